@@ -1,0 +1,93 @@
+# make demo, make test, make lint: each makes its own virtual environment first, or brings it up to date.
+#   PYTHON=python3.12 make test     another interpreter for a new environment (3.11 or newer)
+#   make test ARGS="-k kafka -x"    arguments for pytest
+#   make screenshots                takes the README's pictures of the running demo
+#   make bench PART="end_to_end redis" SCALE=0.1    some parts of the benchmark, with fewer records
+#   make chaos SEED=7 ROUNDS=20     faults on real servers; without SEED another one each time
+#   make fuzz TIMES=100             hostile records, so many times the examples of make test
+#   make soak HOURS=24              hours of event time in minutes: memory, keys, sockets stay flat
+
+PYTHON ?= python3
+ARGS ?=
+BIN := .venv/bin
+PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .constraints.txt
+PYTHON_FOLDERS := daemon deploy metrics tests
+NEEDS_PYTHON = "import sys; sys.exit(sys.version_info < (3, 11))"
+
+.PHONY: demo test chaos fuzz soak bench-metrics bench-experiments bench-alerts lint format lock clean dashboards screenshots bench bench-compare
+.DELETE_ON_ERROR:
+
+demo: .venv/.has-demo
+	$(BIN)/relevanced demo $(ARGS)
+
+test: .venv/.has-test
+	$(BIN)/python -m pytest $(ARGS)
+
+chaos: .venv/.has-test
+	$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(ROUNDS),--rounds $(ROUNDS))
+
+fuzz: .venv/.has-test
+	RELEVANCED_FUZZ=$(or $(TIMES),100) $(BIN)/python -m pytest tests/fuzz $(ARGS)
+
+soak: .venv/.has-test
+	$(BIN)/python -m tests.soak $(if $(SEED),--seed $(SEED)) $(if $(HOURS),--hours $(HOURS))
+
+screenshots: .venv/.has-test
+	$(BIN)/python -m tests.page.screenshots
+
+bench: .venv/.has-test
+	$(BIN)/python -m tests.bench $(foreach part,$(PART),--part $(part)) $(if $(SCALE),--scale $(SCALE)) $(ARGS)
+
+bench-compare: .venv/.has-test
+	$(BIN)/python -m tests.bench.compare $(ARGS)
+
+bench-metrics: .venv/.has-test
+	$(BIN)/python tests/bench/metrics_speed.py $(ARGS)
+
+bench-experiments: .venv/.has-test
+	$(BIN)/python tests/bench/experiment_simulation.py $(ARGS)
+
+bench-alerts: .venv/.has-test
+	$(BIN)/python -m tests.bench.alert_proof $(ARGS)
+
+lint: .venv/.has-lint .types
+	$(BIN)/python -m flake8 $(PYTHON_FOLDERS)
+	$(BIN)/python -m black --quiet --check --diff $(PYTHON_FOLDERS)
+	$(BIN)/python -m mypy -p relevanced.daemon -p relevanced.metrics -p deploy.grafana
+
+dashboards: .venv/.has-lint
+	$(BIN)/python -m deploy.grafana
+
+format: .venv/.has-lint
+	$(BIN)/python -m black --quiet $(PYTHON_FOLDERS)
+
+# One stamp per extra; it is older than the files that say what to install when these have changed.
+.venv/.has-%: pyproject.toml .constraints.txt .venv/.made
+	$(PIP_INSTALL) --editable '.[$*]'
+	@touch $@
+
+# An environment whose interpreter still works is kept, whoever made it.
+.venv/.made:
+	@$(PYTHON) -c $(NEEDS_PYTHON) || { \
+	  echo "relevanced needs Python 3.11 or newer; $(PYTHON) is: $$($(PYTHON) --version 2>&1)." >&2; \
+	  echo "Name another one: PYTHON=python3.12 make $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(BIN)/python -c $(NEEDS_PYTHON) 2>/dev/null || $(PYTHON) -m venv --clear .venv
+	@touch $@
+
+# The two packages as the type checker needs to see them: below a folder `relevanced`.
+.types:
+	@mkdir -p .types/relevanced
+	@ln -sfn ../../daemon .types/relevanced/daemon
+	@ln -sfn ../../metrics .types/relevanced/metrics
+
+# Renews the pinned versions from the newest that pyproject.toml allows.
+lock:
+	rm -rf .venv-lock && $(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check '.[demo,plot,test,lint]'
+	{ echo "# The versions that the tests have seen; made by make lock."; \
+	  .venv-lock/bin/python -m pip freeze --exclude relevanced; } > .constraints.txt
+	rm -rf .venv-lock
+
+clean:
+	rm -rf .venv .venv-lock .types build dist *.egg-info .pytest_cache .mypy_cache .hypothesis
+	find $(PYTHON_FOLDERS) -name __pycache__ -prune -exec rm -rf {} +
