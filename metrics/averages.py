@@ -1,0 +1,60 @@
+"""Averages of a metric over lists: macro and geometric. For micro see `Contingency.pooled`."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from relevanced.metrics.lists import Floats
+
+GEOMETRIC_FLOOR: Final = 1e-5
+"""Least value that a geometric mean takes (trec_eval's), for one 0 not to wipe out the rest."""
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean over lists, and over how many of them."""
+
+    value: float
+    """NaN where nothing was averaged."""
+    scored: int
+    """Lists that entered the mean."""
+    lists: int
+    """Lists there were: more than `scored` where the metric is undefined for some."""
+
+
+def macro(values: Floats, undefined: Literal["skip", "zero"] = "skip") -> Mean:
+    """The arithmetic mean over lists. An undefined value is left out, or counted as 0.
+
+    values (n,) with NaN where undefined.
+
+    >>> macro(np.array([1.0, 0.5, np.nan, np.nan]))
+    Mean(value=0.75, scored=2, lists=4)
+    >>> macro(np.array([1.0, 0.5, np.nan, np.nan]), undefined="zero")
+    Mean(value=0.375, scored=4, lists=4)
+    """
+    defined = _defined(values, undefined)
+    value = float(defined.sum() / len(defined)) if len(defined) else float("nan")
+    return Mean(value, len(defined), len(values))
+
+
+def geometric(
+    values: Floats,
+    undefined: Literal["skip", "zero"] = "skip",
+    floor: float = GEOMETRIC_FLOOR,
+) -> Mean:
+    """The geometric mean over lists: exp of the mean of ln(max(value, floor)).
+
+    Of AP it is GMAP. values (n,), >= 0, with NaN where undefined. Source: trec_eval `gm_map`.
+
+    >>> round(geometric(np.array([0.25, 1.0])).value, 6)
+    0.5
+    """
+    defined = np.log(np.maximum(_defined(values, undefined), floor))
+    value = float(np.exp(defined.sum() / len(defined))) if len(defined) else float("nan")
+    return Mean(value, len(defined), len(values))
+
+
+def _defined(values: Floats, undefined: Literal["skip", "zero"]) -> Floats:
+    missing = np.isnan(values)
+    return np.where(missing, 0.0, values) if undefined == "zero" else values[~missing]

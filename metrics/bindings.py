@@ -1,0 +1,235 @@
+"""From lists and a metric's settings to the arguments of a kernel. The catalog names these."""
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+
+from relevanced.metrics import average_precision, behaviour, bpref, curves, dcg, err
+from relevanced.metrics import precision, sets
+from relevanced.metrics.lists import Booleans, Floats, Integers, Lists
+from relevanced.metrics.metric import Metric
+from relevanced.metrics.names import number_text
+
+
+def relevant(lists: Lists, metric: Metric) -> Booleans:
+    """(n, depth) items whose grade reaches the metric's threshold."""
+    return lists.gains >= metric.number("rel")
+
+
+def known_relevant(lists: Lists, metric: Metric) -> Integers:
+    """(n,) items known to be relevant: in the pool where there is one, else in the list itself."""
+    if lists.pool is None:
+        return precision.hits(relevant(lists, metric), lists.depth)
+    return _counted(lists.pool >= metric.number("rel"))
+
+
+def contingency(lists: Lists, metric: Metric) -> sets.Contingency:
+    """The fourfold table of what was shown; 0 in cells that the lists do not know."""
+    returned = precision.hits(relevant(lists, metric), lists.depth)
+    missed = np.maximum(known_relevant(lists, metric) - returned, 0)
+    nonrelevant = lists.lengths - returned
+    rest = np.zeros_like(returned)
+    if lists.collection_size is not None:
+        rest = lists.collection_size - returned - nonrelevant - missed
+        if (rest < 0).any():
+            raise ValueError(
+                f"collection_size={lists.collection_size[int(rest.argmin())]}:"
+                " must be >= the items shown and the relevant items missed together"
+            )
+    return sets.Contingency(returned, nonrelevant, missed, rest)
+
+
+def _counted(flags: Booleans) -> Integers:
+    counts: Integers = np.count_nonzero(flags, axis=1).astype(np.int64)
+    return counts
+
+
+def precision_at(lists: Lists, metric: Metric) -> Floats:
+    """P: a list without a cut-off divides by what it shows."""
+    if metric.k is None or metric.word("variant") == "shown":
+        k = lists.depth if metric.k is None else metric.k
+        return precision.precision_of_shown(relevant(lists, metric), lists.lengths, k)
+    return precision.precision(relevant(lists, metric), metric.k)
+
+
+def recall_at(lists: Lists, metric: Metric) -> Floats:
+    """R."""
+    return precision.recall(
+        relevant(lists, metric), known_relevant(lists, metric), metric.ranks(lists)
+    )
+
+
+def f_at(lists: Lists, metric: Metric) -> Floats:
+    """F of P@k and R@k."""
+    return sets.f_measure(
+        precision_at(lists, metric), recall_at(lists, metric), metric.number("beta")
+    )
+
+
+def e_measure(lists: Lists, metric: Metric) -> Floats:
+    """SetE in the convention that the name says."""
+    table = contingency(lists, metric)
+    conventions = {"precision": sets.e_precision_weighted, "recall": sets.e_recall_weighted}
+    formula = conventions[metric.word("stress")]
+    return formula(sets.precision(table), sets.recall(table), metric.number("b"))
+
+
+def of_table(formula: Callable[[sets.Contingency], Floats]) -> Callable[[Lists, Metric], Floats]:
+    """A set metric that takes nothing but the fourfold table."""
+    return lambda lists, metric: formula(contingency(lists, metric))
+
+
+def set_f(lists: Lists, metric: Metric) -> Floats:
+    """SetF."""
+    table = contingency(lists, metric)
+    return sets.f_measure(sets.precision(table), sets.recall(table), metric.number("beta"))
+
+
+def t11f(lists: Lists, metric: Metric) -> Floats:
+    """T11F."""
+    table = contingency(lists, metric)
+    return sets.t11f(sets.precision(table), sets.recall(table))
+
+
+def utility(lists: Lists, metric: Metric) -> Floats:
+    """Utility with the four weights of the name."""
+    weights = [metric.number(key) for key in "abcd"]
+    return sets.utility(contingency(lists, metric), *weights)
+
+
+def _returned_known(lists: Lists, metric: Metric) -> tuple[Integers, Integers]:
+    found = relevant(lists, metric)
+    known = np.zeros_like(found) if lists.known is None else lists.known
+    return _counted(found & known), _counted(found & ~known)
+
+
+def coverage(lists: Lists, metric: Metric) -> Floats:
+    """Coverage."""
+    returned, _ = _returned_known(lists, metric)
+    before = returned if lists.known_relevant is None else lists.known_relevant
+    return sets.coverage(returned, before)
+
+
+def novelty(lists: Lists, metric: Metric) -> Floats:
+    """Novelty."""
+    return sets.novelty(*_returned_known(lists, metric))
+
+
+def average_precision_at(lists: Lists, metric: Metric) -> Floats:
+    """AP in the variant that the name says."""
+    found, k = relevant(lists, metric), metric.ranks(lists)
+    variant = metric.word("variant")
+    if variant == "returned":
+        return average_precision.average_precision_of_returned(found, k)
+    known = known_relevant(lists, metric)
+    if variant == "11pt":
+        return curves.eleven_point_average(found, known, k)
+    return average_precision.average_precision(found, known, k)
+
+
+def interpolated_precision(lists: Lists, metric: Metric) -> Floats:
+    """IPrec at the recall level of the name."""
+    level = Fraction(metric.word("recall"))
+    return curves.interpolated_precision(
+        relevant(lists, metric), known_relevant(lists, metric), level, lists.depth
+    )
+
+
+def binary_preference(lists: Lists, metric: Metric) -> Floats:
+    """Bpref in the variant that the name says."""
+    found, known = relevant(lists, metric), known_relevant(lists, metric)
+    nonrelevant = lists.judged & ~found
+    variant = metric.word("variant")
+    if variant == "original":
+        return bpref.bpref_original(found, nonrelevant, known)
+    if variant == "10":
+        return bpref.bpref_10(found, nonrelevant, known)
+    pool = np.zeros((len(lists), 0)) if lists.pool is None else lists.pool
+    return bpref.bpref(found, nonrelevant, known, _counted(pool < metric.number("rel")))
+
+
+def _gain(metric: Metric, *grades: Floats) -> dcg.Gain:
+    """What these grades count for; a negative one counts as 0, for nDCG to stay in 0…1."""
+    gain = {"linear": dcg.linear_gain, "exponential": dcg.exponential_gain}[metric.word("gain")]
+    negative = any(array.min(initial=0.0) < 0 for array in grades)
+    return dcg.not_below_zero(gain) if negative else gain
+
+
+def _discount(metric: Metric) -> dcg.Discount:
+    base = metric.number("jk")
+    return dcg.base_discount(base) if base else dcg.log2_discount
+
+
+def cumulated_gain(lists: Lists, metric: Metric) -> Floats:
+    """CG: raw grades, negative ones too."""
+    return dcg.dcg(lists.gains, metric.ranks(lists), dcg.linear_gain, dcg.no_discount)
+
+
+def discounted_gain(lists: Lists, metric: Metric) -> Floats:
+    """DCG."""
+    return dcg.dcg(lists.gains, metric.ranks(lists), _gain(metric, lists.gains), _discount(metric))
+
+
+def normalised_gain(lists: Lists, metric: Metric) -> Floats:
+    """nCG."""
+    return _normalised(lists, metric, dcg.no_discount)
+
+
+def normalised_discounted_gain(lists: Lists, metric: Metric) -> Floats:
+    """nDCG."""
+    return _normalised(lists, metric, _discount(metric))
+
+
+def _normalised(lists: Lists, metric: Metric, discount: dcg.Discount) -> Floats:
+    """DCG over that of the best order of the list itself or of the pool."""
+    pool = lists.gains
+    if metric.word("ideal") == "pool" and lists.pool is not None:
+        pool = np.nan_to_num(lists.pool, nan=0.0)
+    # The ideal may be longer than any list shown.
+    k = max(lists.depth, pool.shape[1]) if metric.k is None else metric.k
+    gain = _gain(metric, lists.gains, *([] if pool is lists.gains else [pool]))
+    actual = dcg.dcg(lists.gains, k, gain, discount)
+    return dcg.ndcg(actual, dcg.best_dcg(pool, k, gain, discount))
+
+
+def expected_reciprocal_rank(lists: Lists, metric: Metric) -> Floats:
+    """ERR; a grade above the highest of the scale has no probability and is refused."""
+    max_grade = metric.number("max_grade")
+    highest = float(lists.gains.max(initial=0.0))
+    if highest > max_grade:
+        raise ValueError(
+            f"{metric.name}: grade {number_text(highest)} is above"
+            f" max_grade={number_text(max_grade)}, the highest of the scale"
+        )
+    discounts = {"reciprocal": err.reciprocal, "log2": _inverse_log2}
+    discount = discounts[metric.word("discount")]
+    stop = err.stop_probability(max_grade)
+    return err.cascade(
+        lists.gains, metric.ranks(lists), lambda gains: stop(np.maximum(gains, 0.0)), discount
+    )
+
+
+def _inverse_log2(rank: int) -> float:
+    return 1.0 / dcg.log2_discount(rank)
+
+
+def clicked(lists: Lists) -> Booleans:
+    """(n, depth) items that hold a gain."""
+    return lists.gains > 0
+
+
+def first_feedback_seconds(lists: Lists, metric: Metric) -> Floats:
+    """FirstFeedbackSeconds: as the lists carry it."""
+    nothing = np.full(len(lists), np.nan)
+    return nothing if lists.first_feedback_s is None else lists.first_feedback_s
+
+
+def clicks(lists: Lists, metric: Metric) -> Floats:
+    """Clicks."""
+    return behaviour.clicks(clicked(lists), metric.ranks(lists))
+
+
+def click_share(lists: Lists, metric: Metric) -> Floats:
+    """ClickShare."""
+    return behaviour.click_share(clicked(lists), metric.ranks(lists))

@@ -1,0 +1,116 @@
+"""Two runs over the same queries: who wins how often, and whether chance alone would do as much."""
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from relevanced.metrics.distributions import fair_coin_two_sided, student_t_two_sided
+from relevanced.metrics.lists import Floats
+
+EXACT_PAIRS: Final = 14
+"""Up to so many pairs that differ, the randomisation test tries every assignment of signs."""
+_CHUNK_FLIPS: Final = 2_000_000
+"""Signs drawn at once: 16 MB."""
+_SLACK: Final = 1e-12
+"""Sums that differ by no more than this, relatively, are the same sum added up in another order."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """First run against second, over the queries where both have a value."""
+
+    pairs: int
+    wins: int
+    """Queries where the first run is higher."""
+    ties: int
+    losses: int
+    mean_difference: float
+    """First minus second; NaN without pairs."""
+    t: float
+    """Paired t statistic; NaN for fewer than two pairs or where no pair differs."""
+    t_test_p: float
+    sign_test_p: float
+    randomisation_p: float
+
+
+def compare(first: Floats, second: Floats, *, rounds: int = 100_000, seed: int = 0) -> Comparison:
+    """Wins, ties, losses and three two-sided p-values of one metric for two runs.
+
+    first (n,), second (n,): the same queries in the same order, NaN where undefined. Queries that
+    either run leaves undefined are left out. `rounds` and `seed` are the randomisation test's where
+    there are too many pairs to go through every assignment.
+    Source: Smucker, Allan and Carterette 2007.
+
+    >>> result = compare(np.array([0.5, 0.4, 0.9]), np.array([0.3, 0.4, 0.6]))
+    >>> result.wins, result.ties, result.losses, round(result.randomisation_p, 3)
+    (2, 1, 0, 0.5)
+    """
+    if first.shape != second.shape or first.ndim != 1:
+        raise ValueError(
+            f"runs of shapes {first.shape} and {second.shape}: must be (n,) and the same queries"
+        )
+    differences = first - second
+    differences = differences[~np.isnan(differences)]
+    wins, losses = int((differences > 0).sum()), int((differences < 0).sum())
+    t, t_test_p = paired_t_test(differences)
+    return Comparison(
+        pairs=len(differences),
+        wins=wins,
+        ties=len(differences) - wins - losses,
+        losses=losses,
+        mean_difference=float(differences.mean()) if len(differences) else math.nan,
+        t=t,
+        t_test_p=t_test_p,
+        sign_test_p=fair_coin_two_sided(wins, wins + losses),
+        randomisation_p=randomisation_test(differences, rounds=rounds, seed=seed),
+    )
+
+
+def paired_t_test(differences: Floats) -> tuple[float, float]:
+    """Student's paired t and its two-sided p. differences (n,) -> two NaN where it is undefined.
+
+    >>> t, p = paired_t_test(np.array([1.0, 2.0, 3.0]))
+    >>> round(t, 6), round(p, 6)
+    (3.464102, 0.07418)
+    """
+    if len(differences) < 2 or not differences.any():
+        return math.nan, math.nan
+    error = float(differences.std(ddof=1)) / math.sqrt(len(differences))
+    mean = float(differences.mean())
+    t = mean / error if error else math.copysign(math.inf, mean)
+    return t, student_t_two_sided(t, len(differences) - 1)
+
+
+def randomisation_test(differences: Floats, *, rounds: int = 100_000, seed: int = 0) -> float:
+    """Two-sided p of the mean difference if the two runs' names were dealt out by chance.
+
+    Exact for few pairs; else from `rounds` random deals, counting the observed one among them.
+    differences (n,) -> above 0, at most 1. Source: Fisher 1935.
+
+    >>> randomisation_test(np.array([1.0, 2.0, 3.0]))
+    0.25
+    """
+    sizes = np.abs(differences[differences != 0])
+    if not len(sizes):
+        return 1.0
+    observed = abs(float(differences.sum())) * (1.0 - _SLACK)
+    if len(sizes) <= EXACT_PAIRS:
+        deals = np.arange(2 ** len(sizes))[:, None] >> np.arange(len(sizes)) & 1
+        return float((np.abs((2 * deals - 1) @ sizes) >= observed).mean())
+    random, extreme = np.random.default_rng(seed), 0
+    at_once = max(1, _CHUNK_FLIPS // len(sizes))
+    for start in range(0, rounds, at_once):
+        deals = random.integers(0, 2, (min(at_once, rounds - start), len(sizes)))
+        extreme += int((np.abs((2 * deals - 1) @ sizes) >= observed).sum())
+    return (extreme + 1) / (rounds + 1)
+
+
+def relative_increase(before: float, after: float) -> float:
+    """(after - before) / before: NaN where there is nothing to compare with.
+
+    >>> relative_increase(0.25, 0.5)
+    1.0
+    """
+    return (after - before) / before if before else math.nan

@@ -1,0 +1,107 @@
+"""Precision against recall: the raw curve, the interpolated one, and the numbers read off them."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+
+from relevanced.metrics.lists import Booleans, Floats, Integers
+from relevanced.metrics.precision import r_precision
+
+ELEVEN_LEVELS: Final = tuple(Fraction(tenth, 10) for tenth in range(11))
+
+
+def curve_points(relevant: Booleans, known_relevant: int) -> list[tuple[float, float]]:
+    """The (recall, precision) of one list at the rank of each relevant item.
+
+    relevant (depth,) -> at most depth points, recall ascending; none where nothing is relevant.
+
+    >>> curve_points(np.array([True, False, True]), 4)
+    [(0.25, 1.0), (0.5, 0.6666666666666666)]
+    """
+    ranks = np.flatnonzero(relevant) + 1
+    return [
+        (found / known_relevant, found / int(rank)) for found, rank in enumerate(ranks, start=1)
+    ]
+
+
+def interpolated_precision(
+    relevant: Booleans, known_relevant: Integers, level: Fraction, k: int
+) -> Floats:
+    """IPrec@level: the highest precision at any of the first k ranks with recall >= level.
+
+    The recall test is exact, in whole numbers: found x denominator >= numerator x known relevant.
+    trec_eval rounds there and so differs at some levels.
+    relevant (n, depth), known_relevant (n,) -> (n,), 0…1.
+    Never undefined: 0 where the level is not reached. Source: trec_eval `iprec_at_recall`.
+
+    >>> relevant, known = np.array([[False, True, True]]), np.array([2])
+    >>> interpolated_precision(relevant, known, Fraction(1, 2), 3).round(4).tolist()
+    [0.6667]
+    """
+    found = np.zeros(len(relevant), dtype=np.int64)
+    best = np.zeros(len(relevant))
+    needed = level.numerator * known_relevant
+    for column in range(min(k, relevant.shape[1])):
+        found += relevant[:, column]
+        reached = found * level.denominator >= needed
+        best = np.maximum(best, np.where(reached, found / (column + 1), 0.0))
+    return best
+
+
+def interpolated_curve(
+    relevant: Booleans,
+    known_relevant: Integers,
+    levels: Sequence[Fraction] = ELEVEN_LEVELS,
+) -> Floats:
+    """Interpolated precision at several recall levels; its mean over lists is a system's curve.
+
+    relevant (n, depth), known_relevant (n,) -> (n, levels), 0…1. Never undefined.
+
+    >>> curve = interpolated_curve(np.array([[True, False, True]]), np.array([2]))
+    >>> curve.mean(axis=0).round(3).tolist()
+    [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.667, 0.667, 0.667, 0.667, 0.667]
+    """
+    depth = relevant.shape[1]
+    return np.stack(
+        [interpolated_precision(relevant, known_relevant, level, depth) for level in levels],
+        axis=1,
+    )
+
+
+def eleven_point_average(relevant: Booleans, known_relevant: Integers, k: int) -> Floats:
+    """AP(variant=11pt)@k: the mean of the interpolated precision at recall 0, 0.1, … 1.
+
+    relevant (n, depth), known_relevant (n,) -> (n,), 0…1.
+    Never undefined: a level that is not reached counts 0. Source: trec_eval `11pt_avg`, exact test.
+
+    >>> eleven_point_average(np.array([[True, False]]), np.array([2]), 2).round(4).tolist()
+    [0.5455]
+    """
+    total = np.zeros(len(relevant))
+    for level in ELEVEN_LEVELS:
+        total += interpolated_precision(relevant, known_relevant, level, k)
+    return total / len(ELEVEN_LEVELS)
+
+
+def break_even_point(relevant: Booleans, known_relevant: Integers) -> Floats:
+    """The value at which precision and recall are equal: always at rank R, so it is R-Precision.
+
+    relevant (n, depth), known_relevant (n,) -> (n,), 0…1. Never undefined.
+
+    >>> break_even_point(np.array([[True, False, True]]), np.array([2])).tolist()
+    [0.5]
+    """
+    return r_precision(relevant, known_relevant)
+
+
+def r_precision_difference(first: Floats, second: Floats) -> Floats:
+    """The bars of the R-Precision histogram of two systems: above 0 where the first is better.
+
+    first (n,), second (n,), R-Precision of the same queries in the same order -> (n,), -1…1.
+
+    >>> r_precision_difference(np.array([0.5, 0.25]), np.array([0.25, 0.25])).tolist()
+    [0.25, 0.0]
+    """
+    return first - second

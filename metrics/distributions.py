@@ -1,0 +1,122 @@
+"""Tail probabilities of the distributions behind the tests, from the standard library alone."""
+
+import math
+from typing import Final
+
+_TINY: Final = 1e-300
+_ENOUGH: Final = 1e-16
+_MOST_TERMS: Final = 10_000
+_Z_95: Final = 1.959963984540054
+"""Standard errors that hold 95 % of a normal distribution."""
+
+
+def regularized_beta(a: float, b: float, x: float) -> float:
+    """I_x(a, b): probability that a Beta(a, b) variable is at most x. a, b > 0, 0 <= x <= 1.
+
+    Source: Lentz's continued fraction, as in Press et al., Numerical Recipes, 6.4.
+
+    >>> round(regularized_beta(2.0, 3.0, 0.5), 12)
+    0.6875
+    """
+    if x <= 0.0 or x >= 1.0:
+        return 0.0 if x <= 0.0 else 1.0
+    # The fraction converges fast only on this side of the mean; the other side mirrors it.
+    if x > (a + 1.0) / (a + b + 2.0):
+        return 1.0 - regularized_beta(b, a, 1.0 - x)
+    log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+    log_front += a * math.log(x) + b * math.log1p(-x)
+    return math.exp(log_front) * _beta_fraction(a, b, x) / a
+
+
+def _beta_fraction(a: float, b: float, x: float) -> float:
+    c, d = 1.0, 1.0 / _away_from_zero(1.0 - (a + b) * x / (a + 1.0))
+    total = d
+    for m in range(1, _MOST_TERMS):
+        even = m * (b - m) * x / ((a + 2 * m - 1.0) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1.0))
+        for term in (even, odd):
+            d = 1.0 / _away_from_zero(1.0 + term * d)
+            c = _away_from_zero(1.0 + term / c)
+            total *= c * d
+        if abs(c * d - 1.0) < _ENOUGH:
+            break
+    return total
+
+
+def _away_from_zero(value: float) -> float:
+    return value if abs(value) > _TINY else _TINY
+
+
+def student_t_two_sided(t: float, degrees: float) -> float:
+    """Probability that a Student t variable is as far from 0 as t, on either side. degrees > 0.
+
+    >>> round(student_t_two_sided(2.0, 10), 9)
+    0.073388035
+    """
+    if math.isinf(t):
+        return 0.0
+    return regularized_beta(degrees / 2.0, 0.5, degrees / (degrees + t * t))
+
+
+def fair_coin_two_sided(heads: int, tosses: int) -> float:
+    """Probability that a fair coin lands as unevenly as `heads` of `tosses`, or more so.
+
+    >>> round(fair_coin_two_sided(1, 5), 12)
+    0.375
+    """
+    fewer = min(heads, tosses - heads)
+    if 2 * fewer == tosses:
+        return 1.0
+    # P(X <= fewer) = I_{1/2}(tosses - fewer, fewer + 1); the other tail is its mirror image.
+    return min(1.0, 2.0 * regularized_beta(tosses - fewer, fewer + 1.0, 0.5))
+
+
+def student_t_critical(degrees: float, alpha: float) -> float:
+    """How far from 0 a Student t variable lies with a probability of alpha: the inverse of
+    `student_t_two_sided`, by bisection. degrees > 0, 0 < alpha < 1.
+
+    >>> round(student_t_critical(10, 0.05), 9)
+    2.228138852
+    """
+    below, above = 0.0, 1.0
+    while student_t_two_sided(above, degrees) > alpha:
+        below, above = above, 2.0 * above
+    while below < (middle := 0.5 * (below + above)) < above:
+        if student_t_two_sided(middle, degrees) > alpha:
+            below = middle
+        else:
+            above = middle
+    return above
+
+
+def chi_square_tail(value: float, degrees: int) -> float:
+    """Probability that a chi-square variable exceeds a value >= 0. degrees >= 1.
+
+    Q(a + 1, x) = Q(a, x) + x^a e^-x / Gamma(a + 1) leads up from Q(1/2) = erfc, or from Q(1) = exp.
+
+    >>> round(chi_square_tail(3.841458820694124, 1), 9), round(chi_square_tail(4.0, 2), 9)
+    (0.05, 0.135335283)
+    """
+    half, a = 0.5 * value, 0.5 if degrees % 2 else 1.0
+    total = math.erfc(math.sqrt(half)) if degrees % 2 else math.exp(-half)
+    term = math.exp(-half) * half**a / math.gamma(a + 1.0)
+    while a < 0.5 * degrees:
+        total += term
+        a += 1.0
+        term *= half / a
+    return total
+
+
+def wilson_interval(successes: int, trials: int, z: float = _Z_95) -> tuple[float, float]:
+    """Shares that so many successes are compatible with, with 95 % as z is. trials >= 1; in 0…1.
+
+    Source: Wilson 1927.
+
+    >>> low, high = wilson_interval(610, 1_130)
+    >>> round(low, 6), round(high, 6)
+    (0.510677, 0.568699)
+    """
+    share, slack = successes / trials, z * z / trials
+    middle = (share + 0.5 * slack) / (1.0 + slack)
+    width = z / (1.0 + slack) * math.sqrt((share * (1.0 - share) + 0.25 * slack) / trials)
+    return max(0.0, middle - width), min(1.0, middle + width)

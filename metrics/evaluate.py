@@ -1,0 +1,83 @@
+"""The library's face: metrics of plain Python lists, dictionaries and numpy arrays."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from relevanced.metrics.averages import Mean, macro
+from relevanced.metrics.catalog import parse
+from relevanced.metrics.lists import Floats, Grades, Lists
+
+Judgements = Mapping[str, Mapping[str, float]]
+Rankings = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """One metric of every list, and its mean."""
+
+    values: Floats
+    """(n,) in the order of the lists; NaN where undefined."""
+    mean: Mean
+
+    def __repr__(self) -> str:
+        return f"Scores(mean={self.mean.value:.6g}, scored={self.mean.scored} of {self.mean.lists})"
+
+
+def evaluate(
+    lists: Lists | Grades | Rankings,
+    metrics: Sequence[str],
+    *,
+    judgements: Judgements | None = None,
+    relevant_from: float = 1,
+    max_grade: float = 1,
+) -> dict[str, Scores]:
+    """Metrics of result lists, by canonical name.
+
+    `lists` holds one list of grades a search (best shown first; None where nobody judged), an array
+    (n, depth) of them, or a `Lists` with all that it can carry. With `judgements`, query -> item ->
+    grade, it holds query -> items as shown, and every judged query is one list: an empty one where
+    it was not answered. `relevant_from` and `max_grade` are as for `parse`.
+
+    >>> evaluate([[1, 0, 2], [0, 1]], ["P@2", "nDCG@2"], max_grade=2)["P@2"].values.tolist()
+    [0.5, 0.5]
+    >>> shown = {"shoes": ["d1", "d2"]}
+    >>> evaluate(shown, ["R@2"], judgements={"shoes": {"d2": 1, "d7": 1}})
+    {'R@2': Scores(mean=0.5, scored=1 of 1)}
+    """
+    batch = _batch(lists, judgements)
+    scores = {}
+    for name in metrics:
+        metric = parse(name, relevant_from=relevant_from, max_grade=max_grade)
+        values = metric.values(batch)
+        scores[metric.name] = Scores(values, macro(values))
+    return scores
+
+
+def _batch(lists: Lists | Grades | Rankings, judgements: Judgements | None) -> Lists:
+    if isinstance(lists, Mapping):
+        if judgements is None:
+            raise ValueError("lists is a mapping: judgements must be given to grade its items")
+        return judged_lists(lists, judgements)
+    if judgements is not None:
+        raise ValueError("judgements are given: lists must be a mapping of query to items")
+    return lists if isinstance(lists, Lists) else Lists.of(lists)
+
+
+def judged_lists(rankings: Rankings, judgements: Judgements) -> Lists:
+    """The lists of every judged query, in the judgements' order, with the pool of each.
+
+    An item shown twice keeps its first place; its later ones hold nothing. Rankings of queries that
+    nobody judged are left out.
+
+    >>> lists = judged_lists({"q": ["a", "b", "a"]}, {"q": {"a": 2, "c": 1}, "r": {"a": 1}})
+    >>> lists.gains.tolist(), lists.lengths.tolist()
+    ([[2.0, 0.0, 0.0], [0.0, 0.0, 0.0]], [3, 0])
+    """
+    grades: list[list[float | None]] = []
+    for query, judged in judgements.items():
+        items = rankings.get(query, ())
+        first = {item: rank for rank, item in reversed(list(enumerate(items)))}
+        grades.append(
+            [judged.get(item) if first[item] == rank else None for rank, item in enumerate(items)]
+        )
+    return Lists.of(grades, pool=[list(judged.values()) for judged in judgements.values()])

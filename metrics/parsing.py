@@ -1,0 +1,100 @@
+"""From a metric's name to the metric, by a table of entries."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from relevanced.metrics.metric import Entry, Metric, Parameter, Value
+from relevanced.metrics.names import Spelling, join, number_text, split
+from relevanced.metrics.suggestions import suggest
+
+_SYNONYMS: Final = {
+    ("dcg", "log2"): ("gain", "linear"),
+    ("dcg", "exp-log2"): ("gain", "exponential"),
+}
+"""Settings that ir_measures spells otherwise."""
+
+
+def resolve(
+    name: str,
+    catalog: Mapping[str, Entry],
+    *,
+    configured: Mapping[str, float],
+    ideal: str = "list",
+) -> Metric:
+    """The metric that a name means in a catalog.
+
+    A parameter in `configured` takes its default from there and shows in the canonical name only
+    where it differs; an `ideal` other than the list's own always shows.
+
+    >>> table = {"ZeroResults": Entry(lambda lists, metric: lists.lengths == 0, "", cutoff="none")}
+    >>> resolve("ZeroResults", table, configured={}).name
+    'ZeroResults'
+    """
+    spelling = split(name)
+    entry = catalog.get(spelling.family)
+    if entry is None:
+        raise ValueError(suggest(name, spelling, catalog))
+    given = _translated(name, spelling, entry)
+    settings: dict[str, Value] = {}
+    shown: dict[str, str] = {}
+    for key, parameter in entry.parameters.items():
+        default: Value = float(configured[key]) if key in configured else parameter.default
+        assumed = ideal if key == "ideal" else default
+        value = _read(name, key, given.get(key), parameter, assumed)
+        settings[key] = value
+        if parameter.required or value != default or value != assumed:
+            shown[key] = value if isinstance(value, str) else number_text(value)
+    k, recall = _cutoff(name, spelling, entry)
+    if recall is not None:
+        settings["recall"] = recall
+    cutoff = recall if k is None else str(k)
+    canonical = join(Spelling(spelling.family, shown, cutoff))
+    return Metric(canonical, k, tuple(settings.items()), entry)
+
+
+def _translated(name: str, spelling: Spelling, entry: Entry) -> dict[str, str]:
+    """The parameters as this catalog spells them. Raises ValueError for one the family lacks."""
+    given = dict(_SYNONYMS.get(pair, pair) for pair in spelling.parameters.items())
+    for key in given:
+        if key not in entry.parameters:
+            known = ", ".join(entry.parameters) or "none"
+            raise ValueError(
+                f"{name!r}: {key} is not a parameter of {spelling.family}, which takes {known}"
+            )
+    return given
+
+
+def _read(name: str, key: str, text: str | None, parameter: Parameter, default: Value) -> Value:
+    if text is None:
+        if parameter.required:
+            raise ValueError(f"{name!r}: {key} must be given: it {parameter.rule}")
+        return default
+    try:
+        return parameter.read(text)
+    except ValueError:
+        raise ValueError(f"{name!r}: {key}={text}: {parameter.rule}") from None
+
+
+def _cutoff(name: str, spelling: Spelling, entry: Entry) -> tuple[int | None, str | None]:
+    """The ranks, or the recall level, that stand behind the @."""
+    text = spelling.cutoff
+    if entry.cutoff == "recall":
+        return None, _recall(name, spelling)
+    if text is None:
+        return None, None
+    if entry.cutoff == "none":
+        raise ValueError(f"{name!r}: {spelling.family} takes the whole list, so no @{text}")
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"{name!r}: k={text}: must be a whole number >= 1")
+    return int(text), None
+
+
+def _recall(name: str, spelling: Spelling) -> str:
+    rule = f"{spelling.family} must have a recall level from 0 to 1: {spelling.family}@0.5"
+    try:
+        level = float(spelling.cutoff or "")
+    except ValueError:
+        raise ValueError(f"{name!r}: {rule}") from None
+    if not 0 <= level <= 1:
+        raise ValueError(f"{name!r}: {rule}")
+    return number_text(level)

@@ -1,0 +1,96 @@
+"""Precision and recall at a cut-off and their relatives: kernels over binary relevance."""
+
+import numpy as np
+
+from relevanced.metrics.arithmetic import ratio
+from relevanced.metrics.lists import Booleans, Floats, Integers
+
+
+def hits(relevant: Booleans, k: int) -> Integers:
+    """Relevant items among the first k.
+
+    relevant (n, depth) -> (n,), 0…k. Never undefined.
+
+    >>> hits(np.array([[True, False, True]]), 2).tolist()
+    [1]
+    """
+    columns = min(k, relevant.shape[1])
+    # The narrowest integers are counted fastest.
+    counted = np.zeros(len(relevant), dtype=np.min_scalar_type(columns))
+    for column in range(columns):
+        counted += relevant[:, column].view(np.uint8)
+    return counted.astype(np.int64)
+
+
+def precision(relevant: Booleans, k: int) -> Floats:
+    """P@k: relevant items among the first k, divided by k however short the list is.
+
+    relevant (n, depth) -> (n,), 0…1. Never undefined: 0 for an empty list.
+    Source: trec_eval `P_k`.
+
+    >>> precision(np.array([[True, False, True]]), 5).tolist()
+    [0.4]
+    """
+    return hits(relevant, k) / k
+
+
+def precision_of_shown(relevant: Booleans, lengths: Integers, k: int) -> Floats:
+    """P(variant=shown)@k: relevant items among the first k, divided by the items shown there.
+
+    It never blames a short list for being short. relevant (n, depth), lengths (n,) -> (n,), 0…1.
+    Never undefined: 0 for an empty list. Source: TensorFlow Ranking `precision`; trec_eval `set_P`.
+
+    >>> precision_of_shown(np.array([[True, False]]), np.array([2]), 5).tolist()
+    [0.5]
+    """
+    return ratio(hits(relevant, k), np.minimum(lengths, k), 0.0)
+
+
+def recall(relevant: Booleans, known_relevant: Integers, k: int) -> Floats:
+    """R@k: relevant items among the first k, divided by all that are known to be relevant.
+
+    relevant (n, depth), known_relevant (n,) -> (n,), 0…1.
+    Never undefined: 0 where nothing is relevant. Source: trec_eval `recall_k`.
+
+    >>> recall(np.array([[True, False]]), np.array([4]), 2).tolist()
+    [0.25]
+    """
+    return ratio(hits(relevant, k), known_relevant, 0.0)
+
+
+def r_precision(relevant: Booleans, known_relevant: Integers) -> Floats:
+    """Rprec: precision at rank R, where R items are known to be relevant.
+
+    relevant (n, depth), known_relevant (n,) -> (n,), 0…1.
+    Never undefined: 0 where nothing is relevant. Source: trec_eval `Rprec`.
+
+    >>> r_precision(np.array([[True, False, True]]), np.array([2])).tolist()
+    [0.5]
+    """
+    counted = np.zeros(len(relevant), dtype=np.int64)
+    for column in range(relevant.shape[1]):
+        counted += relevant[:, column] & (known_relevant > column)
+    return ratio(counted, known_relevant, 0.0)
+
+
+def success(relevant: Booleans, k: int) -> Floats:
+    """Success@k: 1 where one of the first k items is relevant.
+
+    relevant (n, depth) -> (n,), 0 or 1. Never undefined. Source: trec_eval `success_k`.
+
+    >>> success(np.array([[False, True], [False, False]]), 2).tolist()
+    [1.0, 0.0]
+    """
+    return (hits(relevant, k) > 0).astype(np.float64)
+
+
+def judged_share(judged: Booleans, lengths: Integers, k: int) -> Floats:
+    """Judged@k: share of the first k items shown that somebody judged.
+
+    judged (n, depth), lengths (n,) -> (n,), 0…1. Undefined (NaN) for an empty list.
+    Source: ir_measures `Judged@k`.
+
+    >>> judged_share(np.array([[True, False]]), np.array([2]), 10).tolist()
+    [0.5]
+    """
+    return ratio(hits(judged, k), np.minimum(lengths, k), np.nan)

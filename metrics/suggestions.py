@@ -1,0 +1,54 @@
+"""What to say about a name that is no metric: the metric that was probably meant."""
+
+import difflib
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from relevanced.metrics.names import Spelling, join
+
+_MEANS: Final = {
+    "mrr": ("the mean", "RR"),
+    "map": ("the mean", "AP"),
+    "gmap": ("the geometric mean", "AP"),
+    "gm_map": ("the geometric mean", "AP"),
+}
+"""Averages over lists that are often named as if they were metrics, and what they average."""
+
+_TREC_EVAL: Final = (
+    (r"p_(\d+)", r"P@\1"),
+    (r"recall_(\d+)", r"R@\1"),
+    (r"map_cut_(\d+)", r"AP@\1"),
+    (r"success_(\d+)", r"Success@\1"),
+    (r"ndcg_cut_(\d+)", r"nDCG(gain=linear,ideal=pool)@\1"),
+    (r"ndcg", r"nDCG(gain=linear,ideal=pool)"),
+    (r"recip_rank", r"RR"),
+    (r"set_p", r"SetP"),
+    (r"set_recall", r"SetR"),
+    (r"set_f", r"SetF"),
+)
+"""trec_eval's spelling -> the metric that gives its number."""
+
+
+def suggest(name: str, spelling: Spelling, families: Iterable[str]) -> str:
+    """A sentence that refuses the name and says what to write.
+
+    >>> suggest("MRR@10", Spelling("MRR", {}, "10"), ["RR"])
+    "'MRR@10': MRR is the mean of RR@10: name RR@10"
+    >>> suggest("nDGC@5", Spelling("nDGC", {}, "5"), ["RR", "nDCG"])
+    "'nDGC@5' is not a known metric: did you mean nDCG@5?"
+    """
+    lowered = spelling.family.lower()
+    by_lower = {family.lower(): family for family in families}
+    if lowered in _MEANS:
+        kind, family = _MEANS[lowered]
+        single = join(Spelling(family, spelling.parameters, spelling.cutoff))
+        return f"{name!r}: {spelling.family} is {kind} of {single}: name {single}"
+    if lowered not in by_lower:
+        for pattern, replacement in _TREC_EVAL:
+            if spelling.cutoff is None and re.fullmatch(pattern, lowered):
+                ours = re.sub(pattern, replacement, lowered)
+                return f"{name!r} is trec_eval's name: write {ours}"
+    nearest = difflib.get_close_matches(lowered, by_lower, n=1, cutoff=0.0)[0]
+    probable = join(Spelling(by_lower[nearest], spelling.parameters, spelling.cutoff))
+    return f"{name!r} is not a known metric: did you mean {probable}?"
