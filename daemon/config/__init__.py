@@ -1,0 +1,1 @@
+"""The configuration: what can be set, its rules, and reading it."""

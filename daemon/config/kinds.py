@@ -1,0 +1,250 @@
+"""What a setting can be: how it is read, checked alone, and written back as TOML.
+
+Pure. A kind knows nothing of other settings; rules between settings live in `config_rules`.
+"""
+
+import json
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+T = TypeVar("T")
+
+UNITS_MS: Final = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
+"""Units of a duration, largest first."""
+LONGEST_MS: Final = 366 * UNITS_MS["d"]
+SHOWN_CHARACTERS: Final = 80
+MASK: Final = "***"
+_DURATION_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_DURATION: Final = re.compile(rf"(?:{_DURATION_PART.pattern})+")
+_CREDENTIALS: Final = re.compile(r"(?<=://)(.*)(?=@)", re.DOTALL)
+_URL_PASSWORD: Final = re.compile(r"(?<=[?&])([^=&]*password[^=&]*=)[^&]*", re.IGNORECASE)
+
+
+class Refused(ValueError):
+    """A value, or several elements of one, that a kind does not take: (value, rule) pairs."""
+
+    def __init__(self, *faults: tuple[object, str]) -> None:
+        super().__init__("; ".join(f"{shown(value)}: {rule}" for value, rule in faults))
+        self.faults = faults
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used. `faults` names every fault as `section.key=value: rule`."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        super().__init__("\n".join(faults))
+        self.faults = list(faults)
+
+
+class Secret:
+    """A text that shows only its mask. `reveal()` is the one way to the value."""
+
+    __slots__ = ("_mask", "_value")
+
+    def __init__(self, value: str, mask: str = MASK) -> None:
+        self._value = value
+        self._mask = mask
+
+    def reveal(self) -> str:
+        """The value itself: for the client library that needs it, and nothing else."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return self._mask
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._value == self._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+
+@dataclass(frozen=True)
+class Kind(Generic[T]):
+    """One kind of setting. `read` and `parse` raise `Refused`."""
+
+    name: str
+    """For people: what to write."""
+    read: Callable[[object], T]
+    """From the value in TOML."""
+    write: Callable[[T], str]
+    """To TOML, secrets masked."""
+    parse: Callable[[str], object] = str
+    """From the text of an environment variable to what `read` takes."""
+
+
+def shown(value: object) -> str:
+    """A value as it stands in messages: one line, shortened."""
+    if isinstance(value, Secret):
+        value = repr(value)
+    elif not isinstance(value, str):
+        value = json.dumps(value, ensure_ascii=False, default=str)
+    line = " ".join(value.split())
+    return line if len(line) <= SHOWN_CHARACTERS else line[: SHOWN_CHARACTERS - 1] + "…"
+
+
+def quoted(text: str) -> str:
+    """The text as a TOML string."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def masked_url(url: str) -> str:
+    """The URL without its passwords; nothing of a text that is no URL."""
+    if "://" not in url:
+        return MASK
+    bare = _CREDENTIALS.sub(lambda found: _masked_credentials(found[0]), url)
+    return _URL_PASSWORD.sub(rf"\1{MASK}", bare)
+
+
+def duration_ms(value: object) -> int:
+    """Milliseconds of `5m`, `1h30m`, `500ms` or a number of seconds."""
+    if isinstance(value, str) and _DURATION.fullmatch(value):
+        parts = _DURATION_PART.findall(value)
+        total_ms = sum(float(number) * UNITS_MS[unit] for number, unit in parts)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        total_ms = value * 1000
+    else:
+        raise Refused((value, 'must be a duration such as "90s", "5m", "36h", "7d"'))
+    if not 0 <= total_ms <= LONGEST_MS:
+        raise Refused((value, "must be between 0s and 366d"))
+    return round(total_ms)
+
+
+def duration_text(length_ms: int) -> str:
+    """The duration in the largest unit that it is a whole number of."""
+    for unit, unit_ms in UNITS_MS.items():
+        if length_ms and length_ms % unit_ms == 0:
+            return f"{length_ms // unit_ms}{unit}"
+    return "0s"
+
+
+def text(pattern: str = r".+", rule: str = "must be a non-empty text") -> Kind[str]:
+    """A text that matches the pattern."""
+
+    def read(value: object) -> str:
+        if not isinstance(value, str) or not re.fullmatch(pattern, value):
+            raise Refused((value, rule))
+        return value
+
+    return Kind("text", read, quoted)
+
+
+def choice(*names: str) -> Kind[str]:
+    """One of the names, in any case of letters."""
+    known = {name.lower(): name for name in names}
+
+    def read(value: object) -> str:
+        if not isinstance(value, str) or value.lower() not in known:
+            raise Refused((value, f"must be one of {', '.join(names)}"))
+        return known[value.lower()]
+
+    return Kind(" | ".join(quoted(name) for name in names), read, quoted)
+
+
+def integer(low: int, high: int) -> Kind[int]:
+    """A whole number between two bounds, both allowed."""
+
+    def read(value: object) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            raise Refused((value, f"must be a whole number between {low} and {high}"))
+        return value
+
+    return Kind("whole number", read, str, number_or_text)
+
+
+def number_or_text(given: str) -> object:
+    """The number that the text spells, or the text itself for `read` to judge."""
+    for convert in (int, float):
+        try:
+            return convert(given)
+        except ValueError:
+            continue
+    return given
+
+
+def number(rule: str, check: Callable[[float], bool]) -> Kind[float]:
+    """A finite number that passes the check."""
+
+    def read(value: object) -> float:
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise Refused((value, rule))
+        if not math.isfinite(value) or not check(value):
+            raise Refused((value, rule))
+        return float(value)
+
+    return Kind("number", read, number_text, number_or_text)
+
+
+def number_text(value: float) -> str:
+    """The shortest TOML number that reads back the same."""
+    return str(int(value)) if value == int(value) else repr(value)
+
+
+def flag() -> Kind[bool]:
+    """True or false."""
+
+    def read(value: object) -> bool:
+        if not isinstance(value, bool):
+            raise Refused((value, "must be true or false"))
+        return value
+
+    def parse(given: str) -> object:
+        return {"true": True, "false": False}.get(given.strip().lower(), given)
+
+    return Kind("true | false", read, lambda value: str(value).lower(), parse)
+
+
+def duration(unit_ms: int, low_ms: int, high_ms: int = LONGEST_MS) -> Kind[int]:
+    """A duration between two bounds, kept as a whole number of the unit."""
+
+    def read(value: object) -> int:
+        length_ms = duration_ms(value)
+        if not low_ms <= length_ms <= high_ms:
+            bounds = f"{duration_text(low_ms)} and {duration_text(high_ms)}"
+            raise Refused((value, f"must be between {bounds}"))
+        if length_ms % unit_ms:
+            raise Refused((value, f"must be a multiple of {duration_text(unit_ms)}"))
+        return length_ms // unit_ms
+
+    def write(value: int) -> str:
+        return quoted(duration_text(value * unit_ms))
+
+    return Kind("duration", read, write, number_or_text)
+
+
+def secret(
+    mask: Callable[[str], str] = lambda _: MASK,
+    pattern: str = ".+",
+    rule: str = "must be a non-empty text",
+) -> Kind[Secret]:
+    """A text that is never shown whole."""
+
+    def read(value: object) -> Secret:
+        if not isinstance(value, str) or not re.fullmatch(pattern, value, re.DOTALL):
+            raise Refused((mask(value) if isinstance(value, str) else MASK, rule))
+        return Secret(value, mask(value))
+
+    return Kind("text (secret)", read, lambda value: quoted(repr(value)))
+
+
+def optional(kind: Kind[T]) -> Kind[T | None]:
+    """The kind, or nothing: the key left out, or an empty environment variable."""
+
+    def read(value: object) -> T | None:
+        return None if value is None else kind.read(value)
+
+    def write(value: T | None) -> str:
+        return "" if value is None else kind.write(value)
+
+    def parse(given: str) -> object:
+        return kind.parse(given) if given else None
+
+    return Kind(kind.name, read, write, parse)
+
+
+def _masked_credentials(credentials: str) -> str:
+    user, colon, _ = credentials.partition(":")
+    return f"{user}:{MASK}" if colon else MASK

@@ -1,0 +1,140 @@
+"""Settings that hold several values, lists and tables: how they are read and written. Pure."""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+from relevanced.daemon.config.kinds import (
+    Kind,
+    Refused,
+    duration,
+    duration_ms,
+    duration_text,
+    number_or_text,
+    quoted,
+    shown,
+    text,
+)
+
+T = TypeVar("T")
+
+OPEN_ENDS: Final = ("earliest", "latest")
+"""The two ends of the log."""
+_OUTER_COMMA: Final = re.compile(r",(?![^(]*\))")
+
+
+def several(kind: Kind[T], name: str) -> Kind[tuple[T, ...]]:
+    """A list of the kind. In the environment: JSON, or separated by commas."""
+
+    def read(value: object) -> tuple[T, ...]:
+        if isinstance(value, str):
+            value = _parts(value)
+        if not isinstance(value, list):
+            raise Refused((value, f"must be a list ({name})"))
+        return tuple(each(value, kind.read))
+
+    def write(values: tuple[T, ...]) -> str:
+        return f"[{', '.join(kind.write(value) for value in values)}]"
+
+    return Kind(name, read, write, _json_or_text)
+
+
+def each(values: Sequence[object], read: Callable[[object], T]) -> list[T]:
+    """Read every element; raises one `Refused` with the faults of all of them."""
+    good: list[T] = []
+    faults: list[tuple[object, str]] = []
+    for value in values:
+        try:
+            good.append(read(value))
+        except Refused as refused:
+            faults.extend(refused.faults)
+    if faults:
+        raise Refused(*faults)
+    return good
+
+
+def table(name: str, value_kind: Kind[float]) -> Kind[dict[str, float]]:
+    """Names to numbers. In the environment: JSON, or `name=number` separated by commas."""
+
+    def entry(pair: object) -> tuple[str, float]:
+        key, value = pair if isinstance(pair, tuple) else ("", pair)
+        try:
+            return key, value_kind.read(value)
+        except Refused as refused:
+            faults = [(f"{key}={shown(found)}", rule) for found, rule in refused.faults]
+            raise Refused(*faults) from refused
+
+    def read(value: object) -> dict[str, float]:
+        if not isinstance(value, dict):
+            raise Refused((value, f"must be a table ({name})"))
+        return dict(each(list(value.items()), entry))
+
+    def write(value: dict[str, float]) -> str:
+        pairs = (f"{quoted(key)} = {value_kind.write(number)}" for key, number in value.items())
+        return "{ " + ", ".join(pairs) + " }" if value else "{}"
+
+    return Kind(name, read, write, _table_of)
+
+
+def windows() -> Kind[tuple[tuple[str, int], ...]]:
+    """Durations with their names as written."""
+    one = duration(1000, 1000)
+
+    def element(value: object) -> tuple[str, int]:
+        length_s = one.read(value)
+        return (value if isinstance(value, str) else duration_text(length_s * 1000)), length_s
+
+    return several(Kind("", element, lambda pair: quoted(pair[0])), "list of durations")
+
+
+def groupings() -> Kind[tuple[tuple[str, ...], ...]]:
+    """Lists of attribute names; a name alone is a list of one."""
+
+    def element(value: object) -> tuple[str, ...]:
+        names = [value] if isinstance(value, str) else value
+        if not isinstance(names, list):
+            raise Refused((value, "must be a list of attribute names"))
+        return tuple(each(names, text(rule="must be a non-empty attribute name").read))
+
+    def write(names: tuple[str, ...]) -> str:
+        return f"[{', '.join(quoted(name) for name in names)}]"
+
+    return several(Kind("", element, write), "list of lists of attribute names")
+
+
+def start() -> Kind[str]:
+    """An end of the log, or how far back."""
+
+    def read(value: object) -> str:
+        if isinstance(value, str) and value.lower() in OPEN_ENDS:
+            return value.lower()
+        try:
+            return duration_text(duration_ms(value))
+        except Refused as refused:
+            rule = 'must be "earliest", "latest" or a duration such as "36h"'
+            raise Refused((value, rule)) from refused
+
+    return Kind('"earliest" | "latest" | duration', read, quoted, duration(1, 0).parse)
+
+
+def _parts(given: str) -> list[object]:
+    return [part.strip() for part in _OUTER_COMMA.split(given) if part.strip()]
+
+
+def _json_or_text(given: str) -> object:
+    # Both ends: [::1]:9092 is an address.
+    if (given.strip()[:1], given.strip()[-1:]) not in (("[", "]"), ("{", "}")):
+        return given
+    try:
+        return json.loads(given)
+    except (ValueError, RecursionError) as error:
+        raise Refused((given, f"is not JSON: {error}")) from error
+
+
+def _table_of(given: str) -> object:
+    parsed = _json_or_text(given)
+    if parsed is not given:
+        return parsed
+    pairs = (part.partition("=") for part in given.split(",") if part.strip())
+    return {key.strip(): number_or_text(value.strip()) for key, _, value in pairs}

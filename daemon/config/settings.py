@@ -1,0 +1,200 @@
+"""The whole configuration as one frozen value, and the list of its keys. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, field, fields
+from functools import cached_property
+from typing import Any, Final
+
+from relevanced.daemon import panes
+from relevanced.daemon.config.experiments import Experiments, tracking
+from relevanced.daemon.config.kinds import Kind, duration_ms
+from relevanced.daemon.config.lists import OPEN_ENDS, windows
+from relevanced.daemon.config.sections import (
+    Attribution,
+    Events,
+    History,
+    Http,
+    Kafka,
+    Log,
+    Metrics,
+    Redis,
+    Segments,
+    Worker,
+    setting,
+)
+from relevanced.daemon.events import Limits
+from relevanced.daemon.experiments.specs import Tracking
+from relevanced.daemon.plan import EXPERIMENT_PREFIX, Plan
+from relevanced.metrics import catalog
+from relevanced.metrics.metric import Metric
+
+
+@dataclass(frozen=True)
+class Config:
+    """The whole configuration. Secrets in it show only their mask."""
+
+    windows: tuple[tuple[str, int], ...] = setting(
+        ["5m", "1h", "24h"], windows(), "Lengths of the sliding windows.", restarts=True
+    )
+    """(name as written, seconds)"""
+    kafka: Kafka = field(default_factory=Kafka)
+    redis: Redis = field(default_factory=Redis)
+    events: Events = field(default_factory=Events)
+    attribution: Attribution = field(default_factory=Attribution)
+    metrics: Metrics = field(default_factory=Metrics)
+    segments: Segments = field(default_factory=Segments)
+    history: History = field(default_factory=History)
+    worker: Worker = field(default_factory=Worker)
+    http: Http = field(default_factory=Http)
+    log: Log = field(default_factory=Log)
+    experiments: Experiments = ()
+    """Declared ones, by name; no part of the table of settings."""
+
+    @cached_property
+    def timing(self) -> panes.Timing:
+        """The windows and waiting times. Raises ValueError for windows that cannot go together."""
+        return panes.timing(self.windows, self.attribution.window_s, self.attribution.lateness_s)
+
+    @property
+    def start_ms(self) -> int | None:
+        """How far back a new namespace starts; None where `kafka.start` is an end of the log."""
+        if self.kafka.start in OPEN_ENDS:
+            return None
+        if self.kafka.start is not None:
+            return duration_ms(self.kafka.start)
+        longest = self.timing.longest
+        return longest.length_ms + longest.pane_ms + self.timing.settle_ms
+
+    @property
+    def resolved_max_grade(self) -> float:
+        """The highest grade that can be given."""
+        if self.metrics.max_grade is not None:
+            return self.metrics.max_grade
+        return max(self.attribution.grades.values(), default=0.0) or 1.0
+
+    @property
+    def parsed_metrics(self) -> tuple[Metric, ...]:
+        """The metrics, in configured order."""
+        return tuple(self.parse_metric(name) for name in self.metrics.names)
+
+    def parse_metric(self, name: str) -> Metric:
+        """The metric of that name with the configured defaults. Raises ValueError with the rule."""
+        return catalog.parse(
+            name,
+            relevant_from=self.metrics.relevant_from,
+            max_grade=self.resolved_max_grade,
+        )
+
+    @cached_property
+    def plan(self) -> Plan:
+        """Everything that shapes rows, for the pure rooms."""
+        return Plan(
+            timing=self.timing,
+            metrics=self.parsed_metrics,
+            groupings=self.segments.groupings,
+            grades=self.attribution.grades,
+            max_segments=self.segments.max_segments,
+            depth=self.metrics.depth,
+            tracking=self.tracking,
+            history_hours=24 * self.history.days,
+        )
+
+    @cached_property
+    def tracking(self) -> Tracking | None:
+        """The experiments to keep tallies of."""
+        metrics = {name: self.parse_metric(name) for name in self.metrics.names}
+        metrics |= {metric.name: metric for metric in metrics.values()}
+        return tracking(self.experiments, self.segments.discovered_experiments, metrics)
+
+    @property
+    def limits(self) -> Limits:
+        """What events are held to."""
+        return Limits(
+            depth=self.metrics.depth,
+            max_grade=self.resolved_max_grade,
+            max_future_ms=self.events.max_future_s * 1000,
+            max_record_bytes=self.events.max_record_bytes,
+            rank_base=self.events.rank_base,
+            attributes=tuple(sorted(self._grouped_attributes)),
+        )
+
+    @property
+    def _grouped_attributes(self) -> set[str]:
+        named = {name for grouping in self.segments.groupings for name in grouping}
+        if self.tracking is not None:
+            named.update(self.tracking.unit_attributes)
+        return {name for name in named if not name.startswith(EXPERIMENT_PREFIX)}
+
+
+SECTIONS: Final[Mapping[str, type]] = {
+    "": Config,
+    "kafka": Kafka,
+    "redis": Redis,
+    "events": Events,
+    "attribution": Attribution,
+    "metrics": Metrics,
+    "segments": Segments,
+    "history": History,
+    "worker": Worker,
+    "http": Http,
+    "log": Log,
+}
+"""Section names in the file; the keys of "" stand before the first section."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One line of the table."""
+
+    section: str
+    name: str
+    """The key inside its section."""
+    attribute: str
+    kind: Kind[Any]
+    default: object
+    help_text: str
+    restarts: bool
+
+    @property
+    def key(self) -> str:
+        """`section.name`"""
+        return f"{self.section}.{self.name}" if self.section else self.name
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that overrides it."""
+        return f"RELEVANCED_{self.key.replace('.', '__').upper()}"
+
+    def value(self, config: Config) -> Any:
+        """What the configuration holds for it."""
+        return getattr(getattr(config, self.section) if self.section else config, self.attribute)
+
+    def written(self, config: Config) -> str | None:
+        """The value as TOML, secrets masked; None where it is not set."""
+        value = self.value(config)
+        return None if value is None else self.kind.write(value)
+
+
+def _of_field(section: str, entry: "Field[Any]") -> Setting:
+    kind: Kind[Any] = entry.metadata["kind"]
+    name = entry.name
+    if kind.name == "duration":
+        name = name.removesuffix("_ms").removesuffix("_s")
+    return Setting(
+        section=section,
+        name=name,
+        attribute=entry.name,
+        kind=kind,
+        default=entry.metadata["default"],
+        help_text=entry.metadata["help"],
+        restarts=entry.metadata["restarts"],
+    )
+
+
+SETTINGS: Final = tuple(
+    _of_field(section, entry)
+    for section, owner in SECTIONS.items()
+    for entry in fields(owner)
+    if "kind" in entry.metadata
+)
+"""Every key, in the order of the file."""

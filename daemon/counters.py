@@ -1,0 +1,137 @@
+"""What keeps a counter from ever going down, so that its growth can be read as a rate.
+
+Pure. Two things could lower one. A store that lost its last second shows a lane as it was before:
+`TotalsMemory` holds the highest values until the lane has caught up. And a segment that is newly
+shown by name leaves `other`: `show` leaves in `other` what it had counted there, and starts the
+segment's own counter at 0.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import msgspec
+import numpy as np
+
+from relevanced.daemon.plan import OTHER, Plan
+from relevanced.daemon.shown import Selection, select
+from relevanced.daemon.snapshot import WHOLE, Segment, Snapshot
+from relevanced.daemon.views import Counts, LaneView, Rows
+
+
+class TotalsMemory:
+    """The highest totals and counts seen of each lane since its life began."""
+
+    def __init__(self) -> None:
+        self._highest: dict[int, LaneView] = {}
+
+    def hold(self, views: Iterable[LaneView]) -> list[LaneView]:
+        """The lanes with no total or count below what was held of them before.
+
+        Lanes that are not among them have ended: should one come again, it starts anew.
+        """
+        held = [_raised(view, self._highest.get(view.lane)) for view in views]
+        self._highest = {view.lane: replace(view, panes={}) for view in held}
+        return held
+
+
+def _raised(view: LaneView, before: LaneView | None) -> LaneView:
+    """The lane with totals and counts raised to those it had before; panes stay as they are."""
+    if before is None:
+        return view
+    number_of = {name: number for number, name in enumerate(view.names)}
+    lost = tuple(name for name in before.names if name not in number_of)
+    number_of |= {name: len(view.names) + place for place, name in enumerate(lost)}
+    totals = np.zeros((len(number_of), before.totals.shape[1]), np.int64)
+    known = view.totals[: len(view.names)]
+    totals[: len(known)] = known
+    highest = before.totals[: len(before.names)]
+    numbers = np.array([number_of[name] for name in before.names[: len(highest)]], np.intp)
+    totals[numbers] = np.maximum(totals[numbers], highest)
+    counts = _highest_counts(view.counts, before.counts)
+    return replace(view, names=view.names + lost, totals=totals, counts=counts)
+
+
+def _highest_counts(counts: Counts, before: Counts) -> Counts:
+    return {
+        family: _highest_of(counts.get(family, {}), before.get(family, {}))
+        for family in {**before, **counts}
+    }
+
+
+def _highest_of(counts: Mapping[str, int], before: Mapping[str, int]) -> Mapping[str, int]:
+    return {
+        label: max(counts.get(label, 0), before.get(label, 0)) for label in {**before, **counts}
+    }
+
+
+class ShownBefore(msgspec.Struct, frozen=True):
+    """The segments that counters have shown, and what of each stays counted in `other`.
+
+    Plain enough to be stored (`msgspec.json`) and given to the next process that serves the
+    counters: with it they go on where they were, without it they may fall once, which readers take
+    for a restart.
+    """
+
+    begun: bool = False
+    """True once counters other than 0 were shown: from then on `other` has counted what joins."""
+    in_other: tuple[tuple[str, str, tuple[int, ...]], ...] = ()
+    """(grouping, segment, row that `other` keeps)."""
+
+
+@dataclass(frozen=True)
+class Counters:
+    """(segments, columns) of what has settled since the beginning, as it is shown."""
+
+    segments: tuple[Segment, ...]
+    rows: Rows
+
+
+def show(
+    snapshot: Snapshot, gauges: Selection, plan: Plan, before: ShownBefore
+) -> tuple[Counters, ShownBefore]:
+    """The counters of what gauges show and of everything that was ever shown.
+
+    No counter is lower than it was with the memory `before`, and the segments of a grouping sum to
+    all that has settled in it. Up to `plan.admitted_values` of a grouping are shown; after that the
+    rest stays in `other`. Only the end of a lane's life lowers counters: then `other` hands back
+    what it kept beyond the segment's total.
+    """
+    kept = {(grouping, segment): row for grouping, segment, row in before.in_other}
+    number_of = {segment: number for number, segment in enumerate(snapshot.segments)}
+    named = [segment for segment in kept if segment in number_of]
+    joining = [segment for segment in gauges.segments if _may_join(segment, kept)]
+    named += _within_room(joining, named, plan)
+    bases: dict[Segment, Rows] = {}
+    for segment in named:
+        total = snapshot.totals[number_of[segment]]
+        base = kept.get(segment, total if before.begun else 0)
+        bases[segment] = np.minimum(total, np.asarray(base, np.int64))
+    counters = _moved_to_other(snapshot, plan, bases)
+    in_other = tuple((*segment, tuple(map(int, base))) for segment, base in bases.items())
+    return counters, ShownBefore(before.begun or bool(snapshot.totals.any()), in_other)
+
+
+def _may_join(segment: Segment, kept: Mapping[Segment, object]) -> bool:
+    return segment[1] != OTHER and segment != WHOLE and segment not in kept
+
+
+def _within_room(joining: list[Segment], named: list[Segment], plan: Plan) -> list[Segment]:
+    room = {grouping: plan.admitted_values for grouping in plan.grouping_names}
+    for grouping, _ in named:
+        room[grouping] -= 1
+    admitted = []
+    for segment in joining:
+        if room[segment[0]] > 0:
+            room[segment[0]] -= 1
+            admitted.append(segment)
+    return admitted
+
+
+def _moved_to_other(snapshot: Snapshot, plan: Plan, bases: Mapping[Segment, Rows]) -> Counters:
+    selection = select(snapshot, plan, bases, empty_other=True)
+    rows = selection.fold(snapshot.totals)
+    place_of = {segment: place for place, segment in enumerate(selection.segments)}
+    for segment, base in bases.items():
+        rows[place_of[segment]] -= base
+        rows[place_of[segment[0], OTHER]] += base
+    return Counters(selection.segments, rows)

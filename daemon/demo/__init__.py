@@ -1,0 +1,1 @@
+"""The demonstration: everything in one process."""

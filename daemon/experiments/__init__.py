@@ -1,0 +1,1 @@
+"""Experiments: who was dealt to which arm, what the arms came to, and what that says."""

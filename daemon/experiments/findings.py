@@ -1,0 +1,280 @@
+"""What the experiments of all lanes say: arms merged, compared, and put into words. Pure."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import is_
+
+import msgspec
+import numpy as np
+
+from relevanced.daemon.experiments.forms import (
+    Finding,
+    Findings,
+    Interleaving,
+    MetricFinding,
+    SampleRatio,
+    Variant,
+)
+from relevanced.daemon.experiments.specs import CONTROLS, IMPRESSION, INTERLEAVED, Role, Spec
+from relevanced.daemon.experiments.tallies import Arm, Integers, Tallies
+from relevanced.daemon.experiments.words import in_words, warnings_of
+from relevanced.daemon.plan import Plan
+from relevanced.daemon.views import LaneView
+from relevanced.metrics.buckets import Buckets, mean
+from relevanced.metrics.inference import ArmComparison, compare_arms
+from relevanced.metrics.interleaving import preference
+from relevanced.metrics.metric import Metric
+from relevanced.metrics.sequences import Design, always_valid_p
+from relevanced.metrics.users import (
+    Sketch,
+    crossover_count,
+    merged,
+    user_count,
+    users_sample_ratio_log_evalue,
+)
+
+
+@dataclass(frozen=True)
+class _Merged:
+    """One experiment over all lanes."""
+
+    spec: Spec
+    control: str
+    arms: Mapping[str, Arm]
+
+
+def findings(
+    lanes: Sequence[Mapping[str, Tallies]], plan: Plan, as_of_ms: int | None, as_of: str | None
+) -> Findings:
+    """What the lanes' tallies say. Takes long: meant for a thread."""
+    if plan.tracking is None:
+        return Findings(as_of)
+    names = {name for lane in lanes for name in lane} | plan.tracking.declared.keys()
+    found = []
+    for name in sorted(names):
+        spec = plan.tracking.spec(name)
+        if spec is not None:
+            tallies = [lane[name] for lane in lanes if name in lane]
+            found.append(_finding(_merge(spec, tallies), plan, as_of_ms))
+    return Findings(as_of, tuple(found))
+
+
+class FindingsMemory:
+    """The last findings: worked out anew when a lane's tallies are others."""
+
+    def __init__(self) -> None:
+        self._lanes: list[Mapping[str, Tallies]] = []
+        self._at_ms = 0
+        self._found: Findings | None = None
+
+    def of(
+        self, views: Sequence[LaneView], plan: Plan, as_of_ms: int | None, as_of: str | None
+    ) -> Findings:
+        """What the lanes' tallies say."""
+        lanes = [view.experiments for view in views]
+        same = len(lanes) == len(self._lanes) and all(map(is_, lanes, self._lanes))
+        if same and as_of_ms is not None and plan.tracking is not None:
+            # an experiment ends by time alone
+            ends = [spec.end_ms for spec in plan.tracking.declared.values()]
+            same = not any(end is not None and self._at_ms < end <= as_of_ms for end in ends)
+        if self._found is None or not same:
+            self._found = findings(lanes, plan, as_of_ms, as_of)
+            self._lanes, self._at_ms = lanes, as_of_ms or 0
+        return msgspec.structs.replace(self._found, as_of=as_of)
+
+
+def _merge(spec: Spec, tallies: Sequence[Tallies]) -> _Merged:
+    """The lanes' arms summed; those that were counted under another configuration left out."""
+    arms: dict[str, list[Arm]] = {}
+    for one in tallies:
+        if one.digest == spec.digest:
+            for variant, arm in one.arms.items():
+                arms.setdefault(variant, []).append(arm)
+    control = spec.control
+    if not spec.declared:
+        control = next((name for name in CONTROLS if name in arms), spec.control)
+    ordered = sorted(arms, key=lambda variant: (variant != control, variant))
+    return _Merged(spec, control, {variant: _sum(arms[variant]) for variant in ordered})
+
+
+def _sum(arms: Sequence[Arm]) -> Arm:
+    tallies: Integers = np.sum([arm.tallies for arm in arms], axis=0)
+    users = merged([Sketch(arm.users) for arm in arms]).hashes
+    credits: Integers = np.sum([arm.credits for arm in arms], axis=0)
+    return Arm(tallies, sum(arm.without_unit for arm in arms), credits, users)
+
+
+def _finding(one: _Merged, plan: Plan, as_of_ms: int | None) -> Finding:
+    spec, arms = one.spec, one.arms
+    sketches = {variant: Sketch(arm.users) for variant, arm in arms.items()}
+    crossover = 0.0 if spec.unit == IMPRESSION else crossover_count([*sketches.values()]).value
+    srm = _sample_ratio(spec, sketches)
+    apart = (one.control, INTERLEAVED)
+    compared = {variant: _compare(one, variant, plan) for variant in arms if variant not in apart}
+    impressions = sum(arm.impressions for arm in arms.values())
+    variants = tuple(
+        Variant(
+            variant,
+            arm.impressions,
+            user_count(sketches[variant]).value,
+            _metrics(one, variant, compared.get(variant), plan),
+        )
+        for variant, arm in arms.items()
+    )
+    dealt = {variant for variant, arm in arms.items() if arm.impressions} - {INTERLEAVED}
+    without_control = bool(dealt) and one.control not in dealt
+    users = sum(variant.users for variant in variants)
+    undefined = {found.undefined for of in compared.values() for found in of.values()}
+    return Finding(
+        experiment=spec.name,
+        control=one.control,
+        unit=spec.unit,
+        status=_status(spec, impressions, as_of_ms),
+        declared=spec.declared,
+        planned_impressions=spec.planned_impressions,
+        impressions=impressions,
+        warnings=tuple(
+            warnings_of(
+                spec,
+                control=one.control,
+                without_control=without_control,
+                impressions={variant: arm.impressions for variant, arm in arms.items()},
+                without_unit=sum(arm.without_unit for arm in arms.values()),
+                srm_log_evalue=None if srm is None else srm.log_evalue,
+                users=users,
+                crossover=crossover,
+                undefined=undefined,
+            )
+        ),
+        srm=srm,
+        crossover_users=crossover,
+        without_control=without_control,
+        variants=variants,
+        interleaving=_interleaving(one),
+    )
+
+
+def _interleaving(one: _Merged) -> Interleaving | None:
+    arm = one.arms.get(INTERLEAVED)
+    if arm is None or not arm.credits.any():
+        return None
+    counts, sums, squares = arm.credits.T
+    buckets = Buckets(counts, sums, squares, unit=1)
+    told = preference(buckets, Design(one.spec.planned_impressions))
+    credit = told.credit
+    return Interleaving(
+        wins=told.wins,
+        ties=told.ties,
+        losses=told.losses,
+        delta=_known(told.delta),
+        lower=_known(credit.interval.lower / 2),
+        upper=_known(credit.interval.upper / 2),
+        log_evalue=_known(credit.log_evalue),
+        p_value=_known(credit.p_value),
+        sign_test_p=told.sign_test_p,
+        verdict=credit.verdict,
+    )
+
+
+def _status(spec: Spec, impressions: int, as_of_ms: int | None) -> str:
+    if spec.end_ms is not None and as_of_ms is not None and as_of_ms >= spec.end_ms:
+        return "ended"
+    return "running" if impressions else "waiting"
+
+
+def _sample_ratio(spec: Spec, sketches: Mapping[str, Sketch]) -> SampleRatio | None:
+    """Against the planned shares: without any, evenly over the variants of one that is declared."""
+    weights = dict(spec.weights) or dict.fromkeys(sketches.keys() - {INTERLEAVED}, 1.0)
+    if not spec.declared or len(weights) < 2:
+        return None
+    nobody = Sketch(np.zeros(0, np.uint64))
+    arms = [sketches.get(variant, nobody) for variant in weights]
+    found = users_sample_ratio_log_evalue(arms, list(weights.values()))
+    return SampleRatio(found, always_valid_p(found))
+
+
+def buckets_of(arm: Arm, spec: Spec, metric: Metric) -> Buckets:
+    """The tallies of one metric."""
+    first = 1 + 3 * spec.metrics.index(metric.name)
+    counts, sums, squares = arm.tallies[:, first : first + 3].T
+    return Buckets(counts, sums, squares, metric.unit)
+
+
+def _metrics_of(spec: Spec, plan: Plan) -> list[Metric]:
+    known = {metric.name: metric for metric in plan.metrics}
+    return [known[name] for name in spec.metrics]
+
+
+def _compare(one: _Merged, variant: str, plan: Plan) -> dict[str, ArmComparison]:
+    """By metric."""
+    spec, treatment = one.spec, one.arms[variant]
+    control = one.arms.get(one.control) or Arm.empty(len(spec.metrics))
+    impressions = int(control.tallies[:, 0].sum() + treatment.tallies[:, 0].sum())
+    design = Design(_planned_for_two(spec, one.control, variant))
+    return {
+        metric.name: compare_arms(
+            buckets_of(control, spec, metric),
+            buckets_of(treatment, spec, metric),
+            design,
+            metric.direction,
+            impressions=impressions,
+        )
+        for metric in _metrics_of(spec, plan)
+    }
+
+
+def _planned_for_two(spec: Spec, control: str, variant: str) -> int:
+    """The part of the planned total that two variants get; all of it where shares are unknown."""
+    weights = dict(spec.weights)
+    if control not in weights or variant not in weights:
+        return spec.planned_impressions
+    share = (weights[control] + weights[variant]) / math.fsum(weights.values())
+    return max(1, round(spec.planned_impressions * share))
+
+
+def _metrics(
+    one: _Merged, variant: str, compared: Mapping[str, ArmComparison] | None, plan: Plan
+) -> tuple[MetricFinding, ...]:
+    spec = one.spec
+    if compared is None:
+        return tuple(
+            MetricFinding(
+                metric.name,
+                spec.role(metric.name),
+                _known(float(mean(buckets_of(one.arms[variant], spec, metric)))),
+                words="the control" if variant == one.control else "two rankers in one list",
+            )
+            for metric in _metrics_of(spec, plan)
+        )
+    planned = spec.planned_impressions
+    return tuple(_metric(n, spec.role(n), found, planned) for n, found in compared.items())
+
+
+def _metric(name: str, role: Role, found: ArmComparison, planned: int) -> MetricFinding:
+    absolute, relative = found.absolute, found.relative
+    return MetricFinding(
+        metric=name,
+        role=role,
+        mean=_known(found.treatment.value),
+        control_mean=_known(found.control.value),
+        difference=_known(absolute.found.value),
+        lower=_known(absolute.interval.lower),
+        upper=_known(absolute.interval.upper),
+        relative_difference=_known(relative.found.value),
+        relative_lower=_known(relative.interval.lower),
+        relative_upper=_known(relative.interval.upper),
+        log_evalue=_known(absolute.log_evalue),
+        p_value=_known(absolute.p_value),
+        guardrail_log_evalue=_known(absolute.guardrail_log_evalue),
+        minimum_detectable_effect=_known(absolute.minimum_detectable_effect),
+        design_effect=_known(found.design_effect),
+        further_impressions=_known(absolute.further_impressions),
+        verdict=absolute.verdict,
+        words=in_words(found, planned),
+    )
+
+
+def _known(value: float) -> float | None:
+    """What JSON can hold of it."""
+    return value if math.isfinite(value) else None

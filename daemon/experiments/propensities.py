@@ -1,0 +1,121 @@
+"""`relevanced propensities`: how likely each rank is looked at, out of recorded events.
+
+Where rankers showed the same item for the same query at different ranks, what it earned there
+differs by the ranks alone.
+"""
+
+import math
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+from rich.console import Console
+from rich.progress import Progress
+
+from relevanced.daemon.config.loading import Config
+from relevanced.daemon.events import Feedback, Impression, Limits
+from relevanced.daemon.formats.decoders import decoder
+from relevanced.daemon.replay import lines_of
+from relevanced.metrics.harvesting import Exposures, Harvest, harvest
+
+
+class _Asked(msgspec.Struct):
+    """What was searched for, as each format spells it."""
+
+    query: str | None = None
+    user_query: str | None = None
+
+
+_read_query = msgspec.json.Decoder(_Asked).decode
+
+
+@dataclass
+class Shown:
+    """Impressions by id, and the places of them that were clicked."""
+
+    lists: dict[str, tuple[int, str, tuple[str, ...]]] = field(default_factory=dict)
+    """(time, query, items)"""
+    clicked: set[tuple[str, int]] = field(default_factory=set)
+
+
+class Rank(msgspec.Struct, frozen=True):
+    """One line of the table."""
+
+    rank: int
+    propensity: float | None
+    """Null where no chain of shared items leads there."""
+    stderr: float | None
+    shared_items: int
+
+
+def table_of(paths: Sequence[str], config: Config, depth: int, *, progress: bool) -> list[Rank]:
+    """The propensities of ranks 1…depth. Raises OSError for a file that cannot be read."""
+    with Progress(console=Console(file=sys.stderr, quiet=not progress), transient=True) as bars:
+        shown = collected(lines_of(paths, bars), config)
+    return ranks_of(harvest(exposures(shown, depth), depth))
+
+
+def collected(lines: Iterable[bytes], config: Config) -> Shown:
+    """First pages of a known query, and feedback on them. An impression stands before its
+    feedback."""
+    shown, limits = Shown(), msgspec.structs.replace(config.limits, attributes=())
+    for event, query in _events(lines, config.events.format, limits):
+        if isinstance(event, Impression):
+            if query and event.first_rank == 1:
+                told = (event.time_ms, query, event.items)
+                shown.lists.setdefault(event.impression_id, told)
+        elif event.kind in config.attribution.grades and event.item is not None:
+            _click(shown, event, event.item, config.attribution.window_s * 1000)
+    return shown
+
+
+def _click(shown: Shown, event: Feedback, item: str, window_ms: int) -> None:
+    time_ms, _, items = shown.lists.get(event.impression_id, (0, "", ()))
+    if item in items and event.time_ms <= time_ms + window_ms:
+        shown.clicked.add((event.impression_id, items.index(item)))
+
+
+def _events(
+    lines: Iterable[bytes], format_name: str, limits: Limits
+) -> Iterator[tuple[Impression | Feedback, str | None]]:
+    """Events with what was searched for, where their line tells it."""
+    decode = decoder(format_name, limits)
+    for line in lines:
+        try:
+            asked = _read_query(line)
+        except (ValueError, RecursionError):
+            asked = _Asked()
+        for event in decode(line, None):
+            if isinstance(event, Impression | Feedback):
+                yield event, asked.query or asked.user_query
+
+
+def exposures(shown: Shown, depth: int) -> Exposures:
+    """What each query's items earned at each rank."""
+    queries: dict[str, int] = {}
+    items: dict[tuple[int, str], int] = {}
+    cells: dict[tuple[int, int, int], list[int]] = {}
+    for impression_id, (_, query, listed) in shown.lists.items():
+        number = queries.setdefault(query, len(queries))
+        for place, item in enumerate(listed[:depth]):
+            known = items.setdefault((number, item), len(items))
+            cell = cells.setdefault((number, known, place + 1), [0, 0])
+            cell[0] += 1
+            cell[1] += (impression_id, place) in shown.clicked
+    told = [(*key, *counts) for key, counts in cells.items()]
+    return Exposures(*np.array(told, np.int64).reshape(-1, 5).T)
+
+
+def ranks_of(found: Harvest) -> list[Rank]:
+    """The table, line by line."""
+    columns = (found.values.tolist(), found.stderr.tolist(), found.shared_items.tolist())
+    return [
+        Rank(number, _known(value), _known(stderr), shared)
+        for number, (value, stderr, shared) in enumerate(zip(*columns, strict=True), 1)
+    ]
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,61 @@
+"""Findings as samples of the series of `families`. Pure."""
+
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+
+from relevanced.daemon.experiments.forms import Finding, Findings
+from relevanced.daemon.labels import escape
+
+Sample: TypeAlias = tuple[str, str, float]
+"""(family, labels, value)"""
+
+OF_METRIC: Final = {
+    "relevanced_experiment_difference": "difference",
+    "relevanced_experiment_lower": "lower",
+    "relevanced_experiment_upper": "upper",
+    "relevanced_experiment_relative_difference": "relative_difference",
+    "relevanced_experiment_relative_lower": "relative_lower",
+    "relevanced_experiment_relative_upper": "relative_upper",
+    "relevanced_experiment_log_evalue": "log_evalue",
+    "relevanced_experiment_p_value": "p_value",
+    "relevanced_experiment_guardrail_log_evalue": "guardrail_log_evalue",
+    "relevanced_experiment_minimum_detectable_effect": "minimum_detectable_effect",
+    "relevanced_experiment_design_effect": "design_effect",
+    "relevanced_experiment_score": "mean",
+}
+"""Family → field of a metric's finding."""
+
+
+def samples(found: Findings) -> Iterator[Sample]:
+    """All samples; what is undefined has none."""
+    for one in found.experiments:
+        yield from _of_experiment(one)
+        yield from _of_variants(one)
+
+
+def _of_experiment(one: Finding) -> Iterator[Sample]:
+    labels = f'experiment="{escape(one.experiment)}"'
+    info = f'{labels},control="{escape(one.control)}",unit="{escape(one.unit)}"'
+    yield "relevanced_experiment_info", info, 1
+    planned = float(one.planned_impressions)
+    yield "relevanced_experiment_planned_impressions", labels, planned
+    yield "relevanced_experiment_crossover_users", labels, one.crossover_users
+    yield "relevanced_experiment_without_control", labels, float(one.without_control)
+    if one.srm is not None:
+        yield "relevanced_experiment_srm_log_evalue", labels, one.srm.log_evalue
+    for metric in one.variants[0].metrics if one.variants else ():
+        told = f'{labels},metric="{escape(metric.metric)}",role="{metric.role}"'
+        yield "relevanced_experiment_metric_info", told, 1
+
+
+def _of_variants(one: Finding) -> Iterator[Sample]:
+    for variant in one.variants:
+        labels = f'experiment="{escape(one.experiment)}",variant="{escape(variant.variant)}"'
+        yield "relevanced_experiment_impressions", labels, variant.impressions
+        yield "relevanced_experiment_users", labels, variant.users
+        for metric in variant.metrics:
+            told = f'{labels},metric="{escape(metric.metric)}"'
+            for family, field in OF_METRIC.items():
+                value = getattr(metric, field)
+                if value is not None:
+                    yield family, told, value

@@ -1,0 +1,130 @@
+"""Whom an open impression was shown to, and in which arms: columns beside those of its state.
+
+An assignment is a number out of a table, as impressions share a few of them; a unit (user, session,
+impression) is its hash. Numbers live in one process's memory only.
+"""
+
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from relevanced.daemon.experiments.specs import IMPRESSION, USER, Assignment, Tracking
+from relevanced.metrics.users import user_hashes
+
+Integers: TypeAlias = NDArray[np.int64]
+Subject: TypeAlias = tuple[Assignment, tuple[str | None, ...]]
+"""An impression's assignment, and its units in the order of `Tracking.units`."""
+
+NOBODY: Final[Subject] = ((), ())
+MOST_ASSIGNMENTS: Final = 20_000
+NO_UNIT: Final = 0
+"""Hash of a unit that the impression does not tell."""
+
+
+def subject_of(
+    tracking: Tracking,
+    assignment: Assignment,
+    impression_id: str,
+    user_id: str | None,
+    attributes: Mapping[str, str | None],
+) -> Subject:
+    """What is kept of an impression; nothing of one without an experiment."""
+    if not assignment:
+        return NOBODY
+    known = {**attributes, USER: user_id, IMPRESSION: impression_id}
+    return assignment, tuple(known.get(unit) for unit in tracking.units)
+
+
+@dataclass(frozen=True)
+class Subjects:
+    """Subjects of new impressions, (n,) assignments and (n, units) hashes."""
+
+    assignments: Integers
+    units: Integers
+
+    def part(self, start: int, stop: int) -> "Subjects":
+        """Those from `start` to before `stop`."""
+        return Subjects(self.assignments[start:stop], self.units[start:stop])
+
+
+class Assignments:
+    """The table of one lane: assignment ↔ number; 0 is that of no experiment."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Assignment, int] = {(): 0}
+        self._table: list[Assignment] = [()]
+        self._room = MOST_ASSIGNMENTS
+
+    @property
+    def is_full(self) -> bool:
+        """True where there are so many that most must be of impressions that have closed."""
+        return len(self._table) > self._room
+
+    def leave_room(self) -> None:
+        """Let the table grow to at least twice its size before it is full."""
+        self._room = max(MOST_ASSIGNMENTS, 2 * len(self._table))
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __getitem__(self, number: int) -> Assignment:
+        return self._table[number]
+
+    def number(self, assignment: Assignment) -> int:
+        """The number of an assignment, a new one if it was not met before."""
+        known = self._numbers.get(assignment)
+        if known is None:
+            known = self._numbers[assignment] = len(self._table)
+            self._table.append(assignment)
+        return known
+
+    def born(self, subjects: Sequence[Subject], units: int) -> Subjects:
+        """The columns of new impressions."""
+        numbers = np.array([self.number(assignment) for assignment, _ in subjects], np.int64)
+        hashes = np.full((len(subjects), units), NO_UNIT, np.int64)
+        for unit in range(units):
+            told = [
+                (place, values[unit])
+                for place, (assignment, values) in enumerate(subjects)
+                if assignment
+            ]
+            known = [(place, value) for place, value in told if value is not None]
+            if known:
+                places = [place for place, _ in known]
+                hashes[places, unit] = user_hashes(value for _, value in known).view(np.int64)
+        return Subjects(numbers, hashes)
+
+
+class Columns:
+    """By place among the columns of the open impressions."""
+
+    def __init__(self, units: int) -> None:
+        self.units_each = units
+        self.assignments = array("i")
+        self._units = array("q")
+
+    def extend(self, born: Subjects | None, count: int) -> None:
+        """Add as many as are born; None: impressions without any experiment."""
+        if born is None:
+            self.assignments.frombytes(bytes(4 * count))
+            self._units.frombytes(bytes(8 * count * self.units_each))
+            return
+        self.assignments.frombytes(born.assignments.astype(np.int32).tobytes())
+        self._units.frombytes(born.units.tobytes())
+
+    def drop_front(self, count: int) -> None:
+        """Forget the first ones."""
+        del self.assignments[:count]
+        del self._units[: count * self.units_each]
+
+    def numbers(self) -> NDArray[np.int32]:
+        """(n,) assignments: gone before any are added."""
+        return np.frombuffer(self.assignments, np.int32)
+
+    def units(self) -> Integers:
+        """(n, units) hashes: gone before any are added."""
+        return np.frombuffer(self._units, np.int64).reshape(-1, self.units_each)

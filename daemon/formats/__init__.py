@@ -1,0 +1,1 @@
+"""Event formats: bytes to events."""

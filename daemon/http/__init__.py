@@ -1,0 +1,1 @@
+"""The HTTP door: the only room that imports its library."""

@@ -1,0 +1,159 @@
+// One chart per window: its value as it slid, with its error band, the whole beside it, the traffic below.
+
+import { element, say, shape } from "./dom.js";
+import { runs, sliding, ticks } from "./series.js";
+import { NARROW, count, score, time } from "./words.js";
+
+const HEIGHT = 210;
+const PLOT = { left: 44, right: 8, top: 10, bottom: 168 };
+const TRAFFIC = { top: 174, bottom: 192 };
+const LEAST_SPAN = 0.06; // of the middle: noise shall not look like a fall
+const MINUTES = [1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720];
+
+const path = (points, x, y) => points.map((one, place) => `${place ? "L" : "M"}${x(one.end).toFixed(1)} ${y(one.mean).toFixed(1)}`).join("");
+
+function band(points, x, y) {
+  const edge = (sign) => points.map((one) => `${x(one.end).toFixed(1)} ${y(one.mean + sign * 1.96 * (one.stderr ?? 0)).toFixed(1)}`);
+  return `M${edge(1).join("L")}L${edge(-1).reverse().join("L")}Z`;
+}
+
+function range(points, whole, before) {
+  const known = points.filter((one) => one.mean !== null);
+  const values = known.flatMap((one) => [one.mean - 1.96 * (one.stderr ?? 0), one.mean + 1.96 * (one.stderr ?? 0)]);
+  values.push(...whole.filter((one) => one.mean !== null).map((one) => one.mean));
+  if (before !== null) values.push(before);
+  if (!values.length) return [0, 1];
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const middle = (low + high) / 2;
+  const half = Math.max((high - low) / 2, (LEAST_SPAN / 2) * Math.abs(middle), 1e-9) * 1.06;
+  return [middle - half, middle + half];
+}
+
+function timeTicks(first, last, width) {
+  const minutes = MINUTES.find((one) => (last - first) / 60000 / one <= width / 70) ?? 1440;
+  const step = minutes * 60000;
+  const shift = new Date(last).getTimezoneOffset() * 60000;
+  const found = [];
+  for (let tick = Math.ceil((first - shift) / step) * step + shift; tick <= last; tick += step) found.push(tick);
+  return found;
+}
+
+export class Chart {
+  constructor(name) {
+    this.output = element("output");
+    this.svg = shape("svg", { class: "chart", tabindex: 0, role: "img" });
+    this.node = element("figure", {}, element("figcaption", {}, element("h3", {}, `over ${name}`), this.output), this.svg);
+    this.name = name;
+    this.place = null;
+    this.svg.addEventListener("pointermove", (event) => this.point(this.nearest(event)));
+    this.svg.addEventListener("pointerleave", () => this.point(null));
+    this.svg.addEventListener("blur", () => this.point(null));
+    this.svg.addEventListener("keydown", (event) => this.key(event));
+    new ResizeObserver(() => this.draw()).observe(this.node);
+  }
+
+  show(history, whole, before, label) {
+    Object.assign(this, { history, before, label });
+    this.points = sliding(history);
+    this.whole = whole ? sliding(whole) : [];
+    this.draw();
+  }
+
+  draw() {
+    const width = this.svg.clientWidth;
+    if (!this.points || !width) return;
+    const [first, last] = [Date.parse(this.history.as_of) - this.spanMs(), Date.parse(this.history.panes.at(-1)?.end ?? this.history.as_of)];
+    const [low, high] = range(this.points, this.whole, this.before);
+    this.x = (instant) => PLOT.left + ((instant - first) / (last - first)) * (width - PLOT.left - PLOT.right);
+    this.y = (value) => PLOT.bottom - ((value - low) / (high - low)) * (PLOT.bottom - PLOT.top);
+    this.svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
+    this.svg.setAttribute("aria-label", `${this.label}, over ${this.name}: ${this.words(this.points.at(-1))}. Arrow keys read it point by point.`);
+    this.svg.replaceChildren(...this.frame(low, high, first, last, width), ...this.traffic(), ...this.curves());
+    this.point(this.place);
+  }
+
+  // What is kept, less what the first window needs.
+  spanMs() {
+    const ends = this.points.map((one) => one.end);
+    return Math.max(Date.parse(this.history.as_of) - (ends[0] ?? 0), this.history.pane_seconds * 1000);
+  }
+
+  frame(low, high, first, last, width) {
+    const { found, digits } = ticks(low, high, 5);
+    const settled = Math.max(this.x(Date.parse(this.history.settled_until)), PLOT.left);
+    const right = width - PLOT.right;
+    const times = timeTicks(first, last, width);
+    return [
+      shape("rect", { class: "unripe", x: settled, width: Math.max(0, right - settled), y: PLOT.top - 6, height: TRAFFIC.bottom - PLOT.top + 6 }),
+      ...found.flatMap((tick) => [
+        shape("line", { class: "grid", x1: PLOT.left, x2: right, y1: this.y(tick), y2: this.y(tick) }),
+        shape("text", { x: PLOT.left - 6, y: this.y(tick) + 4, "text-anchor": "end" }, tick.toFixed(digits)),
+      ]),
+      ...times.map((tick) => shape("text", { x: this.x(tick), y: 207, "text-anchor": "middle" }, time(tick))),
+      this.before === null ? "" : shape("line", { class: "before", x1: PLOT.left, x2: right, y1: this.y(this.before), y2: this.y(this.before) }),
+    ].filter(Boolean);
+  }
+
+  traffic() {
+    const start = this.points[0]?.end ?? 0;
+    const panes = this.history.panes.filter((pane) => Date.parse(pane.end) >= start);
+    const most = Math.max(1, ...panes.map((pane) => pane.impressions));
+    return panes.map((pane) => {
+      const [left, right] = [this.x(Math.max(Date.parse(pane.start), start)), this.x(Date.parse(pane.end))];
+      const height = (pane.impressions / most) * (TRAFFIC.bottom - TRAFFIC.top);
+      const wide = Math.max(right - left - (right - left > 3 ? 1 : 0), 0.3);
+      return shape("rect", { class: "traffic", x: left, width: wide, y: TRAFFIC.bottom - height, height });
+    });
+  }
+
+  curves() {
+    const { x, y } = this;
+    const drawn = runs(this.whole).filter((run) => run.state === "line").map((run) => shape("path", { class: "whole", d: path(run.points, x, y) }));
+    for (const { state, points } of runs(this.points)) {
+      const [left, right] = [x(points[0].end), x(points.at(-1).end)];
+      if (state === "none") drawn.push(shape("rect", { class: "hatch", x: left, width: Math.max(right - left, 2), y: PLOT.top, height: PLOT.bottom - PLOT.top }));
+      else if (state === "undefined") drawn.push(shape("line", { class: "gap", x1: left, x2: right + 1, y1: PLOT.bottom - 3, y2: PLOT.bottom - 3 }));
+      else {
+        drawn.push(shape("path", { class: "band", d: band(points, x, y) }), shape("path", { class: "line", d: path(points, x, y) }));
+        if (points.length === 1) drawn.push(shape("circle", { class: "point", cx: left, cy: y(points[0].mean), r: 2.5 }));
+      }
+    }
+    return drawn;
+  }
+
+  nearest(event) {
+    const at = event.clientX - this.svg.getBoundingClientRect().left;
+    const gaps = (this.points ?? []).map((one) => Math.abs(this.x(one.end) - at));
+    return gaps.length ? gaps.indexOf(Math.min(...gaps)) : null;
+  }
+
+  key(event) {
+    const last = (this.points?.length ?? 0) - 1;
+    const from = this.place ?? last;
+    const to = { ArrowLeft: from - 1, ArrowRight: from + 1, Home: 0, End: last, PageUp: from - 10, PageDown: from + 10 }[event.key];
+    if (event.key === "Escape") this.point(null);
+    else if (to !== undefined && last >= 0) {
+      event.preventDefault();
+      this.point(Math.max(0, Math.min(last, to)));
+    }
+  }
+
+  words(one) {
+    if (!one || !one.impressions) return "no traffic";
+    if (one.mean === null) return `undefined, ${count(one.impressions)} impressions`;
+    const error = one.stderr === null ? "" : `${NARROW}±${NARROW}${score(one.stderr)}`;
+    return `${score(one.mean)}${error}, ${count(one.scored)} scored`;
+  }
+
+  point(place) {
+    this.place = place;
+    this.svg.querySelector(".pointer")?.remove();
+    const one = this.points?.[place ?? this.points.length - 1];
+    say(this.output, one ? (place === null ? `now ${this.words(one)}` : `${time(one.end, true)}  ${this.words(one)}`) : "");
+    if (place === null || !one) return;
+    const at = this.x(one.end);
+    const mark = shape("g", { class: "pointer" }, shape("line", { class: "cross", x1: at, x2: at, y1: PLOT.top, y2: TRAFFIC.bottom }));
+    if (one.mean !== null) mark.append(shape("circle", { class: "point", cx: at, cy: this.y(one.mean), r: 4 }));
+    this.svg.append(mark);
+  }
+}

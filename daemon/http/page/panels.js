@@ -1,0 +1,124 @@
+// Variants side by side, and how the pipeline is.
+
+import { $, element, keyed, say, visible } from "./dom.js";
+import { estimate, interval } from "./tables.js";
+import { count, percent, seconds, signed, time } from "./words.js";
+
+const CONTROL = ["control", "baseline", "a"];
+export const LATE_SECONDS = 60;
+
+function controlOf(names) {
+  return names.find((name) => CONTROL.includes(name.toLowerCase())) ?? names[0];
+}
+
+// A difference of two means as a share of the control's, with its 95 % interval.
+function compared(one, control) {
+  if (!one || !control || one.mean === null || !control.mean || one.stderr === null || control.stderr === null) return null;
+  const half = (1.96 * Math.hypot(one.stderr, control.stderr)) / Math.abs(control.mean);
+  const share = (one.mean - control.mean) / Math.abs(control.mean);
+  return { share, low: share - half, high: share + half, verdict: "", words: "" };
+}
+
+// What the experiment's own test says, where there is one.
+function tested(experiment, variant, metric) {
+  const arm = experiment?.variants.find((one) => one.variant === variant);
+  const found = arm?.metrics.find((one) => one.metric === metric);
+  if (!found || found.relative_difference === null) return null;
+  return { share: found.relative_difference, low: found.relative_lower, high: found.relative_upper, verdict: found.verdict, words: found.words };
+}
+
+function variantTable(grouping, scores, experiment) {
+  const metrics = [...new Set(scores.map((one) => one.metric))];
+  const names = [...new Set(scores.map((one) => one.segment))].filter((name) => name !== "(none)").sort();
+  const control = experiment?.control ?? controlOf(names);
+  const others = names.filter((name) => name !== control);
+  const of = (metric, name) => scores.find((one) => one.metric === metric && one.segment === name);
+  const rows = metrics.map((metric) => others.map((name) => tested(experiment, name, metric) ?? compared(of(metric, name), of(metric, control))));
+  const reach = Math.max(0.02, ...rows.flat().filter(Boolean).flatMap((one) => [Math.abs(one.low), Math.abs(one.high)]));
+  const head = [control, ...others].map((name) => element("th", { scope: "col", class: "number" }, visible(name)));
+  const against = others.map((name) => element("th", { scope: "col", class: "bars", colspan: 2 }, `${visible(name)} against ${visible(control)}`));
+  return element("table", {},
+    element("caption", {}, `${visible(grouping.slice("experiment:".length))}: ${experiment ? "always-valid intervals" : "95 % intervals, as if impressions were independent: not a test"}`),
+    element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Metric"), ...head, ...against)),
+    element("tbody", {}, ...metrics.map((metric, place) => variantRow(metric, [control, ...others].map((name) => of(metric, name)), rows[place], reach))));
+}
+
+function variantRow(metric, means, differences, reach) {
+  const cells = means.map((one) => {
+    const cell = element("td", { class: "number" });
+    if (one) estimate(cell, one);
+    return cell;
+  });
+  const bars = differences.flatMap((one) => {
+    if (!one) return [element("td", { class: "bars" }), element("td", { class: "number quiet" }, "undefined")];
+    const tone = one.verdict === "better" || one.verdict === "worse" ? one.verdict : "";
+    const label = `${signed(one.share)}, from ${signed(one.low)} to ${signed(one.high)}`;
+    const bar = interval((one.low + one.high) / 2, (one.high - one.low) / 2, reach, tone, label);
+    return [element("td", { class: "bars" }, bar), element("td", { class: `number ${tone}`, title: one.words }, signed(one.share))];
+  });
+  return element("tr", {}, element("td", {}, metric), ...cells, ...bars);
+}
+
+export function showVariants(place, found, experiments) {
+  const tables = found.filter(({ scores }) => scores.length).map(({ grouping, scores }) => {
+    const experiment = experiments.find((one) => `experiment:${one.experiment}` === grouping);
+    const warnings = (experiment?.warnings ?? []).map((text) => element("p", { class: "worse" }, text));
+    return element("div", {}, variantTable(grouping, scores, experiment), ...warnings);
+  });
+  const none = element("p", { class: "quiet" }, "No grouping experiment:NAME is configured, or it has no traffic.");
+  place.replaceChildren(...(tables.length ? tables : [element("div", {}, none)]));
+}
+
+function tiles(health) {
+  const { work, events } = health;
+  const lost = health.gap_records + health.segment_overflow;
+  const refused = Object.values(events?.rejected ?? {}).reduce((sum, one) => sum + one, 0);
+  const all = [
+    ["behind the clock", health.behind_seconds === null ? "no events yet" : seconds(Math.max(1, health.behind_seconds)), health.behind_seconds > LATE_SECONDS],
+    ["impressions", events ? count(events.impressions) : "elsewhere"],
+    ["feedback", events ? count(events.feedback) : "elsewhere"],
+    ["rejected", events ? count(refused) : "elsewhere", refused > 0],
+    ["snapshot", seconds(health.snapshot_seconds), health.snapshot_errors > 0],
+  ];
+  if (lost) all.push(["lost, or without a segment", `${count(health.gap_records)}, ${count(health.segment_overflow)}`, true]);
+  if (health.role === "exporter") return all;
+  return all.concat([
+    ["lag, records", count(work.lag_records)],
+    ["commits", count(work.commits.applied ?? 0)],
+    ["commits lost", count(work.commits.lost ?? 0), work.commits.lost > 0],
+    ["per batch", work.batch_seconds === null ? "none yet" : seconds(work.batch_seconds)],
+    ["lanes written", work.stopped_lanes.length ? `${work.owned_lanes}, stopped ${work.stopped_lanes.join(" ")}` : count(work.owned_lanes), work.stopped_lanes.length > 0],
+    ["open impressions", count(work.open_impressions)],
+    ["waiting feedback", count(work.waiting_feedback)],
+  ]);
+}
+
+function outcomes(events) {
+  if (!events) return [];
+  const rows = (kind, counts, total) => Object.entries(counts).filter(([, number]) => number).sort((a, b) => b[1] - a[1])
+    .map(([name, number]) => ({ name: `${kind} ${name.replaceAll("_", " ")}`, number, share: total ? number / total : 0 }));
+  return [...rows("impressions", events.impression_outcomes, events.impressions),
+    ...rows("feedback", events.feedback_outcomes, events.feedback),
+    ...rows("rejected", events.rejected, events.impressions + events.feedback)];
+}
+
+export function showHealth(health) {
+  keyed($("conditions"), health.conditions, (one) => one.name, () => element("li"), (line, one) => {
+    line.className = one.ok ? "" : "ill";
+    say(line, `${one.name.replaceAll("_", " ")}${one.ok ? "" : `: ${one.detail}`}`);
+  });
+  keyed($("tiles"), tiles(health), ([name]) => name, ([name]) => element("div", {}, element("dt", {}, name), element("dd")), (tile, [, text, ill]) => {
+    say(tile.lastElementChild, text);
+    tile.lastElementChild.className = ill ? "worse" : "";
+  });
+  const row = (one) => element("tr", {}, element("td", {}, one.name), element("td", { class: "number" }), element("td", { class: "number quiet" }));
+  keyed($("outcomes").tBodies[0], outcomes(health.events), (one) => one.name, row, (line, one) => {
+    say(line.cells[1], count(one.number));
+    say(line.cells[2], percent(one.share * 100));
+  });
+  $("outcomes").hidden = !health.events;
+  say($("version"), `relevanced ${health.version}, role ${health.role}`);
+  const late = health.as_of ? `as of ${time(health.as_of, true)}, ${Math.max(0, health.behind_seconds).toFixed(1)} s behind` : "no time yet";
+  say($("fresh"), health.scores === "elsewhere" ? "this process serves no scores" : late);
+}
+

@@ -1,0 +1,49 @@
+// Panes become the sliding window they are panes of. Pure.
+
+// A pane's counters: its sum of squares follows from mean, standard error and number.
+function counters({ mean, stderr, scored, impressions }) {
+  const sum = scored ? mean * scored : 0;
+  const spread = stderr === null ? 0 : stderr * stderr * scored * (scored - 1);
+  return [impressions, scored, sum, scored ? spread + mean * sum : 0];
+}
+
+function point(end, [impressions, scored, sum, squares]) {
+  const mean = scored ? sum / scored : null;
+  const spread = Math.max(0, squares - sum * (mean ?? 0));
+  const stderr = scored > 1 ? Math.sqrt(spread / scored / (scored - 1)) : null;
+  return { end, impressions, scored, mean, stderr };
+}
+
+// The window's value at the end of each pane, as soon as its first pane is kept.
+export function sliding(history) {
+  const panes = history.panes.map(counters);
+  const length = Math.round(history.window_seconds / history.pane_seconds);
+  const points = [];
+  for (let last = length - 1; last < panes.length; last += 1) {
+    const total = [0, 0, 0, 0];
+    for (const pane of panes.slice(last - length + 1, last + 1)) pane.forEach((value, place) => (total[place] += value));
+    points.push(point(Date.parse(history.panes[last].end), total));
+  }
+  return points;
+}
+
+// Runs of points of one state: "line", "undefined" or "none".
+export function runs(points) {
+  const found = [];
+  for (const one of points) {
+    const state = !one.impressions ? "none" : one.mean === null ? "undefined" : "line";
+    if (found.at(-1)?.state !== state) found.push({ state, points: [] });
+    found.at(-1).points.push(one);
+  }
+  return found;
+}
+
+// Round numbers for an axis, from low to high.
+export function ticks(low, high, most) {
+  const rough = (high - low) / most;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((one) => one >= rough);
+  const found = [];
+  for (let tick = Math.ceil(low / step) * step; tick <= high + step * 1e-6; tick += step) found.push(tick);
+  return { found, digits: Math.max(0, -Math.floor(Math.log10(step) + 1e-9)) };
+}

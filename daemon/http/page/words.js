@@ -1,0 +1,114 @@
+// Numbers and instants as people read them, and the sentence at the top. Pure.
+
+const WORDS = {
+  better: "▲ better", worse: "▼ worse", moved: "◆ moved", level: "steady",
+  unripe: "too early", too_few: "too few", undefined: "undefined", no_traffic: "no traffic",
+};
+
+export const NARROW = "\u202f";
+export const call = (change) => WORDS[change.verdict];
+export const score = (value) => (Math.abs(value) < 10 ? value.toFixed(4) : value.toPrecision(5));
+export const count = (value) => value.toLocaleString("en");
+export const percent = (share, digits = 1) => `${share.toFixed(digits)}${NARROW}%`;
+
+export function signed(share) {
+  const shown = Math.abs(share * 100);
+  const digits = shown < 10 ? 1 : 0;
+  if (Number(shown.toFixed(digits)) === 0) return percent(0, digits);
+  return (share < 0 ? "−" : "+") + percent(shown, digits);
+}
+
+export function seconds(value) {
+  if (value < 1) return `${(value * 1000).toFixed(value < 0.01 ? 1 : 0)} ms`;
+  if (value < 90) return `${value.toFixed(value < 10 ? 1 : 0)} s`;
+  if (value < 5400) return `${Math.round(value / 60)} min`;
+  return value < 172800 ? `${Math.round(value / 3600)} h` : `${Math.round(value / 86400)} days`;
+}
+
+export function time(instant, fine = false) {
+  const style = { hour: "2-digit", minute: "2-digit", hourCycle: "h23", ...(fine && { second: "2-digit" }) };
+  return new Date(instant).toLocaleTimeString("en", style);
+}
+
+// A segment as it is called in a sentence: the whole has no name of its own.
+export const isWhole = (one) => one.grouping === "all";
+export const named = (one) => (isWhole(one) ? "everything" : one.segment);
+
+// By what share it moved; null where there is nothing to take a share of.
+export const relative = (change) =>
+  change.difference === null || !change.before.mean ? null : change.difference / Math.abs(change.before.mean);
+
+export function ago(changes) {
+  if (!changes.before) return "before";
+  const gap = (Date.parse(changes.now.end) - Date.parse(changes.before.end)) / 1000;
+  if (Math.abs(gap - 3600) <= 600) return "an hour ago";
+  return gap >= 86400 * 0.9 && gap <= 86400 * 1.1 ? "a day ago" : `${seconds(gap)} before`;
+}
+
+function moved(change) {
+  const share = relative(change);
+  const size = share === null ? `by ${score(Math.abs(change.difference))}` : percent(Math.abs(share * 100), Math.abs(share) < 0.1 ? 1 : 0);
+  return `${change.metric} ${change.difference < 0 ? "down" : "up"} ${size} since ${time(change.since)}`;
+}
+
+export const strength = (change) => (change.noise ? Math.abs(change.difference) / change.noise : 0);
+const strongest = (found) => [...found].sort((a, b) => strength(b) - strength(a));
+
+function andMore(parts, verdict) {
+  if (parts.length < 2) return "";
+  return `, and ${parts.length - 1} more segment${parts.length > 2 ? "s" : ""} ${verdict}`;
+}
+
+function sentence(found, verdict) {
+  const whole = found.find(isWhole);
+  const parts = strongest(found.filter((one) => !isWhole(one)));
+  if (!whole) return `${named(parts[0])}: ${moved(parts[0])}${andMore(parts, verdict)}`;
+  const share = parts.length ? relative(parts[0]) : null;
+  const most = share === null ? "" : `, most in ${named(parts[0])} (${signed(share)})`;
+  return `Search got ${verdict}: ${moved(whole)}${most}`;
+}
+
+// What the settled view says of one metric and all segments.
+function headline(changes) {
+  if (!changes.now) return { text: "No traffic yet", tone: "" };
+  const of = (verdict) => changes.changes.filter((one) => one.verdict === verdict);
+  for (const verdict of ["worse", "better", "moved"]) {
+    if (of(verdict).length) return { text: sentence(of(verdict), verdict), tone: verdict };
+  }
+  const whole = changes.changes.find(isWhole);
+  if (whole && !whole.now.impressions) return { text: "No traffic now", tone: "" };
+  if (whole && !whole.before.impressions) {
+    return { text: `Not known yet: there is nothing from ${ago(changes)} to compare with`, tone: "" };
+  }
+  if (whole && whole.verdict === "too_few") return { text: "Too little traffic to say", tone: "" };
+  if (whole && whole.verdict === "undefined") return { text: `${whole.metric} is undefined: no feedback`, tone: "" };
+  return { text: `Search is as good as ${ago(changes)}`, tone: "" };
+}
+
+// What the live view calls already and the settled one cannot yet.
+function early(live, settled) {
+  const same = (a, b) => a.grouping === b.grouping && a.segment === b.segment;
+  const known = settled.changes.filter((one) => one.verdict === "worse");
+  const fresh = live.changes.filter((one) => one.verdict === "worse" && !known.some((old) => same(one, old)));
+  return fresh.length ? sentence(fresh, "worse") : "";
+}
+
+// The first sentence and the second: a fall that only the live view can know comes first.
+export function verdict(settled, live) {
+  const first = headline(settled);
+  const fresh = early(live, settled);
+  if (!fresh) return { ...first, second: "" };
+  const still = "Live: feedback is still coming in.";
+  if (first.tone === "worse") return { ...first, second: `${still} Also ${fresh}.` };
+  const until = settled.now ? ` up to ${time(settled.now.end)}` : "";
+  return { text: fresh, tone: "worse", second: `${still} Settled${until}: ${first.text[0].toLowerCase()}${first.text.slice(1)}.` };
+}
+
+export function basis(changes, view) {
+  if (!changes.now) return "";
+  const span = (stretch) => `${time(stretch.start)}–${time(stretch.end)}`;
+  return (
+    `${view === "live" ? "Live" : "Settled"}: ${span(changes.now)} against ${span(changes.before)}. ` +
+    `Called only beyond ${changes.beyond.toFixed(1)} times its noise: over all segments about one false call in 1,000 looks.`
+  );
+}

@@ -1,0 +1,247 @@
+"""The HTTP server: the only room that imports its library.
+
+It computes nothing on the event loop: what it hands out was made elsewhere and is swapped whole;
+what depends on the request (the process's own series, answers of the API) is made in a thread.
+"""
+
+import asyncio
+import errno
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final, TypeAlias
+
+import msgspec
+from aiohttp import web
+
+from relevanced.daemon.api import openapi
+from relevanced.daemon.api.answers import Answer, answer, error, packed
+from relevanced.daemon.api.health import Role
+from relevanced.daemon.api.routes import ROUTES, Asked, Route
+from relevanced.daemon.http.assets import ASSETS, HEADERS, Asset
+from relevanced.daemon.http.security import Security
+from relevanced.daemon.published import Published, wants_gzip, wants_openmetrics
+from relevanced.daemon.telemetry import Telemetry
+
+TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
+OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+PIECE_BYTES: Final = 262_144
+SHUTDOWN_PATIENCE_S: Final = 5.0
+"""How long a request in hand may still take when the server stops."""
+
+API_THREADS: Final = 2
+"""Threads of their own for answers: a scrape never waits behind those who look at the page."""
+
+KEPT_HEADERS: Final = ("Allow", "WWW-Authenticate")
+"""Of the library's own refusals: what a client needs to do better."""
+
+_Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class ListenError(Exception):
+    """The address cannot be listened on; the message is for people."""
+
+
+class HttpServer:
+    """Answers from the last value that was published. Open it with `start`, close it with
+    `stop`."""
+
+    def __init__(
+        self,
+        telemetry: Telemetry,
+        role: Role,
+        *,
+        clock: Callable[[], float] = time.time,
+        routes: Sequence[Route] = ROUTES,
+    ) -> None:
+        self.published = Published()
+        self._telemetry = telemetry
+        self._role = role
+        self._clock = clock
+        self._routes = routes
+        self._openapi = openapi.document(telemetry.version, routes)
+        self._threads: ThreadPoolExecutor | None = None
+        self._runner: web.AppRunner | None = None
+        self._security: Security | None = None
+
+    @property
+    def port(self) -> int:
+        """The port listened on: of interest where 0, any free one, was asked for."""
+        if self._runner is None or not self._runner.addresses:
+            raise RuntimeError("the HTTP server is not started")
+        return int(self._runner.addresses[0][1])
+
+    @property
+    def scheme(self) -> str:
+        """`https` where connections are encrypted."""
+        encrypted = self._security is not None and self._security.context is not None
+        return "https" if encrypted else "http"
+
+    async def start(self, host: str, port: int, web_config: str | None = None) -> None:
+        """Listen, protected as the file `web_config` says.
+
+        Raises ListenError where the address is taken, not ours, or unknown, and ConfigError with
+        every fault of the file and of the certificates it names.
+        """
+        security = None
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(API_THREADS, thread_name_prefix="api")
+        if web_config is not None:
+            security = Security(web_config)
+            await security.start()
+        runner = web.AppRunner(
+            self._application(security), access_log=None, shutdown_timeout=SHUTDOWN_PATIENCE_S
+        )
+        self._runner, self._security = runner, security
+        await runner.setup()
+        context = None if security is None else security.context
+        try:
+            await web.TCPSite(runner, host, port, ssl_context=context).start()
+        except OSError as error:
+            await self.stop()
+            raise ListenError(f"http.listen={host}:{port}: {_reason(error)}") from error
+
+    async def stop(self) -> None:
+        """Take no more connections, let requests in hand end, close."""
+        runner, self._runner = self._runner, None
+        security, self._security = self._security, None
+        threads, self._threads = self._threads, None
+        if runner is not None:
+            await runner.cleanup()
+        if threads is not None:
+            threads.shutdown(wait=False)
+        if security is not None:
+            await security.stop()
+
+    def _application(self, security: Security | None) -> web.Application:
+        middlewares = [_errors_as_json] if security is None else [_errors_as_json, security.guard]
+        application = web.Application(middlewares=middlewares)
+        if security is not None:
+            application.on_response_prepare.append(security.add_headers)
+        routes = [
+            web.get("/metrics", self._metrics),
+            web.get("/livez", self._livez),
+            web.get("/-/healthy", self._livez),
+            web.get("/readyz", self._readyz),
+            web.get("/-/ready", self._readyz),
+            web.get(openapi.PATH, self._document),
+        ]
+        routes += [web.get(route.path, partial(self._api, route)) for route in self._routes]
+        routes += [web.get(path, partial(_asset, asset)) for path, asset in ASSETS.items()]
+        application.add_routes(routes)
+        return application
+
+    async def _metrics(self, request: web.Request) -> web.StreamResponse:
+        openmetrics = wants_openmetrics(_header(request, "Accept"))
+        gzipped = wants_gzip(_header(request, "Accept-Encoding"))
+        parts = await asyncio.to_thread(self._page, openmetrics, gzipped)
+        headers = {
+            "Content-Type": OPENMETRICS if openmetrics else TEXT,
+            "Vary": "Accept, Accept-Encoding",
+        }
+        if gzipped:
+            headers["Content-Encoding"] = "gzip"
+        return await _send(request, parts, headers)
+
+    def _page(self, openmetrics: bool, gzipped: bool) -> Sequence[bytes]:
+        published = self.published
+        page = published.openmetrics if openmetrics else published.text
+        rest = self._telemetry.render(openmetrics)
+        return page.with_rest_gzipped(rest) if gzipped else page.with_rest(rest)
+
+    async def _api(self, route: Route, request: web.Request) -> web.StreamResponse:
+        asked = Asked(
+            self.published,
+            self._telemetry,
+            self._role,
+            self._telemetry.version,
+            int(self._clock() * 1000),
+        )
+        made = await asyncio.get_running_loop().run_in_executor(
+            self._threads, answer, route, asked, list(request.query.items()), *_wishes(request)
+        )
+        return await _answered(request, made)
+
+    async def _document(self, request: web.Request) -> web.StreamResponse:
+        made = await asyncio.to_thread(packed, self._openapi, *_wishes(request))
+        return await _answered(request, made)
+
+    async def _livez(self, _: web.Request) -> web.StreamResponse:
+        return _json(200, msgspec.json.encode(openapi.Alive(True)))
+
+    async def _readyz(self, _: web.Request) -> web.StreamResponse:
+        published = self.published
+        readiness = openapi.Readiness(published.ready, published.conditions)
+        return _json(200 if published.ready else 503, msgspec.json.encode(readiness))
+
+
+@web.middleware
+async def _errors_as_json(request: web.Request, handler: _Handler) -> web.StreamResponse:
+    """A program that asks for a wrong path reads why in the form it reads everything else."""
+    try:
+        return await handler(request)
+    except web.HTTPException as refusal:
+        response = _json(
+            refusal.status, error(f"{request.method} {request.path}: {refusal.reason}")
+        )
+        for name in KEPT_HEADERS:
+            if name in refusal.headers:
+                response.headers[name] = refusal.headers[name]
+        return response
+
+
+async def _send(
+    request: web.Request, parts: Sequence[bytes], headers: Mapping[str, str], status: int = 200
+) -> web.StreamResponse:
+    """Answer with the parts, piece by piece: a page of many megabytes must not stall the others."""
+    response = web.StreamResponse(status=status, headers=headers)
+    response.content_length = sum(map(len, parts))
+    await response.prepare(request)
+    if request.method != "HEAD":
+        for part in parts:
+            for start in range(0, len(part), PIECE_BYTES):
+                await response.write(memoryview(part)[start : start + PIECE_BYTES])
+    await response.write_eof()
+    return response
+
+
+async def _answered(
+    request: web.Request, made: Answer, headers: Mapping[str, str] | None = None
+) -> web.StreamResponse:
+    """Send what was made. Clients may keep it, and ask each time whether it still holds."""
+    sent = {"Content-Type": "application/json", "Cache-Control": "no-cache", **(headers or {})}
+    sent["Vary"] = "Accept-Encoding"
+    if made.etag:
+        sent["Etag"] = made.etag
+    if made.gzipped:
+        sent["Content-Encoding"] = "gzip"
+    if made.status == 304:
+        del sent["Content-Type"]
+        return web.Response(status=304, headers=sent)
+    return await _send(request, [made.body], sent, made.status)
+
+
+async def _asset(asset: Asset, request: web.Request) -> web.StreamResponse:
+    """One file of the page."""
+    made = packed(asset.body, *_wishes(request))
+    return await _answered(request, made, {"Content-Type": asset.kind, **HEADERS})
+
+
+def _wishes(request: web.Request) -> tuple[bool, str]:
+    """Whether the client takes gzip, and what it has already."""
+    return wants_gzip(_header(request, "Accept-Encoding")), _header(request, "If-None-Match")
+
+
+def _header(request: web.Request, name: str) -> str:
+    return ",".join(request.headers.getall(name, []))
+
+
+def _json(status: int, body: bytes) -> web.Response:
+    return web.Response(status=status, body=body, content_type="application/json")
+
+
+def _reason(error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return "another process listens there: stop it, or choose another port"
+    return error.strerror or str(error)

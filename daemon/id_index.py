@@ -1,0 +1,98 @@
+"""Slots by the id of their impression, for a whole batch of ids at once.
+
+An open-addressing table of slot numbers, probed by the 64-bit hash of the id. The table itself
+tells equal hashes only; whether the ids are equal is for the caller to see.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+SMALLEST: Final = 1024
+"""Places of an empty table; always a power of two."""
+ROOM: Final = 2
+"""A table is made with at least this many places for each of its entries."""
+FULLEST: Final = 0.6
+"""The share of places taken, the dead included, at which a table is made anew."""
+NOT_FOUND: Final = -1
+
+Integers = NDArray[np.int64]
+
+
+def hashes_of(ids: Iterable[str], count: int) -> Integers:
+    """The hashes of `count` ids. They hold in this process only."""
+    return np.fromiter(map(hash, ids), np.int64, count)
+
+
+class IdIndex:
+    """Which slots have an id of a given hash.
+
+    Entries are never removed one by one: `is_full` tells when the table is to be made anew from the
+    slots that are still open.
+    """
+
+    def __init__(self) -> None:
+        self._make(0, 0)
+
+    def _make(self, entries: int, first_slot: int) -> None:
+        places = max(SMALLEST, 1 << (ROOM * entries - 1).bit_length() if entries else SMALLEST)
+        self._entries = np.zeros(places, np.int32)
+        """Slot number − `_origin`; 0 where nothing is."""
+        self._origin = first_slot - 1
+        self._taken = 0
+
+    def is_full(self, more: int) -> bool:
+        """True where there is no room for as many more entries."""
+        return self._taken + more > FULLEST * len(self._entries)
+
+    def rebuild(self, slots: Integers, hashes: Integers, more: int) -> None:
+        """Hold exactly these slots, (n,), in ascending order, with room for `more`."""
+        self._make(len(slots) + more, int(slots[0]) if len(slots) else 0)
+        if not len(slots) and more:
+            self._origin = -1
+        self.insert(slots, hashes)
+
+    def insert(self, slots: Integers, hashes: Integers) -> None:
+        """Add slots, each (n,). There must be room; equal hashes get an entry each."""
+        if not len(slots):
+            return
+        if not self._taken:
+            self._origin = int(slots[0]) - 1
+        entries, mask = self._entries, len(self._entries) - 1
+        wanted = (slots - self._origin).astype(np.int32)
+        places = hashes & mask
+        while len(wanted):
+            free = entries[places] == 0
+            entries[places[free]] = wanted[free]
+            # of several that want one place the last has it
+            left = entries[places] != wanted
+            wanted, places = wanted[left], (places[left] + 1) & mask
+        self._taken += len(slots)
+
+    def find(self, wanted: Integers, hashes: Integers, base: int) -> Integers:
+        """The first slot of each wanted hash, (n,), or NOT_FOUND. `hashes` are those of the slots
+        from `base` on; entries of earlier slots are dead."""
+        entries, mask = self._entries, len(self._entries) - 1
+        found = np.full(len(wanted), NOT_FOUND, np.int64)
+        pending, places = np.arange(len(wanted)), wanted & mask
+        while len(pending):
+            entry = entries[places]
+            taken = entry != 0
+            pending, places, entry = pending[taken], places[taken], entry[taken]
+            slots = entry + self._origin
+            columns = slots - base
+            same = (columns >= 0) & (hashes[np.maximum(columns, 0)] == wanted[pending])
+            found[pending[same]] = slots[same]
+            pending, places = pending[~same], (places[~same] + 1) & mask
+        return found
+
+    def candidates(self, wanted: int) -> list[int]:
+        """Every slot that may have an id of this hash, in no order."""
+        entries, mask = self._entries, len(self._entries) - 1
+        place, slots = wanted & mask, []
+        while entry := entries.item(place):
+            slots.append(entry + self._origin)
+            place = (place + 1) & mask
+        return slots

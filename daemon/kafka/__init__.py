@@ -1,0 +1,1 @@
+"""The Kafka door: the only room that imports its client."""

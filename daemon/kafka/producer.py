@@ -1,0 +1,145 @@
+"""Records out: dead letters, and the simulator's traffic. Sent means handed over; flushed means
+acknowledged by all replicas.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any, Final
+
+import structlog
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import (
+    InvalidTimestampError,
+    InvalidTopicError,
+    KafkaError,
+    MessageSizeTooLargeError,
+    RecordListTooLargeError,
+)
+
+from relevanced.daemon.kafka import codecs
+from relevanced.daemon.errors import RecordRefused
+from relevanced.daemon.kafka.client import (
+    KafkaSettings,
+    KafkaUnavailable,
+    client_arguments,
+    end,
+)
+
+MAX_REQUEST_BYTES: Final = 64 << 20
+"""Larger than any broker takes: how large a record may be is the broker's decision."""
+BATCH_BYTES: Final = 256 << 10
+LINGER_MS: Final = 5
+SEND_TIMEOUT_S: Final = 15.0
+RETRY_PAUSE_S: Final = 1.0
+_NEVER_TAKEN: Final = (
+    MessageSizeTooLargeError,
+    RecordListTooLargeError,
+    InvalidTopicError,
+    InvalidTimestampError,
+)
+
+logger = structlog.get_logger(__name__)
+
+
+class KafkaProducer:
+    """Open by `start`, close by `stop`. Keys choose partitions as Java's producer does: murmur2."""
+
+    def __init__(self, settings: KafkaSettings, *, compression: str | None = None) -> None:
+        codecs.install()
+        self._settings = settings
+        self._compression = compression
+        self._producer: Any = None
+        self._waiting = 0
+        self._failure: BaseException | None = None
+        self._settled = asyncio.Event()
+        self._settled.set()
+
+    async def start(self) -> None:
+        """Connect; waits, and says so once, while the cluster is away."""
+        said = False
+        while self._producer is None:
+            producer = self._made()
+            try:
+                await producer.start()
+                self._producer = producer
+            except KafkaError as error:
+                if not said:
+                    servers = self._settings.bootstrap_servers
+                    logger.warning(
+                        "waiting for Kafka", reason=str(error), bootstrap_servers=servers
+                    )
+                said = True
+                await asyncio.sleep(RETRY_PAUSE_S)
+            finally:
+                if self._producer is None:
+                    await producer.stop()
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        headers: Iterable[tuple[str, bytes]] = (),
+        timestamp_ms: int | None = None,
+    ) -> None:
+        """Hand a record over; `flush` tells what became of it. Waits while the buffer is full.
+
+        Raises RecordRefused for a record that can never be sent, KafkaUnavailable when the topic
+        cannot be found now.
+        """
+        if value is None and key is None:
+            key = b""  # a record needs one of the two
+        try:
+            future = await self._producer.send(
+                topic, value, key, timestamp_ms=timestamp_ms, headers=list(headers)
+            )
+        except KafkaError as error:
+            raise _meaning(topic, error) from error
+        self._waiting += 1
+        self._settled.clear()
+        future.add_done_callback(self._settle)
+
+    async def flush(self) -> None:
+        """Wait until every record handed over is acknowledged.
+
+        Raises RecordRefused or KafkaUnavailable (within about twice SEND_TIMEOUT_S) where one was
+        not: any of the records sent since the last flush may then be missing.
+        """
+        await self._settled.wait()
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise _meaning("", failure) from failure
+
+    async def stop(self) -> None:
+        """Send what is buffered and close; gives up after a while when the cluster is away."""
+        if self._producer is None:
+            return
+        producer, self._producer = self._producer, None
+        await end(producer.stop())
+
+    def _made(self) -> Any:
+        arguments = client_arguments(self._settings)
+        arguments["request_timeout_ms"] = int(SEND_TIMEOUT_S * 1000)
+        return AIOKafkaProducer(
+            **arguments,
+            acks="all",
+            compression_type=self._compression,
+            linger_ms=LINGER_MS,
+            max_batch_size=BATCH_BYTES,
+            max_request_size=MAX_REQUEST_BYTES,
+        )
+
+    def _settle(self, future: "asyncio.Future[object]") -> None:
+        self._waiting -= 1
+        error = asyncio.CancelledError() if future.cancelled() else future.exception()
+        if error is not None and not isinstance(self._failure, _NEVER_TAKEN):
+            self._failure = error
+        if self._waiting == 0:
+            self._settled.set()
+
+
+def _meaning(topic: str, error: BaseException) -> Exception:
+    message = f"{topic}: {error}" if topic else str(error)
+    if isinstance(error, _NEVER_TAKEN):
+        return RecordRefused(message)
+    return KafkaUnavailable(message)

@@ -1,0 +1,113 @@
+"""The log: one line per event on the standard error stream, ours and the libraries' alike.
+
+On a terminal lines are for eyes, elsewhere JSON for collectors.
+"""
+
+import logging
+from typing import Final, TextIO
+
+import structlog
+from structlog.typing import Processor
+
+LEVELS: Final = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+RETRYING_LIBRARIES: Final = ("aiokafka", "redis")
+"""They log an error at every attempt; whether an outage is one is ours to say."""
+TELLS_SECRETS: Final = "aiokafka.conn"
+"""At debug level it logs every request whole, and the one that logs in holds the password."""
+REPEAT_AFTER_S: Final = 60.0
+
+
+class RetryNoise(logging.Filter):
+    """Caps what retrying libraries say at warning, and passes each sentence once a minute."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last_s: dict[tuple[str, str], float] = {}
+        self._held_back: dict[tuple[str, str], int] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """False for a sentence that was said within the last minute."""
+        if record.name.partition(".")[0] not in RETRYING_LIBRARIES:
+            return True
+        if record.levelno > logging.WARNING:
+            record.levelno, record.levelname = logging.WARNING, "WARNING"
+        sentence = (record.name, str(record.msg))
+        last_s = self._last_s.get(sentence)
+        if last_s is not None and record.created - last_s < REPEAT_AFTER_S:
+            self._held_back[sentence] = self._held_back.get(sentence, 0) + 1
+            return False
+        self._last_s[sentence] = record.created
+        held_back = self._held_back.pop(sentence, 0)
+        if held_back:
+            record.msg = f"{record.getMessage()} ({held_back} more like it since)"
+            record.args = ()
+        return True
+
+
+def configure(level: str, format_name: str, stream: TextIO) -> None:
+    """Send everything that is logged to the stream.
+
+    `level` is one of LEVELS, `format_name` is `console`, `json` or `auto` (console on a terminal).
+    """
+    terminal = stream.isatty()
+    readable = format_name == "console" or (format_name == "auto" and terminal)
+    shared = _shared()
+    formatter = structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=[structlog.stdlib.ExtraAdder(), *shared],
+        processors=[
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            *_renderers(readable, terminal),
+        ],
+    )
+    handler = logging.StreamHandler(stream)
+    handler.addFilter(RetryNoise())
+    handler.setFormatter(formatter)
+    _attach(handler, LEVELS[level])
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            structlog.stdlib.PositionalArgumentsFormatter(),
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+
+
+def _shared() -> list[Processor]:
+    return [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+
+
+def _renderers(readable: bool, terminal: bool) -> list[Processor]:
+    if readable:
+        # Rich tracebacks would show local variables, and with them secrets.
+        plain = structlog.dev.plain_traceback
+        return [structlog.dev.ConsoleRenderer(colors=terminal, exception_formatter=plain)]
+    return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+
+
+def _attach(handler: logging.Handler, level: int) -> None:
+    root = logging.getLogger()
+    for former in root.handlers[:]:
+        if isinstance(former.formatter, structlog.stdlib.ProcessorFormatter):
+            root.removeHandler(former)
+    root.addHandler(handler)
+    root.setLevel(level)
+    # Their info lines tell of every metadata refresh and heartbeat.
+    quiet = logging.DEBUG if level == logging.DEBUG else max(level, logging.WARNING)
+    for library in RETRYING_LIBRARIES:
+        logging.getLogger(library).setLevel(quiet)
+    logging.getLogger(TELLS_SECRETS).setLevel(max(quiet, logging.INFO))
+    logging.captureWarnings(True)

@@ -1,0 +1,116 @@
+"""The bound of this process's memory. When it is met nothing more is read: no impression may be
+forgotten before its time, so there is nothing else to give up.
+
+What the process holds then stands still, because time in the log stands still. It goes on as soon
+as there is room again: lanes went to another worker, or the bound was raised by a restart.
+"""
+
+import ctypes
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+log = structlog.get_logger(__name__)
+
+MIB: Final = 1 << 20
+SHARE_OF_CONTAINER: Final = 0.85
+"""What is bounded is seen between batches only: the rest is room for the batch in hand."""
+GOES_ON_BELOW: Final = 0.95
+"""The share of the bound below which reading goes on."""
+UNLIMITED_FROM: Final = 1 << 60
+"""What the first kind of control groups calls no limit is a number beyond this."""
+CONTAINER_FILES: Final = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
+MALLOC_MMAP_THRESHOLD: Final = -3
+"""The option's number in the C library of Linux."""
+LARGE_BYTES: Final = 256 * 1024
+ADVICE: Final = "start another worker, raise worker.max_memory_mib, or shorten attribution.window"
+
+
+def bound_of(max_memory_mib: int | None, container_bytes: int | None) -> int | None:
+    """The bytes that this process may hold; None where nobody set a bound."""
+    if max_memory_mib is not None:
+        return max_memory_mib * MIB
+    return None if container_bytes is None else int(container_bytes * SHARE_OF_CONTAINER)
+
+
+def is_met(resident: int, bound: int, met_before: bool) -> bool:
+    """Whether there is no room for more. Once met, some must come free before it is not."""
+    return resident >= bound * (GOES_ON_BELOW if met_before else 1)
+
+
+def told(resident: int, bound: int) -> str:
+    """What is the matter, the rule, and what to do."""
+    return (
+        f"{resident / MIB:.0f} MiB in memory: must be < {bound / MIB:.0f} MiB"
+        f" (worker.max_memory_mib, or {SHARE_OF_CONTAINER:.0%} of what the container may have),"
+        f" so nothing is read: {ADVICE}"
+    )
+
+
+def container_bytes(files: Sequence[Path] = CONTAINER_FILES) -> int | None:
+    """What the container that this runs in may hold; None without a limit."""
+    for file in files:
+        try:
+            text = file.read_text().strip()
+        except OSError:
+            continue
+        if text.isdecimal() and int(text) < UNLIMITED_FROM:
+            return int(text)
+    return None
+
+
+def resident_bytes() -> int | None:
+    """What this process holds in memory now; None where the system does not tell."""
+    try:
+        pages = Path("/proc/self/statm").read_text().split()[1]
+    except OSError:
+        return None
+    return int(pages) * os.sysconf("SC_PAGESIZE")
+
+
+def grow_large_columns_in_place() -> None:
+    """Give every large piece of memory pages of its own, which grow without being copied and go
+    back whole. Left to itself, the C library of Linux soon puts them beside small ones, and the
+    columns of open impressions leave holes as large as they are. Others have no such option."""
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
+    if set_option is not None:
+        set_option(MALLOC_MMAP_THRESHOLD, LARGE_BYTES)
+
+
+class MemoryBound:
+    """Watches the bound of this process."""
+
+    def __init__(
+        self, bound: int | None, resident: Callable[[], int | None] = resident_bytes
+    ) -> None:
+        self.bytes = bound
+        self.reason = ""
+        """Why nothing is read; "" where there is room."""
+        self._resident = resident
+        if bound is not None and resident() is None:
+            log.warning("memory is not bounded: this system does not tell how much is taken")
+
+    def look(self) -> bool:
+        """Whether the bound is met now; says so once, and once that it is over."""
+        resident = None if self.bytes is None else self._resident()
+        if self.bytes is None or resident is None:
+            return False
+        before = bool(self.reason)
+        met = is_met(resident, self.bytes, before)
+        self.reason = told(resident, self.bytes) if met else ""
+        if met and not before:
+            log.error("memory bound met", reason=self.reason)
+        if before and not met:
+            log.info("memory bound no longer met: reading goes on", resident_mib=resident // MIB)
+        return met
+
+
+def bounded(max_memory_mib: int | None) -> MemoryBound:
+    """The bound by the setting, else by the container."""
+    return MemoryBound(bound_of(max_memory_mib, container_bytes()))

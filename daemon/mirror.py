@@ -1,0 +1,140 @@
+"""A reader's memory of one lane: what it has read so far, kept up to date by what changed. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from relevanced.daemon.experiments import keeping
+from relevanced.daemon.experiments.tallies import Tallies
+from relevanced.daemon import hours
+from relevanced.daemon.packing import unpack_page
+from relevanced.daemon.plan import ALL, Plan
+from relevanced.daemon.store import LaneDelta
+from relevanced.daemon.heads import Head, parse_page_key, whole_or_damaged
+from relevanced.daemon.views import PAGE_ROWS, LaneView, PaneKey, Rows, empty_rows
+
+
+@dataclass
+class Mirror:
+    """One lane as it was read last. `head` is None before the first read."""
+
+    lane: int
+    plan: Plan
+    head: Head | None = None
+    names: list[tuple[str, str]] = field(default_factory=list)
+    panes: dict[PaneKey, Rows] = field(default_factory=dict)
+    totals: Rows | None = None
+    experiments: Mapping[str, Tallies] = field(default_factory=dict)
+    _blobs: dict[str, bytes] = field(default_factory=dict)
+    """Of the experiments, by key."""
+    hours: dict[int, Mapping[int, bytes]] = field(default_factory=dict)
+    """As they are stored: few of them are asked for, and they are many. The pages of an hour are
+    replaced, never changed, so that who holds them can tell whether they are the same."""
+
+    @property
+    def token(self) -> str:
+        """The token it was read under; "" before the first read."""
+        return "" if self.head is None else self.head.token
+
+    @property
+    def sequence(self) -> int | None:
+        """The sequence it was read at."""
+        return None if self.head is None else self.head.sequence
+
+    def apply(self, delta: LaneDelta) -> None:
+        """Take in what changed. Raises Damaged; the mirror is of no use then."""
+        if delta.whole or not self.names:
+            self.names, self.panes, self.totals = [(ALL, ALL)], {}, None
+            self.experiments, self._blobs = {}, {}
+            self.hours = {}
+        self.head = delta.head
+        self.names += [(self.plan.grouping_names[number], name) for number, name in delta.names]
+        ours: set[PaneKey | None] = set()
+        experiments = {key: d for key, d in delta.pages.items() if key.startswith(keeping.PREFIX)}
+        self._take_experiments(experiments)
+        for key, data in delta.pages.items():
+            if key in experiments:
+                continue
+            with whole_or_damaged(f"lane {self.lane}, {key}"):
+                if key.startswith(hours.PREFIX):
+                    self._take_hour(key, data)
+                    continue
+                pane, page = parse_page_key(key)
+                rows = self._rows(pane, page, pane in ours)
+                ours.add(pane)
+                rows[page * PAGE_ROWS : (page + 1) * PAGE_ROWS] = unpack_page(data)
+        self._drop_old()
+
+    def _take_experiments(self, changed: Mapping[str, bytes]) -> None:
+        assert self.head is not None
+        held = {one.name for one in self.head.state.experiments}
+        if changed:
+            self._blobs |= changed
+            with whole_or_damaged(f"lane {self.lane}, experiments"):
+                self.experiments = keeping.read(self._blobs)
+        if not self.experiments.keys() <= held:
+            self.experiments = {name: t for name, t in self.experiments.items() if name in held}
+            self._blobs = keeping.of_names(self._blobs, self.experiments)
+
+    def _take_hour(self, key: str, data: bytes) -> None:
+        start, page = hours.parse_page_key(key)
+        self.hours[start] = {**self.hours.get(start, {}), page: data}
+
+    def _rows(self, pane: PaneKey | None, page: int, ours: bool) -> Rows:
+        """Rows to write to. Those that a view may hold are left as they are."""
+        rows = self.totals if pane is None else self.panes.get(pane)
+        needed = (page + 1) * PAGE_ROWS
+        if rows is None or len(rows) < needed or not ours:
+            held = 0 if rows is None else len(rows)
+            larger = empty_rows(max(needed, held), self.plan.row_width)
+            if rows is not None:
+                larger[: len(rows)] = rows
+            rows = larger
+            if pane is None:
+                self.totals = rows
+            else:
+                self.panes[pane] = rows
+        return rows
+
+    def _drop_old(self) -> None:
+        watermark = self.watermark_ms
+        if watermark is None:
+            return
+        timing = self.plan.timing
+        limits = [timing.dropped_before(span, watermark) for span in timing.windows]
+        self.panes = {key: rows for key, rows in self.panes.items() if key[1] >= limits[key[0]]}
+        if self.settled_before is not None:
+            first = hours.kept_from(self.settled_before, self.plan)
+            self.hours = {start: pages for start, pages in self.hours.items() if start >= first}
+
+    @property
+    def settled_before(self) -> int | None:
+        """Base panes that start before this instant have settled."""
+        return None if self.head is None else self.head.state.settled_before
+
+    @property
+    def watermark_ms(self) -> int | None:
+        """The lane's watermark."""
+        if self.head is None or not self.head.watermarks:
+            return None
+        marks = [mark for mark in self.head.watermarks.values() if mark is not None]
+        return min(marks) if len(marks) == len(self.head.watermarks) else None
+
+    def view(self) -> LaneView:
+        """The lane for the snapshot. Must have been read."""
+        assert self.head is not None
+        totals = empty_rows(0, self.plan.row_width) if self.totals is None else self.totals
+        return LaneView(
+            lane=self.lane,
+            token=self.head.token,
+            sequence=self.head.sequence,
+            names=tuple(self.names),
+            panes=dict(self.panes),
+            totals=totals,
+            counts=self.head.counts,
+            watermark_ms=self.watermark_ms,
+            idle_ms=self.head.idle_ms,
+            offsets=self.head.offsets,
+            experiments=self.experiments,
+            settled_before=self.settled_before,
+            hours=dict(self.hours),
+        )

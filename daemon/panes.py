@@ -1,0 +1,119 @@
+"""Event time cut into panes and windows: which pane an instant belongs to, what a window sums, when
+a thing is over.
+
+Pure arithmetic on integer milliseconds since the epoch. Panes are epoch-aligned and half-open:
+[start, start + length).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Instants = TypeVar("Instants", int, NDArray[np.int64])
+"""Milliseconds: one instant, or an array of them."""
+
+GRACE_MS: Final = 5_000
+"""How far feedback may precede its impression: the clocks of two machines."""
+PANES_PER_WINDOW: Final = 30
+"""The least number of slides in a window: enough for a smooth curve, few enough to store."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """A sliding window, summed from whole panes. Lengths in milliseconds."""
+
+    name: str
+    length_ms: int
+    pane_ms: int
+
+    @property
+    def pane_count(self) -> int:
+        """Panes in one window."""
+        return self.length_ms // self.pane_ms
+
+
+def window(name: str, length_s: int) -> Window:
+    """The window of `length_s` seconds with the least whole-second pane ≥ length/30 that divides
+    it."""
+    if length_s < 1:
+        raise ValueError(f"window {name}: must be at least 1s")
+    pane_s = -(-length_s // PANES_PER_WINDOW)
+    while length_s % pane_s:
+        pane_s += 1
+    return Window(name, length_s * 1000, pane_s * 1000)
+
+
+def pane_start(time_ms: Instants, pane_ms: int) -> Instants:
+    """Start of the pane that holds the instant, or of each of several."""
+    return time_ms - time_ms % pane_ms
+
+
+@dataclass(frozen=True)
+class Timing:
+    """The configured windows, shortest first, and how long feedback is waited for."""
+
+    windows: tuple[Window, ...]
+    attribution_ms: int
+    lateness_ms: int
+
+    @cached_property
+    def base_ms(self) -> int:
+        """Length of the base pane, by which lateness and settling go."""
+        return self.windows[0].pane_ms
+
+    @cached_property
+    def settle_ms(self) -> int:
+        """From the end of a base pane to the watermark at which nothing can change it."""
+        return self.attribution_ms + self.lateness_ms
+
+    @property
+    def longest(self) -> Window:
+        """The longest window."""
+        return self.windows[-1]
+
+    def closes_at(self, time_ms: Instants) -> Instants:
+        """The watermark at which an impression of this time stops being open."""
+        return pane_start(time_ms, self.base_ms) + self.base_ms + self.settle_ms
+
+    def dies_at(self, time_ms: Instants) -> Instants:
+        """The watermark at which waiting feedback of this time can join nothing any more."""
+        return time_ms + GRACE_MS + self.base_ms + self.settle_ms
+
+    def kept_ms(self, span: Window) -> int:
+        """How far behind the watermark panes of a window are kept.
+
+        The settled view looks one window back from `settle_ms` ago; one more window lets lanes that
+        are ahead of the slowest one keep what a common view still needs.
+        """
+        return 2 * span.length_ms + span.pane_ms + self.settle_ms
+
+    def dropped_before(self, span: Window, watermark_ms: int) -> int:
+        """Panes of the window that start before this instant are no longer kept."""
+        return pane_start(watermark_ms - self.kept_ms(span), span.pane_ms)
+
+
+def timing(windows: Iterable[tuple[str, int]], attribution_s: int, lateness_s: int) -> Timing:
+    """Build the timing of (name, seconds) windows.
+
+    Raises ValueError where there is no window, or a longer window's pane is not a multiple of the
+    base pane.
+    """
+    spans = tuple(sorted((window(name, seconds) for name, seconds in windows), key=_by_length))
+    if not spans:
+        raise ValueError("windows: at least one is needed")
+    base = spans[0]
+    for span in spans[1:]:
+        if span.pane_ms % base.pane_ms:
+            raise ValueError(
+                f"windows: the pane of {span.name} ({span.pane_ms // 1000}s) must be a multiple of "
+                f"the pane of {base.name} ({base.pane_ms // 1000}s)"
+            )
+    return Timing(spans, attribution_s * 1000, lateness_s * 1000)
+
+
+def _by_length(span: Window) -> int:
+    return span.length_ms

@@ -1,0 +1,110 @@
+"""What a configuration means to the arithmetic: one frozen value that the pure rooms are given.
+
+A row is a vector of int64 counters; this page fixes its columns, for the writer and for every
+reader.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, TypeAlias
+
+from relevanced.daemon.experiments.specs import Tracking
+from relevanced.daemon.panes import Timing
+from relevanced.metrics.metric import Metric
+
+ALL: Final = "all"
+"""Name of the grouping without attributes, and of its one segment: the whole."""
+OTHER: Final = "other"
+"""Segment of the values that found no place."""
+NONE: Final = "(none)"
+"""Value of an attribute that an impression does not carry."""
+EXPERIMENT_PREFIX: Final = "experiment:"
+"""A grouping's name with this prefix reads the variant of an experiment instead of an attribute."""
+
+Values: TypeAlias = tuple[str | None, ...]
+"""Values of attributes and experiments, in the plan's order; None where one is missing."""
+
+COUNT_COLUMNS: Final = (
+    "impressions",
+    "impressions_with_feedback",
+    "zero_result_impressions",
+    "items_with_feedback",
+)
+"""The first columns of a row. Behind them stand (scored, sum, squares) of each metric."""
+METRIC_COLUMNS: Final = ("scored", "sum", "squares")
+
+
+HOUR_MS: Final = 3_600_000
+LARGEST_EXACT: Final = 2.0**52
+"""From here on a float64 holds no fractions, so a scaled value could not be rounded exactly."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that shapes rows."""
+
+    timing: Timing
+    metrics: tuple[Metric, ...]
+    groupings: tuple[tuple[str, ...], ...]
+    """Without the whole, which is always there as number 0 of `grouping_names`."""
+    grades: Mapping[str, float]
+    max_segments: int = 100
+    depth: int = 100
+    tracking: Tracking | None = None
+    """The experiments to keep tallies of; None: nobody asks for any."""
+    history_hours: int = 0
+    """How many whole hours of settled rows are kept; 0 keeps none."""
+    hour_ms: int = HOUR_MS
+    """What an hour is: tests live faster."""
+
+    @cached_property
+    def grouping_names(self) -> tuple[str, ...]:
+        """`all`, then the configured groupings as `country,device`."""
+        return (ALL, *(",".join(names) for names in self.groupings))
+
+    @cached_property
+    def attributes(self) -> tuple[str, ...]:
+        """Every attribute that a grouping names."""
+        names = {name for grouping in self.groupings for name in grouping}
+        return tuple(sorted(name for name in names if not name.startswith(EXPERIMENT_PREFIX)))
+
+    @cached_property
+    def experiments(self) -> tuple[str, ...]:
+        """Every experiment that a grouping names."""
+        names = {name for grouping in self.groupings for name in grouping}
+        found = (name for name in names if name.startswith(EXPERIMENT_PREFIX))
+        return tuple(sorted(name.removeprefix(EXPERIMENT_PREFIX) for name in found))
+
+    def values_of(
+        self, attributes: Mapping[str, str | None], experiments: Mapping[str, str]
+    ) -> Values:
+        """Everything of an impression that its segments depend on."""
+        if not self.experiments:
+            return tuple(map(attributes.get, self.attributes))
+        return (*map(attributes.get, self.attributes), *map(experiments.get, self.experiments))
+
+    @cached_property
+    def places_of_values(self) -> tuple[tuple[int, ...], ...]:
+        """For each grouping where its values stand in what `values_of` returns."""
+        names = (*self.attributes, *(EXPERIMENT_PREFIX + name for name in self.experiments))
+        return tuple(tuple(map(names.index, grouping)) for grouping in self.groupings)
+
+    @cached_property
+    def row_width(self) -> int:
+        """Columns of a row."""
+        return len(COUNT_COLUMNS) + len(METRIC_COLUMNS) * len(self.metrics)
+
+    def metric_column(self, number: int) -> int:
+        """Column of `scored` of a metric; `sum` and `squares` follow it."""
+        return len(COUNT_COLUMNS) + len(METRIC_COLUMNS) * number
+
+    @cached_property
+    def timed(self) -> tuple[int, ...]:
+        """Positions of the metrics that look at when feedback came, not at which item it chose."""
+        return tuple(n for n, metric in enumerate(self.metrics) if metric.needs == "timing")
+
+    @property
+    def admitted_values(self) -> int:
+        """Values of a grouping that one topic-partition admits."""
+        return 10 * self.max_segments

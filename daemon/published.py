@@ -1,0 +1,131 @@
+"""What the HTTP server hands out: made off the event loop, swapped as one value, never changed.
+
+Pure. The page of metrics has two parts: the snapshot's, made and compressed once per snapshot, and
+the process's own, made at each scrape. Both are one gzip stream: the first part's compressed blocks
+are kept and the second's put behind.
+"""
+
+import struct
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from relevanced.daemon.exposition import Exposition
+from relevanced.daemon.reading import Reading
+from relevanced.daemon.scores import Report
+
+_GZIP_LEVEL: Final = 1
+_GZIP_HEADER: Final = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x04\xff"
+_RAW_DEFLATE: Final = -zlib.MAX_WBITS
+
+
+class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One thing that must hold for the process to be of use; `detail` says what is wrong."""
+
+    name: str
+    ok: bool
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Page:
+    """The beginning of a page, plain and as deflated blocks that more may follow."""
+
+    plain: bytes = b""
+    deflated: bytes = b""
+    crc: int = 0
+
+    def with_rest(self, rest: bytes) -> tuple[bytes, ...]:
+        """The parts of the whole page."""
+        return (self.plain, rest)
+
+    def with_rest_gzipped(self, rest: bytes) -> tuple[bytes, ...]:
+        """The parts of the whole page as one gzip stream."""
+        compressor = _compressor()
+        end = compressor.compress(rest) + compressor.flush(zlib.Z_FINISH)
+        size = (len(self.plain) + len(rest)) & 0xFFFFFFFF
+        trailer = struct.pack("<II", zlib.crc32(rest, self.crc), size)
+        return (_GZIP_HEADER, self.deflated, end + trailer)
+
+
+@dataclass(frozen=True)
+class Published:
+    """Everything that requests are answered from.
+
+    Before the first snapshot, and in a process that serves none, the pages are empty, `report`
+    and `reading` None.
+    """
+
+    conditions: tuple[Condition, ...] = (Condition("started", False, "the process is starting"),)
+    text: Page = Page()
+    openmetrics: Page = Page()
+    report: Report | None = None
+    reading: Reading | None = None
+    """What the questions are answered from; there exactly where `report` is."""
+
+    @property
+    def ready(self) -> bool:
+        """True where every condition holds."""
+        return all(condition.ok for condition in self.conditions)
+
+
+def publish(
+    exposition: Exposition, report: Report, reading: Reading, conditions: Sequence[Condition]
+) -> Published:
+    """Compress a snapshot's texts. Takes long: meant for a thread."""
+    return Published(
+        conditions=tuple(conditions),
+        text=page(exposition.text),
+        openmetrics=page(exposition.openmetrics),
+        report=report,
+        reading=reading,
+    )
+
+
+def page(plain: bytes) -> Page:
+    """The beginning of a page, compressed so that more can follow."""
+    compressor = _compressor()
+    deflated = compressor.compress(plain) + compressor.flush(zlib.Z_SYNC_FLUSH)
+    return Page(plain, deflated, zlib.crc32(plain))
+
+
+def wants_openmetrics(accept: str) -> bool:
+    """True where the Accept header likes OpenMetrics 1.0 at least as much as plain text."""
+    best = {"application/openmetrics-text": 0.0, "text/plain": 0.0}
+    for kind, parameters in _items(accept):
+        version = parameters.get("version", "1.0.0")
+        if kind == "application/openmetrics-text" and version not in ("0.0.1", "1.0.0"):
+            continue
+        kind = "text/plain" if kind in ("*/*", "text/*") else kind
+        if kind in best:
+            best[kind] = max(best[kind], _quality(parameters))
+    wanted = best["application/openmetrics-text"]
+    return wanted > 0 and wanted >= best["text/plain"]
+
+
+def wants_gzip(accept_encoding: str) -> bool:
+    """True where the Accept-Encoding header allows gzip."""
+    qualities = {coding: _quality(parameters) for coding, parameters in _items(accept_encoding)}
+    return qualities.get("gzip", qualities.get("*", 0.0)) > 0
+
+
+def _items(header: str) -> Iterable[tuple[str, dict[str, str]]]:
+    for item in header.lower().split(","):
+        name, *rest = (part.strip() for part in item.split(";"))
+        pairs = (part.partition("=") for part in rest)
+        yield name, {key.strip(): value.strip().strip('"') for key, _, value in pairs}
+
+
+def _quality(parameters: Mapping[str, str]) -> float:
+    """The item's `q`; one that is no number counts as a refusal."""
+    try:
+        return float(parameters.get("q", "1"))
+    except ValueError:
+        return 0.0
+
+
+def _compressor() -> "zlib._Compress":
+    return zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _RAW_DEFLATE)

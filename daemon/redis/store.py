@@ -1,0 +1,196 @@
+"""The store of lanes in Redis: claim, load, commit, touch, read. Every step of a lane is one script
+on one hash slot.
+
+What is promised: a commit is applied once or not at all, whatever is lost, repeated or delayed, as
+long as the caller sends the same `Commit` again until it is answered.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha1
+from importlib.resources import files
+from typing import Any, Final, cast
+
+import msgspec
+from redis.exceptions import NoScriptError
+
+from relevanced.daemon.errors import Lost
+from relevanced.daemon.redis.client import Client, answered
+from relevanced.daemon.store import Answer, LaneDelta
+from relevanced.daemon.heads import ADMITTED_KEY, Head, head_of
+from relevanced.daemon.stored import Commit
+
+STAGED_FOR_S: Final = 120
+"""A staged part of a writer that vanished is dropped after this long; a commit is retried well
+within it."""
+READ_BYTES: Final = 4 * 1024 * 1024
+"""What a reader takes of a lane in one call, and the rest of the commit that this ends in: a few
+milliseconds of the server's time."""
+LOAD_KEYS: Final = 256
+"""Keys that a new owner reads in one call."""
+
+
+@dataclass(frozen=True)
+class Script:
+    """A Lua script and the name under which servers keep it."""
+
+    text: str
+    digest: str
+
+
+def _script(name: str) -> Script:
+    text = files("relevanced.daemon.redis").joinpath(name).read_text(encoding="utf-8")
+    return Script(text, sha1(text.encode(), usedforsecurity=False).hexdigest())
+
+
+CLAIM: Final = _script("claim.lua")
+COMMIT: Final = _script("commit.lua")
+LOAD: Final = _script("load.lua")
+TOUCH: Final = _script("touch.lua")
+READ: Final = _script("read.lua")
+
+
+class LaneStore:
+    """Lanes of one namespace in Redis; the promises are those of `Store`."""
+
+    def __init__(self, client: Client, namespace: str) -> None:
+        self._client = client
+        self._namespace = namespace
+
+    def prefix(self, lane: int) -> str:
+        """What the names of all keys of a lane begin with: its hash tag."""
+        return f"{{{self._namespace}:{lane}}}:"
+
+    async def claim(self, lane: int, token: str, start: Mapping[str, int]) -> Head:
+        """Become the writer of a lane under a token never used before; returns its head.
+
+        `start` becomes its offsets where it has none. Never sent twice: a new attempt takes a new
+        token.
+        """
+        prefix = self.prefix(lane)
+        fields = {"offsets": msgspec.json.encode(start), "start": msgspec.json.encode(start)}
+        pairs = [part for pair in fields.items() for part in pair]
+        keys = [*self._base_keys(prefix), prefix + ADMITTED_KEY]
+        answer = await self._run(CLAIM, keys, [token, prefix, len(fields), *pairs])
+        return head_of(_pairs(answer))
+
+    async def load(
+        self, lane: int, head: Head, keys_of: Callable[[Head, Sequence[str]], list[str]]
+    ) -> tuple[dict[str, bytes], dict[str, bytes | None]]:
+        """(segment names, blobs) of a claimed lane. Raises Lost where it has another writer by
+        now."""
+        prefix = self.prefix(lane)
+        known = [head.token, str(head.sequence)]
+        answer = await self._run(LOAD, self._base_keys(prefix), known)
+        if answer is None:
+            raise Lost
+        names = _pairs(answer[0])
+        wanted = keys_of(head, [key.decode() for key in answer[1]])
+        blobs: dict[str, bytes | None] = {}
+        for first in range(0, len(wanted), LOAD_KEYS):
+            some = wanted[first : first + LOAD_KEYS]
+            values = await self._run(
+                LOAD, self._base_keys(prefix) + [prefix + key for key in some], known
+            )
+            if values is None:
+                raise Lost
+            blobs |= dict(zip(some, values, strict=True))
+        return names, blobs
+
+    async def commit(self, commit: Commit) -> Answer:
+        """Publish a commit. To be sent again, unchanged, after Unavailable."""
+        prefix = self.prefix(commit.lane)
+        stage = f"{prefix}stage:{commit.token}:{commit.sequence}:"
+        staged = [f"{stage}{number}" for number in range(len(commit.blobs))]
+        if staged:
+            parts = dict(zip(staged, commit.blobs.values(), strict=True))
+            await answered(self._client, self._stage(parts))
+        keys = [
+            *self._base_keys(prefix),
+            *staged,
+            *(prefix + key for key in commit.blobs),
+            *(prefix + key for key in commit.unlinked),
+        ]
+        unread = sorted(commit.blobs.keys() - set(commit.listed))
+        counts = [
+            len(staged),
+            len(commit.unlinked),
+            len(commit.fields),
+            len(commit.names),
+            len(commit.listed),
+            len(unread),
+        ]
+        pairs = [part for pair in (*commit.fields.items(), *commit.names.items()) for part in pair]
+        arguments = [
+            commit.token,
+            commit.sequence,
+            *counts,
+            *pairs,
+            *commit.listed,
+            *unread,
+            *commit.unlinked,
+        ]
+        answer = await self._run(COMMIT, keys, arguments)
+        return cast(Answer, answer.decode())
+
+    async def touch(self, lane: int, token: str, sequence: int, idle_ms: int | None) -> bool:
+        """True while the token and sequence are the lane's; the idle mark is written with the
+        compare."""
+        mark = "" if idle_ms is None else str(idle_ms)
+        keys = [f"{self.prefix(lane)}head"]
+        return bool(await self._run(TOUCH, keys, [token, sequence, mark]))
+
+    async def read(
+        self, lane: int, token: str, sequence: int | None, names: int
+    ) -> LaneDelta | None:
+        """What changed since (token, sequence), of which the reader has `names` segment names; None
+        for no lane.
+
+        Reads in several calls where there is much. A page that is written meanwhile comes again at
+        the end; what comes last is the lane at the head that came with it.
+        """
+        keys, prefix = self._base_keys(self.prefix(lane)), self.prefix(lane)
+        seen: int | str = "" if sequence is None else sequence
+        upto: int | bytes | str = seen
+        whole, fresh, pages = False, list[tuple[int, str]](), dict[str, bytes]()
+        while True:
+            arguments = [prefix, token, seen, upto, names + len(fresh), READ_BYTES]
+            pairs, anew, added, written, values, upto, done = await self._run(READ, keys, arguments)
+            if not pairs:
+                return None
+            head = head_of(_pairs(pairs))
+            if anew:
+                whole, fresh, pages, names = True, [], {}, 1
+            fresh += [msgspec.json.decode(name, type=tuple[int, str]) for name in added]
+            pages |= {key.decode(): value for key, value in zip(written, values, strict=True)}
+            if done:
+                return LaneDelta(head, whole, fresh, pages)
+            token, seen = head.token, head.sequence
+
+    @staticmethod
+    def _base_keys(prefix: str) -> list[str]:
+        return [f"{prefix}head", f"{prefix}names", f"{prefix}changes"]
+
+    async def _stage(self, values: Mapping[str, bytes]) -> None:
+        pipeline = self._client.pipeline(transaction=False)
+        for key, value in values.items():
+            pipeline.set(key, value, ex=STAGED_FOR_S)
+        # Errors are looked for here: the library would put the value into their text.
+        for result in await pipeline.execute(raise_on_error=False):
+            if isinstance(result, Exception):
+                raise result
+
+    async def _run(self, script: Script, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
+        return await answered(self._client, self._evaluate(script, keys, arguments))
+
+    async def _evaluate(self, script: Script, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
+        try:
+            return await self._client.evalsha(script.digest, len(keys), *keys, *arguments)
+        except NoScriptError:
+            # Nothing ran: sending the text is safe.
+            return await self._client.eval(script.text, len(keys), *keys, *arguments)
+
+
+def _pairs(flat: Sequence[bytes]) -> dict[str, bytes]:
+    """A hash as scripts answer it."""
+    return {key.decode(): value for key, value in zip(flat[::2], flat[1::2], strict=True)}

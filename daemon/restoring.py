@@ -1,0 +1,143 @@
+"""A lane read back from the store, as its last commit left it. Pure."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from relevanced.daemon import hours
+from relevanced.daemon.blocks import replay
+from relevanced.daemon.experiments import keeping
+from relevanced.daemon.heads import (
+    ADMITTED_KEY,
+    Head,
+    LaneState,
+    block_key,
+    parse_page_key,
+    whole_or_damaged,
+)
+from relevanced.daemon.lane import Lane, new_lane
+from relevanced.daemon.packing import unpack, unpack_page
+from relevanced.daemon.panes import pane_start
+from relevanced.daemon.plan import ALL, Plan
+from relevanced.daemon.segments import Admitted, Segments, admitted_of
+from relevanced.daemon.stored import Held
+from relevanced.daemon.views import COUNT_FAMILIES, PAGE_ROWS, empty_rows
+
+
+def rebuild(
+    number: int,
+    plan: Plan,
+    topics: Sequence[str],
+    head: Head,
+    names: Mapping[str, bytes],
+    blobs: Mapping[str, bytes | None],
+) -> Held:
+    """The lane as its last commit left it. Raises Damaged where a part is missing or not ours."""
+    with whole_or_damaged(f"lane {number}"):
+        lane = _counts_and_names(number, plan, topics, head, names)
+        _rebuild_admission(lane, blobs, topics)
+        log = [replay(lane, e, _blob(blobs, block_key(e.number))) for e in head.state.blocks]
+        _rebuild_rows(lane, blobs)
+        held = keeping.read(blobs)
+        _rebuild_hours(lane, blobs)
+    _close_what_is_over(lane, head.state)
+    if plan.tracking is not None:
+        next_ms = _next_pane_ms(lane)
+        keeping.adopt(lane.experiments, plan.tracking, head.state.experiments, held, next_ms)
+    return Held(
+        lane=lane,
+        token=head.token,
+        sequence=head.sequence,
+        log=log,
+        names=head.state.names,
+        next_slot=head.state.next_slot,
+        next_serial=head.state.next_serial,
+    )
+
+
+def _next_pane_ms(lane: Lane) -> int | None:
+    """The first base pane of which no impression was met yet; None where no event was."""
+    marks = [mark for mark in lane.watermarks.values() if mark is not None]
+    if not marks:
+        return None
+    base_ms = lane.plan.timing.base_ms
+    last = max((*lane.open.panes(), pane_start(min(marks), base_ms)))
+    return last + base_ms
+
+
+def _blob(blobs: Mapping[str, bytes | None], key: str) -> bytes:
+    data = blobs.get(key)
+    if data is None:
+        raise KeyError(key)
+    return data
+
+
+def _counts_and_names(
+    number: int, plan: Plan, topics: Sequence[str], head: Head, names: Mapping[str, bytes]
+) -> Lane:
+    lane = new_lane(number, plan, dict(head.offsets), topics)
+    lane.watermarks.update(head.watermarks)
+    lane.settled_before = head.state.settled_before
+    for family in COUNT_FAMILIES:
+        lane.counts[family] = Counter(head.counts.get(family, {}))
+    lane.segments = Segments.of(names_of(names, head.state.names))
+    return lane
+
+
+def names_of(fields: Mapping[str, bytes], count: int) -> list[tuple[int, str]]:
+    """(grouping number, segment) by segment number."""
+    stored = (fields[str(number)] for number in range(1, count))
+    return [(0, ALL), *(msgspec.json.decode(name, type=tuple[int, str]) for name in stored)]
+
+
+def _rebuild_admission(
+    lane: Lane, blobs: Mapping[str, bytes | None], topics: Sequence[str]
+) -> None:
+    if len(lane.segments.names) == 1:
+        # Nobody was let in yet: the key is written with the first name.
+        return
+    stored = unpack(_blob(blobs, ADMITTED_KEY), dict[str, Admitted])
+    lane.admissions = {topic: admitted_of(stored, topic, lane.plan) for topic in topics}
+
+
+def _rebuild_rows(lane: Lane, blobs: Mapping[str, bytes | None]) -> None:
+    segments, width = len(lane.segments.names), lane.plan.row_width
+    lane.totals = empty_rows(segments, width)
+    for key in blobs:
+        if not key.startswith(("rows:", "totals:")):
+            continue
+        pane, page = parse_page_key(key)
+        rows = (
+            lane.totals
+            if pane is None
+            else lane.panes.setdefault(pane, empty_rows(segments, width))
+        )
+        rows[page * PAGE_ROWS : (page + 1) * PAGE_ROWS] = unpack_page(_blob(blobs, key))
+
+
+def _rebuild_hours(lane: Lane, blobs: Mapping[str, bytes | None]) -> None:
+    segments, width = len(lane.segments.names), lane.plan.row_width
+    for key in blobs:
+        if key.startswith(hours.PREFIX):
+            start, page = hours.parse_page_key(key)
+            rows = lane.hours.setdefault(start, empty_rows(segments, width))
+            rows[page * PAGE_ROWS : (page + 1) * PAGE_ROWS] = unpack_page(_blob(blobs, key))
+
+
+def _close_what_is_over(lane: Lane, state: LaneState) -> None:
+    """Leave the open state as the last commit left it: blocks are unlinked whole, so they hold some
+    that is over."""
+    if lane.settled_before is not None:
+        for pane in lane.open.panes():
+            if pane < lane.settled_before:
+                lane.open.close_pane(pane)
+    if lane.open.times_ms:
+        lane.open.skip_to(state.next_slot)
+    else:
+        lane.open.start_at(state.next_slot)
+    lane.waiting.next_serial = state.next_serial
+    watermark = lane.watermark_ms
+    if watermark is not None:
+        for _ in lane.waiting.take_older(watermark - lane.plan.timing.dies_at(0)):
+            pass

@@ -1,0 +1,232 @@
+"""Records as runs: consecutive events of one topic-partition, as columns that a batch can join.
+
+Most records are plain and are never looked at one by one; the others are decoded singly, and stand
+in the run as the events they are. A record that is no single event (bad, or an array) ends a run.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from relevanced.daemon.attribute_texts import AttributeTexts, Told
+from relevanced.daemon.events import (
+    Decoded,
+    Decoder,
+    Event,
+    Plain,
+    PlainFeedback,
+    PlainImpression,
+    Rejected,
+)
+from relevanced.daemon.experiments.subjects import Subject
+from relevanced.daemon.plain_lists import NOT_PLAIN, lengths_of
+from relevanced.daemon.plan import Values
+
+Integers: TypeAlias = NDArray[np.int64]
+
+
+class LogRecord(Protocol):
+    """What is read of a Kafka record."""
+
+    @property
+    def topic(self) -> str: ...  # noqa: D102
+    @property
+    def partition(self) -> int: ...  # noqa: D102
+    @property
+    def offset(self) -> int: ...  # noqa: D102
+    @property
+    def timestamp(self) -> int: ...  # noqa: D102
+    @property
+    def key(self) -> bytes | None: ...  # noqa: D102
+    @property
+    def value(self) -> bytes | None: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class Run:
+    """Consecutive events, n of them, m of which are plain impressions and f plain feedback."""
+
+    ids: list[str]
+    times_ms: Integers
+    shown: Integers
+    """Places of the plain impressions, (m,), ascending."""
+    items: list[bytes]
+    """Their lists as JSON text, as `encode_items` would write it."""
+    lengths: Integers
+    values: list[Values]
+    reacted: Integers
+    """Places of the plain feedback, (f,), ascending."""
+    feedback: list[PlainFeedback]
+    odd: dict[int, Event]
+    """The other events, by place."""
+    records: Sequence[LogRecord]
+    decoder: Decoder
+    subjects: Sequence[Subject] = ()
+    """Of the plain impressions, (m,), where somebody asks for experiments."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def part(self, start: int, stop: int) -> "Run":
+        """The events from `start` to before `stop`, as a run of their own."""
+        if (start, stop) == (0, len(self)):
+            return self
+        shown = slice(*np.searchsorted(self.shown, (start, stop)).tolist())
+        reacted = slice(*np.searchsorted(self.reacted, (start, stop)).tolist())
+        return Run(
+            ids=self.ids[start:stop],
+            times_ms=self.times_ms[start:stop],
+            shown=self.shown[shown] - start,
+            items=self.items[shown],
+            lengths=self.lengths[shown],
+            values=self.values[shown],
+            reacted=self.reacted[reacted] - start,
+            feedback=self.feedback[reacted],
+            odd={n - start: event for n, event in self.odd.items() if start <= n < stop},
+            records=self.records[start:stop],
+            decoder=self.decoder,
+            subjects=self.subjects[shown],
+        )
+
+    def event(self, place: int) -> Event:
+        """An event in full."""
+        known = self.odd.get(place)
+        if known is None:
+            record = self.records[place]
+            (decoded,) = self.decoder(record.value, record.timestamp)
+            assert not isinstance(decoded, Rejected)
+            known = decoded
+        return known
+
+
+@dataclass(frozen=True)
+class Single:
+    """A record that is no single event: nothing, an array, or bad."""
+
+    record: LogRecord
+    decoded: Sequence[Decoded]
+
+
+def read(
+    records: Sequence[LogRecord], decoder: Decoder, texts: AttributeTexts
+) -> Iterator[Run | Single]:
+    """The records in order, in as few runs as they allow."""
+    plain = _plain_of(records, decoder)
+    times_ms = np.array([0 if one is None else one.time_ms for one in plain], np.int64)
+    for place in _ahead(times_ms, records, decoder.limits.max_future_ms):
+        plain[place] = None
+    looked = _look_closer(plain, decoder.limits.depth, texts)
+    events: dict[int, Event] = {}
+    singles: dict[int, Sequence[Decoded]] = {}
+    for place in [place for place, one in enumerate(plain) if one is None]:
+        decoded = decoder(records[place].value, records[place].timestamp)
+        if len(decoded) == 1 and not isinstance(decoded[0], Rejected):
+            events[place] = decoded[0]
+            times_ms[place] = decoded[0].time_ms
+        else:
+            singles[place] = decoded
+    whole, start = _run(looked, events, times_ms, records, decoder), 0
+    for place, decoded in singles.items():
+        if place > start:
+            yield whole.part(start, place)
+        yield Single(records[place], decoded)
+        start = place + 1
+    if start < len(records):
+        yield whole.part(start, len(records))
+
+
+@dataclass(frozen=True)
+class _Looked:
+    """Plain records by place, None where one is not plain; and what stands in the impressions."""
+
+    plain: list[Plain | None]
+    shown: Integers
+    items: list[bytes]
+    lengths: Integers
+    values: list[Values]
+    subjects: list[Subject]
+
+
+def _plain_of(records: Sequence[LogRecord], decoder: Decoder) -> list[Plain | None]:
+    """The records as their types tell; None where one must be decoded in full."""
+    read_plain, most_bytes = decoder.plain, decoder.limits.max_record_bytes
+    if read_plain is None or not records:
+        return [None] * len(records)
+    values = [record.value or b"" for record in records]
+    if max(map(len, values)) > most_bytes:
+        values = [value if len(value) <= most_bytes else b"" for value in values]
+    try:
+        return [read_plain(value) for value in values]
+    except (ValueError, RecursionError):
+        return [_plain_or_none(value, read_plain) for value in values]
+
+
+def _plain_or_none(value: bytes, read_plain: Callable[[bytes], Plain]) -> Plain | None:
+    try:
+        return read_plain(value)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _ahead(times_ms: Integers, records: Sequence[LogRecord], max_future_ms: int) -> list[int]:
+    """The events that may be ahead of their record: that is for the decoder to refuse."""
+    stamps = np.array([record.timestamp for record in records], np.int64)
+    return np.flatnonzero((times_ms > stamps + max_future_ms) & (stamps >= 0)).tolist()
+
+
+def _look_closer(plain: list[Plain | None], depth: int, texts: AttributeTexts) -> _Looked:
+    """Look into what is raw; None is put where a list is not plain, or deeper than counts."""
+    impressions = [one for one in plain if type(one) is PlainImpression]
+    shown = np.flatnonzero(np.array([type(one) is PlainImpression for one in plain], np.bool_))
+    items = [bytes(one.items) for one in impressions]
+    told = texts.told_by(impressions)
+    lengths = lengths_of(items)
+    good = (lengths != NOT_PLAIN) & (lengths <= depth)
+    if None in told or not good.all():
+        good &= np.array([one is not None for one in told], np.bool_)
+        for place in shown[~good].tolist():
+            plain[place] = None
+        chosen = np.flatnonzero(good).tolist()
+        items, told = [items[n] for n in chosen], [told[n] for n in chosen]
+        impressions = [impressions[n] for n in chosen]
+        shown, lengths = shown[good], lengths[good]
+    good_told = cast(list[Told], told)
+    values = [one.values for one in good_told]
+    subjects = texts.subjects_of(impressions, good_told)
+    return _Looked(plain, shown, items, lengths, values, subjects)
+
+
+def _run(
+    looked: _Looked,
+    events: dict[int, Event],
+    times_ms: Integers,
+    records: Sequence[LogRecord],
+    decoder: Decoder,
+) -> Run:
+    """All records as one run, in which those that are no single event have no id: they are cut
+    out."""
+    plain = looked.plain
+    reacted = np.ones(len(plain), np.bool_)
+    reacted[looked.shown] = False
+    ids = [one.impression_id if one else "" for one in plain]
+    if "" in ids:
+        reacted[[place for place, one in enumerate(plain) if one is None]] = False
+        for place, event in events.items():
+            ids[place] = event.impression_id
+    return Run(
+        ids=ids,
+        times_ms=times_ms,
+        shown=looked.shown,
+        items=looked.items,
+        lengths=looked.lengths,
+        values=looked.values,
+        reacted=np.flatnonzero(reacted),
+        feedback=[one for one in plain if type(one) is PlainFeedback],
+        odd=events,
+        records=records,
+        decoder=decoder,
+        subjects=looked.subjects,
+    )

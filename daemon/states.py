@@ -1,0 +1,202 @@
+"""Interned gain states: every distinct vector of gains is scored once, however many impressions
+hold it.
+
+A state says how many places a list has and which of them hold feedback with which gain. Traffic
+repeats the same few thousand states for ever (nothing clicked, the first clicked, …), so an
+impression is one small integer, a click is a look-up, and the metrics of a batch are a gather of
+ready int64 rows.
+
+State numbers live in one process's memory only. What is stored are the facts themselves, so the
+table may be forgotten and built anew at any time without changing a number.
+"""
+
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from relevanced.daemon.plan import COUNT_COLUMNS, LARGEST_EXACT, Plan
+from relevanced.metrics.lists import Lists
+
+Cells: TypeAlias = tuple[tuple[int, float], ...]
+"""(place from 0, gain) of the places that hold feedback, by place. A place with feedback may have
+gain 0."""
+GainState: TypeAlias = tuple[int, Cells]
+"""(places in the list, cells)."""
+
+NO_STATE: Final = 0
+"""The state of an impression that does not exist yet: a row of zeros, so that being born is a
+change like any other."""
+MOST_STATES: Final = 100_000
+"""A table beyond this is built anew from the states that impressions still hold."""
+
+
+Integers: TypeAlias = NDArray[np.int64]
+Floats: TypeAlias = NDArray[np.float64]
+
+
+class GainStates:
+    """The table of one lane: state ↔ number, and the row of each number."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._numbers: dict[GainState, int] = {}
+        self._states: list[GainState] = [(0, ())]
+        self._changes: dict[tuple[int, int, float], int] = {}
+        self._rows: NDArray[np.int64] = np.zeros((1, plan.row_width), np.int64)
+        self._room = MOST_STATES
+
+    @property
+    def is_full(self) -> bool:
+        """True where there are so many states, or changes between them, that most must be gone."""
+        return max(len(self._states), len(self._changes)) > self._room
+
+    def leave_room(self) -> None:
+        """Let the table grow to at least twice its size before it is full."""
+        self._room = max(MOST_STATES, 2 * len(self._states))
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def __getitem__(self, number: int) -> GainState:
+        return self._states[number]
+
+    def number(self, state: GainState) -> int:
+        """The number of a state, a new one if it was not met before."""
+        known = self._numbers.get(state)
+        if known is None:
+            known = self._numbers[state] = len(self._states)
+            self._states.append(state)
+        return known
+
+    def with_gain(self, number: int, place: int, gain: float) -> int:
+        """The state in which `place` holds feedback of exactly this gain."""
+        key = (number, place, gain)
+        known = self._changes.get(key)
+        if known is None:
+            length, cells = self._states[number]
+            known = self._changes[key] = self.number((length, with_cell(cells, place, gain)))
+        return known
+
+    def raised(self, numbers: Integers, places: Integers, gains: Floats) -> Integers:
+        """The states, (n,), in which `places` hold at least these gains: implicit feedback only
+        adds."""
+        distinct, which = np.unique(gains, return_inverse=True)
+        most = int(places.max()) + 1
+        keys = (numbers * most + places) * len(distinct) + which.reshape(-1)
+        changes, of_key = np.unique(keys, return_inverse=True)
+        rest, gain_numbers = np.divmod(changes, len(distinct))
+        befores, at = np.divmod(rest, most)
+        chosen = zip(befores.tolist(), at.tolist(), distinct[gain_numbers].tolist(), strict=True)
+        after = [self._raised_one(number, place, gain) for number, place, gain in chosen]
+        raised: Integers = np.array(after, np.int64)[of_key.reshape(-1)]
+        return raised
+
+    def _raised_one(self, number: int, place: int, gain: float) -> int:
+        held = self.gain_at(number, place)
+        enough = held is not None and held >= gain
+        return number if enough else self.with_gain(number, place, gain)
+
+    def untouched(self, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The states of lists of these lengths, (n,), that nobody has reacted to."""
+        distinct, which = np.unique(lengths, return_inverse=True)
+        numbers = [self.number((length, ())) for length in distinct.tolist()]
+        untouched: Integers = np.array(numbers, np.int64)[which.reshape(-1)]
+        return untouched
+
+    def gain_at(self, number: int, place: int) -> float | None:
+        """The gain that a place holds; None where it has no feedback."""
+        for held, gain in self._states[number][1]:
+            if held == place:
+                return gain
+        return None
+
+    def rows(self) -> NDArray[np.int64]:
+        """The rows of all states so far, (states, columns); row 0 is zeros."""
+        scored = len(self._rows)
+        if scored < len(self._states):
+            fresh = score_states(self._states[scored:], self._plan)
+            self._rows = np.concatenate([self._rows, fresh])
+        return self._rows
+
+
+def with_cell(cells: Cells, place: int, gain: float) -> Cells:
+    """The cells with one place set."""
+    kept = [cell for cell in cells if cell[0] != place]
+    return tuple(sorted([*kept, (place, gain)]))
+
+
+def score_states(states: list[GainState], plan: Plan) -> NDArray[np.int64]:
+    """One row per state, (states, columns) of int64, by the kernels of the plan's metrics.
+
+    A value v counts as floor(unit·v + 0.5001), its square likewise; the odd fraction keeps float
+    noise off the ties. Raises OverflowError where a scaled value is too large to be exact.
+    """
+    lists = lists_of(states)
+    rows = np.zeros((len(states), plan.row_width), np.int64)
+    items_with_feedback = lists.judged.sum(axis=1)
+    counts = (
+        np.ones(len(states)),
+        items_with_feedback > 0,
+        lists.lengths == 0,
+        items_with_feedback,
+    )
+    for column, values in enumerate(counts):
+        rows[:, column] = values
+    assert len(counts) == len(COUNT_COLUMNS)
+    for position in range(len(plan.metrics)):
+        if position not in plan.timed:
+            _score(rows, lists, plan, position)
+    return rows
+
+
+def score_delays(delays_ms: Sequence[int | None], plan: Plan) -> NDArray[np.int64]:
+    """One row per delay of the first feedback, (delays, columns): the metrics of time alone.
+
+    None, for no feedback yet, is a row of zeros.
+    """
+    seconds = [np.nan if delay is None else delay / 1000 for delay in delays_ms]
+    nothing = np.zeros((len(seconds), 0))
+    lists = Lists(
+        gains=nothing,
+        lengths=np.zeros(len(seconds), np.int64),
+        judged=nothing.astype(np.bool_),
+        first_feedback_s=np.array(seconds),
+    )
+    rows = np.zeros((len(seconds), plan.row_width), np.int64)
+    for position in plan.timed:
+        _score(rows, lists, plan, position)
+    return rows
+
+
+def _score(rows: NDArray[np.int64], lists: Lists, plan: Plan, position: int) -> None:
+    """Write the columns of one metric."""
+    metric, column = plan.metrics[position], plan.metric_column(position)
+    values = metric.values(lists)
+    defined = ~np.isnan(values)
+    rows[:, column] = defined
+    rows[defined, column + 1] = scaled(values[defined], metric.unit)
+    rows[defined, column + 2] = scaled(values[defined] ** 2, metric.unit)
+
+
+def scaled(values: NDArray[np.float64], unit: int) -> NDArray[np.int64]:
+    """Values as whole numbers of 1/unit. Raises OverflowError where that is not exact."""
+    numbers = np.floor(unit * values + 0.5001)
+    if numbers.size and np.abs(numbers).max() > LARGEST_EXACT:
+        largest = values[np.abs(numbers).argmax()]
+        raise OverflowError(f"metric value {largest}: too large for units of 1/{unit}")
+    return numbers.astype(np.int64)
+
+
+def lists_of(states: list[GainState]) -> Lists:
+    """States as the batch of arrays that kernels take."""
+    depth = max((length for length, _ in states), default=0)
+    gains = np.zeros((len(states), depth), np.float64)
+    judged = np.zeros((len(states), depth), np.bool_)
+    for number, (_, cells) in enumerate(states):
+        for place, gain in cells:
+            gains[number, place] = gain
+            judged[number, place] = True
+    lengths = np.array([length for length, _ in states], np.int64)
+    return Lists(gains=gains, lengths=lengths, judged=judged)

@@ -1,0 +1,188 @@
+"""The commit that writes a batch down: from the lane in memory to bytes. Pure.
+
+Everything in a commit is absolute, so that the same commit sent twice is harmless.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from relevanced.daemon import hours
+from relevanced.daemon.blocks import Block, encode, merged
+from relevanced.daemon.experiments import keeping
+from relevanced.daemon.heads import BlockEntry
+from relevanced.daemon.heads import ADMITTED_KEY, LaneState, block_key, page_key, totals_key
+from relevanced.daemon.lane import Lane
+from relevanced.daemon.packing import pack, pack_page
+from relevanced.daemon.views import PAGE_ROWS, Rows
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One atomic step of a lane, as bytes: sent again it is the same."""
+
+    lane: int
+    token: str
+    sequence: int
+    """The sequence that the writer believes in; the store has one more afterwards."""
+    blobs: Mapping[str, bytes]
+    """Key → value, published by rename."""
+    fields: Mapping[str, bytes]
+    """Fields of the head."""
+    names: Mapping[str, bytes]
+    unlinked: Sequence[str]
+    listed: Sequence[str]
+    """Keys among `blobs` that readers follow."""
+    log: Sequence[Block]
+    """The blocks as they stand once this is committed."""
+
+
+@dataclass
+class Held:
+    """A lane in its owner's memory, with what the store is believed to hold of it."""
+
+    lane: Lane
+    token: str
+    sequence: int
+    log: list[Block]
+    names: int
+    next_slot: int
+    next_serial: int
+
+
+def plan_commit(held: Held, idle_ms: int | None = None) -> Commit:
+    """What to write so that the store holds the lane as it is now.
+
+    `idle_ms` is the clock where the log was read to its end, else None.
+    """
+    lane = held.lane
+    blobs = {
+        page_key(key, page): _page_of(lane.panes[key], page)
+        for key, page in sorted(lane.changes.pages)
+    }
+    blobs |= {
+        totals_key(page): _page_of(lane.totals, page) for page in sorted(lane.changes.total_pages)
+    }
+    blobs |= keeping.blobs_of(lane.experiments)
+    blobs |= {
+        hours.page_key(start, page): _page_of(lane.hours[start], page)
+        for start, page in sorted(lane.changes.hour_pages)
+    }
+    listed = list(blobs)
+    if any(admission.changed for admission in lane.admissions.values()):
+        blobs[ADMITTED_KEY] = pack({topic: a.seen for topic, a in lane.admissions.items()})
+    log, unlinked = _append_block(held, blobs)
+    unlinked += _dropped_pages(lane)
+    unlinked += keeping.unlinked(lane.experiments)
+    tracking = lane.plan.tracking
+    state = LaneState(
+        next_slot=lane.open.next_slot,
+        next_serial=lane.waiting.next_serial,
+        settled_before=lane.settled_before,
+        open_hour=_open_hour(lane),
+        names=len(lane.segments.names),
+        blocks=[block.entry for block in log if block.entry is not None],
+        experiments=[] if tracking is None else keeping.tracked(lane.experiments, tracking),
+    )
+    fresh_names = lane.segments.names[held.names :]
+    return Commit(
+        lane=lane.number,
+        token=held.token,
+        sequence=held.sequence,
+        blobs=blobs,
+        fields=_head_fields(lane, state, idle_ms),
+        names={
+            str(held.names + n): msgspec.json.encode(name) for n, name in enumerate(fresh_names)
+        },
+        unlinked=unlinked,
+        listed=listed,
+        log=log,
+    )
+
+
+def _page_of(rows: Rows, page: int) -> bytes:
+    return pack_page(rows[page * PAGE_ROWS : (page + 1) * PAGE_ROWS])
+
+
+def _dropped_pages(lane: Lane) -> list[str]:
+    pages = range(-(-len(lane.segments.names) // PAGE_ROWS))
+    dropped = [page_key(key, page) for key in lane.changes.dropped for page in pages]
+    return dropped + [hours.page_key(h, page) for h in lane.changes.dropped_hours for page in pages]
+
+
+def _open_hour(lane: Lane) -> int | None:
+    return None if lane.settled_before is None else hours.open_hour(lane.settled_before, lane.plan)
+
+
+def _append_block(held: Held, blobs: dict[str, bytes]) -> tuple[list[Block], list[str]]:
+    """Add the batch's block to `blobs`; the log with it, and the keys of blocks that are over or
+    merged."""
+    lane, changes = held.lane, held.lane.changes
+    watermark = lane.watermark_ms
+    fresh = Block(
+        first_slot=held.next_slot,
+        end_slot=lane.open.next_slot,
+        first_serial=held.next_serial,
+        end_serial=lane.waiting.next_serial,
+        slots={slot for slot in changes.slots if slot < held.next_slot},
+        relisted={slot for slot in changes.relisted if slot < held.next_slot},
+        bound={serial for serial in changes.bound if serial < held.next_serial},
+        gone={serial: dies for serial, dies in changes.gone.items() if serial < held.next_serial},
+    )
+    living = [block for block in held.log if not _is_over(block, watermark)]
+    over = [block for block in held.log if _is_over(block, watermark)]
+    if not fresh.size:
+        return living, [_block_key(block) for block in over]
+    block, replaced = merged(living, fresh)
+    log = living[: len(living) - len(replaced)]
+    encoded = encode(lane, block)
+    if encoded is not None:
+        data, dies_ms = encoded
+        number = held.sequence + 1
+        entry = BlockEntry(
+            number,
+            block.first_slot,
+            block.end_slot,
+            block.first_serial,
+            block.end_serial,
+            dies_ms,
+            block.size,
+        )
+        block.written(entry)
+        log.append(block)
+        blobs[_block_key(block)] = data
+    return log, [_block_key(old) for old in (*over, *replaced)]
+
+
+def _is_over(block: Block, watermark: int | None) -> bool:
+    return block.entry is not None and watermark is not None and block.entry.dies_ms <= watermark
+
+
+def _block_key(block: Block) -> str:
+    assert block.entry is not None
+    return block_key(block.entry.number)
+
+
+def _head_fields(lane: Lane, state: LaneState, idle_ms: int | None) -> dict[str, bytes]:
+    counts = {family: dict(labels) for family, labels in lane.counts.items() if labels}
+    fields = {
+        "offsets": msgspec.json.encode(lane.offsets),
+        "watermarks": msgspec.json.encode(lane.watermarks),
+        "counts": msgspec.json.encode(counts),
+        "state": pack(state),
+    }
+    if idle_ms is not None:
+        fields["idle"] = str(idle_ms).encode()
+    return fields
+
+
+def confirm(held: Held, commit: Commit) -> None:
+    """The store has taken the commit: the lane's changes are durable."""
+    lane = held.lane
+    held.sequence = commit.sequence + 1
+    held.log = list(commit.log)
+    held.names = len(lane.segments.names)
+    held.next_slot = lane.open.next_slot
+    held.next_serial = lane.waiting.next_serial
+    lane.start_batch()

@@ -1,0 +1,105 @@
+"""A column of short texts in one piece of memory.
+
+A Python string costs five times what it says; a million of them are kept here as one array of bytes
+and where each ends.
+"""
+
+from array import array
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Joined: TypeAlias = tuple[bytes, NDArray[np.int64]]
+"""Texts one behind the other, and the bytes of each, (n,)."""
+
+
+class Texts:
+    """Texts by number from 0. Appended at the end, dropped at the front."""
+
+    def __init__(self) -> None:
+        self.bytes = bytearray()
+        self._ends = array("q", [0])
+        """Where each text ends, counted from the first that was ever held; the first number is
+        where the first begins."""
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def __getitem__(self, number: int) -> bytes:
+        start = self._ends[0]
+        return bytes(self.bytes[self._ends[number] - start : self._ends[number + 1] - start])
+
+    def spans(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where in `bytes` texts begin and end, (n,) of each."""
+        ends = np.frombuffer(self._ends, np.int64)
+        return ends[numbers] - ends[0], ends[numbers + 1] - ends[0]
+
+    def equal(self, numbers: NDArray[np.int64], texts: Sequence[str]) -> NDArray[np.bool_]:
+        """Whether each text of a number, (n,), is the one of `texts`."""
+        starts, ends = self.spans(numbers)
+        told, lengths = joined_texts(texts)
+        same: NDArray[np.bool_] = ends - starts == lengths
+        # byte by byte, all texts at once: which byte of `bytes` each one told must equal
+        first = np.cumsum(lengths) - lengths
+        chosen = np.repeat(same, lengths)
+        place = np.arange(len(told)) + np.repeat(starts - first, lengths)
+        here = np.frombuffer(self.bytes, np.uint8)
+        other = np.flatnonzero(here[place[chosen]] != np.frombuffer(told, np.uint8)[chosen])
+        if len(other):
+            owners = np.repeat(np.arange(len(texts)), lengths)[chosen]
+            same[owners[other]] = False
+        return same
+
+    def append(self, text: bytes) -> None:
+        """One more text."""
+        self.bytes += text
+        self._ends.append(self._ends[-1] + len(text))
+
+    def extend(self, joined: bytes, lengths: NDArray[np.int64]) -> None:
+        """More texts: their bytes, one behind the other, and the bytes of each, (n,)."""
+        self.bytes += joined
+        self._ends.frombytes((np.cumsum(lengths) + self._ends[-1]).tobytes())
+
+    def skip(self, count: int) -> None:
+        """As many empty texts."""
+        self._ends.extend([self._ends[-1]] * count)
+
+    def joined(self, first: int, end: int) -> Joined:
+        """The texts from `first` to before `end`, as `extend` takes them."""
+        start = self._ends[0]
+        piece = bytes(self.bytes[self._ends[first] - start : self._ends[end] - start])
+        ends = np.array(self._ends[first : end + 1], np.int64)
+        return piece, ends[1:] - ends[:-1]
+
+    def drop_front(self, count: int) -> None:
+        """Forget the first texts; the others move up."""
+        del self.bytes[: self._ends[count] - self._ends[0]]
+        del self._ends[:count]
+
+
+def joined(texts: Sequence[bytes]) -> Joined:
+    """Texts as `Texts.extend` takes them."""
+    return b"".join(texts), np.fromiter(map(len, texts), np.int64, len(texts))
+
+
+def joined_texts(texts: Sequence[str]) -> Joined:
+    """The same of strings."""
+    together = "".join(texts)
+    if together.isascii():
+        return together.encode(), np.fromiter(map(len, texts), np.int64, len(texts))
+    return joined([text.encode() for text in texts])
+
+
+def cut(joined: bytes, lengths: NDArray[np.int64]) -> list[bytes]:
+    """The single texts again."""
+    ends = np.cumsum(lengths).tolist()
+    return [joined[end - size : end] for end, size in zip(ends, lengths.tolist(), strict=True)]
+
+
+def piece(texts: Joined, start: int, stop: int) -> Joined:
+    """The texts from `start` to before `stop`."""
+    together, lengths = texts
+    before, size = int(lengths[:start].sum()), int(lengths[start:stop].sum())
+    return together[before : before + size], lengths[start:stop]
