@@ -1,0 +1,193 @@
+"""Experiment: do the variants differ, by how much, and can the comparison be trusted?"""
+
+from math import log
+from typing import Final
+
+from grafana_foundation_sdk.builders import dashboard as builders, stat, table, timeseries
+
+from deploy.grafana import frame
+from deploy.grafana.frame import framed
+from deploy.grafana.parts import (
+    GOOD_AT_ZERO,
+    counts,
+    in_colour,
+    lines,
+    number,
+    rows,
+    variable,
+    with_band,
+)
+from deploy.grafana.promql import METRIC, OURS, THE_EXPERIMENT, top
+
+THE_VARIANT: Final = 'variant="$variant"'
+SURE: Final = round(log(20), 1)
+"""Natural logarithm of the evidence that makes an error of one in twenty."""
+SURE_OF_MISMATCH: Final = round(log(1000), 1)
+
+
+def experiment() -> builders.Dashboard:
+    """The dashboard."""
+    built = framed(
+        "relevanced-experiment",
+        "relevanced: experiment",
+        "Do the variants differ, by how much, and can the comparison be trusted?",
+        "now-7d",
+    )
+    for name, query, hint in (
+        ("experiment", _values("experiment", "experiment_info", ""), "A running experiment."),
+        (
+            "variant",
+            _values("variant", "experiment_difference", f",{THE_EXPERIMENT}"),
+            "A variant, compared with the control.",
+        ),
+    ):
+        built = built.with_variable(variable(name, name.capitalize(), query, hint=hint))
+    built = built.with_variable(frame.metric("relevanced_experiment_difference"))
+    for panel in (*_trust(), *_reach(), _difference(), _scores(), _evidence(), _exposure()):
+        built = built.with_panel(panel)
+    return built.with_panel(_by_metric()).with_panel(_side_by_side())
+
+
+def _values(label: str, series: str, matchers: str) -> str:
+    return f"label_values(relevanced_{series}{{{OURS}{matchers}}}, {label})"
+
+
+def _trust() -> list[stat.Panel]:
+    by = "experiment"
+    return [
+        number(
+            "Shares of users",
+            "Evidence (natural logarithm) that users are not shared out as planned. From"
+            f" {SURE_OF_MISMATCH} on, do not trust the comparison: find out who is missing.",
+            "none",
+            top(by, "experiment_srm_log_evalue", THE_EXPERIMENT),
+            steps=((None, "green"), (SURE_OF_MISMATCH, "red")),
+        ),
+        number(
+            "Users in two variants",
+            "They are left out. Many of them mean that the assignment does not hold.",
+            "short",
+            top(by, "experiment_crossover_users", THE_EXPERIMENT),
+        ),
+        number(
+            "Control",
+            "Without traffic in the control there is nothing to compare with.",
+            "none",
+            top(by, "experiment_without_control", THE_EXPERIMENT),
+            steps=GOOD_AT_ZERO,
+            texts={0: ("present", "green"), 1: ("missing", "red")},
+        ),
+    ]
+
+
+def _reach() -> list[stat.Panel]:
+    by = "experiment"
+    impressions = (
+        f"sum by ({by}) ({top('experiment, variant', 'experiment_impressions', THE_EXPERIMENT)})"
+    )
+    planned = top(by, "experiment_planned_impressions", THE_EXPERIMENT)
+    treated = (THE_EXPERIMENT, THE_VARIANT, METRIC)
+    return [
+        number(
+            "Progress",
+            "Impressions of all variants, of those planned.",
+            "percentunit",
+            f"{impressions} / {planned}",
+        ),
+        number(
+            "Smallest visible effect",
+            "The difference that the data so far would most likely have shown.",
+            "none",
+            top(by, "experiment_minimum_detectable_effect", *treated),
+        ),
+        number(
+            "Design effect",
+            "By how much the variance is larger than if impressions were independent.",
+            "none",
+            top(by, "experiment_design_effect", *treated),
+        ),
+    ]
+
+
+def _difference() -> timeseries.Panel:
+    treated = (THE_EXPERIMENT, THE_VARIANT, METRIC)
+    panel = lines(
+        "Difference to the control",
+        "With an interval that holds at every look, however often you look. Away from 0 it is"
+        " decided.",
+        "none",
+        {
+            "difference": top("variant", "experiment_difference", *treated),
+            "upper": top("variant", "experiment_upper", *treated),
+            "lower": top("variant", "experiment_lower", *treated),
+        },
+    )
+    return with_band(in_colour(panel, "difference", "blue"), "lower", "upper", "blue")
+
+
+def _scores() -> timeseries.Panel:
+    return lines(
+        "Score of each variant",
+        "Mean since the experiment began, control included.",
+        "none",
+        {"{{variant}}": top("variant", "experiment_score", THE_EXPERIMENT, METRIC)},
+    )
+
+
+def _evidence() -> timeseries.Panel:
+    by, here = "variant", (THE_EXPERIMENT, METRIC)
+    return lines(
+        "Evidence",
+        "Natural logarithm of the e-value: that there is a difference, and that the variant is"
+        f" worse. From {SURE} on it stands at an error of one in twenty.",
+        "none",
+        {
+            "{{variant}} differs": top(by, "experiment_log_evalue", *here),
+            "{{variant}} is worse": top(by, "experiment_guardrail_log_evalue", *here),
+        },
+    )
+
+
+def _exposure() -> timeseries.Panel:
+    return counts(
+        "Exposure",
+        "Impressions and users of each variant since the experiment began.",
+        "short",
+        {
+            "{{variant}}, impressions": top("variant", "experiment_impressions", THE_EXPERIMENT),
+            "{{variant}}, users": top("variant", "experiment_users", THE_EXPERIMENT),
+        },
+    )
+
+
+def _by_metric() -> table.Panel:
+    def of(name: str) -> str:
+        return top("variant, metric", f"experiment_{name}", THE_EXPERIMENT)
+
+    return rows(
+        "Differences by metric",
+        "Relative to the control, with intervals that hold at every look. Every further metric and"
+        " variant is a further chance to be wrong.",
+        {
+            "Difference": ("none", of("difference")),
+            "Relative": ("percentunit", of("relative_difference")),
+            "From": ("percentunit", of("relative_lower")),
+            "To": ("percentunit", of("relative_upper")),
+            "p": ("none", of("p_value")),
+            "Evidence": ("none", of("log_evalue")),
+        },
+        {"variant": "Variant", "metric": "Metric"},
+        "p",
+    )
+
+
+def _side_by_side() -> table.Panel:
+    score = top("variant, metric", "experiment_score", THE_EXPERIMENT)
+    role = top("metric, role", "experiment_metric_info", THE_EXPERIMENT)
+    return rows(
+        "Variants side by side",
+        "Means since the experiment began, and what each metric is for.",
+        {"Score": ("none", f"{score} * on (metric) group_left (role) {role}")},
+        {"variant": "Variant", "metric": "Metric", "role": "Role"},
+        "Metric",
+    )

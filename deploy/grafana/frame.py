@@ -1,0 +1,100 @@
+"""What every dashboard has around its panels: identity, variables, annotations and links."""
+
+from typing import Final
+
+from grafana_foundation_sdk.builders import dashboard as builders
+from grafana_foundation_sdk.models import dashboard
+
+from deploy.grafana.promql import IN_GROUPING, OURS
+from deploy.grafana.parts import SOURCE, TAG, preset, several, variable
+
+ALERTS: Final = (
+    'ALERTS{alertname=~"Relevanced.+",alertname!="RelevancedWatchdog",alertstate="firing"}'
+)
+"""The watchdog always fires: that it stops is what somebody waits for."""
+NEW_BUILD: Final = (
+    f"max by (version) (relevanced_build_info{{{OURS}}})"
+    f" unless max by (version) (relevanced_build_info{{{OURS}}} offset 5m)"
+)
+REFRESH: Final = "30s"
+SEGMENT_URL: Final = "/d/relevanced-segment?${datasource:queryparam}&${job:queryparam}&" + (
+    "${namespace:queryparam}&${grouping:queryparam}&${metric:queryparam}&${__url_time_range}"
+)
+
+
+def framed(uid: str, title: str, question: str, since: str) -> builders.Dashboard:
+    """An empty dashboard; `question` is what it answers."""
+    built = builders.Dashboard(title).uid(uid).description(question).tags([TAG]).readonly()
+    built = built.time(since, "now").refresh(REFRESH).timezone("browser")
+    built = built.tooltip(dashboard.DashboardCursorSync.CROSSHAIR)
+    built = built.with_variable(
+        builders.DatasourceVariable("datasource").label("Data source").type("prometheus")
+    )
+    jobs = variable(
+        "job",
+        "Job",
+        "label_values(relevanced_build_info, job)",
+        hint="Jobs of Prometheus that scrape relevanced: of its exporters and of its workers.",
+    )
+    namespaces = variable(
+        "namespace",
+        "Namespace",
+        'label_values(relevanced_build_info{job=~"$job"}, namespace)',
+        hint="Of Kubernetes, where relevanced runs there.",
+    )
+    built = built.with_variable(several(jobs, ".+")).with_variable(several(namespaces, ".*"))
+    for name, colour, title_format, query in (
+        ("Alerts", "red", "{{alertname}}", ALERTS),
+        ("New build", "blue", "relevanced {{version}}", NEW_BUILD),
+    ):
+        built = built.annotation(_annotation(name, colour, title_format, query))
+    link = builders.DashboardLink("Other levels").type(dashboard.DashboardLinkType.DASHBOARDS)
+    return built.link(link.tags([TAG]).keep_time(True).include_vars(True))
+
+
+def _annotation(name: str, colour: str, title: str, query: str) -> builders.AnnotationQuery:
+    built = builders.AnnotationQuery().name(name).datasource(SOURCE).enable(True)
+    built = built.icon_color(colour).title_format(title).expr(query)
+    return built.text_format("{{grouping}} {{segment}} {{metric}}").step("30s")
+
+
+def grouping(series: str) -> builders.QueryVariable:
+    """How the traffic is broken down."""
+    return variable(
+        "grouping",
+        "Grouping",
+        f"label_values({series}{{{OURS}}}, grouping)",
+        hint="The attributes by which segments are told apart; all is everything together.",
+    )
+
+
+def segment(series: str) -> builders.QueryVariable:
+    """One value of the grouping."""
+    return variable(
+        "segment",
+        "Segment",
+        f"label_values({series}{{{OURS},{IN_GROUPING}}}, segment)",
+        hint="One value of the grouping.",
+    )
+
+
+def metric(series: str) -> builders.QueryVariable:
+    """A search-quality number."""
+    built = variable(
+        "metric",
+        "Metric",
+        f"label_values({series}{{{OURS}}}, metric)",
+        hint="The search-quality number. MRR is the mean of RR.",
+    )
+    return preset(built, "RR@10")
+
+
+def window(series: str) -> builders.QueryVariable:
+    """How long a stretch of event time counts."""
+    built = variable(
+        "window",
+        "Window",
+        f"label_values({series}{{{OURS}}}, window)",
+        hint="Length of the sliding window.",
+    )
+    return preset(built, "1h")

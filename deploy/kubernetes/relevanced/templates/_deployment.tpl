@@ -1,0 +1,139 @@
+{{- /* One role of the program as a Deployment: called with the root, the role, its values and its strategy. */ -}}
+{{- define "relevanced.deployment" -}}
+{{- $root := .root -}}
+{{- $values := .root.Values -}}
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {{ include "relevanced.name" $root }}-{{ .role }}
+  labels:
+    {{- include "relevanced.labels" $root | nindent 4 }}
+    app.kubernetes.io/component: {{ .role }}
+spec:
+  {{- if not .scaled }}
+  replicas: {{ .of.replicas }}
+  {{- end }}
+  selector:
+    matchLabels:
+      {{- include "relevanced.selector" $root | nindent 6 }}
+      app.kubernetes.io/component: {{ .role }}
+  strategy:
+    {{- toYaml .strategy | nindent 4 }}
+  template:
+    metadata:
+      labels:
+        {{- include "relevanced.labels" $root | nindent 8 }}
+        app.kubernetes.io/component: {{ .role }}
+      annotations:
+        checksum/config: {{ $values.config | sha256sum }}
+        {{- with .of.podAnnotations }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+    spec:
+      serviceAccountName: {{ include "relevanced.serviceAccount" $root }}
+      automountServiceAccountToken: false
+      enableServiceLinks: false
+      terminationGracePeriodSeconds: {{ $values.terminationGracePeriodSeconds }}
+      {{- with $values.imagePullSecrets }}
+      imagePullSecrets:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      securityContext:
+        runAsNonRoot: true
+        runAsUser: 65532
+        runAsGroup: 65532
+        fsGroup: 65532
+        seccompProfile:
+          type: RuntimeDefault
+      containers:
+        - name: relevanced
+          image: {{ printf "%s:%s" $values.image.repository (default $root.Chart.AppVersion $values.image.tag) | quote }}
+          imagePullPolicy: {{ $values.image.pullPolicy }}
+          args: ["run", "--config", "/etc/relevanced/relevanced.toml", "--role", {{ .role | quote }}]
+          ports:
+            - name: http
+              containerPort: {{ $values.http.port }}
+          env:
+            - name: RELEVANCED_LOG__FORMAT
+              value: json
+            {{- range $values.secretFiles }}
+            - name: {{ .variable }}
+              value: {{ printf "/etc/relevanced/secrets/%s/%s" .secret .key | quote }}
+            {{- end }}
+            {{- range $values.secretVariables }}
+            - name: {{ .variable }}
+              valueFrom:
+                secretKeyRef:
+                  name: {{ .secret }}
+                  key: {{ .key }}
+            {{- end }}
+            {{- with $values.env }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
+          # Alive says that the process turns; ready that Kafka and Redis answer it. Only the first one restarts it.
+          livenessProbe:
+            httpGet:
+              path: /livez
+              port: http
+              scheme: {{ $values.http.scheme }}
+            periodSeconds: 10
+            timeoutSeconds: 5
+            failureThreshold: 6
+          readinessProbe:
+            httpGet:
+              path: /readyz
+              port: http
+              scheme: {{ $values.http.scheme }}
+            periodSeconds: 5
+            timeoutSeconds: 3
+          securityContext:
+            allowPrivilegeEscalation: false
+            readOnlyRootFilesystem: true
+            capabilities:
+              drop: ["ALL"]
+          resources:
+            {{- toYaml .of.resources | nindent 12 }}
+          volumeMounts:
+            - name: config
+              mountPath: /etc/relevanced/relevanced.toml
+              subPath: relevanced.toml
+              readOnly: true
+            {{- range $index, $file := $values.secretFiles }}
+            - name: secret-{{ $index }}
+              mountPath: {{ printf "/etc/relevanced/secrets/%s/%s" $file.secret $file.key | quote }}
+              subPath: {{ $file.key }}
+              readOnly: true
+            {{- end }}
+            {{- with $values.extraVolumeMounts }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
+      volumes:
+        - name: config
+          configMap:
+            name: {{ include "relevanced.name" $root }}
+        {{- range $index, $file := $values.secretFiles }}
+        - name: secret-{{ $index }}
+          secret:
+            secretName: {{ $file.secret }}
+            defaultMode: 0440
+        {{- end }}
+        {{- with $values.extraVolumes }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      {{- with .of.nodeSelector }}
+      nodeSelector:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .of.tolerations }}
+      tolerations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .of.affinity }}
+      affinity:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .of.topologySpreadConstraints }}
+      topologySpreadConstraints:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+{{- end -}}
