@@ -1,0 +1,64 @@
+"""Arms of an experiment as a lane would hold them, and what they say."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from relevanced.daemon.experiments.findings import findings
+from relevanced.daemon.experiments.forms import Finding, Findings
+from relevanced.daemon.experiments.specs import Spec, Tracking
+from relevanced.daemon.experiments.tallies import Arm, Tallies
+from relevanced.metrics.buckets import Buckets
+from relevanced.metrics.users import bucket_numbers, user_hashes
+
+from tests.lane_views import PLAN
+
+METRICS: Final = tuple(metric.name for metric in PLAN.metrics)
+SPEC: Final = Spec(
+    "ranker-v2", "control", 20_000, ("RR@10", "P@1", "nDCG@10"), guardrails=("nDCG@10",)
+)
+
+
+def arm(means: Sequence[float], seed: int, users: range = range(300), per_user: int = 20) -> Arm:
+    """Each of the users searches so often; a metric is 1 with the probability of its mean."""
+    random = np.random.default_rng(seed)
+    hashes = np.repeat(user_hashes(f"u{number}" for number in users), per_user)
+    numbers = bucket_numbers(hashes)
+    made = Arm.empty(len(means))
+    made.tallies[:, 0] = np.bincount(numbers, minlength=64)
+    for place, mean in enumerate(means):
+        values = (random.random(len(hashes)) < mean).astype(np.float64)
+        found = Buckets.of(values, numbers)
+        made.tallies[:, 1 + 3 * place : 4 + 3 * place] = np.stack(
+            (found.counts, found.sums, found.squares), axis=1
+        )
+    made.see(np.unique(hashes))
+    return made
+
+
+def dealt_arms(treatment: float = 0.3) -> dict[str, Arm]:
+    """A control, and a treatment of other users whose first metric has this mean."""
+    return {
+        "control": arm((0.5, 0.4, 0.3), 1, range(300)),
+        "treatment": arm((treatment, 0.4, 0.3), 2, range(300, 600)),
+    }
+
+
+def found_of(
+    arms: Mapping[str, Arm], spec: Spec = SPEC, *more: Mapping[str, Arm], **changes: Any
+) -> Findings:
+    """What lanes with these arms say."""
+    spec = replace(spec, **changes)
+    others = Spec("", "control", 20_000, METRICS, declared=False)
+    declared = {spec.name: spec} if spec.declared else {}
+    plan = replace(PLAN, tracking=Tracking(declared, 8, others))
+    lanes = [{spec.name: Tallies(spec.digest, dict(one))} for one in (arms, *more)]
+    return findings(lanes, plan, None, "2026-11-20T12:00:00.000Z")
+
+
+def finding(arms: Mapping[str, Arm], *more: Mapping[str, Arm], **changes: Any) -> Finding:
+    """The same of the one experiment."""
+    (found,) = found_of(arms, SPEC, *more, **changes).experiments
+    return found

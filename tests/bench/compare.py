@@ -1,0 +1,65 @@
+"""`make bench-compare`: whether a ratio became worse since the last commit.
+
+    python -m tests.bench.compare [--before FILE] [--now FILE]
+
+By default: results.json of HEAD, and as it is now. Only ratios inside one run and counted sizes are
+compared; times and rates are those of a machine.
+"""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from tests.bench.findings import Finding, told
+from tests.bench.results import RESULTS, Results, decode
+
+TOLERATED: Final = 1.15
+
+
+def verdicts(before: Results, now: Results) -> list[tuple[bool, str]]:
+    """(whether it is too bad, one line) for every number that is compared."""
+    lines = []
+    for name, old in before.findings.items():
+        if not old.compared:
+            continue
+        new = now.findings.get(name)
+        if new is None:
+            lines.append((True, f"{old.words}: {told(old.value)} {old.unit} before, not measured"))
+            continue
+        change = worsening(old, new)
+        text = f"{old.words}: {told(old.value)} → {told(new.value)} {new.unit}"
+        lines.append((change > TOLERATED, f"{text} ({change - 1:+.0%} worse)"))
+    return lines
+
+
+def worsening(old: Finding, new: Finding) -> float:
+    """1 where nothing changed, more where it is worse."""
+    return old.value / new.value if new.higher_is_better else new.value / old.value
+
+
+def committed() -> bytes:
+    """The results of the last commit."""
+    command = ["git", "show", f"HEAD:./{RESULTS.name}"]
+    return subprocess.run(command, cwd=RESULTS.parent, capture_output=True, check=True).stdout
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="bench-compare", description="What became worse.")
+    parser.add_argument("--before", type=Path, help="default: as committed")
+    parser.add_argument("--now", type=Path, default=RESULTS)
+    given = parser.parse_args()
+    before = committed() if given.before is None else given.before.read_bytes()
+    now = given.now.read_bytes()
+    if before == now:
+        print("nothing was measured since: run make bench first", file=sys.stderr)
+        return 2
+    lines = verdicts(decode(before), decode(now))
+    for bad, line in lines:
+        print(f"{'WORSE' if bad else 'ok':6}{line}")
+    return int(any(bad for bad, _ in lines))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

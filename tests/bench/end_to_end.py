@@ -1,0 +1,59 @@
+"""Processor time per event of a worker over a prepared topic, divided by the floor.
+
+The floor and the worker take turns: A B A B …
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from tests.bench.cpu import Stretch
+from tests.bench.effort import Effort
+from tests.bench.findings import Finding, Found, number, ratio
+from tests.bench.stage import Job, Stage
+from tests.bench.traffic import Traffic
+
+MAIN_BATCH: Final = 10_000
+BATCHES: Final = (MAIN_BATCH, 1_000, 2_000, 40_000)
+GOAL: Final = 1.5
+ROUNDS: Final = 3
+FEWEST_BATCHES: Final = 5
+OTHERS: Final = 4
+"""Batches of other sizes read a fourth of the topic."""
+
+
+async def measure(stage: Stage, effort: Effort) -> Found:
+    """Worker ÷ floor at several sizes of batches."""
+    traffic = Traffic(records=effort.of(2_000_000))
+    findings: list[Finding] = []
+    notes: list[str] = []
+    for batch in effort.first(BATCHES):
+        upto = traffic.records if batch == MAIN_BATCH else traffic.records // OTHERS
+        if upto < batch * FEWEST_BATCHES and not effort.is_smoke:
+            notes.append(f"batches of {batch:,}: {upto:,} records are too few to say")
+            continue
+        pairs = [await _pair(stage, traffic, batch, upto) for _ in range(effort.rounds(ROUNDS))]
+        findings += _findings(batch, pairs)
+    return Found(findings, notes=notes)
+
+
+async def _pair(stage: Stage, traffic: Traffic, batch: int, upto: int) -> tuple[Stretch, Stretch]:
+    """(worker, floor) over the same records."""
+    topic = await stage.topic(traffic)
+    floor = await stage.floor(topic, upto, batch)
+    stage.redis.flush()
+    job = replace(Job(traffic), batch=batch)
+    with stage.worker(job, topic, stage.name()) as worker:
+        return await worker.measured(upto), floor
+
+
+def _findings(batch: int, pairs: list[tuple[Stretch, Stretch]]) -> list[Finding]:
+    at, key = f"batches of {batch:,}", f"end_to_end.batch_{batch}"
+    costs = [(worker.cpu_us, floor.cpu_us) for worker, floor in pairs]
+    goal = GOAL if batch == MAIN_BATCH else None
+    findings = [ratio(f"{key}.to_floor", f"worker ÷ floor, {at}", costs, goal)]
+    if batch == MAIN_BATCH:
+        findings += [
+            number(f"{key}.worker_us", f"worker, {at}", [cost for cost, _ in costs], "µs/event"),
+            number(f"{key}.floor_us", f"floor, {at}", [cost for _, cost in costs], "µs/event"),
+        ]
+    return findings

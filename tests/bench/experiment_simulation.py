@@ -1,0 +1,278 @@
+"""How often experiments mislead: A/A runs looked at after every pane, power, and users' shares.
+
+    python tests/bench/experiment_simulation.py [--runs N] [--impressions N] [--seed N]
+
+Users are heavy-tailed: how much they search is log-normal, and what they find depends on who they
+are, so that a difference's variance is 2, 7 or 36 times what independent impressions would give. A
+run deals users to two arms and 64 buckets, shuffles their impressions and looks after each pane.
+All statements are the product's own. Fails where one of them misleads more often than it may.
+"""
+
+import argparse
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from relevanced.metrics.buckets import (
+    BUCKETS,
+    MINIMUM_BUCKETS,
+    Buckets,
+    effective_buckets,
+    estimate,
+    independent_variance,
+    mean,
+    mean_variance,
+)
+from relevanced.metrics.distributions import wilson_interval
+from relevanced.metrics.fixed_horizon import welch_at_planned_end
+from relevanced.metrics.sample_ratio import ALARM_LOG_EVALUE, sample_ratio_log_evalue
+from relevanced.metrics.sequences import Design, boundary, one_sided_boundary
+
+SEED: Final = 20_261_121
+PANE: Final = 100
+"""Impressions, or users, between two looks."""
+SCORES: Final = 1.0 / np.log2(np.arange(2, 8))
+"""nDCG of a search with one click, at ranks 1 to 6: all alike."""
+CLICKED: Final = 0.8
+"""Share of searches with a click, over users."""
+ACTIVITY_SIGMA: Final = 1.5
+"""Of the logarithm of users' activity: the busiest hundredth makes a fifth of the traffic."""
+EFFECT: Final = 0.02
+"""Relative change of the mean in a treatment that is not null."""
+MOST_MISLEADING: Final = 0.05
+MOST_FALSE_ALARMS: Final = 0.001
+SKEWED: Final = 0.49
+"""Share of users in the first arm where half of them was planned."""
+
+
+@dataclass(frozen=True)
+class World:
+    """How users vary."""
+
+    design_effect: float
+    """What the number of users is chosen to give at the planned total, nearly."""
+    alike: float
+    """Variance of users' own means / variance of all scores."""
+
+    def users(self, impressions: int) -> int:
+        """In both arms. In an arm of n impressions the design effect is 1 + alike x n x sum of p^2,
+        the squared shares of its users: e^(sigma^2) / users, when activity is log-normal."""
+        arm = 0.5 * impressions * self.alike * math.exp(ACTIVITY_SIGMA**2)
+        return 2 * round(arm / (self.design_effect - 1.0))
+
+
+WORLDS: Final = (World(2.05, 0.1), World(7.5, 0.2), World(40.0, 0.3))
+"""Of design effects 2, 7 and 36: a sample of users lacks the far end of the tail."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Standard errors that a verdict takes; all (looks,)."""
+
+    two_sided: NDArray[np.float64]
+    one_sided: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one run would have made its owner believe."""
+
+    ever: bool
+    """The confidence sequence left 0 out at some look."""
+    guardrail: bool
+    """The one-sided evidence of harm reached 1 / alpha at some look."""
+    at_end: bool
+    """The confidence sequence leaves 0 out at the planned total."""
+    naive: bool
+    """As `ever`, with the standard errors of independent impressions."""
+    peeking: bool
+    """A fixed-horizon test, made at every look, fell below 0.05 once."""
+    welch: bool
+    """The same test, made once, at the planned end."""
+    design_effect: float
+
+
+def limits(impressions: int) -> Limits:
+    """Of a design with so many planned impressions."""
+    design, looks = Design(impressions), range(PANE, impressions + 1, PANE)
+    two_sided = [boundary(n, design.rate, design.alpha) for n in looks]
+    one_sided = [one_sided_boundary(n, design.one_sided_rate, design.alpha) for n in looks]
+    return Limits(np.array(two_sided), np.array(one_sided))
+
+
+def clicked_shares(world: World, users: int, random: np.random.Generator) -> NDArray[np.float64]:
+    """(users,) share of a user's searches with a click: Beta, wide enough for users so alike."""
+    level = SCORES.mean()
+    total = CLICKED * (SCORES**2).mean() - (CLICKED * level) ** 2
+    size = CLICKED * (1.0 - CLICKED) * level**2 / (world.alike * total) - 1.0
+    return random.beta(CLICKED * size, (1.0 - CLICKED) * size, users)
+
+
+def one_run(
+    world: World, impressions: int, effect: float, random: np.random.Generator
+) -> tuple[Buckets, Buckets]:
+    """Control and treatment, (looks, buckets) each: all that came until the look."""
+    users = world.users(impressions)
+    activity = np.exp(ACTIVITY_SIGMA * random.standard_normal(users))
+    searches = random.multinomial(impressions, activity / activity.sum())
+    who = np.repeat(np.arange(users), searches)
+    random.shuffle(who)
+    treated = random.integers(0, 2, users)
+    clicked = clicked_shares(world, users, random)
+    scores = random.choice(SCORES, impressions)
+    scores[random.random(impressions) >= clicked[who]] = 0.0
+    scores *= 1.0 + effect * treated[who]
+    columns = (treated * BUCKETS + random.integers(0, BUCKETS, users))[who]
+    panes = np.arange(impressions) // PANE
+    return tallies(scores, panes * (2 * BUCKETS) + columns)
+
+
+def tallies(scores: NDArray[np.float64], cells: NDArray[np.int64]) -> tuple[Buckets, Buckets]:
+    """Both arms' tallies, summed up over panes. scores (n,), cells (n,) of (pane, arm, bucket)."""
+    steps = [np.ones(len(scores)), scores * 1_000_000, scores * scores * 1_000_000]
+    looks = len(scores) // PANE
+    counts, sums, squares = (
+        np.bincount(cells, np.rint(step), looks * 2 * BUCKETS)
+        .astype(np.int64)
+        .reshape(looks, 2, BUCKETS)
+        .cumsum(axis=0)
+        for step in steps
+    )
+    control, treatment = (
+        Buckets(counts[:, side], sums[:, side], squares[:, side]) for side in (0, 1)
+    )
+    return control, treatment
+
+
+def outcome(control: Buckets, treatment: Buckets, bars: Limits) -> Outcome:
+    """What the looks at one run showed."""
+    change = mean(treatment) - mean(control)
+    variance = mean_variance(treatment) + mean_variance(control)
+    independent = independent_variance(treatment) + independent_variance(control)
+    enough = np.minimum(effective_buckets(control), effective_buckets(treatment)) >= MINIMUM_BUCKETS
+    with np.errstate(divide="ignore", invalid="ignore"):
+        z = np.where(enough, change / np.sqrt(variance), 0.0)
+        naive_z = np.where(enough, change / np.sqrt(independent), 0.0)
+    ends = estimate(control[-1]), estimate(treatment[-1])
+    welch = welch_at_planned_end(*ends, units=(BUCKETS, BUCKETS))
+    return Outcome(
+        ever=bool((np.abs(z) > bars.two_sided).any()),
+        guardrail=bool((-z > bars.one_sided).any()),
+        at_end=bool(abs(z[-1]) > bars.two_sided[-1]),
+        naive=bool((np.abs(naive_z) > bars.two_sided).any()),
+        peeking=bool((np.abs(z) > 1.96).any()),
+        welch=welch.p_value < 0.05,
+        design_effect=float(variance[-1] / independent[-1]),
+    )
+
+
+def outcomes(
+    world: World, *, impressions: int, runs: int, effect: float, seed: int
+) -> list[Outcome]:
+    """Of so many runs that are alike but for luck."""
+    random = np.random.default_rng(seed)
+    bars = limits(impressions)
+    return [outcome(*one_run(world, impressions, effect, random), bars) for _ in range(runs)]
+
+
+def share_text(hits: list[bool], digits: int = 1) -> str:
+    """A share in percent with its 95 % interval (Wilson)."""
+    shares = (float(np.mean(hits)), *wilson_interval(sum(hits), len(hits)))
+    return "{} [{}, {}]".format(*(f"{share:.{digits}%}" for share in shares))
+
+
+def alarm_counts(looks: int) -> NDArray[np.int64]:
+    """(looks,) most users in the lesser of two equal arms at which there is an alarm; -1: never."""
+    found = np.full(looks, -1, dtype=np.int64)
+    for look in range(looks):
+        users = PANE * (look + 1)
+        low, high = -1, users // 2
+        while high - low > 1:
+            middle = (low + high) // 2
+            evidence = sample_ratio_log_evalue([middle, users - middle], [1.0, 1.0])
+            low, high = (middle, high) if evidence >= ALARM_LOG_EVALUE else (low, middle)
+        found[look] = low
+    return found
+
+
+def users_until_alarm(share: float, *, users: int, runs: int, seed: int) -> NDArray[np.float64]:
+    """(runs,) users in both arms at the first alarm, infinite where none came."""
+    random = np.random.default_rng(seed)
+    bars = alarm_counts(users // PANE)
+    everybody = PANE * np.arange(1, len(bars) + 1)
+    found = np.full(runs, np.inf)
+    for run in range(runs):
+        first_arm = random.binomial(PANE, share, len(bars)).cumsum()
+        alarms = np.flatnonzero(np.minimum(first_arm, everybody - first_arm) <= bars)
+        if alarms.size:
+            found[run] = everybody[alarms[0]]
+    return found
+
+
+def print_nulls(impressions: int, runs: int, seed: int) -> bool:
+    """The table of A/A runs; whether it holds what is promised."""
+    print(f"\nno effect: share of {runs:,} runs that ever claim one")
+    print("design effect    users  confidence sequence  one-sided guardrail  naive peeking  Welch")
+    misleading = []
+    for world in WORLDS:
+        seen = outcomes(world, impressions=impressions, runs=runs, effect=0.0, seed=seed)
+        ever, guardrail = [o.ever for o in seen], [o.guardrail for o in seen]
+        misleading += [float(np.mean(ever)), float(np.mean(guardrail))]
+        print(
+            f"{np.mean([o.design_effect for o in seen]):13.1f} {world.users(impressions):8,}"
+            f" {share_text(ever):>20} {share_text(guardrail):>20}"
+            f" {np.mean([o.naive for o in seen]):6.1%} {np.mean([o.peeking for o in seen]):7.1%}"
+            f" {np.mean([o.welch for o in seen]):6.1%}",
+            flush=True,
+        )
+    return max(misleading) <= MOST_MISLEADING
+
+
+def print_powers(impressions: int, runs: int, seed: int) -> None:
+    """The table of runs with a true effect."""
+    print(f"\n{EFFECT:.0%} more in the treatment: share of {runs:,} runs that find it")
+    print("design effect    users  by the planned total   at the planned total   Welch, one look")
+    for world in WORLDS:
+        seen = outcomes(world, impressions=impressions, runs=runs, effect=EFFECT, seed=seed)
+        print(
+            f"{np.mean([o.design_effect for o in seen]):13.1f} {world.users(impressions):8,}"
+            f" {share_text([o.ever for o in seen]):>21} {share_text([o.at_end for o in seen]):>22}"
+            f" {share_text([o.welch for o in seen]):>22}",
+            flush=True,
+        )
+
+
+def print_ratios(users: int, runs: int, seed: int) -> bool:
+    """Alarms over how users were dealt to the arms; whether false ones are as rare as promised."""
+    fair = users_until_alarm(0.5, users=users, runs=10 * runs, seed=seed) < np.inf
+    skewed = users_until_alarm(SKEWED, users=4 * users, runs=runs, seed=seed)
+    half, most = (np.quantile(skewed, part, method="lower") for part in (0.5, 0.9))
+    print(
+        f"\nusers dealt fairly, a look every {PANE} of {users:,}: share of {len(fair):,} runs with"
+    )
+    print(f"a false alarm {share_text(fair.tolist(), 3)}")
+    print(f"users dealt {SKEWED:.0%} to {1 - SKEWED:.0%}: alarm in {(skewed < np.inf).mean():.1%},")
+    print(f"after {half:,.0f} users in half of the runs, {most:,.0f} in nine tenths")
+    return bool(fair.mean() <= MOST_FALSE_ALARMS)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--impressions", type=int, default=100_000)
+    parser.add_argument("--runs", type=int, default=2_000)
+    parser.add_argument("--seed", type=int, default=SEED)
+    options = parser.parse_args()
+    impressions, runs, seed = options.impressions, options.runs, options.seed
+    print(f"seed {seed}; a look every {PANE} impressions until {impressions:,}, the planned total")
+    kept = [print_nulls(impressions, runs, seed)]
+    print_powers(impressions, runs // 4, seed)
+    kept.append(print_ratios(impressions, runs, seed))
+    if not all(kept):
+        raise SystemExit("misleads more often than it may")
+
+
+if __name__ == "__main__":
+    main()

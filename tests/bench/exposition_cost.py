@@ -1,0 +1,194 @@
+"""What making the page of metrics costs, off the event loop, and prometheus_client's cost of the
+same samples.
+
+    python -m tests.bench.exposition_cost SAMPLES
+
+measures in a process of its own, and prints JSON.
+"""
+
+import asyncio
+import gc
+import itertools
+import sys
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import msgspec
+import numpy as np
+from prometheus_client import generate_latest
+from prometheus_client.metrics_core import Metric as SeriesFamily
+from prometheus_client.registry import Collector
+
+from relevanced.daemon import exposition, scores, shown, snapshot
+from relevanced.daemon.counters import ShownBefore, show
+from relevanced.daemon.panes import timing
+from relevanced.daemon.plan import ALL, COUNT_COLUMNS, Plan
+from relevanced.daemon.published import Published, publish
+from relevanced.daemon.views import LaneView
+from relevanced.metrics.catalog import parse
+from tests.bench.effort import Effort
+from tests.bench.findings import Finding, Found, number, ratio
+from tests.bench.stage import Stage, run_python
+from tests.bench.traffic import SEED
+from tests.lane_views import read_text
+
+SAMPLES: Final = (10_000, 100_000)
+ROUNDS: Final = 5
+GOAL_RATIO: Final = 8.0
+GOAL_STALL_MS: Final = 20.0
+HEARTBEAT_S: Final = 0.001
+NOW_MS: Final = 1_795_176_000_000
+NAMES: Final = ("P@1", "P@5", "P@10", "Success@10", "RR@10", "ERR@10", "nDCG@10")
+SAMPLES_PER_SEGMENT: Final = 181
+"""As measured of the plan below: 3 windows in 2 views, 7 metrics, and the counters."""
+
+
+class Measured(msgspec.Struct):
+    """Of one size of page, a value for each round."""
+
+    samples: int
+    text_bytes: int
+    render_ms: list[float]
+    """Of the text in both formats, in processor time."""
+    publish_ms: list[float]
+    """From the rows to everything that is handed out, as it passes in a thread."""
+    stall_ms: list[float]
+    """The event loop's worst lateness meanwhile."""
+    peer_ms: list[float]
+    """Of prometheus_client's text in one format, in processor time."""
+
+
+class Known(Collector):
+    """The families of a text, as prometheus_client holds them."""
+
+    def __init__(self, text: bytes) -> None:
+        self._families = read_text(text)
+
+    def collect(self) -> Iterable[SeriesFamily]:
+        return self._families
+
+
+async def measure(_stage: Stage, effort: Effort) -> Found:
+    """At 10,000 and at 100,000 samples."""
+    findings: list[Finding] = []
+    for wanted in effort.first(SAMPLES):
+        count = effort.of(wanted)
+        printed = await run_python("-m", "tests.bench.exposition_cost", str(count))
+        findings += _findings(wanted, msgspec.json.decode(printed, type=Measured))
+    return Found(findings)
+
+
+def _findings(wanted: int, got: Measured) -> list[Finding]:
+    key, at = f"exposition.samples_{wanted}", f"{got.samples:,} samples"
+    pairs = list(zip(got.peer_ms, got.render_ms, strict=True))
+    goal = GOAL_RATIO if wanted == max(SAMPLES) else None
+    return [
+        ratio(
+            f"{key}.ratio",
+            f"prometheus_client ÷ ours (both formats), {at}",
+            pairs,
+            goal,
+            higher_is_better=True,
+        ),
+        number(f"{key}.publish_ms", f"from rows to page, in a thread, {at}", got.publish_ms, "ms"),
+        number(
+            f"{key}.stall_ms",
+            f"worst stall of the event loop meanwhile, {at}",
+            [max(got.stall_ms)],
+            "ms",
+            GOAL_STALL_MS,
+        ),
+        number(f"{key}.bytes", f"size of the page, {at}", [got.text_bytes], "B", compared=True),
+    ]
+
+
+def plan(samples: int) -> Plan:
+    """One whose segments give about so many samples."""
+    return Plan(
+        timing=timing([("5m", 300), ("1h", 3600), ("24h", 86400)], 1800, 60),
+        metrics=tuple(parse(name) for name in NAMES),
+        groupings=(("country",), ("device",), ("country", "device")),
+        grades={"click": 1.0},
+        max_segments=max(1, round(samples / SAMPLES_PER_SEGMENT / 3)),
+    )
+
+
+def lane(of: Plan) -> LaneView:
+    """One with as many values in each grouping as are shown, and traffic in every window."""
+    random = np.random.default_rng(SEED)
+    names = [(ALL, ALL)]
+    for grouping, joined in itertools.product(of.grouping_names[1:], range(of.max_segments)):
+        names.append((grouping, ",".join(f"value-{joined}" for _ in grouping.split(","))))
+    rows = np.zeros((len(names), of.row_width), np.int64)
+    scored = random.integers(10, 10_000, len(names))
+    rows[:, : len(COUNT_COLUMNS)] = scored[:, None]
+    for position in range(len(of.metrics)):
+        values = random.random(len(names))
+        column = of.metric_column(position)
+        rows[:, column] = scored
+        rows[:, column + 1] = values * scored * 1_000_000
+        rows[:, column + 2] = values * scored * 900_000
+    settled_ms = NOW_MS - of.timing.settle_ms
+    panes = {
+        (position, time_ms - time_ms % window.pane_ms): rows
+        for position, window in enumerate(of.timing.windows)
+        for time_ms in (NOW_MS, settled_ms)
+    }
+    counts = {"events": {"impression": 1}}
+    return LaneView(0, "t", 1, tuple(names), panes, rows, counts, watermark_ms=NOW_MS)
+
+
+def made(view: LaneView, of: Plan) -> Published:
+    """As the exporter makes it of what it has read."""
+    whole = snapshot.evaluate([view], of)
+    gauges = shown.busiest(whole, of)
+    counters, _ = show(whole, gauges, of, ShownBefore())
+    texts = exposition.render(whole, gauges, counters, of)
+    return publish(texts, scores.report(whole, gauges, of), of, ())
+
+
+def processor_ms(work: Callable[[], object]) -> float:
+    """The processor time of one call, without the collector's pauses."""
+    gc.collect()
+    gc.disable()
+    begun = time.process_time()
+    work()
+    gc.enable()
+    return (time.process_time() - begun) * 1000
+
+
+async def beside_heartbeat(work: Callable[[], object]) -> tuple[float, float]:
+    """(ms that the work takes in a thread, ms by which the event loop was late at worst)."""
+    latest_s = 0.0
+    begun_s = time.perf_counter()
+    working = asyncio.create_task(asyncio.to_thread(work))
+    while not working.done():
+        due_s = time.perf_counter() + HEARTBEAT_S
+        await asyncio.sleep(HEARTBEAT_S)
+        latest_s = max(latest_s, time.perf_counter() - due_s)
+    await working
+    return (time.perf_counter() - begun_s) * 1000, latest_s * 1000
+
+
+def main() -> None:
+    of = plan(int(sys.argv[1]))
+    view = lane(of)
+    whole = snapshot.evaluate([view], of)
+    gauges = shown.busiest(whole, of)
+    counters, _ = show(whole, gauges, of, ShownBefore())
+    text = exposition.render(whole, gauges, counters, of).text
+    known = Known(text)
+    samples = sum(not line.startswith(b"#") for line in text.splitlines())
+    got = Measured(samples, len(text), [], [], [], [])
+    for _ in range(ROUNDS):
+        got.render_ms.append(processor_ms(lambda: exposition.render(whole, gauges, counters, of)))
+        got.peer_ms.append(processor_ms(lambda: generate_latest(known)))
+        took_ms, stall_ms = asyncio.run(beside_heartbeat(lambda: made(view, of)))
+        got.publish_ms.append(took_ms)
+        got.stall_ms.append(stall_ms)
+    sys.stdout.buffer.write(msgspec.json.encode(got))
+
+
+if __name__ == "__main__":
+    main()

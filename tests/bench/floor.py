@@ -1,0 +1,70 @@
+"""The floor: what reading and decoding cost any consumer that is written in Python.
+
+    python -m tests.bench.floor BOOTSTRAP TOPIC RECORDS BATCH
+
+The same client with the same settings as the daemon's reads the same topic, and each record is
+decoded by msgspec into typed structs; nothing else. These structs are written out here so that the
+yardstick stays the same whatever the daemon does. Prints its progress and processor time as JSON.
+"""
+
+import asyncio
+import logging
+import sys
+import time
+import uuid
+
+import msgspec
+from aiokafka import AIOKafkaConsumer
+
+from relevanced.daemon.kafka import codecs
+from relevanced.daemon.kafka.client import KafkaSettings, consumer_arguments
+from tests.bench.cpu import Sample
+
+
+class Impression(msgspec.Struct, tag_field="type", tag="impression"):
+    impression_id: str
+    timestamp: int
+    items: list[str]
+    attributes: dict[str, str]
+    experiments: dict[str, str]
+
+
+class Feedback(msgspec.Struct, tag_field="type", tag="feedback"):
+    impression_id: str
+    timestamp: int
+    kind: str
+    item: str
+    rank: int
+
+
+async def read(bootstrap: str, topic: str, upto: int, batch: int) -> list[Sample]:
+    """Read so many records of the topic, in batches of at most `batch`."""
+    codecs.install()
+    settings = KafkaSettings(bootstrap, (topic,), f"floor-{uuid.uuid4().hex}")
+    arguments = consumer_arguments(settings) | {"auto_offset_reset": "earliest"}
+    decode = msgspec.json.Decoder(Impression | Feedback).decode
+    consumer = AIOKafkaConsumer(topic, **arguments)
+    await consumer.start()
+    seen, samples = 0, [Sample(0, time.process_time())]
+    try:
+        while seen < upto:
+            got = await consumer.getmany(timeout_ms=500, max_records=batch)
+            for some in got.values():
+                for record in some:
+                    decode(record.value)
+                seen += len(some)
+            samples.append(Sample(seen, time.process_time(), at_s=time.monotonic()))
+    finally:
+        await consumer.stop()
+    return samples
+
+
+def main() -> None:
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # a group that is only just made
+    bootstrap, topic, upto, batch = sys.argv[1:]
+    samples = asyncio.run(read(bootstrap, topic, int(upto), int(batch)))
+    sys.stdout.buffer.write(msgspec.json.encode(samples))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""Resident memory of a worker: for each open impression, and for many segments."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from tests.bench.effort import Effort
+from tests.bench.findings import Found, number
+from tests.bench.stage import Job, Running, Stage
+from tests.bench.traffic import Traffic
+
+OPEN_IMPRESSIONS: Final = 1_000_000
+ALL_STAY_OPEN: Final = "6h"
+GOAL_BYTES: Final = 200.0
+SEGMENT_RECORDS: Final = 200_000
+MANY_COUNTRIES: Final = 1000
+"""With devices: 1 + 1,000 + 4 + 4,000 + 2 segments."""
+PAGE_BYTES: Final = 4096
+MIB: Final = 1 << 20
+
+
+async def measure(stage: Stage, effort: Effort) -> Found:
+    """Bytes above the idle worker, with feedback for the impressions and their states kept."""
+    idle = await resident_after(stage, Job(Traffic(records=8)), 8)
+    traffic = all_open(effort.of(OPEN_IMPRESSIONS))
+    job = Job(traffic, attribution=ALL_STAY_OPEN)
+    topic = await stage.topic(traffic)
+    stage.redis.flush()
+    with stage.worker(job, topic, stage.name()) as worker:
+        await worker.follow(traffic.records)
+        held = await worker.open_impressions()
+        per_impression = (resident(worker) - idle) / held
+    many = replace(Traffic(records=effort.of(SEGMENT_RECORDS)), countries=MANY_COUNTRIES)
+    few = replace(many, countries=Traffic.countries)
+    of_many = await resident_after(stage, Job(many, max_segments=10_000), many.records)
+    of_few = await resident_after(stage, Job(few, max_segments=10_000), few.records)
+    words = f"worker, per open impression ({held:,} open)"
+    return Found(
+        [
+            number("memory.open_bytes", words, [per_impression], "B", GOAL_BYTES, compared=True),
+            number("memory.idle", "idle worker", [idle / MIB], "MiB"),
+            number("memory.segments_147", "worker, 147 segments", [of_few / MIB], "MiB"),
+            number("memory.segments_5007", "worker, 5,007 segments", [of_many / MIB], "MiB"),
+        ]
+    )
+
+
+def all_open(impressions: int) -> Traffic:
+    """Traffic with so many impressions."""
+    return Traffic(records=round(impressions * (1 + Traffic.feedback_per_impression)))
+
+
+async def resident_after(stage: Stage, job: Job, records: int) -> int:
+    """Bytes that a worker holds when it has done so many records."""
+    topic = await stage.topic(job.traffic)
+    stage.redis.flush()
+    with stage.worker(job, topic, stage.name()) as worker:
+        await worker.follow(records)
+        await worker.open_impressions()
+        return resident(worker)
+
+
+def resident(worker: Running) -> int:
+    """Bytes of the process in memory now."""
+    return int(Path(f"/proc/{worker.pid}/statm").read_text().split()[1]) * PAGE_BYTES

@@ -1,0 +1,147 @@
+"""The traffic of the benchmark: frozen by its seed, so that every run reads the same records.
+
+55 % are impressions of 10 items, with two attributes and one experiment; the rest are clicks and
+the like, 1 to 60 s later. A record has about 220 bytes.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+SEED: Final = 20_261_121
+DEVICES: Final = ("desktop", "ios", "android", "tablet")
+VARIANTS: Final = ("control", "treatment")
+EXPERIMENT: Final = "ranker-v2"
+KINDS: Final = ("click", "add_to_cart", "purchase")
+KIND_SHARES: Final = (0.85, 0.10, 0.05)
+CATALOGUE: Final = 50_000
+"""Different items, `sku-00000` and so on: 9 characters."""
+ID_LETTERS: Final = 16
+
+Lists: TypeAlias = NDArray[np.int64]
+"""(impressions, items): numbers into the catalogue, different within a list."""
+
+
+class Record(NamedTuple):
+    """As much of a Kafka record as the pipeline reads."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes
+    value: bytes
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """How much, and of what shape."""
+
+    records: int = 2_000_000
+    partitions: int = 8
+    events_per_second: float = 5_000.0
+    """Of event time: how densely the panes are filled, not how fast anybody reads."""
+    countries: int = 28
+    """With 4 devices and 2 variants: 1 + 28 + 4 + 28 × 4 + 2 = 147 segments."""
+    feedback_per_impression: float = 9 / 11
+    feedback_after_ms: tuple[int, int] = (1_000, 60_000)
+    items: int = 10
+    keyed_by_segment: bool = False
+    """For stream processors that group by the key: the country or the kind instead of the id. The
+    partitions and the values stay."""
+
+    @property
+    def impressions(self) -> int:
+        """How many of the records."""
+        return round(self.records / (1 + self.feedback_per_impression))
+
+    @property
+    def span_ms(self) -> int:
+        """From the first impression to the last."""
+        return round(self.records / self.events_per_second * 1000)
+
+
+def records(traffic: Traffic, end_ms: int, topic: str = "") -> Iterator[Record]:
+    """All of them in the order of event time, partition by the impression; the last impression is
+    shown at `end_ms`."""
+    rng = np.random.default_rng(SEED)
+    count, feedback = traffic.impressions, traffic.records - traffic.impressions
+    shown_ms = np.sort(rng.integers(end_ms - traffic.span_ms, end_ms, count))
+    of = rng.integers(0, count, feedback)
+    given_ms = shown_ms[of] + rng.integers(*traffic.feedback_after_ms, feedback)
+    times_ms = np.concatenate([shown_ms, given_ms])
+    subjects = np.concatenate([np.arange(count), of])
+    order = np.argsort(times_ms, kind="stable")
+    partitions = rng.integers(0, traffic.partitions, count)
+    ids = rng.bytes(count * ID_LETTERS // 2).hex()
+    lists = _lists(rng, traffic)
+    impression = _impression_writer(rng, traffic, lists)
+    reaction = _feedback_writer(rng, traffic, feedback, lists)
+    offsets = [0] * traffic.partitions
+    columns = zip(order.tolist(), times_ms[order].tolist(), subjects[order].tolist())
+    for event, time_ms, subject in columns:
+        id_ = ids[subject * ID_LETTERS : (subject + 1) * ID_LETTERS]
+        if event < count:
+            segment, text = impression(subject, id_, time_ms)
+        else:
+            segment, text = reaction(event - count, subject, id_, time_ms)
+        partition = int(partitions[subject])
+        key = (segment if traffic.keyed_by_segment else id_).encode()
+        yield Record(topic, partition, offsets[partition], time_ms, key, text.encode("ascii"))
+        offsets[partition] += 1
+
+
+def _lists(rng: np.random.Generator, traffic: Traffic) -> Lists:
+    first = rng.integers(0, CATALOGUE, traffic.impressions)
+    stride = rng.integers(1, CATALOGUE // traffic.items, traffic.impressions)
+    return (first[:, None] + stride[:, None] * np.arange(traffic.items)) % CATALOGUE
+
+
+def _impression_writer(
+    rng: np.random.Generator, traffic: Traffic, lists: Lists
+) -> Callable[[int, str, int], tuple[str, str]]:
+    quoted = [f'"{item}"' for item in _items()]
+    tails = [
+        f'],"attributes":{{"country":"C{place}","device":"{device}"}}'
+        f',"experiments":{{"{EXPERIMENT}":"{variant}"}}}}'
+        for place, device, variant in product(range(traffic.countries), DEVICES, VARIANTS)
+    ]
+    shares = 1 / np.arange(1, traffic.countries + 1)
+    country = rng.choice(traffic.countries, traffic.impressions, p=shares / shares.sum())
+    others = len(DEVICES) * len(VARIANTS)
+    tail_of = country * others + rng.integers(0, others, traffic.impressions)
+
+    def write(number: int, id_: str, time_ms: int) -> tuple[str, str]:
+        items = ",".join([quoted[item] for item in lists[number].tolist()])
+        return f"C{country[number]}", (
+            f'{{"type":"impression","impression_id":"{id_}","timestamp":{time_ms},"items":[{items}'
+            f"{tails[tail_of[number]]}"
+        )
+
+    return write
+
+
+def _feedback_writer(
+    rng: np.random.Generator, traffic: Traffic, count: int, lists: Lists
+) -> Callable[[int, int, str, int], tuple[str, str]]:
+    items = _items()
+    kinds = rng.choice(len(KINDS), count, p=KIND_SHARES)
+    ranks = np.minimum(rng.geometric(0.3, count) - 1, traffic.items - 1)
+
+    def write(number: int, impression: int, id_: str, time_ms: int) -> tuple[str, str]:
+        rank = int(ranks[number])
+        return KINDS[kinds[number]], (
+            f'{{"type":"feedback","impression_id":"{id_}","timestamp":{time_ms}'
+            f',"kind":"{KINDS[kinds[number]]}","item":"{items[lists[impression, rank]]}"'
+            f',"rank":{rank + 1}}}'
+        )
+
+    return write
+
+
+def _items() -> list[str]:
+    return [f"sku-{number:05}" for number in range(CATALOGUE)]

@@ -1,0 +1,216 @@
+"""What each kind of fault does to a round. All undo themselves; `True` means that it struck."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Final, TypeAlias
+
+from tests.chaos import points
+from tests.chaos.proxy import Weather
+from tests.chaos.redis_pair import ENOUGH_MEMORY, LITTLE_MEMORY
+from tests.chaos.round import Round
+from tests.chaos.schedule import Fault
+
+Act: TypeAlias = Callable[[Round, Fault], Awaitable[bool]]
+
+CLOCK_STEPS_S: Final = (-30 * 86_400.0, -3_600.0, -2.0, 2.0, 3_600.0, 30 * 86_400.0)
+PROMOTION_LAG_S: Final = 0.7
+
+
+# Workers
+
+
+async def kill_worker(round: Round, fault: Fault) -> bool:
+    slot = points.aim(round, fault)
+    slot.kill()
+    await points.back_again(round, slot, fault.lasts_s)
+    return True
+
+
+async def freeze_worker(round: Round, fault: Fault) -> bool:
+    slot = points.aim(round, fault)
+    slot.freeze()
+    await asyncio.sleep(fault.lasts_s)
+    slot.thaw()
+    return True
+
+
+async def leave(round: Round, fault: Fault) -> bool:
+    slot = points.aim(round, fault)
+    await slot.leave()
+    await points.back_again(round, slot, fault.lasts_s)
+    return True
+
+
+async def join(round: Round, fault: Fault) -> bool:
+    """One more worker, for good."""
+    idle = [slot for slot in round.slots if slot.number not in round.wanted]
+    if not idle:
+        return await leave(round, fault)
+    round.wanted.add(idle[0].number)
+    round.start_worker(idle[0])
+    return True
+
+
+async def all_away(round: Round, fault: Fault) -> bool:
+    for slot in round.slots:
+        slot.kill()
+    await asyncio.gather(*(points.back_again(round, slot, fault.lasts_s) for slot in round.slots))
+    return True
+
+
+async def step_clock(round: Round, fault: Fault) -> bool:
+    slot = points.aim(round, fault)
+    slot.step_clock(CLOCK_STEPS_S[int(fault.luck * len(CLOCK_STEPS_S))])
+    await asyncio.sleep(fault.lasts_s)
+    slot.step_clock(0.0)
+    return True
+
+
+# Kafka
+
+
+async def kill_broker(round: Round, fault: Fault) -> bool:
+    broker = round.stage.broker
+    async with round.stage.broker_lock:
+        await asyncio.to_thread(broker.kill)
+        await asyncio.sleep(fault.lasts_s)
+        await asyncio.to_thread(broker.start)
+    return True
+
+
+async def freeze_broker(round: Round, fault: Fault) -> bool:
+    async with round.stage.broker_lock:
+        round.stage.broker.freeze()
+        await asyncio.sleep(fault.lasts_s)
+        round.stage.broker.thaw()
+    return True
+
+
+# Redis
+
+
+async def kill_redis(round: Round, fault: Fault) -> bool:
+    async with round.redis.lock:
+        await round.redis.restart()
+    return True
+
+
+async def freeze_redis(round: Round, fault: Fault) -> bool:
+    async with round.redis.lock:
+        round.redis.master.freeze()
+        await asyncio.sleep(fault.lasts_s)
+        round.redis.master.thaw()
+    return True
+
+
+async def fill_redis(round: Round, fault: Fault) -> bool:
+    async with round.redis.lock:
+        round.redis.master.call(LITTLE_MEMORY)
+        await asyncio.sleep(fault.lasts_s)
+        round.redis.master.call(ENOUGH_MEMORY)
+    return True
+
+
+async def call_redis(round: Round, fault: Fault, *, command: str) -> bool:
+    async with round.redis.lock:
+        round.redis.master.call(command)
+    return True
+
+
+async def cut_log(round: Round, fault: Fault, *, near_end: bool) -> bool:
+    async with round.redis.lock:
+        await round.redis.cut_log(fault.luck, near_end=near_end)
+    return True
+
+
+async def restore_copy(round: Round, fault: Fault) -> bool:
+    async with round.redis.lock:
+        round.redis.copy_log()
+        await asyncio.sleep(fault.lasts_s)
+        await round.redis.restore_copy()
+    return True
+
+
+async def promote(round: Round, fault: Fault, *, kill: bool) -> bool:
+    """Where the old master lives on, the workers are led to the new one singly."""
+    async with round.redis.lock:
+        if not await round.redis.promote(lag_s=PROMOTION_LAG_S, kill=kill):
+            return False
+        for slot in round.slots:
+            if not kill:
+                await asyncio.sleep(fault.lasts_s / len(round.slots))
+            await slot.redis.switch(round.redis.master.port)
+    return True
+
+
+# The network
+
+
+async def weather(round: Round, fault: Fault, *, world: str, what: Weather) -> bool:
+    round.stage.set_weather(world, what)
+    await asyncio.sleep(fault.lasts_s)
+    for slot in round.slots:
+        await (slot.kafka if world == "kafka" else slot.redis).clear()
+    return True
+
+
+ACTS: Final[Mapping[str, Act]] = {
+    "worker killed": kill_worker,
+    "worker killed before its commit, which arrives late": partial(
+        points.kill_at, matches=points.COMMITTING, moment="held", late=True
+    ),
+    "worker killed between staging and commit": partial(
+        points.kill_at, matches=points.staging, moment="answered"
+    ),
+    "worker killed after sending its commit": partial(
+        points.kill_at, matches=points.COMMITTING, moment="sent"
+    ),
+    "worker killed after the answer to its commit": partial(
+        points.kill_at, matches=points.COMMITTING, moment="answered"
+    ),
+    "worker killed before its offsets reach the group": partial(
+        points.kill_at, matches=points.OFFSETS_TOLD, moment="held", kafka=True
+    ),
+    "worker killed after sending its claim": partial(
+        points.kill_at, matches=points.CLAIMING, moment="sent", anew=True
+    ),
+    "worker killed after the answer to its claim": partial(
+        points.kill_at, matches=points.CLAIMING, moment="answered", anew=True
+    ),
+    "worker killed while it joins the group": partial(
+        points.kill_at, matches=points.JOINING, moment="sent", kafka=True, anew=True
+    ),
+    "worker frozen shortly": freeze_worker,
+    "worker frozen beyond its session": freeze_worker,
+    "worker leaves": leave,
+    "worker joins": join,
+    "all workers away beyond their sessions": all_away,
+    "worker's clock stepped": step_clock,
+    "broker killed": kill_broker,
+    "broker away beyond the sessions": kill_broker,
+    "broker frozen": freeze_broker,
+    "kafka slow": partial(weather, world="kafka", what=Weather(delay_s=0.3)),
+    "kafka connections cut": partial(weather, world="kafka", what=Weather(cut_before=0.05)),
+    "kafka answers lost": partial(weather, world="kafka", what=Weather(cut_after=0.05)),
+    "kafka half open": partial(weather, world="kafka", what=Weather(mute=True)),
+    "kafka refuses connections": partial(
+        weather, world="kafka", what=Weather(refuses=True, cut_before=1.0)
+    ),
+    "redis killed": kill_redis,
+    "redis frozen": freeze_redis,
+    "redis out of memory": fill_redis,
+    "redis forgets scripts": partial(call_redis, command="SCRIPT FLUSH"),
+    "redis log cut": partial(cut_log, near_end=False),
+    "redis log cut near its end": partial(cut_log, near_end=True),
+    "redis restored from an older copy": restore_copy,
+    "redis emptied": partial(call_redis, command="FLUSHALL"),
+    "redis replica promoted": partial(promote, kill=True),
+    "redis replica promoted while the master lives on": partial(promote, kill=False),
+    "redis slow": partial(weather, world="redis", what=Weather(delay_s=0.1)),
+    "redis connections cut": partial(weather, world="redis", what=Weather(cut_before=0.2)),
+    "redis answers lost": partial(weather, world="redis", what=Weather(cut_after=0.2)),
+    "redis half open": partial(weather, world="redis", what=Weather(mute=True)),
+    "redis requests vanish": partial(weather, world="redis", what=Weather(deaf=True)),
+    "commit delivered twice, once late": points.double_commit,
+}

@@ -1,0 +1,119 @@
+"""What goes wrong in a round, when, and for how long: a pure function of the round's seed.
+
+Rounds with consecutive seeds go through all kinds of faults in turn, and draw more at random.
+"""
+
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+SESSION_S: Final = 6
+"""Session timeout of the workers: faults are longer or shorter than it."""
+LONG: Final = (SESSION_S + 1.0, SESSION_S + 3.0)
+SHORT: Final = (0.2, 2.0)
+SPELL: Final = (2.0, 5.0)
+SLOTS: Final = 3
+LAST_START_S: Final = 5.0
+
+KINDS: Final = {
+    # kind → how long it lasts, in seconds, from and to
+    "worker killed": SHORT,
+    "worker killed before its commit, which arrives late": SHORT,
+    "worker killed between staging and commit": SHORT,
+    "worker killed after sending its commit": SHORT,
+    "worker killed after the answer to its commit": SHORT,
+    "worker killed before its offsets reach the group": SHORT,
+    "worker killed after sending its claim": SHORT,
+    "worker killed after the answer to its claim": SHORT,
+    "worker killed while it joins the group": SHORT,
+    "worker frozen shortly": SHORT,
+    "worker frozen beyond its session": LONG,
+    "worker leaves": SHORT,
+    "worker joins": SHORT,
+    "all workers away beyond their sessions": LONG,
+    "worker's clock stepped": SPELL,
+    "broker killed": SHORT,
+    "broker away beyond the sessions": LONG,
+    "broker frozen": SPELL,
+    "kafka slow": SPELL,
+    "kafka connections cut": SPELL,
+    "kafka answers lost": SPELL,
+    "kafka half open": LONG,
+    "kafka refuses connections": LONG,
+    "redis killed": SHORT,
+    "redis frozen": LONG,
+    "redis out of memory": SPELL,
+    "redis forgets scripts": SHORT,
+    "redis log cut": SHORT,
+    "redis log cut near its end": SHORT,
+    "redis restored from an older copy": SPELL,
+    "redis emptied": SHORT,
+    "redis replica promoted": SHORT,
+    "redis replica promoted while the master lives on": SPELL,
+    "redis slow": SPELL,
+    "redis connections cut": SPELL,
+    "redis answers lost": SPELL,
+    "redis half open": LONG,
+    "redis requests vanish": LONG,
+    "commit delivered twice, once late": SPELL,
+}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that goes wrong."""
+
+    kind: str
+    at_s: float
+    lasts_s: float
+    worker: int
+    """The slot it is aimed at, where it is aimed at one."""
+    luck: float
+    """In 0…1: where a file is cut, how far a clock is stepped …"""
+
+    def __str__(self) -> str:
+        aim = f" worker {self.worker}" if "redis" not in self.kind else ""
+        return f"{self.at_s:.1f} s: {self.kind}{aim}, {self.lasts_s:.1f} s, luck {self.luck:.4f}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One round."""
+
+    seed: int
+    topics: int
+    workers: int
+    start: str
+    serves: bool
+    """The first worker is an exporter as well."""
+    fsync: str
+    faults: tuple[Fault, ...]
+
+
+def plan(seed: int) -> Plan:
+    """The round of a seed."""
+    random = Random(f"chaos {seed}")
+    kinds = list(KINDS)
+    Random("the order of kinds").shuffle(kinds)
+    chosen = [kinds[(2 * seed + n) % len(kinds)] for n in range(2)]
+    chosen += random.choices(kinds, k=random.choice((0, 1, 1, 2)))
+    return Plan(
+        seed=seed,
+        topics=random.choice((1, 2)),
+        workers=random.choice((2, 3)),
+        start=random.choice(("earliest", "earliest", "latest")),
+        serves=random.random() < 0.5,
+        fsync=random.choice(("everysec", "always")),
+        faults=tuple(sorted((fault(random, kind) for kind in chosen), key=lambda one: one.at_s)),
+    )
+
+
+def fault(random: Random, kind: str) -> Fault:
+    """One of this kind, at some moment."""
+    return Fault(
+        kind=kind,
+        at_s=random.uniform(0.5, LAST_START_S),
+        lasts_s=random.uniform(*KINDS[kind]),
+        worker=random.randrange(SLOTS),
+        luck=random.random(),
+    )

@@ -1,0 +1,147 @@
+"""Where the rounds take place: one broker, and for each worker its own doors to it and to Redis.
+
+Every worker reaches both servers through proxies of its own. The broker has a listener for each
+worker whose advertised address is that of the worker's proxy, so that clients that follow metadata
+stay behind it.
+"""
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from tests.chaos import clocked
+from tests.chaos.proxy import Proxy, Weather, kafka_request, redis_request
+from tests.chaos.schedule import SLOTS
+from tests.services import processes
+from tests.services.kafka_server import KafkaServer
+
+END_PATIENCE_S: Final = 40.0
+SERVING: Final = "serving"
+"""What a worker logs when it begins to listen to signals."""
+CLOCKED: Final = Path(clocked.__file__)
+
+
+class Slot:
+    """A place for one worker: its proxies, its clock, and the process that is there now."""
+
+    def __init__(self, number: int, luck: random.Random) -> None:
+        self.number = number
+        self.kafka = Proxy(kafka_request, luck)
+        self.redis = Proxy(redis_request, luck)
+        self.logs: list[Path] = []
+        self.process: subprocess.Popen[bytes] | None = None
+        self.port = 0
+        """Where the worker's HTTP server listens."""
+        self.frozen = False
+        self._killed = False
+        self._clock: Path | None = None
+
+    @property
+    def running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def start(self, directory: Path, config: str, role: str) -> None:
+        """Start a worker here, if there is none."""
+        if self.running:
+            return
+        self._killed = False
+        self.port = processes.free_port()
+        name = f"worker-{self.number}-{len(self.logs)}"
+        path, self._clock = directory / f"{name}.toml", directory / f"clock-{self.number}"
+        listen = f'\n[http]\nlisten = "127.0.0.1:{self.port}"\n'
+        path.write_text(config + listen)
+        clocked.step(self._clock, 0.0)
+        self.logs.append(directory / f"{name}.log")
+        command = [sys.executable, str(CLOCKED), str(self._clock), "run", "--config", str(path)]
+        self.process = processes.spawn([*command, "--role", role], log=self.logs[-1])
+
+    def kill(self) -> None:
+        """SIGKILL, and nothing is waited for."""
+        if self.running and self.process is not None:
+            self._killed = True
+            os.kill(self.process.pid, signal.SIGKILL)
+
+    def freeze(self) -> None:
+        if self.running and self.process is not None:
+            self.frozen = True
+            os.kill(self.process.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        if self.running and self.process is not None:
+            os.kill(self.process.pid, signal.SIGCONT)
+        self.frozen = False
+
+    def step_clock(self, seconds: float) -> None:
+        if self._clock is not None:
+            clocked.step(self._clock, seconds)
+
+    async def leave(self) -> None:
+        """SIGTERM; who does not end in time is killed, which `complaint` tells."""
+        if self.running and self.process is not None:
+            await asyncio.to_thread(
+                processes.end, self.process, signal.SIGTERM, patience_s=END_PATIENCE_S
+            )
+
+    def complaint(self) -> str | None:
+        """What is wrong with how the last worker ended; None where nothing is, or it runs."""
+        code = None if self.process is None else self.process.poll()
+        if code is None or code == 0 or self._killed:
+            return None
+        if code == -signal.SIGTERM and SERVING not in self.logs[-1].read_text():
+            return None  # it was told so early that it did not listen yet
+        return f"worker {self.number} ended with {code}, must be 0 ({self.logs[-1].name})"
+
+    async def end(self) -> None:
+        self.kill()
+        if self.process is not None:
+            await asyncio.to_thread(self.process.wait, END_PATIENCE_S)
+        self.process = self._clock = None
+
+    async def heal(self) -> None:
+        """Good weather, a right clock, awake."""
+        self.thaw()
+        self.step_clock(0.0)
+        for proxy in (self.kafka, self.redis):
+            proxy.trap = None
+            await proxy.clear()
+
+
+class Stage:
+    """`async with Stage(directory) as stage`: broker and slots, for any number of rounds."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.luck = random.Random()
+        self.slots = [Slot(number, self.luck) for number in range(SLOTS)]
+        doors = {f"WORKER{slot.number}": "PLAINTEXT" for slot in self.slots}
+        self.broker = KafkaServer(directory / "kafka", listeners=doors)
+        self.broker_lock = asyncio.Lock()
+        """Held while the broker is away or will be soon."""
+
+    async def __aenter__(self) -> "Stage":
+        advertised = [f"PLAINTEXT://{self.broker.bootstrap}"]
+        for slot in self.slots:
+            await slot.kafka.start()
+            await slot.redis.start()
+            slot.kafka.target_port = self.broker.ports[f"WORKER{slot.number}"]
+            advertised.append(f"WORKER{slot.number}://127.0.0.1:{slot.kafka.port}")
+        self.broker.properties["advertised.listeners"] = ",".join(advertised)
+        await asyncio.to_thread(self.broker.start)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for slot in self.slots:
+            await slot.end()
+            await slot.kafka.close()
+            await slot.redis.close()
+        await asyncio.to_thread(self.broker.close)
+
+    def set_weather(self, world: str, weather: Weather) -> None:
+        """The weather between all workers and a server."""
+        for slot in self.slots:
+            (slot.kafka if world == "kafka" else slot.redis).weather = weather

@@ -1,0 +1,66 @@
+"""A number that is lost or doubled is found, and told with its place."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Final
+
+import msgspec
+import pytest
+
+from relevanced.daemon import batch
+from relevanced.daemon.lane import Lane, new_lane
+
+from tests.chaos.comparison import differences, expected_of, lost_and_doubled
+from tests.oracle import LaneResult, OracleConfig, Record
+from tests.replica import decoder_of, plan_of
+
+CONFIG: Final = OracleConfig(windows_s=(60,), attribution_window_s=60, lateness_s=5)
+START: Final = 3
+"""Offset of the first record that counts."""
+
+
+def impression(offset: int) -> Record:
+    at_ms = 1_795_176_000_000 + offset
+    event = {"type": "impression", "impression_id": offset, "timestamp": at_ms, "items": ["d1"]}
+    return Record("events", 0, offset, at_ms, msgspec.json.encode(event))
+
+
+RECORDS: Final = [impression(offset) for offset in range(10)]
+
+
+def lane_over(records: list[Record]) -> Lane:
+    """A lane of the product that took these."""
+    lane = new_lane(0, plan_of(CONFIG), {"events": START}, ["events"])
+    read = [SimpleNamespace(**vars(record), timestamp=record.timestamp_ms) for record in records]
+    batch.process(lane, {"events": read}, {"events": 10}, decoder_of(CONFIG))
+    return lane
+
+
+@pytest.fixture
+def expected() -> LaneResult:
+    return expected_of(RECORDS, {0: {"events": START}}, CONFIG)[0]
+
+
+def test_records_before_the_start_do_not_count(expected: LaneResult) -> None:
+    lane = lane_over(RECORDS[START:])
+    assert list(differences(lane, expected)) == []
+    assert lost_and_doubled(lane, expected) == (0, 0)
+
+
+def test_lost_record_is_told(expected: LaneResult) -> None:
+    lane = lane_over(RECORDS[START + 1 :])
+    assert lost_and_doubled(lane, expected) == (1, 0)
+    told = str(next(differences(lane, expected)))
+    assert told == "lane 0, events, 'impression': Redis holds 6, must be 7"
+
+
+def test_doubled_record_is_told(expected: LaneResult) -> None:
+    doubled = [*RECORDS[START:], replace(RECORDS[-1], offset=10)]
+    assert lost_and_doubled(lane_over(doubled), expected) == (0, 1)
+
+
+def test_one_integer_of_a_row_is_found(expected: LaneResult) -> None:
+    lane = lane_over(RECORDS[START:])
+    next(iter(lane.panes.values()))[0, 0] += 1
+    (only,) = differences(lane, expected)
+    assert (only.part, only.held, only.wanted) == ("rows", 8, 7)

@@ -1,0 +1,180 @@
+"""The commit protocol, looked through exhaustively: nothing is lost, doubled or stuck, each of its
+comparisons is needed, and the scripts on real servers decide as the model does."""
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+
+import msgspec
+import pytest
+
+from relevanced.daemon.errors import Lost
+from relevanced.daemon.heads import Head
+from relevanced.daemon.redis.store import LaneStore
+from relevanced.daemon.stored import Commit
+
+from tests.chaos import protocol_search
+from tests.chaos import protocol_store as model
+from tests.chaos.protocol_model import Held, World, next_calls
+from tests.chaos.protocol_search import Found, search
+from tests.chaos.protocol_store import Rules
+from tests.services.redis_lanes import client_at
+from tests.services.redis_server import RedisServer
+
+TOPICS = ("impressions", "feedback")
+NAMESPACE, LANE = "model", 0
+PREFIX = f"{{{NAMESPACE}:{LANE}}}:"
+
+BREAKS = {
+    # What is left out: the faults that it takes, and what goes wrong then.
+    "compare_token": (1, "wrong"),
+    "compare_sequence": (1, "wrong"),
+    "compare_when_idle": (1, "stands still"),
+    "compare_when_loading": (2, "wrong"),
+    "check_parts": (1, "wrong"),
+    "start_in_claim": (1, "wrong"),
+    "new_token_per_claim": (2, "wrong"),
+}
+
+
+@pytest.mark.parametrize(("ends", "most_faults"), [((2, 1), 2), ((2, 2), 2)])
+def test_lane_survives_faults(ends: tuple[int, int], most_faults: int) -> None:
+    looked = search(World(ends), most_faults)
+    assert looked.broken is None, f"these steps break the lane:\n{looked.broken}"
+    assert len(looked.found) > 10_000
+
+
+@pytest.mark.parametrize("rule", BREAKS)
+def test_rule_is_needed(rule: str) -> None:
+    most_faults, harm = BREAKS[rule]
+    broken = search(World(rules=replace(Rules(), **{rule: False})), most_faults).broken
+    assert broken is not None, f"without {rule} nothing goes wrong in {most_faults} faults"
+    assert broken.splitlines()[-1].startswith(harm), broken
+
+
+def test_every_rule_is_left_out_once() -> None:
+    assert BREAKS.keys() == {field.name for field in fields(Rules)}
+
+
+@pytest.fixture
+def all_states(monkeypatch: pytest.MonkeyPatch) -> Found:
+    """Those as well in which a worker or a call acts in vain."""
+    with monkeypatch.context() as patch:
+        patch.setattr(protocol_search, "without_doomed", lambda state, saved: state)
+        return search(World(), 1).found
+
+
+def test_what_is_left_out_of_states_hides_nothing(all_states: Found) -> None:
+    fewer = contents(search(World(), 1).found)
+    assert contents(all_states) == fewer
+    assert len(fewer) > 10
+
+
+def contents(found: Found) -> set[tuple[object, model.Sums]]:
+    """What the store holds in any state, tokens apart."""
+    stores = [node.state.redis for node in found]
+    return {(store.head and store.head[1:], store.sums) for store in stores}
+
+
+# The scripts
+
+
+class WithoutStaging(LaneStore):
+    """What is staged stands in the state already, or is missing in it."""
+
+    async def _stage(self, values: Mapping[str, bytes]) -> None:
+        pass
+
+
+async def test_scripts_decide_as_the_model_does(redis: RedisServer, all_states: Found) -> None:
+    cases = met(all_states)
+    assert len(cases) > 200
+    async with client_at(redis.url) as client:
+        store = WithoutStaging(client, NAMESPACE)
+        for before, call in cases:
+            await client.flushall()
+            for command in commands(before, call):
+                await client.execute_command(*command)
+            answer = await asked(store, call)
+            after, expected = decided(before, call)
+            assert answer == expected, (before, call)
+            stored = await client.hmget(f"{PREFIX}head", "token", "sequence", "offsets")
+            sums = await client.mget(*[f"{PREFIX}totals:{topic}" for topic in range(2)])
+            assert stored == head_values(after.head), (before, call)
+            assert tuple(int(total or 0) for total in sums) == after.sums, (before, call)
+
+
+Asked = model.Claim | model.Commit | Held
+
+
+def met(found: Found) -> list[tuple[model.Redis, Asked]]:
+    """Every store, with every claim, commit and comparison that it meets anywhere."""
+    cases: dict[tuple[model.Redis, Asked], None] = {}
+    for node in found:
+        state = node.state
+        calls = [call for w in state.workers for call in next_calls(state, w, World())]
+        cases |= {
+            (state.redis, call): None
+            for call in (*calls, *state.late)
+            if not isinstance(call, model.Stage)
+        }
+        cases |= {(state.redis, w.held): None for w in state.workers if w.held is not None}
+    return list(cases)
+
+
+def decided(redis: model.Redis, call: Asked) -> tuple[model.Redis, object]:
+    if isinstance(call, Held):
+        return redis, model.still_held(redis, call.token, call.sequence)
+    after, answer = model.executed(redis, call, Rules())
+    return after, head_values(answer) if isinstance(answer, model.Head) else answer
+
+
+async def asked(store: LaneStore, call: Asked) -> object:
+    """What the scripts answer, in the model's words."""
+    if isinstance(call, model.Claim):
+        head = await store.claim(LANE, str(call.token), offsets_of(call.start))
+        return [head.token.encode(), b"%d" % head.sequence, msgspec.json.encode(head.offsets)]
+    if isinstance(call, Held):
+        kept = await store.touch(LANE, str(call.token), call.sequence, None)
+        assert await may_load(store, call) == kept
+        return kept
+    blobs = {f"totals:{topic}": b"%d" % total for topic, total in call.parts}
+    written = {"offsets": msgspec.json.encode(offsets_of(call.offsets))}
+    commit = Commit(LANE, str(call.token), call.sequence, blobs, written, {}, (), list(blobs), ())
+    return await store.commit(commit)
+
+
+async def may_load(store: LaneStore, held: Held) -> bool:
+    try:
+        await store.load(LANE, Head(str(held.token), held.sequence, {}), lambda head, keys: [])
+    except Lost:
+        return False
+    return True
+
+
+def commands(redis: model.Redis, call: Asked) -> list[tuple[str | int | bytes, ...]]:
+    """What brings an empty server into a state of the model."""
+    made: list[tuple[str | int | bytes, ...]] = []
+    if redis.head is not None:
+        names = ("token", "sequence", "offsets")
+        pairs = zip(names, head_values(redis.head), strict=True)
+        made += [("HSET", f"{PREFIX}head", name, value or b"") for name, value in pairs]
+    made += [("SET", f"{PREFIX}totals:{n}", total) for n, total in enumerate(redis.sums) if total]
+    numbers = {}
+    if isinstance(call, model.Commit):  # parts are numbered as they stand in the commit
+        numbers = {topic: number for number, (topic, _) in enumerate(call.parts)}
+    for token, sequence, topic, total in redis.staged:
+        number = numbers.get(topic, topic)
+        made.append(("SET", f"{PREFIX}stage:{token}:{sequence}:{number}", total, "EX", 100))
+    return made
+
+
+def head_values(head: model.Head | None) -> list[bytes | None]:
+    if head is None:
+        return [None, None, None]
+    assert head.offsets is not None
+    offsets = msgspec.json.encode(offsets_of(head.offsets))
+    return [b"%d" % head.token, b"%d" % head.sequence, offsets]
+
+
+def offsets_of(offsets: model.Offsets) -> dict[str, int]:
+    return dict(zip(TOPICS, offsets, strict=True))

@@ -1,0 +1,112 @@
+"""Bad weather and traps between a client and a server that counts."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+import pytest
+
+from tests.chaos.proxy import Proxy, Trap, Weather, kafka_api, kafka_request
+
+HELLO = b"\x00\x00\x00\x04\x00\x08\x00\x02"
+"""A request of API 8, as Kafka frames it."""
+
+
+class Echo:
+    """A server that answers with what it got, and keeps it."""
+
+    def __init__(self) -> None:
+        self.got: list[bytes] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, asyncio.IncompleteReadError):
+            while True:
+                self.got.append(await kafka_request(reader))
+                writer.write(self.got[-1])
+        writer.close()
+
+
+@pytest.fixture
+async def echo() -> AsyncIterator[tuple[Echo, Proxy]]:
+    counting = Echo()
+    server = await asyncio.start_server(counting.serve, "127.0.0.1", 0)
+    proxy = Proxy(kafka_request, random.Random(1))
+    await proxy.start()
+    proxy.target_port = server.sockets[0].getsockname()[1]
+    yield counting, proxy
+    await proxy.close()
+    server.close()
+
+
+async def ask(proxy: Proxy, patience_s: float = 5.0) -> bytes:
+    """The answer; nothing where the connection ended, or nothing came."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
+    try:
+        writer.write(HELLO)
+        async with asyncio.timeout(patience_s):
+            return await reader.read(100)
+    except (OSError, TimeoutError):
+        return b""
+    finally:
+        writer.close()
+
+
+async def test_lost_answer_was_given(echo: tuple[Echo, Proxy]) -> None:
+    server, proxy = echo
+    proxy.weather = Weather(cut_after=1.0)
+    assert await ask(proxy) == b""
+    assert server.got == [HELLO]
+
+
+@pytest.mark.parametrize("weather", [Weather(cut_before=1.0), Weather(refuses=True)])
+async def test_cut_request_never_arrives(echo: tuple[Echo, Proxy], weather: Weather) -> None:
+    server, proxy = echo
+    proxy.weather = weather
+    assert await ask(proxy) == b""
+    assert server.got == []
+
+
+async def test_half_open_connection_swallows(echo: tuple[Echo, Proxy]) -> None:
+    server, proxy = echo
+    proxy.weather = Weather(mute=True)
+    assert await ask(proxy, patience_s=0.2) == b""
+    proxy.weather = Weather(deaf=True)
+    assert await ask(proxy, patience_s=0.2) == b""
+    assert server.got == [HELLO]
+    await proxy.clear()
+    assert await ask(proxy) == HELLO
+
+
+async def test_trap_keeps_a_request_that_comes_late(echo: tuple[Echo, Proxy]) -> None:
+    server, proxy = echo
+    kept: list[bytes] = []
+    proxy.trap = Trap(kafka_api(8), "held", kept.append)
+    assert await ask(proxy) == b"" and kept == [HELLO] and server.got == []
+    assert await ask(proxy) == HELLO
+    await proxy.deliver(kept)
+    assert server.got == [HELLO, HELLO]
+
+
+async def test_delayed_request_comes_after_the_act(echo: tuple[Echo, Proxy]) -> None:
+    server, proxy = echo
+
+    async def act(_: bytes) -> None:
+        await asyncio.sleep(0.01)
+        server.got.append(b"act")
+
+    proxy.trap = Trap(kafka_api(8), "delayed", act)
+    assert await ask(proxy) == HELLO
+    assert server.got == [b"act", HELLO]
+
+
+@pytest.mark.parametrize("moment", ["sent", "answered"])
+async def test_trap_of_another_kind_is_not_sprung(echo: tuple[Echo, Proxy], moment: str) -> None:
+    _, proxy = echo
+    kept: list[bytes] = []
+    proxy.trap = Trap(kafka_api(9), moment, kept.append)  # type: ignore[arg-type]  # by parameter
+    assert await ask(proxy) == HELLO and kept == []
+    proxy.trap = Trap(kafka_api(8), moment, kept.append)  # type: ignore[arg-type]
+    assert await ask(proxy) == HELLO
+    await asyncio.sleep(0)
+    assert kept == [HELLO]

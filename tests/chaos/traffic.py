@@ -1,0 +1,101 @@
+"""Simulated search traffic into the topics of a round, and what then stands in them."""
+
+import asyncio
+from collections.abc import Sequence
+from random import Random
+from typing import Final
+
+import msgspec
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from relevanced.daemon.simulate import traffic as simulate
+from relevanced.daemon.kafka.source import KafkaProducer, KafkaSettings, KafkaUnavailable
+
+from tests.oracle import Record
+
+PARTITIONS: Final = 4
+START_MS: Final = 1_795_176_000_000
+EVENTS_PER_S: Final = 1200
+"""By the clock of the wall."""
+TICK_S: Final = 0.05
+EVENT_TIME_RATE: Final = 30
+"""Events per second of event time: a second of the wall is 40 s of event time."""
+RUBBISH: Final = 0.003
+READ_PATIENCE_S: Final = 60.0
+TOPIC_SETTINGS: Final = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**62)}
+"""Event time is fixed, and may be long ago or far ahead of this machine's clock."""
+FAULTS: Final = simulate.Faults(duplicates=0.01, disorder=0.02, orphans=0.01, off_list=0.01)
+
+
+class Producer:
+    """Sends until told to stop. While the broker is away it tries again; what it then sends twice
+    is twice in the log."""
+
+    def __init__(self, bootstrap: str, topics: Sequence[str], seed: int) -> None:
+        self._topics = topics
+        self._random = Random(f"rubbish {seed}")
+        traffic = simulate.Traffic(seed=seed, rate=EVENT_TIME_RATE, faults=FAULTS)
+        self._events = simulate.events(traffic, START_MS)
+        self._producer = KafkaProducer(KafkaSettings(bootstrap), compression="lz4")
+        self._stop = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        await self._producer.start()
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Returns when all that was sent is acknowledged."""
+        self._stop.set()
+        if self._task is not None:
+            await self._task
+        await self._producer.stop()
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        began_s, sent = loop.time(), 0
+        while not self._stop.is_set():
+            due = int((loop.time() - began_s) * EVENTS_PER_S)
+            # After an outage the rest is left out, not caught up with.
+            batch = [next(self._events) for _ in range(min(due - sent, EVENTS_PER_S))]
+            sent = due
+            await self._deliver(batch)
+            await asyncio.sleep(TICK_S)
+
+    async def _deliver(self, batch: Sequence[tuple[int, simulate.NativeEvent]]) -> None:
+        while True:
+            try:
+                for arrival_ms, event in batch:
+                    await self._send(arrival_ms, event)
+                await self._producer.flush()
+                return
+            except KafkaUnavailable:
+                await asyncio.sleep(TICK_S)
+
+    async def _send(self, arrival_ms: int, event: simulate.NativeEvent) -> None:
+        topic = self._topics[0 if event["type"] == "impression" else -1]
+        key = str(event["impression_id"]).encode()
+        value: bytes | None = msgspec.json.encode(event)
+        if self._random.random() < RUBBISH:
+            value = self._random.choice((None, b"{", b"[]", b'{"type":"session"}'))
+        await self._producer.send(topic, value, key, timestamp_ms=arrival_ms)
+
+
+async def read_all(bootstrap: str, topics: Sequence[str]) -> list[Record]:
+    """Everything in the topics."""
+    places = [TopicPartition(topic, number) for topic in topics for number in range(PARTITIONS)]
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
+    await consumer.start()
+    try:
+        consumer.assign(places)
+        left = sum((await consumer.end_offsets(places)).values())
+        found: list[Record] = []
+        async with asyncio.timeout(READ_PATIENCE_S):
+            while len(found) < left:
+                for batch in (await consumer.getmany(timeout_ms=1000)).values():
+                    found += [
+                        Record(r.topic, r.partition, r.offset, r.timestamp, r.value) for r in batch
+                    ]
+        return found
+    finally:
+        await consumer.stop()

@@ -1,0 +1,208 @@
+"""Whatever the cut into batches, the interleaving of topics and the crashes: the numbers are the
+oracle's."""
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Final
+
+import msgspec
+import numpy as np
+import pytest
+
+from relevanced.daemon import batch
+from relevanced.daemon.heads import Head, blob_keys
+from relevanced.daemon.restoring import rebuild
+from relevanced.daemon.stored import Held, confirm, plan_commit
+
+from tests import oracle
+from tests.fakes import MemoryLane
+from tests.oracle import OracleConfig, Record
+from tests.replica import assert_equal, decoder_of, every_key, hours_of, plan_of
+from tests.streams import SMALL_CONFIG, plainer, random_records, topic_names
+
+SEEDS = range(40)
+FEWER_SEEDS = range(8)
+OTHER_CONFIGS: Final[dict[str, OracleConfig]] = {
+    "fractions": OracleConfig(
+        windows_s=(60, 600),
+        attribution_window_s=30,
+        lateness_s=2,
+        grades={"click": 0.25, "like": 1.5, "buy": 2.75},
+        metric_names=(
+            "nDCG(gain=linear)@3",
+            "P(rel=2)@2",
+            "AP@10",
+            "RR",
+            "ERR@2",
+            "nDCG",
+            "FirstFeedbackSeconds",
+        ),
+        relevant_from=0.5,
+        depth=4,
+        groupings=(("experiment:ranker",), ("country", "experiment:ranker")),
+        max_segments=2,
+        max_future_s=20,
+        max_record_bytes=4096,
+    ),
+    "four windows": OracleConfig(
+        windows_s=(900, 90, 180, 3600),
+        attribution_window_s=120,
+        lateness_s=1,
+        metric_names=("Success(rel=2)@1", "nDCG(gain=linear)", "ERR"),
+        max_grade=4,
+        groupings=(("device",),),
+        max_segments=1,
+        max_future_s=20,
+        max_record_bytes=4096,
+    ),
+    "one of each": OracleConfig(
+        windows_s=(300,),
+        attribution_window_s=10,
+        lateness_s=1,
+        grades={"click": 1},
+        metric_names=("P@1",),
+        history_hours=0,
+        depth=1,
+        groupings=(),
+        max_future_s=20,
+        max_record_bytes=4096,
+    ),
+}
+
+
+class Machine:
+    """One lane over its log, as a worker would drive it, with a store that outlives crashes."""
+
+    def __init__(
+        self,
+        rng: random.Random,
+        number: int,
+        logs: Mapping[str, Sequence[Record]],
+        config: OracleConfig,
+    ) -> None:
+        self.rng, self.number, self.logs = rng, number, logs
+        self.store = MemoryLane()
+        self.plan, self.decode = plan_of(config), decoder_of(config)
+        self.claims = 0
+        self.held = self.claim()
+
+    def claim(self, keys_of: Callable[[Head, Sequence[str]], list[str]] = blob_keys) -> Held:
+        self.claims += 1
+        start = msgspec.json.encode({topic: 0 for topic in self.logs})
+        head = self.store.claim(f"token-{self.claims}", start)
+        blobs = self.store.values(keys_of(head, list(self.store.listed)))
+        return rebuild(self.number, self.plan, list(self.logs), head, self.store.names, blobs)
+
+    def pull(self) -> dict[str, list[SimpleNamespace]]:
+        """Some records of some topics, from the lane's offsets on."""
+        pulled = {}
+        for topic, log in self.logs.items():
+            first = self.held.lane.offsets[topic]
+            size = self.rng.choice((0, 0, 1, 3, 20, 200))
+            pulled[topic] = [as_log_record(record) for record in log[first : first + size]]
+        return pulled
+
+    def done(self) -> bool:
+        return all(self.held.lane.offsets[topic] == len(log) for topic, log in self.logs.items())
+
+    def step(self, crashes: bool) -> None:
+        pulled = self.pull()
+        if self.rng.random() < 0.1:
+            self.held.lane.forget_old_states()
+        if self.rng.random() < 0.1:
+            self.held.lane.forget_old_combinations()
+        offsets = {t: self.held.lane.offsets[t] + len(records) for t, records in pulled.items()}
+        small_run = self.rng.choice((1, 1, 5, 1000))
+        batch.process(self.held.lane, pulled, offsets, self.decode, small_run)
+        commit = plan_commit(self.held)
+        fate = self.rng.random() if crashes else 1.0
+        if fate < 0.1:  # died before the commit was sent
+            self.held = self.claim()
+            return
+        assert self.store.commit(commit) == "applied"
+        if fate < 0.2:  # died before the answer came
+            self.held = self.claim()
+            return
+        if fate < 0.3:  # the answer was lost, the same commit is sent again
+            assert self.store.commit(commit) == "already"
+        confirm(self.held, commit)
+
+
+def as_log_record(record: Record) -> SimpleNamespace:
+    timestamp = -1 if record.timestamp_ms is None else record.timestamp_ms
+    return SimpleNamespace(offset=record.offset, timestamp=timestamp, value=record.value)
+
+
+def logs_of(records: Sequence[Record], topics: Sequence[str]) -> dict[int, dict[str, list[Record]]]:
+    logs: dict[int, dict[str, list[Record]]] = defaultdict(lambda: {topic: [] for topic in topics})
+    for record in records:
+        logs[record.partition][record.topic].append(record)
+    return logs
+
+
+def assert_any_cut_equals_the_oracle(
+    rng: random.Random, config: OracleConfig, *, topics: int, crashes: bool, plain: bool = False
+) -> None:
+    records = random_records(rng, topics=topics, partitions=2, events=400, config=config)
+    if plain:
+        records = plainer(records, rng, config)
+    assert_equals_the_oracle(rng, records, topic_names(topics), config, crashes=crashes)
+
+
+def assert_equals_the_oracle(
+    rng: random.Random,
+    records: Sequence[Record],
+    names: Sequence[str],
+    config: OracleConfig,
+    *,
+    crashes: bool,
+) -> None:
+    expected = oracle.run(records, names, config)
+    for number, logs in logs_of(records, names).items():
+        machine = Machine(rng, number, logs, config)
+        while not machine.done():
+            machine.step(crashes)
+        assert_equal(machine.held.lane, expected[number])
+        assert_equal(machine.claim().lane, expected[number])
+        assert hours_of(machine.claim(every_key).lane) == expected[number].hours
+
+
+@pytest.mark.parametrize("crashes", [False, True], ids=["calm", "crashes"])
+@pytest.mark.parametrize("topics", [1, 2])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_rows_equal_the_oracle_for_any_cut(seed: int, topics: int, crashes: bool) -> None:
+    rng = random.Random(seed)
+    assert_any_cut_equals_the_oracle(rng, SMALL_CONFIG, topics=topics, crashes=crashes)
+
+
+@pytest.mark.parametrize("config", OTHER_CONFIGS.values(), ids=OTHER_CONFIGS)
+@pytest.mark.parametrize("topics", [1, 2])
+@pytest.mark.parametrize("seed", FEWER_SEEDS)
+def test_rows_equal_the_oracle_for_any_configuration(
+    seed: int, topics: int, config: OracleConfig
+) -> None:
+    rng = random.Random(seed)
+    assert_any_cut_equals_the_oracle(rng, config, topics=topics, crashes=True)
+
+
+@pytest.mark.parametrize("config", [SMALL_CONFIG, *OTHER_CONFIGS.values()])
+@pytest.mark.parametrize("topics", [1, 2])
+@pytest.mark.parametrize("seed", FEWER_SEEDS)
+def test_plain_events_that_are_joined_at_once_equal_the_oracle(
+    seed: int, topics: int, config: OracleConfig
+) -> None:
+    # with a long window, combinations of values stay known for long: that makes long runs
+    config = replace(config, windows_s=(*config.windows_s, 86_400))
+    rng = random.Random(seed)
+    assert_any_cut_equals_the_oracle(rng, config, topics=topics, crashes=seed % 2 > 0, plain=True)
+
+
+@pytest.mark.parametrize("config", [SMALL_CONFIG, *OTHER_CONFIGS.values()])
+def test_rows_equal_the_oracle_for_streams_not_seen_before(
+    rng: np.random.Generator, config: OracleConfig
+) -> None:
+    again = random.Random(int(rng.integers(2**63)))
+    assert_any_cut_equals_the_oracle(again, config, topics=again.choice((1, 2)), crashes=True)

@@ -1,0 +1,65 @@
+"""The arms of experiments are the oracle's, whatever the cut into batches and the crashes."""
+
+import json
+import random
+from dataclasses import replace
+
+import pytest
+
+
+from tests.daemon.test_equality import OTHER_CONFIGS, assert_equals_the_oracle
+from tests.oracle import OracleConfig, Record
+from tests.streams import SMALL_CONFIG, plainer, random_records, topic_names
+
+DECLARED = {"ranker": "user_id", "layout": "session", "colour": "impression"}
+CONFIGS = {
+    "declared and discovered": replace(SMALL_CONFIG, units=DECLARED, discovered=2),
+    "discovered": replace(SMALL_CONFIG, discovered=3),
+    "fractions": replace(OTHER_CONFIGS["fractions"], units={"layout": "session"}),
+}
+
+
+def dealt(records: list[Record], rng: random.Random) -> list[Record]:
+    """The same traffic, of known users in several experiments."""
+    return [replace(record, value=_dealt(record.value, rng)) for record in records]
+
+
+def _dealt(value: bytes | None, rng: random.Random) -> bytes | None:
+    try:
+        event = json.loads(value or b"")
+    except ValueError:
+        return value
+    if not isinstance(event, dict) or event.get("type") != "impression" or rng.random() < 0.1:
+        return value
+    user = rng.randrange(60)
+    known = event.get("attributes")
+    session = rng.choice((f"s{user}", user, None))
+    event["user_id"] = rng.choice((f"u{user}", f"u{user}", None))
+    event["attributes"] = {**(known if isinstance(known, dict) else {}), "session": session}
+    event["experiments"] = {
+        "ranker": rng.choice(("control", "treatment")),
+        "layout": f"v{rng.randrange(14)}",
+        "colour": rng.choice(("control", "é", None)),
+        **{f"x{rng.randrange(30)}": rng.choice("ab") for _ in range(rng.choice((0, 1, 3, 20)))},
+    }
+    if rng.random() < 0.4:
+        event["experiments"]["ranker"] = "interleaved"
+        event["teams"] = [rng.choice(("control", "new", 7, None)) for _ in event.get("items") or ()]
+    return json.dumps(event).encode()
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+@pytest.mark.parametrize("topics", [1, 2])
+@pytest.mark.parametrize("plain", [False, True], ids=["any", "plain"])
+@pytest.mark.parametrize("seed", range(3))
+def test_arms_equal_the_oracle_for_any_cut(
+    seed: int, plain: bool, topics: int, config: OracleConfig
+) -> None:
+    rng = random.Random(seed)
+    records = random_records(rng, topics=topics, partitions=2, events=400, config=config)
+    if plain:
+        config = replace(config, windows_s=(*config.windows_s, 86_400))
+        records = plainer(records, rng, config)
+    records = dealt(records, rng)
+    assert_equals_the_oracle(rng, records, topic_names(topics), config, crashes=seed > 0)
+    assert any(b'"layout"' in (record.value or b"") for record in records)

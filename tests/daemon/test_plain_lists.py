@@ -1,0 +1,79 @@
+"""A list counts as plain only where a decoder would find a list of short ids in just that text."""
+
+import json
+import random
+
+import msgspec
+import pytest
+
+from relevanced.daemon.events import MAX_TEXT_BYTES
+from relevanced.daemon.open_state import encode_items
+from relevanced.daemon.plain_lists import NOT_PLAIN, lengths_of
+
+PLAIN = {b"[]": 0, b'["a"]': 1, b'["a","b c,d","]["]': 3, b'["' + b"x" * 256 + b'"]': 1}
+ODD = (
+    b"null",
+    b"7",
+    b'"a"',
+    b"{}",
+    b'{"a":"b"}',
+    b"[ ]",
+    b'["a", "b"]',
+    b'[ "a"]',
+    b'["a" ]',
+    b'["a",7]',
+    b'[7,"a"]',
+    b"[7]",
+    b"[null]",
+    b'["a",null,"b"]',
+    b'[["a"]]',
+    b'[["a"],["b"]]',
+    b'[{"a":"b"}]',
+    b'[""]',
+    b'["a",""]',
+    b'["a\\"b"]',
+    b'["\\u0061"]',
+    '["ä"]'.encode(),
+    b'["' + b"x" * (MAX_TEXT_BYTES + 1) + b'"]',
+)
+
+
+@pytest.mark.parametrize(("text", "length"), PLAIN.items())
+def test_plain_lists_are_counted(text: bytes, length: int) -> None:
+    assert lengths_of([text]).tolist() == [length]
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_anything_else_is_for_a_closer_look(text: bytes) -> None:
+    between = lengths_of([b'["a"]', text, b'["b","c"]'])
+    assert between.tolist() == [1, NOT_PLAIN, 2]
+
+
+def test_no_lists_have_no_lengths() -> None:
+    assert lengths_of([]).tolist() == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_batch_says_of_each_what_a_decoder_says(seed: int) -> None:
+    rng = random.Random(seed)
+    texts = [any_text(rng) for _ in range(rng.choice((1, 50, 500)))]
+    assert lengths_of(texts).tolist() == [slowly(text) for text in texts]
+
+
+def any_text(rng: random.Random) -> bytes:
+    if rng.random() < 0.2:
+        return rng.choice(ODD)
+    ids = ["".join(rng.choices('ab,][ :{}"\\', k=rng.choice((1, 2, 9)))) for _ in range(4)]
+    ids = ids[: rng.choice((0, 1, 4))]
+    return encode_items(ids) if rng.random() < 0.9 else json.dumps(ids).encode()
+
+
+def slowly(text: bytes) -> int:
+    """The slow twin: decode it, and see whether it is written as we would write it."""
+    try:
+        ids = msgspec.json.decode(text, type=list[str])
+    except msgspec.ValidationError:
+        return NOT_PLAIN
+    plain = all(0 < len(one) <= MAX_TEXT_BYTES and one.isascii() for one in ids)
+    escaped = b"\\" in text
+    return len(ids) if plain and not escaped and encode_items(ids) == text else NOT_PLAIN

@@ -1,0 +1,43 @@
+"""`relevanced propensities`: ranks that are looked at half as often are found to be."""
+
+import json
+import random
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from relevanced.daemon.cli import cli
+
+LOOKED_AT = (1.0, 0.6, 0.3)
+START_MS = 1_795_176_000_000
+
+
+def events(searches: int) -> list[str]:
+    """Searches for 40 queries, their three items in a chance order."""
+    rng = random.Random(3)
+    attractive = {f"d{number}": rng.uniform(0.2, 0.8) for number in range(120)}
+    lines = []
+    for number in range(searches):
+        query = rng.randrange(40)
+        items = [f"d{3 * query + place}" for place in range(3)]
+        rng.shuffle(items)
+        base = {"impression_id": f"q{number}", "timestamp": START_MS + number}
+        shown = {"type": "impression", "query": f"words {query}", "items": items}
+        lines.append(json.dumps({**base, **shown}))
+        for item, looked in zip(items, LOOKED_AT):
+            if rng.random() < looked * attractive[item]:
+                clicked = {"type": "feedback", "kind": "click", "item": item}
+                lines += [json.dumps({**base, **clicked})] * rng.choice((1, 2))
+    return lines
+
+
+def test_ranks_are_estimated_from_what_experiments_moved(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text("\n".join(["{", *events(20_000)]))
+    arguments = ["propensities", str(path), "--depth", "4", "--output", "json"]
+    result = CliRunner().invoke(cli, arguments)
+    ranks = json.loads(result.output)
+    assert result.exit_code == 0 and [one["rank"] for one in ranks] == [1, 2, 3, 4]
+    for one, true in zip(ranks, LOOKED_AT):
+        assert abs(one["propensity"] - true) < 0.03 and one["shared_items"] == 120
+    assert ranks[3] == {"rank": 4, "propensity": None, "stderr": None, "shared_items": 0}

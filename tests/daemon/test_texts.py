@@ -1,0 +1,55 @@
+"""A column of texts gives back each of them, and takes no notice of those dropped at its front."""
+
+import numpy as np
+
+from relevanced.daemon.texts import Texts, cut, joined, joined_texts, piece
+
+SOME = ["q1", "", "Ärmel", "q12", "x"]
+
+
+def column_of(texts: list[str]) -> Texts:
+    column = Texts()
+    column.extend(*joined_texts(texts))
+    return column
+
+
+def test_texts_come_back_one_by_one() -> None:
+    column = column_of(SOME)
+    column.append(b"last")
+    assert [text.decode() for text in column] == [*SOME, "last"]
+
+
+def test_dropped_texts_move_the_others_up() -> None:
+    column = column_of(SOME)
+    column.drop_front(2)
+    column.append(b"new")
+    assert [text.decode() for text in column] == ["Ärmel", "q12", "x", "new"]
+    assert column.joined(1, 3)[0] == b"q12x"
+
+
+def test_skipped_texts_are_empty() -> None:
+    column = column_of(["a"])
+    column.skip(2)
+    column.append(b"b")
+    assert [*column] == [b"a", b"", b"", b"b"]
+
+
+def test_spans_say_where_texts_stand() -> None:
+    column = column_of(SOME)
+    column.drop_front(1)
+    starts, ends = column.spans(np.array([1, 2]))
+    told = [bytes(column.bytes[a:b]).decode() for a, b in zip(starts, ends, strict=True)]
+    assert told == ["Ärmel", "q12"]
+
+
+def test_equal_is_equal_byte_by_byte() -> None:
+    column = column_of(["abc", "abd", "ab", "Ä", "abc"])
+    same = column.equal(np.array([0, 1, 2, 3, 4, 0]), ["abc", "abc", "abc", "Ä", "ab", "abc"])
+    assert same.tolist() == [True, False, False, True, False, True]
+    assert column.equal(np.zeros(0, np.int64), []).tolist() == []
+
+
+def test_joined_texts_are_cut_again() -> None:
+    texts = [text.encode() for text in SOME]
+    assert cut(*joined(texts)) == texts
+    assert cut(*piece(joined(texts), 1, 4)) == texts[1:4]

@@ -1,0 +1,181 @@
+"""The rules that dashboards are held to: each finds its faults in one, a sentence each."""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeAlias
+
+from tests.deploy.expressions import Selector, aggregated_labels, selectors
+from tests.deploy.known_series import known
+
+Json: TypeAlias = dict[str, Any]
+Rule: TypeAlias = Callable[[Json], Iterator[str]]
+
+DATASOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
+ON_TIME_RANGE_CHANGE: Final = 2
+GROWTH: Final = frozenset(("rate", "irate", "increase"))
+RANGES: Final = frozenset(("$__rate_interval", "$__range"))
+UNSPECIFIC: Final = frozenset(("ALERTS",))
+"""Series that no job of ours serves."""
+_SERIES_OF_VARIABLE: Final = re.compile(r"label_values\((.*), (\w+)\)\Z", re.DOTALL)
+
+
+def faults(dashboard: Json) -> list[str]:
+    """All faults of a dashboard."""
+    return [f"{dashboard['uid']}: {fault}" for rule in RULES for fault in rule(dashboard)]
+
+
+def panels(dashboard: Json) -> list[Json]:
+    """What shows something."""
+    return [panel for panel in dashboard["panels"] if panel["type"] != "row"]
+
+
+def targets(dashboard: Json) -> Iterator[tuple[Json, Json]]:
+    """(panel, one of its queries)."""
+    for panel in panels(dashboard):
+        for target in panel["targets"]:
+            yield panel, target
+
+
+def variables(dashboard: Json) -> dict[str, Json]:
+    """Name → variable, in order."""
+    return {variable["name"]: variable for variable in dashboard["templating"]["list"]}
+
+
+def variable_query(variable: Json) -> tuple[str, str]:
+    """(selector, label) of a variable that is asked for."""
+    found = _SERIES_OF_VARIABLE.match(variable["query"])
+    assert found, variable["query"]
+    return found[1], found[2]
+
+
+def expressions(dashboard: Json) -> Iterator[tuple[str, str]]:
+    """(where, expression) of all that is asked of Prometheus."""
+    for panel, target in targets(dashboard):
+        yield f"{panel['title']!r} {target['refId']}", target["expr"]
+    for annotation in dashboard["annotations"]["list"]:
+        yield f"annotation {annotation['name']!r}", annotation["expr"]
+    for variable in variables(dashboard).values():
+        if variable["type"] == "query":
+            yield f"variable {variable['name']!r}", variable_query(variable)[0]
+
+
+def template_datasource(dashboard: Json) -> Iterator[str]:
+    first = dashboard["templating"]["list"][0]
+    if (first["name"], first["type"], first["query"]) != (
+        "datasource",
+        "datasource",
+        "prometheus",
+    ):
+        yield "the first variable must be `datasource`, of type prometheus"
+
+
+def template_job(dashboard: Json) -> Iterator[str]:
+    choices = ["job", "namespace"]
+    if "$instance" in "".join(expression for _, expression in expressions(dashboard)):
+        choices.append("instance")
+    for name in choices:
+        variable = variables(dashboard).get(name)
+        if variable is None or not (variable["multi"] and variable["includeAll"]):
+            yield f"needs a variable `{name}` of any number of values, all of them at first"
+
+
+def template_renewed(dashboard: Json) -> Iterator[str]:
+    for name, variable in variables(dashboard).items():
+        if variable["type"] == "query" and variable["refresh"] != ON_TIME_RANGE_CHANGE:
+            yield f"variable {name!r} must be renewed when the time range changes"
+
+
+def variables_exist(dashboard: Json) -> Iterator[str]:
+    for where, expression in expressions(dashboard):
+        for name in re.findall(r"\$(\w+)", expression):
+            if name not in variables(dashboard) and not name.startswith("__"):
+                yield f"{where}: there is no variable ${name}"
+
+
+def panel_datasource(dashboard: Json) -> Iterator[str]:
+    for panel in panels(dashboard):
+        if any(part.get("datasource") != DATASOURCE for part in (panel, *panel["targets"])):
+            yield f"{panel['title']!r}: the data source must be ${{datasource}}, of every query too"
+
+
+def panel_described(dashboard: Json) -> Iterator[str]:
+    titles = [panel.get("title") for panel in panels(dashboard)]
+    for panel in panels(dashboard):
+        if not panel.get("title") or not panel.get("description", "").endswith("."):
+            yield f"panel {panel.get('title')!r} needs a title, and a description in sentences"
+        if titles.count(panel.get("title")) > 1:
+            yield f"title {panel['title']!r} stands more than once"
+
+
+def panel_units(dashboard: Json) -> Iterator[str]:
+    for panel in panels(dashboard):
+        if not panel["fieldConfig"]["defaults"].get("unit"):
+            yield f"{panel['title']!r} has no unit"
+
+
+def panel_targets(dashboard: Json) -> Iterator[str]:
+    for panel in panels(dashboard):
+        letters = [target["refId"] for target in panel.get("targets", ())]
+        if not letters or len(set(letters)) < len(letters):
+            yield f"{panel['title']!r} needs queries, each with a letter of its own"
+
+
+def uneditable(dashboard: Json) -> Iterator[str]:
+    if dashboard["editable"]:
+        yield "must not be editable: changes belong into deploy/grafana"
+
+
+def series_known(dashboard: Json) -> Iterator[str]:
+    for where, expression in expressions(dashboard):
+        names: set[str] = set()
+        for selector in selectors(expression):
+            series = known(selector.name)
+            if series is None:
+                yield f"{where}: no series {selector.name}"
+                continue
+            names |= series.labels
+            for label in sorted(selector.labels - series.labels):
+                yield f"{where}: {selector.name} has no label {label}"
+        for label in sorted(aggregated_labels(expression) - names):
+            yield f"{where}: no series in it has the label {label}"
+
+
+def selector_rules(dashboard: Json) -> Iterator[str]:
+    for where, expression in expressions(dashboard):
+        if where.startswith("variable"):
+            continue
+        for selector in selectors(expression):
+            for fault in selector_faults(selector, "instance" in variables(dashboard)):
+                if not where.startswith("annotation") or "instance" not in fault:
+                    yield f"{where}: {selector.name}: {fault}"
+
+
+def selector_faults(selector: Selector, by_instance: bool) -> Iterator[str]:
+    """What is wrong with how one series is asked for."""
+    series = known(selector.name)
+    if series is None or selector.name in UNSPECIFIC:
+        return
+    for label in ("job", "namespace"):
+        if selector.value(label) != f"${label}":
+            yield f'must be chosen by {label}=~"${label}"'
+    if by_instance and series.of_process and selector.value("instance") != "$instance":
+        yield 'must be chosen by instance=~"$instance"'
+    if (series.kind == "counter") != (selector.function in GROWTH):
+        yield f"a {series.kind} inside {selector.function or 'nothing'}"
+    if selector.range and selector.range not in RANGES:
+        yield f"[{selector.range}]: must be one of {', '.join(sorted(RANGES))}"
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    template_datasource,
+    template_job,
+    template_renewed,
+    variables_exist,
+    panel_datasource,
+    panel_described,
+    panel_units,
+    panel_targets,
+    uneditable,
+    series_known,
+    selector_rules,
+)

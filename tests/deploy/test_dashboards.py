@@ -1,0 +1,104 @@
+"""Dashboards come from the modules beside them, keep the rules, and name only what is served."""
+
+import copy
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from deploy.grafana import states
+from tests.deploy.dashboard_rules import Json, faults, panels
+from tests.deploy.expressions import Selector, aggregated_labels, selectors
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "deploy/grafana/dashboards"
+DASHBOARDS = {path.stem: json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))}
+UIDS = {dashboard["uid"] for dashboard in DASHBOARDS.values()}
+PLANTED: dict[str, tuple[Callable[[Json], object], str]] = {
+    "editable": (lambda d: d.update(editable=True), "must not be editable"),
+    "unit": (lambda d: d["panels"][0]["fieldConfig"]["defaults"].pop("unit"), "has no unit"),
+    "title": (lambda d: d["panels"][0].update(title=d["panels"][1]["title"]), "more than once"),
+    "description": (lambda d: d["panels"][0].pop("description"), "needs a title"),
+    "source": (lambda d: d["panels"][0]["targets"][0].pop("datasource"), "${datasource}"),
+    "letter": (lambda d: d["panels"][0].update(targets=[]), "needs queries"),
+    "first": (lambda d: d["templating"]["list"].reverse(), "the first variable"),
+    "renewed": (lambda d: d["templating"]["list"][1].update(refresh=1), "must be renewed"),
+    "all": (lambda d: d["templating"]["list"][1].update(includeAll=False), "variable `job`"),
+}
+PLANTED_EXPRESSIONS = {
+    'relevanced_scores{job=~"$job"}': "no series relevanced_scores",
+    'relevanced_score{job=~"$job",colour="red"}': "has no label colour",
+    'sum by (colour) (relevanced_score{job=~"$job"})': "no series in it has the label colour",
+    "relevanced_score": "must be chosen by job",
+    'relevanced_events_total{job=~"$job"}': "a counter inside nothing",
+    'rate(relevanced_score{job=~"$job"}[$__rate_interval])': "a gauge inside rate",
+    'rate(relevanced_events_total{job=~"$job"}[5m])': "[5m]: must be one of",
+    'relevanced_score{job=~"$job",segment="$nobody"}': "no variable $nobody",
+    'relevanced_owned_lanes{job=~"$job"}': "must be chosen by instance",
+}
+
+
+def test_build_reproduces_the_dashboards(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "deploy.grafana", tmp_path], cwd=ROOT, check=True)
+    built, committed = (
+        {path.name: path.read_text() for path in folder.glob("*.json")}
+        for folder in (tmp_path, FOLDER)
+    )
+    assert built == committed, "run: make dashboards"
+
+
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_dashboard_keeps_the_rules(name: str) -> None:
+    assert not faults(DASHBOARDS[name])
+
+
+@pytest.mark.parametrize(("plant", "message"), PLANTED.values(), ids=PLANTED)
+def test_planted_fault_is_found(plant: Callable[[Json], object], message: str) -> None:
+    dashboard = copy.deepcopy(DASHBOARDS["pipeline"])
+    plant(dashboard)
+    assert any(message in fault for fault in faults(dashboard))
+
+
+@pytest.mark.parametrize(("expression", "message"), PLANTED_EXPRESSIONS.items())
+def test_planted_expression_is_found(expression: str, message: str) -> None:
+    dashboard = copy.deepcopy(DASHBOARDS["pipeline"])
+    dashboard["panels"][0]["targets"][0]["expr"] = expression
+    assert any(message in fault for fault in faults(dashboard))
+
+
+def test_links_lead_to_dashboards_that_exist() -> None:
+    text = "".join(path.read_text() for path in FOLDER.glob("*.json"))
+    assert set(re.findall(r"/d/([\w-]+)", text)) <= UIDS
+    for dashboard in DASHBOARDS.values():
+        (link,) = dashboard["links"]
+        assert link["tags"] == dashboard["tags"] and link["keepTime"] and link["includeVars"]
+
+
+def test_states_look_different() -> None:
+    """No traffic, undefined and 0 are three texts and no two colours of theirs are alike."""
+    shown = [("0", "red"), *states.STATES.values()]
+    assert len({text for text, _ in shown}) == len({colour for _, colour in shown}) == 3
+    assert set(states.STATES) == {states.UNDEFINED, states.NO_TRAFFIC}
+
+
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_whoever_shows_states_says_them_in_words(name: str) -> None:
+    """A panel whose expression can give a state has a text for each."""
+    for panel in panels(DASHBOARDS[name]):
+        text = json.dumps(panel["fieldConfig"])
+        expression = "".join(target["expr"] for target in panel["targets"])
+        if f"* 0 {states.NO_TRAFFIC}" in expression:
+            assert '"undefined"' in text and '"no traffic"' in text, panel["title"]
+
+
+def test_selectors_of_an_expression_are_found() -> None:
+    expression = 'sum by (a) (rate(x_total{b="{1}",c=~"d"}[5m])) / on (e) group_left y or vector(0)'
+    assert list(selectors(expression)) == [
+        Selector("x_total", (("b", "=", "{1}"), ("c", "=~", "d")), "rate", "5m"),
+        Selector("y", (), "", ""),
+    ]
+    assert aggregated_labels(expression) == {"a", "e"}

@@ -1,0 +1,151 @@
+"""Every query of every dashboard finds something on a real Prometheus that scraped the daemon."""
+
+import asyncio
+import json
+import re
+import shutil
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import pytest
+
+from relevanced.daemon.kafka.client import KafkaSettings
+from relevanced.daemon.kafka.producer import KafkaProducer
+from tests.deploy.dashboard_rules import Json, expressions, targets, variable_query, variables
+from tests.deploy.test_dashboards import DASHBOARDS
+from tests.deploy.watched import Prometheus, until, watched
+from tests.services.kafka_server import Broker
+from tests.services.redis_server import RedisServer, binaries
+
+SPANS: Final = {"__rate_interval": "10s", "__range": "60s", "__interval": "2s"}
+SAMPLES: Final = {
+    "grouping": "country",
+    "metric": "RR@10",
+    "window": "1h",
+    "experiment": "ranker-v2",
+    "variant": "treatment",
+}
+"""What stands for a variable whose series are still to come."""
+HALF_PAST_S: Final = 1200
+"""Out of the smallest window, and not yet late."""
+LEGEND: Final = re.compile(r"{{\s*(\w+)\s*}}")
+
+
+def event(country: str, age_s: float, name: str) -> bytes:
+    """An impression without feedback."""
+    timestamp = int((time.time() - age_s) * 1000)
+    fields = {"impression_id": name, "timestamp": timestamp, "items": ["a", "b"]}
+    attributes = {"country": country, "device": "web"}
+    return json.dumps({"type": "impression", **fields, "attributes": attributes}).encode()
+
+
+async def send_odd_ones(kafka: str, topic: str) -> None:
+    """Garbage; traffic that nobody clicked, of now and of a while ago."""
+    producer = KafkaProducer(KafkaSettings(kafka, (topic,), "none"))
+    await producer.start()
+    odd = [event("unclicked", 1, "now"), event("former", HALF_PAST_S, "then"), b"garbage"]
+    for value in odd:
+        await producer.send(topic, value, b"key", timestamp_ms=int(time.time() * 1000))
+    await producer.flush()
+    await producer.stop()
+
+
+@pytest.fixture(scope="module")
+def prometheus(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    """A Prometheus that watches."""
+    binary = shutil.which("prometheus")
+    if binary is None:
+        pytest.skip("no prometheus: apt-get install prometheus")
+    directory = tmp_path_factory.mktemp("watched")
+    kafka.start()
+    redis = RedisServer(str(binaries()["valkey"]), directory / "redis")
+    redis.start()
+    topic, letters = (f"{name}-{uuid.uuid4().hex[:8]}" for name in ("watched", "letters"))
+    asyncio.run(kafka.create_topic(letters))
+    names = {"kafka": kafka.bootstrap, "topic": topic, "letters": letters, "redis": redis.url}
+
+    def produce() -> None:
+        asyncio.run(send_odd_ones(kafka.bootstrap, topic))
+
+    try:
+        with watched(names, binary, directory, produce) as server:
+            yield server
+    finally:
+        redis.kill()
+        for name in (topic, letters):
+            asyncio.run(kafka.delete_topic(name))
+
+
+def fill(text: str, values: Mapping[str, str]) -> str:
+    """The text with its variables replaced, as Grafana does."""
+    return re.sub(r"\$(\w+)", lambda found: values[found[1]], text)
+
+
+def choices(server: Prometheus, dashboard: Json) -> dict[str, str]:
+    """What each variable is at first: its preset, or the first that there is."""
+    chosen: dict[str, str] = dict(SPANS)
+    for name, variable in variables(dashboard).items():
+        if variable["type"] != "query":
+            continue
+        selector, label = variable_query(variable)
+        found = server.values(fill(selector, chosen), label)
+        preset = variable.get("current", {}).get("value")
+        if preset == "$__all":
+            chosen[name] = variable["allValue"]
+            continue
+        assert found, f"variable {name}: nothing to choose from"
+        assert preset in (None, *found), f"variable {name}: {preset} is not in {found}"
+        chosen[name] = preset or found[0]
+    return chosen
+
+
+def queries() -> list[Any]:
+    return [
+        pytest.param(name, panel, target, id=f"{name}-{panel['title']}-{target['refId']}")
+        for name, dashboard in DASHBOARDS.items()
+        for panel, target in targets(dashboard)
+    ]
+
+
+@pytest.mark.parametrize(("name", "panel", "target"), queries())
+def test_query_finds_something(
+    prometheus: Prometheus, name: str, panel: Json, target: Json
+) -> None:
+    expression = fill(target["expr"], choices(prometheus, DASHBOARDS[name]))
+    ask = prometheus.now if target.get("instant") else prometheus.lately
+    found = until(lambda: ask(expression), what=f"{panel['title']}: {expression} finds something")
+    named = set(LEGEND.findall(target.get("legendFormat") or ""))
+    assert all(named <= labels.keys() for labels, _ in found), (named, found)
+
+
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_annotation_finds_something(prometheus: Prometheus, name: str) -> None:
+    chosen = choices(prometheus, DASHBOARDS[name])
+    for where, expression in expressions(DASHBOARDS[name]):
+        if where.startswith("annotation"):
+            asked = fill(expression, chosen)
+            assert until(lambda: prometheus.lately(asked), what=where)  # noqa: B023
+
+
+@pytest.mark.parametrize(
+    ("metric", "segment", "shown"),
+    [("P@1", "unclicked", 0), ("nDCG@10", "unclicked", -1), ("P@1", "former", -2)],
+    ids=["zero", "undefined", "no traffic"],
+)
+def test_states_stay_apart(prometheus: Prometheus, metric: str, segment: str, shown: float) -> None:
+    """The same panel shows 0, undefined and no traffic as three different things."""
+    dashboard = DASHBOARDS["segment"]
+    (expression,) = (
+        target["expr"] for panel, target in targets(dashboard) if panel["title"] == "Live score"
+    )
+    chosen = {
+        "job": ".+",
+        "namespace": ".*",
+        "grouping": "country",
+        "metric": metric,
+        "segment": segment,
+    }
+    asked = fill(expression, {**chosen, "window": "5m"})
+    assert [value for _, value in until(lambda: prometheus.now(asked), what=asked)] == [shown]

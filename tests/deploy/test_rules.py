@@ -1,0 +1,180 @@
+"""The rules are well formed, tested one by one, documented, and speak of series that exist."""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from relevanced.daemon.families import BY_NAME
+from relevanced.metrics.catalog import CATALOG
+from tests.services.prometheus_server import required, run
+
+pytestmark = required("promtool")
+
+ROOT: Final = Path(__file__).parent.parent.parent
+DEPLOY: Final = ROOT / "deploy"
+RULES: Final = sorted((DEPLOY / "prometheus" / "rules").glob("*.yml"))
+CASES: Final = sorted((Path(__file__).parent / "rules").glob("*.yml"))
+PARTS: Final = ("**What it means.**", "**How to check.**", "**What to do.**")
+ALWAYS_FIRES: Final = "RelevancedWatchdog"
+
+ADDED_BY_PROMETHEUS: Final = ("job", "instance", "namespace", "pod")
+ADDED_BY_RULES: Final = ("by", "pattern", "setting")
+
+_SERIES: Final = re.compile(r"\b(relevanced_[a-z0-9_]+)\s*(?:\{([^}]*)\})?")
+_RECORDED: Final = re.compile(r"\brelevanced:[a-z0-9_:]+")
+_GROUPED: Final = re.compile(r"\b(?:by|on|without|ignoring|group_left) \(([^)]*)\)")
+_MATCHED: Final = re.compile(r"(\w+)\s*(?:=~|!~|!=|=)")
+_PROMQL: Final = re.compile(r"```promql\n(.*?)```", re.DOTALL)
+
+
+def rules() -> list[dict[str, Any]]:
+    documents = [yaml.safe_load(path.read_text()) for path in RULES]
+    return [
+        rule for document in documents for group in document["groups"] for rule in group["rules"]
+    ]
+
+
+def alerts() -> list[dict[str, Any]]:
+    return [rule for rule in rules() if "alert" in rule]
+
+
+def runbook() -> str:
+    return (DEPLOY / "runbook.md").read_text()
+
+
+def sections() -> dict[str, str]:
+    """Anchor → text, of the runbook's headings."""
+    parts = re.split(r"^#+ (.+)$", runbook(), flags=re.MULTILINE)
+    return {
+        heading.lower().replace(" ", "-"): text
+        for heading, text in zip(parts[1::2], parts[2::2], strict=True)
+    }
+
+
+def queries() -> list[str]:
+    """Everything that is asked: expressions, look-ups of the texts, the runbook's examples."""
+    texts = [text for rule in alerts() for text in rule["annotations"].values()]
+    return [rule["expr"] for rule in rules()] + texts + _PROMQL.findall(runbook())
+
+
+def known_series() -> dict[str, tuple[str, ...]]:
+    """Series → its labels. A histogram has three kinds of them."""
+    known = {name: family.labels for name, family in BY_NAME.items()}
+    for name, family in BY_NAME.items():
+        if family.kind == "histogram":
+            known |= {f"{name}_{part}": family.labels for part in ("sum", "count")}
+            known[f"{name}_bucket"] = (*family.labels, "le")
+    return known
+
+
+def unknown_series(texts: Iterable[str]) -> Iterator[str]:
+    """What is asked of a series that the program does not have, or not with this label."""
+    known = known_series()
+    anywhere = {*ADDED_BY_PROMETHEUS, *ADDED_BY_RULES, *(x for xs in known.values() for x in xs)}
+    for text in texts:
+        named = {x for part in _GROUPED.findall(text) for x in re.findall(r"\w+", part)}
+        yield from sorted(named - anywhere)
+        for name, matchers in _SERIES.findall(text):
+            if name not in known:
+                yield name
+                continue
+            labels = {*known[name], *ADDED_BY_PROMETHEUS}
+            yield from (f"{name}{{{x}}}" for x in _MATCHED.findall(matchers) if x not in labels)
+
+
+def unit_tests() -> list[dict[str, Any]]:
+    groups = [group for path in CASES for group in yaml.safe_load(path.read_text())["tests"]]
+    return [case for group in groups for case in group["alert_rule_test"]]
+
+
+def test_linter_has_nothing_to_say() -> None:
+    said = run("promtool", ["check", "rules", "--lint=all", "--lint-fatal", *RULES])
+    assert said.count("SUCCESS") == len(RULES)
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_rules_do_what_their_cases_say(path: Path) -> None:
+    assert "SUCCESS" in run("promtool", ["test", "rules", path])
+
+
+def test_every_alert_has_a_case_that_fires_and_one_that_does_not() -> None:
+    fires = {case["alertname"] for case in unit_tests() if case["exp_alerts"]}
+    stays = {case["alertname"] for case in unit_tests() if not case["exp_alerts"]}
+    names = {alert["alert"] for alert in alerts()}
+    assert names == fires
+    assert names - {ALWAYS_FIRES} == stays
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_case_knows_the_order_of_its_groups(path: Path) -> None:
+    """Without an order promtool takes the groups as they fall, and numbers differ by a minute."""
+    cases = yaml.safe_load(path.read_text())
+    read = [yaml.safe_load((path.parent / name).read_text()) for name in cases["rule_files"]]
+    groups = [group["name"] for document in read for group in document["groups"]]
+    assert sorted(cases.get("group_eval_order", groups)) == sorted(groups)
+
+
+def test_every_series_exists() -> None:
+    assert not list(unknown_series(queries()))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "relevanced_skore",
+        'relevanced_impressions{metric="P@5"}',
+        "sum by (contry) (relevanced_score)",
+    ],
+)
+def test_unknown_series_or_label_is_found(text: str) -> None:
+    assert list(unknown_series([text]))
+
+
+def test_every_recorded_name_is_recorded() -> None:
+    used = {name for text in queries() for name in _RECORDED.findall(text)}
+    assert used <= {rule["record"] for rule in rules() if "record" in rule}
+
+
+def test_runbook_queries_parse(tmp_path: Path) -> None:
+    found = _PROMQL.findall(runbook())
+    group = {
+        "name": "runbook",
+        "rules": [{"record": f"q{n}", "expr": q} for n, q in enumerate(found)],
+    }
+    path = tmp_path / "queries.yml"
+    path.write_text(yaml.safe_dump({"groups": [group]}))
+    assert f"{len(found)} rules found" in run("promtool", ["check", "rules", path])
+
+
+@pytest.mark.parametrize("alert", alerts(), ids=lambda alert: str(alert["alert"]))
+def test_alert_is_labelled_and_documented(alert: dict[str, Any]) -> None:
+    assert alert["labels"].keys() == {"kind", "severity"}
+    assert alert["annotations"].keys() == {"summary", "description", "runbook_url"}
+    anchor = alert["alert"].lower()
+    assert alert["annotations"]["runbook_url"] == f"runbook.md#{anchor}"
+    places = [sections()[anchor].find(part) for part in PARTS]
+    assert places == sorted(places) and places[0] >= 0
+
+
+def test_runbook_tells_of_no_alert_that_is_gone() -> None:
+    told = {heading for heading in sections() if heading.startswith("relevanced")}
+    assert told == {alert["alert"].lower() for alert in alerts()}
+
+
+def test_rules_know_which_way_each_metric_is_better() -> None:
+    (loss,) = (rule for rule in rules() if rule.get("record") == "relevanced:score:loss")
+    patterns = re.findall(r'metric(?:=~|!~)"([^"]+)"', loss["expr"])
+    excluded, down = (re.compile(pattern.replace("\\\\", "\\")) for pattern in patterns)
+    for name, entry in CATALOG.items():
+        ways = (not excluded.fullmatch(f"{name}@10"), bool(down.fullmatch(f"{name}@10")))
+        assert ways == (entry.direction == "up", entry.direction == "down"), name
+
+
+def test_settings_are_counted_right() -> None:
+    settings = [rule for rule in rules() if rule.get("record") == "relevanced:setting"]
+    (missing,) = (rule for rule in alerts() if rule["alert"] == "RelevancedSettingsMissing")
+    assert missing["expr"].endswith(f"< {len(settings) + 1}")

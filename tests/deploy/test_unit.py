@@ -1,0 +1,49 @@
+"""The systemd unit is one, starts what the program has, and with a configuration that is one."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from relevanced.daemon.cli import USAGE_EXIT
+from relevanced.daemon.config.loading import load
+from tests.deploy.chart import DEPLOY
+from tests.deploy.commands import parsed
+
+UNIT = DEPLOY / "relevanced.service"
+EXAMPLE = DEPLOY / "relevanced.toml"
+
+
+def values(key: str) -> list[str]:
+    """What the unit sets it to."""
+    pairs = [line.partition("=") for line in UNIT.read_text().splitlines()]
+    return [value for name, _, value in pairs if name == key]
+
+
+def test_unit_starts_what_the_program_has() -> None:
+    (command,) = values("ExecStart")
+    program, *words = command.split()
+    assert program == "/opt/relevanced/bin/relevanced"
+    words[words.index("--config") + 1] = str(EXAMPLE)
+    assert parsed(words).info_name == "run"
+
+
+def test_unit_does_not_repeat_a_wrong_configuration() -> None:
+    assert values("RestartPreventExitStatus") == [str(USAGE_EXIT)]
+
+
+def test_example_configuration_is_one() -> None:
+    assert load(EXAMPLE.read_text(), {}, EXAMPLE.name).kafka.topics
+
+
+def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("no systemd-analyze: apt-get install systemd")
+    unit = tmp_path / UNIT.name
+    unit.write_text(UNIT.read_text().replace("/opt/relevanced/bin/relevanced", sys.executable))
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,152 @@
+"""A real Prometheus that scrapes a real daemon fed by `relevanced simulate`."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+from urllib.error import HTTPError
+from urllib.parse import urlencode
+from urllib.request import urlopen
+
+from tests.services import processes
+from tests.services.daemons import Daemon
+
+PATIENCE_S: Final = 120.0
+REFUSED: Final = (400, 422)
+"""Statuses of Prometheus for a question that has no answer."""
+SCRAPE_EVERY: Final = "1s"
+SETTINGS: Final = """
+[kafka]
+bootstrap_servers = ["{kafka}"]
+topics = ["{topic}"]
+start = "earliest"
+session_timeout = "10s"
+[redis]
+url = "{redis}"
+[events]
+dead_letter_topic = "{letters}"
+[segments]
+groupings = [["country"], ["device"], ["country", "device"], ["experiment:ranker-v2"]]
+[experiments.ranker-v2]
+planned_impressions = 100_000
+primary = "RR@10"
+"""
+SCRAPING: Final = """
+global: {{scrape_interval: {every}, evaluation_interval: {every}}}
+rule_files: [always.yml]
+scrape_configs:
+- job_name: relevanced
+  static_configs: [{{targets: ["127.0.0.1:{port}"]}}]
+"""
+ALWAYS_FIRING: Final = """
+groups:
+- name: always
+  rules:
+  - {alert: RelevancedAlways, expr: vector(1), labels: {severity: ticket}}
+"""
+
+
+class Prometheus:
+    """One server. `close` ends it whatever it does."""
+
+    def __init__(self, binary: str, directory: Path, port_to_scrape: int) -> None:
+        self.port = processes.free_port()
+        (directory / "always.yml").write_text(ALWAYS_FIRING)
+        config = directory / "prometheus.yml"
+        config.write_text(SCRAPING.format(every=SCRAPE_EVERY, port=port_to_scrape))
+        self.process = processes.spawn(
+            [
+                binary,
+                f"--config.file={config}",
+                f"--storage.tsdb.path={directory / 'tsdb'}",
+                f"--web.listen-address=127.0.0.1:{self.port}",
+            ],
+            log=directory / "prometheus.log",
+        )
+
+    def ask(self, path: str, **arguments: str) -> Any:
+        """The data of an answer; ValueError where it refuses the question, OSError while it cannot
+        answer yet."""
+        url = f"http://127.0.0.1:{self.port}/api/v1/{path}?{urlencode(arguments)}"
+        try:
+            with urlopen(url, timeout=10) as answer:
+                return json.loads(answer.read())["data"]
+        except HTTPError as error:
+            if error.code not in REFUSED:
+                raise
+            raise ValueError(json.loads(error.read())["error"]) from error
+
+    def now(self, expression: str) -> list[tuple[dict[str, str], float]]:
+        """(labels, value) of an expression at this moment."""
+        found = self.ask("query", query=expression)["result"]
+        return [(series["metric"], float(series["value"][1])) for series in found]
+
+    def lately(self, expression: str) -> list[tuple[dict[str, str], float]]:
+        """(labels, last value) of an expression over the last seconds, as a panel asks for it."""
+        end = time.time()
+        span = {"start": f"{end - 10:.3f}", "end": f"{end:.3f}", "step": "2"}
+        found = self.ask("query_range", query=expression, **span)["result"]
+        return [(series["metric"], float(series["values"][-1][1])) for series in found]
+
+    def values(self, selector: str, label: str) -> list[str]:
+        """What a label has been, over the series that a selector finds."""
+        arguments = {"match[]": selector}
+        return list(self.ask(f"label/{label}/values", **arguments))
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def until(ready: Callable[[], Any], *, what: str) -> Any:
+    """The first true answer; fails when there is none in time."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (answer := ready()):
+        assert time.monotonic() < deadline, f"{what}: not after {PATIENCE_S} s"
+        time.sleep(0.2)
+    return answer
+
+
+def simulate(kafka: str, topic: str, *arguments: str) -> list[str]:
+    """The command."""
+    command = [sys.executable, "-m", "relevanced.daemon", "simulate", "--kafka", kafka]
+    return [*command, "--topic", topic, "--partitions", "2", "--faults", "0.05", *arguments]
+
+
+@contextmanager
+def watched(
+    names: Mapping[str, str], prometheus: str, directory: Path, produce: Callable[[], None]
+) -> Iterator[Prometheus]:
+    """All of it, with a day of history; `produce` sends what else shall be in the topic.
+
+    `names` are those of `SETTINGS`.
+    """
+    kafka, topic = names["kafka"], names["topic"]
+    history = simulate(kafka, topic, "--backfill", "27h", "--duration", "0s", "--rate", "0.2")
+    subprocess.run(history, check=True, capture_output=True, timeout=PATIENCE_S)
+    produce()
+    present = simulate(kafka, topic, "--rate", "20", "--seed", "2")
+    traffic = processes.spawn(present, log=directory / "simulate.log")
+    daemon = Daemon(directory, SETTINGS.format(**names))
+    server = Prometheus(prometheus, directory, daemon.port)
+    try:
+        until(lambda: _caught_up(server), what=f"the daemon has read it all: {daemon.log_path}")
+        yield server
+    finally:
+        server.close()
+        daemon.close()
+        traffic.kill()
+        traffic.wait()
+
+
+def _caught_up(server: Prometheus) -> bool:
+    try:
+        behind = server.now("time() - relevanced_window_end_timestamp_seconds{view='live'} < 30")
+        scraped = server.now("count_over_time(up[20s]) > 4")
+    except OSError:
+        return False
+    return bool(behind and scraped)

@@ -1,0 +1,42 @@
+"""Stand-ins that keep the promises of the real doors, in memory."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from relevanced.daemon.heads import Head, head_of
+from relevanced.daemon.stored import Commit
+
+
+@dataclass
+class MemoryLane:
+    """One lane as a store would hold it: the head's fields, names, blobs, and the keys that readers
+    follow."""
+
+    fields: dict[str, bytes] = field(default_factory=dict)
+    names: dict[str, bytes] = field(default_factory=dict)
+    blobs: dict[str, bytes] = field(default_factory=dict)
+    listed: dict[str, int] = field(default_factory=dict)
+
+    def claim(self, token: str, offsets: bytes) -> Head:
+        if not self.fields:
+            self.fields = {"offsets": offsets, "sequence": b"0"}
+        self.fields["token"] = token.encode()
+        return head_of(self.fields)
+
+    def commit(self, commit: Commit) -> str:
+        if self.fields.get("token") != commit.token.encode():
+            return "lost"
+        if int(self.fields["sequence"]) != commit.sequence:
+            return "already" if int(self.fields["sequence"]) == commit.sequence + 1 else "lost"
+        self.blobs |= commit.blobs
+        for key in commit.unlinked:
+            self.blobs.pop(key, None)
+            self.listed.pop(key, None)
+        self.fields |= commit.fields
+        self.names |= commit.names
+        self.listed |= {key: commit.sequence + 1 for key in commit.listed}
+        self.fields["sequence"] = str(commit.sequence + 1).encode()
+        return "applied"
+
+    def values(self, keys: list[str]) -> Mapping[str, bytes | None]:
+        return {key: self.blobs.get(key) for key in keys}

@@ -1,0 +1,159 @@
+"""One lane from bytes to the page that is served, with everything checked that must hold for any
+bytes."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Final
+
+import msgspec
+
+from relevanced.daemon import batch
+from relevanced.daemon.attribution import FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES
+from relevanced.daemon.events import (
+    DROP_REASONS,
+    REJECTION_REASONS,
+    SKIP_REASONS,
+    Decoded,
+    Decoder,
+    Feedback,
+    Impression,
+    Limits,
+    Rejected,
+)
+from relevanced.daemon.heads import blob_keys
+from relevanced.daemon.labels import attribute_values, label_names
+from relevanced.daemon.plan import OTHER, Plan
+from relevanced.daemon.replay import view_of
+from relevanced.daemon.restoring import rebuild
+from relevanced.daemon.stored import Commit, Held, confirm, plan_commit
+
+from tests.fakes import MemoryLane
+from tests.lane_views import exposed, read_openmetrics, read_text
+from tests.replica import counts_of, open_of, row_dicts, rows_of
+
+TOPIC: Final = "events"
+LABELS: Final[Mapping[str, frozenset[str]]] = {
+    "events": frozenset({"impression", "feedback"}),
+    "rejected": frozenset(REJECTION_REASONS + SKIP_REASONS + DROP_REASONS),
+    "impression_outcomes": frozenset(IMPRESSION_OUTCOMES),
+    "feedback_outcomes": frozenset(FEEDBACK_OUTCOMES),
+}
+"""All that counts may be labelled with, whatever comes in."""
+Page = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+class Flow:
+    """A lane that takes record after record, each a batch with a commit of its own."""
+
+    def __init__(self, plan: Plan, decoder: Decoder) -> None:
+        self.plan, self.decoder = plan, decoder
+        self.store = MemoryLane()
+        self.held = self.load()
+
+    def load(self) -> Held:
+        """The lane as the next owner would find it."""
+        token = f"t{self.store.fields.get('sequence', b'')!r}{len(self.store.fields)}"
+        head = self.store.claim(token, msgspec.json.encode({TOPIC: 0}))
+        blobs = self.store.values(blob_keys(head, list(self.store.listed)))
+        return rebuild(0, self.plan, [TOPIC], head, self.store.names, blobs)
+
+    def take(self, *values: bytes | None) -> Commit:
+        """Some records as one batch, made durable."""
+        first = self.held.lane.offsets[TOPIC]
+        records = [record(value, first + place) for place, value in enumerate(values)]
+        offsets = {TOPIC: first + len(records)}
+        batch.process(self.held.lane, {TOPIC: records}, offsets, self.decoder)
+        commit = plan_commit(self.held)
+        assert self.store.commit(commit) == "applied"
+        confirm(self.held, commit)
+        return commit
+
+    def accepted(self) -> int:
+        return self.held.lane.counts["impression_outcomes"]["accepted"]
+
+    def check(self) -> None:
+        """Counts have the names of the tables, the store holds what memory does, the page reads."""
+        lane = self.held.lane
+        for family, labels in LABELS.items():
+            assert lane.counts[family].keys() <= labels
+        stored = self.load().lane
+        assert told(stored) == told(lane)
+        self.held = self.load()
+        check_page(self)
+
+
+def record(value: bytes | None, offset: int) -> SimpleNamespace:
+    return SimpleNamespace(
+        topic=TOPIC, partition=0, offset=offset, timestamp=-1, key=b"k", value=value
+    )
+
+
+def told(lane: object) -> object:
+    """What must survive a commit."""
+    return (
+        counts_of(lane),
+        rows_of(lane),
+        row_dicts(lane.totals, lane.segments.names, lane.plan),
+        open_of(lane),
+        lane.watermarks,
+        [msgspec.structs.astuple(one) for one in lane.waiting.by_serial.values()],
+    )
+
+
+def check_verdicts(verdicts: Sequence[Decoded], limits: Limits) -> None:
+    """Every verdict is an event within the limits, or has a reason of the table."""
+    for one in verdicts:
+        if isinstance(one, Rejected):
+            assert one.reason in LABELS["rejected"]
+            assert len(one.detail) < 1000 and len(one.detail.splitlines()) <= 1
+            one.detail.encode()
+        else:
+            assert 0 <= one.time_ms < 10**14
+            assert all(len(text.encode()) <= 256 for text in texts_of(one))
+            grades = [one.grade or 0.0] if isinstance(one, Feedback) else one.grades.values()
+            assert all(0 <= grade <= limits.max_grade for grade in grades)
+            assert not isinstance(one, Impression) or len(one.items) <= limits.depth
+
+
+def texts_of(event: Decoded) -> list[str]:
+    if isinstance(event, Impression):
+        named = (event.attributes, event.experiments)
+        texts = [text for values in named for pair in values.items() for text in pair]
+        return [event.impression_id, event.user_id or "", *event.items, *event.grades, *texts]
+    assert not isinstance(event, Rejected)
+    return [event.impression_id, event.kind or "", event.item or ""]
+
+
+def page(flow: Flow) -> Page:
+    """What the page says in both formats, which is the same."""
+    exposition = exposed([view_of(flow.held.lane)], flow.plan)
+    text = samples(read_text(exposition.text))
+    assert text == samples(read_openmetrics(exposition.openmetrics + b"# EOF\n"))
+    return text
+
+
+def check_page(flow: Flow) -> None:
+    """Every segment is named by the values it was made of, and none is forgotten."""
+    labels_of = label_names(flow.plan.groupings)
+    attributes = dict(zip(flow.plan.grouping_names[1:], flow.plan.groupings, strict=True))
+    counted: Counter[str] = Counter()
+    for (name, pairs), value in page(flow).items():
+        labels = dict(pairs)
+        if name != "relevanced_settled_impressions_total":
+            continue
+        counted[labels["grouping"]] += int(value)
+        if labels["grouping"] in attributes and labels["segment"] != OTHER:
+            found = [labels[labels_of[name]] for name in attributes[labels["grouping"]]]
+            assert found == attribute_values(labels["segment"])
+    whole = row_dicts(flow.held.lane.totals, flow.held.lane.segments.names, flow.plan)
+    settled = whole.get(("all", "all"), {}).get("impressions", 0)
+    assert set(counted.values()) <= {settled, 0}
+
+
+def samples(families: Sequence[object]) -> Page:
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in families
+        for sample in family.samples
+    }

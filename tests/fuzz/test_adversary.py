@@ -1,0 +1,27 @@
+"""Whatever valid events are told to a lane, in whatever order and cut: it ends where the oracle
+does."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.daemon.test_equality import OTHER_CONFIGS, assert_equals_the_oracle
+from tests.fuzz.adversary import Adversary
+from tests.fuzz.settings import examples
+from tests.oracle import OracleConfig
+from tests.streams import SMALL_CONFIG, topic_names
+
+CONFIGS = {"small": SMALL_CONFIG, **OTHER_CONFIGS}
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+@examples(20)
+@given(seed=st.integers(0, 2**32), topics=st.sampled_from((1, 2)))
+def test_an_adversary_ends_where_the_oracle_does(
+    config: OracleConfig, seed: int, topics: int
+) -> None:
+    rng = random.Random(seed)
+    records = Adversary(rng, topic_names(topics), config).records(rng.choice((30, 120, 300)))
+    assert_equals_the_oracle(rng, records, topic_names(topics), config, crashes=True)

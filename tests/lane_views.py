@@ -1,0 +1,164 @@
+"""Small lanes for tests of the reading side, built impression by impression; reading texts back."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from prometheus_client.metrics_core import Metric as SeriesFamily
+from prometheus_client.openmetrics import parser as openmetrics_parser
+from prometheus_client.parser import text_string_to_metric_families
+
+from relevanced.daemon.counters import ShownBefore, show
+from relevanced.daemon.experiments.forms import NOTHING, Findings
+from relevanced.daemon.exposition import Exposition, render, render_compared
+from relevanced.daemon.panes import pane_start, timing
+from relevanced.daemon.plan import ALL, Plan
+from relevanced.daemon.published import Condition, Published, publish
+from relevanced.daemon.reading import Reading
+from relevanced.daemon.scores import Report, report
+from relevanced.daemon.segments import escape
+from relevanced.daemon.shown import busiest
+from relevanced.daemon.snapshot import evaluate
+from relevanced.daemon.usual import Comparison
+from relevanced.daemon.views import LaneView
+from relevanced.metrics.catalog import parse
+
+NOW_MS = 1_795_176_000_000
+"""A multiple of every pane below."""
+PLAN = Plan(
+    timing=timing([("1m", 60), ("10m", 600)], attribution_s=60, lateness_s=4),
+    metrics=(parse("P@1"), parse("RR@10"), parse("nDCG@10")),
+    groupings=(("country",), ("country", "device")),
+    grades={"click": 1.0},
+    max_segments=2,
+)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One impression and what it counts for; a value of None is undefined."""
+
+    time_ms: int = NOW_MS - 1000
+    country: str = "US"
+    device: str = "ios"
+    values: tuple[float | None, float | None, float | None] = (1.0, 0.5, None)
+    feedback: int = 1
+    zero_result: bool = False
+
+    @property
+    def segments(self) -> tuple[tuple[str, str], ...]:
+        country, device = escape(self.country), escape(self.device)
+        return ((ALL, ALL), ("country", country), ("country,device", f"{country},{device}"))
+
+    def row(self) -> list[int]:
+        counted = [1, int(self.feedback > 0), int(self.zero_result), self.feedback]
+        for metric, value in zip(PLAN.metrics, self.values, strict=True):
+            if value is None:
+                counted += [0, 0, 0]
+            else:
+                unit = metric.unit
+                counted += [1, int(unit * value + 0.5001), int(unit * value * value + 0.5001)]
+        return counted
+
+
+def lane_view(
+    impressions: Iterable[Shown],
+    *,
+    lane: int = 0,
+    watermark_ms: int | None = NOW_MS,
+    idle_ms: int | None = None,
+    counts: Mapping[str, Mapping[str, int]] | None = None,
+    plan: Plan = PLAN,
+) -> LaneView:
+    """The lane that accepted these impressions and is at this watermark; of a plan's own only the
+    timing counts."""
+    numbers: dict[tuple[str, str], int] = {(ALL, ALL): 0}
+    cells: dict[tuple[int, int], dict[int, list[int]]] = {}
+    totals: dict[int, list[int]] = {}
+    seen = 0
+    for one in impressions:
+        seen += 1
+        segments = [numbers.setdefault(name, len(numbers)) for name in one.segments]
+        settled = watermark_ms is not None and plan.timing.closes_at(one.time_ms) <= watermark_ms
+        into = [totals] if settled else []
+        for number, window in enumerate(plan.timing.windows):
+            start = pane_start(one.time_ms, window.pane_ms)
+            into.append(cells.setdefault((number, start), {}))
+        for rows in into:
+            for segment in segments:
+                _add(rows, segment, one.row())
+    return LaneView(
+        lane=lane,
+        token="t",
+        sequence=1,
+        names=tuple(numbers),
+        panes={key: _matrix(rows) for key, rows in cells.items()},
+        totals=_matrix(totals),
+        counts={"events": {"impression": seen}} if counts is None else counts,
+        watermark_ms=watermark_ms,
+        idle_ms=idle_ms,
+    )
+
+
+def exposed(
+    views: list[LaneView], plan: Plan = PLAN, experiments: Findings = NOTHING
+) -> Exposition:
+    """Both texts of these lanes."""
+    snapshot = evaluate(views, plan)
+    gauges = busiest(snapshot, plan)
+    counters, _ = show(snapshot, gauges, plan, ShownBefore())
+    return render(snapshot, gauges, counters, plan, experiments)
+
+
+def exposed_compared(views: list[LaneView], plan: Plan = PLAN) -> Exposition:
+    """Both texts of the last hours of these lanes, twice a week apart."""
+    snapshot = evaluate(views, plan)
+    rows = snapshot.windows[-1].rows.astype(np.float64)
+    comparison = Comparison("1h", rows, "week", (rows, rows))
+    return render_compared([comparison], busiest(snapshot, plan), plan)
+
+
+def reported(views: list[LaneView], plan: Plan = PLAN) -> Report:
+    """The scores of these lanes."""
+    snapshot = evaluate(views, plan)
+    return report(snapshot, busiest(snapshot, plan), plan)
+
+
+def reading_of(views: list[LaneView], plan: Plan = PLAN) -> Reading:
+    """What questions about these lanes are answered from."""
+    snapshot = evaluate(views, plan)
+    return Reading(plan, views, snapshot, busiest(snapshot, plan))
+
+
+def published_of(reading: Reading, *conditions: Condition) -> Published:
+    """What an exporter hands out of it."""
+    plan, views = reading.plan, list(reading.views)
+    made = report(reading.snapshot, reading.shown, plan)
+    return publish(exposed(views, plan), made, reading, conditions or (Condition("redis", True),))
+
+
+def read_text(text: bytes) -> list[SeriesFamily]:
+    """The families of a page in the Prometheus text format."""
+    parse: Callable[[str], Iterable[SeriesFamily]] = text_string_to_metric_families
+    return list(parse(text.decode()))
+
+
+def read_openmetrics(text: bytes) -> list[SeriesFamily]:
+    """The families of a page in OpenMetrics, with its end."""
+    parse: Callable[[str], Iterable[SeriesFamily]] = (
+        openmetrics_parser.text_string_to_metric_families
+    )
+    return list(parse(text.decode()))
+
+
+def _add(rows: dict[int, list[int]], segment: int, row: list[int]) -> None:
+    before = rows.setdefault(segment, [0] * len(row))
+    rows[segment] = [a + b for a, b in zip(before, row, strict=True)]
+
+
+def _matrix(rows: Mapping[int, list[int]]) -> "np.ndarray[tuple[int, int], np.dtype[np.int64]]":
+    """Rows by segment number, no longer than the highest number that has one."""
+    matrix = np.zeros((max(rows, default=-1) + 1, PLAN.row_width), np.int64)
+    for segment, row in rows.items():
+        matrix[segment] = row
+    return matrix

@@ -1,0 +1,83 @@
+"""Random lists for tests, and one metric or more of every family of the catalog."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from relevanced.metrics import CATALOG, Metric, parse
+from tests.metrics.oracles import Plain
+
+MAX_GRADE: Final = 3
+VARIANTS: Final = (
+    "P",
+    "P(rel=2)@4",
+    "P(variant=shown)@4",
+    "R",
+    "F(beta=2)@3",
+    "RR(rel=2)",
+    "AP(variant=returned)",
+    "AP(variant=11pt)",
+    "IPrec@0.1",
+    "IPrec@0.7",
+    "IPrec@1",
+    "Bpref(variant=original)",
+    "Bpref(variant=10)",
+    "RBP(p=0.5)",
+    "DCG(gain=linear,jk=2)@4",
+    "nCG(gain=exponential,ideal=pool)",
+    "nDCG",
+    "nDCG(gain=linear)@3",
+    "nDCG(ideal=pool)@3",
+    "nDCG(ideal=pool)",
+    "nDCG(gain=linear,ideal=pool,jk=3)@20",
+    "nDCG@200",
+    "ERR(max_grade=4)",
+    "ERR(discount=log2)@4",
+    "SetE(stress=recall,b=2)",
+    "SetF(beta=0.5)",
+    "Utility(a=2,b=-1,c=-0.5,d=0.25)",
+    "Clicks@2",
+)
+"""Beside the default settings of every family."""
+
+
+def every_metric() -> Iterator[tuple[str, Metric]]:
+    """(family, metric): each family as it comes, cut at 3 where it can be, and the variants."""
+    names = []
+    for family, entry in CATALOG.items():
+        words = [f"{key}={p.default}" for key, p in entry.parameters.items() if p.required]
+        brackets = f"({','.join(words)})" if words else ""
+        names.append(family + brackets + {"rank": "@3", "recall": "@0.5", "none": ""}[entry.cutoff])
+    for name in (*names, *VARIANTS):
+        metric = parse(name, max_grade=MAX_GRADE)
+        yield metric.name.partition("(")[0].partition("@")[0], metric
+
+
+def random_rows(
+    rng: np.random.Generator, count: int, depth: int, *, halves: bool = False
+) -> list[Plain]:
+    """Lists of 0 to `depth` items: unjudged ones, none or all relevant, judged items not shown."""
+    return [_random_row(rng, depth, halves) for _ in range(count)]
+
+
+def _random_row(rng: np.random.Generator, depth: int, halves: bool) -> Plain:
+    length = int(rng.integers(0, depth + 1))
+    generous = rng.choice([0.0, 0.2, 0.5, 1.0])
+    steps = 2 if halves else 1
+    drawn = rng.integers(0, MAX_GRADE * steps + 1, length) / steps
+    grades = [
+        None if rng.random() < 0.2 else float(grade * (rng.random() < generous)) for grade in drawn
+    ]
+    missed = [float(grade) for grade in rng.integers(0, MAX_GRADE + 1, int(rng.integers(0, 5)))]
+    pool = [grade for grade in grades if grade is not None] + missed
+    known = [bool(flag) for flag in rng.random(length) < 0.4]
+    shown_known = sum(flag and (grade or 0) >= 1 for flag, grade in zip(known, grades))
+    return Plain(
+        grades=grades,
+        pool=[float(grade) for grade in rng.permutation(pool)],
+        collection=length + len(missed) + int(rng.integers(0, 50)),
+        known=known,
+        known_relevant=shown_known + int(rng.integers(0, 3)),
+        first_feedback_s=None if rng.random() < 0.5 else float(rng.exponential(20.0)),
+    )

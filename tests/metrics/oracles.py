@@ -1,0 +1,283 @@
+"""Every metric once more, slow and obvious: one list at a time, in plain Python, by definition.
+
+`ORACLES` maps a family of the catalog to its definition; None stands for undefined. Fractions keep
+what is a ratio of counts exact.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from relevanced.metrics import Lists, Metric
+
+Number = float | Fraction
+
+
+@dataclass(frozen=True)
+class Plain:
+    """One list as a person would write it down."""
+
+    grades: list[float | None]
+    """None where nobody judged."""
+    pool: list[float]
+    collection: int
+    known: list[bool]
+    known_relevant: int
+    first_feedback_s: float | None
+
+
+@dataclass(frozen=True)
+class Task:
+    """One list, one metric, and what most definitions speak of."""
+
+    plain: Plain
+    metric: Metric
+
+    @property
+    def k(self) -> int:
+        return len(self.plain.grades) if self.metric.k is None else self.metric.k
+
+    @property
+    def gains(self) -> list[float]:
+        return [grade or 0.0 for grade in self.plain.grades]
+
+    @property
+    def hits(self) -> list[bool]:
+        return [gain >= self.metric.number("rel") for gain in self.gains]
+
+    @property
+    def relevant(self) -> int:
+        """R: relevant items in the pool."""
+        return sum(grade >= self.metric.number("rel") for grade in self.plain.pool)
+
+    @property
+    def cells(self) -> tuple[int, int, int, int]:
+        """a, b, c, d of the fourfold table."""
+        a = sum(self.hits)
+        b = len(self.hits) - a
+        c = self.relevant - a
+        return a, b, c, self.plain.collection - a - b - c
+
+
+def share(part: Number, whole: Number, otherwise: float | None = None) -> Number | None:
+    return otherwise if whole == 0 else Fraction(part) / Fraction(whole)
+
+
+def precision(task: Task) -> Number | None:
+    shown = task.metric.k is None or task.metric.word("variant") == "shown"
+    divisor = min(task.k, len(task.hits)) if shown else task.k
+    return share(sum(task.hits[: task.k]), divisor, 0.0)
+
+
+def recall(task: Task) -> Number | None:
+    return share(sum(task.hits[: task.k]), task.relevant, 0.0)
+
+
+def f_of(p: Number | None, r: Number | None, beta: float) -> float:
+    if not p or not r:
+        return 0.0
+    return float((1 + beta**2) * float(p) * float(r) / (beta**2 * float(p) + float(r)))
+
+
+def reciprocal_rank(task: Task) -> Number:
+    ranks = [rank for rank, hit in enumerate(task.hits[: task.k], start=1) if hit]
+    return Fraction(1, ranks[0]) if ranks else 0
+
+
+def precisions_at_hits(task: Task) -> list[Fraction]:
+    hits = task.hits[: task.k]
+    return [Fraction(sum(hits[:rank]), rank) for rank in range(1, len(hits) + 1) if hits[rank - 1]]
+
+
+def interpolated(task: Task, level: Fraction) -> Number:
+    hits = task.hits[: task.k]
+    reached = [
+        Fraction(sum(hits[:rank]), rank)
+        for rank in range(1, len(hits) + 1)
+        if task.relevant and Fraction(sum(hits[:rank]), task.relevant) >= level
+    ]
+    return max(reached, default=Fraction(0))
+
+
+def average_precision(task: Task) -> Number | None:
+    variant = task.metric.word("variant")
+    if variant == "11pt":
+        return sum(Fraction(interpolated(task, Fraction(i, 10))) for i in range(11)) / 11
+    points = precisions_at_hits(task)
+    return share(sum(points), len(points) if variant == "returned" else task.relevant, 0.0)
+
+
+def r_precision(task: Task) -> Number | None:
+    return share(sum(task.hits[: task.relevant]), task.relevant, 0.0)
+
+
+def bpref(task: Task) -> Number | None:
+    variant, big_r = task.metric.word("variant"), task.relevant
+    big_n = sum(grade < task.metric.number("rel") for grade in task.plain.pool)
+    most = big_r + 10 if variant == "10" else big_r
+    worst = min(big_r, big_n) if variant == "latest" else most
+    total, above = Fraction(0), 0
+    for grade, hit in zip(task.plain.grades, task.hits):
+        if hit:
+            total += 1 - (Fraction(min(above, most), worst) if above else 0)
+        elif grade is not None:
+            above += 1
+    return share(total, big_r, 0.0)
+
+
+def rank_biased_precision(task: Task) -> float:
+    p = task.metric.number("p")
+    return sum((1 - p) * p**i for i, hit in enumerate(task.hits[: task.k]) if hit)
+
+
+def worth(grade: float, gain: str) -> float:
+    return max(grade, 0.0) if gain == "linear" else 2.0 ** max(grade, 0.0) - 1
+
+
+def dcg_of(grades: list[float], task: Task, gain: str, base: float | None) -> float:
+    """base None: no discount; 0: log2(i + 1); else Järvelin and Kekäläinen's."""
+    total = 0.0
+    for rank, grade in enumerate(grades[: task.k if task.metric.k else None], start=1):
+        if base is None:
+            divisor = 1.0
+        elif base == 0:
+            divisor = math.log2(rank + 1)
+        else:
+            divisor = 1.0 if rank < base else math.log(rank, base)
+        total += worth(grade, gain) / divisor
+    return total
+
+
+def normalised(task: Task, base: float | None) -> float | None:
+    pool = task.plain.pool if task.metric.word("ideal") == "pool" else task.gains
+    gain = task.metric.word("gain")
+    ideal = dcg_of(sorted(pool, reverse=True), task, gain, base)
+    return dcg_of(task.gains, task, gain, base) / ideal if ideal else None
+
+
+def expected_reciprocal_rank(task: Task) -> float:
+    total, reaching = 0.0, 1.0
+    for rank, gain in enumerate(task.gains[: task.k], start=1):
+        stop = worth(gain, "exponential") / 2 ** task.metric.number("max_grade")
+        discount = (
+            1 / rank if task.metric.word("discount") == "reciprocal" else 1 / math.log2(rank + 1)
+        )
+        total += discount * reaching * stop
+        reaching *= 1 - stop
+    return total
+
+
+def set_precision(task: Task) -> Number | None:
+    a, b, _, _ = task.cells
+    return share(a, a + b, 0.0)
+
+
+def set_recall(task: Task) -> Number | None:
+    a, _, c, _ = task.cells
+    return share(a, a + c, 0.0)
+
+
+def e_measure(task: Task) -> float:
+    b = task.metric.number("b")
+    beta = 1 / b if task.metric.word("stress") == "precision" else b
+    return 1 - f_of(set_precision(task), set_recall(task), beta)
+
+
+def of_cells(formula: Callable[[int, int, int, int], Number | None]) -> "Oracle":
+    return lambda task: formula(*task.cells)
+
+
+def utility(task: Task) -> float:
+    return sum(task.metric.number(key) * cell for key, cell in zip("abcd", task.cells))
+
+
+def novelty(task: Task) -> Number | None:
+    known = sum(hit and known for hit, known in zip(task.hits, task.plain.known))
+    return share(sum(task.hits) - known, sum(task.hits))
+
+
+def coverage(task: Task) -> Number | None:
+    known = sum(hit and known for hit, known in zip(task.hits, task.plain.known))
+    return share(known, task.plain.known_relevant)
+
+
+def clicks(task: Task, k: int) -> int:
+    return sum(gain > 0 for gain in task.gains[:k])
+
+
+def first_click_rank(task: Task) -> int | None:
+    return next((rank for rank, gain in enumerate(task.gains, start=1) if gain > 0), None)
+
+
+def abandonment(task: Task) -> float | None:
+    return float(first_click_rank(task) is None) if task.gains else None
+
+
+def judged(task: Task) -> Number | None:
+    shown = task.plain.grades[: task.k]
+    return share(sum(grade is not None for grade in shown), len(shown))
+
+
+Oracle = Callable[[Task], Number | None]
+
+ORACLES: Final[dict[str, Oracle]] = {
+    "P": precision,
+    "R": recall,
+    "F": lambda task: f_of(precision(task), recall(task), task.metric.number("beta")),
+    "Success": lambda task: float(any(task.hits[: task.k])),
+    "RR": reciprocal_rank,
+    "AP": average_precision,
+    "Rprec": r_precision,
+    "BreakEven": r_precision,
+    "IPrec": lambda task: interpolated(task, Fraction(task.metric.word("recall"))),
+    "Bpref": bpref,
+    "RBP": rank_biased_precision,
+    "Judged": judged,
+    "CG": lambda task: sum(task.gains[: task.k]),
+    "DCG": lambda task: dcg_of(
+        task.gains, task, task.metric.word("gain"), task.metric.number("jk")
+    ),
+    "nCG": lambda task: normalised(task, None),
+    "nDCG": lambda task: normalised(task, task.metric.number("jk")),
+    "ERR": expected_reciprocal_rank,
+    "SetP": set_precision,
+    "SetR": set_recall,
+    "SetF": lambda task: f_of(set_precision(task), set_recall(task), task.metric.number("beta")),
+    "SetE": e_measure,
+    "SetAccuracy": of_cells(lambda a, b, c, d: share(a + d, a + b + c + d)),
+    "Miss": of_cells(lambda a, b, c, d: share(c, a + c)),
+    "FalseRate": of_cells(lambda a, b, c, d: share(b, a + b)),
+    "Generality": of_cells(lambda a, b, c, d: share(a + c, a + b + c + d)),
+    "Fallout": of_cells(lambda a, b, c, d: share(b, b + d)),
+    "Coverage": coverage,
+    "Novelty": novelty,
+    "Utility": utility,
+    "T11U": of_cells(lambda a, b, c, d: 2 * a - b),
+    "T11F": lambda task: f_of(set_precision(task), set_recall(task), 0.5),
+    "Clicks": lambda task: clicks(task, task.k),
+    "ClickShare": lambda task: share(clicks(task, task.k), clicks(task, len(task.gains))),
+    "FirstClickRank": first_click_rank,
+    "Abandonment": abandonment,
+    "ZeroResults": lambda task: float(not task.gains),
+    "FirstFeedbackSeconds": lambda task: task.plain.first_feedback_s,
+}
+
+
+def value(family: str, plain: Plain, metric: Metric) -> float:
+    """What the metric should be; NaN where it is undefined."""
+    found = ORACLES[family](Task(plain, metric))
+    return math.nan if found is None else float(found)
+
+
+def as_lists(rows: list[Plain]) -> Lists:
+    """The rows as the product takes them."""
+    return Lists.of(
+        [row.grades for row in rows],
+        pool=[row.pool for row in rows],
+        collection_size=[row.collection for row in rows],
+        known=[row.known for row in rows],
+        known_relevant=[row.known_relevant for row in rows],
+        first_feedback_s=[row.first_feedback_s for row in rows],
+    )

@@ -1,0 +1,124 @@
+"""Tallies in user-hash buckets: they add up exactly, and their spread is that of users."""
+
+import numpy as np
+import pytest
+
+from relevanced.metrics.buckets import (
+    BUCKETS,
+    LARGEST_SUM,
+    Buckets,
+    design_effect,
+    effective_buckets,
+    estimate,
+    independent_variance,
+    mean,
+    mean_variance,
+)
+from relevanced.metrics.stratification import post_stratified
+from tests.metrics.arms import stacked
+
+
+def traffic(rng: np.random.Generator, impressions: int = 2_000) -> tuple[np.ndarray, np.ndarray]:
+    """Scores, some undefined, and the buckets they fall in."""
+    scores = rng.random(impressions)
+    scores[rng.random(impressions) < 0.1] = np.nan
+    return scores, rng.integers(0, BUCKETS, impressions)
+
+
+def test_lanes_add_up_to_the_whole(rng: np.random.Generator) -> None:
+    scores, buckets = traffic(rng)
+    lanes = rng.integers(0, 3, len(scores))
+    parts = [Buckets.of(scores[lanes == lane], buckets[lanes == lane]) for lane in range(3)]
+    together, whole = parts[2] + parts[0] + parts[1], Buckets.of(scores, buckets)
+    for name in ("counts", "sums", "squares"):
+        assert (getattr(together, name) == getattr(whole, name)).all()
+
+
+def test_tallies_of_other_units_do_not_add_up() -> None:
+    with pytest.raises(ValueError, match="units 1000000 and 1000"):
+        Buckets.empty() + Buckets.empty(unit=1_000)
+
+
+def test_tally_that_could_wrap_is_an_error() -> None:
+    high = np.full(BUCKETS, LARGEST_SUM - 1)
+    with pytest.raises(OverflowError, match=str(LARGEST_SUM)):
+        Buckets(high, high, high) + Buckets(high, high, high)
+
+
+def test_variance_of_independent_impressions_is_the_textbook_one(rng: np.random.Generator) -> None:
+    scores, buckets = traffic(rng)
+    defined = scores[~np.isnan(scores)]
+    found = independent_variance(Buckets.of(scores, buckets))
+    assert found == pytest.approx(defined.var(ddof=1) / len(defined), rel=1e-5)
+
+
+def test_one_user_a_bucket_gives_the_delta_method_over_users(rng: np.random.Generator) -> None:
+    scores, users = rng.random(900), rng.integers(0, BUCKETS, 900)
+    searches, sums = (np.bincount(users, w, BUCKETS) for w in (None, scores))
+    ratio = sums.sum() / searches.sum()
+    expected = (sums - ratio * searches).var(ddof=1) / BUCKETS / searches.mean() ** 2
+    assert mean_variance(Buckets.of(scores, users)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_empty_buckets_are_no_users(rng: np.random.Generator) -> None:
+    """Three users leave the same spread whether 61 buckets more stand empty or not."""
+    scores, users = rng.random(30), rng.integers(0, 3, 30)
+    few, many = Buckets.of(scores, users, buckets=3), Buckets.of(scores, users)
+    assert mean_variance(few) == pytest.approx(float(mean_variance(many)))
+    assert effective_buckets(few) == effective_buckets(many) <= 3
+
+
+@pytest.mark.parametrize("score", [0.0, 1 / 3, 0.7, 1.0])
+def test_equal_scores_have_no_spread(rng: np.random.Generator, score: float) -> None:
+    """Not even that of rounding."""
+    users = rng.integers(0, BUCKETS, 9_999)
+    assert mean_variance(Buckets.of(np.full(9_999, score), users)) == 0.0
+
+
+def test_many_tallies_at_once_equal_one_by_one(rng: np.random.Generator) -> None:
+    arms = [Buckets.of(*traffic(rng, impressions)) for impressions in (0, 1, 300)]
+    for number in (mean, mean_variance, independent_variance, design_effect, effective_buckets):
+        expected = [float(number(arm)) for arm in arms]
+        np.testing.assert_array_equal(number(stacked(*arms)), expected)
+
+
+def test_arm_without_traffic_is_undefined() -> None:
+    found = estimate(Buckets.empty())
+    assert np.isnan([found.value, found.variance, found.z]).all()
+    assert found.n == 0
+
+
+def test_one_segment_is_the_plain_difference(rng: np.random.Generator) -> None:
+    control, treatment = (Buckets.of(*traffic(rng)) for _ in range(2))
+    found = post_stratified(stacked(control), stacked(treatment)).found
+    arms = estimate(control), estimate(treatment)
+    assert found.value == pytest.approx(arms[1].value - arms[0].value)
+    assert found.variance == pytest.approx(arms[0].variance + arms[1].variance)
+    assert found.n == arms[0].n + arms[1].n
+
+
+def test_another_mix_of_segments_is_no_effect(rng: np.random.Generator) -> None:
+    """Scores depend on the segment alone, and the treatment has more of the poor one."""
+    users = rng.integers(0, BUCKETS, 4_000)
+    high, low = np.full(4_000, 0.8), np.full(4_000, 0.2)
+    control = stacked(Buckets.of(high, users), Buckets.of(low[:1_000], users[:1_000]))
+    treatment = stacked(Buckets.of(high[:1_000], users[:1_000]), Buckets.of(low, users))
+    assert post_stratified(control, treatment).found.value == pytest.approx(0.0, abs=1e-12)
+
+
+def test_user_in_two_segments_counts_once(rng: np.random.Generator) -> None:
+    """The same users with the same scores in two segments tell no more than in one."""
+    control, treatment = (Buckets.of(*traffic(rng)) for _ in range(2))
+    once = post_stratified(stacked(control), stacked(treatment)).found
+    twice = post_stratified(stacked(control, control), stacked(treatment, treatment)).found
+    assert twice.variance == pytest.approx(once.variance)
+
+
+def test_segment_of_one_arm_only_is_left_out(rng: np.random.Generator) -> None:
+    control, treatment = (Buckets.of(*traffic(rng)) for _ in range(2))
+    found = post_stratified(stacked(control, control), stacked(treatment, Buckets.empty()))
+    only = post_stratified(stacked(control), stacked(treatment))
+    assert found.found == only.found
+    assert 0.6 < found.covered < 0.7 and only.covered == 1.0
+    nothing = post_stratified(stacked(control), stacked(Buckets.empty()))
+    assert np.isnan(nothing.found.value) and nothing.covered == 0.0

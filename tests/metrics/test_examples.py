@@ -1,0 +1,48 @@
+"""Every public function shows an example, and every example runs."""
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+import pytest
+
+from relevanced import metrics
+
+MODULES: Final = sorted(
+    f"relevanced.metrics.{found.name}" for found in pkgutil.iter_modules(metrics.__path__)
+)
+BINDINGS: Final = "relevanced.metrics.bindings"
+"""Its functions are the catalog's entries; the laws run them all."""
+
+
+def without_example(module: ModuleType) -> list[str]:
+    """Public functions of the module's own that show no example."""
+    functions = inspect.getmembers(module, inspect.isfunction)
+    return [
+        name
+        for name, function in functions
+        if function.__module__ == module.__name__
+        and not name.startswith("_")
+        and ">>>" not in (function.__doc__ or "")
+    ]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_of_the_module_run(name: str) -> None:
+    failed, _ = doctest.testmod(importlib.import_module(name))
+    assert failed == 0
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name != BINDINGS])
+def test_every_public_function_has_an_example(name: str) -> None:
+    assert not without_example(importlib.import_module(name))
+
+
+def test_examples_of_the_readme_run() -> None:
+    readme = Path(__file__).parents[2] / "metrics" / "README.md"
+    failed, run = doctest.testfile(str(readme), module_relative=False)
+    assert (failed, run > 0) == (0, True)

@@ -1,0 +1,135 @@
+"""Inverse propensities undo what ranks do to clicks, and traffic tells what that is."""
+
+import math
+
+import numpy as np
+import pytest
+
+from relevanced.metrics.dcg import dcg
+from relevanced.metrics.harvesting import Exposures, harvest, pair_rates, propensities_of_pairs
+from relevanced.metrics.precision import precision
+from relevanced.metrics.propensities import (
+    Propensities,
+    WeightSums,
+    clipped_share,
+    effective_sample_size,
+    ips_dcg,
+    ips_precision,
+    weight_sums,
+)
+
+TABLE = Propensities("web", "1", (1.0, 0.6, 0.4, 0.2, 0.1))
+
+
+@pytest.mark.parametrize("values", [(), (1.0, 0.0), (1.1,), (1.0, math.nan), (-0.5,)])
+def test_table_out_of_range_is_refused(values: tuple[float, ...]) -> None:
+    with pytest.raises(ValueError, match="of 'web', version '7': .*must be above 0 and at most 1"):
+        Propensities("web", "7", values)
+
+
+def test_only_ratios_of_propensities_matter() -> None:
+    half = Propensities("web", "1", tuple(value / 2 for value in TABLE.values))
+    assert half.weights(7).tolist() == TABLE.weights(7).tolist()
+
+
+def test_last_propensity_holds_for_all_below() -> None:
+    assert TABLE.inverse(7)[4:].tolist() == [10.0, 10.0, 10.0]
+
+
+def test_weights_of_1_are_the_plain_metrics(rng: np.random.Generator) -> None:
+    gains = rng.integers(0, 3, (20, 5)).astype(np.float64)
+    assert ips_dcg(gains, 4, np.ones(4)).tolist() == pytest.approx(dcg(gains, 4).tolist())
+    assert (ips_precision(gains > 0, 4, np.ones(4)) == precision(gains > 0, 4)).all()
+
+
+def test_clicks_weighed_by_rank_average_to_what_all_would_give(rng: np.random.Generator) -> None:
+    deserves = (rng.random((40_000, 5)) < 0.5).astype(np.float64)
+    clicks = np.where(rng.random(deserves.shape) < TABLE.values, deserves, 0.0)
+    weights = TABLE.weights(5)
+    for found, wanted in (
+        (ips_dcg(clicks, 5, weights), dcg(deserves, 5)),
+        (ips_precision(clicks > 0, 5, weights), precision(deserves > 0, 5)),
+    ):
+        error = found.std() / math.sqrt(len(found))
+        assert abs(found.mean() - wanted.mean()) < 5 * error
+    assert dcg(clicks, 5).mean() < 0.7 * dcg(deserves, 5).mean()
+
+
+def test_sums_of_surfaces_add_up() -> None:
+    other = Propensities("app", "3", (1.0, 0.05))
+    counts = np.array([5, 0, 2, 0, 1])
+    both = weight_sums(counts, TABLE) + weight_sums(counts, other)
+    weights = np.repeat([1.0, 2.5, 10.0, 1.0, 10.0], [5, 2, 1, 5, 3])
+    assert (both.items, both.clipped) == (16, 3)
+    assert [both.weights, both.squares] == pytest.approx([weights.sum(), (weights**2).sum()])
+    expected = weights.sum() ** 2 / (weights**2).sum()
+    assert effective_sample_size(both) == pytest.approx(expected)
+    assert clipped_share(both) == 3 / 16
+
+
+def test_nothing_weighed_has_no_clipped_share() -> None:
+    assert effective_sample_size(WeightSums()) == 0.0
+    assert math.isnan(clipped_share(WeightSums()))
+
+
+def exposures(rng: np.random.Generator, queries: int, values: tuple[float, ...]) -> Exposures:
+    """Each query's items, shown by two rankers at ranks of their own, clicked by the model."""
+    depth = len(values)
+    lines = []
+    for query in range(queries):
+        worth = rng.random(depth)
+        for _ in range(2):
+            ranks = rng.permutation(depth)
+            shown = rng.integers(20, 200)
+            clicks = rng.binomial(shown, worth * np.array(values)[ranks])
+            lines += [(query, item, ranks[item] + 1, shown, clicks[item]) for item in range(depth)]
+    return Exposures(*np.array(lines, dtype=np.int64).T)
+
+
+def test_harvest_finds_the_propensities(rng: np.random.Generator) -> None:
+    found = harvest(exposures(rng, 400, TABLE.values), 5)
+    error = np.abs(found.values - np.array(TABLE.values))
+    assert found.values[0] == 1.0 and found.stderr[0] == 0.0
+    assert (error <= 5 * found.stderr).all()
+    assert (found.stderr[1:] < 0.1 * found.values[1:]).all()
+
+
+def test_harvest_errs_as_much_as_it_says(rng: np.random.Generator) -> None:
+    runs = [harvest(exposures(rng, 60, (1.0, 0.5, 0.3)), 3) for _ in range(60)]
+    spread = np.std([run.values for run in runs], axis=0)[1:]
+    told = np.mean([run.stderr for run in runs], axis=0)[1:]
+    assert (told / spread).tolist() == pytest.approx([1.0, 1.0], abs=0.4)
+
+
+def test_harvest_does_not_depend_on_the_order_of_lines(rng: np.random.Generator) -> None:
+    lines = exposures(rng, 50, TABLE.values)
+    fields = np.stack([lines.queries, lines.items, lines.ranks, lines.impressions, lines.clicks])
+    shuffled = Exposures(*fields[:, rng.permutation(fields.shape[1])])
+    np.testing.assert_allclose(harvest(shuffled, 5).values, harvest(lines, 5).values)
+
+
+def test_ranks_that_share_no_item_are_unknown() -> None:
+    lines = [[0, 0, 1, 100, 50], [0, 0, 2, 100, 25], [1, 1, 3, 100, 9], [1, 1, 4, 100, 5]]
+    found = harvest(Exposures(*np.array(lines).T), 4)
+    assert found.values[:2].tolist() == [1.0, 0.5] and np.isnan(found.values[2:]).all()
+    assert found.shared_items.tolist() == [1, 1, 1, 1]
+    assert found.table() == (1.0, 0.5, 0.5, 0.5)
+
+
+def test_chain_of_pairs_leads_to_far_ranks() -> None:
+    """Ranks 1 and 3 share no item, but each shares some with rank 2."""
+    rates = np.array([[0.0, 0.4, 0.0], [0.2, 0.0, 0.3], [0.0, 0.15, 0.0]])
+    assert propensities_of_pairs(rates, rates / 50).round(9).tolist() == [1.0, 0.5, 0.25]
+
+
+def test_ranks_beyond_depth_and_no_traffic_teach_nothing() -> None:
+    lines = np.array([[0, 0, 1, 100, 50], [0, 0, 9, 100, 25]])
+    assert pair_rates(Exposures(*lines.T), 2).tolist() == [[0.5, 0.0], [0.0, 0.0]]
+    for rows in (lines, lines[:0]):
+        assert np.isnan(harvest(Exposures(*rows.T), 2).values).tolist() == [False, True]
+
+
+def test_table_never_rises_with_the_rank() -> None:
+    lines = [[0, 0, 1, 100, 20], [0, 0, 2, 100, 25], [0, 0, 3, 100, 15]]
+    table = harvest(Exposures(*np.array(lines).T), 3).table()
+    assert table == tuple(sorted(table, reverse=True)) and table[:2] == (1.0, 1.0)

@@ -1,0 +1,148 @@
+"""The slow twin of the experiments: what each arm must hold once panes have settled.
+
+Like the oracle it looks at the finished impressions, and shares no code with the daemon.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+MOST_TOLD = 16
+MOST_VARIANTS = 10
+SILENT_MS = 7 * 86_400_000
+SKETCH = 65_536
+CONTROLS = ("control", "baseline", "A", "a", "off", "0", "false")
+
+
+@dataclass(frozen=True)
+class Settled:
+    """An impression whose base pane has settled."""
+
+    pane_ms: int
+    id: str
+    user: str | None
+    attributes: Mapping[str, str]
+    experiments: Mapping[str, str]
+    numbers: Mapping[str, int]
+    """What it adds to its rows."""
+    gains: tuple[float, ...] = ()
+    teams: tuple[str | None, ...] = ()
+
+
+@dataclass
+class Arm:
+    cells: Counter[tuple[int, str]] = field(default_factory=Counter)
+    """(bucket, column) → sum"""
+    without_unit: int = 0
+    users: set[int] = field(default_factory=set)
+    credits: Counter[tuple[int, int]] = field(default_factory=Counter)
+    """(bucket, credit) → interleaved lists"""
+
+    @property
+    def sketch(self) -> list[int]:
+        return sorted(self.users)[:SKETCH]
+
+
+@dataclass
+class Experiment:
+    arms: dict[str, Arm] = field(default_factory=dict)
+    last_ms: int = 0
+
+
+Arms = dict[str, Experiment]
+
+
+def run(
+    settled: Iterable[Settled], units: Mapping[str, str], discovered: int, overflow: Counter[str]
+) -> Arms:
+    """The experiments of one lane, pane by pane. `units`: of those that are declared."""
+    panes: dict[int, list[Settled]] = {}
+    for one in settled:
+        panes.setdefault(one.pane_ms, []).append(one)
+    experiments: Arms = {}
+    for pane_ms, shown in sorted(panes.items()):
+        dealt = [(one, told(one.experiments, units, discovered)) for one in shown]
+        names = Counter(name for _, variants in dealt for name in variants)
+        give_places(experiments, names, pane_ms, units, discovered, overflow)
+        for name in names.keys() & experiments.keys():
+            of_name = [(one, variants[name]) for one, variants in dealt if name in variants]
+            controls = ("control",) if name in units else CONTROLS
+            count(experiments[name], of_name, units.get(name, "user_id"), controls, overflow)
+            experiments[name].last_ms = pane_ms
+    return experiments
+
+
+def told(
+    experiments: Mapping[str, str], units: Mapping[str, str], discovered: int
+) -> dict[str, str]:
+    others = sorted(name for name in experiments if name not in units)
+    kept = others[:MOST_TOLD] if discovered else []
+    return {name: v for name, v in experiments.items() if name in units or name in kept}
+
+
+def give_places(
+    experiments: Arms,
+    names: Counter[str],
+    now_ms: int,
+    units: Mapping[str, str],
+    discovered: int,
+    overflow: Counter[str],
+) -> None:
+    for name in busiest(names):
+        if name in experiments:
+            continue
+        if name not in units:
+            others = [other for other in experiments if other not in units]
+            if len(others) >= discovered:
+                for other in others:
+                    if experiments[other].last_ms < now_ms - SILENT_MS:
+                        del experiments[other]
+                others = [other for other in others if other in experiments]
+            if len(others) >= discovered:
+                overflow["experiment"] += names[name]
+                continue
+        experiments[name] = Experiment()
+
+
+def count(
+    experiment: Experiment,
+    shown: Sequence[tuple[Settled, str]],
+    unit: str,
+    controls: Collection[str],
+    overflow: Counter[str],
+) -> None:
+    variants = Counter(variant for _, variant in shown)
+    for variant in busiest(variants):
+        if variant not in experiment.arms:
+            if len(experiment.arms) == MOST_VARIANTS:
+                overflow["variant"] += variants[variant]
+            else:
+                experiment.arms[variant] = Arm()
+    for one, variant in shown:
+        if variant in experiment.arms:
+            add(experiment.arms[variant], one, unit_of(one, unit), variant, controls)
+
+
+def busiest(counts: Counter[str]) -> list[str]:
+    return sorted(counts, key=lambda name: (-counts[name], name))
+
+
+def unit_of(one: Settled, unit: str) -> str | None:
+    return {"user_id": one.user, "impression": one.id}.get(unit, one.attributes.get(unit))
+
+
+def add(arm: Arm, one: Settled, unit: str | None, variant: str, controls: Collection[str]) -> None:
+    if unit is None:
+        arm.without_unit += 1
+        return
+    digest = blake2b(unit.encode(), digest_size=8, person=b"relevanced users").digest()
+    hashed = int.from_bytes(digest, "little")
+    arm.users.add(hashed)
+    if variant == "interleaved" and one.teams:
+        sides = [0 if t is None else -1 if t in controls else 1 for t in one.teams]
+        lead = sum(gain * side for gain, side in zip(one.gains, sides))
+        arm.credits[hashed % 64, (lead > 0) - (lead < 0)] += 1
+    for column, number in one.numbers.items():
+        if ":" in column or column == "impressions":
+            arm.cells[hashed % 64, column] += number

@@ -1,0 +1,191 @@
+"""A headless Chromium, driven over its own protocol: one process, a clean page for whoever asks."""
+
+import asyncio
+import base64
+import itertools
+import shutil
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+
+from tests.services import processes
+
+FLAGS: Final = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-dev-shm-usage "
+    "--disable-background-networking --disable-component-update --disable-sync --hide-scrollbars "
+    "--disable-default-apps --disable-extensions --remote-debugging-port=0"
+).split()
+PATIENCE_S: Final = 30.0
+ADVICE: Final = (
+    "chromium is not on PATH: the page is tested in it (Debian: apt-get install chromium)"
+)
+
+
+class Page:
+    """One tab: what it shows, what it asked for, what it complained of."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse, session: str) -> None:
+        self._socket = socket
+        self._session = session
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self.requests: list[str] = []
+        self.complaints: list[str] = []
+
+    async def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """Ask the browser, and wait for its answer."""
+        number = next(self._numbers)
+        answered = self._waiting[number] = asyncio.get_running_loop().create_future()
+        await self._socket.send_json(
+            {"id": number, "sessionId": self._session, "method": method, "params": parameters}
+        )
+        answer = await asyncio.wait_for(answered, PATIENCE_S)
+        assert "error" not in answer, f"{method}: {answer['error']}"
+        return dict(answer["result"])
+
+    def take(self, message: dict[str, Any]) -> None:
+        """What the browser says: an answer, or something that happened."""
+        if "id" in message:
+            self._waiting.pop(message["id"]).set_result(message)
+            return
+        happened, told = message["method"], message["params"]
+        if happened == "Network.requestWillBeSent":
+            self.requests.append(told["request"]["url"])
+        elif happened == "Runtime.exceptionThrown":
+            self.complaints.append(str(told["exceptionDetails"]))
+        elif happened == "Runtime.consoleAPICalled" and told["type"] in ("error", "warning"):
+            self.complaints.append(str(told["args"]))
+        elif happened == "Log.entryAdded" and told["entry"]["level"] in ("error", "warning"):
+            self.complaints.append(f"{told['entry']['text']} {told['entry'].get('url', '')}")
+
+    async def open(self, url: str, *, width: int = 1600, height: int = 1000) -> None:
+        """Go there with a window of this size."""
+        await self.resize(width, height)
+        await self.call("Page.navigate", url=url)
+
+    async def resize(self, width: int, height: int) -> None:
+        await self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
+
+    async def prefer(self, scheme: str) -> None:
+        """The user's system is `light` or `dark`."""
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        await self.call("Emulation.setEmulatedMedia", features=features)
+
+    async def value(self, expression: str) -> Any:
+        """What a JavaScript expression comes to."""
+        answer = await self.call(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
+
+    async def until(self, expression: str, *, patience_s: float = PATIENCE_S) -> Any:
+        """Wait until the expression is true, and its elements are there; its value."""
+        end = asyncio.get_running_loop().time() + patience_s
+        guarded = f"(() => {{ try {{ return {expression} }} catch {{ return null }} }})()"
+        while not (found := await self.value(guarded)):
+            shown = await self.value("document.body?.innerText ?? ''")
+            assert asyncio.get_running_loop().time() < end, f"never: {expression}\n{shown}"
+            await asyncio.sleep(0.05)
+        return found
+
+    async def press(self, key: str, *, text: str = "") -> None:
+        """A key goes down and up."""
+        code = {"Tab": 9, "Enter": 13, "ArrowLeft": 37, "ArrowRight": 39, "Escape": 27, " ": 32}
+        told = {"key": key, "code": key, "windowsVirtualKeyCode": code[key]}
+        for kind in ("keyDown", "keyUp"):
+            extra = {"text": text} if text and kind == "keyDown" else {}
+            await self.call("Input.dispatchKeyEvent", type=kind, **told, **extra)
+
+    async def picture(self, *, whole: bool = False) -> bytes:
+        """What is seen, as PNG; with `whole` down to the end of the page."""
+        answer = await self.call("Page.captureScreenshot", captureBeyondViewport=whole)
+        return base64.b64decode(answer["data"])
+
+
+class Browser:
+    """A running Chromium."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self._socket = socket
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._pages: dict[str, Page] = {}
+
+    async def read(self) -> None:
+        """Hand on what the browser says, until it ends."""
+        async for message in self._socket:
+            said = message.json()
+            page = self._pages.get(said.get("sessionId", ""))
+            if page is not None:
+                page.take(said)
+            elif said.get("id") in self._waiting:
+                self._waiting.pop(said["id"]).set_result(said["result"])
+
+    async def _call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        number = next(self._numbers)
+        answered = self._waiting[number] = asyncio.get_running_loop().create_future()
+        await self._socket.send_json({"id": number, "method": method, "params": parameters})
+        return await asyncio.wait_for(answered, PATIENCE_S)
+
+    @asynccontextmanager
+    async def page(self) -> AsyncIterator[Page]:
+        """A tab that knows nothing of the others."""
+        context = (await self._call("Target.createBrowserContext"))["browserContextId"]
+        target = await self._call(
+            "Target.createTarget", url="about:blank", browserContextId=context
+        )
+        attached = await self._call(
+            "Target.attachToTarget", targetId=target["targetId"], flatten=True
+        )
+        page = self._pages[attached["sessionId"]] = Page(self._socket, attached["sessionId"])
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            await page.call(f"{domain}.enable")
+        await page.call("Emulation.setTimezoneOverride", timezoneId="UTC")
+        yield page
+        await self._call("Target.disposeBrowserContext", browserContextId=context)
+
+
+@contextmanager
+def chromium(folder: Path) -> Iterator[str]:
+    """A browser with a profile of its own in this folder, and where it listens; fails where there
+    is none."""
+    program = shutil.which("chromium")
+    assert program, ADVICE
+    profile, log = folder / "profile", folder / "chromium.log"
+    process = processes.spawn([program, *FLAGS, f"--user-data-dir={profile}"], log=log)
+    told = profile / "DevToolsActivePort"
+    try:
+        processes.wait_until(
+            lambda: told.exists() and len(told.read_text().split()) == 2,
+            alive=lambda: process.poll() is None,
+            log=log.read_text,
+            name="chromium",
+            patience_s=PATIENCE_S,
+        )
+        port, path = told.read_text().split()
+        yield f"ws://127.0.0.1:{port}{path}"
+    finally:
+        processes.end(process, signal.SIGTERM, patience_s=5)
+
+
+@asynccontextmanager
+async def new_page(address: str) -> AsyncIterator[Page]:
+    """A tab of that browser."""
+    async with aiohttp.ClientSession() as session:
+        async with session.ws_connect(address, max_msg_size=0) as socket:
+            browser = Browser(socket)
+            reading = asyncio.create_task(browser.read())
+            async with browser.page() as page:
+                yield page
+            reading.cancel()

@@ -1,0 +1,211 @@
+"""The product's own lane, told in the oracle's words, so that the two can be compared with `==`."""
+
+from collections.abc import Mapping, Sequence
+
+from relevanced.daemon.formats.decoders import decoder
+from relevanced.daemon.events import Decoder, Limits
+from relevanced.daemon.experiments.specs import IMPRESSION, USER, Spec, Tracking
+from relevanced.daemon.heads import Head, blob_keys
+from relevanced.daemon.lane import Lane
+from relevanced.daemon.panes import timing
+from relevanced.daemon.plan import COUNT_COLUMNS, METRIC_COLUMNS, Plan
+from relevanced.daemon.views import Rows
+from relevanced.metrics import catalog
+
+from tests.oracle import LaneResult, OracleConfig
+
+Row = dict[str, int]
+ArmTold = tuple[dict[tuple[int, str], int], int, list[int], dict[tuple[int, int], int]]
+ArmsTold = dict[str, dict[str, ArmTold]]
+
+
+def plan_of(config: OracleConfig) -> Plan:
+    """The product's plan for an oracle's configuration."""
+    return Plan(
+        timing=timing(
+            [(f"{seconds}s", seconds) for seconds in config.windows_s],
+            config.attribution_window_s,
+            config.lateness_s,
+        ),
+        metrics=tuple(
+            catalog.parse(name, relevant_from=config.relevant_from, max_grade=config.highest_grade)
+            for name in config.metric_names
+        ),
+        groupings=config.groupings,
+        grades=config.grades,
+        max_segments=config.max_segments,
+        depth=config.depth,
+        tracking=tracking_of(config),
+        history_hours=config.history_hours,
+        hour_ms=config.hour_s * 1000,
+    )
+
+
+def tracking_of(config: OracleConfig) -> Tracking | None:
+    """The product's experiments for an oracle's configuration: all metrics of all of them."""
+    if not config.units and not config.discovered:
+        return None
+    names = tuple(
+        catalog.parse(name, relevant_from=config.relevant_from, max_grade=config.highest_grade).name
+        for name in config.metric_names
+    )
+    others = Spec("", "control", 1_000, names, declared=False)
+    declared = {
+        name: Spec(name, "control", 1_000, names, unit=unit) for name, unit in config.units.items()
+    }
+    return Tracking(declared, config.discovered, others)
+
+
+def decoder_of(config: OracleConfig) -> Decoder:
+    grouped = {name for names in config.groupings for name in names}
+    grouped |= {unit for unit in config.units.values() if unit not in (USER, IMPRESSION)}
+    limits = Limits(
+        depth=config.depth,
+        max_grade=config.highest_grade,
+        max_future_ms=config.max_future_s * 1000,
+        max_record_bytes=config.max_record_bytes,
+        attributes=tuple(sorted(name for name in grouped if not name.startswith("experiment:"))),
+    )
+    return decoder("native", limits)
+
+
+def columns_of(plan: Plan) -> list[str]:
+    parts = [f"{metric.name}:{column}" for metric in plan.metrics for column in METRIC_COLUMNS]
+    return [*COUNT_COLUMNS, *parts]
+
+
+def row_dicts(
+    rows: Rows, names: Sequence[tuple[int, str]], plan: Plan
+) -> dict[tuple[str, str], Row]:
+    """(grouping, segment) → the row's numbers; rows of zeros are left out."""
+    columns = columns_of(plan)
+    told = {}
+    for number, (grouping, segment) in enumerate(names[: len(rows)]):
+        if rows[number].any():
+            told[(plan.grouping_names[grouping], segment)] = dict(
+                zip(columns, rows[number].tolist())
+            )
+    return told
+
+
+def rows_of(lane: Lane) -> dict[tuple[int, int, str, str], Row]:
+    """(window s, pane start s, grouping, segment) → row, of the panes that are kept."""
+    told = {}
+    for (number, start_ms), rows in lane.panes.items():
+        window_s = lane.plan.timing.windows[number].length_ms // 1000
+        for (grouping, segment), row in row_dicts(rows, lane.segments.names, lane.plan).items():
+            told[(window_s, start_ms // 1000, grouping, segment)] = row
+    return told
+
+
+def every_key(head: Head, listed: Sequence[str]) -> list[str]:
+    """The keys of all that a store holds of a lane: what its writer reads, and the past hours."""
+    return list(dict.fromkeys([*blob_keys(head, listed), *listed]))
+
+
+def hours_of(lane: Lane) -> dict[tuple[int, str, str], Row]:
+    """(hour start s, grouping, segment) → row, of the hours that were read."""
+    told = {}
+    for start_ms, rows in lane.hours.items():
+        for place, row in row_dicts(rows, lane.segments.names, lane.plan).items():
+            told[(start_ms // 1000, *place)] = row
+    return told
+
+
+def counts_of(lane: Lane) -> Mapping[str, dict[str, int]]:
+    return {
+        family: {k: v for k, v in labels.items() if v} for family, labels in lane.counts.items()
+    }
+
+
+def open_of(lane: Lane) -> dict[tuple[str, int], tuple[tuple[str | None, ...], tuple[float, ...]]]:
+    held, told = lane.open, {}
+    for slot in held.slots_in(held.panes()):
+        length, cells = lane.states[held.states[slot - held.base]]
+        gains = [0.0] * length
+        for place, gain in cells:
+            gains[place] = gain
+        key = (held.ids[slot - held.base].decode(), held.times_ms[slot - held.base])
+        told[key] = (tuple(held.list_of(slot)), tuple(gains))
+    return told
+
+
+def arms_of(lane: Lane) -> ArmsTold:
+    """Experiment → variant → (cells, impressions without a unit, sketch)."""
+    columns = ["impressions", *columns_of(lane.plan)[len(COUNT_COLUMNS) :]]
+    return {
+        name: {
+            variant: (
+                {
+                    (bucket, columns[place]): int(arm.tallies[bucket, place])
+                    for bucket, place in zip(*arm.tallies.nonzero(), strict=True)
+                },
+                arm.without_unit,
+                arm.users.tolist(),
+                credits_of(arm.credits),
+            )
+            for variant, arm in tallies.arms.items()
+        }
+        for name, tallies in lane.experiments.held.items()
+    }
+
+
+def credits_of(tallies: Rows) -> dict[tuple[int, int], int]:
+    """(bucket, credit) → interleaved lists."""
+    found = {}
+    for bucket, (count, total, squares) in enumerate(tallies.tolist()):
+        counts = {1: (squares + total) // 2, 0: count - squares, -1: (squares - total) // 2}
+        found.update({(bucket, credit): n for credit, n in counts.items() if n})
+    return found
+
+
+def expected_arms(
+    expected: LaneResult,
+) -> ArmsTold:
+    """The same of the oracle."""
+    return {
+        name: {
+            variant: (
+                {cell: n for cell, n in arm.cells.items() if n},
+                arm.without_unit,
+                arm.sketch,
+                arm.credits,
+            )
+            for variant, arm in experiment.arms.items()
+        }
+        for name, experiment in expected.experiments.items()
+    }
+
+
+def assert_equal(lane: Lane, expected: LaneResult) -> None:
+    """Everything that both know of a lane is the same, integer for integer."""
+    plan, counts = lane.plan, counts_of(lane)
+    assert counts["events"] == {k.removesuffix("s"): v for k, v in expected.events.items() if v}
+    assert counts["rejected"] == expected.rejected
+    assert counts["impression_outcomes"] == expected.impression_outcomes
+    assert counts["feedback_outcomes"] == expected.feedback_outcomes
+    assert counts["segment_overflow"] == expected.segment_overflow
+    assert lane.watermarks == dict(expected.watermarks)
+    assert rows_of(lane) == kept_rows(lane, expected)
+    assert row_dicts(lane.totals, lane.segments.names, plan) == expected.totals
+    assert open_of(lane) == expected.open
+    assert arms_of(lane) == expected_arms(expected)
+    assert counts.get("experiment_overflow", {}) == expected.experiment_overflow
+    waiting = [
+        (w.impression_id, w.time_ms, w.item, w.rank, w.kind, w.grade)
+        for w in lane.waiting.by_serial.values()
+    ]
+    assert sorted(waiting, key=repr) == sorted(expected.waiting, key=repr)
+
+
+def kept_rows(lane: Lane, expected: LaneResult) -> dict[tuple[int, int, str, str], Row]:
+    """The oracle's rows without the panes that no view can need any more."""
+    watermark = lane.watermark_ms
+    if watermark is None:
+        return dict(expected.rows)
+    spans = {span.length_ms // 1000: span for span in lane.plan.timing.windows}
+    return {
+        key: row
+        for key, row in expected.rows.items()
+        if key[1] * 1000 >= lane.plan.timing.dropped_before(spans[key[0]], watermark)
+    }

@@ -1,0 +1,49 @@
+"""Real certificates, made by the `openssl` command: an authority, and what it signs."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+CURVE = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256")
+DAYS = "2"
+
+
+class Authority:
+    """A certificate authority of the test's own. Files are NAME.pem and NAME.key."""
+
+    def __init__(self, directory: Path, name: str = "ca") -> None:
+        assert shutil.which("openssl"), "openssl is not on PATH (Debian: apt-get install openssl)"
+        directory.mkdir(exist_ok=True)
+        self.directory, self.name = directory, name
+        self.certificate = directory / f"{name}.pem"
+        self.key = directory / f"{name}.key"
+        files = ("-keyout", str(self.key), "-out", str(self.certificate))
+        openssl("req", "-x509", "-nodes", *CURVE, "-subj", f"/CN={name}", "-days", DAYS, *files)
+
+    def server(self, name: str) -> tuple[Path, Path]:
+        """Certificate and key for 127.0.0.1."""
+        return self._signed(name, "subjectAltName=IP:127.0.0.1\nextendedKeyUsage=serverAuth\n")
+
+    def client(self, name: str) -> tuple[Path, Path]:
+        """Certificate and key of a client."""
+        return self._signed(name, "extendedKeyUsage=clientAuth\n")
+
+    def _signed(self, name: str, extensions: str) -> tuple[Path, Path]:
+        certificate, key = self.directory / f"{name}.pem", self.directory / f"{name}.key"
+        request, details = self.directory / f"{name}.csr", self.directory / f"{name}.ext"
+        details.write_text(extensions)
+        files = ("-keyout", str(key), "-out", str(request))
+        openssl("req", "-new", "-nodes", *CURVE, "-subj", f"/CN={name}", *files)
+        signer = ("-CA", str(self.certificate), "-CAkey", str(self.key), "-CAcreateserial")
+        signed = ("-in", str(request), "-out", str(certificate), "-extfile", str(details))
+        openssl("x509", "-req", "-days", DAYS, *signer, *signed)
+        return certificate, key
+
+
+def encrypt(key: Path, password: str) -> None:
+    """Put a password on the key."""
+    openssl("ec", "-aes256", "-in", str(key), "-out", str(key), "-passout", f"pass:{password}")
+
+
+def openssl(*arguments: str) -> None:
+    subprocess.run(["openssl", *arguments], check=True, capture_output=True, timeout=30)

@@ -1,0 +1,66 @@
+"""The daemon as its users run it: a process of its own with a configuration file."""
+
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+from tests.services import processes
+
+PATIENCE_S = 60.0
+
+
+class Daemon:
+    """One `relevanced run`. Its log is in `log_path`; `close` ends it whatever it does."""
+
+    def __init__(
+        self,
+        directory: Path,
+        config: str,
+        role: str = "all",
+        port: int = 0,
+        under: Sequence[str] = (),
+    ) -> None:
+        """`under`: arguments of Python that make it run the daemon under something else."""
+        self.port = port or processes.free_port()
+        name = f"daemon-{self.port}-{len(list(directory.iterdir()))}"
+        self.log_path = directory / f"{name}.log"
+        path = directory / f"{name}.toml"
+        path.write_text(f'{config}\n[http]\nlisten = "127.0.0.1:{self.port}"\n')
+        command = [sys.executable, *under, "-m", "relevanced.daemon", "run", "--config", str(path)]
+        self.process = processes.spawn([*command, "--role", role], log=self.log_path)
+
+    def get(self, path: str) -> bytes:
+        """The body that is served there."""
+        with urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
+            return bytes(answer.read())
+
+    def readiness(self) -> str:
+        """What /readyz says; "" where nobody listens."""
+        try:
+            return self.get("/readyz").decode()
+        except HTTPError as refusal:
+            return bytes(refusal.read()).decode()
+        except OSError:
+            return ""
+
+    def series(self, name: str) -> float:
+        """The value of a series, named as it stands at /metrics; 0 where it is not there."""
+        page = self.get("/metrics").decode()
+        found = [line for line in page.splitlines() if line.startswith(f"{name} ")]
+        return float(found[0].rsplit(" ", 1)[1]) if found else 0.0
+
+    def terminate(self, kind: signal.Signals = signal.SIGTERM) -> int:
+        """Ask it to end; its exit code."""
+        self.process.send_signal(kind)
+        return self.process.wait(PATIENCE_S)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(PATIENCE_S)
+
+    def log(self) -> str:
+        return self.log_path.read_text()

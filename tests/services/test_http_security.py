@@ -1,0 +1,431 @@
+"""The protected HTTP server, asked over real connections with real certificates."""
+
+import asyncio
+import base64
+import shutil
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from structlog.testing import capture_logs
+
+from relevanced.daemon.config.kinds import ConfigError
+from relevanced.daemon.http.server import HttpServer
+from relevanced.daemon.http.security import (
+    OPEN_PATHS,
+    READ_AGAIN_EVERY_S,
+    Security,
+    read_credentials,
+)
+from relevanced.daemon.http.passwords import find_crypt
+from relevanced.daemon.telemetry import Telemetry
+from relevanced.daemon.http.web_config import parse
+from relevanced.daemon.http.web_files import Unusable, load
+from tests.services.certificates import Authority, encrypt
+
+PATIENCE_S = 30.0
+CHEAP = "$2b$04$abcdefghijklmnopqrstuu8gGHls/mdv32ht0pJqcxptBcJ3WwHFi"
+"""of `relevanced`"""
+USERS = f"basic_auth_users: {{bob: {CHEAP}}}\n"
+RIGHT = ("bob", "relevanced")
+TLS = "tls_server_config: {{cert_file: {name}.pem, key_file: {name}.key{more}}}\n"
+VERIFIED = ", client_ca_file: ca.pem, client_auth_type: {kind}"
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """ca signs server, renewed and scraper; other-ca signs stranger."""
+    folder = tmp_path_factory.mktemp("certificates")
+    authority, other = Authority(folder), Authority(folder, "other-ca")
+    authority.server("server")
+    authority.server("renewed")
+    authority.client("scraper")
+    other.client("stranger")
+    shutil.copy(authority.server("locked")[1], folder / "unlocked.key")
+    encrypt(folder / "locked.key", "hunter2")
+    return folder
+
+
+@pytest.fixture
+def folder(certificates: Path, tmp_path: Path) -> Path:
+    """A copy that the test may change, with the web configuration `web.yml` beside."""
+    for file in certificates.glob("*.[pk]e[my]"):
+        shutil.copy(file, tmp_path)
+    return tmp_path
+
+
+def write(folder: Path, text: str) -> str:
+    path = folder / "web.yml"
+    path.write_text(text)
+    return str(path)
+
+
+def tls(name: str = "server", more: str = "") -> str:
+    return TLS.format(name=name, more=more)
+
+
+def client_context(folder: Path, certificate: str | None = None) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=str(folder / "ca.pem"))
+    if certificate is not None:
+        context.load_cert_chain(folder / f"{certificate}.pem", folder / f"{certificate}.key")
+    return context
+
+
+def basic(user: str, password: str) -> str:
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+class Asked:
+    """A protected server; each question is a connection of its own."""
+
+    def __init__(self, server: HttpServer, folder: Path) -> None:
+        self.server, self.folder = server, folder
+
+    async def get(
+        self,
+        path: str,
+        login: tuple[str, str] | None = None,
+        context: ssl.SSLContext | None = None,
+    ) -> tuple[int, dict[str, str]]:
+        """Status and headers."""
+        connector = aiohttp.TCPConnector(ssl=context or client_context(self.folder))
+        headers = {} if login is None else {"Authorization": basic(*login)}
+        async with aiohttp.ClientSession(connector=connector) as session:
+            async with session.get(self.url(path), headers=headers) as response:
+                await response.read()
+                return response.status, dict(response.headers)
+
+    def url(self, path: str) -> str:
+        return f"{self.server.scheme}://127.0.0.1:{self.server.port}{path}"
+
+    async def handshake(self, context: ssl.SSLContext) -> ssl.SSLObject:
+        """What a new connection agrees on."""
+        _, writer = await asyncio.open_connection("127.0.0.1", self.server.port, ssl=context)
+        agreed: ssl.SSLObject = writer.get_extra_info("ssl_object")
+        writer.close()
+        await writer.wait_closed()
+        return agreed
+
+    async def serial(self) -> object:
+        """Of the certificate that a new connection is shown."""
+        certificate = (await self.handshake(client_context(self.folder))).getpeercert()
+        assert certificate is not None
+        return certificate["serialNumber"]
+
+
+@asynccontextmanager
+async def served(folder: Path, text: str) -> AsyncIterator[Asked]:
+    server = HttpServer(Telemetry("1"), "worker")
+    await server.start("127.0.0.1", 0, write(folder, text))
+    try:
+        yield Asked(server, folder)
+    finally:
+        await server.stop()
+
+
+def said(lines: list[Any], times: int) -> bool:
+    return len(lines) >= times
+
+
+async def until(true: Callable[[], object]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not true():
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    "login", [None, ("bob", "wrong"), ("alice", "relevanced"), ("bob", ""), ("bob", "relevanced\0")]
+)
+async def test_who_has_no_right_password_is_refused(
+    folder: Path, login: tuple[str, str] | None
+) -> None:
+    async with served(folder, USERS) as asked:
+        for path in ("/", "/metrics", "/api/v1/scores", "/nowhere", "/livez/", "//livez"):
+            status, headers = await asked.get(path, login)
+            assert (status, headers.get("WWW-Authenticate", "")[:6]) == (401, "Basic ")
+
+
+async def test_the_right_password_opens_everything(folder: Path) -> None:
+    async with served(folder, USERS) as asked:
+        assert (await asked.get("/metrics", RIGHT))[0] == 200
+        assert (await asked.get("/nowhere", RIGHT))[0] == 404
+
+
+@pytest.mark.parametrize("path", OPEN_PATHS)
+async def test_health_is_open_to_all(folder: Path, path: str) -> None:
+    async with served(folder, USERS) as asked:
+        assert (await asked.get(path))[0] == (503 if "ready" in path else 200)
+
+
+async def test_headers_are_added_to_every_answer(folder: Path) -> None:
+    headers = "http_server_config: {headers: {X-Frame-Options: deny}}\n"
+    async with served(folder, USERS + headers) as asked:
+        for path, login in (("/metrics", RIGHT), ("/metrics", None), ("/nowhere", RIGHT)):
+            assert (await asked.get(path, login))[1]["X-Frame-Options"] == "deny"
+
+
+async def test_unknown_users_wait_as_long_as_known_ones(folder: Path) -> None:
+    crypt = find_crypt()
+    assert crypt is not None
+    hashed = crypt(b"relevanced", b"$2b$11$abcdefghijklmnopqrstuu")
+    async with served(folder, f"basic_auth_users: {{bob: {(hashed or b'').decode()}}}") as asked:
+
+        async def seconds(user: str, password: str) -> float:
+            begin = time.perf_counter()
+            await asked.get("/metrics", (user, password))
+            return time.perf_counter() - begin
+
+        known_s = [await seconds("bob", f"wrong{n}") for n in range(3)]
+        unknown_s = [await seconds("alice", f"wrong{n}") for n in range(3)]
+        first_s = await seconds("bob", "relevanced")
+        again_s = [await seconds("bob", "relevanced") for _ in range(5)]
+    assert min(unknown_s) > 0.7 * min(known_s)
+    assert min(again_s) < 0.5 * first_s, "a good login is remembered"
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["", "Basic", "Basic !!", "Basic Ym9i", "Bearer Ym9iOng=", "Basic /w==", "Basic " + "A" * 999],
+)
+def test_a_header_that_is_no_login_holds_none(header: str) -> None:
+    assert read_credentials(header) is None
+
+
+def test_a_password_may_hold_colons_and_any_bytes() -> None:
+    assert read_credentials("basic  Ym9iOmE6/w==") == ("bob", b"a:\xff")
+
+
+async def test_tls_is_spoken_and_nothing_else(folder: Path) -> None:
+    async with served(folder, tls()) as asked:
+        assert asked.server.scheme == "https"
+        assert (await asked.get("/metrics"))[0] == 200
+        async with aiohttp.ClientSession() as session:
+            with pytest.raises(aiohttp.ClientError):
+                await session.get(f"http://127.0.0.1:{asked.server.port}/livez")
+
+
+@pytest.mark.parametrize(
+    ("kind", "certificate", "admitted"),
+    [
+        ("RequireAndVerifyClientCert", "scraper", True),
+        ("RequireAndVerifyClientCert", "stranger", False),
+        ("RequireAndVerifyClientCert", None, False),
+        ("VerifyClientCertIfGiven", "scraper", True),
+        ("VerifyClientCertIfGiven", "stranger", False),
+        ("VerifyClientCertIfGiven", None, True),
+        ("RequestClientCert", "stranger", True),
+        ("RequestClientCert", None, True),
+    ],
+)
+async def test_client_certificates_are_asked_for_as_configured(
+    folder: Path, kind: str, certificate: str | None, admitted: bool
+) -> None:
+    async with served(folder, tls(more=VERIFIED.format(kind=kind))) as asked:
+        question = asked.get("/livez", context=client_context(folder, certificate))
+        if admitted:
+            assert (await question)[0] == 200
+        else:
+            with pytest.raises((aiohttp.ClientError, ssl.SSLError)):
+                await question
+
+
+async def test_versions_and_suites_are_kept_to(folder: Path) -> None:
+    suite = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"
+    older = client_context(folder)
+    older.maximum_version = ssl.TLSVersion.TLSv1_2
+    more = f", cipher_suites: [{suite}], curve_preferences: [CurveP384]"
+    async with served(folder, tls(more=more)) as asked:
+        agreed = (await asked.handshake(older)).cipher()
+        assert agreed is not None and agreed[0] == "ECDHE-ECDSA-AES256-GCM-SHA384"
+    for more in (", min_version: TLS13", ", cipher_suites: [TLS_AES_128_GCM_SHA256]"):
+        async with served(folder, tls(more=more)) as asked:
+            assert (await asked.handshake(client_context(folder))).version() == "TLSv1.3"
+            with pytest.raises(OSError):
+                await asked.handshake(older)
+
+
+async def test_new_connections_get_the_renewed_certificate(folder: Path) -> None:
+    async with served(folder, tls()) as asked, aiohttp.ClientSession() as session:
+        before = await asked.serial()
+        kept = await session.get(asked.url("/livez"), ssl=client_context(folder))
+        with capture_logs() as lines:
+            shutil.copy(folder / "renewed.pem", folder / "server.pem")
+            await until(lambda: "and is not used" in str(lines))
+            assert await asked.serial() == before, "the key does not belong to it yet"
+            shutil.copy(folder / "renewed.key", folder / "server.key")
+            await until(lambda: "taken over" in str(lines))
+        assert await asked.serial() != before
+        again = await session.get(asked.url("/livez"), ssl=client_context(folder))
+        assert kept.status == again.status == 200
+
+
+async def test_an_authority_taken_away_admits_nobody(folder: Path) -> None:
+    text = tls(more=VERIFIED.format(kind="RequireAndVerifyClientCert"))
+    async with served(folder, text) as asked:
+        scraper = client_context(folder, "scraper")
+        assert (await asked.get("/livez", context=scraper))[0] == 200
+        with capture_logs() as lines:
+            shutil.copy(folder / "other-ca.pem", folder / "trusted.pem")
+            write(folder, text.replace("ca.pem", "trusted.pem"))
+            await until(lambda: "taken over" in str(lines))
+        with pytest.raises((aiohttp.ClientError, ssl.SSLError)):
+            await asked.get("/livez", context=scraper)
+
+
+async def test_users_change_while_it_runs(folder: Path) -> None:
+    async with served(folder, USERS) as asked:
+        assert (await asked.get("/metrics", RIGHT))[0] == 200
+        with capture_logs() as lines:
+            write(folder, USERS.replace("bob", "eve"))
+            await until(lambda: "taken over" in str(lines))
+        assert (await asked.get("/metrics", RIGHT))[0] == 401
+        assert (await asked.get("/metrics", ("eve", "relevanced")))[0] == 200
+
+
+@pytest.mark.parametrize("text", ["basic_auth_users: {bob: hunter2}", "x: 1", "{", tls(), None])
+async def test_a_change_that_cannot_be_used_leaves_the_old_state(
+    folder: Path, text: str | None
+) -> None:
+    async with served(folder, USERS) as asked:
+        with capture_logs() as lines:
+            if text is None:
+                (folder / "web.yml").unlink()
+            else:
+                write(folder, text)
+            await until(lambda: lines)
+        assert (await asked.get("/metrics"))[0] == 401
+        assert (await asked.get("/metrics", RIGHT))[0] == 200
+    assert "changed and is not used" in str(lines) and "hunter2" not in str(lines)
+
+
+async def test_each_unusable_change_is_said_once(folder: Path) -> None:
+    async with served(folder, USERS):
+        with capture_logs() as lines:
+            for times, text in enumerate(("x: 1", "y: 1"), start=1):
+                write(folder, text)
+                await until(partial(said, lines, times))
+                await asyncio.sleep(1.5 * READ_AGAIN_EVERY_S)  # it is read once more
+    assert len(lines) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            tls("nothing"),
+            ["cert_file=nothing.pem: cannot be read: No such", "key_file=nothing.key"],
+        ),
+        (
+            "tls_server_config: {cert_file: server.pem, key_file: scraper.key}",
+            ["key_file=scraper.key: must be an unencrypted PEM key that belongs to cert_file: key"],
+        ),
+        (tls("locked"), ["key_file=locked.key: must be an unencrypted PEM key"]),
+        (
+            tls(more=VERIFIED.format(kind="VerifyClientCertIfGiven")).replace("ca.pem", "web.yml"),
+            ["client_ca_file=web.yml: must be PEM certificates: "],
+        ),
+    ],
+    ids=["missing", "foreign key", "locked key", "no certificate"],
+)
+async def test_unusable_certificates_are_faults_at_the_start(
+    folder: Path, text: str, expected: list[str]
+) -> None:
+    path = write(folder, text)
+    with pytest.raises(ConfigError) as caught:
+        await HttpServer(Telemetry("1"), "worker").start("127.0.0.1", 0, path)
+    assert len(caught.value.faults) == len(expected)
+    for fault, beginning in zip(caught.value.faults, expected, strict=True):
+        assert fault.startswith(f"http.web_config={path}: tls_server_config.{beginning}")
+
+
+@pytest.mark.parametrize("command", [["run", "--config"], ["check-config"]], ids=["run", "check"])
+def test_a_faulty_web_configuration_ends_the_command(folder: Path, command: list[str]) -> None:
+    path = write(folder, "x: 1\nbasic_auth_users: {bob: hunter2}")
+    config = folder / "config.toml"
+    config.write_text(f'[http]\nlisten = "127.0.0.1:0"\nweb_config = "{path}"\n')
+    arguments = [sys.executable, "-m", "relevanced.daemon", *command, str(config)]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
+    faults = [line for line in done.stderr.splitlines() if "http.web_config" in line]
+    assert (done.returncode, len(faults)) == (2, 2)
+    assert faults[0].startswith(f"http.web_config={path}: x: unknown key")
+    assert "hunter2" not in done.stdout + done.stderr
+
+
+def test_check_config_can_leave_the_files_of_others_unread(folder: Path) -> None:
+    config = folder / "config.toml"
+    config.write_text('[http]\nweb_config = "/elsewhere/web.yml"\n')
+    command = [sys.executable, "-m", "relevanced.daemon", "check-config", str(config)]
+    for option, code in (("--secret-files", 2), ("--no-secret-files", 0)):
+        done = subprocess.run([*command, option], capture_output=True, timeout=60, check=False)
+        assert done.returncode == code
+
+
+def test_a_system_without_bcrypt_says_what_to_do(folder: Path) -> None:
+    with pytest.raises(Unusable, match="basic_auth_users.bob: this system's crypt .*scrypt"):
+        load(write(folder, USERS), None)
+
+
+async def test_a_security_can_be_stopped_twice(folder: Path) -> None:
+    security = Security(write(folder, USERS))
+    await security.start()
+    await security.stop()
+    await security.stop()
+
+
+GOOD = {
+    "empty": "",
+    "users": USERS,
+    "tls": tls(),
+    "suites": tls(more=", cipher_suites: [TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA], max_version: TLS12"),
+    "suites of 1.3": tls(more=", cipher_suites: [TLS_AES_128_GCM_SHA256], min_version: TLS13"),
+    "curve": tls(more=", curve_preferences: [X25519], prefer_server_cipher_suites: false"),
+    "mutual": tls(more=VERIFIED.format(kind="RequireAndVerifyClientCert")),
+    "if given": tls(more=VERIFIED.format(kind="VerifyClientCertIfGiven")),
+    "requested": tls(more=VERIFIED.format(kind="RequestClientCert")),
+    "headers": "http_server_config:\n  http2: false\n  headers:\n    X-Frame-Options: sameorigin\n",
+}
+BAD = {
+    "no YAML": "{",
+    "unknown key": "x: 1",
+    "unknown inner key": tls(more=", x: 1"),
+    "twice": USERS + USERS,
+    "no hash": "basic_auth_users: {bob: secret}",
+    "no key": "tls_server_config: {cert_file: server.pem}",
+    "no file": tls("nothing"),
+    "foreign key": "tls_server_config: {cert_file: server.pem, key_file: scraper.key}",
+    "version": tls(more=", min_version: TLS9"),
+    "suite": tls(more=", cipher_suites: [RC4]"),
+    "curve": tls(more=", curve_preferences: [P1]"),
+    "kind": tls(more=", client_auth_type: Maybe"),
+    "authority without kind": tls(more=", client_ca_file: ca.pem"),
+    "header": "http_server_config: {headers: {Server: me}}",
+}
+
+
+def promtool_takes(path: str) -> bool:
+    assert shutil.which("promtool"), "promtool is not on PATH (Debian: apt-get install prometheus)"
+    command = ["promtool", "check", "web-config", path]
+    return subprocess.run(command, capture_output=True, timeout=30, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("text", GOOD.values(), ids=list(GOOD))
+def test_promtool_and_we_take_the_same_files(folder: Path, text: str) -> None:
+    path = write(folder, text)
+    assert promtool_takes(path)
+    assert load(path, find_crypt()).settings == parse(text)
+
+
+@pytest.mark.parametrize("text", BAD.values(), ids=list(BAD))
+def test_promtool_and_we_refuse_the_same_files(folder: Path, text: str) -> None:
+    path = write(folder, text)
+    assert not promtool_takes(path)
+    with pytest.raises(Unusable):
+        load(path, find_crypt())

@@ -1,0 +1,213 @@
+"""A reader that follows a lane through the store sees the writer's lane, whatever happens.
+
+One writer works through a random log with crashes, lost and late requests and roll-backs of the
+server; readers look at it all the while, in calls of any size. Every state that a reader ever sees
+must be one that the writer had, and the last one the oracle's.
+"""
+
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import pytest
+
+from relevanced.daemon import batch
+from relevanced.daemon.redis import store as redis_store
+from relevanced.daemon.errors import Unavailable
+from relevanced.daemon.lane import Lane
+from relevanced.daemon.mirror import Mirror
+from relevanced.daemon.redis.store import LaneStore
+from relevanced.daemon.heads import blob_keys
+from relevanced.daemon.restoring import rebuild
+from relevanced.daemon.stored import Commit, Held, confirm, plan_commit
+from relevanced.daemon.views import LaneView, Rows
+
+from tests import oracle
+from tests.oracle import Record
+from tests.replica import assert_equal, decoder_of, plan_of
+from tests.services.proxy import Fault, Proxy
+from tests.services.redis_lanes import Dump, dump, restore, store_at
+from tests.services.redis_server import RedisServer
+from tests.streams import SMALL_CONFIG, random_records, topic_names
+
+SEEDS = range(10)
+Told = Mapping[str, object]
+
+
+def told_of_rows(rows: Rows, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], list[int]]:
+    return {names[n]: rows[n].tolist() for n in range(min(len(rows), len(names))) if rows[n].any()}
+
+
+def told_of_view(view: LaneView) -> Told:
+    """What a reader knows of a lane, in words that can be compared."""
+    panes = {key: told_of_rows(rows, view.names) for key, rows in view.panes.items()}
+    return {
+        "panes": {key: rows for key, rows in panes.items() if rows},
+        "totals": told_of_rows(view.totals, view.names),
+        "counts": {family: dict(labels) for family, labels in view.counts.items() if labels},
+        "watermark": view.watermark_ms,
+        "offsets": dict(view.offsets),
+        "names": view.names,
+    }
+
+
+def told_of_lane(lane: Lane) -> Told:
+    """The same of the writer's own memory."""
+    names = tuple((lane.plan.grouping_names[number], name) for number, name in lane.segments.names)
+    return told_of_view(
+        LaneView(
+            lane=lane.number,
+            token="",
+            sequence=0,
+            names=names,
+            panes=lane.panes,
+            totals=lane.totals,
+            counts=lane.counts,
+            watermark_ms=lane.watermark_ms,
+            offsets=lane.offsets,
+        )
+    )
+
+
+@dataclass
+class Reader:
+    """A mirror and the store that it reads from."""
+
+    store: LaneStore
+    mirror: Mirror
+
+    async def look(self) -> LaneView:
+        mirror = self.mirror
+        names = len(mirror.names) or 1
+        delta = await self.store.read(mirror.lane, mirror.token, mirror.sequence, names)
+        assert delta is not None
+        mirror.apply(delta)
+        return mirror.view()
+
+
+@dataclass
+class Writer:
+    """One lane over its log, as a worker drives it, behind a network that loses things."""
+
+    rng: random.Random
+    store: LaneStore
+    number: int
+    logs: Mapping[str, Sequence[Record]]
+    past: dict[tuple[str, int], Told] = field(default_factory=dict)
+    """(token, sequence) → what the lane was then."""
+    claims: int = 0
+
+    async def claim(self) -> Held:
+        while True:
+            self.claims += 1
+            try:
+                start = {topic: 0 for topic in self.logs}
+                head = await self.store.claim(self.number, f"token-{self.claims}", start)
+                names, blobs = await self.store.load(self.number, head, blob_keys)
+            except Unavailable:
+                continue
+            plan = plan_of(SMALL_CONFIG)
+            self.held = rebuild(self.number, plan, list(self.logs), head, names, blobs)
+            self.remember(head.token, head.sequence)
+            return self.held
+
+    def remember(self, token: str, sequence: int) -> None:
+        told = told_of_lane(self.held.lane)
+        assert self.past.setdefault((token, sequence), told) == told
+
+    def was(self, seen: LaneView) -> bool:
+        """Whether the lane was so at that sequence. A claim whose answer was lost left its token
+        with a state that is known by another one."""
+        told = told_of_view(seen)
+        if (seen.token, seen.sequence) in self.past:
+            return self.past[seen.token, seen.sequence] == told
+        return told in [then for (_, n), then in self.past.items() if n == seen.sequence]
+
+    def done(self) -> bool:
+        return all(self.held.lane.offsets[topic] == len(log) for topic, log in self.logs.items())
+
+    async def finished(self) -> bool:
+        """Whether all is done, and the store has all of it."""
+        if self.done():
+            await self.claim()
+        return self.done()
+
+    async def step(self) -> None:
+        """One batch; its process may die before or after the commit."""
+        lane = self.held.lane
+        pulled, offsets = {}, {}
+        for topic, log in self.logs.items():
+            first, size = lane.offsets[topic], self.rng.choice((0, 1, 3, 20, 60))
+            pulled[topic] = [as_log_record(record) for record in log[first : first + size]]
+            offsets[topic] = first + len(pulled[topic])
+        batch.process(lane, pulled, offsets, decoder_of(SMALL_CONFIG))
+        commit = plan_commit(self.held)
+        fate = self.rng.random()
+        if fate < 0.05:
+            await self.claim()
+            return
+        # From here on the store may hold it, whether the answer comes or not.
+        self.remember(commit.token, commit.sequence + 1)
+        answer = await self.commit(commit)
+        if answer == "lost" or fate < 0.15:
+            await self.claim()
+        else:
+            confirm(self.held, commit)
+
+    async def commit(self, commit: Commit) -> str:
+        while True:
+            try:
+                return await self.store.commit(commit)
+            except Unavailable:
+                continue
+
+
+def as_log_record(record: Record) -> SimpleNamespace:
+    timestamp = -1 if record.timestamp_ms is None else record.timestamp_ms
+    return SimpleNamespace(offset=record.offset, timestamp=timestamp, value=record.value)
+
+
+def random_faults(rng: random.Random, proxy: Proxy) -> None:
+    faults: tuple[Fault, ...] = ("cut before", "cut after", "late")
+    proxy.chance = lambda: rng.choice(faults) if rng.random() < 0.04 else None
+
+
+@pytest.mark.parametrize("topics", [1, 2])
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_mirror_is_always_a_lane_that_the_writer_had(
+    redis: RedisServer, seed: int, topics: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(seed)
+    names = topic_names(topics)
+    records = random_records(rng, topics=topics, partitions=1, events=400)
+    logs: dict[str, list[Record]] = {name: [] for name in names}
+    for record in records:
+        logs[record.topic].append(record)
+    async with Proxy(redis.port) as proxy, store_at(proxy.url) as far, store_at(redis.url) as near:
+        random_faults(rng, proxy)
+        writer = Writer(rng, far, 0, logs)
+        await writer.claim()
+        plan = plan_of(SMALL_CONFIG)
+        steady, hasty, rare = (Reader(near, Mirror(0, plan)) for _ in range(3))
+        saved: Dump = await dump(redis.url)
+        while not await writer.finished():
+            monkeypatch.setattr(redis_store, "READ_BYTES", rng.choice((1, 300, 4_000, 10**7)))
+            _, seen = await asyncio.gather(writer.step(), hasty.look())
+            assert writer.was(seen)
+            assert told_of_view(await steady.look()) == told_of_lane(writer.held.lane)
+            if rng.random() < 0.1:
+                assert told_of_view(await rare.look()) == told_of_lane(writer.held.lane)
+            if rng.random() < 0.1:
+                saved = await dump(redis.url)
+            elif rng.random() < 0.08:
+                await restore(redis.url, saved)
+                assert writer.was(await steady.look())
+            elif rng.random() < 0.1:
+                await proxy.deliver_late()
+        expected = oracle.run(records, names, SMALL_CONFIG)[0]
+        assert_equal(writer.held.lane, expected)
+        assert told_of_view(await hasty.look()) == told_of_lane(writer.held.lane)
+        fresh = await Reader(near, Mirror(0, plan)).look()
+        assert told_of_view(fresh) == told_of_lane(writer.held.lane)

@@ -1,0 +1,256 @@
+"""What a namespace holds beside its lanes, on real servers."""
+
+import asyncio
+import time
+
+import pytest
+
+from relevanced.daemon.redis import namespace as redis_namespace
+from relevanced.daemon.errors import Unavailable
+from relevanced.daemon.redis.client import Client
+from relevanced.daemon.redis.namespace import LaneCounts, Namespace
+from relevanced.daemon.redis.store import CLAIM, LaneStore
+from relevanced.daemon.heads import blob_keys
+
+from tests.services.fixtures import OwnRedis
+from tests.services.proxy import Proxy
+from tests.services.redis_lanes import (
+    LANE,
+    NAMESPACE,
+    START,
+    ask,
+    client_at,
+    commit_of,
+    dump,
+    lane_with,
+    until,
+)
+from tests.services.redis_server import RedisServer
+
+
+def own(client: Client, name: str = NAMESPACE) -> Namespace:
+    return Namespace(client, "relevanced", name)
+
+
+async def test_first_to_register_says_how_many_lanes_were_born(redis: RedisServer) -> None:
+    async with client_at(redis.url) as client:
+        assert await own(client).lanes() == 0
+        assert await own(client).register(4) == LaneCounts(4, 4)
+        assert await own(client).register(6) == LaneCounts(6, 4)
+        assert await own(client).lanes() == 6
+        assert await own(client, "relevanced-other").lanes() == 0
+
+
+async def test_time_is_that_of_the_server(
+    redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before_ms = time.time() * 1000
+    with monkeypatch.context() as stepped:
+        stepped.setattr(time, "time", lambda: 0.0)
+        async with client_at(redis.url) as client:
+            told_ms = await own(client).now_ms()
+    assert before_ms - 2 <= told_ms <= time.time() * 1000 + 2
+
+
+# The lease
+
+
+async def test_one_of_many_takes_the_lease_and_keeps_it(redis: RedisServer) -> None:
+    async with client_at(redis.url) as client:
+        tokens = [f"t{number}" for number in range(20)]
+        won = await asyncio.gather(*(own(client).lease(token, 60_000) for token in tokens))
+        holder = tokens[won.index(True)]
+        assert won.count(True) == 1
+        again = await asyncio.gather(*(own(client).lease(token, 60_000) for token in tokens))
+    assert [token for token, held in zip(tokens, again) if held] == [holder]
+
+
+async def test_lease_is_taken_over_after_silence(redis: RedisServer) -> None:
+    async with client_at(redis.url) as client:
+        assert await own(client).lease("a", 60_000)
+        assert not await own(client).lease("b", 60_000)
+        assert await own(client).lease("a", 50)
+        await until(lambda: own(client).lease("b", 60_000))
+        assert not await own(client).lease("a", 60_000)
+
+
+async def test_lease_that_is_renewed_stays(redis: RedisServer) -> None:
+    async with client_at(redis.url) as client:
+        assert await own(client).lease("a", 100)
+        assert await own(client).lease("a", 60_000)
+        assert int((await ask(redis.url, "PTTL", f"{NAMESPACE}:exporter"))) > 50_000
+        assert await own(client).lease("a", 1_000)
+        assert int((await ask(redis.url, "PTTL", f"{NAMESPACE}:exporter"))) <= 1_000
+
+
+async def test_lease_is_given_back_by_its_holder_only(redis: RedisServer) -> None:
+    async with client_at(redis.url) as client:
+        await own(client).lease("a", 60_000)
+        await own(client).release("b")
+        assert not await own(client).lease("b", 60_000)
+        await own(client).release("a")
+        assert await own(client).lease("b", 60_000)
+        await own(client).release("a")
+        assert await own(client).lease("b", 60_000)
+
+
+async def test_lease_whose_answer_was_lost_is_held(redis: RedisServer) -> None:
+    async with Proxy(redis.port) as proxy, client_at(proxy.url) as client:
+        await client.ping()
+        proxy.plan("exporter", "cut after")
+        with pytest.raises(Unavailable):
+            await own(client).lease("a", 60_000)
+        assert not await own(client).lease("b", 60_000)
+        assert await own(client).lease("a", 60_000)
+
+
+async def test_what_was_shown_is_remembered(redis: RedisServer) -> None:
+    memory = bytes(range(256)) * 100
+    async with client_at(redis.url) as client:
+        assert await own(client).shown() is None
+        await own(client).remember_shown(memory)
+        assert await own(client).shown() == memory
+        assert await own(client, "relevanced-other").shown() is None
+
+
+# Removal
+
+
+async def fill(client: Client, name: str, lanes: int = 3) -> None:
+    """A namespace with everything that one can hold."""
+    store = LaneStore(client, name)
+    await own(client, name).register(lanes)
+    await own(client, name).lease("t", 60_000)
+    await own(client, name).remember_shown(b"x")
+    await lane_with(store, "a", commits=2)
+    await store._stage({f"{store.prefix(LANE)}stage:a:2:0": b"part"})
+    for lane in range(lanes):
+        await store.claim(lane, "a", START)
+
+
+async def test_silent_namespaces_are_removed_and_no_other_key(
+    redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_namespace, "REMOVED_AT_ONCE", 3)
+    near = ["relevanced-1", "relevanced-11", "relevanced-1.", "relevanced-*", "relevanced-?"]
+    async with client_at(redis.url) as client:
+        for name in (*near, "other-1"):
+            await fill(client, name)
+        strangers = ["relevanced-1:mine", "relevanced-1", "{relevanced-1:x}:head", "{relevanced-1}"]
+        for key in strangers:
+            await client.set(key, "x")
+        before = await dump(redis.url, staged=True)
+        for name in near:
+            await own(client, name).sign_of_life(1_000 if name == "relevanced-1" else 2_000)
+        await Namespace(client, "other", "other-1").sign_of_life(1)
+        assert await own(client, "relevanced-11").remove_silent(2_000) == ["relevanced-1"]
+        after = await dump(redis.url, staged=True)
+    gone = {key.decode() for key in before if key not in after}
+    assert {key[: key.index("}") + 1] for key in gone if key[0] == "{"} == {
+        f"{{relevanced-1:{lane}}}" for lane in (0, 1, 2, LANE)
+    }
+    assert {key for key in gone if key[0] != "{"} == {
+        f"relevanced-1:{key}" for key in ("meta", "exporter", "shown")
+    }
+    assert not [key for key in after if key.startswith(b"{relevanced-1:") and b":x}" not in key]
+
+
+@pytest.mark.parametrize("name", ["relevanced-*", "relevanced-?", "relevanced-[12]"])
+async def test_name_is_taken_as_it_is_written(redis: RedisServer, name: str) -> None:
+    async with client_at(redis.url) as client:
+        await fill(client, "relevanced-1")
+        before = await dump(redis.url)
+        await fill(client, name)
+        await own(client, name).sign_of_life(1)
+        assert await own(client).remove_silent(2) == [name]
+        after = {key: value for key, (value, _) in (await dump(redis.url)).items()}
+    assert after == {key: value for key, (value, _) in before.items()}
+
+
+async def test_own_namespace_is_never_removed(redis: RedisServer) -> None:
+    async with client_at(redis.url) as client:
+        await fill(client, NAMESPACE)
+        await own(client).sign_of_life(1)
+        assert await own(client).remove_silent(2) == []
+        assert await own(client).lanes() == 3
+
+
+async def test_namespace_that_shows_life_again_stays(redis: RedisServer) -> None:
+    """It was silent when the removal began, and is not when its turn comes."""
+    async with client_at(redis.url) as client:
+        for name in ("relevanced-1", "relevanced-2"):
+            await fill(client, name)
+            await own(client, name).sign_of_life(1)
+        remover, sweep = own(client), own(client)._remove
+
+        async def sweep_while_another_wakes(name: str) -> None:
+            await own(client, "relevanced-2").sign_of_life(9)
+            await sweep(name)
+
+        remover._remove = sweep_while_another_wakes  # type: ignore[method-assign]
+        assert await remover.remove_silent(2) == ["relevanced-1"]
+        assert await own(client, "relevanced-2").lanes() == 3
+
+
+async def test_lane_that_is_claimed_during_its_removal_is_whole(redis: RedisServer) -> None:
+    """Its writer begins anew, and what it commits is not taken for a remnant."""
+    async with client_at(redis.url) as client:
+        store = LaneStore(client, "relevanced-1")
+        await fill(client, "relevanced-1")
+        await own(client, "relevanced-1").sign_of_life(1)
+        evaluate, woken = client.eval, False
+
+        async def wake_first(text: str, *arguments: object) -> object:
+            nonlocal woken
+            if not woken and text != CLAIM.text:
+                woken = True
+                head = await store.claim(LANE, "b", START)
+                assert head.sequence == 0
+                page = {"totals:0": b"new", "rows:0:0000:0": b"new"}
+                assert await store.commit(commit_of("b", 0, blobs=page)) == "applied"
+            return await evaluate(text, *arguments)  # type: ignore[arg-type]
+
+        client.eval = wake_first  # type: ignore[method-assign,assignment]
+        assert await own(client).remove_silent(2) == ["relevanced-1"]
+        head = await store.claim(LANE, "c", START)
+        _, blobs = await store.load(LANE, head, blob_keys)
+    assert woken and head.sequence == 1
+    assert blobs == {"totals:0": b"new", "rows:0:0000:0": b"new", "admitted": None}
+
+
+# The server
+
+
+async def test_eviction_policy_is_told(own_redis: OwnRedis) -> None:
+    server = own_redis(maxmemory_policy="allkeys-lru")
+    async with client_at(server.url) as client:
+        assert await own(client).eviction_policy() == "allkeys-lru"
+        server.call("CONFIG SET maxmemory-policy volatile-lru")
+        assert await own(client).eviction_policy() == "volatile-lru"
+
+
+async def test_eviction_policy_may_be_secret(own_redis: OwnRedis) -> None:
+    server = own_redis(rename_command='INFO ""')
+    async with client_at(server.url) as client:
+        assert await own(client).eviction_policy() is None
+
+
+async def test_every_step_says_when_the_server_is_gone(redis: RedisServer) -> None:
+    redis.kill()
+    async with client_at(redis.url) as client:
+        namespace = own(client)
+        steps = [
+            namespace.register(1),
+            namespace.lanes(),
+            namespace.lease("a", 1),
+            namespace.release("a"),
+            namespace.shown(),
+            namespace.remember_shown(b""),
+            namespace.now_ms(),
+            namespace.sign_of_life(1),
+            namespace.remove_silent(1),
+        ]
+        for step in steps:
+            with pytest.raises(Unavailable, match="^Redis: ConnectionError: "):
+                await step
+        assert await namespace.eviction_policy() is None

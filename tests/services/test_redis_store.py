@@ -1,0 +1,523 @@
+"""The store of lanes on real servers: what claim, commit, load, touch and read promise."""
+
+from binascii import crc_hqx
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import pytest
+from redis.asyncio import Redis
+
+from relevanced.daemon.redis import store as redis_store
+from relevanced.daemon.errors import Lost, Unavailable
+from relevanced.daemon.store import LaneDelta
+from relevanced.daemon.heads import ADMITTED_KEY, blob_keys
+from relevanced.daemon.stored import Commit
+
+from tests.services.fixtures import OwnRedis
+from tests.services.redis_lanes import (
+    LANE,
+    NAMESPACE,
+    PREFIX,
+    START,
+    ask,
+    commit_of,
+    dump,
+    lane_with,
+    restore,
+    store_at,
+    until,
+)
+from tests.services.redis_server import RedisServer
+
+# Claims
+
+
+async def test_first_claim_begins_a_lane(redis: RedisServer) -> None:
+    async with store_at(redis.url) as store:
+        head = await store.claim(LANE, "a", START)
+    assert (head.token, head.sequence, head.offsets) == ("a", 0, START)
+    assert set(await dump(redis.url)) == {f"{PREFIX}head".encode()}
+
+
+async def test_second_claim_changes_the_token_alone(redis: RedisServer) -> None:
+    async with store_at(redis.url) as store:
+        await lane_with(store, "a")
+        before = await dump(redis.url)
+        head = await store.claim(LANE, "b", {"impressions": 0, "feedback": 0})
+        after = await dump(redis.url)
+    assert (head.token, head.sequence) == ("b", 1)
+    assert head.offsets == {"impressions": 41, "feedback": 3}
+    assert head.state.next_slot == 1
+    assert [key for key in after if after[key] != before[key]] == [f"{PREFIX}head".encode()]
+
+
+async def test_claim_unlinks_what_the_former_owner_staged(redis: RedisServer) -> None:
+    async with store_at(redis.url) as store:
+        await store.claim(LANE, "a", START)
+        await store._stage({f"{PREFIX}stage:a:0:{number}": b"part" for number in range(300)})
+        await store.claim(LANE, "b", START)
+    assert set(await dump(redis.url, staged=True)) == {f"{PREFIX}head".encode()}
+
+
+async def test_lane_without_head_begins_anew(redis: RedisServer) -> None:
+    """Nothing of what is left of it may enter the new lane, or stay for ever: not its names, not
+    its rows, not its open state, not what was admitted."""
+    async with store_at(redis.url) as store:
+        await lane_with(store, "a", commits=3)
+        await ask(redis.url, "DEL", f"{PREFIX}head")
+        assert f"{PREFIX}open:2".encode() in await dump(redis.url)
+        head = await store.claim(LANE, "b", START)
+        assert set(await dump(redis.url)) == {f"{PREFIX}head".encode()}
+        names, blobs = await store.load(LANE, head, blob_keys)
+        delta = await store.read(LANE, "a", 3, 4)
+    assert (head.sequence, head.offsets) == (0, START)
+    assert (names, blobs) == ({}, {ADMITTED_KEY: None})
+    assert delta == LaneDelta(head, True, [], {})
+
+
+async def test_one_of_many_claims_wins(redis: RedisServer) -> None:
+    async with store_at(redis.url) as one, store_at(redis.url) as other:
+        first = await one.claim(LANE, "a", START)
+        second = await other.claim(LANE, "b", START)
+        assert await one.commit(commit_of("a", first.sequence)) == "lost"
+        assert await other.commit(commit_of("b", second.sequence)) == "applied"
+
+
+# Commits
+
+
+async def test_commit_publishes_everything_for_good(redis: RedisServer) -> None:
+    blobs, blocks = {"rows:0:1000:0": b"page", "totals:0": b"\x00\xff"}, {"open:1": b"block"}
+    names = {1: "US", 2: "é,\\"}
+    async with store_at(redis.url) as store:
+        await store.claim(LANE, "a", START)
+        commit = commit_of("a", 0, blobs=blobs, blocks=blocks, names=names, offset=5)
+        assert await store.commit(commit) == "applied"
+    async with Redis.from_url(redis.url) as client:
+        for key, value in commit.blobs.items():
+            assert await client.get(PREFIX + key) == value
+        head = await client.hgetall(f"{PREFIX}head")
+        assert {key: head[key.encode()] for key in commit.fields} == commit.fields
+        assert head[b"sequence"] == b"1"
+        assert await client.hlen(f"{PREFIX}names") == 2
+        assert await client.zrange(f"{PREFIX}changes", 0, -1, withscores=True) == [
+            (b"open:1", 0),
+            (b"rows:0:1000:0", 1),
+            (b"totals:0", 1),
+        ]
+    left = await dump(redis.url, staged=True)
+    assert len(left) == 6 and {ttl for _, ttl in left.values()} == {-1}
+
+
+async def test_same_commit_again_changes_nothing(redis: RedisServer) -> None:
+    commit = commit_of("a", 0, blobs={"totals:0": b"1"}, names={1: "US"}, unlinked=["open:1"])
+    async with store_at(redis.url) as store:
+        await store.claim(LANE, "a", START)
+        assert await store.commit(commit) == "applied"
+        before = await dump(redis.url)
+        assert await store.commit(commit) == "already"
+        assert await store.commit(commit) == "already"
+    assert await dump(redis.url) == before
+
+
+@pytest.mark.parametrize(
+    "commit",
+    [
+        commit_of("b", 3, blobs={"totals:0": b"wrong"}, names={1: "x"}, unlinked=["open:1"]),
+        commit_of("a", 1, blobs={"totals:0": b"wrong"}, names={1: "x"}, unlinked=["open:1"]),
+        commit_of("a", 4, blobs={"totals:0": b"wrong"}, names={1: "x"}, unlinked=["open:1"]),
+        commit_of("b", 2, unlinked=["open:1"]),
+        commit_of("", 3),
+    ],
+    ids=["other token", "older", "newer", "other token, one behind", "no token"],
+)
+async def test_lost_commit_changes_nothing(redis: RedisServer, commit: Commit) -> None:
+    async with store_at(redis.url) as store:
+        await lane_with(store, "a", commits=3)
+        before = await dump(redis.url)
+        assert await store.commit(commit) == "lost"
+    assert await dump(redis.url) == before
+
+
+@pytest.mark.parametrize("missing", [0, 1, 2])
+async def test_commit_with_a_missing_part_is_lost(
+    redis: RedisServer, missing: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = {"rows:0:0:0": b"0", "totals:0": b"1", "open:2": b"2"}
+    async with store_at(redis.url) as store:
+        await lane_with(store, "a")
+        stage = store._stage
+
+        async def stage_some(values: dict[str, bytes]) -> None:
+            await stage({key: v for key, v in values.items() if not key.endswith(f":{missing}")})
+
+        before = await dump(redis.url)
+        monkeypatch.setattr(store, "_stage", stage_some)
+        assert await store.commit(commit_of("a", 1, blobs=parts, names={2: "x"})) == "lost"
+    assert await dump(redis.url) == before
+
+
+async def test_commit_to_what_is_gone_is_lost(redis: RedisServer) -> None:
+    async with store_at(redis.url) as store:
+        await lane_with(store, "a")
+        await ask(redis.url, "DEL", f"{PREFIX}head")
+        before = await dump(redis.url)
+        assert await store.commit(commit_of("a", 1, blobs={"totals:0": b"x"})) == "lost"
+        assert await dump(redis.url) == before
+        redis.flush()
+        assert await store.commit(commit_of("a", 1, names={1: "x"})) == "lost"
+    assert await dump(redis.url) == {}
+
+
+async def test_rolled_back_lane_is_lost_to_its_writer(redis: RedisServer) -> None:
+    async with store_at(redis.url) as store:
+        await lane_with(store, "a", commits=2)
+        before = await dump(redis.url)
+        for sequence in (2, 3):
+            await store.commit(commit_of("a", sequence, blobs={"totals:0": b"later"}))
+        await restore(redis.url, before)
+        assert await store.commit(commit_of("a", 4, blobs={"totals:0": b"ahead"})) == "lost"
+        assert not await store.touch(LANE, "a", 4, None)
+    assert await dump(redis.url) == before
+
+
+async def test_staged_parts_end_by_themselves_and_nobody_sees_them(redis: RedisServer) -> None:
+    async with store_at(redis.url) as store:
+        head = await lane_with(store, "a")
+        await store._stage({f"{PREFIX}stage:a:1:0": b"part"})
+        staged = await dump(redis.url, staged=True)
+        head = await store.claim(LANE, "a", START)
+        await store._stage({f"{PREFIX}stage:a:1:0": b"part"})
+        names, blobs = await store.load(LANE, head, blob_keys)
+        delta = await store.read(LANE, "", None, 1)
+    ttl = staged[f"{PREFIX}stage:a:1:0".encode()][1]
+    assert 0 < ttl <= redis_store.STAGED_FOR_S * 1000
+    assert delta is not None
+    assert not [key for key in (*names, *blobs, *delta.pages) if "stage" in key]
+
+
+async def test_unlinked_keys_are_gone_and_not_listed(redis: RedisServer) -> None:
+    async with store_at(redis.url) as store:
+        await lane_with(store, "a", commits=2)
+        gone = ["rows:0:0000:0", "open:1", "rows:never:there:0"]
+        assert await store.commit(commit_of("a", 2, unlinked=gone)) == "applied"
+        delta = await store.read(LANE, "", None, 1)
+    assert delta is not None and set(delta.pages) == {"rows:0:1000:0", "totals:0"}
+    assert not {f"{PREFIX}{key}".encode() for key in gone} & set(await dump(redis.url))
+
+
+async def test_values_are_absolute(redis: RedisServer) -> None:
+    async with store_at(redis.url) as store:
+        await store.claim(LANE, "a", START)
+        await store.commit(commit_of("a", 0, blobs={"totals:0": b"long value"}, names={1: "US"}))
+        await store.commit(commit_of("a", 1, blobs={"totals:0": b"short"}, names={1: "DE"}))
+        delta = await store.read(LANE, "", None, 1)
+    assert delta is not None
+    assert (delta.pages, delta.names) == ({"totals:0": b"short"}, [(1, "DE")])
+
+
+async def test_commit_may_be_empty(redis: RedisServer) -> None:
+    async with store_at(redis.url) as store:
+        await store.claim(LANE, "a", START)
+        assert await store.commit(commit_of("a", 0, offset=3)) == "applied"
+        head = await store.claim(LANE, "b", START)
+    assert (head.sequence, head.offsets) == (1, {"impressions": 43, "feedback": 5})
+
+
+async def test_commit_may_have_thousands_of_parts(redis: RedisServer) -> None:
+    blobs = {f"rows:0:{number}:0": b"%d" % number for number in range(5_000)}
+    names = {number: f"s{number}" for number in range(1, 5_001)}
+    async with store_at(redis.url) as store:
+        await store.claim(LANE, "a", START)
+        assert await store.commit(commit_of("a", 0, blobs=blobs, names=names)) == "applied"
+        delta = await store.read(LANE, "", None, 1)
+        assert delta is not None and delta.pages == blobs and len(delta.names) == 5_000
+        head = await store.claim(LANE, "b", START)
+        stored, loaded = await store.load(LANE, head, blob_keys)
+        assert loaded == {**blobs, ADMITTED_KEY: None} and len(stored) == 5_000
+        assert await store.commit(commit_of("b", 1, unlinked=list(blobs))) == "applied"
+    assert len(await dump(redis.url, staged=True)) == 2
+
+
+@pytest.mark.parametrize("sequence", [2**31 - 1, 2**32, 10**15, 2**53 - 3])
+async def test_sequences_may_grow_large(redis: RedisServer, sequence: int) -> None:
+    async with store_at(redis.url) as store:
+        await store.claim(LANE, "a", START)
+        await ask(redis.url, "HSET", f"{PREFIX}head", "sequence", str(sequence))
+        first = commit_of("a", sequence, blobs={"totals:0": b"1"})
+        assert await store.commit(first) == "applied"
+        assert await store.commit(first) == "already"
+        assert await store.commit(commit_of("a", sequence + 1, blobs={"rows:0:0:0": b"2"}))
+        assert await store.commit(first) == "lost"
+        assert await store.touch(LANE, "a", sequence + 2, None)
+        delta = await store.read(LANE, "a", sequence + 1, 1)
+    assert delta is not None and not delta.whole
+    assert (delta.head.sequence, delta.pages) == (sequence + 2, {"rows:0:0:0": b"2"})
+
+
+async def test_key_of_a_wrong_type_is_met_before_the_first_write(redis: RedisServer) -> None:
+    for name in ("names", "changes"):
+        redis.flush()
+        async with store_at(redis.url) as store:
+            await store.claim(LANE, "a", START)
+            await ask(redis.url, "SET", PREFIX + name, "a stranger's")
+            before = await dump(redis.url)
+            commit = commit_of("a", 0, blobs={"totals:0": b"1"}, names={1: "x"})
+            with pytest.raises(Unavailable, match="WRONGTYPE"):
+                await store.commit(commit)
+        assert await dump(redis.url) == before
+
+
+async def test_append_only_file_gives_back_what_was_staged_long_ago(
+    own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file holds the staging with its end in time, and the renaming behind it: read back after
+    that end, the lane must be whole."""
+    server = own_redis(appendonly="yes", appendfsync="always", aof_use_rdb_preamble="no")
+    monkeypatch.setattr(redis_store, "STAGED_FOR_S", 1)
+    async with store_at(server.url) as store:
+        await lane_with(store, "a", commits=3)
+        await store._stage({f"{PREFIX}stage:a:3:0": b"part"})
+        before = await dump(server.url)
+        await until(lambda: _is_gone(server.url, f"{PREFIX}stage:a:3:0"))
+    server.kill()
+    server.start()
+    assert await dump(server.url, staged=True) == before
+
+
+async def _is_gone(url: str, key: str) -> bool:
+    return not await ask(url, "EXISTS", key)
+
+
+# Load and touch
+
+
+async def test_load_gives_all_that_a_rebuild_needs(
+    redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_store, "LOAD_KEYS", 2)
+    async with store_at(redis.url) as store:
+        await lane_with(store, "a", commits=4)
+        head = await store.claim(LANE, "b", START)
+        names, blobs = await store.load(
+            LANE, head, lambda _, listed: ["open:4", "open:9", *listed, ADMITTED_KEY]
+        )
+    pages = {f"rows:0:{n}000:0": b"page %d" % n for n in range(4)} | {"totals:0": b"totals 3"}
+    assert blobs == {**pages, "open:4": b"block", "open:9": None, ADMITTED_KEY: b"let in"}
+    assert names == {str(n): msgspec.json.encode((1, f"s{n}")) for n in range(1, 5)}
+
+
+@pytest.mark.parametrize("calls_before", [0, 1, 2])
+async def test_load_is_lost_to_another_claim(
+    redis: RedisServer, calls_before: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_store, "LOAD_KEYS", 2)
+    async with store_at(redis.url) as store:
+        await lane_with(store, "a", commits=4)
+        head = await store.claim(LANE, "b", START)
+        run, calls = store._run, 0
+
+        async def run_until_claimed(*arguments: object) -> object:
+            nonlocal calls
+            if calls == calls_before:
+                await run(redis_store.CLAIM, _claim_keys(), ["c", PREFIX, 0])
+            calls += 1
+            return await run(*arguments)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(store, "_run", run_until_claimed)
+        with pytest.raises(Lost):
+            await store.load(LANE, head, blob_keys)
+
+
+def _claim_keys() -> list[str]:
+    return [PREFIX + name for name in ("head", "names", "changes", ADMITTED_KEY)]
+
+
+async def test_touch_writes_the_idle_mark_of_the_writer_only(redis: RedisServer) -> None:
+    async with store_at(redis.url) as store:
+        await lane_with(store, "a")
+        assert await store.touch(LANE, "a", 1, 1_795_176_000_000)
+        assert await store.touch(LANE, "a", 1, None)
+        before = await dump(redis.url)
+        for token, sequence in (("b", 1), ("a", 0), ("a", 2)):
+            assert not await store.touch(LANE, token, sequence, 5)
+        assert not await store.touch(LANE + 1, "a", 1, 5)
+        assert await dump(redis.url) == before
+        delta = await store.read(LANE, "a", 1, 2)
+    assert delta is not None and delta.head.idle_ms == 1_795_176_000_000
+
+
+# Reads
+
+
+async def test_there_is_nothing_to_read_of_no_lane(redis: RedisServer) -> None:
+    async with store_at(redis.url) as store:
+        assert await store.read(LANE, "", None, 1) is None
+        assert await store.read(LANE, "a", 3, 1) is None
+
+
+async def test_read_gives_all_at_first_then_what_changed(redis: RedisServer) -> None:
+    async with store_at(redis.url) as store:
+        await lane_with(store, "a", commits=2)
+        first = await store.read(LANE, "", None, 1)
+        same = await store.read(LANE, "a", 2, 3)
+        await store.commit(commit_of("a", 2, blobs={"rows:0:1000:0": b"new"}, names={3: "s3"}))
+        then = await store.read(LANE, "a", 2, 3)
+    assert first is not None and same is not None and then is not None
+    assert (first.whole, first.names) == (True, [(1, "s1"), (1, "s2")])
+    assert set(first.pages) == {"rows:0:0000:0", "rows:0:1000:0", "totals:0"}
+    assert (same.whole, same.names, same.pages) == (False, [], {})
+    assert (then.whole, then.names, then.pages) == (False, [(1, "s3")], {"rows:0:1000:0": b"new"})
+
+
+@pytest.mark.parametrize(("token", "sequence"), [("b", 2), ("a", 3), ("", 2), ("a", None)], ids=str)
+async def test_reader_of_another_past_gets_all(
+    redis: RedisServer, token: str, sequence: int | None
+) -> None:
+    async with store_at(redis.url) as store:
+        await lane_with(store, "a", commits=2)
+        first = await store.read(LANE, "", None, 1)
+        assert first is not None and await store.read(LANE, token, sequence, 3) == first
+
+
+async def test_reader_ahead_of_a_roll_back_gets_all(redis: RedisServer) -> None:
+    async with store_at(redis.url) as store:
+        await lane_with(store, "a", commits=2)
+        before, first = await dump(redis.url), await store.read(LANE, "", None, 1)
+        await store.commit(commit_of("a", 2, blobs={"totals:0": b"later"}, names={3: "s3"}))
+        await restore(redis.url, before)
+        assert await store.read(LANE, "a", 3, 4) == first
+
+
+async def test_read_in_many_calls_gives_the_same(
+    redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with store_at(redis.url) as store:
+        await lane_with(store, "a", commits=20)
+        at_once = await store.read(LANE, "", None, 1), await store.read(LANE, "a", 7, 8)
+        monkeypatch.setattr(redis_store, "READ_BYTES", 1)
+        run, calls = store._run, 0
+
+        async def count(*arguments: object) -> object:
+            nonlocal calls
+            calls += 1
+            return await run(*arguments)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(store, "_run", count)
+        assert (await store.read(LANE, "", None, 1), await store.read(LANE, "a", 7, 8)) == at_once
+    assert calls == 20 + 13
+
+
+@pytest.mark.parametrize("event", ["commit", "claim", "roll back", "removal"])
+async def test_lane_that_moves_between_calls_is_read_as_it_is_at_the_end(
+    redis: RedisServer, event: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with store_at(redis.url) as store, store_at(redis.url) as writer:
+        await lane_with(writer, "a", commits=6)
+        before = await dump(redis.url)
+        newer = {"rows:0:0000:0": b"newer", "rows:0:4000:0": b"newer"}
+        await writer.commit(commit_of("a", 6, blobs=newer, names={7: "s7"}, offset=7))
+        monkeypatch.setattr(redis_store, "READ_BYTES", 1)
+        run, calls = store._run, 0
+
+        async def move(*arguments: object) -> object:
+            nonlocal calls
+            calls += 1
+            if calls == 3:
+                await moves[event]()
+            return await run(*arguments)  # type: ignore[arg-type]
+
+        async def add() -> None:
+            page = {"rows:0:0000:0": b"newest", "rows:0:9000:0": b"newest"}
+            await writer.commit(commit_of("a", 7, blobs=page, names={8: "s8"}, offset=8))
+
+        moves: dict[str, Callable[[], Awaitable[object]]] = {
+            "commit": add,
+            "claim": lambda: writer.claim(LANE, "b", START),
+            "roll back": lambda: restore(redis.url, before),
+            "removal": lambda: ask(redis.url, "FLUSHALL"),
+        }
+        monkeypatch.setattr(store, "_run", move)
+        delta = await store.read(LANE, "", None, 1)
+        assert calls >= 3
+        assert delta == await writer.read(LANE, "", None, 1)
+
+
+async def test_read_ends_although_the_lane_never_rests(
+    redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lane that catches up commits faster than it can be read from its beginning."""
+    async with store_at(redis.url) as store, store_at(redis.url) as writer:
+        await lane_with(writer, "a", commits=10)
+        monkeypatch.setattr(redis_store, "READ_BYTES", 30)
+        run, sequence = store._run, 10
+
+        async def commit_before(*arguments: object) -> object:
+            nonlocal sequence
+            assert sequence < 100, "the read never ends"
+            await writer.commit(commit_of("a", sequence, blobs={"totals:0": b"%d" % sequence}))
+            sequence += 1
+            return await run(*arguments)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(store, "_run", commit_before)
+        delta = await store.read(LANE, "", None, 1)
+        assert delta == await writer.read(LANE, "", None, 1)
+
+
+async def test_read_writes_nothing(own_redis: OwnRedis) -> None:
+    master = own_redis(repl_diskless_sync_delay="0")
+    async with store_at(master.url) as store:
+        await lane_with(store, "a", commits=3)
+        before = await dump(master.url)
+        for sequence in (None, 1, 9):
+            await store.read(LANE, "a", sequence, 1)
+        assert await dump(master.url) == before
+        first = await store.read(LANE, "", None, 1)
+    replica = own_redis(replicaof=f"127.0.0.1 {master.port}")
+    async with store_at(replica.url) as store:
+        found = await until(lambda: store.read(LANE, "", None, 1))
+    assert found == first
+
+
+# Slots
+
+
+def slot(key: bytes) -> int:
+    """The hash slot of a key, by the definition of Redis Cluster."""
+    tag = key[key.index(b"{") + 1 : key.index(b"}")] if b"{" in key else key
+    return crc_hqx(tag, 0) % 16_384
+
+
+async def test_every_key_that_a_script_touches_is_in_the_slot_of_its_lane(
+    redis: RedisServer,
+) -> None:
+    keys: set[bytes] = set()
+    watching: Any = Redis.from_url(redis.url)
+    async with watching, watching.monitor() as monitor:
+        async with store_at(redis.url) as store:
+            await lane_with(store, "a", commits=2)
+            await store.commit(commit_of("a", 2, unlinked=["open:1", "rows:0:0000:0"]))
+            await store._stage({f"{PREFIX}stage:a:3:0": b"part"})
+            head = await store.claim(LANE, "b", START)
+            await store.load(LANE, head, blob_keys)
+            await store.touch(LANE, "b", 3, 5)
+            await store.read(LANE, "", None, 1)
+            await ask(redis.url, "DEL", f"{PREFIX}head")
+            await store.claim(LANE, "c", START)
+        await ask(redis.url, "ECHO", "end")
+        async for told in monitor.listen():
+            words = told["command"].split(" ")
+            if words[0].upper() == "ECHO":
+                break
+            if told["client_type"] == "lua":
+                count = {"RENAME": 2, "UNLINK": len(words)}.get(words[0].upper(), 1)
+                keys |= {word.encode() for word in words[1 : 1 + count]}
+    assert len(keys) > 12
+    assert {slot(key) for key in keys} == {slot(PREFIX.encode())}
+    assert slot(PREFIX.encode()) != slot(PREFIX.replace(f":{LANE}", ":8").encode())
+
+
+def test_slots_are_those_of_the_definition() -> None:
+    assert slot(b"foo") == 12_182 and slot(b"{user1000}.following") == slot(b"user1000")
+    assert PREFIX.startswith("{" + NAMESPACE)

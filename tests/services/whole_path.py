@@ -1,0 +1,148 @@
+"""The whole path on real parts, for tests: a topic, daemons that read it, and whether what Redis
+holds in the end is what the oracle makes of the topic."""
+
+import asyncio
+import random
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from relevanced.daemon.simulate import traffic as simulate
+from relevanced.daemon.config.loading import load
+from relevanced.daemon.config.text import namespace
+from relevanced.daemon.errors import Unavailable
+from relevanced.daemon.kafka.source import KafkaProducer, KafkaSettings
+from relevanced.daemon.redis.client import close, connect
+from relevanced.daemon.redis.store import LaneStore
+from relevanced.daemon.restoring import rebuild
+
+from tests import oracle
+from tests.oracle import OracleConfig, Record
+from tests.replica import assert_equal, every_key, hours_of, plan_of
+from tests.services.daemons import Daemon
+from tests.services.kafka_server import Broker
+from tests.services.redis_lanes import stray_keys
+
+PARTITIONS = 4
+START_MS = 1_795_176_000_000
+FAULTS = simulate.Faults(duplicates=0.01, disorder=0.02, orphans=0.01, off_list=0.01)
+CONFIG = OracleConfig(
+    windows_s=(60, 300, 3600),
+    attribution_window_s=60,
+    lateness_s=5,
+    groupings=(("country",), ("device",), ("country", "device"), ("experiment:ranker-v2",)),
+)
+TOML = """
+windows = ["60s", "300s", "3600s"]
+[kafka]
+bootstrap_servers = ["{bootstrap}"]
+topics = ["{topic}"]
+group_id = "{name}"
+start = "earliest"
+session_timeout = "10s"
+max_batch_records = 4000
+commit_interval = "100ms"
+[redis]
+url = "{redis}"
+namespace = "{name}"
+[attribution]
+window = "60s"
+lateness = "5s"
+[segments]
+groupings = [["country"], ["device"], ["country", "device"], ["experiment:ranker-v2"]]
+"""
+
+
+class Stage:
+    """One topic that is filled bit by bit, and the daemons that read it.
+
+    `rate` is in events per second of event time, whatever the clock of the wall says.
+    """
+
+    def __init__(
+        self, kafka: Broker, redis_url: str, topic: str, directory: Path, rate: float = 150
+    ) -> None:
+        self.kafka, self.redis_url, self.topic, self.directory = kafka, redis_url, topic, directory
+        traffic = simulate.Traffic(seed=5, rate=rate, faults=FAULTS)
+        self.events = simulate.events(traffic, START_MS)
+        self.daemons: list[Daemon] = []
+
+    def toml(self, name: str) -> str:
+        values = {"bootstrap": self.kafka.bootstrap, "topic": self.topic, "redis": self.redis_url}
+        return TOML.format(name=name, **values)
+
+    def daemon(self, name: str, role: str = "worker") -> Daemon:
+        self.daemons.append(Daemon(self.directory, self.toml(name), role))
+        return self.daemons[-1]
+
+    async def produce(self, count: int) -> None:
+        producer = KafkaProducer(KafkaSettings(self.kafka.bootstrap, (), "none"), compression="lz4")
+        await producer.start()
+        for arrival_ms, event in islice(self.events, count):
+            key = str(event["impression_id"]).encode()
+            value = msgspec.json.encode(event)
+            await producer.send(self.topic, value, key, timestamp_ms=arrival_ms)
+        await producer.flush()
+        await producer.stop()
+
+    async def records(self) -> list[Record]:
+        """Everything in the topic, as the oracle takes it."""
+        places = [TopicPartition(self.topic, number) for number in range(PARTITIONS)]
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self.kafka.bootstrap, auto_offset_reset="earliest"
+        )
+        await consumer.start()
+        consumer.assign(places)
+        left = sum((await consumer.end_offsets(places)).values())
+        found: list[Record] = []
+        async with asyncio.timeout(60):
+            while len(found) < left:
+                for batch in (await consumer.getmany(timeout_ms=1000)).values():
+                    found += [
+                        Record(r.topic, r.partition, r.offset, r.timestamp, r.value) for r in batch
+                    ]
+        await consumer.stop()
+        return found
+
+    def store(self, name: str) -> LaneStore:
+        config = load(self.toml(name), {}, "test")
+        return LaneStore(connect(self.redis_url), namespace(config))
+
+    async def taken(self, name: str) -> dict[int, int]:
+        """The durable offset of every lane that has been claimed."""
+        store = self.store(name)
+        try:
+            deltas = [await store.read(lane, "", None, 1) for lane in range(PARTITIONS)]
+        finally:
+            await close(store._client)
+        return {n: d.head.offsets[self.topic] for n, d in enumerate(deltas) if d is not None}
+
+    async def wait_for(self, name: str, records: int) -> None:
+        """Until the lanes together have taken so many records."""
+        async with asyncio.timeout(90):
+            while await self._taken_by_all(name) < records:
+                await asyncio.sleep(0.1)
+
+    async def _taken_by_all(self, name: str) -> int:
+        try:
+            return sum((await self.taken(name)).values())
+        except Unavailable:
+            return 0
+
+    async def assert_equals_oracle(self, name: str, expected: dict[int, oracle.LaneResult]) -> None:
+        """Every number, and no key that nobody would ever read or unlink."""
+        store = self.store(name)
+        for lane in range(PARTITIONS):
+            head = await store.claim(lane, f"reader-{random.random()}", {})
+            names, blobs = await store.load(lane, head, every_key)
+            held = rebuild(lane, plan_of(CONFIG), [self.topic], head, names, blobs)
+            assert_equal(held.lane, expected[lane])
+            assert hours_of(held.lane) == expected[lane].hours
+            assert await stray_keys(store._client, store._namespace, held) == []
+        await close(store._client)
+
+    def close(self) -> None:
+        for daemon in self.daemons:
+            daemon.close()

@@ -1,0 +1,40 @@
+"""Hours of event time leave the daemon as large as it was, and what would grow is found."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.services.kafka_server import Broker
+from tests.services.redis_server import RedisServer, binaries
+from tests.soak.run import Soak, soak
+from tests.soak.trend import trend
+
+HOURS = [number / 20 for number in range(100)]
+
+
+async def test_hours_leave_nothing_behind(kafka: Broker, tmp_path: Path) -> None:
+    redis = RedisServer(str(binaries()["valkey"]), tmp_path / "redis")
+    redis.start()
+    try:
+        account = await soak(Soak(hours=2.5), tmp_path, kafka, redis)
+    finally:
+        redis.kill()
+    print(account.told())
+    assert account.rebalances >= 2
+    assert account.good
+
+
+@pytest.mark.parametrize(("growth", "found"), [(0.0, False), (900.0, False), (1100.0, True)])
+def test_growth_beyond_the_bound_is_found(growth: float, found: bool) -> None:
+    noisy = [1e6 + growth * hour + 100 * (place % 7) for place, hour in enumerate(HOURS)]
+    line = trend("memory", HOURS, noisy, bound=1000.0)
+    assert line.grows is found
+    assert line.slope == pytest.approx(growth, abs=5 * line.error)
+    assert ("GROWS" in line.told()) is found
+
+
+def test_a_single_step_is_no_growth() -> None:
+    stepped = [1e6 + 5e5 * (hour > 2) for hour in HOURS]
+    assert not trend("memory", HOURS, stepped, bound=1e5).grows
+    with pytest.raises(ValueError, match="must be at least 24"):
+        trend("memory", HOURS[:23], stepped[:23], bound=0)

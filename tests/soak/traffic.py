@@ -1,0 +1,57 @@
+"""Traffic that never repeats: new ids, new segment values, orphans, rubbish."""
+
+import asyncio
+from collections.abc import Iterator
+from random import Random
+from typing import Final
+
+import msgspec
+
+from relevanced.daemon.kafka.source import KafkaProducer, KafkaSettings
+from relevanced.daemon.simulate import traffic as simulate
+
+START_MS: Final = 1_900_000_000_000
+"""Ahead of the clock, so that the windows are those of the events whoever looks."""
+FAULTS: Final = simulate.Faults(duplicates=0.01, disorder=0.02, orphans=0.02, off_list=0.02)
+RUBBISH: Final = 0.005
+NEW_VALUES: Final = 0.2
+"""Share of the impressions whose country is one that is new now."""
+AT_ONCE: Final = 500
+
+
+def events(seed: int, rate: float, new_value_every_s: int | None) -> Iterator[tuple[int, bytes]]:
+    """Endless (arrival in ms, record); `rate` is per second of event time."""
+    random = Random(f"soak {seed}")
+    traffic = simulate.Traffic(seed=seed, rate=rate, faults=FAULTS)
+    for arrival_ms, event in simulate.events(traffic, START_MS):
+        key = str(event["impression_id"]).encode()
+        if new_value_every_s and random.random() < NEW_VALUES and "attributes" in event:
+            fresh = f"new-{arrival_ms // 1000 // new_value_every_s}"
+            event = {**event, "attributes": {**event["attributes"], "country": fresh}}
+        value = msgspec.json.encode(event)
+        if random.random() < RUBBISH:
+            value = random.choice((b"{", b"[[]]", b'{"type":"session"}', b'{"type":"feedback"}'))
+        yield arrival_ms, key + b"\0" + value
+
+
+class Producer:
+    """Sends as fast as the daemon takes it: no more than some seconds of event time ahead."""
+
+    def __init__(self, bootstrap: str, topic: str, source: Iterator[tuple[int, bytes]]) -> None:
+        self._topic, self._source = topic, source
+        self._producer = KafkaProducer(KafkaSettings(bootstrap), compression="lz4")
+        self.sent_ms = START_MS
+
+    async def run(self, hours: float) -> None:
+        """So many hours of event time."""
+        await self._producer.start()
+        try:
+            while self.sent_ms < START_MS + hours * 3_600_000:
+                for _ in range(AT_ONCE):
+                    self.sent_ms, record = next(self._source)
+                    key, _, value = record.partition(b"\0")
+                    await self._producer.send(self._topic, value, key, timestamp_ms=self.sent_ms)
+                await self._producer.flush()
+                await asyncio.sleep(0)
+        finally:
+            await self._producer.stop()

@@ -1,0 +1,48 @@
+"""Whether something grows: a line through samples, with its error. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+BLOCKS: Final = 12
+"""Samples that follow one another are alike: only the means of so many blocks are independent."""
+SURE: Final = 3.0
+"""Standard errors beyond which a slope is no accident."""
+
+
+@dataclass(frozen=True)
+class Trend:
+    """Slope of a quantity per hour of event time, and its standard error."""
+
+    name: str
+    slope: float
+    error: float
+    bound: float
+    """The slope that is allowed."""
+    last: float
+
+    @property
+    def grows(self) -> bool:
+        return self.slope - SURE * self.error > self.bound
+
+    def told(self) -> str:
+        verdict = "GROWS" if self.grows else "flat"
+        return (
+            f"{self.name:<22} {self.last:>13,.0f} at the end, {self.slope:>+14,.2f} "
+            f"± {self.error:,.2f} an hour (bound {self.bound:,.1f}): {verdict}"
+        )
+
+
+def trend(name: str, hours: Sequence[float], values: Sequence[float], bound: float) -> Trend:
+    """The least-squares line through the means of blocks of samples."""
+    if len(hours) < 2 * BLOCKS:
+        raise ValueError(f"{name}: {len(hours)} samples, must be at least {2 * BLOCKS}")
+    x = np.array([block.mean() for block in np.array_split(np.array(hours, float), BLOCKS)])
+    y = np.array([block.mean() for block in np.array_split(np.array(values, float), BLOCKS)])
+    spread = float(((x - x.mean()) ** 2).sum())
+    slope = float(((x - x.mean()) * (y - y.mean())).sum()) / spread
+    left = y - y.mean() - slope * (x - x.mean())
+    error = float(np.sqrt((left**2).sum() / (BLOCKS - 2) / spread))
+    return Trend(name, slope, error, bound, float(values[-1]))
