@@ -124,7 +124,7 @@ class Service:
 
 def run(config: Config, role: Role) -> int:
     """Run the daemon until it is told to stop; returns the exit code."""
-    memory.grow_large_columns_in_place()
+    memory.keep_memory_together()
     return asyncio.run(_run(config, role))
 
 

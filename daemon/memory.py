@@ -27,7 +27,8 @@ CONTAINER_FILES: Final = (
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
 )
 MALLOC_MMAP_THRESHOLD: Final = -3
-"""The option's number in the C library of Linux."""
+MALLOC_HEAPS: Final = -8
+"""The options' numbers in the C library of Linux; the second is its M_ARENA_MAX."""
 LARGE_BYTES: Final = 256 * 1024
 ADVICE: Final = "start another worker, raise worker.max_memory_mib, or shorten attribution.window"
 
@@ -74,12 +75,16 @@ def resident_bytes() -> int | None:
     return int(pages) * os.sysconf("SC_PAGESIZE")
 
 
-def grow_large_columns_in_place() -> None:
-    """Give every large piece of memory pages of its own, which grow without being copied and go
-    back whole. Left to itself, the C library of Linux soon puts them beside small ones, and the
-    columns of open impressions leave holes as large as they are. Others have no such option."""
+def keep_memory_together() -> None:
+    """Tell the C library of Linux to hold what is free once; others have no such options.
+
+    One heap for all threads: each of its own would keep what its busiest moment took. And pages of
+    their own for large pieces, which grow without being copied and go back whole: beside small ones
+    the columns of open impressions leave holes as large as they are.
+    """
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
     if set_option is not None:
+        set_option(MALLOC_HEAPS, 1)
         set_option(MALLOC_MMAP_THRESHOLD, LARGE_BYTES)
 
 

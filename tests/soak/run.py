@@ -44,9 +44,9 @@ listen = "127.0.0.1:{port}"
 """
 PARTITIONS: Final = 2
 TOPIC_SETTINGS: Final = {"message.timestamp.after.max.ms": str(2**62), "retention.ms": "-1"}
-WARM_HOURS: Final = 0.4
-"""Twice the longest window, the attribution window and the lateness: from then on nothing may
-grow."""
+WARM_HOURS: Final = 1.5
+"""Until then the first hours are kept, every path was walked once, and the C library has found the
+size that it needs: from then on nothing may grow."""
 EVERY_S: Final = 0.05
 PATIENCE_S: Final = 60.0
 STAGED_AT_MOST_S: Final = 120

@@ -16,7 +16,7 @@ async def test_hours_leave_nothing_behind(kafka: Broker, tmp_path: Path) -> None
     redis = RedisServer(str(binaries()["valkey"]), tmp_path / "redis")
     redis.start()
     try:
-        account = await soak(Soak(hours=2.5), tmp_path, kafka, redis)
+        account = await soak(Soak(hours=5, rate=3.0), tmp_path, kafka, redis)
     finally:
         redis.kill()
     print(account.told())
