@@ -93,17 +93,18 @@ MILLISECONDS_BELOW: Final = 10**14
 """A bare number as time is in seconds or milliseconds by its size."""
 
 _Id: TypeAlias = Annotated[str, Meta(min_length=1, max_length=SURELY_SHORT)]
-_Time: TypeAlias = Annotated[int, Meta(ge=SECONDS_BELOW, lt=MILLISECONDS_BELOW)]
+_Timestamp: TypeAlias = Annotated[int, Meta(ge=SECONDS_BELOW, lt=MILLISECONDS_BELOW)] | str
 _Rank: TypeAlias = Annotated[int, Meta(ge=-(2**62), le=2**62)]
 _NULL: Final = Raw(b"null")
 
 
 class PlainImpression(msgspec.Struct, tag_field="type", tag="impression", gc=False):
-    """A first page without judgements. What is raw is JSON that nobody has looked into yet."""
+    """A first page without judgements. What is raw is JSON that nobody has looked into yet; nor has
+    anybody looked into a timestamp that is text. A number is in milliseconds."""
 
     impression_id: _Id
     items: Raw
-    time_ms: _Time = msgspec.field(name="timestamp")
+    timestamp: _Timestamp
     first_rank: Annotated[int, Meta(ge=1, le=1)] = 1
     attributes: Raw = _NULL
     experiments: Raw = _NULL
@@ -117,8 +118,8 @@ class PlainFeedback(msgspec.Struct, tag_field="type", tag="feedback", gc=False):
 
     impression_id: _Id
     kind: _Id
-    item: _Id
-    time_ms: _Time = msgspec.field(name="timestamp")
+    item: _Id | int
+    timestamp: _Timestamp
     rank: _Rank | None = None
     grade: None = None
 

@@ -31,6 +31,7 @@ from relevanced.daemon.texts import joined, joined_texts
 SMALL_RUN: Final = 48
 """Fewer events than this are sooner taken one by one."""
 BETWEEN_IDS: Final = b'","'
+BACKSLASH: Final = ord("\\")
 NO_RANK: Final = -(2**63)
 
 Booleans: TypeAlias = NDArray[np.bool_]
@@ -245,16 +246,27 @@ def _places(lane: Lane, run: Run, columns: Integers, chosen: Integers) -> Intege
     """Where the items of chosen feedback stand, (n,): -1 where not at the rank that was told, not
     in the list, or in a list of another id."""
     held, told = lane.open, [run.feedback[number] for number in chosen.tolist()]
+    text = held.items.bytes
     starts, ends = (ends.tolist() for ends in held.items.spans(columns[chosen]))
-    needles = [encode_items(one.item) for one in told]
-    found = list(map(held.items.bytes.find, needles, starts, ends))
+    needles = [encode_items(str(one.item)) for one in told]
+    found = list(map(text.find, needles, starts, ends))
     # the quote that begins the item ends what stands between it and the one before
     ends = [at + 1 for at in found]
-    places = np.array(list(map(held.items.bytes.count, repeat(BETWEEN_IDS), starts, ends)))
+    places = np.array(list(map(text.count, repeat(BETWEEN_IDS), starts, ends)))
     ranks = np.array([NO_RANK if one.rank is None else one.rank for one in told])
     good = (np.array(found) >= 0) & ((ranks == places + 1) | (ranks == NO_RANK))
+    good &= flags(text[at - 1] != BACKSLASH for at in found) & _sought(needles)
     good &= held.ids.equal(columns[chosen], [one.impression_id for one in told])
     return np.where(good, places, -1)
+
+
+def _sought(needles: list[bytes]) -> Booleans:
+    """Whether an item, found as text behind no backslash, is found as a whole, (n,): one with a
+    comma may be what stands between two others, one with a backslash the end of another."""
+    every = b"".join(needles)
+    if b"," not in every and b"\\" not in every:
+        return np.ones(len(needles), np.bool_)
+    return flags(b"," not in one and b"\\" not in one for one in needles)
 
 
 def _raise(lane: Lane, columns: Integers, places: Integers, gains: Floats) -> None:

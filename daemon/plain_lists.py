@@ -6,12 +6,16 @@
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from relevanced.daemon.events import MAX_TEXT_BYTES
+from relevanced.daemon.formats.fields import identifiers
+from relevanced.daemon.open_state import encode_items
 
 NOT_PLAIN: Final = -1
+_decode_anything = msgspec.json.Decoder().decode
 _QUOTE, _COMMA, _OPENING, _BACKSLASH, _LAST_ASCII = b'",[\\\x7f'
 
 
@@ -30,6 +34,16 @@ def lengths_of(lists: Sequence[bytes]) -> NDArray[np.int64]:
     simple = [n for n, text in enumerate(lists) if text.isascii() and b"\\" not in text]
     lengths[simple] = lengths_of([lists[n] for n in simple])
     return lengths
+
+
+def respelled(text: bytes) -> tuple[bytes, int]:
+    """A list with blanks, numbers, escapes or other letters as `encode_items` writes it, and how
+    many ids it holds; NOT_PLAIN where it is no list of ids."""
+    try:
+        ids = identifiers("items", _decode_anything(text))
+    except (ValueError, RecursionError):
+        return text, NOT_PLAIN
+    return encode_items(ids), len(ids)
 
 
 def _lengths(joined: bytes, lists: Sequence[bytes]) -> NDArray[np.int64]:

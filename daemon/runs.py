@@ -6,7 +6,7 @@ in the run as the events they are. A record that is no single event (bad, or an 
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, cast
+from typing import Final, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +22,14 @@ from relevanced.daemon.events import (
     Rejected,
 )
 from relevanced.daemon.experiments.subjects import Subject
-from relevanced.daemon.plain_lists import NOT_PLAIN, lengths_of
+from relevanced.daemon.formats.fields import Refused, timestamp_ms
+from relevanced.daemon.plain_lists import NOT_PLAIN, lengths_of, respelled
 from relevanced.daemon.plan import Values
 
 Integers: TypeAlias = NDArray[np.int64]
+
+_NO_TIME: Final = -1
+"""Where a text is no time: that is for the decoder to refuse."""
 
 
 class LogRecord(Protocol):
@@ -115,8 +119,8 @@ def read(
 ) -> Iterator[Run | Single]:
     """The records in order, in as few runs as they allow."""
     plain = _plain_of(records, decoder)
-    times_ms = np.array([0 if one is None else one.time_ms for one in plain], np.int64)
-    for place in _ahead(times_ms, records, decoder.limits.max_future_ms):
+    times_ms = _times_ms(plain)
+    for place in _doubtful(times_ms, records, decoder.limits.max_future_ms):
         plain[place] = None
     looked = _look_closer(plain, decoder.limits.depth, texts)
     events: dict[int, Event] = {}
@@ -171,10 +175,27 @@ def _plain_or_none(value: bytes, read_plain: Callable[[bytes], Plain]) -> Plain 
         return None
 
 
-def _ahead(times_ms: Integers, records: Sequence[LogRecord], max_future_ms: int) -> list[int]:
-    """The events that may be ahead of their record: that is for the decoder to refuse."""
+def _times_ms(plain: Sequence[Plain | None]) -> Integers:
+    times = [
+        0 if one is None else one.timestamp if type(one.timestamp) is int else _time_ms(one)
+        for one in plain
+    ]
+    return np.array(times, np.int64)
+
+
+def _time_ms(one: Plain) -> int:
+    try:
+        return timestamp_ms(one.timestamp)
+    except Refused:
+        return _NO_TIME
+
+
+def _doubtful(times_ms: Integers, records: Sequence[LogRecord], max_future_ms: int) -> list[int]:
+    """The events without a time, or perhaps ahead of their record: that is for the decoder to
+    refuse."""
     stamps = np.array([record.timestamp for record in records], np.int64)
-    return np.flatnonzero((times_ms > stamps + max_future_ms) & (stamps >= 0)).tolist()
+    ahead = (times_ms > stamps + max_future_ms) & (stamps >= 0)
+    return np.flatnonzero(ahead | (times_ms == _NO_TIME)).tolist()
 
 
 def _look_closer(plain: list[Plain | None], depth: int, texts: AttributeTexts) -> _Looked:
@@ -184,6 +205,8 @@ def _look_closer(plain: list[Plain | None], depth: int, texts: AttributeTexts) -
     items = [bytes(one.items) for one in impressions]
     told = texts.told_by(impressions)
     lengths = lengths_of(items)
+    for number in np.flatnonzero(lengths == NOT_PLAIN).tolist():
+        items[number], lengths[number] = respelled(items[number])
     good = (lengths != NOT_PLAIN) & (lengths <= depth)
     if None in told or not good.all():
         good &= np.array([one is not None for one in told], np.bool_)

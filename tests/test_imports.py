@@ -106,9 +106,9 @@ FLOORS: Final = {
     # daemon: rules, from events to rows
     "daemon.id_index": 19,
     "daemon.texts": 19,
-    "daemon.plain_lists": 19,
+    "daemon.plain_lists": 21,
     "daemon.attribute_texts": 19,
-    "daemon.runs": 20,
+    "daemon.runs": 22,
     "daemon.waiting": 20,
     "daemon.open_state": 20,
     "daemon.joining": 24,

@@ -2,6 +2,7 @@
 
 import json
 import random
+from datetime import UTC, datetime
 from typing import Final
 
 import pytest
@@ -27,7 +28,7 @@ def traffic(rng: random.Random, events: int) -> list[bytes]:
     for number in range(events):
         at_ms = START_MS + 200 * number + rng.randrange(400)
         if not shown or rng.random() < 0.5:
-            items = [f"d{rng.randrange(50)}" for _ in range(rng.choice((0, 1, 4, 7)))]
+            items = [any_id(rng) for _ in range(rng.choice((0, 1, 4, 7)))]
             one = {"type": "impression", "impression_id": f"q{number}", "timestamp": at_ms}
             one |= {"items": items, "attributes": {"country": rng.choice("ABCDE" * 20 + "xyzuvw")}}
             shown.append(one)
@@ -35,11 +36,31 @@ def traffic(rng: random.Random, events: int) -> list[bytes]:
             before = rng.choice(shown[-60:])
             one = {"type": "feedback", "impression_id": before["impression_id"]}
             one |= {"timestamp": at_ms, "kind": rng.choice(KINDS)}
-            one |= {"item": rng.choice([*before["items"], "nowhere"])}
+            one |= {"item": rng.choice([*before["items"], any_id(rng), "nowhere"])}
             if rng.random() < 0.5:
                 one["rank"] = rng.randrange(1, 4)
-        told.append(json.dumps(odd(rng, one, shown), separators=(",", ":")).encode())
+        told.append(spelled(rng, odd(rng, one, shown)))
     return told
+
+
+def spelled(rng: random.Random, one: object) -> bytes:
+    """An event in one of the ways that producers write: ids may hold what JSON is written with."""
+    if isinstance(one, dict) and rng.random() < 0.2:
+        at = datetime.fromtimestamp(int(one.get("timestamp", START_MS)) / 1000, UTC)
+        one = one | {"timestamp": rng.choice((at.isoformat(), "2026-11-20T12:00Z", "yesterday"))}
+    separators = (",", ":") if rng.random() < 0.5 else (", ", ": ")
+    return json.dumps(one, separators=separators, ensure_ascii=rng.random() < 0.5).encode()
+
+
+def any_id(rng: random.Random) -> str | int:
+    drawn = rng.random()
+    if drawn < 0.6:
+        return f"d{rng.randrange(50)}"
+    return (
+        rng.randrange(9)
+        if drawn < 0.7
+        else "".join(rng.choices('ab,"\\[]ü', k=rng.randrange(1, 4)))
+    )
 
 
 def odd(rng: random.Random, one: dict[str, object], shown: list[dict[str, object]]) -> object:

@@ -8,7 +8,7 @@ import pytest
 
 from relevanced.daemon.events import MAX_TEXT_BYTES
 from relevanced.daemon.open_state import encode_items
-from relevanced.daemon.plain_lists import NOT_PLAIN, lengths_of
+from relevanced.daemon.plain_lists import NOT_PLAIN, lengths_of, respelled
 
 PLAIN = {b"[]": 0, b'["a"]': 1, b'["a","b c,d","]["]': 3, b'["' + b"x" * 256 + b'"]': 1}
 ODD = (
@@ -47,6 +47,26 @@ def test_plain_lists_are_counted(text: bytes, length: int) -> None:
 def test_anything_else_is_for_a_closer_look(text: bytes) -> None:
     between = lengths_of([b'["a"]', text, b'["b","c"]'])
     assert between.tolist() == [1, NOT_PLAIN, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        (b'["a", "b c"]', ["a", "b c"]),
+        (b"[7,\n12]", ["7", "12"]),
+        (b'["\\u0061", "x\\"y"]', ["a", 'x"y']),
+        ('["ä"]'.encode(), ["ä"]),
+    ],
+)
+def test_a_list_of_ids_is_spelled_as_we_would(text: bytes, ids: list[str]) -> None:
+    assert respelled(text) == (encode_items(ids), len(ids))
+
+
+@pytest.mark.parametrize(
+    "text", [b"null", b'"a"', b"{}", b"[null]", b"[1.5]", b'["a",""]', b'["\\ud800"]', b"[true]"]
+)
+def test_what_is_no_list_of_ids_is_left_as_it_is(text: bytes) -> None:
+    assert respelled(text) == (text, NOT_PLAIN)
 
 
 def test_no_lists_have_no_lengths() -> None:
