@@ -15,15 +15,6 @@ from relevanced.daemon.config.kinds import ConfigError
 
 USAGE_EXIT: Final = 2
 
-CONFIG_OPTION = click.option(
-    "--config",
-    "config_file",
-    type=click.Path(exists=True, dir_okay=False),
-    envvar="RELEVANCED_CONFIG",
-    metavar="FILE",
-    help="Configuration (TOML); RELEVANCED_SECTION__KEY variables override it.",
-)
-
 LAZY_COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "eval": (
         "relevanced.daemon.evaluation.command:eval_command",
@@ -103,7 +94,7 @@ def cli() -> None:
 
 
 @cli.command()
-@CONFIG_OPTION
+@options.config_option()
 @click.option(
     "--role",
     type=click.Choice(["all", "worker", "exporter"]),
@@ -164,15 +155,9 @@ def demo(port: int, seed: int, rate: int, regression_after: int, duration: int |
     type=click.Path(exists=True, dir_okay=False),
     metavar="FILE...",
 )
-@CONFIG_OPTION
+@options.config_option()
 @click.option("--format", "format_name", help="Format of the events.  [default: as configured]")
-@click.option(
-    "--output",
-    type=click.Choice(["table", "json", "csv"]),
-    default="table",
-    show_default=True,
-    help="How the scores are printed.",
-)
+@options.output_option("How the scores are printed.", "table", "json", "csv")
 @click.option("--experiment", help="Print what this experiment shows instead of the scores.")
 @click.option("--as-is", is_flag=True, help="Take the order of the files, as a live stream would.")
 def replay(

@@ -1,12 +1,35 @@
 """Kinds of command-line values, and how a command loads what it needs only when it runs."""
 
+from collections.abc import Callable
 from datetime import datetime
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from relevanced.daemon.config.kinds import Refused, duration_ms
+
+CONFIG_HELP: Final = "Configuration (TOML); RELEVANCED_SECTION__KEY variables override it."
+
+
+def config_option(
+    text: str = CONFIG_HELP, envvar: str | None = "RELEVANCED_CONFIG"
+) -> Callable[..., Any]:
+    """`--config FILE`, as `config_file`; where it is not given, what the variable says."""
+    return click.option(
+        "--config",
+        "config_file",
+        type=click.Path(exists=True, dir_okay=False),
+        envvar=envvar,
+        metavar="FILE",
+        help=text,
+    )
+
+
+def output_option(text: str, *kinds: str) -> Callable[..., Any]:
+    """`--output KIND`; the first kind by default."""
+    choice = click.Choice(kinds)
+    return click.option("--output", type=choice, default=kinds[0], show_default=True, help=text)
 
 
 def load(target: str) -> Any:

@@ -49,7 +49,7 @@ def _choice(kind: object) -> click.Choice[str]:
 )
 @click.option("-q", "--per-query", is_flag=True, help="Every query's value beside the mean.")
 @click.option("--compare", is_flag=True, help="Each further run against the first, with p-values.")
-@click.option("--output", type=click.Choice(["table", "json", "csv"]), default="table")
+@options.output_option("How the values are printed.", "table", "json", "csv")
 @click.option("--plot", metavar="FILE.png|svg", help="Draw the precision-recall curves.")
 @click.option(
     "-l",

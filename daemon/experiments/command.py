@@ -11,11 +11,12 @@ from urllib.parse import unquote, urlsplit
 import click
 import msgspec
 
+from relevanced.daemon import options
 from relevanced.daemon.config.loading import read
 from relevanced.daemon.experiments.forms import Findings
 from relevanced.daemon.experiments.propensities import table_of
 from relevanced.daemon.experiments.report import told_of
-from relevanced.daemon.http.command import connection
+from relevanced.daemon.http.command import answer, connection
 
 PATH: Final = "/api/v1/experiments"
 TIMEOUT_S: Final = 10.0
@@ -25,20 +26,8 @@ DEFAULT_URL: Final = "http://localhost:9465"
 @click.command("report")
 @click.argument("experiment")
 @click.option("--url", help=f"Where the daemon serves its scores.  [default: {DEFAULT_URL}]")
-@click.option(
-    "--config",
-    "config_file",
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
-    help="Ask at the address of this configuration's http.listen instead.",
-)
-@click.option(
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="How the report is printed.",
-)
+@options.config_option("Ask at the address of this configuration's http.listen instead.", None)
+@options.output_option("How the report is printed.", "table", "json")
 def report_command(experiment: str, url: str | None, config_file: str | None, output: str) -> None:
     """Say what EXPERIMENT has shown so far: warnings, differences with intervals, a verdict.
 
@@ -81,16 +70,11 @@ def _connection(url: str) -> tuple[HTTPConnection, str, dict[str, str]]:
 def _asked(to: HTTPConnection, path: str, headers: dict[str, str]) -> Findings:
     where = f"{to.host}:{to.port}{path}"
     try:
-        to.request("GET", path, headers=headers)
-        response = to.getresponse()
-        status, body = response.status, response.read()
+        status, body = answer(to, path, headers)
     except (OSError, HTTPException) as error:
         raise click.ClickException(f"{where}: no answer: {error}") from error
-    finally:
-        to.close()
     if status != 200:
-        text = body.decode(errors="replace")
-        raise click.ClickException(f"{where}: answered {status}: {text}")
+        raise click.ClickException(f"{where}: answered {status}: {body}")
     try:
         return msgspec.json.decode(body, type=Findings)
     except msgspec.DecodeError as error:

@@ -5,11 +5,14 @@ For whoever runs the program and has no HTTP client at hand, as the health check
 
 import os
 import ssl
+from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from types import MappingProxyType
 from typing import Final
 
 import click
 
+from relevanced.daemon import options
 from relevanced.daemon.config.loading import Config, read, read_file
 from relevanced.daemon.http.web_config import parse
 
@@ -18,14 +21,7 @@ ANY_ADDRESS: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 @click.command("healthcheck")
-@click.option(
-    "--config",
-    "config_file",
-    type=click.Path(exists=True, dir_okay=False),
-    envvar="RELEVANCED_CONFIG",
-    metavar="FILE",
-    help="The configuration that the process runs with.",
-)
+@options.config_option("The configuration that the process runs with.")
 @click.option("--ready", is_flag=True, help="Ask whether it is of use, not only whether it turns.")
 @click.option(
     "--timeout",
@@ -62,10 +58,12 @@ def connection(config: Config, timeout_s: float) -> HTTPConnection:
     return HTTPSConnection(host, port, timeout=timeout_s, context=context)
 
 
-def answer(to: HTTPConnection, path: str) -> tuple[int, str]:
+def answer(
+    to: HTTPConnection, path: str, headers: Mapping[str, str] = MappingProxyType({})
+) -> tuple[int, str]:
     """Status and body. Raises OSError or HTTPException."""
     try:
-        to.request("GET", path)
+        to.request("GET", path, headers=dict(headers))
         response = to.getresponse()
         return response.status, response.read().decode(errors="replace")
     finally:

@@ -145,9 +145,7 @@ async def run_until_interrupted(
     show_default=True,
     help="Of a topic that is made.",
 )
-@click.option(
-    "--config", "config_file", metavar="FILE", help="Where Kafka's other settings are taken from."
-)
+@options.config_option("Where Kafka's other settings are taken from.", None)
 @click.option("--out", metavar="FILE.jsonl", help="Write to a file instead (- for the output).")
 @click.option(
     "--rate",
