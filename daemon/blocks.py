@@ -3,20 +3,15 @@
 Each commit appends one block: the impressions and the waiting feedback that the batch brought, and
 what they have become of older impressions that it changed. Reading a lane back is replaying its
 blocks in order; nothing is rewritten per impression, and a block whose whole content is over is
-unlinked.
-
-Small blocks at the end of the log are merged into the one that is written, so that many small
-commits leave few keys.
+unlinked. Here blocks become bytes, and bytes blocks.
 """
 
 from array import array
-from collections.abc import Collection
-from dataclasses import dataclass, field
-from typing import Final
 
 import msgspec
 import numpy as np
 
+from relevanced.daemon.block_log import Block
 from relevanced.daemon.experiments.specs import Assignment
 from relevanced.daemon.experiments.subjects import NO_UNIT, Subjects
 from relevanced.daemon.heads import BlockEntry
@@ -28,38 +23,6 @@ from relevanced.daemon.segments import Combination
 from relevanced.daemon.states import GainState
 from relevanced.daemon.texts import cut
 from relevanced.daemon.waiting import Waiting
-
-MERGED_ENTRIES: Final = 4096
-"""Blocks are not merged beyond this size: it bounds what one commit rewrites."""
-
-
-@dataclass
-class Block:
-    """A block in memory: which parts of the lane's state it holds. `entry` is None until it is
-    written."""
-
-    first_slot: int
-    end_slot: int
-    first_serial: int
-    end_serial: int
-    slots: Collection[int] = field(default_factory=set)
-    """Impressions of earlier blocks that it changes, each once."""
-    relisted: set[int] = field(default_factory=set)
-    bound: set[int] = field(default_factory=set)
-    gone: dict[int, int] = field(default_factory=dict)
-    entry: BlockEntry | None = None
-
-    def written(self, entry: BlockEntry) -> None:
-        """It stands in the log from now on. There it is needed again for merging only, so the many
-        slots take as little memory as they can."""
-        self.entry = entry
-        self.slots = array("q", self.slots)
-
-    @property
-    def size(self) -> int:
-        """How many things it holds, at the most."""
-        born = self.end_slot - self.first_slot + self.end_serial - self.first_serial
-        return born + len(self.slots) + len(self.bound) + len(self.gone)
 
 
 class _Wire(msgspec.Struct, array_like=True):
@@ -90,36 +53,6 @@ class _Wire(msgspec.Struct, array_like=True):
     unit_names: tuple[str, ...] = ()
     units: bytes = b""
     teams: list[tuple[int, list[str | None]]] = []
-
-
-def joined(earlier: Block, later: Block) -> Block:
-    """Two blocks that follow each other as one."""
-    return Block(
-        first_slot=earlier.first_slot,
-        end_slot=later.end_slot,
-        first_serial=earlier.first_serial,
-        end_serial=later.end_serial,
-        slots={*earlier.slots, *(slot for slot in later.slots if slot < earlier.first_slot)},
-        relisted=earlier.relisted | {slot for slot in later.relisted if slot < earlier.first_slot},
-        bound=earlier.bound | {serial for serial in later.bound if serial < earlier.first_serial},
-        gone=earlier.gone | {s: d for s, d in later.gone.items() if s < earlier.first_serial},
-    )
-
-
-def merged(log: list[Block], fresh: Block) -> tuple[Block, list[Block]]:
-    """The block to write instead of `fresh`, and the blocks at the end of the log that it takes the
-    place of.
-
-    A block is merged while it is at most twice as large as what follows it, so each thing is
-    rewritten a few times.
-    """
-    replaced: list[Block] = []
-    for block in reversed(log):
-        if block.size > 2 * fresh.size or block.size + fresh.size > MERGED_ENTRIES:
-            break
-        fresh = joined(block, fresh)
-        replaced.append(block)
-    return fresh, replaced
 
 
 def encode(lane: Lane, block: Block) -> tuple[bytes, int] | None:

@@ -9,10 +9,17 @@ from dataclasses import dataclass
 import msgspec
 
 from relevanced.daemon import hours
-from relevanced.daemon.blocks import Block, encode, merged
+from relevanced.daemon.block_log import Block, merged
+from relevanced.daemon.blocks import encode
 from relevanced.daemon.experiments import keeping
-from relevanced.daemon.heads import BlockEntry
-from relevanced.daemon.heads import ADMITTED_KEY, LaneState, block_key, page_key, totals_key
+from relevanced.daemon.heads import (
+    ADMITTED_KEY,
+    BlockEntry,
+    LaneState,
+    block_key,
+    page_key,
+    totals_key,
+)
 from relevanced.daemon.lane import Lane
 from relevanced.daemon.packing import pack, pack_page
 from relevanced.daemon.views import PAGE_ROWS, Rows

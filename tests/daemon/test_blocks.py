@@ -8,15 +8,9 @@ from typing import Final
 
 import pytest
 
-from relevanced.daemon.blocks import (
-    MERGED_ENTRIES,
-    Block,
-    BlockEntry,
-    encode,
-    joined,
-    merged,
-    replay,
-)
+from relevanced.daemon.block_log import MERGED_ENTRIES, Block, joined, merged
+from relevanced.daemon.blocks import encode, replay
+from relevanced.daemon.heads import BlockEntry
 from relevanced.daemon.lane import Lane
 from relevanced.daemon.segments import Segments
 

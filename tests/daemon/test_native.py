@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from relevanced.daemon.formats import decoders as formats
 from relevanced.daemon.formats import native
+from relevanced.daemon.formats.careful import read_carefully
 from relevanced.daemon.events import Event, Feedback, Impression, Limits, Rejected
 from relevanced.daemon.formats.fields import Refused
 from tests.daemon.records import (
@@ -299,7 +300,7 @@ def test_attributes_nobody_asks_for_are_not_looked_into(names: tuple[str, ...]) 
     (event,) = formats.decoder("native", limits)(value, NOON_MS)
     assert isinstance(event, Impression)
     assert event.attributes == ({"country": "US"} if names else {})
-    assert native.read_carefully(value, limits) == event
+    assert read_carefully(value, limits) == event
     if '"' not in "".join(names):
         assert native.reader(limits, read_rest=not_fast)(value) == event
 
@@ -312,7 +313,7 @@ def test_unknown_format_names_the_known_ones() -> None:
 @given(good_impressions | good_feedback, st.booleans())
 def test_both_readers_agree_on_good_records(record: dict[str, object], escaped: bool) -> None:
     value = json.dumps(record, ensure_ascii=escaped).encode()
-    assert read_fast(value) == native.read_carefully(value, LIMITS)
+    assert read_fast(value) == read_carefully(value, LIMITS)
 
 
 @pytest.mark.parametrize("names", [None, ("country",), ()])
@@ -323,7 +324,7 @@ def test_fast_answers_are_careful_answers(names: tuple[str, ...] | None, value: 
         fast = native.reader(limits, read_rest=not_fast)(value)
     except Refused:
         return
-    assert fast == native.read_carefully(value, limits)
+    assert fast == read_carefully(value, limits)
 
 
 @given(damaged(IMPRESSION, FEEDBACK) | st.binary(), st.none() | st.integers(-1, NOON_MS))
