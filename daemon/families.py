@@ -86,6 +86,28 @@ FAMILIES: Final = (
     ),
     _gauge("feedback", (*SEGMENT, *VIEW), "Items with feedback, over the window's impressions."),
     _gauge(
+        "ips_items",
+        (*SEGMENT, *VIEW),
+        "Items with a gain, over the window's impressions, at the ranks that the metrics weighed "
+        "by inverse propensities count: those on a surface whose propensities are configured.",
+    ),
+    _gauge(
+        "ips_effective_sample_size",
+        (*SEGMENT, *VIEW),
+        "How many items of equal weight would tell as much as relevanced_ips_items do.",
+    ),
+    _gauge(
+        "ips_clipped_share",
+        (*SEGMENT, *VIEW),
+        "Share of relevanced_ips_items whose weight was cut: above a few percent the weighed "
+        "metrics lean to the top ranks. Absent without items.",
+    ),
+    _gauge(
+        "propensities_info",
+        ("surface", "version"),
+        "1 for each table of propensities: numbers of two versions do not compare.",
+    ),
+    _gauge(
         "window_end_timestamp_seconds",
         VIEW,
         "Event time at which the window ends: its events up to here have been read. Far behind "

@@ -16,9 +16,11 @@ from relevanced.daemon.exposition import FAMILY_OF_COUNT, Exposition, joined
 from relevanced.daemon.families import BY_NAME, FAMILIES
 from relevanced.daemon.labels import TAKEN, attribute_values, label_names
 from relevanced.daemon.plan import NONE
+from relevanced.daemon.replay import view_of
 from relevanced.daemon.segments import escape
 from relevanced.daemon.views import COUNT_FAMILIES, LaneView
 from tests.arms import dealt_arms, found_of
+from tests.daemon.test_surfaces import seen_by
 from tests.lane_views import (
     NOW_MS,
     PLAN,
@@ -225,6 +227,8 @@ def test_series_are_those_of_the_table(parse: Parse) -> None:
             exposed_compared([lane_view(shown, watermark_ms=NOW_MS + PLAN.timing.settle_ms)]),
         )
     )
+    lane = seen_by("web", country="US")
+    families += parse(exposed([view_of(lane)], lane.plan))
     found = {sample.name: set(sample.labels) for family in families for sample in family.samples}
     assert set(found) == expected
     for name, labels in found.items():
