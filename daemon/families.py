@@ -280,6 +280,31 @@ FAMILIES: Final = (
         TREATED,
         "How many times as large the variance is for users' impressions being alike.",
     ),
+    _gauge(
+        "experiment_interleaving_impressions",
+        ("experiment", "outcome"),
+        "Settled lists that two rankers shared (team draft): win where the items of the ranker "
+        "that is not the control gathered more gain, loss where the control's did, tie elsewhere.",
+    ),
+    _gauge(
+        "experiment_interleaving_preference",
+        ("experiment",),
+        "(wins + ties / 2) / lists - 1/2: above 0 where users prefer the ranker that is not the "
+        "control, from -0.5 to 0.5.",
+    ),
+    _gauge(
+        "experiment_interleaving_lower",
+        ("experiment",),
+        "Lower end of the 95 % confidence sequence of the preference: it holds at every look "
+        "together, with users as the units. Absent with too few users.",
+    ),
+    _gauge("experiment_interleaving_upper", ("experiment",), "Upper end of the same."),
+    _gauge(
+        "experiment_interleaving_log_evalue",
+        ("experiment",),
+        "Natural logarithm of the evidence for any preference, good at every look: 3.0 is a 5 % "
+        "level.",
+    ),
     # Lanes.
     _gauge(
         "as_of_timestamp_seconds",
