@@ -281,6 +281,12 @@ FAMILIES: Final = (
         "How many times as large the variance is for users' impressions being alike.",
     ),
     _gauge(
+        "experiment_discovery",
+        TREATED,
+        "1 where the difference stands among all that the experiment compares: e-BH over its "
+        "variants and metrics, with a false discovery rate of at most 5 %.",
+    ),
+    _gauge(
         "experiment_interleaving_impressions",
         ("experiment", "outcome"),
         "Settled lists that two rankers shared (team draft): win where the items of the ranker "

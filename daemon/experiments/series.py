@@ -22,6 +22,7 @@ OF_METRIC: Final = {
     "relevanced_experiment_minimum_detectable_effect": "minimum_detectable_effect",
     "relevanced_experiment_design_effect": "design_effect",
     "relevanced_experiment_score": "mean",
+    "relevanced_experiment_discovery": "discovery",
 }
 """Family → field of a metric's finding."""
 
@@ -69,7 +70,7 @@ def _of_variants(one: Finding) -> Iterator[Sample]:
             for family, field in OF_METRIC.items():
                 value = getattr(metric, field)
                 if value is not None:
-                    yield family, told, value
+                    yield family, told, float(value)
 
 
 def _of_interleaving(experiment: str, told: Interleaving) -> Iterator[Sample]:

@@ -1,5 +1,6 @@
 """What experiments say: arms merged over lanes, compared, warned of, put into words."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +25,28 @@ def test_a_worse_treatment_is_called_worse_and_an_equal_metric_is_not() -> None:
     assert (second.role, second.verdict) == ("secondary", "undecided")
     assert second.words.startswith("not distinguishable yet")
     assert found.warnings == () and found.status == "running"
+
+
+def test_discoveries_are_those_that_stand_among_all_comparisons() -> None:
+    others = {f"b{number}": arm((0.5, 0.4, 0.3), 3 + number, range(600)) for number in range(5)}
+    arms = {**dealt_arms(treatment=0.46), **others}
+    alone, among = finding(dealt_arms(treatment=0.46)), finding(arms)
+    told = {
+        (variant.variant, metric.metric): (metric.log_evalue, metric.discovery)
+        for variant in among.variants[1:]
+        for metric in variant.metrics
+    }
+    weakest = math.log(len(told) / 0.05)
+    assert len(told) == 18 and None not in {found for _, found in told.values()}
+    assert [key for key, (_, found) in told.items() if found] == [
+        key for key, (evidence, _) in told.items() if evidence is not None and evidence >= weakest
+    ]
+    primary = alone.variants[1].metrics[0]
+    assert primary.verdict == "worse" == among.variants[-1].metrics[0].verdict
+    assert (primary.discovery, told["treatment", "RR@10"][1]) == (True, False)
+    assert {metric.discovery for metric in among.variants[0].metrics} == {None}
+    assert "among all 18 comparisons (e-BH, at most 5 % of them false): none" in to_table(among, "")
+    assert "of them false): treatment RR@10\n" in to_table(alone, "")
 
 
 def test_lanes_add_up_to_what_one_lane_would_hold() -> None:
