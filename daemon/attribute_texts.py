@@ -37,7 +37,8 @@ class AttributeTexts:
         self._plan = plan
         self._known: dict[tuple[bytes, bytes], Told] = {}
         units = () if plan.tracking is None else plan.tracking.unit_attributes
-        self._names = tuple(dict.fromkeys((*plan.attributes, *units)))
+        surface = () if plan.surfaces is None else (plan.surfaces.attribute,)
+        self._names = tuple(dict.fromkeys((*plan.attributes, *units, *surface)))
         # other attributes are passed over, whatever they hold
         names = self._names if can_be_fields(self._names) else ()
         self._attributes = msgspec.json.Decoder(as_fields(names, _Text | None, None) | None)

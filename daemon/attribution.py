@@ -121,7 +121,7 @@ def _accept(lane: Lane, topic: str, event: Impression, met_ms: int) -> None:
     admission = lane.admissions[topic]
     values = lane.plan.values_of(event.attributes, event.experiments)
     combination = combination_of(values, met_ms, admission, lane.segments, overflow)
-    state = lane.states.number((len(event.items), ()))
+    state = lane.states.number((len(event.items), ()), lane.plan.surface_of(values))
     pane = pane_start(event.time_ms, lane.plan.timing.base_ms)
     items = encode_items(event.items)
     slot = lane.open.add(
@@ -165,8 +165,9 @@ def _again(lane: Lane, slot: int, event: Impression) -> str:
         return "duplicate"
     lane.open.paged_items[slot] = encode_items(longer)
     lane.changes.relisted.add(slot)
-    _, cells = lane.states[lane.open.states[slot - lane.open.base]]
-    change_state(lane, slot, lane.states.number((len(longer), cells)))
+    before = lane.open.states[slot - lane.open.base]
+    after = (len(longer), lane.states[before][1])
+    change_state(lane, slot, lane.states.number(after, lane.states.surface(before)))
     _grade_new_places(lane, slot, event, first_place=len(known))
     _retry_waiting(lane, event.impression_id)
     return "extended" if known else "filled"

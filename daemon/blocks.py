@@ -21,6 +21,7 @@ from relevanced.daemon.open_state import Born, column
 from relevanced.daemon.packing import pack, pack_integers, unpack, unpack_integers
 from relevanced.daemon.segments import Combination
 from relevanced.daemon.states import GainState
+from relevanced.daemon.surfaces import UNKNOWN
 from relevanced.daemon.texts import cut
 from relevanced.daemon.waiting import Waiting
 
@@ -53,6 +54,8 @@ class _Wire(msgspec.Struct, array_like=True):
     unit_names: tuple[str, ...] = ()
     units: bytes = b""
     teams: list[tuple[int, list[str | None]]] = []
+    surfaces: bytes = b""
+    """Of the states in the table, where propensities are configured."""
 
 
 def encode(lane: Lane, block: Block) -> tuple[bytes, int] | None:
@@ -107,6 +110,7 @@ def _wire(lane: Lane, born: Integers, changed: Integers) -> _Wire:
     states, of_both = _distinct(column(held.states)[both - base])
     (ids, id_lengths), (items, item_lengths) = held.texts_of(born)
     graded = sorted(held.grades.keys() & both.tolist()) if held.grades else []
+    surfaces = [lane.states.surface(number) for number in states]
     return _Wire(
         born=pack_integers(born),
         changed=pack_integers(changed),
@@ -132,6 +136,7 @@ def _wire(lane: Lane, born: Integers, changed: Integers) -> _Wire:
         waiting=[],
         bound=[],
         gone=[],
+        surfaces=pack_integers(np.array(surfaces, np.int64)) if lane.plan.surfaces else b"",
     )
 
 
@@ -191,7 +196,9 @@ def replay(lane: Lane, entry: BlockEntry, data: bytes) -> Block:
         gone=dict(wire.gone),
         entry=entry,
     )
-    states = [lane.states.number(state) for state in wire.state_table]
+    table = wire.state_table
+    surfaces = unpack_integers(wire.surfaces).tolist() or [UNKNOWN] * len(table)
+    states = [lane.states.number(*told) for told in zip(table, surfaces, strict=True)]
     numbers = [states[number] for number in unpack_integers(wire.states).tolist()]
     _replay_born(lane, wire, numbers)
     _replay_changed(lane, wire, changed, numbers[len(numbers) - len(changed) :])

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import click
 
+from relevanced.daemon.config import propensities
 from relevanced.daemon.config.loading import load, read, read_file
 from relevanced.daemon.config.kinds import ConfigError
 from relevanced.daemon.config.settings import SETTINGS, Config
@@ -77,7 +78,8 @@ def _read(path: str, secret_files: bool) -> Config:
 def _about(config: Config) -> Iterator[str]:
     yield f"namespace in Redis: {namespace(config)}"
     yield f"consumer group: {consumer_group(config)}"
-    keys = ", ".join(setting.key for setting in SETTINGS if setting.restarts)
+    restarting = (setting.key for setting in SETTINGS if setting.restarts)
+    keys = ", ".join((*restarting, propensities.SECTION))
     yield f"a change of any of these starts a fresh namespace from the log: {keys}"
 
 
@@ -109,6 +111,9 @@ def _changes(old: Config, new: Config) -> Iterator[str]:
             before, after = setting.written(old), setting.written(new)
             effect = " (starts a fresh namespace)" if setting.key in restarting else ""
             yield f"{setting.key}: {before} -> {after}{effect}"
+    if propensities.SECTION in differing:
+        effect = " (starts a fresh namespace)" if propensities.SECTION in restarting else ""
+        yield f"{propensities.SECTION}: others than before{effect}"
     if namespace(old) == namespace(new):
         yield f"the namespace stays {namespace(new)}"
     else:

@@ -18,11 +18,13 @@ from relevanced.daemon.experiments.forms import NOTHING, Findings
 from relevanced.daemon.experiments.series import samples
 from relevanced.daemon.families import BY_NAME, Family
 from relevanced.daemon.labels import escape, label_names, segment_labels
-from relevanced.daemon.plan import COUNT_COLUMNS, Plan
+from relevanced.daemon.plan import COUNT_COLUMNS, WEIGHT_UNIT, Plan
 from relevanced.daemon.shown import Selection
 from relevanced.daemon.snapshot import VIEWS, Floats, Snapshot, estimates
+from relevanced.daemon.surfaces import Surfaces
 from relevanced.daemon.usual import Comparison, averaged
 from relevanced.daemon.views import Rows
+from relevanced.metrics.propensities import WeightSums, clipped_share, effective_sample_size
 
 GAUGE_OF_COLUMN: Final = dict(
     zip(
@@ -87,6 +89,8 @@ def render(
     _counters(chunks, counters, segment_labels(counters.segments, attributes, names), plan)
     _counts(chunks, snapshot, plan)
     _times(chunks, snapshot, plan)
+    if plan.surfaces is not None:
+        _propensities(chunks, plan.surfaces)
     for family, told, value in samples(experiments):
         chunks.setdefault(family, []).append(f"{family}{{{told}}} {value:.9g}\n")
     return _texts(chunks)
@@ -172,6 +176,26 @@ def _windows(
             _add_defined(chunks, "relevanced_score_stderr", head, labels, tail, errors)
             scored = rows[:, plan.metric_column(number)].tolist()
             _add(chunks, "relevanced_scored_impressions", head, labels, tail, scored)
+        if plan.surfaces is not None:
+            _weighed(chunks, rows[:, plan.weight_column :], labels, tail)
+
+
+def _weighed(chunks: _Chunks, columns: Rows, labels: Sequence[str], tail: str) -> None:
+    sums = [
+        WeightSums(items, clipped, weights / WEIGHT_UNIT, squares / WEIGHT_UNIT)
+        for items, clipped, weights, squares in columns.tolist()
+    ]
+    _add(chunks, "relevanced_ips_items", "{", labels, tail, [one.items for one in sums])
+    sizes = np.array([effective_sample_size(one) for one in sums])
+    _add_defined(chunks, "relevanced_ips_effective_sample_size", "{", labels, tail, sizes)
+    shares = np.array([clipped_share(one) for one in sums])
+    _add_defined(chunks, "relevanced_ips_clipped_share", "{", labels, tail, shares)
+
+
+def _propensities(chunks: _Chunks, surfaces: Surfaces) -> None:
+    for table in surfaces.tables:
+        told = f'{{surface="{escape(table.surface)}",version="{escape(table.version)}"}} '
+        _add(chunks, "relevanced_propensities_info", "", [""], told, [1])
 
 
 def _counters(chunks: _Chunks, counters: Counters, labels: Sequence[str], plan: Plan) -> None:

@@ -86,6 +86,28 @@ FAMILIES: Final = (
     ),
     _gauge("feedback", (*SEGMENT, *VIEW), "Items with feedback, over the window's impressions."),
     _gauge(
+        "ips_items",
+        (*SEGMENT, *VIEW),
+        "Items with a gain, over the window's impressions, at the ranks that the metrics weighed "
+        "by inverse propensities count: those on a surface whose propensities are configured.",
+    ),
+    _gauge(
+        "ips_effective_sample_size",
+        (*SEGMENT, *VIEW),
+        "How many items of equal weight would tell as much as relevanced_ips_items do.",
+    ),
+    _gauge(
+        "ips_clipped_share",
+        (*SEGMENT, *VIEW),
+        "Share of relevanced_ips_items whose weight was cut: above a few percent the weighed "
+        "metrics lean to the top ranks. Absent without items.",
+    ),
+    _gauge(
+        "propensities_info",
+        ("surface", "version"),
+        "1 for each table of propensities: numbers of two versions do not compare.",
+    ),
+    _gauge(
         "window_end_timestamp_seconds",
         VIEW,
         "Event time at which the window ends: its events up to here have been read. Far behind "
@@ -257,6 +279,37 @@ FAMILIES: Final = (
         "experiment_design_effect",
         TREATED,
         "How many times as large the variance is for users' impressions being alike.",
+    ),
+    _gauge(
+        "experiment_discovery",
+        TREATED,
+        "1 where the difference stands among all that the experiment compares: e-BH over its "
+        "variants and metrics, with a false discovery rate of at most 5 %.",
+    ),
+    _gauge(
+        "experiment_interleaving_impressions",
+        ("experiment", "outcome"),
+        "Settled lists that two rankers shared (team draft): win where the items of the ranker "
+        "that is not the control gathered more gain, loss where the control's did, tie elsewhere.",
+    ),
+    _gauge(
+        "experiment_interleaving_preference",
+        ("experiment",),
+        "(wins + ties / 2) / lists - 1/2: above 0 where users prefer the ranker that is not the "
+        "control, from -0.5 to 0.5.",
+    ),
+    _gauge(
+        "experiment_interleaving_lower",
+        ("experiment",),
+        "Lower end of the 95 % confidence sequence of the preference: it holds at every look "
+        "together, with users as the units. Absent with too few users.",
+    ),
+    _gauge("experiment_interleaving_upper", ("experiment",), "Upper end of the same."),
+    _gauge(
+        "experiment_interleaving_log_evalue",
+        ("experiment",),
+        "Natural logarithm of the evidence for any preference, good at every look: 3.0 is a 5 % "
+        "level.",
     ),
     # Lanes.
     _gauge(

@@ -147,7 +147,7 @@ def _accept(lane: Lane, topic: str, meeting: _Meeting, chosen: Integers) -> None
     run, base_ms = meeting.run, lane.plan.timing.base_ms
     numbers, places = chosen.tolist(), run.shown[chosen]
     combinations = _combinations(lane, topic, meeting, numbers)
-    states = lane.states.untouched(run.lengths[chosen])
+    states = lane.states.untouched(run.lengths[chosen], _surfaces(lane, run, numbers))
     times_ms = run.times_ms[places]
     panes = times_ms - times_ms % base_ms
     lane.open.add_many(
@@ -172,6 +172,13 @@ def _subjects(lane: Lane, run: Run, numbers: list[int]) -> Subjects | None:
         return None
     chosen = [run.subjects[number] for number in numbers]
     return lane.assignments.born(chosen, len(lane.plan.tracking.units))
+
+
+def _surfaces(lane: Lane, run: Run, numbers: list[int]) -> Integers | None:
+    """Where chosen impressions were shown, (n,), where anybody asks."""
+    if lane.plan.surfaces is None:
+        return None
+    return np.array([lane.plan.surface_of(run.values[number]) for number in numbers], np.int64)
 
 
 def _combinations(lane: Lane, topic: str, meeting: _Meeting, numbers: list[int]) -> Integers:

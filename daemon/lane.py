@@ -120,10 +120,10 @@ class Lane:
     def forget_old_states(self) -> None:
         """Keep the gain states in use only. Between batches: what changed is told in numbers."""
         assert not self.changes.panes
-        fresh, numbers = GainStates(self.plan), column(self.open.states)
+        known, fresh, numbers = self.states, GainStates(self.plan), column(self.open.states)
         used = np.unique(numbers[np.frombuffer(self.open.is_open, np.bool_)])
         renamed = np.zeros(len(self.states), np.int32)
-        renamed[used] = [fresh.number(self.states[number]) for number in used.tolist()]
+        renamed[used] = [fresh.number(known[n], known.surface(n)) for n in used.tolist()]
         numbers[:] = renamed[numbers]
         fresh.leave_room()
         self.states = fresh

@@ -11,6 +11,8 @@ from typing import Final, TypeAlias
 
 from relevanced.daemon.experiments.specs import Tracking
 from relevanced.daemon.panes import Timing
+from relevanced.daemon.surfaces import UNKNOWN, Surfaces
+from relevanced.metrics.lists import Booleans, Floats
 from relevanced.metrics.metric import Metric
 
 ALL: Final = "all"
@@ -23,7 +25,8 @@ EXPERIMENT_PREFIX: Final = "experiment:"
 """A grouping's name with this prefix reads the variant of an experiment instead of an attribute."""
 
 Values: TypeAlias = tuple[str | None, ...]
-"""Values of attributes and experiments, in the plan's order; None where one is missing."""
+"""Values of attributes and experiments, in the plan's order; None where one is missing. The
+surface stands behind them where propensities are configured."""
 
 COUNT_COLUMNS: Final = (
     "impressions",
@@ -33,7 +36,11 @@ COUNT_COLUMNS: Final = (
 )
 """The first columns of a row. Behind them stand (scored, sum, squares) of each metric."""
 METRIC_COLUMNS: Final = ("scored", "sum", "squares")
-
+WEIGHT_COLUMNS: Final = ("weighted_items", "clipped_items", "weights", "squared_weights")
+"""The last columns where propensities are configured: items with a gain at ranks that a weighed
+metric counts, those of them whose weight was cut, and sums of their weights in steps of 1 /
+WEIGHT_UNIT."""
+WEIGHT_UNIT: Final = 10_000
 
 HOUR_MS: Final = 3_600_000
 LARGEST_EXACT: Final = 2.0**52
@@ -57,6 +64,8 @@ class Plan:
     """How many whole hours of settled rows are kept; 0 keeps none."""
     hour_ms: int = HOUR_MS
     """What an hour is: tests live faster."""
+    surfaces: Surfaces | None = None
+    """Propensities by surface; None: no metric asks for any."""
 
     @cached_property
     def grouping_names(self) -> tuple[str, ...]:
@@ -79,10 +88,15 @@ class Plan:
     def values_of(
         self, attributes: Mapping[str, str | None], experiments: Mapping[str, str]
     ) -> Values:
-        """Everything of an impression that its segments depend on."""
-        if not self.experiments:
-            return tuple(map(attributes.get, self.attributes))
-        return (*map(attributes.get, self.attributes), *map(experiments.get, self.experiments))
+        """Everything of an impression that its segments and its surface depend on."""
+        values = tuple(map(attributes.get, self.attributes))
+        if self.experiments:
+            values = (*values, *map(experiments.get, self.experiments))
+        return values if self.surfaces is None else (*values, self.surfaces.told_by(attributes))
+
+    def surface_of(self, values: Values) -> int:
+        """The number of the surface in what `values_of` returned."""
+        return UNKNOWN if self.surfaces is None else self.surfaces.number(values[-1])
 
     @cached_property
     def places_of_values(self) -> tuple[tuple[int, ...], ...]:
@@ -93,7 +107,12 @@ class Plan:
     @cached_property
     def row_width(self) -> int:
         """Columns of a row."""
-        return len(COUNT_COLUMNS) + len(METRIC_COLUMNS) * len(self.metrics)
+        return self.weight_column + (0 if self.surfaces is None else len(WEIGHT_COLUMNS))
+
+    @cached_property
+    def weight_column(self) -> int:
+        """Column behind those of all metrics: the first of `WEIGHT_COLUMNS`, if there are any."""
+        return self.metric_column(len(self.metrics))
 
     def metric_column(self, number: int) -> int:
         """Column of `scored` of a metric; `sum` and `squares` follow it."""
@@ -103,6 +122,24 @@ class Plan:
     def timed(self) -> tuple[int, ...]:
         """Positions of the metrics that look at when feedback came, not at which item it chose."""
         return tuple(n for n, metric in enumerate(self.metrics) if metric.needs == "timing")
+
+    @cached_property
+    def weighted_depth(self) -> int:
+        """Ranks that any weighed metric counts."""
+        cuts = [m.k or self.depth for m in self.metrics if m.needs == "propensities"]
+        return min(max(cuts, default=0), self.depth)
+
+    @cached_property
+    def rank_weights(self) -> Floats:
+        """(surfaces, depth) as `Surfaces.weights`."""
+        assert self.surfaces is not None
+        return self.surfaces.weights(self.depth)
+
+    @cached_property
+    def clipped_ranks(self) -> Booleans:
+        """(surfaces, depth) as `Surfaces.clipped`."""
+        assert self.surfaces is not None
+        return self.surfaces.clipped(self.depth)
 
     @property
     def admitted_values(self) -> int:

@@ -1,7 +1,8 @@
 """Interned gain states: every distinct vector of gains is scored once, however many impressions
 hold it.
 
-A state says how many places a list has and which of them hold feedback with which gain. Traffic
+A state says how many places a list has and which of them hold feedback with which gain; where
+propensities are configured, also the surface that weighs them. Traffic
 repeats the same few thousand states for ever (nothing clicked, the first clicked, …), so an
 impression is one small integer, a click is a look-up, and the metrics of a batch are a gather of
 ready int64 rows.
@@ -11,13 +12,17 @@ table may be forgotten and built anew at any time without changing a number.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from relevanced.daemon.plan import COUNT_COLUMNS, LARGEST_EXACT, Plan
+from relevanced.daemon.plan import COUNT_COLUMNS, LARGEST_EXACT, WEIGHT_COLUMNS, WEIGHT_UNIT, Plan
+from relevanced.daemon.surfaces import UNKNOWN
 from relevanced.metrics.lists import Lists
+from relevanced.metrics.precision import hits
+from relevanced.metrics.propensities import weighted_hits
 
 Cells: TypeAlias = tuple[tuple[int, float], ...]
 """(place from 0, gain) of the places that hold feedback, by place. A place with feedback may have
@@ -41,8 +46,9 @@ class GainStates:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._numbers: dict[GainState, int] = {}
+        self._numbers: dict[tuple[GainState, int], int] = {}
         self._states: list[GainState] = [(0, ())]
+        self._surfaces: list[int] = [UNKNOWN]
         self._changes: dict[tuple[int, int, float], int] = {}
         self._rows: NDArray[np.int64] = np.zeros((1, plan.row_width), np.int64)
         self._room = MOST_STATES
@@ -62,13 +68,18 @@ class GainStates:
     def __getitem__(self, number: int) -> GainState:
         return self._states[number]
 
-    def number(self, state: GainState) -> int:
-        """The number of a state, a new one if it was not met before."""
-        known = self._numbers.get(state)
+    def number(self, state: GainState, surface: int = UNKNOWN) -> int:
+        """The number of a state on a surface, a new one if it was not met before."""
+        known = self._numbers.get((state, surface))
         if known is None:
-            known = self._numbers[state] = len(self._states)
+            known = self._numbers[state, surface] = len(self._states)
             self._states.append(state)
+            self._surfaces.append(surface)
         return known
+
+    def surface(self, number: int) -> int:
+        """The surface of a state."""
+        return self._surfaces[number]
 
     def with_gain(self, number: int, place: int, gain: float) -> int:
         """The state in which `place` holds feedback of exactly this gain."""
@@ -76,7 +87,8 @@ class GainStates:
         known = self._changes.get(key)
         if known is None:
             length, cells = self._states[number]
-            known = self._changes[key] = self.number((length, with_cell(cells, place, gain)))
+            after = (length, with_cell(cells, place, gain))
+            known = self._changes[key] = self.number(after, self._surfaces[number])
         return known
 
     def raised(self, numbers: Integers, places: Integers, gains: Floats) -> Integers:
@@ -98,10 +110,14 @@ class GainStates:
         enough = held is not None and held >= gain
         return number if enough else self.with_gain(number, place, gain)
 
-    def untouched(self, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The states of lists of these lengths, (n,), that nobody has reacted to."""
-        distinct, which = np.unique(lengths, return_inverse=True)
-        numbers = [self.number((length, ())) for length in distinct.tolist()]
+    def untouched(self, lengths: Integers, surfaces: Integers | None = None) -> Integers:
+        """The states of lists of these lengths and on these surfaces, (n,) of each, that nobody has
+        reacted to."""
+        most = 1 if surfaces is None else int(surfaces.max(initial=UNKNOWN)) + 1
+        kinds = lengths if surfaces is None else lengths * most + surfaces
+        distinct, which = np.unique(kinds, return_inverse=True)
+        told = (divmod(kind, most) for kind in distinct.tolist())
+        numbers = [self.number((length, ()), surface) for length, surface in told]
         untouched: Integers = np.array(numbers, np.int64)[which.reshape(-1)]
         return untouched
 
@@ -116,7 +132,8 @@ class GainStates:
         """The rows of all states so far, (states, columns); row 0 is zeros."""
         scored = len(self._rows)
         if scored < len(self._states):
-            fresh = score_states(self._states[scored:], self._plan)
+            surfaces = self._surfaces[scored:]
+            fresh = score_states(self._states[scored:], self._plan, surfaces)
             self._rows = np.concatenate([self._rows, fresh])
         return self._rows
 
@@ -127,13 +144,19 @@ def with_cell(cells: Cells, place: int, gain: float) -> Cells:
     return tuple(sorted([*kept, (place, gain)]))
 
 
-def score_states(states: list[GainState], plan: Plan) -> NDArray[np.int64]:
+def score_states(
+    states: list[GainState], plan: Plan, surfaces: Sequence[int] = ()
+) -> NDArray[np.int64]:
     """One row per state, (states, columns) of int64, by the kernels of the plan's metrics.
 
+    `surfaces`: of each state, where the plan knows any; none: all are unknown.
     A value v counts as floor(unit·v + 0.5001), its square likewise; the odd fraction keeps float
     noise off the ties. Raises OverflowError where a scaled value is too large to be exact.
     """
     lists = lists_of(states)
+    on = np.array(surfaces or [UNKNOWN] * len(states), np.int64)
+    if plan.surfaces is not None:
+        lists = replace(lists, weights=plan.rank_weights[on, : max(lists.depth, 1)])
     rows = np.zeros((len(states), plan.row_width), np.int64)
     items_with_feedback = lists.judged.sum(axis=1)
     counts = (
@@ -148,7 +171,24 @@ def score_states(states: list[GainState], plan: Plan) -> NDArray[np.int64]:
     for position in range(len(plan.metrics)):
         if position not in plan.timed:
             _score(rows, lists, plan, position)
+    if lists.weights is not None:
+        _weigh(rows, lists, lists.weights, plan, on)
     return rows
+
+
+def _weigh(rows: Integers, lists: Lists, weights: Floats, plan: Plan, surfaces: Integers) -> None:
+    """Write the columns of what was weighed: items with a gain on a surface that is known."""
+    k, clipped = plan.weighted_depth, plan.clipped_ranks[surfaces, : lists.depth]
+    gained = (lists.gains > 0) & (surfaces != UNKNOWN)[:, np.newaxis]
+    known = np.nan_to_num(weights)
+    columns = (
+        hits(gained, k),
+        hits(gained & clipped, k),
+        scaled(weighted_hits(gained, k, known), WEIGHT_UNIT),
+        scaled(weighted_hits(gained, k, known**2), WEIGHT_UNIT),
+    )
+    assert len(columns) == len(WEIGHT_COLUMNS)
+    rows[:, plan.weight_column :] = np.stack(columns, axis=1)
 
 
 def score_delays(delays_ms: Sequence[int | None], plan: Plan) -> NDArray[np.int64]:

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 
 from relevanced.metrics import average_precision, behaviour, bpref, curves, dcg, err
-from relevanced.metrics import precision, sets
+from relevanced.metrics import precision, propensities, sets
 from relevanced.metrics.lists import Booleans, Floats, Integers, Lists
 from relevanced.metrics.metric import Metric
 from relevanced.metrics.names import number_text
@@ -169,6 +169,35 @@ def cumulated_gain(lists: Lists, metric: Metric) -> Floats:
 def discounted_gain(lists: Lists, metric: Metric) -> Floats:
     """DCG."""
     return dcg.dcg(lists.gains, metric.ranks(lists), _gain(metric, lists.gains), _discount(metric))
+
+
+def _weights(lists: Lists) -> Floats:
+    """(n, at least depth) of the ranks; `Metric.values` has seen to it that there are some."""
+    assert lists.weights is not None
+    return lists.weights
+
+
+def _where_known(lists: Lists, values: Floats) -> Floats:
+    """The values, NaN where the propensities are not known: of empty lists too."""
+    return np.where(np.isnan(_weights(lists)[:, 0]), np.nan, values)
+
+
+def ips_precision_at(lists: Lists, metric: Metric) -> Floats:
+    """IPS-P: a list without a cut-off divides by what it shows."""
+    found, weights = relevant(lists, metric), _weights(lists)
+    if metric.k is None:
+        values = propensities.ips_precision_of_shown(found, lists.lengths, weights)
+    else:
+        values = propensities.ips_precision(found, metric.k, weights)
+    return _where_known(lists, values)
+
+
+def ips_discounted_gain(lists: Lists, metric: Metric) -> Floats:
+    """IPS-DCG."""
+    gain, discount = _gain(metric, lists.gains), _discount(metric)
+    k, weights = metric.ranks(lists), _weights(lists)
+    values = propensities.ips_dcg(lists.gains, k, weights, gain, discount)
+    return _where_known(lists, values)
 
 
 def normalised_gain(lists: Lists, metric: Metric) -> Floats:

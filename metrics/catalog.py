@@ -17,6 +17,7 @@ UNBOUNDED: Final = (-math.inf, math.inf)
 FROM_ZERO: Final = (0.0, math.inf)
 _NO_IDEAL = "the ideal is 0: nothing has a gain"
 _NO_CLICK = "nothing was clicked"
+_NO_PROPENSITIES = "the propensities of the surface are not known"
 
 CATALOG: Final[Mapping[str, Entry]] = {
     # Binary, by rank
@@ -131,6 +132,25 @@ CATALOG: Final[Mapping[str, Entry]] = {
             "max_grade": above(0, 1),
             "discount": choice("reciprocal", "log2"),
         },
+    ),
+    # Weighed by inverse propensities: how rarely a rank is looked at
+    "IPS-P": Entry(
+        bindings.ips_precision_at,
+        "Joachims, Swaminathan and Schnabel 2017",
+        range=FROM_ZERO,
+        undefined=_NO_PROPENSITIES,
+        unit=100_000,
+        needs="propensities",
+        parameters=REL,
+    ),
+    "IPS-DCG": Entry(
+        bindings.ips_discounted_gain,
+        "Agarwal, Takatsu, Zaitsev and Joachims 2019",
+        range=FROM_ZERO,
+        undefined=_NO_PROPENSITIES,
+        unit=1_000,
+        needs="propensities",
+        parameters=GAIN | BASE,
     ),
     # Sets
     "SetP": Entry(

@@ -30,6 +30,9 @@ class Lists:
     """(n, depth) the item at this rank has feedback, whatever its grade."""
     first_feedback_s: Floats | None = None
     """(n,) seconds from the impression to its first feedback; NaN where none came."""
+    weights: Floats | None = None
+    """(n, at least depth and 1) 1 / propensity of each rank, clipped; NaN all along a list that was
+    shown where propensities are not known."""
     pool: Floats | None = None
     """(n, width) grades of every judged item of the query, shown or not; NaN pads."""
     collection_size: Integers | None = None
@@ -54,6 +57,7 @@ class Lists:
         *,
         lengths: Sequence[int] | Integers | None = None,
         first_feedback_s: Sequence[float | None] | Floats | None = None,
+        weights: Sequence[Sequence[float]] | Floats | None = None,
         pool: Grades | None = None,
         collection_size: Sequence[int] | Integers | None = None,
         known: Sequence[Sequence[bool]] | Booleans | None = None,
@@ -78,6 +82,7 @@ class Lists:
             lengths=shown,
             judged=judged,
             first_feedback_s=_optional_seconds(first_feedback_s, count),
+            weights=None if weights is None else _checked_weights(weights, padded.shape),
             pool=None if pool is None else _checked_pool(pool, count),
             collection_size=_counts(collection_size, count, "collection_size"),
             known=None if known is None else _flags(known, padded.shape),
@@ -173,6 +178,19 @@ def _optional_seconds(values: Sequence[float | None] | Floats | None, count: int
             f"first_feedback_s of shape {seconds.shape}: must be one value a list, ({count},)"
         )
     return seconds
+
+
+def _checked_weights(weights: Sequence[Sequence[float]] | Floats, shape: tuple[int, ...]) -> Floats:
+    array = np.asarray(weights, dtype=np.float64)
+    if array.ndim != 2 or len(array) != shape[0] or array.shape[1] < max(shape[1], 1):
+        rule = f"must be ({shape[0]}, {max(shape[1], 1)} or more): one a rank, at least one a list"
+        raise ValueError(f"weights of shape {array.shape}: {rule}")
+    unknown = np.isnan(array)
+    if not (unknown | (np.isfinite(array) & (array > 0))).all():
+        raise ValueError(f"weights: the least is {np.nanmin(array)}, must be finite and > 0")
+    if (unknown.any(axis=1) != unknown.all(axis=1)).any():
+        raise ValueError("weights: a list must have a weight at every rank, or NaN at every one")
+    return array
 
 
 def _checked_pool(pool: Grades, count: int) -> Floats:

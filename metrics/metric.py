@@ -10,7 +10,7 @@ from relevanced.metrics.lists import Floats, Lists
 
 Value: TypeAlias = str | float
 Direction: TypeAlias = Literal["up", "down", "none"]
-Need: TypeAlias = Literal["impression", "pool", "collection", "known", "timing"]
+Need: TypeAlias = Literal["impression", "timing", "propensities", "known", "pool", "collection"]
 
 BLOCK_ROWS: Final = 32_768
 """Lists that a kernel sees at once: a few ranks of so many gains stay in a processor's cache."""
@@ -18,6 +18,7 @@ BLOCK_ROWS: Final = 32_768
 NEEDS: Final[Mapping[Need, str]] = {
     "impression": "nothing beyond the impression",
     "timing": "the time of the first feedback",
+    "propensities": "propensities (how likely each rank is looked at)",
     "known": "which relevant items the searcher knew before",
     "pool": "a judged pool (the grades of all judged items of the query, shown or not)",
     "collection": "a judged pool and the number of items that could have been returned",
@@ -132,6 +133,7 @@ class Metric:
         carried: dict[Need, bool] = {
             "impression": True,
             "timing": lists.first_feedback_s is not None,
+            "propensities": lists.weights is not None,
             "known": lists.known is not None and lists.known_relevant is not None,
             "pool": lists.pool is not None,
             "collection": lists.pool is not None and lists.collection_size is not None,

@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from relevanced.metrics.arithmetic import ratio
 from relevanced.metrics.dcg import Discount, Gain, exponential_gain, log2_discount
 from relevanced.metrics.lists import Booleans, Floats, Integers
 
@@ -80,31 +81,56 @@ def ips_dcg(
 ) -> Floats:
     """IPS-DCG@k: sum over the first k ranks i of weight_i x gain / discount(i).
 
-    gains (n, depth), weights (at least min(k, depth),) -> (n,), from 0 to clip x the DCG.
-    Never undefined. Source: Agarwal, Takatsu, Zaitsev and Joachims 2019.
+    gains (n, depth), weights (…, at least min(k, depth)) of all lists or of each one -> (n,), from
+    0 to clip x the DCG. NaN where a weight is. Source: Agarwal, Takatsu, Zaitsev and Joachims 2019.
 
     >>> ips_dcg(np.array([[1.0, 0.0, 1.0]]), 3, np.array([1.0, 2.0, 4.0])).tolist()
     [3.0]
     """
     total = np.zeros(len(gains))
     for column in range(min(k, gains.shape[1])):
-        total += gain(gains[:, column]) * (weights[column] / discount(column + 1))
+        total += gain(gains[:, column]) * (weights[..., column] / discount(column + 1))
+    return total
+
+
+def weighted_hits(relevant: Booleans, k: int, weights: Floats) -> Floats:
+    """Weights of the relevant items among the first k.
+
+    relevant (n, depth), weights (…, at least min(k, depth)) of all lists or of each one -> (n,),
+    from 0 to k x clip. NaN where a weight is.
+
+    >>> weighted_hits(np.array([[True, False, True]]), 3, np.array([1.0, 2.0, 5.0])).tolist()
+    [6.0]
+    """
+    total = np.zeros(len(relevant))
+    for column in range(min(k, relevant.shape[1])):
+        total += relevant[:, column] * weights[..., column]
     return total
 
 
 def ips_precision(relevant: Booleans, k: int, weights: Floats) -> Floats:
     """IPS-P@k: weights of the relevant items among the first k, divided by k.
 
-    relevant (n, depth), weights (at least min(k, depth),) -> (n,), from 0 to clip.
-    Never undefined. Source: Joachims, Swaminathan and Schnabel 2017.
+    relevant (n, depth), weights (…, at least min(k, depth)) of all lists or of each one -> (n,),
+    from 0 to clip. NaN where a weight is. Source: Joachims, Swaminathan and Schnabel 2017.
 
     >>> ips_precision(np.array([[True, False, True]]), 3, np.array([1.0, 2.0, 5.0])).tolist()
     [2.0]
     """
-    total = np.zeros(len(relevant))
-    for column in range(min(k, relevant.shape[1])):
-        total += relevant[:, column] * weights[column]
-    return total / k
+    return weighted_hits(relevant, k, weights) / k
+
+
+def ips_precision_of_shown(relevant: Booleans, lengths: Integers, weights: Floats) -> Floats:
+    """IPS-P: weights of the relevant items, divided by the items shown.
+
+    relevant (n, depth), lengths (n,), weights (…, at least depth) of all lists or of each one ->
+    (n,), from 0 to clip; 0 for an empty list. NaN where a weight is. Source: as `ips_precision`.
+
+    >>> shown = np.array([[True, False, False]])
+    >>> ips_precision_of_shown(shown, np.array([2]), np.array([1.0, 2.0, 5.0])).tolist()
+    [0.5]
+    """
+    return ratio(weighted_hits(relevant, relevant.shape[1], weights), lengths, 0.0)
 
 
 def weight_sums(by_rank: Integers, table: Propensities, clip: float = CLIP) -> WeightSums:

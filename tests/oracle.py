@@ -21,6 +21,8 @@ GRACE_MS = 5_000
 NEVER = float("-inf")
 FIELD_BYTES = 256
 DEFAULT_METRICS = ("P@1", "P@5", "P@10", "Success@10", "RR@10", "ERR@10", "nDCG@10")
+UNITS = {"IPS-P": 100_000, "IPS-DCG": 1_000}
+"""Steps of a value of 1, where that is not a million."""
 _ISO = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|[+-]\d\d:?\d\d)", re.ASCII)
 
 RowKey = tuple[int, int, str, str]
@@ -58,6 +60,14 @@ class OracleConfig:
     """How many others are taken from events."""
     history_hours: int = 840
     hour_s: int = 3600
+    propensities: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """By surface, from rank 1 on."""
+    surface: str = "surface"
+    """The attribute that tells the surface."""
+    default_surface: str | None = None
+    clip: float = 10
+    weighed_ranks: int = 0
+    """Of the deepest weighed metric."""
 
     @property
     def highest_grade(self) -> float:
@@ -182,6 +192,7 @@ def decode_impression(value: Mapping[str, object], config: OracleConfig) -> Impr
     grades = object_field(value, "grades").items()
     shown = tuple(identifier(item) for item in items)
     grouped = {name for names in config.groupings for name in names} | {*config.units.values()}
+    grouped |= {config.surface} if config.propensities else set()
     given = object_field(value, "attributes").items()
     asked = {n: v for n, v in given if n in grouped and not n.startswith("experiment:")}
     attributes, dropped = texts(asked)
@@ -577,6 +588,7 @@ def contribution(shown: Shown, config: OracleConfig) -> dict[str, int]:
         "zero_result_impressions": int(not shown.items),
         "items_with_feedback": sum(known),
     }
+    weights, cut = weights_of(shown, config)
     for name in config.metric_names:
         if name == "FirstFeedbackSeconds":
             row |= delay_columns(name, shown)
@@ -586,12 +598,41 @@ def contribution(shown: Shown, config: OracleConfig) -> dict[str, int]:
             gains(shown)[: config.depth],
             relevant_from=config.relevant_from,
             max_grade=config.highest_grade,
+            weights=weights,
         )
         row[f"{name}:scored"] = int(value is not None)
-        number = 0.0 if value is None else value
-        row[f"{name}:sum"] = millionths(number)
-        row[f"{name}:squares"] = millionths(number * number)
+        number, unit = 0.0 if value is None else value, unit_of(name)
+        row[f"{name}:sum"] = steps(number, unit)
+        row[f"{name}:squares"] = steps(number * number, unit)
+    if config.propensities:
+        row |= weight_columns(shown, weights, cut, config)
     return row
+
+
+def weights_of(shown: Shown, config: OracleConfig) -> tuple[list[float] | None, list[bool]]:
+    """1 / propensity by rank, and where it was cut; None where no table is for the surface."""
+    told = None if shown.dealt is None else shown.dealt.attributes.get(config.surface)
+    surface = told if told in config.propensities else config.default_surface
+    if surface is None:
+        return None, []
+    known = config.propensities[surface]
+    ranks = range(config.depth)
+    inverse = [known[0] / known[min(rank, len(known) - 1)] for rank in ranks]
+    return [min(one, config.clip) for one in inverse], [one > config.clip for one in inverse]
+
+
+def weight_columns(
+    shown: Shown, weights: list[float] | None, cut: list[bool], config: OracleConfig
+) -> dict[str, int]:
+    """How many items were weighed, and how much, in ten thousandths."""
+    gained = [at for at, gain in enumerate(gains(shown)[: config.weighed_ranks]) if gain > 0]
+    told = [] if weights is None else gained
+    return {
+        "weighted_items": len(told),
+        "clipped_items": sum(cut[at] for at in told),
+        "weights": steps(sum(weights[at] for at in told) if weights else 0.0, 10_000),
+        "squared_weights": steps(sum(weights[at] ** 2 for at in told) if weights else 0.0, 10_000),
+    }
 
 
 def delay_columns(name: str, shown: Shown) -> dict[str, int]:
@@ -603,8 +644,13 @@ def delay_columns(name: str, shown: Shown) -> dict[str, int]:
     return dict(zip((f"{name}:scored", f"{name}:sum", f"{name}:squares"), numbers))
 
 
-def millionths(value: float) -> int:
-    return math.floor(1e6 * value + 0.5001)
+def unit_of(name: str) -> int:
+    """Steps for a value of 1."""
+    return UNITS.get(re.split("[(@]", name)[0], 10**6)
+
+
+def steps(value: float, unit: int) -> int:
+    return math.floor(unit * value + 0.5001)
 
 
 def add_to(row: dict[str, int], more: Mapping[str, int]) -> None:

@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 
-_NAME = re.compile(r"(?P<family>[A-Za-z]+)(\((?P<parameters>[^()]*)\))?(@(?P<cutoff>[1-9]\d*))?")
+_NAME = re.compile(r"(?P<family>[A-Za-z-]+)(\((?P<parameters>[^()]*)\))?(@(?P<cutoff>[1-9]\d*))?")
 
 Gains = Sequence[float]
 
@@ -24,10 +24,22 @@ def parse(name: str) -> tuple[str, dict[str, str], int | None]:
 
 
 def score(
-    name: str, gains: Gains, *, relevant_from: float = 1, max_grade: float = 3
+    name: str,
+    gains: Gains,
+    *,
+    relevant_from: float = 1,
+    max_grade: float = 3,
+    weights: Sequence[float] | None = None,
 ) -> float | None:
-    """The value of the metric with this name for one list; None where it is undefined."""
+    """The value of the metric with this name for one list; None where it is undefined.
+
+    `weights`: 1 / propensity by rank; None where they are not known.
+    """
     family, parameters, cutoff = parse(name)
+    if family.startswith("IPS"):
+        exponential = parameters.get("gain", "exp") != "linear"
+        least = float(parameters.get("rel", relevant_from))
+        return weighed(family, gains, cutoff, weights, least, exponential)
     if family == "nDCG":
         return ndcg(gains, cutoff, exponential=parameters.get("gain", "exp") != "linear")
     if family == "ERR":
@@ -79,6 +91,26 @@ def expected_reciprocal_rank(gains: Gains, cutoff: int | None, max_grade: float)
         total += still_looking * stops / rank
         still_looking *= 1.0 - stops
     return total
+
+
+def weighed(
+    family: str,
+    gains: Gains,
+    cutoff: int | None,
+    weights: Sequence[float] | None,
+    relevant_from: float,
+    exponential: bool,
+) -> float | None:
+    """IPS-P or IPS-DCG: what an item adds, times the weight of its rank."""
+    if weights is None:
+        return None
+    places = range(len(gains[:cutoff]))
+    if family == "IPS-DCG":
+        worth = [2.0**gain - 1.0 if exponential else gain for gain in gains]
+        return sum(worth[at] * weights[at] / math.log2(at + 2) for at in places)
+    divisor = len(gains) if cutoff is None else cutoff
+    found = sum(weights[at] for at in places if gains[at] >= relevant_from)
+    return found / divisor if divisor else 0.0
 
 
 def ndcg(gains: Gains, cutoff: int | None, *, exponential: bool = True) -> float | None:

@@ -8,9 +8,11 @@ from relevanced.daemon.experiments.specs import IMPRESSION, USER, Spec, Tracking
 from relevanced.daemon.heads import Head, blob_keys
 from relevanced.daemon.lane import Lane
 from relevanced.daemon.panes import timing
-from relevanced.daemon.plan import COUNT_COLUMNS, METRIC_COLUMNS, Plan
+from relevanced.daemon.plan import COUNT_COLUMNS, METRIC_COLUMNS, WEIGHT_COLUMNS, Plan
+from relevanced.daemon.surfaces import Surfaces
 from relevanced.daemon.views import Rows
 from relevanced.metrics import catalog
+from relevanced.metrics.propensities import Propensities
 
 from tests.oracle import LaneResult, OracleConfig
 
@@ -38,7 +40,17 @@ def plan_of(config: OracleConfig) -> Plan:
         tracking=tracking_of(config),
         history_hours=config.history_hours,
         hour_ms=config.hour_s * 1000,
+        surfaces=surfaces_of(config),
     )
+
+
+def surfaces_of(config: OracleConfig) -> Surfaces | None:
+    """The product's propensities for an oracle's configuration."""
+    if not config.propensities:
+        return None
+    told = config.propensities.items()
+    tables = tuple(Propensities(surface, "1", tuple(ranks)) for surface, ranks in told)
+    return Surfaces(config.surface, tables, config.default_surface, config.clip)
 
 
 def tracking_of(config: OracleConfig) -> Tracking | None:
@@ -59,6 +71,7 @@ def tracking_of(config: OracleConfig) -> Tracking | None:
 def decoder_of(config: OracleConfig) -> Decoder:
     grouped = {name for names in config.groupings for name in names}
     grouped |= {unit for unit in config.units.values() if unit not in (USER, IMPRESSION)}
+    grouped |= {config.surface} if config.propensities else set()
     limits = Limits(
         depth=config.depth,
         max_grade=config.highest_grade,
@@ -71,7 +84,7 @@ def decoder_of(config: OracleConfig) -> Decoder:
 
 def columns_of(plan: Plan) -> list[str]:
     parts = [f"{metric.name}:{column}" for metric in plan.metrics for column in METRIC_COLUMNS]
-    return [*COUNT_COLUMNS, *parts]
+    return [*COUNT_COLUMNS, *parts, *(() if plan.surfaces is None else WEIGHT_COLUMNS)]
 
 
 def row_dicts(

@@ -5,9 +5,9 @@ of settings, and no environment variable overrides them.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import Field, dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from relevanced.daemon.config.kinds import (
     Kind,
@@ -20,6 +20,7 @@ from relevanced.daemon.config.kinds import (
 )
 from relevanced.daemon.config.lists import several, table
 from relevanced.daemon.config.sections import setting
+from relevanced.daemon.config.tables import Told, read_fields, written_fields
 from relevanced.daemon.events import MAX_TEXT_BYTES
 from relevanced.daemon.experiments.specs import (
     MOST_VARIANTS,
@@ -89,15 +90,6 @@ class Declared:
 
 Experiments: TypeAlias = tuple[tuple[str, Declared], ...]
 """Name → experiment, by name."""
-Told: TypeAlias = tuple[str, object, str]
-"""(key, value, rule) of a fault."""
-
-
-def _key(entry: "Field[Any]") -> str:
-    return entry.name.removesuffix("_ms")
-
-
-_FIELDS: Final = {_key(entry): entry for entry in fields(Declared)}
 
 
 def read(value: object) -> tuple[Experiments, list[Told]]:
@@ -113,24 +105,9 @@ def read(value: object) -> tuple[Experiments, list[Told]]:
         elif not isinstance(inner, dict):
             faults.append((key, inner, f"must be a section: [{key}]"))
         else:
-            found[name], more = _read_one(key, inner)
-            faults += more
+            values, more = read_fields(key, inner, Declared)
+            found[name], faults = Declared(**values), [*faults, *more]
     return tuple(sorted(found.items())), faults
-
-
-def _read_one(key: str, given: Mapping[str, object]) -> tuple[Declared, list[Told]]:
-    values: dict[str, Any] = {}
-    faults: list[Told] = []
-    for name, value in given.items():
-        entry = _FIELDS.get(name)
-        if entry is None:
-            faults.append((f"{key}.{name}", None, f"unknown key: one of {', '.join(_FIELDS)}"))
-            continue
-        try:
-            values[entry.name] = entry.metadata["kind"].read(value)
-        except Refused as refused:
-            faults += [(f"{key}.{name}", wrong, rule) for wrong, rule in refused.faults]
-    return Declared(**values), faults
 
 
 def broken(experiments: Experiments, metrics: Mapping[str, Metric]) -> Iterator[Told]:
@@ -197,11 +174,4 @@ def _spec(
 def written(experiments: Experiments) -> Iterator[str]:
     """The lines of TOML."""
     for name, one in experiments:
-        yield ""
-        yield f"[{SECTION}.{quoted(name)}]"
-        for key, entry in _FIELDS.items():
-            value = getattr(one, entry.name)
-            if value is None:
-                yield f"# {key} is not set"
-            else:
-                yield f"{key} = {entry.metadata['kind'].write(value)}"
+        yield from ("", f"[{SECTION}.{quoted(name)}]", *written_fields(one))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from relevanced.daemon.config import experiments
+from relevanced.daemon.config import experiments, propensities
 from relevanced.daemon.config.kinds import ConfigError, Refused, Secret
 from relevanced.daemon.config.rules import SECRETS_TWICE, Fault, broken
 from relevanced.daemon.config.settings import SECTIONS, SETTINGS, Config
@@ -57,15 +57,17 @@ def load(
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError([f"{source}: is not TOML: {error}"]) from error
     declared, told = experiments.read(document.pop(experiments.SECTION, {}))
+    weighed, more_told = propensities.read(document.pop(propensities.SECTION, None))
     given, faults = _given_in(document)
-    faults += [Fault(*fault) for fault in told]
+    faults += [Fault(*fault) for fault in (*told, *more_told)]
     from_environment, more = _given_by(environment)
     faults += more
     given |= from_environment
     config, more = _build(given)
     faults += more
-    config = replace(config, experiments=declared)
-    faults += broken(config, [fault.key for fault in faults])
+    config = replace(config, experiments=declared, propensities=weighed)
+    unreadable = [fault.key for fault in faults] + [propensities.SECTION] * bool(more_told)
+    faults += broken(config, unreadable)
     if read_secret is not None and not faults:
         config, faults = _with_secrets(config, read_secret)
     if faults:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from relevanced.daemon.config import experiments
+from relevanced.daemon.config import experiments, propensities
 from relevanced.daemon.config.kinds import shown
 from relevanced.daemon.config.settings import Config
 from relevanced.daemon.events import MAX_TEXT_BYTES
@@ -21,6 +21,7 @@ from relevanced.daemon.formats.decoders import FORMATS
 from relevanced.daemon.plan import ALL, EXPERIMENT_PREFIX, LARGEST_EXACT
 from relevanced.metrics.lists import Lists
 from relevanced.metrics.metric import Metric, Need
+from relevanced.metrics.propensities import CLIP
 
 HIGHEST_PORT: Final = 65_535
 SECRETS_TWICE: Final = (
@@ -29,8 +30,8 @@ SECRETS_TWICE: Final = (
     ("redis", "password", "password_file"),
 )
 """(section, key of a secret, key of the file that may hold it instead)"""
-CARRIED: Final[tuple[Need, ...]] = ("timing",)
-"""What the daemon knows of an impression beyond its list and gains."""
+CARRIED: Final[tuple[Need, ...]] = ("timing", "propensities")
+"""What the daemon can know of an impression beyond its list and gains."""
 SASL_KEYS: Final = ("sasl_mechanism", "sasl_username", "sasl_password", "sasl_password_file")
 SSL_KEYS: Final = (
     "ssl_cafile",
@@ -201,11 +202,17 @@ def _cutoffs(config: Config) -> Iterator[Fault]:
 def _exact(config: Config) -> Iterator[Fault]:
     """Counters hold whole numbers: the best list there can be must not pass what is exact."""
     best = np.full((1, config.metrics.depth), config.resolved_max_grade)
-    lists = Lists(gains=best, lengths=np.array([best.size]), judged=np.ones(best.shape, np.bool_))
+    clip = CLIP if config.propensities is None else config.propensities.clip
+    lists = Lists(
+        gains=best,
+        lengths=np.array([best.size]),
+        judged=np.ones(best.shape, np.bool_),
+        weights=np.full(best.shape, clip),
+    )
     for name in config.metrics.names:
         with suppress(ValueError):  # told by the rule of the names
             metric = config.parse_metric(name)
-            if metric.refusal(()) is not None:
+            if metric.refusal(["propensities"]) is not None:
                 continue
             with np.errstate(all="ignore"):
                 value = float(metric.values(lists)[0])
@@ -241,12 +248,23 @@ def _grouping_rule(names: tuple[str, ...]) -> str | None:
 
 
 def _experiments(config: Config) -> Iterator[Fault]:
+    by_name = _by_name(config)
+    metrics = by_name | {metric.name: metric for metric in by_name.values()}
+    yield from (Fault(*told) for told in experiments.broken(config.experiments, metrics))
+
+
+def _propensities(config: Config) -> Iterator[Fault]:
+    metrics, depth = list(_by_name(config).values()), config.metrics.depth
+    yield from (Fault(*told) for told in propensities.broken(config.propensities, metrics, depth))
+
+
+def _by_name(config: Config) -> dict[str, Metric]:
+    """The metrics by their names as written, as far as they can be read."""
     metrics: dict[str, Metric] = {}
     for name in config.metrics.names:
         with suppress(ValueError):  # told by the rule of the names
-            metric = config.parse_metric(name)
-            metrics |= {name: metric, metric.name: metric}
-    yield from (Fault(*told) for told in experiments.broken(config.experiments, metrics))
+            metrics[name] = config.parse_metric(name)
+    return metrics
 
 
 def _listen(config: Config) -> Iterator[Fault]:
@@ -305,5 +323,6 @@ RULES: Final[tuple[tuple[tuple[str, ...], Callable[[Config], Iterator[Fault]]], 
     (("segments.groupings",), _groupings),
     (("http.listen",), _listen),
     (("metrics.names", *_GRADES_KEYS), _experiments),
+    (("propensities", "metrics.names", "metrics.depth", *_GRADES_KEYS), _propensities),
 )
 """(the keys that a rule reads, the rule)"""

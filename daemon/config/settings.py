@@ -9,6 +9,7 @@ from relevanced.daemon import panes
 from relevanced.daemon.config.experiments import Experiments, tracking
 from relevanced.daemon.config.kinds import Kind, duration_ms
 from relevanced.daemon.config.lists import OPEN_ENDS, windows
+from relevanced.daemon.config.propensities import Given
 from relevanced.daemon.config.sections import (
     Attribution,
     Events,
@@ -49,6 +50,8 @@ class Config:
     log: Log = field(default_factory=Log)
     experiments: Experiments = ()
     """Declared ones, by name; no part of the table of settings."""
+    propensities: Given = None
+    """Nor are these."""
 
     @cached_property
     def timing(self) -> panes.Timing:
@@ -97,6 +100,7 @@ class Config:
             depth=self.metrics.depth,
             tracking=self.tracking,
             history_hours=24 * self.history.days,
+            surfaces=None if self.propensities is None else self.propensities.surfaces,
         )
 
     @cached_property
@@ -123,6 +127,8 @@ class Config:
         named = {name for grouping in self.segments.groupings for name in grouping}
         if self.tracking is not None:
             named.update(self.tracking.unit_attributes)
+        if self.propensities is not None:
+            named.add(self.propensities.attribute)
         return {name for name in named if not name.startswith(EXPERIMENT_PREFIX)}
 
 

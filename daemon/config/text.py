@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
-from relevanced.daemon.config import experiments
+from relevanced.daemon.config import experiments, propensities
 from relevanced.daemon.config.settings import SETTINGS, Config
 
 SCHEMA_VERSION: Final = 2
@@ -16,6 +16,8 @@ HASH_DIGITS: Final = 8
 def namespace_hash(config: Config) -> str:
     """8 hexadecimal digits of everything that shapes rows, and of nothing else."""
     shape = {"schema": SCHEMA_VERSION, **_shape(config)}
+    if config.propensities is None:
+        del shape[propensities.SECTION]  # nothing to hash: as before there were any
     canonical = json.dumps(shape, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(canonical.encode()).hexdigest()[:HASH_DIGITS]
 
@@ -31,8 +33,9 @@ def consumer_group(config: Config) -> str:
 
 
 def what_differs(old: Config, new: Config) -> list[str]:
-    """Keys with another value, in the order of the table."""
-    return [s.key for s in SETTINGS if s.value(old) != s.value(new)]
+    """Keys with another value, in the order of the table; propensities as one."""
+    differing = [s.key for s in SETTINGS if s.value(old) != s.value(new)]
+    return differing + [propensities.SECTION] * (old.propensities != new.propensities)
 
 
 def what_restarts(old: Config, new: Config) -> list[str]:
@@ -55,6 +58,7 @@ def _shape(config: Config) -> dict[str, object]:
         "kafka.topics": sorted(config.kafka.topics),
         "metrics.names": [metric.name for metric in config.parsed_metrics],
         "metrics.max_grade": config.resolved_max_grade,
+        propensities.SECTION: propensities.shape(config.propensities),
     }
 
 
@@ -68,3 +72,4 @@ def _lines(config: Config) -> Iterator[str]:
         written = setting.written(config)
         yield f"# {setting.name} is not set" if written is None else f"{setting.name} = {written}"
     yield from experiments.written(config.experiments)
+    yield from propensities.written(config.propensities)

@@ -14,7 +14,7 @@ import msgspec
 from relevanced.daemon import options
 from relevanced.daemon.config.loading import read
 from relevanced.daemon.experiments.forms import Findings
-from relevanced.daemon.experiments.propensities import table_of
+from relevanced.daemon.experiments.propensities import Asked, as_toml, estimate, ranks_of
 from relevanced.daemon.experiments.report import told_of
 from relevanced.daemon.http.command import answer, connection
 
@@ -105,14 +105,19 @@ def _asked(to: HTTPConnection, path: str, headers: dict[str, str]) -> Findings:
     help="Ranks that are estimated.",
 )
 @click.option(
+    "--surface",
+    metavar="ATTRIBUTE=VALUE",
+    help="Look only at impressions that were shown there, as device=ios.",
+)
+@click.option(
     "--output",
-    type=click.Choice(["table", "json"]),
+    type=click.Choice(["table", "json", "toml"]),
     default="table",
     show_default=True,
-    help="How the table is printed.",
+    help="How the table is printed; toml: for a configuration.",
 )
 def propensities_command(
-    files: tuple[str, ...], config_file: str | None, depth: int, output: str
+    files: tuple[str, ...], config_file: str | None, depth: int, surface: str | None, output: str
 ) -> None:
     """Estimate how likely each rank is looked at, relative to the first, from recorded events.
 
@@ -120,10 +125,18 @@ def propensities_command(
     at different ranks for the same query tell anything.
     """
     config = read(config_file, os.environ)
+    attribute, equals, value = (surface or "").partition("=")
+    if surface is not None and not (attribute and value):
+        raise click.BadParameter("must be ATTRIBUTE=VALUE", param_hint="--surface")
+    asked = Asked(depth, (attribute, value) if equals else None)
     try:
-        ranks = table_of(files, config, depth, progress=sys.stderr.isatty())
+        found = estimate(files, config, asked, progress=sys.stderr.isatty())
     except OSError as error:
         raise click.ClickException(f"{error.filename}: cannot be read: {error.strerror}") from error
+    ranks = ranks_of(found.harvest)
+    if output == "toml":
+        click.echo(as_toml(found, asked), nl=False)
+        return
     if output == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(ranks)))
         return

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import is_
+from typing import TypeAlias
 
 import msgspec
 import numpy as np
@@ -22,6 +23,7 @@ from relevanced.daemon.experiments.words import in_words, warnings_of
 from relevanced.daemon.plan import Plan
 from relevanced.daemon.views import LaneView
 from relevanced.metrics.buckets import Buckets, mean
+from relevanced.metrics.discoveries import discoveries
 from relevanced.metrics.inference import ArmComparison, compare_arms
 from relevanced.metrics.interleaving import preference
 from relevanced.metrics.metric import Metric
@@ -33,6 +35,9 @@ from relevanced.metrics.users import (
     user_count,
     users_sample_ratio_log_evalue,
 )
+
+Discovered: TypeAlias = Mapping[tuple[str, str], bool]
+"""(variant, metric) → whether it is a discovery."""
 
 
 @dataclass(frozen=True)
@@ -113,12 +118,13 @@ def _finding(one: _Merged, plan: Plan, as_of_ms: int | None) -> Finding:
     apart = (one.control, INTERLEAVED)
     compared = {variant: _compare(one, variant, plan) for variant in arms if variant not in apart}
     impressions = sum(arm.impressions for arm in arms.values())
+    discovered = _discovered(compared)
     variants = tuple(
         Variant(
             variant,
             arm.impressions,
             user_count(sketches[variant]).value,
-            _metrics(one, variant, compared.get(variant), plan),
+            _metrics(one, variant, compared.get(variant), discovered, plan),
         )
         for variant, arm in arms.items()
     )
@@ -153,6 +159,13 @@ def _finding(one: _Merged, plan: Plan, as_of_ms: int | None) -> Finding:
         variants=variants,
         interleaving=_interleaving(one),
     )
+
+
+def _discovered(compared: Mapping[str, Mapping[str, ArmComparison]]) -> Discovered:
+    """Of everything that is compared, what may be called out together."""
+    keys = [(variant, metric) for variant, found in compared.items() for metric in found]
+    evidence = [compared[variant][metric].absolute.log_evalue for variant, metric in keys]
+    return dict(zip(keys, discoveries(np.array(evidence)).tolist(), strict=True))
 
 
 def _interleaving(one: _Merged) -> Interleaving | None:
@@ -234,7 +247,11 @@ def _planned_for_two(spec: Spec, control: str, variant: str) -> int:
 
 
 def _metrics(
-    one: _Merged, variant: str, compared: Mapping[str, ArmComparison] | None, plan: Plan
+    one: _Merged,
+    variant: str,
+    compared: Mapping[str, ArmComparison] | None,
+    discovered: Discovered,
+    plan: Plan,
 ) -> tuple[MetricFinding, ...]:
     spec = one.spec
     if compared is None:
@@ -248,10 +265,15 @@ def _metrics(
             for metric in _metrics_of(spec, plan)
         )
     planned = spec.planned_impressions
-    return tuple(_metric(n, spec.role(n), found, planned) for n, found in compared.items())
+    return tuple(
+        _metric(name, spec.role(name), found, planned, discovered[variant, name])
+        for name, found in compared.items()
+    )
 
 
-def _metric(name: str, role: Role, found: ArmComparison, planned: int) -> MetricFinding:
+def _metric(
+    name: str, role: Role, found: ArmComparison, planned: int, discovery: bool
+) -> MetricFinding:
     absolute, relative = found.absolute, found.relative
     return MetricFinding(
         metric=name,
@@ -270,6 +292,7 @@ def _metric(name: str, role: Role, found: ArmComparison, planned: int) -> Metric
         minimum_detectable_effect=_known(absolute.minimum_detectable_effect),
         design_effect=_known(found.design_effect),
         further_impressions=_known(absolute.further_impressions),
+        discovery=discovery,
         verdict=absolute.verdict,
         words=in_words(found, planned),
     )

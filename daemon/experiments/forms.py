@@ -33,6 +33,9 @@ class MetricFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     design_effect: float | None = None
     further_impressions: float | None = None
     """Until a verdict, if the difference stays as it is."""
+    discovery: bool | None = None
+    """Whether the difference stands among all that the experiment compares: e-BH over its variants
+    and metrics, with a false discovery rate of at most 5 %. Null for the control."""
     verdict: Verdict = "undecided"
     words: str = ""
 

@@ -8,6 +8,8 @@ import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -15,6 +17,8 @@ from rich.console import Console
 from rich.progress import Progress
 
 from relevanced.daemon.config.loading import Config
+from relevanced.daemon.config.kinds import quoted
+from relevanced.daemon.config.propensities import Table, written_table
 from relevanced.daemon.events import Feedback, Impression, Limits
 from relevanced.daemon.formats.decoders import decoder
 from relevanced.daemon.replay import lines_of
@@ -28,6 +32,10 @@ class _Asked(msgspec.Struct):
     user_query: str | None = None
 
 
+DIGITS: Final = 4
+"""No more of a propensity is known."""
+WHOLE: Final = "all"
+"""What the table of all traffic is called: as the only one it holds for every impression."""
 _read_query = msgspec.json.Decoder(_Asked).decode
 
 
@@ -40,6 +48,15 @@ class Shown:
     clicked: set[tuple[str, int]] = field(default_factory=set)
 
 
+@dataclass(frozen=True)
+class Asked:
+    """Which propensities are estimated."""
+
+    depth: int
+    surface: tuple[str, str] | None = None
+    """(attribute, value) of the impressions that count; None: all of them."""
+
+
 class Rank(msgspec.Struct, frozen=True):
     """One line of the table."""
 
@@ -50,20 +67,46 @@ class Rank(msgspec.Struct, frozen=True):
     shared_items: int
 
 
-def table_of(paths: Sequence[str], config: Config, depth: int, *, progress: bool) -> list[Rank]:
-    """The propensities of ranks 1…depth. Raises OSError for a file that cannot be read."""
+@dataclass(frozen=True)
+class Estimate:
+    """The propensities of ranks 1…depth."""
+
+    harvest: Harvest
+    until_ms: int
+    """Time of the latest impression."""
+
+
+def estimate(paths: Sequence[str], config: Config, asked: Asked, *, progress: bool) -> Estimate:
+    """What the events of the files tell. Raises OSError for a file that cannot be read."""
     with Progress(console=Console(file=sys.stderr, quiet=not progress), transient=True) as bars:
-        shown = collected(lines_of(paths, bars), config)
-    return ranks_of(harvest(exposures(shown, depth), depth))
+        shown = collected(lines_of(paths, bars), config, asked)
+    until_ms = max((time_ms for time_ms, _, _ in shown.lists.values()), default=0)
+    return Estimate(harvest(exposures(shown, asked.depth), asked.depth), until_ms)
 
 
-def collected(lines: Iterable[bytes], config: Config) -> Shown:
+def as_toml(found: Estimate, asked: Asked) -> str:
+    """The table as `[propensities]` of a configuration takes it. Its version is the day of the
+    latest impression."""
+    attribute, value = asked.surface or (None, WHOLE)
+    told = "all impressions"
+    if attribute is not None:
+        told = f"impressions with {quoted(f'{attribute}={value}')}"
+    day = datetime.fromtimestamp(found.until_ms / 1000, timezone.utc).date().isoformat()
+    ranks = tuple(max(round(value, DIGITS), 10.0**-DIGITS) for value in found.harvest.table())
+    lines = (f"# of {told}", *written_table(value, Table(day, ranks)))
+    return "\n".join(lines) + "\n"
+
+
+def collected(lines: Iterable[bytes], config: Config, asked: Asked) -> Shown:
     """First pages of a known query, and feedback on them. An impression stands before its
     feedback."""
-    shown, limits = Shown(), msgspec.structs.replace(config.limits, attributes=())
+    attribute, value = asked.surface or ("", "")
+    names = (attribute,) if attribute else ()
+    shown, limits = Shown(), msgspec.structs.replace(config.limits, attributes=names)
     for event, query in _events(lines, config.events.format, limits):
         if isinstance(event, Impression):
-            if query and event.first_rank == 1:
+            here = not attribute or event.attributes.get(attribute) == value
+            if here and query and event.first_rank == 1:
                 told = (event.time_ms, query, event.items)
                 shown.lists.setdefault(event.impression_id, told)
         elif event.kind in config.attribution.grades and event.item is not None:

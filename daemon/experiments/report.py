@@ -44,6 +44,8 @@ def to_table(found: Finding, as_of: str | None) -> str:
                 console.print(_table(found, variant))
         if found.interleaving is not None:
             console.print(_interleaved(found.interleaving), markup=False, highlight=False)
+        for line in _discoveries(found):
+            console.print(line, markup=False, highlight=False)
         if found.variants:
             console.print(READING, markup=False, highlight=False)
     lines = [line.rstrip() for line in capture.get().split("\n")]
@@ -70,6 +72,22 @@ def _interleaved(found: Interleaving) -> str:
         f"{lists:,} interleaved lists: won {found.wins:,}, tied {found.ties:,}, lost"
         f" {found.losses:,}; delta {_number(found.delta, '{:+.4f}')} {interval}: {found.verdict}"
     )
+
+
+def _discoveries(found: Finding) -> Iterator[str]:
+    """Which verdicts hold together, where several were asked for."""
+    compared = [
+        (f"{variant.variant} {metric.metric}", metric.discovery)
+        for variant in found.variants
+        for metric in variant.metrics
+        if metric.discovery is not None
+    ]
+    if len(compared) > 1:
+        named = ", ".join(_visible(name) for name, discovery in compared if discovery) or "none"
+        yield (
+            f"Discoveries among all {len(compared)} comparisons (e-BH, at most 5 % of them false):"
+            f" {named}"
+        )
 
 
 def _unit(found: Finding) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
-from relevanced.daemon.experiments.forms import Finding, Findings
+from relevanced.daemon.experiments.forms import Finding, Findings, Interleaving
 from relevanced.daemon.labels import escape
 
 Sample: TypeAlias = tuple[str, str, float]
@@ -22,8 +22,18 @@ OF_METRIC: Final = {
     "relevanced_experiment_minimum_detectable_effect": "minimum_detectable_effect",
     "relevanced_experiment_design_effect": "design_effect",
     "relevanced_experiment_score": "mean",
+    "relevanced_experiment_discovery": "discovery",
 }
 """Family → field of a metric's finding."""
+
+
+OF_INTERLEAVING: Final = {
+    "relevanced_experiment_interleaving_preference": "delta",
+    "relevanced_experiment_interleaving_lower": "lower",
+    "relevanced_experiment_interleaving_upper": "upper",
+    "relevanced_experiment_interleaving_log_evalue": "log_evalue",
+}
+"""Family → field of what interleaved lists say."""
 
 
 def samples(found: Findings) -> Iterator[Sample]:
@@ -31,6 +41,8 @@ def samples(found: Findings) -> Iterator[Sample]:
     for one in found.experiments:
         yield from _of_experiment(one)
         yield from _of_variants(one)
+        if one.interleaving is not None:
+            yield from _of_interleaving(one.experiment, one.interleaving)
 
 
 def _of_experiment(one: Finding) -> Iterator[Sample]:
@@ -58,4 +70,15 @@ def _of_variants(one: Finding) -> Iterator[Sample]:
             for family, field in OF_METRIC.items():
                 value = getattr(metric, field)
                 if value is not None:
-                    yield family, told, value
+                    yield family, told, float(value)
+
+
+def _of_interleaving(experiment: str, told: Interleaving) -> Iterator[Sample]:
+    labels = f'experiment="{escape(experiment)}"'
+    for outcome, lists in (("win", told.wins), ("tie", told.ties), ("loss", told.losses)):
+        of_outcome = f'{labels},outcome="{outcome}"'
+        yield "relevanced_experiment_interleaving_impressions", of_outcome, lists
+    for family, field in OF_INTERLEAVING.items():
+        value = getattr(told, field)
+        if value is not None:
+            yield family, labels, value

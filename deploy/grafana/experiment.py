@@ -167,7 +167,7 @@ def _by_metric() -> table.Panel:
     return rows(
         "Differences by metric",
         "Relative to the control, with intervals that hold at every look. Every further metric and"
-        " variant is a further chance to be wrong.",
+        " variant is a further chance to be wrong: discoveries (1) stand among all of them.",
         {
             "Difference": ("none", of("difference")),
             "Relative": ("percentunit", of("relative_difference")),
@@ -175,6 +175,7 @@ def _by_metric() -> table.Panel:
             "To": ("percentunit", of("relative_upper")),
             "p": ("none", of("p_value")),
             "Evidence": ("none", of("log_evalue")),
+            "Discovery": ("none", of("discovery")),
         },
         {"variant": "Variant", "metric": "Metric"},
         "p",

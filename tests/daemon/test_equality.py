@@ -47,6 +47,16 @@ OTHER_CONFIGS: Final[dict[str, OracleConfig]] = {
         max_future_s=20,
         max_record_bytes=4096,
     ),
+    "propensities": replace(
+        SMALL_CONFIG,
+        metric_names=("P@5", "IPS-P@5", "IPS-DCG@3", "IPS-P(rel=2)", "IPS-DCG(gain=linear)"),
+        depth=8,
+        groupings=(("country",),),
+        propensities={"web": (0.9, 0.5, 0.3, 0.08, 0.01), "ios": (1.0, 0.7)},
+        surface="device",
+        clip=7.5,
+        weighed_ranks=8,
+    ),
     "four windows": OracleConfig(
         windows_s=(900, 90, 180, 3600),
         attribution_window_s=120,

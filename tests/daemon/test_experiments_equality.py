@@ -15,6 +15,14 @@ DECLARED = {"ranker": "user_id", "layout": "session", "colour": "impression"}
 CONFIGS = {
     "declared and discovered": replace(SMALL_CONFIG, units=DECLARED, discovered=2),
     "discovered": replace(SMALL_CONFIG, discovered=3),
+    "propensities": replace(
+        OTHER_CONFIGS["propensities"],
+        units={"ranker": "user_id"},
+        surface="country",
+        propensities={"US": (1.0, 0.6, 0.1), "DE": (1.0, 0.25)},
+        default_surface="DE",
+        clip=5,
+    ),
     "fractions": replace(OTHER_CONFIGS["fractions"], units={"layout": "session"}),
 }
 

@@ -1,15 +1,17 @@
 """What experiments say: arms merged over lanes, compared, warned of, put into words."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from relevanced.daemon.experiments.report import to_table
+from relevanced.daemon.experiments.series import samples
 from relevanced.daemon.experiments.specs import Spec
 from relevanced.daemon.experiments.tallies import Arm
 
-from tests.arms import METRICS, arm, dealt_arms, finding, found_of
+from tests.arms import METRICS, arm, dealt_arms, finding, found_of, with_interleaved
 
 
 def test_a_worse_treatment_is_called_worse_and_an_equal_metric_is_not() -> None:
@@ -23,6 +25,28 @@ def test_a_worse_treatment_is_called_worse_and_an_equal_metric_is_not() -> None:
     assert (second.role, second.verdict) == ("secondary", "undecided")
     assert second.words.startswith("not distinguishable yet")
     assert found.warnings == () and found.status == "running"
+
+
+def test_discoveries_are_those_that_stand_among_all_comparisons() -> None:
+    others = {f"b{number}": arm((0.5, 0.4, 0.3), 3 + number, range(600)) for number in range(5)}
+    arms = {**dealt_arms(treatment=0.46), **others}
+    alone, among = finding(dealt_arms(treatment=0.46)), finding(arms)
+    told = {
+        (variant.variant, metric.metric): (metric.log_evalue, metric.discovery)
+        for variant in among.variants[1:]
+        for metric in variant.metrics
+    }
+    weakest = math.log(len(told) / 0.05)
+    assert len(told) == 18 and None not in {found for _, found in told.values()}
+    assert [key for key, (_, found) in told.items() if found] == [
+        key for key, (evidence, _) in told.items() if evidence is not None and evidence >= weakest
+    ]
+    primary = alone.variants[1].metrics[0]
+    assert primary.verdict == "worse" == among.variants[-1].metrics[0].verdict
+    assert (primary.discovery, told["treatment", "RR@10"][1]) == (True, False)
+    assert {metric.discovery for metric in among.variants[0].metrics} == {None}
+    assert "among all 18 comparisons (e-BH, at most 5 % of them false): none" in to_table(among, "")
+    assert "of them false): treatment RR@10\n" in to_table(alone, "")
 
 
 def test_lanes_add_up_to_what_one_lane_would_hold() -> None:
@@ -104,17 +128,29 @@ def test_what_was_counted_under_another_configuration_is_left_out() -> None:
 
 
 def test_interleaved_lists_tell_who_won() -> None:
-    arms = {"interleaved": arm((0.5, 0.4, 0.3), 1, range(600), 5)}
-    wins, losses = np.full(64, 9), np.full(64, 3)
-    wins[::2] += 2
-    arms["interleaved"].credits = np.stack((np.full(64, 40), wins - losses, wins + losses), axis=1)
-    found = finding(arms)
+    found = finding(with_interleaved({}))
     assert found.interleaving is not None and found.srm is None
     told = found.interleaving
     assert (told.wins, told.ties, told.losses) == (640, 1728, 192)
     assert told.delta == pytest.approx(0.0875) and told.verdict == "better"
     assert not found.without_control and found.warnings == ()
     assert "2,560 interleaved lists: won 640, tied 1,728, lost 192" in to_table(found, None)
+
+
+def test_interleaved_lists_are_series_with_bounds() -> None:
+    found = found_of(with_interleaved(dealt_arms()))
+    told = {
+        (family.removeprefix("relevanced_experiment_interleaving_"), labels): value
+        for family, labels, value in samples(found)
+        if "_interleaving_" in family
+    }
+    here = 'experiment="ranker-v2"'
+    counts = [told["impressions", f'{here},outcome="{one}"'] for one in ("win", "tie", "loss")]
+    assert counts == [640, 1728, 192]
+    assert told["preference", here] == pytest.approx(0.0875)
+    assert 0 < told["lower", here] < 0.0875 < told["upper", here]
+    assert told["log_evalue", here] > 3 and len(told) == 7
+    assert not [f for f, _, _ in samples(found_of(dealt_arms())) if "_interleaving_" in f]
 
 
 def test_the_report_tells_warnings_before_numbers() -> None:

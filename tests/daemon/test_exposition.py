@@ -16,9 +16,11 @@ from relevanced.daemon.exposition import FAMILY_OF_COUNT, Exposition, joined
 from relevanced.daemon.families import BY_NAME, FAMILIES
 from relevanced.daemon.labels import TAKEN, attribute_values, label_names
 from relevanced.daemon.plan import NONE
+from relevanced.daemon.replay import view_of
 from relevanced.daemon.segments import escape
 from relevanced.daemon.views import COUNT_FAMILIES, LaneView
-from tests.arms import dealt_arms, found_of
+from tests.arms import dealt_arms, found_of, with_interleaved
+from tests.daemon.test_surfaces import seen_by
 from tests.lane_views import (
     NOW_MS,
     PLAN,
@@ -221,10 +223,12 @@ def test_series_are_those_of_the_table(parse: Parse) -> None:
     views = [lane_view(shown, counts={"events": {"feedback": 1}, **counts})]
     families = parse(
         joined(
-            exposed(views, PLAN, found_of(dealt_arms())),
+            exposed(views, PLAN, found_of(with_interleaved(dealt_arms()))),
             exposed_compared([lane_view(shown, watermark_ms=NOW_MS + PLAN.timing.settle_ms)]),
         )
     )
+    lane = seen_by("web", country="US")
+    families += parse(exposed([view_of(lane)], lane.plan))
     found = {sample.name: set(sample.labels) for family in families for sample in family.samples}
     assert set(found) == expected
     for name, labels in found.items():

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.oracle import LaneResult, OracleConfig, Record, millionths, pane_s, run, time_ms
+from tests.oracle import LaneResult, OracleConfig, Record, pane_s, run, steps, time_ms
 from tests.oracle_metrics import score
 from tests.streams import SMALL_CONFIG, START_MS, Json, random_records, timestamp, topic_names
 
@@ -468,7 +468,7 @@ def test_row_of_one_impression_by_hand() -> None:
 
 
 def test_sums_are_rounded_a_little_above_the_half() -> None:
-    assert [millionths(value) for value in (4.99e-7, 4.9995e-7, 5e-7, 1.0)] == [0, 1, 1, 10**6]
+    assert [steps(value, 10**6) for value in (4.99e-7, 4.9995e-7, 5e-7, 1.0)] == [0, 1, 1, 10**6]
 
 
 def test_empty_list_scores_zero_and_is_counted() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from relevanced.daemon.cli import cli
+from relevanced.daemon.config.loading import load
 
 LOOKED_AT = (1.0, 0.6, 0.3)
 START_MS = 1_795_176_000_000
@@ -23,6 +24,7 @@ def events(searches: int) -> list[str]:
         rng.shuffle(items)
         base = {"impression_id": f"q{number}", "timestamp": START_MS + number}
         shown = {"type": "impression", "query": f"words {query}", "items": items}
+        shown["attributes"] = {"device": "web"}
         lines.append(json.dumps({**base, **shown}))
         for item, looked in zip(items, LOOKED_AT):
             if rng.random() < looked * attractive[item]:
@@ -41,3 +43,28 @@ def test_ranks_are_estimated_from_what_experiments_moved(tmp_path: Path) -> None
     for one, true in zip(ranks, LOOKED_AT):
         assert abs(one["propensity"] - true) < 0.03 and one["shared_items"] == 120
     assert ranks[3] == {"rank": 4, "propensity": None, "stderr": None, "shared_items": 0}
+
+
+def test_a_table_may_be_pasted_into_the_configuration(tmp_path: Path) -> None:
+    path, there = tmp_path / "events.jsonl", tmp_path / "there.jsonl"
+    path.write_text("\n".join(events(2_000)))
+    there.write_text("\n".join(line.replace('"web"', '"ios"') for line in events(100)))
+    arguments = ["propensities", str(path), "--depth", "3", "--output", "toml"]
+    result = CliRunner().invoke(cli, [*arguments, str(there), "--surface", "device=web"])
+    assert result.output.startswith('# of impressions with "device=web"\n\n[propensities.tables."w')
+    head = '[metrics]\nnames = ["IPS-P@3"]\n[propensities]\nattribute = "device"\n'
+    surfaces = load(head + result.output, {}, "pasted").plan.surfaces
+    assert surfaces is not None
+    [table] = surfaces.tables
+    assert (table.surface, table.version) == ("web", "2026-11-20")
+    for found, true in zip(table.values, LOOKED_AT, strict=True):
+        assert abs(found - true) < 0.1
+    alone = CliRunner().invoke(cli, arguments).output.split("\n")[2:]
+    assert alone == result.output.replace('"web"', '"all"').split("\n")[2:]
+
+
+def test_a_surface_must_be_an_attribute_and_its_value(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text("")
+    result = CliRunner().invoke(cli, ["propensities", str(path), "--surface", "web"])
+    assert result.exit_code == 2 and "must be ATTRIBUTE=VALUE" in result.output

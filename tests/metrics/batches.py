@@ -38,6 +38,8 @@ VARIANTS: Final = (
     "SetF(beta=0.5)",
     "Utility(a=2,b=-1,c=-0.5,d=0.25)",
     "Clicks@2",
+    "IPS-P(rel=2)",
+    "IPS-DCG(gain=linear,jk=2)@4",
 )
 """Beside the default settings of every family."""
 
@@ -79,5 +81,12 @@ def _random_row(rng: np.random.Generator, depth: int, halves: bool) -> Plain:
         collection=length + len(missed) + int(rng.integers(0, 50)),
         known=known,
         known_relevant=shown_known + int(rng.integers(0, 3)),
+        weights=_weights(rng, depth),
         first_feedback_s=None if rng.random() < 0.5 else float(rng.exponential(20.0)),
     )
+
+
+def _weights(rng: np.random.Generator, depth: int) -> list[float] | None:
+    """Of one more rank than a list can have; those further down as much or more. Seldom unknown."""
+    weights: list[float] = np.minimum(1 / (1 - 0.1 * np.arange(depth + 1)).clip(0.05), 8.0).tolist()
+    return None if rng.random() < 0.2 else weights

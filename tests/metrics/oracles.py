@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
+import numpy as np
+
 from relevanced.metrics import Lists, Metric
 
 Number = float | Fraction
@@ -26,6 +28,8 @@ class Plain:
     known: list[bool]
     known_relevant: int
     first_feedback_s: float | None
+    weights: list[float] | None = None
+    """Of ranks, more than there are items; None where they are not known."""
 
 
 @dataclass(frozen=True)
@@ -203,6 +207,28 @@ def coverage(task: Task) -> Number | None:
     return share(known, task.plain.known_relevant)
 
 
+def weighed(task: Task, worths: list[float], divisor: Callable[[int], float]) -> float | None:
+    """Worth by rank, times the weight of the rank, over what divides it there."""
+    weights = task.plain.weights
+    if weights is None:
+        return None
+    ranks = range(min(task.k, len(worths)))
+    return sum(weights[rank] * worths[rank] / divisor(rank + 1) for rank in ranks)
+
+
+def ips_precision(task: Task) -> float | None:
+    divisor = len(task.hits) or 1 if task.metric.k is None else task.k
+    return weighed(task, [float(hit) for hit in task.hits], lambda rank: divisor)
+
+
+def ips_dcg(task: Task) -> float | None:
+    base = task.metric.number("jk")
+    worths = [worth(gain, task.metric.word("gain")) for gain in task.gains]
+    if base:
+        return weighed(task, worths, lambda rank: 1.0 if rank < base else math.log(rank, base))
+    return weighed(task, worths, lambda rank: math.log2(rank + 1))
+
+
 def clicks(task: Task, k: int) -> int:
     return sum(gain > 0 for gain in task.gains[:k])
 
@@ -242,6 +268,8 @@ ORACLES: Final[dict[str, Oracle]] = {
     "nCG": lambda task: normalised(task, None),
     "nDCG": lambda task: normalised(task, task.metric.number("jk")),
     "ERR": expected_reciprocal_rank,
+    "IPS-P": ips_precision,
+    "IPS-DCG": ips_dcg,
     "SetP": set_precision,
     "SetR": set_recall,
     "SetF": lambda task: f_of(set_precision(task), set_recall(task), task.metric.number("beta")),
@@ -273,8 +301,13 @@ def value(family: str, plain: Plain, metric: Metric) -> float:
 
 def as_lists(rows: list[Plain]) -> Lists:
     """The rows as the product takes them."""
+    most = max((len(row.weights or []) for row in rows), default=0) or max(
+        (len(row.grades) + 1 for row in rows), default=1
+    )
+    weights = [row.weights or [math.nan] * most for row in rows]
     return Lists.of(
         [row.grades for row in rows],
+        weights=np.array(weights, np.float64).reshape(len(rows), -1) if rows else np.ones((0, 1)),
         pool=[row.pool for row in rows],
         collection_size=[row.collection for row in rows],
         known=[row.known for row in rows],

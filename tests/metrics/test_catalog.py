@@ -19,6 +19,7 @@ from relevanced.metrics import CATALOG, Lists, parse
         ("P(rel=1)@5", "P@5"),
         ("IPrec@0.10", "IPrec@0.1"),
         ("RBP(p=0.8)@10", "RBP@10"),
+        (" IPS-DCG( gain = linear )@5", "IPS-DCG(gain=linear)@5"),
         ("SetE(stress=recall)", "SetE(stress=recall)"),
     ],
 )
@@ -46,6 +47,7 @@ REFUSED = {
     "RBP(p=1)@5": "p=1: must be a number between 0 and 1",
     "IPrec@1.5": "must have a recall level from 0 to 1",
     "IPrec": "must have a recall level from 0 to 1",
+    "IPS-nDCG@5": "did you mean IPS-DCG@5?",
     "Rprec@5": "takes the whole list, so no @5",
     "SetE": "stress must be given: it must be precision or recall",
     "": "must look like nDCG@10",
@@ -88,6 +90,7 @@ def test_ideal_of_the_pool_always_shows_in_the_name() -> None:
         ("Utility(c=-1,d=1)", "collection"),
         ("Novelty", "known"),
         ("FirstFeedbackSeconds", "timing"),
+        ("IPS-DCG@10", "propensities"),
     ],
 )
 def test_needs_are_those_of_family_and_settings(name: str, need: str) -> None:

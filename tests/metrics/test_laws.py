@@ -43,8 +43,12 @@ def by_gain(row: Plain, best_first: bool) -> Plain:
 
 
 def goodness(metric: Metric, rows: list[Plain]) -> Floats:
-    """The values, turned so that more is better, 0 where undefined."""
+    """The values, turned so that more is better, 0 where undefined.
+
+    0 too where feedback further down counts more on purpose: it was the less likely to come.
+    """
     sign = {"up": 1.0, "down": -1.0, "none": 0.0}[metric.direction]
+    sign *= metric.needs != "propensities"
     return sign * np.nan_to_num(metric.values(as_lists(rows)), nan=0.0)
 
 
@@ -82,12 +86,13 @@ def test_batch_equals_row_by_row(family: str, metric: Metric, rng: np.random.Gen
 @EVERY
 def test_padding_changes_nothing(family: str, metric: Metric, rng: np.random.Generator) -> None:
     lists = as_lists(random_rows(rng, 50, 9))
-    assert lists.pool is not None and lists.known is not None
+    assert lists.pool is not None and lists.known is not None and lists.weights is not None
     wider = replace(
         lists,
         gains=np.pad(lists.gains, ((0, 0), (0, 30))),
         judged=np.pad(lists.judged, ((0, 0), (0, 30))),
         known=np.pad(lists.known, ((0, 0), (0, 30))),
+        weights=np.pad(lists.weights, ((0, 0), (0, 30)), mode="edge"),
         pool=np.pad(lists.pool, ((0, 0), (0, 30)), constant_values=np.nan),
     )
     assert same(metric.values(wider), metric.values(lists))

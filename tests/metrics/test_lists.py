@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import math
+
 import numpy as np
 import pytest
 
@@ -34,6 +36,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "pool": ({"grades": [[1]], "pool": []}, "pool of 0 queries: must be one a list, 1"),
     "known": ({"grades": [[1]], "known": [[True, True]]}, "known[0] of 2 ranks: must be at most 1"),
     "known rows": ({"grades": [[1]], "known": []}, "known of 0 rows: must be one a list, 1"),
+    "weights": ({"grades": [[1, 2]], "weights": [[1.0]]}, "must be (1, 2 or more)"),
+    "no weight": ({"grades": [[]], "weights": [[]]}, "must be (1, 1 or more)"),
+    "weight of 0": ({"grades": [[1]], "weights": [[0.0]]}, "the least is 0.0, must be finite"),
+    "half known": ({"grades": [[1, 1]], "weights": [[1.0, math.nan]]}, "or NaN at every one"),
     "seconds": ({"grades": [[1]], "first_feedback_s": []}, "must be one value a list, (1,)"),
 }
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from relevanced.metrics import Lists, parse
 from relevanced.metrics.buckets import Buckets, estimate, independent_variance, mean_variance
 from relevanced.metrics.dcg import best_dcg, linear_gain
 from relevanced.metrics.discoveries import discoveries
@@ -235,6 +236,8 @@ def test_inverse_propensities_equal_the_file(own: Numbers) -> None:
     assert ips_dcg(clicks, 10, table.weights(10, clip=5.0))[0] == near(row["ips_dcg_clip5"])
     ideal = best_dcg(clicks * weights, 10, linear_gain)
     assert (ips_dcg(clicks, 10, weights) / ideal)[0] == near(row["ips_ndcg"])
+    lists = Lists.of([row["clicks"]], weights=weights[None])
+    assert parse("IPS-DCG@10").values(lists)[0] == near(row["ips_dcg"])
     sums = weight_sums(np.array(row["clicks"]), table)
     assert effective_sample_size(sums) == near(row["effective_sample_size"])
 

@@ -1,0 +1,145 @@
+"""`[propensities]`: how likely ranks are looked at, by surface; read, checked and written. Pure.
+
+A change of any of it starts a fresh namespace: it shapes rows. Without it nothing is weighed.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from relevanced.daemon.config.kinds import number, optional, quoted, text
+from relevanced.daemon.config.lists import several
+from relevanced.daemon.config.sections import setting
+from relevanced.daemon.config.tables import Told, read_fields, written_fields
+from relevanced.daemon.events import MAX_TEXT_BYTES
+from relevanced.daemon.surfaces import Surfaces
+from relevanced.metrics.metric import Metric
+from relevanced.metrics.propensities import CLIP, Propensities
+
+SECTION: Final = "propensities"
+TABLES: Final = "tables"
+MOST_CLIP: Final = 1_000.0
+MOST_TABLES: Final = 100
+_MUSTS: Final = {
+    "version": "must be given: numbers of two estimates do not compare",
+    "ranks": "must be given: a list of propensities, from rank 1 on",
+}
+_VERSION: Final = "must be a text of at most 64 characters"
+_NEEDED: Final = f"at least one table is needed: [{SECTION}.{TABLES}.NAME]"
+_PROPENSITY: Final = number("must be above 0 and at most 1", lambda v: 0 < v <= 1)
+_CLIP: Final = number(f"must be between 1 and {MOST_CLIP:g}", lambda v: 1 <= v <= MOST_CLIP)
+
+
+@dataclass(frozen=True)
+class Table:
+    """One surface."""
+
+    version: str = setting("", text(r".{0,64}", _VERSION), "Which estimate it is.")
+    ranks: tuple[float, ...] = setting(
+        [], several(_PROPENSITY, "list of propensities"), "From rank 1 on; the last holds below."
+    )
+
+
+@dataclass(frozen=True)
+class Declared:
+    """The section."""
+
+    attribute: str = setting("surface", text(), "The attribute that tells the surface.")
+    default: str | None = setting(
+        None,
+        optional(text()),
+        "The table of impressions that tell no surface, or one without a table. Default: the only "
+        "table; of several none, and such impressions are left out as undefined.",
+    )
+    clip: float = setting(CLIP, _CLIP, "Largest weight of a reaction.")
+    tables: tuple[tuple[str, Table], ...] = ()
+    """By name."""
+
+    @property
+    def surfaces(self) -> Surfaces:
+        """The same for the pure rooms."""
+        tables = tuple(Propensities(name, one.version, one.ranks) for name, one in self.tables)
+        only = tables[0].surface if len(tables) == 1 else None
+        return Surfaces(self.attribute, tables, self.default or only, self.clip)
+
+
+Given: TypeAlias = Declared | None
+
+
+def read(value: object) -> tuple[Given, list[Told]]:
+    """What a section says, and every fault of it; None without one."""
+    if value is None:
+        return None, []
+    if not isinstance(value, dict):
+        return None, [(SECTION, value, f"must be a section: [{SECTION}]")]
+    inner = value.get(TABLES, {})
+    rest = {name: given for name, given in value.items() if name != TABLES}
+    values, faults = read_fields(SECTION, rest, Declared)
+    if not isinstance(inner, dict):
+        return None, [*faults, (f"{SECTION}.{TABLES}", inner, _NEEDED)]
+    tables: dict[str, Table] = {}
+    for name, given in inner.items():
+        key = f"{SECTION}.{TABLES}.{name}"
+        if not isinstance(given, dict):
+            faults.append((key, given, f"must be a section: [{key}]"))
+            continue
+        told, more = read_fields(key, given, Table)
+        missing = ((f"{key}.{one}", None, rule) for one, rule in _MUSTS.items() if one not in given)
+        tables[name], faults = Table(**told), [*faults, *more, *missing]
+    return Declared(**values, tables=tuple(sorted(tables.items()))), faults
+
+
+def broken(given: Given, metrics: Sequence[Metric], depth: int) -> Iterator[Told]:
+    """Every broken rule."""
+    weighed = [metric.name for metric in metrics if metric.needs == "propensities"]
+    if given is None:
+        for name in weighed:
+            yield "metrics.names", name, f"needs propensities: {_NEEDED}"
+        return
+    if not weighed:
+        yield SECTION, None, "is of no effect: needs IPS-P or IPS-DCG among metrics.names"
+    if not 0 < len(given.tables) <= MOST_TABLES:
+        yield f"{SECTION}.{TABLES}", None, (
+            _NEEDED
+            if not given.tables
+            else (f"must be at most {MOST_TABLES}, not {len(given.tables)}")
+        )
+    for name, table in given.tables:
+        yield from _broken_table(f"{SECTION}.{TABLES}.{name}", name, table, depth)
+    if given.default is not None and given.default not in dict(given.tables):
+        yield f"{SECTION}.default", given.default, f"must be one of {SECTION}.{TABLES}"
+
+
+def _broken_table(key: str, name: str, table: Table, depth: int) -> Iterator[Told]:
+    if not 0 < len(name.encode(errors="surrogatepass")) <= MAX_TEXT_BYTES:
+        yield key, name, f"a name must be 1 to {MAX_TEXT_BYTES} bytes"
+    for one, rule in _MUSTS.items():
+        if not getattr(table, one):
+            yield f"{key}.{one}", None, rule
+    if len(table.ranks) > depth:
+        yield f"{key}.ranks", len(table.ranks), f"must be at most depth ({depth}) ranks"
+
+
+def shape(given: Given) -> object:
+    """What it does to rows; None for nothing."""
+    if given is None:
+        return None
+    found = given.surfaces
+    tables = [[one.surface, one.version, list(one.values)] for one in found.tables]
+    return {"attribute": found.attribute, "default": found.default, "clip": found.clip} | {
+        "tables": tables
+    }
+
+
+def written(given: Given) -> Iterator[str]:
+    """The lines of TOML."""
+    if given is None:
+        return
+    yield from ("", f"[{SECTION}]", *written_fields(given))
+    for name, table in given.tables:
+        yield from written_table(name, table)
+
+
+def written_table(name: str, table: Table) -> Iterator[str]:
+    """The lines of one table."""
+    yield from ("", f"[{SECTION}.{TABLES}.{quoted(name)}]", *written_fields(table))
