@@ -5,22 +5,26 @@ from dataclasses import dataclass
 from typing import Annotated, Final, TypeAlias
 
 import msgspec
+import numpy as np
 from msgspec import Meta
 from msgspec.structs import astuple
+from numpy.typing import NDArray
 
 from relevanced.daemon.events import SURELY_SHORT, PlainImpression
-from relevanced.daemon.experiments.specs import USER, Assignment
-from relevanced.daemon.experiments.subjects import NOBODY, Subject, subject_of
+from relevanced.daemon.experiments.specs import IMPRESSION, USER, Assignment
 from relevanced.daemon.formats.attributes import as_fields, can_be_fields
 from relevanced.daemon.plan import Plan, Values
 
 REMEMBERED_TEXTS: Final = 50_000
 """Distinct attribute texts whose values are remembered."""
 
+UNTOLD: Final = -1
+
+Integers: TypeAlias = NDArray[np.int64]
 _Text: TypeAlias = Annotated[str, Meta(max_length=SURELY_SHORT)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Told:
     """What the attributes and experiments of an impression come to."""
 
@@ -31,11 +35,13 @@ class Told:
 
 
 class AttributeTexts:
-    """What attributes and experiments come to, by the JSON text they came in: texts repeat."""
+    """What attributes and experiments come to, by the JSON text they came in: texts repeat, so most
+    of what is done with them is done once for each."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._known: dict[tuple[bytes, bytes], Told] = {}
+        self._numbers: dict[tuple[bytes, bytes], int] = {}
+        self._table: list[Told] = []
         units = () if plan.tracking is None else plan.tracking.unit_attributes
         surface = () if plan.surfaces is None else (plan.surfaces.attribute,)
         self._names = tuple(dict.fromkeys((*plan.attributes, *units, *surface)))
@@ -44,38 +50,48 @@ class AttributeTexts:
         self._attributes = msgspec.json.Decoder(as_fields(names, _Text | None, None) | None)
         self._experiments = msgspec.json.Decoder(dict[_Text, _Text] | None)
 
-    def told_by(self, impressions: Sequence[PlainImpression]) -> list[Told | None]:
-        """What each tells, or None where its texts are not plain."""
-        known = self._known.get
+    def told_by(self, impressions: Sequence[PlainImpression]) -> tuple[Integers, Sequence[Told]]:
+        """(m,) what each tells, as its place in a table, or UNTOLD where its texts are not plain;
+        and that table."""
+        if len(self._table) >= REMEMBERED_TEXTS:
+            self._numbers, self._table = {}, []
+        known = self._numbers.get
         texts = [(bytes(one.attributes), bytes(one.experiments)) for one in impressions]
-        return [known(text) or self._read(text) for text in texts]
+        numbers = [known(text, UNTOLD) for text in texts]
+        if UNTOLD in numbers:
+            numbers = [known(text) or self._read(text) for text in texts]
+        return np.array(numbers, np.int64), self._table
 
-    def _read(self, texts: tuple[bytes, bytes]) -> Told | None:
+    def _read(self, texts: tuple[bytes, bytes]) -> int:
+        if texts in self._numbers:
+            return self._numbers[texts]
         try:
             attributes = self._attributes.decode(texts[0])
             experiments = self._experiments.decode(texts[1]) or {}
         except (ValueError, RecursionError):
-            return None
-        if len(self._known) >= REMEMBERED_TEXTS:
-            self._known.clear()
+            return UNTOLD
         asked = dict(zip(self._names, () if attributes is None else astuple(attributes)))
         tracking = self._plan.tracking
         assignment = () if tracking is None else tracking.assignment(experiments)
-        told = Told(self._plan.values_of(asked, experiments), assignment, asked)
-        self._known[texts] = told
-        return told
+        self._table.append(Told(self._plan.values_of(asked, experiments), assignment, asked))
+        return self._numbers.setdefault(texts, len(self._table) - 1)
 
-    def subjects_of(
-        self, impressions: Sequence[PlainImpression], told: Sequence[Told]
-    ) -> list[Subject]:
-        """Whom each was shown to, and in which arms, where somebody asks for experiments."""
+    def units_of(
+        self, impressions: Sequence[PlainImpression], told: Integers
+    ) -> tuple[Sequence[str | None], ...]:
+        """Whom each was shown to: (m,) for each unit of the experiments that are tracked."""
         tracking = self._plan.tracking
-        if tracking is None:
-            return []
-        both = zip(impressions, told, strict=True)
-        if tracking.units == (USER,):  # as nearly everywhere: the short way of `subject_of`
-            return [(t.assignment, (one.user_id,)) if t.assignment else NOBODY for one, t in both]
-        return [
-            subject_of(tracking, t.assignment, one.impression_id, one.user_id, t.attributes)
-            for one, t in both
-        ]
+        return (
+            ()
+            if tracking is None
+            else tuple(self._unit_of(unit, impressions, told) for unit in tracking.units)
+        )
+
+    def _unit_of(
+        self, unit: str, impressions: Sequence[PlainImpression], told: Integers
+    ) -> Sequence[str | None]:
+        if unit == USER:
+            return [one.user_id for one in impressions]
+        if unit == IMPRESSION:
+            return [one.impression_id for one in impressions]
+        return [self._table[number].attributes.get(unit) for number in told.tolist()]

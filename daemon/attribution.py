@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from relevanced.daemon.events import Decoded, Event, Feedback, Impression, Rejected
-from relevanced.daemon.experiments.subjects import Subjects, subject_of
+from relevanced.daemon.experiments.subjects import Subjects, units_of
 from relevanced.daemon.gains import change_state, note_delay, set_gain
 from relevanced.daemon.lane import Lane
 from relevanced.daemon.open_state import encode_items
@@ -146,8 +146,9 @@ def _subject(lane: Lane, event: Impression) -> Subjects | None:
     if tracking is None:
         return None
     told = tracking.assignment(event.experiments)
-    subject = subject_of(tracking, told, event.impression_id, event.user_id, event.attributes)
-    return lane.assignments.born([subject], len(tracking.units))
+    units = units_of(tracking, event.impression_id, event.user_id, event.attributes)
+    number = lane.assignments.number(told)
+    return lane.assignments.born([number], [[unit] for unit in units])
 
 
 def _again(lane: Lane, slot: int, event: Impression) -> str:

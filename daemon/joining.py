@@ -7,7 +7,7 @@ commutes, and so do impressions of different ids but for the order in which thei
 admitted: a run is cut where a combination of values is new.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Final, TypeAlias
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from relevanced.daemon import attribution
+from relevanced.daemon.attribute_texts import Told
 from relevanced.daemon.events import Impression
 from relevanced.daemon.experiments.subjects import Subjects
 from relevanced.daemon.gains import note_delay
@@ -113,7 +114,7 @@ def _first_unknown(lane: Lane, topic: str, meeting: _Meeting, new: Booleans) -> 
     unknown = [
         place
         for number, place in zip(left.tolist(), run.shown[left].tolist(), strict=True)
-        if run.values[number] not in recent
+        if run.table[run.told[number]].values not in recent
     ]
     for place, event in run.odd.items():
         if isinstance(event, Impression):
@@ -146,8 +147,8 @@ def _accept(lane: Lane, topic: str, meeting: _Meeting, chosen: Integers) -> None
     """Remember chosen impressions of the run."""
     run, base_ms = meeting.run, lane.plan.timing.base_ms
     numbers, places = chosen.tolist(), run.shown[chosen]
-    combinations = _combinations(lane, topic, meeting, numbers)
-    states = lane.states.untouched(run.lengths[chosen], _surfaces(lane, run, numbers))
+    combinations = _combinations(lane, topic, meeting, chosen)
+    states = lane.states.untouched(run.lengths[chosen], _surfaces(lane, run, chosen))
     times_ms = run.times_ms[places]
     panes = times_ms - times_ms % base_ms
     lane.open.add_many(
@@ -159,41 +160,50 @@ def _accept(lane: Lane, topic: str, meeting: _Meeting, chosen: Integers) -> None
             combinations=combinations,
             states=states,
             hashes=meeting.hashes[places],
-            subjects=_subjects(lane, run, numbers),
+            subjects=_subjects(lane, run, chosen),
         )
     )
     lane.changes.add_many(panes, combinations, np.full(len(states), NO_STATE), states)
     lane.count("impression_outcomes", "accepted", len(numbers))
 
 
-def _subjects(lane: Lane, run: Run, numbers: list[int]) -> Subjects | None:
+def _subjects(lane: Lane, run: Run, chosen: Integers) -> Subjects | None:
     """Whom chosen impressions were shown to, and in which arms."""
     if lane.plan.tracking is None:
         return None
-    chosen = [run.subjects[number] for number in numbers]
-    return lane.assignments.born(chosen, len(lane.plan.tracking.units))
+    numbers = _by_text(run, chosen, lambda told, _: lane.assignments.number(told.assignment))
+    units = [[values[number] for number in chosen.tolist()] for values in run.units]
+    return lane.assignments.born(numbers, units)
 
 
-def _surfaces(lane: Lane, run: Run, numbers: list[int]) -> Integers | None:
+def _surfaces(lane: Lane, run: Run, chosen: Integers) -> Integers | None:
     """Where chosen impressions were shown, (n,), where anybody asks."""
     if lane.plan.surfaces is None:
         return None
-    return np.array([lane.plan.surface_of(run.values[number]) for number in numbers], np.int64)
+    return _by_text(run, chosen, lambda told, _: lane.plan.surface_of(told.values))
 
 
-def _combinations(lane: Lane, topic: str, meeting: _Meeting, numbers: list[int]) -> Integers:
+def _combinations(lane: Lane, topic: str, meeting: _Meeting, chosen: Integers) -> Integers:
     """The combinations of chosen impressions, (n,), admitted in their order."""
     admission, overflow = lane.admissions[topic], lane.counts["segment_overflow"]
     met_ms = int(meeting.met_ms[0])  # of the same longest pane as all others
-    recent, values, found = admission.recent(met_ms), meeting.run.values, []
-    for number in numbers:
-        known = recent.get(values[number])
-        if known is None or known[1]:
-            some = combination_of(values[number], met_ms, admission, lane.segments, overflow)
-            found.append(some)
-        else:
-            found.append(known[0])
-    return np.array(found, np.int64)
+
+    def combination(told: Told, count: int) -> int:
+        return combination_of(told.values, met_ms, admission, lane.segments, overflow, count)
+
+    return _by_text(meeting.run, chosen, combination)
+
+
+def _by_text(run: Run, chosen: Integers, number_of: Callable[[Told, int], int]) -> Integers:
+    """The numbers of chosen impressions, (n,): asked for once for each text, with its count, in the
+    order in which the texts come."""
+    distinct, first, which, counts = np.unique(
+        run.told[chosen], return_index=True, return_inverse=True, return_counts=True
+    )
+    numbers = np.zeros(len(distinct), np.int64)
+    for place in np.argsort(first).tolist():
+        numbers[place] = number_of(run.table[distinct[place]], int(counts[place]))
+    return numbers[which.reshape(-1)]
 
 
 def _alone(run: Run, hashes: Integers) -> Booleans:

@@ -6,12 +6,12 @@ in the run as the events they are. A record that is no single event (bad, or an 
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeAlias, cast
+from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from relevanced.daemon.attribute_texts import AttributeTexts, Told
+from relevanced.daemon.attribute_texts import UNTOLD, AttributeTexts, Told
 from relevanced.daemon.events import (
     Decoded,
     Decoder,
@@ -21,10 +21,8 @@ from relevanced.daemon.events import (
     PlainImpression,
     Rejected,
 )
-from relevanced.daemon.experiments.subjects import Subject
 from relevanced.daemon.formats.fields import Refused, timestamp_ms
 from relevanced.daemon.plain_lists import NOT_PLAIN, lengths_of, respelled
-from relevanced.daemon.plan import Values
 
 Integers: TypeAlias = NDArray[np.int64]
 
@@ -60,7 +58,11 @@ class Run:
     items: list[bytes]
     """Their lists as JSON text, as `encode_items` would write it."""
     lengths: Integers
-    values: list[Values]
+    told: Integers
+    """What their attributes and experiments tell, (m,): places in `table`."""
+    table: Sequence[Told]
+    units: tuple[Sequence[str | None], ...]
+    """Whom they were shown to, (m,) for each unit of experiments."""
     reacted: Integers
     """Places of the plain feedback, (f,), ascending."""
     feedback: list[PlainFeedback]
@@ -68,8 +70,6 @@ class Run:
     """The other events, by place."""
     records: Sequence[LogRecord]
     decoder: Decoder
-    subjects: Sequence[Subject] = ()
-    """Of the plain impressions, (m,), where somebody asks for experiments."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -86,13 +86,14 @@ class Run:
             shown=self.shown[shown] - start,
             items=self.items[shown],
             lengths=self.lengths[shown],
-            values=self.values[shown],
+            told=self.told[shown],
+            table=self.table,
+            units=tuple(values[shown] for values in self.units),
             reacted=self.reacted[reacted] - start,
             feedback=self.feedback[reacted],
             odd={n - start: event for n, event in self.odd.items() if start <= n < stop},
             records=self.records[start:stop],
             decoder=self.decoder,
-            subjects=self.subjects[shown],
         )
 
     def event(self, place: int) -> Event:
@@ -150,8 +151,9 @@ class _Looked:
     shown: Integers
     items: list[bytes]
     lengths: Integers
-    values: list[Values]
-    subjects: list[Subject]
+    told: Integers
+    table: Sequence[Told]
+    units: tuple[Sequence[str | None], ...]
 
 
 def _plain_of(records: Sequence[LogRecord], decoder: Decoder) -> list[Plain | None]:
@@ -203,23 +205,18 @@ def _look_closer(plain: list[Plain | None], depth: int, texts: AttributeTexts) -
     impressions = [one for one in plain if type(one) is PlainImpression]
     shown = np.flatnonzero(np.array([type(one) is PlainImpression for one in plain], np.bool_))
     items = [bytes(one.items) for one in impressions]
-    told = texts.told_by(impressions)
+    told, table = texts.told_by(impressions)
     lengths = lengths_of(items)
     for number in np.flatnonzero(lengths == NOT_PLAIN).tolist():
         items[number], lengths[number] = respelled(items[number])
-    good = (lengths != NOT_PLAIN) & (lengths <= depth)
-    if None in told or not good.all():
-        good &= np.array([one is not None for one in told], np.bool_)
+    good = (lengths != NOT_PLAIN) & (lengths <= depth) & (told != UNTOLD)
+    if not good.all():
         for place in shown[~good].tolist():
             plain[place] = None
         chosen = np.flatnonzero(good).tolist()
-        items, told = [items[n] for n in chosen], [told[n] for n in chosen]
-        impressions = [impressions[n] for n in chosen]
-        shown, lengths = shown[good], lengths[good]
-    good_told = cast(list[Told], told)
-    values = [one.values for one in good_told]
-    subjects = texts.subjects_of(impressions, good_told)
-    return _Looked(plain, shown, items, lengths, values, subjects)
+        items, impressions = [items[n] for n in chosen], [impressions[n] for n in chosen]
+        shown, lengths, told = shown[good], lengths[good], told[good]
+    return _Looked(plain, shown, items, lengths, told, table, texts.units_of(impressions, told))
 
 
 def _run(
@@ -245,11 +242,12 @@ def _run(
         shown=looked.shown,
         items=looked.items,
         lengths=looked.lengths,
-        values=looked.values,
+        told=looked.told,
+        table=looked.table,
+        units=looked.units,
         reacted=np.flatnonzero(reacted),
         feedback=[one for one in plain if type(one) is PlainFeedback],
         odd=events,
         records=records,
         decoder=decoder,
-        subjects=looked.subjects,
     )

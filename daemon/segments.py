@@ -177,9 +177,10 @@ def combination_of(
     admission: Admission,
     segments: Segments,
     overflow: Counter[str],
+    impressions: int = 1,
 ) -> int:
-    """The number of the combination that an accepted impression of these values counts in, at the
-    watermark `time_ms` that it met.
+    """The number of the combination that accepted impressions of these values count in, at the
+    watermark `time_ms` that they met.
 
     Adds to `overflow` (by grouping) where a value found no place.
     """
@@ -190,8 +191,8 @@ def combination_of(
             recent.clear()
         known = recent[values] = _admit_all(values, time_ms, admission, segments)
     combination, left_out = known
-    if left_out:
-        overflow.update(left_out)
+    for grouping in left_out:
+        overflow[grouping] += impressions
     return combination
 
 

@@ -16,27 +16,21 @@ from relevanced.daemon.experiments.specs import IMPRESSION, USER, Assignment, Tr
 from relevanced.metrics.users import user_hashes
 
 Integers: TypeAlias = NDArray[np.int64]
-Subject: TypeAlias = tuple[Assignment, tuple[str | None, ...]]
-"""An impression's assignment, and its units in the order of `Tracking.units`."""
 
-NOBODY: Final[Subject] = ((), ())
 MOST_ASSIGNMENTS: Final = 20_000
 NO_UNIT: Final = 0
 """Hash of a unit that the impression does not tell."""
 
 
-def subject_of(
+def units_of(
     tracking: Tracking,
-    assignment: Assignment,
     impression_id: str,
     user_id: str | None,
     attributes: Mapping[str, str | None],
-) -> Subject:
-    """What is kept of an impression; nothing of one without an experiment."""
-    if not assignment:
-        return NOBODY
+) -> tuple[str | None, ...]:
+    """Whom an impression was shown to, in the order of `Tracking.units`."""
     known = {**attributes, USER: user_id, IMPRESSION: impression_id}
-    return assignment, tuple(known.get(unit) for unit in tracking.units)
+    return tuple(known.get(unit) for unit in tracking.units)
 
 
 @dataclass(frozen=True)
@@ -82,21 +76,18 @@ class Assignments:
             self._table.append(assignment)
         return known
 
-    def born(self, subjects: Sequence[Subject], units: int) -> Subjects:
-        """The columns of new impressions."""
-        numbers = np.array([self.number(assignment) for assignment, _ in subjects], np.int64)
-        hashes = np.full((len(subjects), units), NO_UNIT, np.int64)
-        for unit in range(units):
-            told = [
-                (place, values[unit])
-                for place, (assignment, values) in enumerate(subjects)
-                if assignment
-            ]
-            known = [(place, value) for place, value in told if value is not None]
-            if known:
-                places = [place for place, _ in known]
-                hashes[places, unit] = user_hashes(value for _, value in known).view(np.int64)
-        return Subjects(numbers, hashes)
+    @staticmethod
+    def born(numbers: Integers | Sequence[int], units: Sequence[Sequence[str | None]]) -> Subjects:
+        """The columns of new impressions of these assignments, (n,), and units, (n,) for each;
+        nothing is kept of one without an experiment."""
+        hashes = np.full((len(numbers), len(units)), NO_UNIT, np.int64)
+        dealt = np.flatnonzero(numbers).tolist()
+        for column, values in enumerate(units):
+            places = [place for place in dealt if values[place] is not None]
+            if places:
+                told = (values[place] or "" for place in places)
+                hashes[places, column] = user_hashes(told).view(np.int64)
+        return Subjects(np.asarray(numbers, np.int64), hashes)
 
 
 class Columns:
