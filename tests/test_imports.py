@@ -179,7 +179,8 @@ FLOORS: Final = {
     # daemon: doors
     "daemon.kafka.snappy": 10,
     "daemon.redis.client": 11,
-    "daemon.redis.namespace": 12,
+    "daemon.redis.keys": 12,
+    "daemon.redis.namespace": 13,
     "daemon.kafka.codecs": 11,
     "daemon.kafka.records": 11,
     "daemon.kafka.client": 30,
@@ -200,6 +201,7 @@ FLOORS: Final = {
     "daemon.demo.source": 30,
     "daemon.demo.story": 30,
     # daemon: rooms that wire, and commands
+    "daemon.upkeep": 39,
     "daemon.app": 40,
     "daemon.replay": 41,
     "daemon.demo.run": 41,

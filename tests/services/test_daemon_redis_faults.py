@@ -84,6 +84,14 @@ class Scene:
 
         await until(found, PATIENCE_S)
 
+    async def logged(self, text: str) -> None:
+        """Wait until the daemon's log says it."""
+
+        async def found() -> bool:
+            return text in self.daemon.log()
+
+        await until(found, PATIENCE_S)
+
     async def commands(self) -> int:
         """How many commands the server has been asked to do, done or refused."""
         stats = await ask(self.server.url, "INFO", "commandstats")
@@ -242,9 +250,16 @@ async def test_lane_begins_anew_where_all_is_gone(scene: Scene) -> None:
     await scene.assert_numbers_are_right()
 
 
-async def test_lane_whose_head_is_gone_begins_anew_and_leaves_nothing_behind(scene: Scene) -> None:
+async def test_lanes_that_are_lost_in_part_begin_anew_and_leave_nothing_behind(
+    scene: Scene,
+) -> None:
+    """The head of one; of another also the list of its keys."""
     orders("DEL {head}")(scene)
+    other = scene.stage.store(NAME).prefix(ONE_LANE + 1)
+    await ask(scene.server.url, "DEL", f"{other}head", f"{other}changes")
     await scene.feed()
+    await scene.caught_up()
+    await scene.logged("keys of lost lanes removed")
     await scene.assert_numbers_are_right()
 
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from relevanced.daemon.redis import namespace as redis_namespace
+from relevanced.daemon.redis import keys as redis_keys
 from relevanced.daemon.errors import Unavailable
 from relevanced.daemon.redis.client import Client
 from relevanced.daemon.redis.namespace import LaneCounts, Namespace
@@ -135,7 +135,7 @@ async def fill(client: Client, name: str, lanes: int = 3) -> None:
 async def test_silent_namespaces_are_removed_and_no_other_key(
     redis: AnyRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis_namespace, "REMOVED_AT_ONCE", 3)
+    monkeypatch.setattr(redis_keys, "KEYS_AT_ONCE", 3)
     near = ["relevanced-1", "relevanced-11", "relevanced-1.", "relevanced-*", "relevanced-?"]
     async with client_at(redis.url) as client:
         for name in (*near, "other-1"):

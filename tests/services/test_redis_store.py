@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from redis.asyncio import Redis
 
+from relevanced.daemon.redis import keys as redis_keys
 from relevanced.daemon.redis import store as redis_store
 from relevanced.daemon.errors import Lost, Unavailable
 from relevanced.daemon.store import LaneDelta
@@ -16,6 +17,7 @@ from relevanced.daemon.heads import ADMITTED_KEY, blob_keys
 from relevanced.daemon.stored import Commit
 
 from tests.services.fixtures import AnyRedis, OwnRedis
+from tests.services.proxy import Proxy
 from tests.services.redis_lanes import (
     LANE,
     NAMESPACE,
@@ -91,6 +93,110 @@ async def test_one_of_many_claims_wins(redis: AnyRedis) -> None:
         second = await other.claim(LANE, "b", START)
         assert await one.commit(commit_of("a", first.sequence)) == "lost"
         assert await other.commit(commit_of("b", second.sequence)) == "applied"
+
+
+# Sweeps
+
+
+async def lose(url: str, *names: str) -> None:
+    """What an eviction or a careless hand takes of the lane."""
+    await ask(url, "DEL", *(PREFIX + name for name in names))
+
+
+async def unswept(url: str) -> bool:
+    return bool(await ask(url, "HEXISTS", f"{PREFIX}head", "unswept"))
+
+
+async def test_lane_that_lost_head_and_list_leaves_nothing_for_ever(
+    redis: AnyRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_keys, "KEYS_AT_ONCE", 2)
+    async with store_at(redis.url) as store:
+        await store.claim(LANE + 1, "a", START)
+        await ask(redis.url, "SET", f"{{{NAMESPACE}:{LANE}0}}:totals:0", "of another lane")
+        await ask(redis.url, "SET", f"{{{NAMESPACE}x:{LANE}}}:totals:0", "a stranger's")
+        await store.sweep()
+        apart = await dump(redis.url)
+        await lane_with(store, "a", commits=5)
+        await lose(redis.url, "head", "changes")
+        await store.claim(LANE, "b", START)
+        page = {"rows:0:0000:0": b"new", "totals:0": b"new"}
+        await store.commit(commit_of("b", 0, blobs=page, blocks={"open:1": b"new"}, names={1: "x"}))
+        await store._stage({f"{PREFIX}stage:b:1:0": b"part"})
+        assert await store.sweep() == 4 + 4  # pages and blocks
+        assert not await unswept(redis.url)
+        kept = {"head", "names", "changes", "rows:0:0000:0", "totals:0", "open:1", "stage:b:1:0"}
+        left = await dump(redis.url, staged=True)
+        assert left.keys() - apart.keys() == {f"{PREFIX}{name}".encode() for name in kept}
+        assert {key: left[key] for key in apart} == apart
+        assert await store.commit(commit_of("b", 1, blobs={"totals:0": b"newer"})) == "applied"
+
+
+async def test_sweep_asks_nothing_where_every_lane_is_swept(redis: AnyRedis) -> None:
+    async with Proxy(*redis.ports) as proxy, store_at(proxy.url) as store:
+        await lane_with(store, "a")
+        before = await dump(redis.url)
+        assert await unswept(redis.url) and await store.sweep() == 0
+        assert not await unswept(redis.url)
+        assert (await dump(redis.url)).keys() == before.keys()
+        await store.claim(LANE, "b", START)
+        sent = len(proxy.requests)
+        assert await store.sweep() == 0 and len(proxy.requests) == sent
+
+
+@pytest.mark.parametrize("given_up", ["before", "midway"])
+async def test_next_owner_sweeps_what_the_former_did_not(
+    redis: AnyRedis, given_up: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Proxy(*redis.ports) as proxy, store_at(proxy.url) as store:
+        await lane_with(store, "a", commits=5)
+        await lose(redis.url, "head", "changes")
+        await store.claim(LANE, "b", START)
+        if given_up == "midway":
+            monkeypatch.setattr(redis_keys, "KEYS_AT_ONCE", 2)
+            proxy.plan("\r\n4\r\n", "cut after")  # the first call with two keys to look at
+            with pytest.raises(Unavailable):
+                await store.sweep()
+        async with store_at(redis.url) as other:
+            await other.claim(LANE, "c", START)
+            await other.commit(commit_of("c", 0, blobs={"totals:0": b"new"}))
+            assert await other.sweep() > 0
+        kept = {"head", "changes", "totals:0"}
+        assert set(await dump(redis.url)) == {f"{PREFIX}{name}".encode() for name in kept}
+        assert await store.sweep() == 0
+
+
+@pytest.mark.parametrize("event", ["commit", "lost again"])
+async def test_sweep_takes_nothing_that_is_written_after_it_looked(
+    redis: AnyRedis, event: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names of keys come again: a page of the new life may have the name of one of the former."""
+    page = {"rows:0:1000:0": b"new", "totals:0": b"new"}
+    async with store_at(redis.url) as store, store_at(redis.url) as other:
+        await lane_with(store, "a", commits=3)
+        await lose(redis.url, "head", "changes")
+        await store.claim(LANE, "b", START)
+        run = store._run
+
+        async def write_first(*arguments: object) -> object:
+            monkeypatch.setattr(store, "_run", run)
+            if event == "commit":
+                await other.commit(commit_of("b", 0, blobs=page, names={1: "x"}))
+            else:
+                await lose(redis.url, "head")
+                await other.claim(LANE, "c", START)
+                await other.commit(commit_of("c", 0, blobs=page, names={1: "x"}))
+            return await run(*arguments)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(store, "_run", write_first)
+        assert (await store.sweep() > 0) == (event == "commit")
+        assert await unswept(redis.url) == (event == "lost again")
+        delta = await other.read(LANE, "", None, 1)
+        await other.sweep()
+        assert await other.read(LANE, "", None, 1) == delta
+    assert delta is not None and delta.pages == page
+    kept = {"head", "names", "changes", *page}
+    assert set(await dump(redis.url)) == {f"{PREFIX}{name}".encode() for name in kept}
 
 
 # Commits
