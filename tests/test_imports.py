@@ -173,6 +173,7 @@ FLOORS: Final = {
     "daemon.http.security": 17,
     # daemon: the flow
     "daemon.ownership": 28,
+    "daemon.refusals": 27,
     "daemon.finishing": 29,
     "daemon.pipeline": 30,
     "daemon.exporter": 29,
