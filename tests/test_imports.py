@@ -179,9 +179,9 @@ FLOORS: Final = {
     "daemon.exporter": 29,
     # daemon: doors
     "daemon.kafka.snappy": 10,
-    "daemon.redis.client": 11,
-    "daemon.redis.keys": 12,
-    "daemon.redis.namespace": 13,
+    "daemon.redis.client": 15,
+    "daemon.redis.keys": 16,
+    "daemon.redis.namespace": 17,
     "daemon.kafka.codecs": 11,
     "daemon.kafka.records": 11,
     "daemon.kafka.client": 30,
