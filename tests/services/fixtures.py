@@ -126,6 +126,15 @@ def redis(redis_binary: str, redis_servers: SharedRedis) -> RedisServer:
     return server
 
 
+@pytest.fixture
+def one_redis(redis_servers: SharedRedis) -> RedisServer:
+    """An empty server of one flavour, for whole processes: what each flavour makes of each step of
+    a lane, the store's tests hold."""
+    server = redis_servers(one_binary())
+    server.flush()
+    return server
+
+
 @pytest.fixture(scope="session")
 def redis_cluster_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisCluster]:
     """One cluster of three masters; tests take `redis_cluster`, which is emptied between them."""

@@ -26,7 +26,7 @@ SOME = 2_000
 """Events that come between one fault and the next."""
 RATE = 30
 """Events per second of event time, so that panes settle on the way."""
-COUNTED_S = 2.0
+COUNTED_S = 1.0
 MOST_COMMANDS_PER_S = 5_000
 """What a daemon of four lanes that waits may ask of a server: a commit has some hundred parts, and
 is tried seldom. A loop without pauses asks for tens of thousands."""

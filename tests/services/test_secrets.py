@@ -18,7 +18,8 @@ from relevanced.daemon.http.passwords import find_crypt
 from tests.services import processes
 from tests.services.certificates import Authority, encrypt
 from tests.services.daemons import Daemon
-from tests.services.fixtures import OwnKafka, OwnRedis
+from tests.services.fixtures import OwnKafka
+from tests.services.redis_server import RedisServer, one_binary
 
 PATIENCE_S = 60.0
 PATHS = (
@@ -180,12 +181,23 @@ def test_no_secret_shows_while_nothing_can_be_reached(
     assert not shown(said, (*SECRETS, web_hash()))
 
 
+@pytest.fixture
+def locked_redis(tmp_path: Path) -> Iterator[RedisServer]:
+    """A server that wants another password."""
+    server = RedisServer(one_binary(), tmp_path / "redis", {"requirepass": "another"})
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()
+
+
 def test_no_secret_shows_while_all_logins_are_refused(
     folder: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     own_kafka: OwnKafka,
-    own_redis: OwnRedis,
+    locked_redis: RedisServer,
 ) -> None:
     monkeypatch.setenv("RELEVANCED_HTTP__WEB_CONFIG", str(folder / "web.yml"))
     properties = {
@@ -193,8 +205,7 @@ def test_no_secret_shows_while_all_logins_are_refused(
         "listener.name.login.plain.sasl.jaas.config": LOGIN,
     }
     kafka = own_kafka(listeners={"LOGIN": "SASL_PLAINTEXT"}, properties=properties)
-    redis = own_redis(requirepass="another")
-    text = config(REFUSED, folder, kafka.address("LOGIN"), redis.port)
+    text = config(REFUSED, folder, kafka.address("LOGIN"), locked_redis.port)
     failures = ("AuthenticationError", "SaslAuthenticationFailed")
     said = everything(Daemon(tmp_path, text), folder, failures)
     assert not shown(said, (*SECRETS, web_hash()))
