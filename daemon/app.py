@@ -11,10 +11,10 @@ import random
 import secrets
 import signal
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
-from typing import Any, Final, TypeAlias
+from typing import TypeAlias
 
 import structlog
 
@@ -37,13 +37,11 @@ from relevanced.daemon.redis.namespace import Namespace
 from relevanced.daemon.redis.store import LaneStore
 from relevanced.daemon.retrying import pause_s
 from relevanced.daemon.source import Source
-from relevanced.daemon.stopping import stopped_within
-from relevanced.daemon.store import Store
-from relevanced.daemon.telemetry import EVICTS_ANY_KEY, Telemetry, watch_stalls
+from relevanced.daemon.stopping import finished_before_stop, stopped_within
+from relevanced.daemon.telemetry import Telemetry, watch_stalls
+from relevanced.daemon.upkeep import show_life, sweep_lanes, watch_eviction
 
 log = structlog.get_logger(__name__)
-
-SIGN_OF_LIFE_EVERY_S: Final = 10.0
 
 
 class Service:
@@ -60,10 +58,11 @@ class Service:
             config.redis.url.reveal(), None if password is None else password.reveal()
         )
         self.namespace = Namespace(self.redis, config.redis.namespace, namespace(config))
-        self.store: Store = LaneStore(self.redis, self.namespace.name)
+        self.store = LaneStore(self.redis, self.namespace.name)
         self.ownership: Ownership | None = None
         self.worker: Worker | None = None
-        self.lanes: Callable[[], int] | None = None
+        self.lanes: Callable[[], int | None] = lambda: None
+        """How many lanes there are, once Kafka has said so."""
 
     def swap(self, published: Published) -> None:
         """Serve this from now on."""
@@ -167,9 +166,18 @@ async def serve(service: Service, job: Job | None) -> int:
 async def _run_parts(service: Service, job: Job | None) -> None:
     """All tasks of the process. The first that ends tells the others to stop; what it raised is
     raised."""
-    parts: list[Awaitable[None]] = [_exporting(service), _watch_eviction(service)]
+    namespace, stop = service.namespace, service.stop
+    parts: list[Awaitable[None]] = [
+        _exporting(service),
+        watch_eviction(namespace, service.telemetry, stop),
+    ]
     if job is not None:
-        parts += [job(service), _show_life(service)]
+        keep_ms = service.config.redis.keep_s * 1000
+        parts += [
+            job(service),
+            show_life(namespace, lambda: service.lanes(), keep_ms, stop),
+            sweep_lanes(service.store, stop),
+        ]
     watch = asyncio.create_task(watch_stalls(service.telemetry))
     tasks = [asyncio.ensure_future(_then_stop(part, service.stop)) for part in parts]
     try:
@@ -233,58 +241,6 @@ async def _register(service: Service, lanes: int) -> int | None:
                 log.warning("waiting for Redis", reason=str(error))
             await stopped_within(service.stop, pause_s(failures, random.random()))
     return None
-
-
-async def _show_life(service: Service) -> None:
-    """Keep the namespace, and remove those that nobody has written to for long."""
-    while True:
-        try:
-            if service.lanes is not None:  # more by now, or forgotten by a server that was emptied
-                await service.namespace.register(service.lanes())
-            now_ms = await service.namespace.now_ms()
-            await service.namespace.sign_of_life(now_ms)
-            removed = await service.namespace.remove_silent(
-                now_ms - service.config.redis.keep_s * 1000
-            )
-            if removed:
-                log.info("old namespaces removed", namespaces=removed)
-        except Unavailable as error:
-            log.debug("no sign of life written", reason=str(error))
-        if await stopped_within(service.stop, SIGN_OF_LIFE_EVERY_S):
-            return
-
-
-async def _watch_eviction(service: Service) -> None:
-    """Show what Redis may evict, and warn of a policy that loses state. Another server may take the
-    place of this one, so it is asked again and again."""
-    known: str | None = None
-    while True:
-        policy = await service.namespace.eviction_policy()
-        if policy is not None and policy != known:
-            known = policy
-            service.telemetry.eviction_policy(policy)
-            if policy.startswith(EVICTS_ANY_KEY):
-                log.warning(
-                    "Redis may evict state: set maxmemory-policy to noeviction or volatile-lru",
-                    policy=policy,
-                )
-        if await stopped_within(service.stop, SIGN_OF_LIFE_EVERY_S):
-            return
-
-
-async def finished_before_stop(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> bool:
-    """Do the work, unless the process is told to stop before it is done. What the work raises is
-    raised."""
-    task, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
-    await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
-    stopped.cancel()
-    if not task.done():
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-        return False
-    await task
-    return True
 
 
 @contextmanager

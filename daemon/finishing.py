@@ -14,6 +14,7 @@ import structlog
 from relevanced.daemon.batch import DeadLetter
 from relevanced.daemon.errors import Unavailable
 from relevanced.daemon.ownership import OwnedLane, Ownership
+from relevanced.daemon.refusals import Refusals
 from relevanced.daemon.retrying import pause_s
 from relevanced.daemon.source import Source
 from relevanced.daemon.stopping import stopped_within
@@ -57,6 +58,7 @@ class Finisher:
         self._dead_letters = dead_letters
         self._telemetry = telemetry
         self._stop = stop
+        self._refusals = Refusals()
         self.waiting_for: dict[str, str] = {}
         """What does not answer, and for which lane, with the reason."""
 
@@ -70,6 +72,7 @@ class Finisher:
         """Make a processed batch durable: until then the lane's memory is ahead of the store."""
         lane = owned.held.lane.number
         if dead:
+            self._refusals.tell(dead, time.monotonic())
             await self._insist(lane, DEAD_LETTERS, lambda: self._publish(dead))
         commit = plan_commit(owned.held, idle_ms)
         answer = await self._insist(lane, REDIS, lambda: self._store.commit(commit))

@@ -2,7 +2,8 @@
 
 Keys of a lane, behind its prefix:
 
-    head            hash: token, sequence, offsets, watermarks, counts, idle mark, start, state
+    head            hash: token, sequence, offsets, watermarks, counts, idle mark, start, state; and
+                    while keys of a former life may be left, the mark `unswept`
     names           hash: segment number → [grouping number, segment]
     open:N          a block of open state (see `blocks`)
     rows:W:START:P  page P of the rows of one pane of window number W

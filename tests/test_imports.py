@@ -178,13 +178,15 @@ FLOORS: Final = {
     "daemon.http.security": 17,
     # daemon: the flow
     "daemon.ownership": 28,
+    "daemon.refusals": 27,
     "daemon.finishing": 29,
     "daemon.pipeline": 30,
     "daemon.exporter": 29,
     # daemon: doors
     "daemon.kafka.snappy": 10,
-    "daemon.redis.client": 11,
-    "daemon.redis.namespace": 12,
+    "daemon.redis.client": 15,
+    "daemon.redis.keys": 16,
+    "daemon.redis.namespace": 17,
     "daemon.kafka.codecs": 11,
     "daemon.kafka.records": 11,
     "daemon.kafka.client": 30,
@@ -205,6 +207,7 @@ FLOORS: Final = {
     "daemon.demo.source": 30,
     "daemon.demo.story": 30,
     # daemon: rooms that wire, and commands
+    "daemon.upkeep": 39,
     "daemon.app": 40,
     "daemon.replay": 41,
     "daemon.demo.run": 41,

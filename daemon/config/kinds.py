@@ -20,7 +20,26 @@ MASK: Final = "***"
 _DURATION_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _DURATION: Final = re.compile(rf"(?:{_DURATION_PART.pattern})+")
 _CREDENTIALS: Final = re.compile(r"(?<=://)(.*)(?=@)", re.DOTALL)
-_URL_PASSWORD: Final = re.compile(r"(?<=[?&])([^=&]*password[^=&]*=)[^&]*", re.IGNORECASE)
+_URL_OPTION: Final = re.compile(r"(?<=[?&])([^=&]*)=([^&]*)")
+SECRET_OPTIONS: Final = ("password", "ssl_password")
+PLAIN_OPTIONS: Final = (
+    "db",
+    "username",
+    "client_name",
+    "socket_timeout",
+    "socket_connect_timeout",
+    "socket_keepalive",
+    "health_check_interval",
+    "ssl_cert_reqs",
+    "ssl_ca_certs",
+    "ssl_ca_path",
+    "ssl_certfile",
+    "ssl_keyfile",
+    "ssl_check_hostname",
+    "ssl_min_version",
+)
+"""What the part of a URL of Redis behind `?` may set beside the secrets. The library takes others
+as well, and would decode answers that are bytes, or repeat commands, or fail at the first one."""
 
 
 class Refused(ValueError):
@@ -92,11 +111,12 @@ def quoted(text: str) -> str:
 
 
 def masked_url(url: str) -> str:
-    """The URL without its passwords; nothing of a text that is no URL."""
+    """The URL without its passwords, nor the value of any option that is not known: its name may be
+    a misspelt one. Nothing of a text that is no URL."""
     if "://" not in url:
         return MASK
     bare = _CREDENTIALS.sub(lambda found: _masked_credentials(found[0]), url)
-    return _URL_PASSWORD.sub(rf"\1{MASK}", bare)
+    return _URL_OPTION.sub(lambda found: _masked_option(*found.groups()), bare)
 
 
 def duration_ms(value: object) -> int:
@@ -248,3 +268,7 @@ def optional(kind: Kind[T]) -> Kind[T | None]:
 def _masked_credentials(credentials: str) -> str:
     user, colon, _ = credentials.partition(":")
     return f"{user}:{MASK}" if colon else MASK
+
+
+def _masked_option(name: str, value: str) -> str:
+    return f"{name}={value if name in PLAIN_OPTIONS else MASK}"

@@ -118,10 +118,11 @@ class Redis:
         "redis://localhost:6379/0",
         secret(
             masked_url,
-            r"(rediss?|redis\+cluster|redis\+sentinel)://.+",
-            "must start with redis://, rediss://, redis+cluster:// or redis+sentinel://",
+            r"(rediss?|rediss?\+cluster|redis\+sentinel)://.+",
+            "must start with redis://, rediss://, redis+cluster://, rediss+cluster:// or"
+            " redis+sentinel://",
         ),
-        "redis://, rediss:// (TLS), redis+cluster:// or redis+sentinel://.",
+        "redis://, rediss:// (TLS), redis+cluster://, rediss+cluster:// or redis+sentinel://.",
     )
     password: Secret | None = setting(
         None, optional(secret()), "Password, where the URL holds none."

@@ -15,6 +15,7 @@ from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
 from redis.exceptions import ReadOnlyError, RedisClusterException, RedisError
 
+from relevanced.daemon.config.kinds import PLAIN_OPTIONS, SECRET_OPTIONS
 from relevanced.daemon.errors import Unavailable
 
 Client: TypeAlias = "Redis | RedisCluster"
@@ -26,26 +27,7 @@ CONNECTIONS: Final = 10_000
 """More than a process ever holds lanes: one that has to wait for a connection is told that there is
 none."""
 SCHEMES: Final = ("redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel")
-IN_URL: Final = (
-    "db",
-    "username",
-    "password",
-    "client_name",
-    "socket_timeout",
-    "socket_connect_timeout",
-    "socket_keepalive",
-    "health_check_interval",
-    "ssl_cert_reqs",
-    "ssl_ca_certs",
-    "ssl_ca_path",
-    "ssl_certfile",
-    "ssl_keyfile",
-    "ssl_password",
-    "ssl_check_hostname",
-    "ssl_min_version",
-)
-"""What the part of a URL behind `?` may set. The library takes others as well, and would decode
-answers that are bytes, or repeat commands, or fail at the first one."""
+IN_URL: Final = (*PLAIN_OPTIONS, *SECRET_OPTIONS)
 _REFUSED: Final = (RedisError, RedisClusterException, OSError)
 _TORN: Final = (AttributeError, RuntimeError)
 """What a call on a cluster may end in when the client learns the layout anew: it closes connections

@@ -7,14 +7,14 @@ last written.
     PREFIX:namespaces   sorted set: namespace → clock in ms of its last sign of life
 """
 
-import re
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final, TypeVar
 
 from relevanced.daemon.errors import Unavailable
 from relevanced.daemon.redis.client import Client, answered
+from relevanced.daemon.redis.keys import lane_keys, portions, prefix_of
 
 T = TypeVar("T")
 
@@ -35,7 +35,6 @@ return 1
 """A head that is there again has a new owner, and so may have any key of the lane."""
 _TIME: Final = "return redis.call('TIME')"
 OWN_KEYS: Final = ("meta", "exporter", "shown")
-REMOVED_AT_ONCE: Final = 500
 
 
 @dataclass(frozen=True)
@@ -123,21 +122,14 @@ class Namespace:
         instead of reading what is left of them."""
         for own in OWN_KEYS:
             await self._answered(self._client.unlink(f"{name}:{own}"))
-        keys = await self._answered(self._lane_keys(name))
+        keys = await self._answered(lane_keys(self._client, name))
         for key in keys:
             if key.endswith("}:head"):
                 await self._answered(self._client.unlink(key))
-        for lane, of_lane in groupby(sorted(keys), key=_lane_of):
-            for some in _portions(list(of_lane)):
+        for lane, of_lane in groupby(sorted(keys), key=prefix_of):
+            for some in portions(list(of_lane)):
                 call = self._client.eval(_REMOVE_HEADLESS, len(some) + 1, f"{lane}head", *some)
                 await self._answered(call)
-
-    async def _lane_keys(self, name: str) -> list[str]:
-        ours = re.compile(re.escape(f"{{{name}:") + r"\d+\}:")
-        pattern = re.sub(r"([*?\[\]\\])", r"\\\1", f"{{{name}:") + "*"
-        found = self._client.scan_iter(match=pattern, count=REMOVED_AT_ONCE)
-        texts = [key.decode(errors="replace") async for key in found]
-        return [key for key in texts if ours.match(key)]
 
     async def eviction_policy(self) -> str | None:
         """`maxmemory-policy` of the server; None where it does not say."""
@@ -150,13 +142,3 @@ class Namespace:
 
     async def _answered(self, call: Awaitable[T]) -> T:
         return await answered(self._client, call)
-
-
-def _lane_of(key: str) -> str:
-    """What the names of all keys of the lane begin with."""
-    return key[: key.index("}:") + 2]
-
-
-def _portions(keys: Sequence[str]) -> Iterator[Sequence[str]]:
-    for first in range(0, len(keys), REMOVED_AT_ONCE):
-        yield keys[first : first + REMOVED_AT_ONCE]

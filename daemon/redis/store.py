@@ -1,5 +1,5 @@
-"""The store of lanes in Redis: claim, load, commit, touch, read. Every step of a lane is one script
-on one hash slot.
+"""The store of lanes in Redis: claim, load, commit, touch, read, sweep. Every step of a lane is one
+script on one hash slot.
 
 What is promised: a commit is applied once or not at all, whatever is lost, repeated or delayed, as
 long as the caller sends the same `Commit` again until it is answered.
@@ -16,6 +16,7 @@ from redis.exceptions import NoScriptError
 
 from relevanced.daemon.errors import Lost
 from relevanced.daemon.redis.client import Client, answered
+from relevanced.daemon.redis.keys import lane_keys, portions, prefix_of
 from relevanced.daemon.store import Answer, LaneDelta
 from relevanced.daemon.heads import ADMITTED_KEY, Head, head_of
 from relevanced.daemon.stored import Commit
@@ -48,6 +49,13 @@ COMMIT: Final = _script("commit.lua")
 LOAD: Final = _script("load.lua")
 TOUCH: Final = _script("touch.lua")
 READ: Final = _script("read.lua")
+SWEEP: Final = _script("sweep.lua")
+
+UNSWEPT: Final = "unswept"
+"""Field of a head that a claim has made: its token, until no key of a former life can be left."""
+_UNLISTED: Final = ("head", "names", "changes", "stage:")
+"""What the names of keys begin with that `changes` does not list: those that the claim of a lane
+without a head removes itself, and staged parts, which end by themselves."""
 
 
 class LaneStore:
@@ -56,6 +64,8 @@ class LaneStore:
     def __init__(self, client: Client, namespace: str) -> None:
         self._client = client
         self._namespace = namespace
+        self._unswept: dict[int, str] = {}
+        """Lanes that were claimed here and may have keys of a former life, with their marks."""
 
     def prefix(self, lane: int) -> str:
         """What the names of all keys of a lane begin with: its hash tag."""
@@ -68,11 +78,42 @@ class LaneStore:
         token.
         """
         prefix = self.prefix(lane)
-        fields = {"offsets": msgspec.json.encode(start), "start": msgspec.json.encode(start)}
+        begin = msgspec.json.encode(start)
+        fields = {"offsets": begin, "start": begin, UNSWEPT: token.encode()}
         pairs = [part for pair in fields.items() for part in pair]
         keys = [*self._base_keys(prefix), prefix + ADMITTED_KEY]
-        answer = await self._run(CLAIM, keys, [token, prefix, len(fields), *pairs])
-        return head_of(_pairs(answer))
+        found = _pairs(await self._run(CLAIM, keys, [token, prefix, len(fields), *pairs]))
+        if UNSWEPT in found:
+            self._unswept[lane] = found[UNSWEPT].decode()
+        return head_of(found)
+
+    async def sweep(self) -> int:
+        """Remove what former lives left behind of lanes that were claimed here without a head;
+        returns how many keys that were. Asks nothing where there is no such lane.
+
+        The claim removes what the lane's `changes` still lists; where that is gone as well, only a
+        look at all keys of the servers finds the rest. May run beside commits, of any process, and
+        be given up at any place: the mark in the head stays until all is done.
+        """
+        marks = {self.prefix(lane): (lane, mark) for lane, mark in self._unswept.items()}
+        removed, found = 0, dict[str, list[str]]()
+        if marks:
+            for key in await answered(self._client, lane_keys(self._client, self._namespace)):
+                found.setdefault(prefix_of(key), []).append(key)
+        for prefix, (lane, mark) in marks.items():
+            removed += await self._sweep_lane(prefix, mark, found.get(prefix, []))
+            if self._unswept.get(lane) == mark:
+                del self._unswept[lane]
+        return removed
+
+    async def _sweep_lane(self, prefix: str, mark: str, found: Sequence[str]) -> int:
+        keys, removed = [f"{prefix}head", f"{prefix}changes"], 0
+        names = [key.removeprefix(prefix) for key in found]
+        for some in portions([name for name in names if not name.startswith(_UNLISTED)]):
+            looked_at = [prefix + name for name in some]
+            removed += await self._run(SWEEP, [*keys, *looked_at], [mark, *some])
+        await self._run(SWEEP, keys, [mark])
+        return removed
 
     async def load(
         self, lane: int, head: Head, keys_of: Callable[[Head, Sequence[str]], list[str]]

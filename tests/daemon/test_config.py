@@ -357,7 +357,9 @@ def test_faults_show_no_secret(text: str) -> None:
         ("rediss://u:p@h", "rediss://u:***@h"),
         ("redis://:p/@:x@h", "redis://:***@h"),
         ("redis+sentinel://u:p@a:1,b:2/main", "redis+sentinel://u:***@a:1,b:2/main"),
-        ("redis://h?db=1&password=p&x=2", "redis://h?db=1&password=***&x=2"),
+        ("redis://h?db=1&password=p&ssl_keyfile=k", "redis://h?db=1&password=***&ssl_keyfile=k"),
+        ("redis://h?passwrd=p&db=1", "redis://h?passwrd=***&db=1"),
+        ("rediss+cluster://:p@h", "rediss+cluster://:***@h"),
     ],
 )
 def test_urls_show_no_password(url: str, shown: str) -> None:

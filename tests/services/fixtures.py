@@ -4,13 +4,17 @@ import os
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from tests.services import kafka_docker, kafka_jars
 from tests.services.kafka_server import Broker, KafkaServer
-from tests.services.redis_server import RedisServer, binaries
+from tests.services.redis_cluster import RedisCluster
+from tests.services.redis_server import RedisServer, binaries, one_binary
 
+AnyRedis = RedisServer | RedisCluster
+SharedRedis = Callable[[str], RedisServer]
 OwnRedis = Callable[..., RedisServer]
 OwnKafka = Callable[..., KafkaServer]
 MakeTopic = Callable[..., Awaitable[str]]
@@ -83,35 +87,81 @@ def own_kafka(tmp_path: Path) -> Iterator[OwnKafka]:
         server.close()
 
 
-@pytest.fixture(scope="session", params=binaries().items(), ids=list(binaries()))
+def installed(flavour: str) -> str:
+    """The path of a server."""
+    path = binaries()[flavour]
+    advice = f"needed for {flavour} (Debian: apt-get install {flavour}-server)"
+    assert path, f"redis-server is not on PATH: {advice}"
+    return path
+
+
+@pytest.fixture(scope="session", params=list(binaries()))
 def redis_binary(request: pytest.FixtureRequest) -> str:
     """The path of a server; the tests that use it run once per flavour."""
-    name, path = request.param
-    assert (
-        path
-    ), f"redis-server is not on PATH: needed for {name} (Debian: apt-get install {name}-server)"
-    return str(path)
+    return installed(request.param)
 
 
 @pytest.fixture(scope="session")
-def redis_session(
-    redis_binary: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RedisServer]:
-    """One server per flavour; tests take `redis`, which is emptied between them."""
-    server = RedisServer(redis_binary, tmp_path_factory.mktemp("redis"))
-    try:
-        server.start()
-        yield server
-    finally:
+def redis_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedRedis]:
+    """`redis_servers(binary)`: one server per flavour, started when first asked for; tests take
+    `redis`, which is emptied between them."""
+    servers: dict[str, RedisServer] = {}
+
+    def server_of(binary: str) -> RedisServer:
+        if binary not in servers:
+            servers[binary] = RedisServer(binary, tmp_path_factory.mktemp("redis"))
+        servers[binary].start()
+        return servers[binary]
+
+    yield server_of
+    for server in servers.values():
         server.kill()
 
 
 @pytest.fixture
-def redis(redis_session: RedisServer) -> RedisServer:
+def redis(redis_binary: str, redis_servers: SharedRedis) -> RedisServer:
     """An empty server, in memory. A test may kill it: the next one finds it running again."""
-    redis_session.start()
-    redis_session.flush()
-    return redis_session
+    server = redis_servers(redis_binary)
+    server.flush()
+    return server
+
+
+@pytest.fixture
+def one_redis(redis_servers: SharedRedis) -> RedisServer:
+    """An empty server of one flavour, for whole processes: what each flavour makes of each step of
+    a lane, the store's tests hold."""
+    server = redis_servers(one_binary())
+    server.flush()
+    return server
+
+
+@pytest.fixture(scope="session")
+def redis_cluster_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisCluster]:
+    """One cluster of three masters; tests take `redis_cluster`, which is emptied between them."""
+    cluster = RedisCluster(one_binary(), tmp_path_factory.mktemp("cluster"), 3, replicas=False)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.kill()
+
+
+@pytest.fixture
+def redis_cluster(redis_cluster_session: RedisCluster) -> RedisCluster:
+    """An empty cluster, in memory. Slots may lie elsewhere than at first: a test may move them."""
+    redis_cluster_session.start()
+    redis_cluster_session.flush()
+    return redis_cluster_session
+
+
+@pytest.fixture(params=[*binaries(), "cluster"])
+def any_redis(request: pytest.FixtureRequest, redis_servers: SharedRedis) -> AnyRedis:
+    """`redis` of every flavour and `redis_cluster`: for what holds on one server and on several."""
+    if request.param == "cluster":
+        return cast(RedisCluster, request.getfixturevalue("redis_cluster"))
+    server = redis_servers(installed(request.param))
+    server.flush()
+    return server
 
 
 @pytest.fixture

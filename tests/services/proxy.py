@@ -1,4 +1,5 @@
-"""A TCP proxy in front of a Redis server that loses, delays and holds back what a test tells it.
+"""A TCP proxy in front of a Redis server, or of the nodes of a cluster, that loses, delays and
+holds back what a test tells it.
 
 It reads whole requests, so that a fault hits one command and no other. `late` requests are kept and
 reach the server only when the test says so: a copy that comes after its sender gave up.
@@ -7,6 +8,7 @@ reach the server only when the test says so: a copy that comes after its sender 
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import Literal, Self, TypeAlias
 
@@ -16,11 +18,14 @@ nothing any more; keep the request, and hang up."""
 
 
 class Proxy:
-    """`async with Proxy(port) as proxy:` and clients connect to `proxy.url`."""
+    """`async with Proxy(*redis.ports) as proxy:` and clients connect to `proxy.url`.
 
-    def __init__(self, target_port: int) -> None:
-        self.target_port = target_port
-        """Where new connections go; a test may change it."""
+    In front of a cluster it puts its own ports in place of those that the nodes name.
+    """
+
+    def __init__(self, *target_ports: int) -> None:
+        self.target_ports = list(target_ports)
+        """Where new connections go; a test may change them."""
         self.delay_s = 0.0
         """How long every answer is held back."""
         self.requests: list[bytes] = []
@@ -28,12 +33,15 @@ class Proxy:
         self.chance: Callable[[], Fault | None] = lambda: None
         """Asked before every request that no planned fault hits."""
         self._planned: list[tuple[bytes, Fault]] = []
-        self._late: list[bytes] = []
+        self._late: list[tuple[int, bytes]] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-        self.port: int = self._server.sockets[0].getsockname()[1]
+        self._servers = [
+            await asyncio.start_server(partial(self._accept, node), "127.0.0.1", 0)
+            for node in range(len(self.target_ports))
+        ]
+        self.ports = [server.sockets[0].getsockname()[1] for server in self._servers]
         return self
 
     async def __aexit__(
@@ -42,14 +50,16 @@ class Proxy:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        self._server.close()
+        for server in self._servers:
+            server.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     @property
     def url(self) -> str:
-        return f"redis://127.0.0.1:{self.port}/0"
+        scheme = "redis" if len(self.ports) == 1 else "redis+cluster"
+        return f"{scheme}://127.0.0.1:{self.ports[0]}/0"
 
     def plan(self, command: str, fault: Fault) -> None:
         """The next request that holds this text meets this fault, once."""
@@ -61,38 +71,47 @@ class Proxy:
 
     async def deliver_late(self) -> bytes:
         """Send what was kept, in its order; the answer to the last."""
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.target_port)
-        try:
-            answer = b""
-            for request in self._late:
+        answer = b""
+        for node, request in self._late:
+            reader, writer = await asyncio.open_connection("127.0.0.1", self.target_ports[node])
+            try:
                 writer.write(request)
                 answer = await reader.readline()
-            self._late.clear()
-            if answer.startswith(b"$") and answer != b"$-1\r\n":
-                answer = await reader.readline()
-            return answer.strip()
-        finally:
-            await _close(writer)
+                if answer.startswith(b"$") and answer != b"$-1\r\n":
+                    answer = await reader.readline()
+            finally:
+                await _close(writer)
+        self._late.clear()
+        return answer.strip()
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _accept(
+        self, node: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
         try:
             with suppress(asyncio.CancelledError):  # the end of the test, which is no error
-                await _Link(self, reader, writer).run()
+                await _Link(self, node, reader, writer).run()
         finally:
             self._tasks.discard(task)
             await _close(writer)
 
-    def fate(self, request: bytes) -> Fault | None:
+    def fate(self, node: int, request: bytes) -> Fault | None:
         """What happens to this request; it counts as forwarded unless it is cut before."""
         fault = self._planned_fault(request) or self.chance()
         if fault == "late":
-            self._late.append(request)
+            self._late.append((node, request))
         elif fault != "cut before":
             self.requests.append(request)
         return fault
+
+    def disguised(self, answer: bytes) -> bytes:
+        """The answer of a node, with the proxy's ports for those of the cluster."""
+        if len(self.ports) > 1:
+            for target, own in zip(self.target_ports, self.ports, strict=True):
+                answer = answer.replace(b":%d\r\n" % target, b":%d\r\n" % own)
+        return answer
 
     def _planned_fault(self, request: bytes) -> Fault | None:
         for number, (command, fault) in enumerate(self._planned):
@@ -106,16 +125,22 @@ class _Link:
     """One client's connection and its own connection to the server."""
 
     def __init__(
-        self, proxy: Proxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        proxy: Proxy,
+        node: int,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
     ) -> None:
         self._proxy = proxy
+        self._node = node
         self._reader = reader
         self._writer = writer
         self._fault: Fault | None = None
 
     async def run(self) -> None:
         with suppress(OSError, asyncio.IncompleteReadError):
-            server = await asyncio.open_connection("127.0.0.1", self._proxy.target_port)
+            target = self._proxy.target_ports[self._node]
+            server = await asyncio.open_connection("127.0.0.1", target)
             pumps = [
                 asyncio.create_task(self._forward(server[1])),
                 asyncio.create_task(self._answer(server[0])),
@@ -123,6 +148,7 @@ class _Link:
             try:
                 await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
             finally:
+                server[1].close()  # first: this task may be cancelled at the next line that waits
                 for pump in pumps:
                     pump.cancel()
                 await asyncio.gather(*pumps, return_exceptions=True)
@@ -131,7 +157,7 @@ class _Link:
     async def _forward(self, to_server: asyncio.StreamWriter) -> None:
         while True:
             request = await _read_request(self._reader)
-            self._fault = self._fault or self._proxy.fate(request)
+            self._fault = self._fault or self._proxy.fate(self._node, request)
             if self._fault in ("cut before", "late"):
                 return
             to_server.write(request)
@@ -145,7 +171,7 @@ class _Link:
                 continue
             if self._proxy.delay_s:
                 await asyncio.sleep(self._proxy.delay_s)
-            self._writer.write(answer)
+            self._writer.write(self._proxy.disguised(answer))
             await self._writer.drain()
 
 

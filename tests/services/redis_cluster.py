@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.services.redis_lanes import ask, until
+from tests.services.redis_lanes import SLOTS, ask, holder, until
 from tests.services.redis_server import RedisServer
 
-SLOTS: Final = 16_384
 NODE_TIMEOUT_MS: Final = 2_000
 PATIENCE_S: Final = 30.0
 MIGRATE_PATIENCE_MS: Final = 5_000
@@ -31,6 +30,8 @@ class RedisCluster:
         ]
         self.masters, self.replicas = servers[:masters], servers[masters:]
 
+        self._formed = False
+
     @property
     def servers(self) -> Sequence[RedisServer]:
         return [*self.masters, *self.replicas]
@@ -39,11 +40,27 @@ class RedisCluster:
     def url(self) -> str:
         return self.masters[0].url.replace("redis://", "redis+cluster://")
 
-    async def start(self) -> None:
-        """Returns when all nodes agree that all slots are served."""
-        first = self.masters[0]
+    @property
+    def ports(self) -> Sequence[int]:
+        return [master.port for master in self.masters]
+
+    def start(self) -> None:
+        """Returns when all nodes agree that all slots are served: at first, and after `kill`. Not
+        for use inside an event loop."""
+        if self._formed and all(server.running for server in self.servers):
+            return
         for server in self.servers:
-            await asyncio.to_thread(server.start)
+            server.start()
+        asyncio.run(self._come_together())
+        self._formed = True
+
+    async def _come_together(self) -> None:
+        if not self._formed:
+            await self._meet()
+        await until(self.is_well, PATIENCE_S)
+
+    async def _meet(self) -> None:
+        first = self.masters[0]
         for number, master in enumerate(self.masters):
             begin, end = (SLOTS * n // len(self.masters) for n in (number, number + 1))
             master.call(f"CLUSTER ADDSLOTSRANGE {begin} {end - 1}")
@@ -52,12 +69,31 @@ class RedisCluster:
         await until(self._met, PATIENCE_S)
         for master, replica in zip(self.masters, self.replicas, strict=False):
             replica.call(f"CLUSTER REPLICATE {await self.name_of(master)}")
-        await until(self.is_well, PATIENCE_S)
 
-    def close(self) -> None:
+    def kill(self) -> None:
+        """SIGKILL to every node: what a cluster in memory held is lost, its layout is not."""
         for server in self.servers:
             if server.running:
                 server.kill()
+
+    def freeze(self) -> None:
+        """SIGSTOP to every node, until `thaw`."""
+        for server in self.servers:
+            server.freeze()
+
+    def thaw(self) -> None:
+        for server in self.servers:
+            server.thaw()
+
+    def flush(self) -> None:
+        """Remove all data and all cached scripts."""
+        for master in self.masters:
+            master.flush()
+
+    def tell(self, command: str) -> None:
+        """Have every node do a command of plain words."""
+        for server in self.servers:
+            server.tell(command)
 
     async def name_of(self, server: RedisServer) -> str:
         """The node's name in the cluster."""
@@ -78,9 +114,10 @@ class RedisCluster:
         told = [await ask(server.url, "CLUSTER INFO") for server in self.servers]
         return {info["cluster_known_nodes"] for info in told} == {str(len(self.servers))}
 
-    def owner_of(self, slot: int) -> RedisServer:
-        """The master that was given the slot at first."""
-        return self.masters[slot * len(self.masters) // SLOTS]
+    async def owner_of(self, slot: int) -> RedisServer:
+        """The master that holds the slot now."""
+        url = await holder(self.url, slot)
+        return next(master for master in self.masters if master.url == url)
 
     async def move_slot(self, slot: int, source: RedisServer, target: RedisServer) -> int:
         """Move a slot while it is used, a few keys at a time; returns how many keys that were."""

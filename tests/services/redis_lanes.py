@@ -8,6 +8,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 from redis.asyncio import Redis
+from redis.crc import key_slot
+from redis.exceptions import MovedError
 
 from relevanced.daemon.packing import pack
 from relevanced.daemon.redis.client import Client, close, connect
@@ -18,6 +20,10 @@ from relevanced.daemon.stored import Commit, Held
 NAMESPACE: Final = "relevanced-0a1b2c3d"
 LANE: Final = 7
 PREFIX: Final = f"{{{NAMESPACE}:{LANE}}}:"
+SLOTS: Final = 16_384
+"""Of a cluster."""
+NOBODY: Final = "^Redis: (ConnectionError|RedisClusterException: .* cannot be connected)"
+"""What an Unavailable says where nobody listens: a pattern."""
 START: Final = {"impressions": 40, "feedback": 2}
 
 T = TypeVar("T")
@@ -86,23 +92,51 @@ async def lane_with(store: LaneStore, token: str, commits: int = 1) -> Head:
     return head
 
 
+async def layout(url: str) -> Mapping[str, Sequence[range]]:
+    """URL of every server that holds data → the slots that it holds; of a single one, all."""
+    if not is_cluster(url):
+        return {url: [range(SLOTS)]}
+    held = dict[str, list[range]]()
+    for first, last, (_, port, *_), *_ in await ask(url, "CLUSTER", "SLOTS"):
+        held.setdefault(f"redis://127.0.0.1:{port}/0", []).append(range(first, last + 1))
+    return held
+
+
+async def holder(url: str, slot: int) -> str:
+    """URL of the server that holds the slot."""
+    held = await layout(url)
+    return next(node for node, slots in held.items() if any(slot in some for some in slots))
+
+
+def is_cluster(url: str) -> bool:
+    return url.startswith("redis+cluster")
+
+
 async def dump(url: str, *, staged: bool = False) -> Dump:
-    """All that the server holds, byte by byte; parts that are only staged on demand."""
-    told = {}
-    async with Redis.from_url(url) as client:
-        async for key in client.scan_iter():
-            if staged or b":stage:" not in key:
-                value, ttl = await client.dump(key), await client.pttl(key)
-                told[bytes(key)] = (bytes(value or b""), int(ttl))
+    """All that the server or cluster holds, byte by byte; parts that are only staged on demand."""
+    told = dict[bytes, tuple[bytes, int]]()
+    for node in await layout(url):
+        async with Redis.from_url(node) as client:
+            found = {bytes(key) async for key in client.scan_iter(count=1_000)}
+            keys = [key for key in found if staged or b":stage:" not in key]
+            pipeline = client.pipeline(transaction=False)
+            for key in keys:
+                pipeline.dump(key).pttl(key)
+            answers = await pipeline.execute()
+        values, ttls = answers[::2], answers[1::2]
+        told |= {k: (bytes(v or b""), int(t)) for k, v, t in zip(keys, values, ttls)}
     return told
 
 
 async def restore(url: str, before: Dump) -> None:
-    """Roll the server back to what it held then."""
-    async with Redis.from_url(url) as client:
-        await client.flushdb()
-        for key, (value, ttl) in before.items():
-            await client.restore(key, max(ttl, 0), value)
+    """Roll the server or cluster back to what it held then."""
+    for node, slots in (await layout(url)).items():
+        async with Redis.from_url(node) as client:
+            pipeline = client.pipeline(transaction=False).flushdb()
+            for key, (value, ttl) in before.items():
+                if any(key_slot(key) in some for some in slots):
+                    pipeline.restore(key, max(ttl, 0), value)
+            await pipeline.execute()
 
 
 async def stray_keys(client: Client, namespace: str, held: Held) -> list[str]:
@@ -118,10 +152,13 @@ async def stray_keys(client: Client, namespace: str, held: Held) -> list[str]:
 
 
 async def ask(url: str, *command: Any) -> Any:
-    """The answer to one command over a connection of its own."""
-    client: Any = Redis.from_url(url)
+    """The answer to one command over a connection of its own; of a cluster, by the master that has
+    the key."""
+    client: Any = Redis.from_url(url.replace("+cluster", ""))
     try:
         return await client.execute_command(*command)
+    except MovedError as moved:
+        return await ask(f"redis://{moved.host}:{moved.port}/0", *command)
     finally:
         await client.aclose()
 

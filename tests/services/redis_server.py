@@ -5,7 +5,7 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -52,6 +52,11 @@ class RedisServer:
     @property
     def url(self) -> str:
         return f"redis://127.0.0.1:{self.port}/0"
+
+    @property
+    def ports(self) -> Sequence[int]:
+        """Where its data is: as of a cluster, which has several."""
+        return [self.port]
 
     @property
     def bus_port(self) -> int:
@@ -107,8 +112,13 @@ class RedisServer:
 
     def flush(self) -> None:
         """Remove all data and all cached scripts."""
-        self.call("FLUSHALL")
-        self.call("SCRIPT FLUSH")
+        self.tell("FLUSHALL")
+        self.tell("SCRIPT FLUSH")
+
+    def tell(self, command: str) -> None:
+        """Have a command of plain words done, which needs no key: by every node of a cluster."""
+        answer = self.call(command)
+        assert not answer.startswith("-"), (command, answer)
 
     def call(self, command: str) -> str:
         """The first line of the answer to one command of plain words."""

@@ -44,14 +44,14 @@ Make = Callable[..., Daemon]
 
 
 @pytest.fixture
-async def make(kafka: Broker, redis: RedisServer, tmp_path: Path) -> AsyncIterator[Make]:
+async def make(kafka: Broker, one_redis: RedisServer, tmp_path: Path) -> AsyncIterator[Make]:
     """`make(topic, …, more="[events]…", role="worker")` starts a daemon that ends with the test."""
     daemons: list[Daemon] = []
 
     def start(*topics: str, more: str = "", role: str = "all", redis_url: str = "") -> Daemon:
         named = ", ".join(f'"{topic}"' for topic in topics)
         values = {"bootstrap": kafka.bootstrap, "group": f"{GROUP}-{topics[0]}"}
-        url = redis_url or redis.url
+        url = redis_url or one_redis.url
         toml = TOML.format(topics=named, redis=url, more=more, **values)
         daemons.append(Daemon(tmp_path, toml, role))
         return daemons[-1]
@@ -246,20 +246,20 @@ async def test_only_one_exporter_serves_and_another_takes_over(
 
 
 async def test_it_waits_for_redis_and_says_so(
-    kafka: Broker, make_topic: MakeTopic, make: Make, redis: RedisServer
+    kafka: Broker, make_topic: MakeTopic, make: Make, one_redis: RedisServer
 ) -> None:
     topic = await make_topic()
-    await asyncio.to_thread(redis.stop)
+    await asyncio.to_thread(one_redis.stop)
     daemon = make(topic)
     await send(kafka, topic, impression())
     await until(lambda: "waiting for Redis" in daemon.log())
-    await asyncio.to_thread(redis.start)
+    await asyncio.to_thread(one_redis.start)
     await until(lambda: samples(daemon).get("relevanced_events_total{kind=impression}"))
 
 
-def test_a_taken_port_is_a_message_for_people(tmp_path: Path, redis: RedisServer) -> None:
+def test_a_taken_port_is_a_message_for_people(tmp_path: Path, one_redis: RedisServer) -> None:
     port = processes.free_port()
-    toml = f'[redis]\nurl = "{redis.url}"\n'
+    toml = f'[redis]\nurl = "{one_redis.url}"\n'
     first, second = Daemon(tmp_path, toml, "exporter", port), None
     try:
         processes.wait_until(

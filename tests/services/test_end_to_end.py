@@ -17,9 +17,9 @@ EVENTS = 100_000
 
 @pytest.fixture
 async def stage(
-    kafka: Broker, redis: RedisServer, make_topic: MakeTopic, tmp_path: Path
+    kafka: Broker, one_redis: RedisServer, make_topic: MakeTopic, tmp_path: Path
 ) -> Iterator[Stage]:
-    built = Stage(kafka, redis.url, await make_topic(partitions=PARTITIONS), tmp_path)
+    built = Stage(kafka, one_redis.url, await make_topic(partitions=PARTITIONS), tmp_path)
     yield built
     built.close()
 

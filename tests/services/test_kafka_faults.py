@@ -4,7 +4,7 @@ counter, and an end; and no record is lost or counted twice by it."""
 import asyncio
 import json
 import subprocess
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, RecordsToDelete
 from prometheus_client.parser import text_string_to_metric_families
 
 from relevanced.daemon.faults import ADVICE, KafkaFault
+from relevanced.daemon.refusals import ADVICE as REFUSAL_ADVICE
 
 from tests.services import kafka_logs
 from tests.services.daemons import Daemon
@@ -120,9 +121,13 @@ async def until(ready: Callable[[], object], daemon: Daemon, patience_s: float =
 
 def said(daemon: Daemon, event: str, fault: KafkaFault, **fields: object) -> bool:
     """Whether a line of the log says this, with the advice for the fault."""
+    return logged(daemon, {"event": event, "advice": ADVICE[fault], **fields})
+
+
+def logged(daemon: Daemon, wanted: Mapping[str, object]) -> bool:
+    """Whether a line of the log has these fields."""
     lines = [json.loads(line) for line in daemon.log().splitlines() if line.startswith("{")]
-    wanted = {"event": event, "advice": ADVICE[fault], **fields}
-    return any(wanted.items() <= line.items() for line in lines)
+    return any(all(line.get(key) == value for key, value in wanted.items()) for line in lines)
 
 
 def unready(daemon: Daemon) -> str:
@@ -302,6 +307,9 @@ async def test_large_and_aborted_records_and_those_of_new_partitions_are_what_th
     daemon = make(kafka.bootstrap, topic, more="[events]\nmax_record_bytes = 1_000_000")
     await until(lambda: accepted(daemon) == 2, daemon)
     assert sample(daemon, "relevanced_rejected_events_total", reason="too_large") == 1
+    place = {"topic": topic, "partition": 0, "offset": 0, "records": 1}
+    refused = {"event": "records refused", "reason": "too_large", "advice": REFUSAL_ADVICE}
+    assert logged(daemon, refused | place), daemon.log()
     await until(lambda: sample(daemon, "relevanced_lag_records", partition="0") == 0, daemon)
     admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap)
     await admin.start()
@@ -309,6 +317,9 @@ async def test_large_and_aborted_records_and_those_of_new_partitions_are_what_th
     await admin.close()
     await send(kafka.bootstrap, topic, impressions(7, 10), 1)
     await until(lambda: accepted(daemon) == 5, daemon)
+    await until(lambda: sample(daemon, "relevanced_owned_lanes") == 2, daemon)
+    assert logged(daemon, {"event": "lane begins", "lane": 1, "offsets": {topic: 0}})
+    assert not sample(daemon, "relevanced_gap_records_total")  # what was aborted is no gap
 
 
 async def abort(bootstrap: str, topic: str, values: Sequence[bytes]) -> None:

@@ -14,7 +14,9 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, RecordsToDelete
 from aiokafka.consumer import fetcher
 from aiokafka.protocol.group import LeaveGroupRequest
+from structlog.testing import capture_logs
 
+from relevanced.daemon.faults import ADVICE, KafkaFault, NoteFault, not_noted
 from relevanced.daemon.kafka import codecs
 from relevanced.daemon.kafka import group as kafka_group
 from relevanced.daemon.kafka import offsets as kafka_offsets
@@ -49,8 +51,8 @@ async def source(kafka: Broker) -> AsyncIterator[Source]:
     """Starts sources, `await source("topic", …)`, and stops them after the test."""
     started: list[KafkaSource] = []
 
-    async def make(*topics: str, **others: Any) -> KafkaSource:
-        made = KafkaSource(settings(kafka, *topics, **others))
+    async def make(*topics: str, note: NoteFault = not_noted, **others: Any) -> KafkaSource:
+        made = KafkaSource(settings(kafka, *topics, **others), note)
         started.append(made)
         await made.start()
         return made
@@ -305,15 +307,20 @@ async def test_partial_lanes_stay_closed(
     kafka: Broker, make_topic: MakeTopic, source: Source
 ) -> None:
     first, second = await make_topic(partitions=1), await make_topic(partitions=1)
-    reader = await source(first, second)
+    noted: list[KafkaFault] = []
+    reader = await source(first, second, note=noted.append)
     await until(lambda: reader.lanes_to_open() == {0}, reader)
     admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap)
     await admin.start()
     await admin.create_partitions({first: NewPartitions(2)})
     await admin.close()
     await reader._member.consumer._client.force_metadata_update()
-    await until(lambda: (first, 1) in reader.assignment, reader)
+    with capture_logs() as said:
+        await until(lambda: (first, 1) in reader.assignment, reader)
     assert reader.lanes_to_open() == {0}
+    assert noted == ["partly_assigned"]
+    (told,) = [line for line in said if line.get("advice") == ADVICE["partly_assigned"]]
+    assert told["lanes_and_missing_topics"] == {1: [second]}
     with pytest.raises(LaneLost):
         await reader.open(1, {first: 0, second: 0})
 

@@ -95,7 +95,7 @@ async def test_library_never_repeats(scheme: str) -> None:
 
 @pytest.mark.parametrize("command", ["INCRBY", "SET"])
 async def test_command_whose_answer_is_lost_ran_once(redis: RedisServer, command: str) -> None:
-    async with Proxy(redis.port) as proxy, client_at(proxy.url) as client:
+    async with Proxy(*redis.ports) as proxy, client_at(proxy.url) as client:
         await client.ping()
         proxy.plan(f"\r\n{command}\r\n", "cut after")
         with pytest.raises(Unavailable, match="Redis: ConnectionError: "):

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from relevanced.daemon import batch
@@ -27,17 +28,26 @@ from relevanced.daemon.views import LaneView, Rows
 from tests import oracle
 from tests.oracle import Record
 from tests.replica import assert_equal, decoder_of, plan_of
+from tests.services.fixtures import AnyRedis
 from tests.services.proxy import Fault, Proxy
 from tests.services.redis_lanes import Dump, dump, restore, store_at
-from tests.services.redis_server import RedisServer
 from tests.streams import SMALL_CONFIG, random_records, topic_names
 
-SEEDS = range(10)
+
+@pytest.fixture
+def redis(any_redis: AnyRedis) -> AnyRedis:
+    """Every test here runs on a cluster as well."""
+    return any_redis
+
+
+SEEDS = range(3)
+"""On each server others: the whole id of a test is its seed."""
 Told = Mapping[str, object]
 
 
 def told_of_rows(rows: Rows, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], list[int]]:
-    return {names[n]: rows[n].tolist() for n in range(min(len(rows), len(names))) if rows[n].any()}
+    some = np.flatnonzero(rows[: len(names)].any(axis=1))
+    return {names[n]: rows[n].tolist() for n in some.tolist()}
 
 
 def told_of_view(view: LaneView) -> Told:
@@ -177,15 +187,23 @@ def random_faults(rng: random.Random, proxy: Proxy) -> None:
 @pytest.mark.parametrize("topics", [1, 2])
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_mirror_is_always_a_lane_that_the_writer_had(
-    redis: RedisServer, seed: int, topics: int, monkeypatch: pytest.MonkeyPatch
+    redis: AnyRedis,
+    seed: int,
+    topics: int,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    rng = random.Random(seed)
+    rng = random.Random(request.node.name)
     names = topic_names(topics)
     records = random_records(rng, topics=topics, partitions=1, events=400)
     logs: dict[str, list[Record]] = {name: [] for name in names}
     for record in records:
         logs[record.topic].append(record)
-    async with Proxy(redis.port) as proxy, store_at(proxy.url) as far, store_at(redis.url) as near:
+    async with (
+        Proxy(*redis.ports) as proxy,
+        store_at(proxy.url) as far,
+        store_at(redis.url) as near,
+    ):
         random_faults(rng, proxy)
         writer = Writer(rng, far, 0, logs)
         await writer.claim()

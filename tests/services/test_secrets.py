@@ -18,10 +18,15 @@ from relevanced.daemon.http.passwords import find_crypt
 from tests.services import processes
 from tests.services.certificates import Authority, encrypt
 from tests.services.daemons import Daemon
-from tests.services.fixtures import OwnKafka, OwnRedis
+from tests.services.fixtures import OwnKafka
+from tests.services.redis_server import RedisServer, one_binary
 
 PATIENCE_S = 60.0
-PATHS = ("/", "/metrics", "/readyz", "/livez", "/api/v1/scores", "/nowhere", "/metrics?x=1")
+PATHS = (
+    *("/", "/metrics", "/metrics?x=1", "/readyz", "/livez", "/nowhere"),
+    *(f"/api/v1/{name}" for name in ("scores", "health", "segments", "experiments", "nowhere")),
+    *("/api/v1/changes?metric=RR@10", "/api/v1/history?metric=RR@10", "/api/v1/openapi.json"),
+)
 
 REDIS = "redis+/@:ruby"
 SASL = "sasl-sapphire"
@@ -176,12 +181,23 @@ def test_no_secret_shows_while_nothing_can_be_reached(
     assert not shown(said, (*SECRETS, web_hash()))
 
 
+@pytest.fixture
+def locked_redis(tmp_path: Path) -> Iterator[RedisServer]:
+    """A server that wants another password."""
+    server = RedisServer(one_binary(), tmp_path / "redis", {"requirepass": "another"})
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()
+
+
 def test_no_secret_shows_while_all_logins_are_refused(
     folder: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     own_kafka: OwnKafka,
-    own_redis: OwnRedis,
+    locked_redis: RedisServer,
 ) -> None:
     monkeypatch.setenv("RELEVANCED_HTTP__WEB_CONFIG", str(folder / "web.yml"))
     properties = {
@@ -189,8 +205,7 @@ def test_no_secret_shows_while_all_logins_are_refused(
         "listener.name.login.plain.sasl.jaas.config": LOGIN,
     }
     kafka = own_kafka(listeners={"LOGIN": "SASL_PLAINTEXT"}, properties=properties)
-    redis = own_redis(requirepass="another")
-    text = config(REFUSED, folder, kafka.address("LOGIN"), redis.port)
+    text = config(REFUSED, folder, kafka.address("LOGIN"), locked_redis.port)
     failures = ("AuthenticationError", "SaslAuthenticationFailed")
     said = everything(Daemon(tmp_path, text), folder, failures)
     assert not shown(said, (*SECRETS, web_hash()))
@@ -214,6 +229,29 @@ def test_check_config_shows_no_secret(folder: Path, tmp_path: Path, kind: str) -
     said = checked(path, RELEVANCED_HTTP__WEB_CONFIG=str(folder / "web.yml"))
     assert 'url = "redis://default:***@127.0.0.1:6379/0"' in said
     assert not shown(said, (*SECRETS, web_hash()))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("REDIS__URL", "redis+sentinel://:{}@h:1,h:2/main", "redis+sentinel://:***@h:1,h:2/main"),
+        ("REDIS__URL", "rediss://h/0?password={}&db=3", "password=***"),
+        ("REDIS__URL", "redis://h?passwrd={}", "passwrd=***"),
+        ("REDIS__PASSWORD", "{}", "redis.password=***: the URL holds a password"),
+        ("KAFKA__SASL_PASSWORD", "{}", "sasl_password is given already"),
+        ("KAFKA__SSL_KEY_PASSWORD", "{}", "kafka.ssl_key_password=***: "),
+        ("REDIS__PASSWORD_FILE", "{folder}/password", "password"),
+        ("REDIS__PASSWORD_FILE", "{folder}/{}", "password_file"),
+    ],
+)
+def test_check_config_shows_no_secret_of_the_environment(
+    folder: Path, tmp_path: Path, name: str, value: str, expected: str
+) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(config(REFUSED, folder, "127.0.0.1:9092", 6379))
+    said = checked(path, **{f"RELEVANCED_{name}": value.format(MISSPELT, folder=folder)})
+    assert expected in said, said
+    assert not shown(said, SECRETS)
 
 
 FAULTS = {

@@ -1,5 +1,7 @@
 """The servers that other tests stand on do what is asked of them."""
 
+from typing import Any
+
 from redis.asyncio import Redis
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -17,9 +19,9 @@ async def produce(kafka: Broker, topic: str, value: bytes) -> None:
         await producer.stop()
 
 
-async def consume(kafka: Broker, topic: str) -> bytes | None:
+async def consume(bootstrap: str, topic: str, **login: Any) -> bytes | None:
     consumer = AIOKafkaConsumer(
-        topic, bootstrap_servers=kafka.bootstrap, auto_offset_reset="earliest"
+        topic, bootstrap_servers=bootstrap, auto_offset_reset="earliest", **login
     )
     await consumer.start()
     try:
@@ -31,7 +33,7 @@ async def consume(kafka: Broker, topic: str) -> bytes | None:
 
 async def test_kafka_keeps_a_record(kafka: Broker, topic: str) -> None:
     await produce(kafka, topic, b"one")
-    assert await consume(kafka, topic) == b"one"
+    assert await consume(kafka.bootstrap, topic) == b"one"
 
 
 async def test_topics_have_own_names_and_partitions(kafka: Broker, make_topic: MakeTopic) -> None:
@@ -45,17 +47,8 @@ async def test_topics_have_own_names_and_partitions(kafka: Broker, make_topic: M
         await consumer.stop()
 
 
-async def test_killed_kafka_keeps_its_port_and_its_records(own_kafka: OwnKafka) -> None:
-    server = own_kafka()
-    await server.create_topic("events")
-    await produce(server, "events", b"one")
-    server.kill()
-    assert not server.running
-    server.start()
-    assert await consume(server, "events") == b"one"
-
-
-async def test_second_listener_asks_for_a_password(own_kafka: OwnKafka) -> None:
+async def test_killed_kafka_keeps_its_ports_and_its_records(own_kafka: OwnKafka) -> None:
+    """Also that of a listener that asks for a password."""
     login = "org.apache.kafka.common.security.plain.PlainLoginModule required user_ann='secret';"
     server = own_kafka(
         listeners={"LOGIN": "SASL_PLAINTEXT"},
@@ -66,20 +59,17 @@ async def test_second_listener_asks_for_a_password(own_kafka: OwnKafka) -> None:
     )
     await server.create_topic("events")
     await produce(server, "events", b"one")
-    consumer = AIOKafkaConsumer(
-        "events",
-        bootstrap_servers=server.address("LOGIN"),
-        auto_offset_reset="earliest",
-        security_protocol="SASL_PLAINTEXT",
-        sasl_mechanism="PLAIN",
-        sasl_plain_username="ann",
-        sasl_plain_password="secret",
-    )
-    await consumer.start()
-    try:
-        assert (await consumer.getone()).value == b"one"
-    finally:
-        await consumer.stop()
+    server.kill()
+    assert not server.running
+    server.start()
+    known = {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": "ann",
+        "sasl_plain_password": "secret",
+    }
+    assert await consume(server.bootstrap, "events") == b"one"
+    assert await consume(server.address("LOGIN"), "events", **known) == b"one"
 
 
 async def test_redis_keeps_a_value(redis: RedisServer) -> None:

@@ -22,9 +22,9 @@ GONE = 200
 
 @pytest.fixture
 async def built(
-    kafka: Broker, redis: RedisServer, make_topic: MakeTopic, tmp_path: Path
+    kafka: Broker, one_redis: RedisServer, make_topic: MakeTopic, tmp_path: Path
 ) -> AsyncIterator[Stage]:
-    stage = Stage(kafka, redis.url, await make_topic(partitions=PARTITIONS), tmp_path)
+    stage = Stage(kafka, one_redis.url, await make_topic(partitions=PARTITIONS), tmp_path)
     yield stage
     stage.close()
 
@@ -54,7 +54,7 @@ async def gaps(stage: Stage) -> list[int]:
     return [head.counts.get("gap_records", {}).get(stage.topic, 0) for head in heads]
 
 
-async def test_only_what_kafka_no_longer_has_is_lost(built: Stage, redis: RedisServer) -> None:
+async def test_only_what_kafka_no_longer_has_is_lost(built: Stage, one_redis: RedisServer) -> None:
     await built.produce(EVENTS)
     await run_to_the_end(built, EVENTS)
     taken = await built.taken("one")
@@ -70,7 +70,7 @@ async def test_only_what_kafka_no_longer_has_is_lost(built: Stage, redis: RedisS
     await built.assert_equals_oracle("one", oracle.run(read, [built.topic], CONFIG))
 
     # Then Redis is empty as well: the numbers are those of what Kafka still has, and of no more.
-    redis.flush()
+    one_redis.flush()
     await run_to_the_end(built, 2 * EVENTS)
     left = [r for r in records if r.offset >= taken[r.partition] + GONE]
     assert len(left) == EVENTS - PARTITIONS * GONE
