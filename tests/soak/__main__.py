@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.services.fixtures import _broker
+from tests.services.fixtures import this_machines_broker
 from tests.services.redis_server import RedisServer, binaries
 from tests.soak.run import Soak, soak
 
@@ -33,7 +33,7 @@ def main() -> int:
 async def run(seed: int, hours: float) -> bool:
     print(f"soak: SEED={seed} HOURS={hours:g}", flush=True)
     directory = Path(tempfile.mkdtemp(prefix="soak-"))
-    broker = _broker(directory / "kafka")
+    broker = this_machines_broker(directory / "kafka")
     good = True
     try:
         await asyncio.to_thread(broker.start)
