@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Final, TypeAlias
 
 import msgspec
@@ -34,6 +35,13 @@ class Told:
     """Those that somebody asks for."""
 
 
+@lru_cache(maxsize=8)
+def _decoder_of(names: tuple[str, ...]) -> msgspec.json.Decoder[msgspec.Struct | None]:
+    # One for all lanes: a type that is given up stays in memory, in the midst of what a lane gave
+    # back, until all garbage is looked for.
+    return msgspec.json.Decoder(as_fields(names, _Text | None, None) | None)
+
+
 class AttributeTexts:
     """What attributes and experiments come to, by the JSON text they came in: texts repeat, so most
     of what is done with them is done once for each."""
@@ -47,7 +55,7 @@ class AttributeTexts:
         self._names = tuple(dict.fromkeys((*plan.attributes, *units, *surface)))
         # other attributes are passed over, whatever they hold
         names = self._names if can_be_fields(self._names) else ()
-        self._attributes = msgspec.json.Decoder(as_fields(names, _Text | None, None) | None)
+        self._attributes = _decoder_of(names)
         self._experiments = msgspec.json.Decoder(dict[_Text, _Text] | None)
 
     def told_by(self, impressions: Sequence[PlainImpression]) -> tuple[Integers, Sequence[Told]]:

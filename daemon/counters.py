@@ -13,9 +13,10 @@ import msgspec
 import numpy as np
 
 from relevanced.daemon.plan import OTHER, Plan
+from relevanced.daemon.rows import PAGE_ROWS, Integers, Rows, take
 from relevanced.daemon.shown import Selection, select
 from relevanced.daemon.snapshot import WHOLE, Segment, Snapshot
-from relevanced.daemon.views import Counts, LaneView, Rows
+from relevanced.daemon.views import Counts, LaneView, Names
 
 
 class TotalsMemory:
@@ -38,17 +39,33 @@ def _raised(view: LaneView, before: LaneView | None) -> LaneView:
     """The lane with totals and counts raised to those it had before; panes stay as they are."""
     if before is None:
         return view
-    number_of = {name: number for number, name in enumerate(view.names)}
-    lost = tuple(name for name in before.names if name not in number_of)
-    number_of |= {name: len(view.names) + place for place, name in enumerate(lost)}
-    totals = np.zeros((len(number_of), before.totals.shape[1]), np.int64)
-    known = view.totals[: len(view.names)]
-    totals[: len(known)] = known
-    highest = before.totals[: len(before.names)]
-    numbers = np.array([number_of[name] for name in before.names[: len(highest)]], np.intp)
-    totals[numbers] = np.maximum(totals[numbers], highest)
-    counts = _highest_counts(view.counts, before.counts)
-    return replace(view, names=view.names + lost, totals=totals, counts=counts)
+    view = replace(view, counts=_highest_counts(view.counts, before.counts))
+    if view.token == before.token and view.sequence >= before.sequence and not before.raised:
+        return view  # totals only grow from commit to commit
+    names = _with_lost(view.names, before.names)
+    totals, raised = dict(view.totals), dict[str, Integers]()
+    for page, highest in before.totals.items():
+        named = before.names.of_page(page)
+        numbers = np.array([names.numbers[name] for name in named], np.intp)
+        missing = highest[: len(named)] - take(totals, numbers, highest.shape[1])
+        for line in np.flatnonzero((missing > 0).any(axis=1)).tolist():
+            more, grouping = np.maximum(missing[line], 0), named[line][0]
+            _add_row(totals, int(numbers[line]), more)
+            raised[grouping] = raised.get(grouping, 0) + more
+    return replace(view, names=names, totals=totals, raised=raised)
+
+
+def _with_lost(names: Names, before: Names) -> Names:
+    """The names, and behind them those that were there before and no longer are."""
+    lost = [name for name in before.listed if name not in names.numbers]
+    return Names([*names.listed, *lost]) if lost else names
+
+
+def _add_row(pages: dict[int, Rows], segment: int, row: Integers) -> None:
+    page, line = divmod(segment, PAGE_ROWS)
+    held = pages.get(page)
+    pages[page] = np.zeros((PAGE_ROWS, len(row)), np.int64) if held is None else held.copy()
+    pages[page][line] += row
 
 
 def _highest_counts(counts: Counts, before: Counts) -> Counts:
@@ -77,6 +94,12 @@ class ShownBefore(msgspec.Struct, frozen=True):
     in_other: tuple[tuple[str, str, tuple[int, ...]], ...] = ()
     """(grouping, segment, row that `other` keeps)."""
 
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """Those that counters have shown: the next snapshot must tell them, whether they live or
+        not."""
+        return tuple((grouping, segment) for grouping, segment, _ in self.in_other)
+
 
 @dataclass(frozen=True)
 class Counters:
@@ -89,7 +112,8 @@ class Counters:
 def show(
     snapshot: Snapshot, gauges: Selection, plan: Plan, before: ShownBefore
 ) -> tuple[Counters, ShownBefore]:
-    """The counters of what gauges show and of everything that was ever shown.
+    """The counters of what gauges show and of everything that was ever shown, which the snapshot
+    was asked for.
 
     No counter is lower than it was with the memory `before`, and the segments of a grouping sum to
     all that has settled in it. Up to `plan.admitted_values` of a grouping are shown; after that the
@@ -131,6 +155,8 @@ def _moved_to_other(snapshot: Snapshot, plan: Plan, bases: Mapping[Segment, Rows
     selection = select(snapshot, plan, bases, empty_other=True)
     rows = selection.fold(snapshot.totals)
     place_of = {segment: place for place, segment in enumerate(selection.segments)}
+    for grouping, row in snapshot.elsewhere.items():
+        rows[place_of[grouping, OTHER]] += row
     for segment, base in bases.items():
         rows[place_of[segment]] -= base
         rows[place_of[segment[0], OTHER]] += base

@@ -190,7 +190,7 @@ class Exporter:
             mirror = self._mirrors.setdefault(lane, Mirror(lane, self._plan))
             async with gate:
                 delta = await self._store.read(
-                    lane, mirror.token, mirror.sequence, len(mirror.names) or 1
+                    lane, mirror.token, mirror.sequence, len(mirror.names)
                 )
             if delta is None:
                 self._mirrors.pop(lane, None)
@@ -207,7 +207,7 @@ class Exporter:
         for mirror, delta in deltas:
             mirror.apply(delta)
         views = self._memory.hold([mirror.view() for mirror, _ in deltas])
-        whole = snapshot.evaluate(views, self._plan)
+        whole = snapshot.evaluate(views, self._plan, self._shown.segments)
         gauges = shown.busiest(whole, self._plan)
         counters, self._shown = show(whole, gauges, self._plan, self._shown)
         report = scores.report(whole, gauges, self._plan)
@@ -230,7 +230,7 @@ class Exporter:
         pane = None if as_of_ms is None else pane_start(as_of_ms, self._plan.timing.base_ms)
         known = (pane, gauges.segments, self._past.starts)
         if known != self._compared_of:
-            comparisons = usual.compare(self._past, views, whole, self._plan)
+            comparisons = usual.compare(self._past, views, whole, gauges, self._plan)
             self._compared_texts = exposition.render_compared(comparisons, gauges, self._plan)
             self._compared_of = known
         return self._compared_texts

@@ -19,11 +19,11 @@ from relevanced.daemon.experiments.series import samples
 from relevanced.daemon.families import BY_NAME, Family
 from relevanced.daemon.labels import escape, label_names, segment_labels
 from relevanced.daemon.plan import COUNT_COLUMNS, WEIGHT_UNIT, Plan
+from relevanced.daemon.rows import Rows
 from relevanced.daemon.shown import Selection
 from relevanced.daemon.snapshot import VIEWS, Floats, Snapshot, estimates
 from relevanced.daemon.surfaces import Surfaces
 from relevanced.daemon.usual import Comparison, averaged
-from relevanced.daemon.views import Rows
 from relevanced.metrics.propensities import WeightSums, clipped_share, effective_sample_size
 
 GAUGE_OF_COLUMN: Final = dict(
@@ -97,16 +97,15 @@ def render(
 
 
 def render_compared(comparisons: Sequence[Comparison], gauges: Selection, plan: Plan) -> Exposition:
-    """The last hours and what is usual for them, of the same segments as gauges show."""
+    """The last hours and what is usual for them, of the segments that gauges show."""
     chunks: _Chunks = {}
     attributes = dict(zip(plan.grouping_names, ((), *plan.groupings), strict=True))
     labels = segment_labels(gauges.segments, attributes, label_names(plan.groupings))
     for one in comparisons:
         tail = f',window="{one.window}"}} '
-        _of_time(chunks, "recent", [gauges.fold(one.recent)], labels, tail, plan)
+        _of_time(chunks, "recent", [one.recent], labels, tail, plan)
         if one.periods:
-            periods = [gauges.fold(rows) for rows in one.periods]
-            _of_time(chunks, "baseline", periods, labels, tail, plan)
+            _of_time(chunks, "baseline", one.periods, labels, tail, plan)
         unit = f'{{window="{one.window}",unit="{one.unit}"}} '
         _add(chunks, "relevanced_baseline_periods", "", [""], unit, [len(one.periods)])
     return _texts(chunks)

@@ -128,11 +128,12 @@ def blob_keys(head: Head, listed: Sequence[str]) -> list[str]:
     """The keys to read so that a lane can be rebuilt: its blocks, its pages, and what was
     admitted. Of the hours, only those that can still change."""
     blocks = (block_key(entry.number) for entry in head.state.blocks)
-    pages = (key for key in listed if not _is_past(head, key))
+    pages = (key for key in listed if not is_past(head, key))
     return [*blocks, *pages, ADMITTED_KEY]
 
 
-def _is_past(head: Head, key: str) -> bool:
+def is_past(head: Head, key: str) -> bool:
+    """True of a page of an hour that can change no more."""
     first = head.state.open_hour
     if first is None or not key.startswith(hours.PREFIX):
         return False

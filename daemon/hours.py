@@ -24,14 +24,6 @@ def kept_from(settled_before: int, plan: Plan) -> int:
     return open_hour(settled_before, plan) - plan.history_hours * plan.hour_ms
 
 
-def over(since: int | None, before: int, plan: Plan) -> range:
-    """Starts of the hours that were kept when settling had reached `since`, and no longer are."""
-    if since is None:
-        return range(0)
-    last = min(kept_from(before, plan), open_hour(since, plan) + plan.hour_ms)
-    return range(kept_from(since, plan), last, plan.hour_ms)
-
-
 def page_key(start: int, page: int) -> str:
     """Name of a page of the rows of an hour."""
     return f"{PREFIX}{start}:{page}"

@@ -20,10 +20,11 @@ from relevanced.daemon.experiments.tallies import Experiments
 from relevanced.daemon import hours
 from relevanced.daemon.open_state import OpenImpressions, column
 from relevanced.daemon.plan import Plan
+from relevanced.daemon.rows import PagedRows
 from relevanced.daemon.segments import Admission, Segments
 from relevanced.daemon.states import GainStates
 from relevanced.daemon.waiting import WaitingFeedback
-from relevanced.daemon.views import COUNT_FAMILIES, PaneKey, Rows, empty_rows
+from relevanced.daemon.views import COUNT_FAMILIES, PaneKey
 
 Integers: TypeAlias = NDArray[np.int64]
 
@@ -52,10 +53,10 @@ class Changes:
     total_pages: set[int] = field(default_factory=set)
     hour_pages: set[tuple[int, int]] = field(default_factory=set)
     """(start of the hour, page) of hourly rows that changed."""
-    dropped: list[PaneKey] = field(default_factory=list)
-    """Panes that are no longer kept."""
-    dropped_hours: list[int] = field(default_factory=list)
-    """Starts of hours that are no longer kept."""
+    dropped: list[tuple[PaneKey, int]] = field(default_factory=list)
+    """Pages of panes that are no longer kept."""
+    dropped_hours: list[tuple[int, int]] = field(default_factory=list)
+    """Pages of hours that are no longer kept."""
 
     def add(self, pane: int, combination: int, before: int, after: int) -> None:
         """One impression of this pane and combination went from one gain state to another."""
@@ -88,8 +89,8 @@ class Lane:
     segments: Segments
     admissions: dict[str, Admission]
     states: GainStates
-    panes: dict[PaneKey, Rows]
-    totals: Rows
+    panes: dict[PaneKey, PagedRows]
+    totals: PagedRows
     settled_before: int | None
     """Base panes that start before this instant have been added to the totals; None while there is
     no watermark."""
@@ -97,8 +98,10 @@ class Lane:
     texts: AttributeTexts
     assignments: Assignments = field(default_factory=Assignments)
     experiments: Experiments = field(default_factory=Experiments)
-    hours: dict[int, Rows] = field(default_factory=dict)
+    hours: dict[int, PagedRows] = field(default_factory=dict)
     """Rows of the hours that can still change, or whose changes are not durable yet."""
+    past: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """The pages that are stored of the hours before them."""
     changes: Changes = field(default_factory=Changes)
 
     @property
@@ -113,7 +116,8 @@ class Lane:
         self.experiments.start_batch()
         if self.settled_before is not None:
             still_open = hours.open_hour(self.settled_before, self.plan)
-            self.hours = {start: rows for start, rows in self.hours.items() if start >= still_open}
+            for start in [start for start in self.hours if start < still_open]:
+                self.past[start] = self.hours.pop(start).held
         for admission in self.admissions.values():
             admission.changed = False
 
@@ -180,7 +184,7 @@ def new_lane(number: int, plan: Plan, offsets: dict[str, int], topics: Sequence[
         admissions={topic: Admission.empty(plan) for topic in topics},
         states=GainStates(plan),
         panes={},
-        totals=empty_rows(0, plan.row_width),
+        totals=PagedRows(plan.row_width),
         settled_before=None,
         counts={family: Counter() for family in COUNT_FAMILIES},
         texts=AttributeTexts(plan),

@@ -7,10 +7,11 @@ from relevanced.daemon.experiments import keeping
 from relevanced.daemon.experiments.tallies import Tallies
 from relevanced.daemon import hours
 from relevanced.daemon.packing import unpack_page
-from relevanced.daemon.plan import ALL, Plan
+from relevanced.daemon.plan import Plan
+from relevanced.daemon.rows import Pages, Rows
 from relevanced.daemon.store import LaneDelta
 from relevanced.daemon.heads import Head, parse_page_key, whole_or_damaged
-from relevanced.daemon.views import PAGE_ROWS, LaneView, PaneKey, Rows, empty_rows
+from relevanced.daemon.views import LaneView, Names, PaneKey
 
 
 @dataclass
@@ -20,9 +21,9 @@ class Mirror:
     lane: int
     plan: Plan
     head: Head | None = None
-    names: list[tuple[str, str]] = field(default_factory=list)
-    panes: dict[PaneKey, Rows] = field(default_factory=dict)
-    totals: Rows | None = None
+    names: Names = field(default_factory=Names)
+    panes: dict[PaneKey, Pages] = field(default_factory=dict)
+    totals: Pages = field(default_factory=dict)
     experiments: Mapping[str, Tallies] = field(default_factory=dict)
     _blobs: dict[str, bytes] = field(default_factory=dict)
     """Of the experiments, by key."""
@@ -42,13 +43,13 @@ class Mirror:
 
     def apply(self, delta: LaneDelta) -> None:
         """Take in what changed. Raises Damaged; the mirror is of no use then."""
-        if delta.whole or not self.names:
-            self.names, self.panes, self.totals = [(ALL, ALL)], {}, None
+        if delta.whole:
+            self.names, self.panes, self.totals = Names(), {}, {}
             self.experiments, self._blobs = {}, {}
             self.hours = {}
         self.head = delta.head
-        self.names += [(self.plan.grouping_names[number], name) for number, name in delta.names]
-        ours: set[PaneKey | None] = set()
+        self.names.append((self.plan.grouping_names[number], name) for number, name in delta.names)
+        fresh: dict[PaneKey | None, dict[int, Rows]] = {}
         experiments = {key: d for key, d in delta.pages.items() if key.startswith(keeping.PREFIX)}
         self._take_experiments(experiments)
         for key, data in delta.pages.items():
@@ -59,9 +60,8 @@ class Mirror:
                     self._take_hour(key, data)
                     continue
                 pane, page = parse_page_key(key)
-                rows = self._rows(pane, page, pane in ours)
-                ours.add(pane)
-                rows[page * PAGE_ROWS : (page + 1) * PAGE_ROWS] = unpack_page(data)
+                fresh.setdefault(pane, {})[page] = unpack_page(data)
+        self._take_rows(fresh)
         self._drop_old()
 
     def _take_experiments(self, changed: Mapping[str, bytes]) -> None:
@@ -79,21 +79,13 @@ class Mirror:
         start, page = hours.parse_page_key(key)
         self.hours[start] = {**self.hours.get(start, {}), page: data}
 
-    def _rows(self, pane: PaneKey | None, page: int, ours: bool) -> Rows:
-        """Rows to write to. Those that a view may hold are left as they are."""
-        rows = self.totals if pane is None else self.panes.get(pane)
-        needed = (page + 1) * PAGE_ROWS
-        if rows is None or len(rows) < needed or not ours:
-            held = 0 if rows is None else len(rows)
-            larger = empty_rows(max(needed, held), self.plan.row_width)
-            if rows is not None:
-                larger[: len(rows)] = rows
-            rows = larger
+    def _take_rows(self, fresh: Mapping[PaneKey | None, Pages]) -> None:
+        """Put pages in the place of others. A view may hold what was there: it is not touched."""
+        for pane, pages in fresh.items():
             if pane is None:
-                self.totals = rows
+                self.totals = {**self.totals, **pages}
             else:
-                self.panes[pane] = rows
-        return rows
+                self.panes[pane] = {**self.panes.get(pane, {}), **pages}
 
     def _drop_old(self) -> None:
         watermark = self.watermark_ms
@@ -122,14 +114,13 @@ class Mirror:
     def view(self) -> LaneView:
         """The lane for the snapshot. Must have been read."""
         assert self.head is not None
-        totals = empty_rows(0, self.plan.row_width) if self.totals is None else self.totals
         return LaneView(
             lane=self.lane,
             token=self.head.token,
             sequence=self.head.sequence,
-            names=tuple(self.names),
+            names=self.names,
             panes=dict(self.panes),
-            totals=totals,
+            totals=self.totals,
             counts=self.head.counts,
             watermark_ms=self.watermark_ms,
             idle_ms=self.head.idle_ms,

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from relevanced.daemon.views import PAGE_ROWS, Rows
+from relevanced.daemon.rows import PAGE_ROWS, Rows
 
 if sys.version_info >= (3, 14):
     from compression import zstd

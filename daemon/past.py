@@ -13,8 +13,10 @@ import numpy as np
 from relevanced.daemon.heads import whole_or_damaged
 from relevanced.daemon.packing import unpack_page
 from relevanced.daemon.plan import COUNT_COLUMNS, Plan
-from relevanced.daemon.snapshot import WHOLE, Floats, Places, Segment
-from relevanced.daemon.views import PAGE_ROWS, LaneView, Rows
+from relevanced.daemon.rows import PAGE_ROWS, Integers, PagedRows, Pages, Rows
+from relevanced.daemon.shown import Selection
+from relevanced.daemon.snapshot import Floats, Segment
+from relevanced.daemon.views import LaneView, Names
 
 _Held: TypeAlias = tuple[Mapping[int, bytes] | None, ...]
 """The pages of an hour in each lane."""
@@ -29,7 +31,7 @@ WATCHED: tuple[int, ...] = tuple(
 class _Hour:
     held: _Held
     watched: tuple[int, ...]
-    rows: Rows | None = None
+    rows: PagedRows | None = None
     """By this room's own segment numbers; None where nobody has asked."""
 
 
@@ -38,17 +40,14 @@ class Past:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._numbers: dict[Segment, int] = {WHOLE: 0}
-        self._places: list[Places] = []
+        self._names: list[Names] = []
+        self._numbered = Names()
+        """The segments of the hours that were asked for: all lanes' together."""
         self._hours: dict[int, _Hour] = {}
 
     def take(self, views: Sequence[LaneView]) -> None:
         """Take in what the lanes hold now. Raises Damaged."""
-        numbers = self._numbers
-        self._places = [
-            np.array([numbers.setdefault(name, len(numbers)) for name in lane.names], np.intp)
-            for lane in views
-        ]
+        self._names = [lane.names for lane in views]
         starts = sorted({start for lane in views for start in lane.hours})
         hours: dict[int, _Hour] = {}
         for start in starts:
@@ -67,14 +66,16 @@ class Past:
         """Start of each hour → its `WATCHED` counts of the whole."""
         return {start: hour.watched for start, hour in self._hours.items()}
 
-    def summed(self, weights: Mapping[int, float], segments: Sequence[Segment]) -> Floats:
-        """(segments, columns): the rows of some hours, each times its weight. Raises Damaged."""
-        total = np.zeros((len(self._numbers), self._plan.row_width))
+    def summed(self, weights: Mapping[int, float], shown: Selection) -> Floats:
+        """(segments shown, columns): the rows of some hours, each times its weight. Raises
+        Damaged."""
+        width = self._plan.row_width
+        total: dict[int, Floats] = {}
         for start, weight in weights.items():
-            if start in self._hours:
-                rows = self._rows(start)
-                total[: len(rows)] += weight * rows
-        return total.take([self._numbers[segment] for segment in segments], axis=0)
+            for page, rows in self._pages(start).items():
+                into = total.setdefault(page, np.zeros((PAGE_ROWS, width)))
+                into += weight * rows
+        return shown.fold_pages(total, self._numbered, width)
 
     def forget_but(self, starts: set[int]) -> None:
         """Keep only these hours unpacked."""
@@ -82,15 +83,22 @@ class Past:
             if start not in starts:
                 hour.rows = None
 
-    def _rows(self, start: int) -> Rows:
-        hour = self._hours[start]
+    def _pages(self, start: int) -> Pages:
+        hour = self._hours.get(start)
+        if hour is None:
+            return {}
         if hour.rows is None:
-            hour.rows = np.zeros((len(self._numbers), self._plan.row_width), np.int64)
-            for places, pages in zip(self._places, hour.held, strict=True):
+            hour.rows = PagedRows(self._plan.row_width)
+            for names, pages in zip(self._names, hour.held, strict=True):
                 for page, data in (pages or {}).items():
-                    into = places[page * PAGE_ROWS : (page + 1) * PAGE_ROWS]
-                    hour.rows[into] += _unpacked(data)[: len(into)]
-        return hour.rows
+                    numbers = self._numbers(names.of_page(page))
+                    hour.rows.add(numbers, _unpacked(data)[: len(numbers)])
+        return hour.rows.pages
+
+    def _numbers(self, names: Sequence[Segment]) -> Integers:
+        known = self._numbered.numbers
+        self._numbered.append(name for name in names if name not in known)
+        return np.array([known[name] for name in names], np.int64)
 
 
 def _are_the_same(held: _Held, now: _Held) -> bool:

@@ -1,7 +1,7 @@
 """What the lanes held at one instant, kept for questions that only a few ask: values that nobody
 changes any more. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from relevanced.daemon.experiments.forms import NOTHING, Findings
 from relevanced.daemon.plan import Plan
+from relevanced.daemon.rows import Rows
 from relevanced.daemon.shown import Selection
 from relevanced.daemon.snapshot import Floats, Segment, Snapshot
-from relevanced.daemon.views import LaneView, Rows
+from relevanced.daemon.views import LaneView
 
 
 @dataclass(frozen=True)
@@ -26,44 +27,36 @@ class Reading:
     experiments: Findings = NOTHING
 
     @cached_property
-    def places(self) -> Mapping[Segment, int]:
-        """Segment → the place among those shown where it counts: its own, or that of `other`."""
-        names, shown = self.snapshot.segments, self.shown
-        found = {names[number]: place for place, number in shown.alone}
-        for place, numbers in shown.together:
-            found.update((names[number], place) for number in numbers)
-        return found
-
-    @cached_property
-    def lane_places(self) -> Sequence[NDArray[np.intp]]:
-        """For each lane (segments of the lane,) the places where they count; behind the last one
-        for those that nowhere do."""
-        nowhere = len(self.shown.segments)
+    def _places(self) -> Sequence[Mapping[int, NDArray[np.intp]]]:
+        """For each lane, page by page of what lives in it, the places where its segments count."""
         return [
-            np.array([self.places.get(name, nowhere) for name in lane.names], np.intp)
+            {
+                page: self.shown.places(lane.names.of_page(page))
+                for page in {page for pages in lane.panes.values() for page in pages}
+            }
             for lane in self.views
         ]
+
+    def _pages(self, window: int, start: int) -> Iterator[tuple[NDArray[np.intp], Rows]]:
+        """(n places, n rows) of each page of a pane, lane by lane."""
+        for lane, places in zip(self.views, self._places, strict=True):
+            for page, rows in lane.panes.get((window, start), {}).items():
+                yield places[page], rows[: len(places[page])]
 
     def panes(self, window: int, starts: Sequence[int], segment: Segment) -> Rows:
         """(starts, columns): a shown segment in each pane of the window."""
         place = self.shown.segments.index(segment)
         summed = np.zeros((len(starts), self.plan.row_width), np.int64)
-        for lane, places in zip(self.views, self.lane_places, strict=True):
-            numbers = np.flatnonzero(places == place)
-            for number, start in enumerate(starts):
-                rows = lane.panes.get((window, start))
-                if rows is not None:
-                    summed[number] += rows[numbers[numbers < len(rows)]].sum(axis=0)
+        for number, start in enumerate(starts):
+            for places, rows in self._pages(window, start):
+                summed[number] += rows[places == place].sum(axis=0)
         return summed
 
     def column(self, window: int, starts: Sequence[int], column: int) -> Floats:
         """(starts, segments shown): one column of them all in each pane of the window."""
         size = len(self.shown.segments) + 1
         summed = np.zeros((len(starts), size))
-        for lane, places in zip(self.views, self.lane_places, strict=True):
-            for number, start in enumerate(starts):
-                rows = lane.panes.get((window, start))
-                if rows is not None:
-                    known = rows[: len(places), column]
-                    summed[number] += np.bincount(places[: len(known)], known, size)
+        for number, start in enumerate(starts):
+            for places, rows in self._pages(window, start):
+                summed[number] += np.bincount(places, rows[:, column], size)
         return summed[:, :-1]

@@ -26,7 +26,7 @@ from relevanced.daemon.experiments.settling import settle_pane
 from relevanced.daemon.formats.decoders import decoder
 from relevanced.daemon.lane import Lane, new_lane
 from relevanced.daemon.scores import Report
-from relevanced.daemon.views import LaneView
+from relevanced.daemon.views import LaneView, Names
 
 TOPIC: Final = "replay"
 EVENTS_AT_ONCE: Final = 20_000
@@ -118,7 +118,8 @@ def _place_in_time(event: Decoded) -> tuple[int, int]:
 def report_of(lane: Lane) -> Report:
     """The lane's scores: the windows as of its last event, and everything in it."""
     view = view_of(lane)
-    whole = snapshot.with_everything(snapshot.evaluate([view], lane.plan), [view], lane.plan)
+    whole = snapshot.evaluate([view], lane.plan, view.names.listed)
+    whole = snapshot.with_everything(whole, [view], lane.plan)
     return scores.report(whole, shown.busiest(whole, lane.plan), lane.plan)
 
 
@@ -151,9 +152,9 @@ def view_of(lane: Lane) -> LaneView:
         lane=lane.number,
         token="",
         sequence=0,
-        names=tuple((names[grouping], segment) for grouping, segment in lane.segments.names),
-        panes=lane.panes,
-        totals=lane.totals,
+        names=Names((names[grouping], segment) for grouping, segment in lane.segments.names),
+        panes={key: rows.pages for key, rows in lane.panes.items()},
+        totals=lane.totals.pages,
         counts=lane.counts,
         watermark_ms=lane.watermark_ms,
     )

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -13,6 +14,7 @@ from relevanced.daemon.heads import (
     Head,
     LaneState,
     block_key,
+    is_past,
     parse_page_key,
     whole_or_damaged,
 )
@@ -20,9 +22,12 @@ from relevanced.daemon.lane import Lane, new_lane
 from relevanced.daemon.packing import unpack, unpack_page
 from relevanced.daemon.panes import pane_start
 from relevanced.daemon.plan import ALL, Plan
+from relevanced.daemon.rows import PagedRows
 from relevanced.daemon.segments import Admitted, Segments, admitted_of
 from relevanced.daemon.stored import Held
-from relevanced.daemon.views import COUNT_FAMILIES, PAGE_ROWS, empty_rows
+from relevanced.daemon.views import COUNT_FAMILIES
+
+Key = TypeVar("Key")
 
 
 def rebuild(
@@ -40,7 +45,7 @@ def rebuild(
         log = [replay(lane, e, _blob(blobs, block_key(e.number))) for e in head.state.blocks]
         _rebuild_rows(lane, blobs)
         held = keeping.read(blobs)
-        _rebuild_hours(lane, blobs)
+        _rebuild_hours(lane, blobs, head)
     _close_what_is_over(lane, head.state)
     if plan.tracking is not None:
         next_ms = _next_pane_ms(lane)
@@ -102,27 +107,33 @@ def _rebuild_admission(
 
 
 def _rebuild_rows(lane: Lane, blobs: Mapping[str, bytes | None]) -> None:
-    segments, width = len(lane.segments.names), lane.plan.row_width
-    lane.totals = empty_rows(segments, width)
     for key in blobs:
         if not key.startswith(("rows:", "totals:")):
             continue
         pane, page = parse_page_key(key)
-        rows = (
-            lane.totals
-            if pane is None
-            else lane.panes.setdefault(pane, empty_rows(segments, width))
-        )
-        rows[page * PAGE_ROWS : (page + 1) * PAGE_ROWS] = unpack_page(_blob(blobs, key))
+        rows = lane.totals if pane is None else _rows_of(lane.panes, pane, lane.plan)
+        rows.set_page(page, unpack_page(_blob(blobs, key)))
 
 
-def _rebuild_hours(lane: Lane, blobs: Mapping[str, bytes | None]) -> None:
-    segments, width = len(lane.segments.names), lane.plan.row_width
-    for key in blobs:
-        if key.startswith(hours.PREFIX):
-            start, page = hours.parse_page_key(key)
-            rows = lane.hours.setdefault(start, empty_rows(segments, width))
-            rows[page * PAGE_ROWS : (page + 1) * PAGE_ROWS] = unpack_page(_blob(blobs, key))
+def _rebuild_hours(lane: Lane, blobs: Mapping[str, bytes | None], head: Head) -> None:
+    """The hours that can still change, and what there is of the others."""
+    past: dict[int, list[int]] = {}
+    for key, data in blobs.items():
+        if not key.startswith(hours.PREFIX):
+            continue
+        start, page = hours.parse_page_key(key)
+        if data is None and is_past(head, key):
+            past.setdefault(start, []).append(page)
+        else:
+            rows = _rows_of(lane.hours, start, lane.plan)
+            rows.set_page(page, unpack_page(_blob(blobs, key)))
+    lane.past = {start: tuple(pages) for start, pages in past.items()}
+
+
+def _rows_of(held: dict[Key, PagedRows], key: Key, plan: Plan) -> PagedRows:
+    if key not in held:
+        held[key] = PagedRows(plan.row_width)
+    return held[key]
 
 
 def _close_what_is_over(lane: Lane, state: LaneState) -> None:

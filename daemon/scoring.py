@@ -9,7 +9,6 @@ batches.
 """
 
 import math
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +18,9 @@ from relevanced.daemon import hours
 from relevanced.daemon.lane import Integers, Lane
 from relevanced.daemon.open_state import column, grouped
 from relevanced.daemon.panes import pane_start
-from relevanced.daemon.plan import Plan
+from relevanced.daemon.rows import LARGEST_SUM, PagedRows, Pages, Rows
 from relevanced.daemon.states import score_delays
-from relevanced.daemon.views import PAGE_ROWS, PaneKey, Rows, empty_rows
-
-LARGEST_SUM: Final = 2**62
-"""A sum that gets here is an error, while there is still room not to wrap."""
+from relevanced.daemon.views import PaneKey
 
 
 def apply_changes(lane: Lane) -> None:
@@ -116,22 +112,11 @@ def _delay_differences(lane: Lane) -> tuple[NDArray[np.int64], NDArray[np.int64]
 
 
 def _add(lane: Lane, key: PaneKey, segments: Integers, sums: Rows) -> None:
-    """Add the sums of distinct segments, ascending, to one pane."""
-    rows = _room(lane.panes.get(key), int(segments[-1]) + 1, lane.plan)
-    lane.panes[key] = rows
-    rows[segments] += sums
-    _check_size(rows[segments])
-    lane.changes.pages.update((key, page) for page in set((segments // PAGE_ROWS).tolist()))
-
-
-def _room(rows: Rows | None, segments: int, plan: Plan) -> Rows:
-    """The same rows with room for this many segments."""
-    if rows is not None and len(rows) >= segments:
-        return rows
-    larger = empty_rows(segments, plan.row_width)
-    if rows is not None:
-        larger[: len(rows)] = rows
-    return larger
+    """Add the sums of distinct segments to one pane."""
+    rows = lane.panes.get(key)
+    if rows is None:
+        rows = lane.panes[key] = PagedRows(lane.plan.row_width)
+    lane.changes.pages.update((key, page) for page in rows.add(segments, sums))
 
 
 def _check_sum(differences: Rows, count: int) -> None:
@@ -139,11 +124,6 @@ def _check_sum(differences: Rows, count: int) -> None:
     largest = max(int(differences.max()), -int(differences.min()))
     if count * largest >= LARGEST_SUM:
         raise OverflowError(f"{count} changes of up to {largest}: must sum to less than 2^62")
-
-
-def _check_size(rows: Rows) -> None:
-    if rows.size and np.abs(rows).max() >= LARGEST_SUM:
-        raise OverflowError(f"a counter of {int(np.abs(rows).max())}: must stay below 2^62")
 
 
 def settle(lane: Lane) -> None:
@@ -159,11 +139,12 @@ def settle(lane: Lane) -> None:
     since, lane.settled_before = lane.settled_before, before
     for key in sorted(key for key in lane.panes if key[0] == 0 and key[1] < before):
         if since is None or key[1] >= since:
-            _settle_rows(lane, lane.panes[key])
+            pages = {page: rows for page, rows in lane.panes[key].pages.items() if rows.any()}
+            _settle_rows(lane, pages)
             if lane.plan.history_hours:
-                _add_to_hour(lane, key[1], before, lane.panes[key])
+                _add_to_hour(lane, key[1], before, pages)
     if lane.plan.history_hours:
-        _drop_old_hours(lane, since, before)
+        _drop_old_hours(lane, before)
     for pane in lane.open.panes():
         if pane < before:
             settle_pane(lane, pane)
@@ -171,30 +152,30 @@ def settle(lane: Lane) -> None:
     lane.open.trim()
 
 
-def _settle_rows(lane: Lane, rows: Rows) -> None:
-    lane.totals = _room(lane.totals, len(rows), lane.plan)
-    lane.totals[: len(rows)] += rows
-    _check_size(lane.totals)
-    used = np.flatnonzero(rows.any(axis=1))
-    lane.changes.total_pages.update(np.unique(used // PAGE_ROWS).tolist())
+def _settle_rows(lane: Lane, pages: Pages) -> None:
+    for page, rows in pages.items():
+        lane.totals.add_page(page, rows)
+    lane.changes.total_pages.update(pages)
 
 
-def _add_to_hour(lane: Lane, pane: int, settled_before: int, rows: Rows) -> None:
+def _add_to_hour(lane: Lane, pane: int, settled_before: int, pages: Pages) -> None:
     start = hours.open_hour(pane, lane.plan)
     if start < hours.kept_from(settled_before, lane.plan):
         return
-    into = lane.hours[start] = _room(lane.hours.get(start), len(rows), lane.plan)
-    into[: len(rows)] += rows
-    used = np.flatnonzero(rows.any(axis=1))
-    lane.changes.hour_pages.update((start, page) for page in set((used // PAGE_ROWS).tolist()))
+    into = lane.hours.setdefault(start, PagedRows(lane.plan.row_width))
+    for page, rows in pages.items():
+        into.add_page(page, rows)
+    lane.changes.hour_pages.update((start, page) for page in pages)
 
 
-def _drop_old_hours(lane: Lane, since: int | None, before: int) -> None:
+def _drop_old_hours(lane: Lane, before: int) -> None:
     """Forget the hours that are kept no longer, among them any that this batch itself settled."""
     first = hours.kept_from(before, lane.plan)
-    lane.changes.dropped_hours += hours.over(since, before, lane.plan)
+    for start in [start for start in lane.past if start < first]:
+        lane.changes.dropped_hours += ((start, page) for page in lane.past.pop(start))
+    for start in [start for start in lane.hours if start < first]:
+        lane.changes.dropped_hours += ((start, page) for page in lane.hours.pop(start).held)
     lane.changes.hour_pages = {page for page in lane.changes.hour_pages if page[0] >= first}
-    lane.hours = {start: rows for start, rows in lane.hours.items() if start >= first}
 
 
 def drop_old_panes(lane: Lane) -> None:
@@ -205,6 +186,5 @@ def drop_old_panes(lane: Lane) -> None:
     timing = lane.plan.timing
     limits = [timing.dropped_before(span, watermark) for span in timing.windows]
     for key in [key for key in lane.panes if key[1] < limits[key[0]]]:
-        del lane.panes[key]
-        lane.changes.dropped.append(key)
+        lane.changes.dropped += ((key, page) for page in lane.panes.pop(key).held)
     lane.changes.pages = {page for page in lane.changes.pages if page[0] in lane.panes}

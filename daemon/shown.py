@@ -4,8 +4,9 @@ Pure. A segment that is not shown by name counts in its grouping's `other`, besi
 given on arrival, so that the segments of a grouping always sum to the whole.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -13,7 +14,8 @@ from numpy.typing import NDArray
 
 from relevanced.daemon.plan import OTHER, Plan
 from relevanced.daemon.snapshot import LIVE, WHOLE, Floats, Segment, Snapshot, check_sum
-from relevanced.daemon.views import Rows
+from relevanced.daemon.views import Names
+from relevanced.daemon.rows import Rows
 
 Numbers = NDArray[np.intp]
 Matrix = TypeVar("Matrix", Rows, Floats)
@@ -39,6 +41,26 @@ class Selection:
         for place, members in self.together:
             folded[place] = _column_sums(rows.take(members, axis=0))
         return folded
+
+    @cached_property
+    def _places(self) -> Mapping[Segment, int]:
+        return {segment: place for place, segment in enumerate(self.segments)}
+
+    def fold_pages(self, pages: Mapping[int, Matrix], names: Names, width: int) -> Floats:
+        """(segments shown, columns) from rows by the numbers that these names have."""
+        folded = np.zeros((len(self.segments) + 1, width))
+        for page, rows in pages.items():
+            places = self.places(names.of_page(page))
+            np.add.at(folded, places, rows[: len(places)])
+        return folded[:-1]
+
+    def places(self, names: Sequence[Segment]) -> Numbers:
+        """(names,): the place among `segments` where each counts, its own or that of `other`;
+        behind the last one for those that nowhere do."""
+        known, nowhere = self._places, len(self.segments)
+        return np.array(
+            [known.get(name, known.get((name[0], OTHER), nowhere)) for name in names], np.intp
+        )
 
 
 def select(

@@ -4,7 +4,7 @@ Pure arithmetic on what was read of the lanes; exact, and the same for any cut o
 lanes. It knows no store, no clock and no text.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from relevanced.daemon.events import DROP_REASONS
 from relevanced.daemon.panes import Window, pane_start
 from relevanced.daemon.plan import ALL, Plan
-from relevanced.daemon.views import Counts, LaneView, Rows
+from relevanced.daemon.rows import PAGE_ROWS, Integers, Pages, Rows, summed, take
+from relevanced.daemon.views import Counts, LaneView
 
 LIVE: Final = "live"
 SETTLED: Final = "settled"
@@ -25,10 +26,10 @@ EVERYTHING: Final = "all"
 """Name of the window without ends, which only a replay has."""
 
 Floats: TypeAlias = NDArray[np.float64]
-Places: TypeAlias = NDArray[np.intp]
-"""(segments of a lane,) of their numbers in the snapshot."""
 Segment: TypeAlias = tuple[str, str]
 """(grouping, segment)."""
+_Places: TypeAlias = tuple[NDArray[np.intp], NDArray[np.intp]]
+"""The segments of a snapshot that a lane knows: (places in the snapshot, numbers in the lane)."""
 
 _INT64_MAX: Final = int(np.iinfo(np.int64).max)
 
@@ -65,6 +66,8 @@ class Snapshot:
 
     `as_of_ms` is None, and there are no windows, while no lane has held an event or one that has
     does not know its time yet. `incomplete` names the (window, view) that had to be left out.
+    `segments` are those of the pages of all panes that are kept, and those that were asked for;
+    what has settled in the others of a grouping is its row in `elsewhere`.
     """
 
     as_of_ms: int | None
@@ -72,6 +75,7 @@ class Snapshot:
     windows: tuple[WindowRows, ...]
     incomplete: tuple[tuple[str, str], ...]
     totals: Rows
+    elsewhere: Mapping[str, Integers] = field(default_factory=dict)
     counts: Counts = field(default_factory=dict)
     lanes: tuple[LaneState, ...] = ()
 
@@ -84,10 +88,12 @@ class Snapshot:
         return tuple(s.lane for s in self.lanes if s.held_an_event and s.time_ms == self.as_of_ms)
 
 
-def evaluate(views: Sequence[LaneView], plan: Plan) -> Snapshot:
-    """Sum the lanes. Raises OverflowError where a sum might not fit int64."""
-    segments, places = _common_segments(views)
+def evaluate(views: Sequence[LaneView], plan: Plan, asked: Iterable[Segment] = ()) -> Snapshot:
+    """Sum the lanes; `asked` are segments to tell whether they live or not. Raises OverflowError
+    where a sum might not fit int64."""
+    segments = _common_segments(views, asked)
     shape = (len(segments), plan.row_width)
+    places = [_places(lane, segments) for lane in views]
     as_of_ms = _as_of(views)
     windows: list[WindowRows] = []
     incomplete: list[tuple[str, str]] = []
@@ -96,14 +102,16 @@ def evaluate(views: Sequence[LaneView], plan: Plan) -> Snapshot:
         if any(_dropped(lane, starts, window, plan) for lane in views):
             incomplete.append((window.name, view))
             continue
-        panes = [[lane.panes.get((number, start)) for start in starts] for lane in views]
+        panes = [_panes(lane, number, starts) for lane in views]
         windows.append(WindowRows(window.name, view, end_ms, _merge(panes, places, shape)))
+    totals = _totals(views, places, shape)
     return Snapshot(
         as_of_ms=as_of_ms,
         segments=segments,
         windows=tuple(windows),
         incomplete=tuple(incomplete),
-        totals=_merge([[lane.totals] for lane in views], places, shape),
+        totals=totals,
+        elsewhere=_elsewhere(views, segments, totals, plan),
         counts=_sum_counts(views),
         lanes=tuple(_state(lane) for lane in views),
     )
@@ -114,7 +122,7 @@ def with_everything(snapshot: Snapshot, views: Sequence[LaneView], plan: Plan) -
 
     That window holds what has settled, and the base panes that have not.
     """
-    _, places = _common_segments(views)
+    places = [_places(lane, snapshot.segments) for lane in views]
     parts = [[lane.totals, *_unsettled(lane, plan)] for lane in views]
     rows = _merge(parts, places, snapshot.totals.shape)
     whole = WindowRows(EVERYTHING, LIVE, snapshot.as_of_ms, rows)
@@ -127,12 +135,14 @@ def pane_starts(window: Window, end_ms: int) -> range:
     return range(last - window.length_ms + window.pane_ms, last + 1, window.pane_ms)
 
 
-def stretch(views: Sequence[LaneView], plan: Plan, number: int, starts: Iterable[int]) -> Rows:
+def stretch(
+    snapshot: Snapshot, views: Sequence[LaneView], number: int, starts: Iterable[int]
+) -> Rows:
     """(segments of the snapshot of these views, columns): the sum of these panes of window
     `number`."""
-    segments, places = _common_segments(views)
-    panes = [[lane.panes.get((number, start)) for start in starts] for lane in views]
-    return _merge(panes, places, (len(segments), plan.row_width))
+    places = [_places(lane, snapshot.segments) for lane in views]
+    panes = [_panes(lane, number, starts) for lane in views]
+    return _merge(panes, places, snapshot.totals.shape)
 
 
 def kept_from(views: Sequence[LaneView], plan: Plan, number: int) -> int:
@@ -167,13 +177,25 @@ def check_sum(magnitudes: Iterable[int]) -> None:
         raise OverflowError(f"rows up to {bound}: must sum to at most {_INT64_MAX}")
 
 
-def _common_segments(views: Sequence[LaneView]) -> tuple[tuple[Segment, ...], list[Places]]:
-    """The segments of all lanes, the whole first, then by name; and where each lane has its own."""
-    known = {WHOLE}.union(*(lane.names for lane in views))
-    segments = (WHOLE, *sorted(known - {WHOLE}))
-    number_of = {segment: number for number, segment in enumerate(segments)}
-    places = [np.array([number_of[name] for name in lane.names], np.intp) for lane in views]
-    return segments, places
+def _common_segments(views: Sequence[LaneView], asked: Iterable[Segment]) -> tuple[Segment, ...]:
+    """The segments in any page of a pane that is kept, and those asked for; the whole first, then
+    by name."""
+    known = {name for name in asked if any(name in lane.names.numbers for lane in views)}
+    for lane in views:
+        for page in {page for pages in lane.panes.values() for page in pages}:
+            known.update(lane.names.of_page(page))
+    return (WHOLE, *sorted(known - {WHOLE}))
+
+
+def _places(lane: LaneView, segments: Sequence[Segment]) -> _Places:
+    numbers = [lane.names.numbers.get(segment, -1) for segment in segments]
+    known = np.flatnonzero(np.array(numbers) >= 0)
+    return known, np.array(numbers, np.intp)[known]
+
+
+def _panes(lane: LaneView, number: int, starts: Iterable[int]) -> list[Pages]:
+    found = (lane.panes.get((number, start)) for start in starts)
+    return [pages for pages in found if pages is not None]
 
 
 def _as_of(views: Sequence[LaneView]) -> int | None:
@@ -201,26 +223,46 @@ def _dropped(lane: LaneView, starts: range, window: Window, plan: Plan) -> bool:
 
 
 def _merge(
-    parts: Sequence[Sequence[Rows | None]], places: Sequence[Places], shape: tuple[int, int]
+    parts: Sequence[Sequence[Pages]], places: Sequence[_Places], shape: tuple[int, ...]
 ) -> Rows:
-    """Sum each lane's matrices, by segment number, into one by the snapshot's numbers."""
-    check_sum(_magnitude(rows) for lane in parts for rows in lane if rows is not None)
+    """Sum each lane's rows, by segment number, into one matrix by the snapshot's numbers."""
+    sums = [summed(lane) for lane in parts]
+    check_sum(bound for _, bound in sums)
     merged = np.zeros(shape, np.int64)
-    for lane, place in zip(parts, places, strict=True):
-        own = np.zeros((len(place), shape[1]), np.int64)
-        for rows in lane:
-            if rows is not None:
-                known = rows[: len(own)]
-                own[: len(known)] += known
-        merged[place] += own
+    for (rows, _), (known, numbers) in zip(sums, places, strict=True):
+        merged[known] += take(rows, numbers, shape[1])
     return merged
 
 
-def _magnitude(rows: Rows) -> int:
-    return max(int(rows.max(initial=0)), -int(rows.min(initial=0)))
+def _totals(views: Sequence[LaneView], places: Sequence[_Places], shape: tuple[int, ...]) -> Rows:
+    """What has settled in the snapshot's segments: of all the others nothing is looked at."""
+    parts = [
+        [_of_segments(lane.totals, numbers)]
+        for lane, (_, numbers) in zip(views, places, strict=True)
+    ]
+    return _merge(parts, places, shape)
 
 
-def _unsettled(lane: LaneView, plan: Plan) -> list[Rows]:
+def _of_segments(pages: Pages, segments: NDArray[np.intp]) -> Pages:
+    wanted = np.unique(segments // PAGE_ROWS).tolist()
+    return {page: pages[page] for page in wanted if page in pages}
+
+
+def _elsewhere(
+    views: Sequence[LaneView], segments: Sequence[Segment], totals: Rows, plan: Plan
+) -> Mapping[str, Integers]:
+    """Grouping → what has settled in those of its segments that are not among these."""
+    rest = {name: np.zeros(plan.row_width, np.int64) for name in plan.grouping_names[1:]}
+    for grouping, row in rest.items():
+        for lane in views:
+            row += lane.settled_in(grouping, plan.row_width)
+    for (grouping, _), row in zip(segments, totals, strict=True):
+        if grouping in rest:
+            rest[grouping] -= row
+    return rest
+
+
+def _unsettled(lane: LaneView, plan: Plan) -> list[Pages]:
     timing = plan.timing
     return [
         rows

@@ -35,8 +35,8 @@ class Store(Protocol):
     async def load(
         self, lane: int, head: Head, keys_of: Callable[[Head, Sequence[str]], list[str]]
     ) -> tuple[dict[str, bytes], dict[str, bytes | None]]:
-        """(segment names, blobs) of a claimed lane. Raises Lost where it has another writer by
-        now."""
+        """(segment names, blobs) of a claimed lane: what `keys_of` asks for, and None for the other
+        keys that readers follow. Raises Lost where it has another writer by now."""
 
     async def commit(self, commit: Commit) -> Answer:
         """Publish a commit. To be sent again, unchanged, after Unavailable."""

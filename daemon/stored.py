@@ -22,7 +22,6 @@ from relevanced.daemon.heads import (
 )
 from relevanced.daemon.lane import Lane
 from relevanced.daemon.packing import pack, pack_page
-from relevanced.daemon.views import PAGE_ROWS, Rows
 
 
 @dataclass(frozen=True)
@@ -65,22 +64,24 @@ def plan_commit(held: Held, idle_ms: int | None = None) -> Commit:
     """
     lane = held.lane
     blobs = {
-        page_key(key, page): _page_of(lane.panes[key], page)
+        page_key(key, page): pack_page(lane.panes[key].page(page))
         for key, page in sorted(lane.changes.pages)
     }
     blobs |= {
-        totals_key(page): _page_of(lane.totals, page) for page in sorted(lane.changes.total_pages)
+        totals_key(page): pack_page(lane.totals.page(page))
+        for page in sorted(lane.changes.total_pages)
     }
     blobs |= keeping.blobs_of(lane.experiments)
     blobs |= {
-        hours.page_key(start, page): _page_of(lane.hours[start], page)
+        hours.page_key(start, page): pack_page(lane.hours[start].page(page))
         for start, page in sorted(lane.changes.hour_pages)
     }
     listed = list(blobs)
     if any(admission.changed for admission in lane.admissions.values()):
         blobs[ADMITTED_KEY] = pack({topic: a.seen for topic, a in lane.admissions.items()})
     log, unlinked = _append_block(held, blobs)
-    unlinked += _dropped_pages(lane)
+    unlinked += [page_key(key, page) for key, page in lane.changes.dropped]
+    unlinked += [hours.page_key(start, page) for start, page in lane.changes.dropped_hours]
     unlinked += keeping.unlinked(lane.experiments)
     tracking = lane.plan.tracking
     state = LaneState(
@@ -106,16 +107,6 @@ def plan_commit(held: Held, idle_ms: int | None = None) -> Commit:
         listed=listed,
         log=log,
     )
-
-
-def _page_of(rows: Rows, page: int) -> bytes:
-    return pack_page(rows[page * PAGE_ROWS : (page + 1) * PAGE_ROWS])
-
-
-def _dropped_pages(lane: Lane) -> list[str]:
-    pages = range(-(-len(lane.segments.names) // PAGE_ROWS))
-    dropped = [page_key(key, page) for key in lane.changes.dropped for page in pages]
-    return dropped + [hours.page_key(h, page) for h in lane.changes.dropped_hours for page in pages]
 
 
 def _open_hour(lane: Lane) -> int | None:

@@ -13,6 +13,7 @@ import numpy as np
 from relevanced.daemon.panes import Window, pane_start
 from relevanced.daemon.past import Past
 from relevanced.daemon.plan import Plan
+from relevanced.daemon.shown import Selection
 from relevanced.daemon.snapshot import SETTLED, Floats, Snapshot, pane_starts
 from relevanced.daemon.views import LaneView
 
@@ -49,7 +50,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Comparison:
-    """(segments of the snapshot, columns) of a window now, and in each of the earlier periods."""
+    """(segments shown, columns) of a window now, and in each of the earlier periods."""
 
     window: str
     recent: Floats
@@ -59,7 +60,7 @@ class Comparison:
 
 
 def compare(
-    past: Past, views: Sequence[LaneView], snapshot: Snapshot, plan: Plan
+    past: Past, views: Sequence[LaneView], snapshot: Snapshot, shown: Selection, plan: Plan
 ) -> list[Comparison]:
     """Each of `WINDOWS` that enough is known of. The past must have taken these views."""
     watched = past.watched()
@@ -70,39 +71,42 @@ def compare(
     left_out = outages(watched, covered)
     compared, needed = [], set[int]()
     for name, hours in WINDOWS:
-        stretch = _exactly(snapshot, plan, hours, end_ms)
+        stretch = _exactly(snapshot, shown, plan, hours, end_ms)
         if stretch is None:
-            stretch = _by_hours(past, views, snapshot, plan, hours, end_ms)
+            stretch = _by_hours(past, views, shown, plan, hours, end_ms)
         if stretch is None:
             continue
         unit, periods = earlier(stretch.from_ms, stretch.until_ms, covered, left_out)
         recent = shares(stretch.from_ms, stretch.until_ms, plan.hour_ms)
         needed |= {start for weights in (recent, *periods) for start in weights}
-        sums = tuple(past.summed(weights, snapshot.segments) for weights in periods)
+        sums = tuple(past.summed(weights, shown) for weights in periods)
         compared.append(Comparison(name, stretch.rows, unit, sums))
     past.forget_but(needed)
     return compared
 
 
-def _exactly(snapshot: Snapshot, plan: Plan, hours: int, end_ms: int) -> Stretch | None:
+def _exactly(
+    snapshot: Snapshot, shown: Selection, plan: Plan, hours: int, end_ms: int
+) -> Stretch | None:
     """By the panes of a configured window that is as long, where they are fine enough."""
     for span in plan.timing.windows:
         if span.length_ms == hours * plan.hour_ms and span.pane_ms * FINE_PANE <= plan.hour_ms:
-            return _of_window(snapshot, span, end_ms)
+            return _of_window(snapshot, shown, span, end_ms)
     return None
 
 
-def _of_window(snapshot: Snapshot, span: Window, end_ms: int) -> Stretch | None:
+def _of_window(snapshot: Snapshot, shown: Selection, span: Window, end_ms: int) -> Stretch | None:
     for window in snapshot.windows:
         if (window.window, window.view) == (span.name, SETTLED):
-            return Stretch(pane_starts(span, end_ms)[0], end_ms, window.rows.astype(np.float64))
+            rows = shown.fold(window.rows).astype(np.float64)
+            return Stretch(pane_starts(span, end_ms)[0], end_ms, rows)
     return None
 
 
 def _by_hours(
     past: Past,
     views: Sequence[LaneView],
-    snapshot: Snapshot,
+    shown: Selection,
     plan: Plan,
     hours: int,
     end_ms: int,
@@ -116,15 +120,12 @@ def _by_hours(
     last = pane_start(end_ms, plan.hour_ms)
     if last in weights:
         weights[last] = 1.0
-    rows = past.summed(weights, snapshot.segments)
-    place = {segment: number for number, segment in enumerate(snapshot.segments)}
+    rows = past.summed(weights, shown)
     for lane in views:
-        places = np.array([place[name] for name in lane.names], np.intp)
-        for (window, start), pane in lane.panes.items():
+        for (window, start), pages in lane.panes.items():
             waits = lane.settled_before is None or start >= lane.settled_before
             if window == 0 and waits and from_ms <= start < end_ms:
-                known = pane[: len(places)]
-                rows[places[: len(known)]] += known
+                rows += shown.fold_pages(pages, lane.names, plan.row_width)
     return Stretch(from_ms, end_ms, rows)
 
 

@@ -3,27 +3,22 @@
 Plain values between the store that reads them and the snapshot that sums them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from relevanced.daemon.experiments.tallies import Tallies
+from relevanced.daemon.plan import ALL
+from relevanced.daemon.rows import PAGE_ROWS, Integers, Pages, take
 
-Rows: TypeAlias = NDArray[np.int64]
-"""(segments, columns): the rows of one pane, by segment number. Numbers beyond its end are rows of
-zeros."""
 PaneKey: TypeAlias = tuple[int, int]
 """(window number in `Timing.windows`, pane start in ms)."""
 Counts: TypeAlias = Mapping[str, Mapping[str, int]]
 """Family → label → count. The families are those of `COUNT_FAMILIES`."""
 HourPages: TypeAlias = Mapping[int, Mapping[int, bytes]]
 """Start of an hour → page → its rows, packed as they are stored."""
-
-PAGE_ROWS: Final = 64
-"""Segments in a page, the unit in which rows are stored."""
 
 COUNT_FAMILIES: Final = (
     "events",  # impression, feedback
@@ -37,25 +32,42 @@ COUNT_FAMILIES: Final = (
 )
 
 
-def empty_rows(segments: int, width: int) -> Rows:
-    """Rows of zeros: whole pages that hold this many segments, `width` columns."""
-    pages = -(-max(segments, 1) // PAGE_ROWS)
-    return np.zeros((pages * PAGE_ROWS, width), np.int64)
+class Names:
+    """The (grouping, segment) of each segment number of a lane; number 0 is ("all", "all").
+
+    It only grows. Who holds it beside rows of an earlier commit finds names that were not there
+    then: their rows are zeros.
+    """
+
+    def __init__(self, listed: Iterable[tuple[str, str]] = ((ALL, ALL),)) -> None:
+        self.listed = list(listed)
+        self.numbers = {name: number for number, name in enumerate(self.listed)}
+        """Segment → its number."""
+
+    def __len__(self) -> int:
+        return len(self.listed)
+
+    def append(self, names: Iterable[tuple[str, str]]) -> None:
+        """Number the segments that come next."""
+        for name in names:
+            self.numbers[name] = len(self.listed)
+            self.listed.append(name)
+
+    def of_page(self, page: int) -> list[tuple[str, str]]:
+        """The segments of a page, fewer than PAGE_ROWS in the last one."""
+        return self.listed[page * PAGE_ROWS : (page + 1) * PAGE_ROWS]
 
 
 @dataclass(frozen=True)
 class LaneView:
-    """One lane at one commit.
-
-    `names[n]` is the (grouping, segment) of segment number n; number 0 is ("all", "all").
-    """
+    """One lane at one commit. Nobody changes its rows; others take their place."""
 
     lane: int
     token: str
     sequence: int
-    names: tuple[tuple[str, str], ...]
-    panes: Mapping[PaneKey, Rows]
-    totals: Rows
+    names: Names
+    panes: Mapping[PaneKey, Pages]
+    totals: Pages
     counts: Counts = field(default_factory=dict)
     watermark_ms: int | None = None
     idle_ms: int | None = None
@@ -66,6 +78,14 @@ class LaneView:
     settled_before: int | None = None
     """Base panes that start before this instant are in the totals, and in `hours`."""
     hours: HourPages = field(default_factory=dict)
+    raised: Mapping[str, Integers] = field(default_factory=dict)
+    """Grouping → by how much the totals of its segments together stand above those in the store."""
+
+    def settled_in(self, grouping: str, width: int) -> Integers:
+        """(columns,): the totals of all segments of a grouping together. Each impression counts in
+        one of them, so in the store they sum to the whole."""
+        (whole,) = take(self.totals, np.zeros(1, np.intp), width)
+        return np.asarray(whole - self.raised.get(ALL, 0) + self.raised.get(grouping, 0), np.int64)
 
     @property
     def held_an_event(self) -> bool:

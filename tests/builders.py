@@ -13,7 +13,6 @@ from relevanced.daemon.events import Decoded, Feedback, Impression
 from relevanced.daemon.lane import Lane, new_lane
 from relevanced.daemon.panes import timing
 from relevanced.daemon.plan import Plan
-from relevanced.daemon.heads import blob_keys
 from relevanced.daemon.restoring import rebuild
 from relevanced.daemon.stored import Commit, Held, confirm, plan_commit
 from relevanced.metrics.catalog import parse
@@ -125,7 +124,7 @@ def row(lane: Lane, at_ms: int, *, window_s: int = 300, segment: str = "all") ->
 
 def totals(lane: Lane, segment: str = "all") -> Row:
     grouping = "all" if segment == "all" else "country"
-    return row_dicts(lane.totals, lane.segments.names, lane.plan).get((grouping, segment), {})
+    return row_dicts(lane.totals.pages, lane.segments.names, lane.plan).get((grouping, segment), {})
 
 
 # Records and the store
@@ -142,8 +141,7 @@ def record(value: Any, *, offset: int = 0, topic: str = TOPIC, timestamp: int = 
 def claimed(store: MemoryLane, token: str = "t1", *, plan: Plan = PLAN, topic: str = TOPIC) -> Held:
     """The lane as the store holds it, for a new owner."""
     head = store.claim(token, msgspec.json.encode({topic: 0}))
-    blobs = store.values(blob_keys(head, list(store.listed)))
-    return rebuild(0, plan, [topic], head, store.names, blobs)
+    return rebuild(0, plan, [topic], head, store.names, store.load(head))
 
 
 def commit(store: MemoryLane, held: Held, *events: Decoded) -> Commit:

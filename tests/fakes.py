@@ -1,10 +1,12 @@
 """Stand-ins that keep the promises of the real doors, in memory."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from relevanced.daemon.heads import Head, head_of
+from relevanced.daemon.heads import Head, blob_keys, head_of
 from relevanced.daemon.stored import Commit
+
+KeysOf = Callable[[Head, Sequence[str]], list[str]]
 
 
 @dataclass
@@ -38,5 +40,6 @@ class MemoryLane:
         self.fields["sequence"] = str(commit.sequence + 1).encode()
         return "applied"
 
-    def values(self, keys: list[str]) -> Mapping[str, bytes | None]:
-        return {key: self.blobs.get(key) for key in keys}
+    def load(self, head: Head, keys_of: KeysOf = blob_keys) -> Mapping[str, bytes | None]:
+        wanted = keys_of(head, list(self.listed))
+        return {**dict.fromkeys(self.listed), **{key: self.blobs.get(key) for key in wanted}}

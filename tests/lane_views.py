@@ -15,12 +15,13 @@ from relevanced.daemon.panes import pane_start, timing
 from relevanced.daemon.plan import ALL, Plan
 from relevanced.daemon.published import Condition, Published, publish
 from relevanced.daemon.reading import Reading
+from relevanced.daemon.rows import PAGE_ROWS, Pages, Rows
 from relevanced.daemon.scores import Report, report
 from relevanced.daemon.segments import escape
 from relevanced.daemon.shown import busiest
 from relevanced.daemon.snapshot import evaluate
 from relevanced.daemon.usual import Comparison
-from relevanced.daemon.views import LaneView
+from relevanced.daemon.views import LaneView, Names
 from relevanced.metrics.catalog import parse
 
 NOW_MS = 1_795_176_000_000
@@ -91,9 +92,9 @@ def lane_view(
         lane=lane,
         token="t",
         sequence=1,
-        names=tuple(numbers),
-        panes={key: _matrix(rows) for key, rows in cells.items()},
-        totals=_matrix(totals),
+        names=Names(numbers),
+        panes={key: pages_of(_matrix(rows)) for key, rows in cells.items()},
+        totals=pages_of(_matrix(totals)),
         counts={"events": {"impression": seen}} if counts is None else counts,
         watermark_ms=watermark_ms,
         idle_ms=idle_ms,
@@ -113,9 +114,10 @@ def exposed(
 def exposed_compared(views: list[LaneView], plan: Plan = PLAN) -> Exposition:
     """Both texts of the last hours of these lanes, twice a week apart."""
     snapshot = evaluate(views, plan)
-    rows = snapshot.windows[-1].rows.astype(np.float64)
+    shown = busiest(snapshot, plan)
+    rows = shown.fold(snapshot.windows[-1].rows).astype(np.float64)
     comparison = Comparison("1h", rows, "week", (rows, rows))
-    return render_compared([comparison], busiest(snapshot, plan), plan)
+    return render_compared([comparison], shown, plan)
 
 
 def reported(views: list[LaneView], plan: Plan = PLAN) -> Report:
@@ -156,8 +158,18 @@ def _add(rows: dict[int, list[int]], segment: int, row: list[int]) -> None:
     rows[segment] = [a + b for a, b in zip(before, row, strict=True)]
 
 
-def _matrix(rows: Mapping[int, list[int]]) -> "np.ndarray[tuple[int, int], np.dtype[np.int64]]":
-    """Rows by segment number, no longer than the highest number that has one."""
+def pages_of(rows: Rows) -> Pages:
+    """(segments, columns) by segment number as pages; those of zeros are left out."""
+    paged: dict[int, Rows] = {}
+    for page in range(-(-len(rows) // PAGE_ROWS)):
+        held = rows[page * PAGE_ROWS : (page + 1) * PAGE_ROWS]
+        if held.any():
+            paged[page] = np.zeros((PAGE_ROWS, rows.shape[1]), np.int64)
+            paged[page][: len(held)] = held
+    return paged
+
+
+def _matrix(rows: Mapping[int, list[int]]) -> Rows:
     matrix = np.zeros((max(rows, default=-1) + 1, PLAN.row_width), np.int64)
     for segment, row in rows.items():
         matrix[segment] = row

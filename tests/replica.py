@@ -9,8 +9,8 @@ from relevanced.daemon.heads import Head, blob_keys
 from relevanced.daemon.lane import Lane
 from relevanced.daemon.panes import timing
 from relevanced.daemon.plan import COUNT_COLUMNS, METRIC_COLUMNS, WEIGHT_COLUMNS, Plan
+from relevanced.daemon.rows import PAGE_ROWS, Pages, Rows
 from relevanced.daemon.surfaces import Surfaces
-from relevanced.daemon.views import Rows
 from relevanced.metrics import catalog
 from relevanced.metrics.propensities import Propensities
 
@@ -88,16 +88,15 @@ def columns_of(plan: Plan) -> list[str]:
 
 
 def row_dicts(
-    rows: Rows, names: Sequence[tuple[int, str]], plan: Plan
+    pages: Pages, names: Sequence[tuple[int, str]], plan: Plan
 ) -> dict[tuple[str, str], Row]:
     """(grouping, segment) → the row's numbers; rows of zeros are left out."""
     columns = columns_of(plan)
     told = {}
-    for number, (grouping, segment) in enumerate(names[: len(rows)]):
-        if rows[number].any():
-            told[(plan.grouping_names[grouping], segment)] = dict(
-                zip(columns, rows[number].tolist())
-            )
+    for page, rows in pages.items():
+        for (grouping, segment), row in zip(names[page * PAGE_ROWS :], rows, strict=False):
+            if row.any():
+                told[(plan.grouping_names[grouping], segment)] = dict(zip(columns, row.tolist()))
     return told
 
 
@@ -106,7 +105,9 @@ def rows_of(lane: Lane) -> dict[tuple[int, int, str, str], Row]:
     told = {}
     for (number, start_ms), rows in lane.panes.items():
         window_s = lane.plan.timing.windows[number].length_ms // 1000
-        for (grouping, segment), row in row_dicts(rows, lane.segments.names, lane.plan).items():
+        for (grouping, segment), row in row_dicts(
+            rows.pages, lane.segments.names, lane.plan
+        ).items():
             told[(window_s, start_ms // 1000, grouping, segment)] = row
     return told
 
@@ -120,7 +121,7 @@ def hours_of(lane: Lane) -> dict[tuple[int, str, str], Row]:
     """(hour start s, grouping, segment) → row, of the hours that were read."""
     told = {}
     for start_ms, rows in lane.hours.items():
-        for place, row in row_dicts(rows, lane.segments.names, lane.plan).items():
+        for place, row in row_dicts(rows.pages, lane.segments.names, lane.plan).items():
             told[(start_ms // 1000, *place)] = row
     return told
 
@@ -200,7 +201,7 @@ def assert_equal(lane: Lane, expected: LaneResult) -> None:
     assert counts["segment_overflow"] == expected.segment_overflow
     assert lane.watermarks == dict(expected.watermarks)
     assert rows_of(lane) == kept_rows(lane, expected)
-    assert row_dicts(lane.totals, lane.segments.names, plan) == expected.totals
+    assert row_dicts(lane.totals.pages, lane.segments.names, plan) == expected.totals
     assert open_of(lane) == expected.open
     assert arms_of(lane) == expected_arms(expected)
     assert counts.get("experiment_overflow", {}) == expected.experiment_overflow

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from relevanced.daemon.api.history import metric_number
 from relevanced.daemon.api.stretches import Span, Stretch, spans
 from relevanced.daemon.reading import Reading
+from relevanced.daemon.rows import Rows
 from relevanced.daemon.scores import optional, timestamp
 from relevanced.daemon.snapshot import (
     LIVE,
@@ -25,7 +26,6 @@ from relevanced.daemon.snapshot import (
     estimates,
     stretch,
 )
-from relevanced.daemon.views import Rows
 from relevanced.metrics.metric import Direction
 
 Verdict: TypeAlias = Literal[
@@ -159,7 +159,7 @@ class _Compared:
         self.live = shown.view == LIVE
         self.span, self.before_span = now, before
         self.now = reading.shown.fold(shown.rows)
-        earlier = stretch(reading.views, reading.plan, before.window, before.starts)
+        earlier = stretch(reading.snapshot, reading.views, before.window, before.starts)
         self.before = reading.shown.fold(earlier)
         self.beyond = beyond
 

@@ -5,9 +5,9 @@ import msgspec
 from relevanced.daemon.panes import Window, pane_start
 from relevanced.daemon.plan import Plan
 from relevanced.daemon.reading import Reading
+from relevanced.daemon.rows import Rows
 from relevanced.daemon.scores import optional, timestamp
 from relevanced.daemon.snapshot import Segment, estimates, kept_from
-from relevanced.daemon.views import Rows
 
 
 class Pane(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

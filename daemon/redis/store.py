@@ -118,16 +118,17 @@ class LaneStore:
     async def load(
         self, lane: int, head: Head, keys_of: Callable[[Head, Sequence[str]], list[str]]
     ) -> tuple[dict[str, bytes], dict[str, bytes | None]]:
-        """(segment names, blobs) of a claimed lane. Raises Lost where it has another writer by
-        now."""
+        """(segment names, blobs) of a claimed lane: what `keys_of` asks for, and None for the other
+        keys that readers follow. Raises Lost where it has another writer by now."""
         prefix = self.prefix(lane)
         known = [head.token, str(head.sequence)]
         answer = await self._run(LOAD, self._base_keys(prefix), known)
         if answer is None:
             raise Lost
         names = _pairs(answer[0])
-        wanted = keys_of(head, [key.decode() for key in answer[1]])
-        blobs: dict[str, bytes | None] = {}
+        listed = [key.decode() for key in answer[1]]
+        wanted = keys_of(head, listed)
+        blobs: dict[str, bytes | None] = dict.fromkeys(listed)
         for first in range(0, len(wanted), LOAD_KEYS):
             some = wanted[first : first + LOAD_KEYS]
             values = await self._run(

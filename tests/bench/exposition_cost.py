@@ -25,13 +25,13 @@ from relevanced.daemon.counters import ShownBefore, show
 from relevanced.daemon.panes import timing
 from relevanced.daemon.plan import ALL, COUNT_COLUMNS, Plan
 from relevanced.daemon.published import Published, publish
-from relevanced.daemon.views import LaneView
+from relevanced.daemon.views import LaneView, Names
 from relevanced.metrics.catalog import parse
 from tests.bench.effort import Effort
 from tests.bench.findings import Finding, Found, number, ratio
 from tests.bench.stage import Stage, run_python
 from tests.bench.traffic import SEED
-from tests.lane_views import read_text
+from tests.lane_views import pages_of, read_text
 
 SAMPLES: Final = (10_000, 100_000)
 ROUNDS: Final = 5
@@ -120,23 +120,25 @@ def lane(of: Plan) -> LaneView:
     names = [(ALL, ALL)]
     for grouping, joined in itertools.product(of.grouping_names[1:], range(of.max_segments)):
         names.append((grouping, ",".join(f"value-{joined}" for _ in grouping.split(","))))
-    rows = np.zeros((len(names), of.row_width), np.int64)
-    scored = random.integers(10, 10_000, len(names))
+    rows = np.zeros((of.max_segments, of.row_width), np.int64)
+    scored = random.integers(10, 10_000, of.max_segments)
     rows[:, : len(COUNT_COLUMNS)] = scored[:, None]
     for position in range(len(of.metrics)):
-        values = random.random(len(names))
+        values = random.random(of.max_segments)
         column = of.metric_column(position)
         rows[:, column] = scored
         rows[:, column + 1] = values * scored * 1_000_000
         rows[:, column + 2] = values * scored * 900_000
+    whole = rows.sum(axis=0, keepdims=True)
+    pages = pages_of(np.concatenate([whole, *[rows] * len(of.groupings)]))
     settled_ms = NOW_MS - of.timing.settle_ms
     panes = {
-        (position, time_ms - time_ms % window.pane_ms): rows
+        (position, time_ms - time_ms % window.pane_ms): pages
         for position, window in enumerate(of.timing.windows)
         for time_ms in (NOW_MS, settled_ms)
     }
     counts = {"events": {"impression": 1}}
-    return LaneView(0, "t", 1, tuple(names), panes, rows, counts, watermark_ms=NOW_MS)
+    return LaneView(0, "t", 1, Names(names), panes, pages, counts, watermark_ms=NOW_MS)
 
 
 def made(view: LaneView, of: Plan) -> Published:

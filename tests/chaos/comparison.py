@@ -79,7 +79,7 @@ def _parts(lane: Lane, expected: LaneResult) -> Iterator[tuple[str, Numbers, Num
     yield "feedback", counts["feedback_outcomes"], expected.feedback_outcomes
     yield "overflow", counts["segment_overflow"], expected.segment_overflow
     yield "rows", _cells(rows_of(lane)), _cells(kept_rows(lane, expected))
-    yield "totals", _cells(row_dicts(lane.totals, names, lane.plan)), _cells(expected.totals)
+    yield "totals", _cells(row_dicts(lane.totals.pages, names, lane.plan)), _cells(expected.totals)
     yield "hours", _cells(hours_of(lane)), _cells(expected.hours)
     yield "open", open_of(lane), expected.open
     yield "arms", arms_of(lane), expected_arms(expected)

@@ -61,6 +61,6 @@ def test_doubled_record_is_told(expected: LaneResult) -> None:
 
 def test_one_integer_of_a_row_is_found(expected: LaneResult) -> None:
     lane = lane_over(RECORDS[START:])
-    next(iter(lane.panes.values()))[0, 0] += 1
+    next(iter(lane.panes.values())).page(0)[0, 0] += 1
     (only,) = differences(lane, expected)
     assert (only.part, only.held, only.wanted) == ("rows", 8, 7)

@@ -103,7 +103,7 @@ class Machine:
         self.claims += 1
         start = msgspec.json.encode({topic: 0 for topic in self.logs})
         head = self.store.claim(f"token-{self.claims}", start)
-        blobs = self.store.values(keys_of(head, list(self.store.listed)))
+        blobs = self.store.load(head, keys_of)
         return rebuild(self.number, self.plan, list(self.logs), head, self.store.names, blobs)
 
     def pull(self) -> dict[str, list[SimpleNamespace]]:

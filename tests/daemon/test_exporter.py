@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from relevanced.daemon.errors import Damaged, Unavailable
@@ -12,9 +13,9 @@ from relevanced.daemon.exporter import Exporter, refresh_after_s
 from relevanced.daemon.heads import Head
 from relevanced.daemon.packing import pack_page
 from relevanced.daemon.published import Condition, Published
+from relevanced.daemon.rows import PAGE_ROWS
 from relevanced.daemon.store import LaneDelta
 from relevanced.daemon.telemetry import Telemetry
-from relevanced.daemon.views import empty_rows
 
 from tests.builders import PLAN, START_MS
 
@@ -61,7 +62,7 @@ class Lane:
 
 
 def delta(impressions: int, *, page: bytes | None = None) -> LaneDelta:
-    rows = empty_rows(1, PLAN.row_width)
+    rows = np.zeros((PAGE_ROWS, PLAN.row_width), np.int64)
     rows[0, 0] = impressions
     head = Head(
         token="t",

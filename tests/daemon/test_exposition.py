@@ -18,7 +18,7 @@ from relevanced.daemon.labels import TAKEN, attribute_values, label_names
 from relevanced.daemon.plan import NONE
 from relevanced.daemon.replay import view_of
 from relevanced.daemon.segments import escape
-from relevanced.daemon.views import COUNT_FAMILIES, LaneView
+from relevanced.daemon.views import COUNT_FAMILIES, LaneView, Names
 from tests.arms import dealt_arms, found_of, with_interleaved
 from tests.daemon.test_surfaces import seen_by
 from tests.lane_views import (
@@ -210,7 +210,7 @@ def test_distinct_names_have_distinct_labels(names: list[str]) -> None:
 def test_a_taken_name_is_no_second_label(parse: Parse) -> None:
     plan = replace(PLAN, groupings=(("view",), ("view", "device")))
     view = lane_view([Shown()])
-    names = tuple((g.replace("country", "view"), s) for g, s in view.names)
+    names = Names((g.replace("country", "view"), s) for g, s in view.names.listed)
     families = parse(exposed([replace(view, names=names)], plan))
     [one] = samples(families, "relevanced_impressions", grouping="view", window="1m", view="live")
     assert one.labels["attr_view"] == "US"

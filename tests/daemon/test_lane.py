@@ -4,7 +4,7 @@ import pytest
 
 from relevanced.daemon.views import COUNT_FAMILIES
 
-from tests.builders import PLAN, SETTLE_MS, lane_of, meet, settled, shown
+from tests.builders import SETTLE_MS, lane_of, meet, settled, shown
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_a_new_lane_is_empty_and_knows_its_offsets() -> None:
     assert lane.offsets == {"searches": 0, "clicks": 0}
     assert (len(lane.open), len(lane.waiting), lane.panes, lane.settled_before) == (0, 0, {}, None)
     assert set(lane.counts) == set(COUNT_FAMILIES)
-    assert not lane.totals.any() and lane.totals.shape[1] == PLAN.row_width
+    assert not lane.totals.pages
 
 
 def test_lanes_share_nothing() -> None:

@@ -138,7 +138,7 @@ class Stores:
         self, lane: int, head: Head, keys_of: Callable[[Head, Sequence[str]], list[str]]
     ) -> tuple[dict[str, bytes], dict[str, bytes | None]]:
         held = self.lanes[lane]
-        return held.names, dict(held.values(keys_of(head, list(held.listed))))
+        return held.names, dict(held.load(head, keys_of))
 
     async def commit(self, commit: Commit) -> Any:
         await self._answer("commit", commit.lane)

@@ -12,7 +12,7 @@ from relevanced.daemon.packing import (
     unpack_integers,
     unpack_page,
 )
-from relevanced.daemon.views import PAGE_ROWS
+from relevanced.daemon.rows import PAGE_ROWS
 
 EXTREMES = np.iinfo(np.int64)
 INTEGERS = {

@@ -114,7 +114,7 @@ class Memory:
         if self.faults[:1] == ["claimed by another"]:
             self.faults.pop(0)
             raise Lost
-        return self.lane.names, dict(self.lane.values(keys_of(head, list(self.lane.listed))))
+        return self.lane.names, dict(self.lane.load(head, keys_of))
 
     async def commit(self, commit: Commit) -> Any:
         self.sent.append(commit)

@@ -10,9 +10,8 @@ from relevanced.daemon.events import Event
 from relevanced.daemon.lane import Lane
 from relevanced.daemon.panes import timing
 from relevanced.daemon.replay import view_of
-from relevanced.daemon.scoring import LARGEST_SUM
 from relevanced.daemon.snapshot import evaluate, with_everything
-from relevanced.daemon.views import PAGE_ROWS
+from relevanced.daemon.rows import LARGEST_SUM, PAGE_ROWS
 from relevanced.metrics.catalog import parse
 
 from tests.builders import (
@@ -125,7 +124,9 @@ def test_a_cut_into_batches_changes_no_row() -> None:
     settled(whole, *events)
     for event in events:
         settled(cut, event)
-    assert all(np.array_equal(rows, cut.panes[key]) for key, rows in whole.panes.items())
+    assert all(
+        np.array_equal(rows.page(0), cut.panes[key].page(0)) for key, rows in whole.panes.items()
+    )
     assert whole.panes.keys() == cut.panes.keys()
 
 
@@ -233,9 +234,9 @@ def test_settling_gives_memory_back() -> None:
 def test_totals_and_what_is_unsettled_are_the_whole() -> None:
     lane = lane_of()
     settled(lane, shown(0), shown(5 * BASE_MS, of="p"))
-    assert (lane.totals[0, 0], everything(lane)) == (0, 2)
+    assert (totals(lane), everything(lane)) == ({}, 2)
     settled(lane, passing(SETTLES_MS))
-    assert (lane.totals[0, 0], everything(lane)) == (1, 2)
+    assert (totals(lane)["impressions"], everything(lane)) == (1, 2)
 
 
 def everything(lane: Lane) -> int:
@@ -253,7 +254,7 @@ def test_totals_never_fall(seed: int) -> None:
     for one in logs:
         batch.process(lane, {"search-events": [record(one.value)]}, {}, decode)
         lane.start_batch()
-        now = row_dicts(lane.totals, lane.segments.names, lane.plan)
+        now = row_dicts(lane.totals.pages, lane.segments.names, lane.plan)
         assert all(
             now[key][name] >= value for key, r in before.items() for name, value in r.items()
         )
@@ -271,14 +272,14 @@ def test_panes_are_dropped_when_no_view_needs_them() -> None:
     assert (0, START_MS) in lane.panes
     settled(lane, passing(BASE_MS + kept_ms))
     assert lane.panes.keys() == {(1, START_MS)}
-    assert lane.changes.dropped == [(0, START_MS)]
+    assert lane.changes.dropped == [((0, START_MS), 0)]
 
 
 def test_a_dropped_pane_has_no_pages_to_write() -> None:
     lane = lane_of()
     settled(lane, shown(0), passing(10**9))
     assert not lane.changes.pages
-    assert sorted(lane.changes.dropped) == [(0, START_MS), (1, START_MS)]
+    assert sorted(lane.changes.dropped) == [((0, START_MS), 0), ((1, START_MS), 0)]
 
 
 def test_an_impression_may_be_older_than_the_epoch_of_its_panes() -> None:
@@ -293,7 +294,7 @@ def test_an_impression_may_be_older_than_the_epoch_of_its_panes() -> None:
 def test_a_row_that_would_pass_the_limit_is_an_error() -> None:
     lane = lane_of()
     settled(lane, shown(0))
-    lane.panes[0, START_MS][0, 0] = LARGEST_SUM - 1
+    lane.panes[0, START_MS].page(0)[0, 0] = LARGEST_SUM - 1
     with pytest.raises(OverflowError, match=f"a counter of {LARGEST_SUM}: must stay below"):
         settled(lane, shown(0, of="p"))
 
@@ -301,7 +302,7 @@ def test_a_row_that_would_pass_the_limit_is_an_error() -> None:
 def test_totals_that_would_pass_the_limit_are_an_error() -> None:
     lane = lane_of()
     settled(lane, shown(0), passing(SETTLES_MS), shown(SETTLES_MS, of="p"))
-    lane.totals[0, 0] = LARGEST_SUM - 1
+    lane.totals.page(0)[0, 0] = LARGEST_SUM - 1
     with pytest.raises(OverflowError, match="must stay below 2\\^62"):
         settled(lane, passing(2 * SETTLES_MS))
 

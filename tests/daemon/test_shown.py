@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from relevanced.daemon.shown import Selection, busiest
 from relevanced.daemon.snapshot import evaluate
+from relevanced.daemon.views import Names
 from tests.lane_views import NOW_MS, PLAN, Shown, lane_view
 
 
@@ -44,7 +45,7 @@ def test_a_segment_without_impressions_vanishes() -> None:
 
 def test_the_admitted_other_joins_the_rest_and_never_ranks() -> None:
     lane = lane_view(traffic(US=1, DE=2, other=9))
-    names = tuple((g, s.replace("\\other", "other")) for g, s in lane.names)
+    names = Names((g, s.replace("\\other", "other")) for g, s in lane.names.listed)
     snapshot = evaluate([type(lane)(**{**vars(lane), "names": names})], PLAN)
     selection = busiest(snapshot, PLAN)
     assert countries(selection) == ["DE", "US", "other"]

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relevanced.daemon.snapshot import LIVE, SETTLED, Snapshot, estimates, evaluate, with_everything
-from relevanced.daemon.views import Rows
-from tests.lane_views import NOW_MS, PLAN, Shown, lane_view
+from relevanced.daemon.rows import Rows
+from tests.lane_views import NOW_MS, PLAN, Shown, lane_view, pages_of
 
 SETTLE_MS = PLAN.timing.settle_ms
 VALUES = st.none() | st.floats(0, 1)
@@ -115,7 +115,7 @@ def test_a_lane_may_be_ahead_by_what_is_kept(
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_sum_beyond_int64_is_an_error(sign: int) -> None:
     lane = lane_view([Shown()])
-    huge = np.full((1, PLAN.row_width), sign * 2**62, np.int64)
+    huge = pages_of(np.full((1, PLAN.row_width), sign * 2**62, np.int64))
     views = [replace(lane, lane=number, totals=huge) for number in range(2)]
     with pytest.raises(OverflowError, match="must sum to at most"):
         evaluate(views, PLAN)

@@ -21,7 +21,7 @@ from relevanced.daemon.heads import (
 )
 from relevanced.daemon.restoring import names_of
 from relevanced.daemon.stored import Commit, Held, confirm, plan_commit
-from relevanced.daemon.views import PAGE_ROWS
+from relevanced.daemon.rows import PAGE_ROWS
 
 from tests.builders import (
     BASE_MS,
@@ -197,13 +197,10 @@ def needed(store: MemoryLane, held: Held) -> set[str]:
     pages = {
         page_key(key, page)
         for key, rows in held.lane.panes.items()
-        for page in range(len(rows) // PAGE_ROWS)
-        if rows[page * PAGE_ROWS : (page + 1) * PAGE_ROWS].any()
+        for page, held_rows in rows.pages.items()
+        if held_rows.any()
     }
-    all_totals = range(len(held.lane.totals) // PAGE_ROWS)
-    some = {
-        totals_key(p) for p in all_totals if held.lane.totals[p * PAGE_ROWS :][:PAGE_ROWS].any()
-    }
+    some = {totals_key(page) for page, rows in held.lane.totals.pages.items() if rows.any()}
     past = {key for key in store.blobs if key.startswith(hours.PREFIX)}
     kept = hours.kept_from(held.lane.settled_before or 0, held.lane.plan)
     past = {key for key in past if hours.parse_page_key(key)[0] >= kept}
@@ -392,9 +389,22 @@ def test_a_claim_reads_of_the_past_only_the_hour_that_may_still_change() -> None
     assert hours.parse_page_key(read)[0] == hours.open_hour(held.lane.settled_before or 0, plan)
 
 
-def test_a_leap_of_the_watermark_drops_what_was_held_and_no_more() -> None:
-    plan = plan_with(history_hours=10)
-    hour, since = plan.hour_ms, 100 * plan.hour_ms
-    assert list(hours.over(since, since + hour, plan)) == [90 * hour]
-    assert list(hours.over(since, 10**6 * hour, plan)) == [n * hour for n in range(90, 101)]
-    assert list(hours.over(None, since, plan)) == []
+@pytest.mark.parametrize("new_owner", [False, True])
+@pytest.mark.parametrize("leap_hours", [1, 3, 1000])
+def test_only_pages_that_are_held_are_unlinked(new_owner: bool, leap_hours: int) -> None:
+    """Of panes and of hours that are over, whoever stored them."""
+    plan, store = plan_with(history_hours=4, max_segments=100), MemoryLane()
+    held, hour = claimed(store, plan=plan), plan.hour_ms
+    for number in range(5):
+        many = (f"c{number}-{n}" for n in range(PAGE_ROWS))
+        arrived = [shown(number * hour, of=c, attributes={"country": c}) for c in many]
+        commit(store, held, *arrived)
+    if new_owner:
+        held = claimed(store, "t2", plan=plan)
+    stored = set(store.blobs)
+    over = commit(store, held, passing((4 + leap_hours) * hour))
+    assert {key for key in over.unlinked if not key.startswith("open:")} <= stored
+    left = {hours.parse_page_key(key)[0] for key in store.blobs if key.startswith(hours.PREFIX)}
+    assert left == held.lane.past.keys() | held.lane.hours.keys()
+    first = hours.kept_from(held.lane.settled_before or 0, plan)
+    assert min(left, default=first) >= first and bool(left) == (leap_hours < 4)

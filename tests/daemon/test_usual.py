@@ -13,6 +13,8 @@ from relevanced.daemon.errors import Damaged
 from relevanced.daemon.packing import pack_page
 from relevanced.daemon.panes import timing
 from relevanced.daemon.past import Past
+from relevanced.daemon.plan import OTHER
+from relevanced.daemon.shown import Selection, busiest, select
 from relevanced.daemon.snapshot import WHOLE, Segment, evaluate
 from relevanced.daemon.usual import (
     DAY,
@@ -24,9 +26,9 @@ from relevanced.daemon.usual import (
     outages,
     shares,
 )
-from relevanced.daemon.views import PAGE_ROWS, LaneView, empty_rows
+from relevanced.daemon.views import LaneView, Names
 
-from tests.lane_views import NOW_MS
+from tests.lane_views import NOW_MS, pages_of
 from tests.lane_views import PLAN as WITHOUT_PAST
 
 HOUR_MS: Final = 3_600_000
@@ -38,16 +40,13 @@ Counted = Mapping[Segment, Sequence[int]]
 
 
 def packed(counted: Counted, names: Sequence[Segment]) -> dict[int, bytes]:
-    rows = empty_rows(len(names), PLAN.row_width)
+    rows = np.zeros((len(names), PLAN.row_width), np.int64)
     column = PLAN.metric_column(0)
     for segment, (impressions, with_feedback, scored, total) in counted.items():
         number = names.index(segment)
         rows[number, :2] = impressions, with_feedback
         rows[number, column : column + 3] = scored, total, total
-    return {
-        page: pack_page(rows[page * PAGE_ROWS : (page + 1) * PAGE_ROWS])
-        for page in range(len(rows) // PAGE_ROWS)
-    }
+    return {page: pack_page(held) for page, held in pages_of(rows).items()}
 
 
 def lane_of(
@@ -59,9 +58,9 @@ def lane_of(
         lane=0,
         token="t",
         sequence=1,
-        names=tuple(names),
+        names=Names(names),
         panes={},
-        totals=empty_rows(len(names), PLAN.row_width),
+        totals={},
         counts={"events": {"impression": 1}},
         watermark_ms=watermark_ms,
         settled_before=end_ms,
@@ -72,7 +71,9 @@ def lane_of(
 def compared(*lanes: LaneView) -> dict[str, Comparison]:
     past = Past(PLAN)
     past.take(lanes)
-    return {one.window: one for one in compare(past, lanes, evaluate(lanes, PLAN), PLAN)}
+    snapshot = evaluate(lanes, PLAN)
+    shown = busiest(snapshot, PLAN)
+    return {one.window: one for one in compare(past, lanes, snapshot, shown, PLAN)}
 
 
 def steady(hours: int, mean: float = 0.5, until_ms: int = NOON) -> dict[int, Counted]:
@@ -181,8 +182,7 @@ def test_a_segment_counts_in_the_weeks_that_know_it() -> None:
 
 def test_what_waits_for_a_silent_lane_is_recent() -> None:
     """The clock has passed the end of panes that no later event settles."""
-    pane = empty_rows(2, PLAN.row_width)
-    pane[0, 0] = 7
+    pane = pages_of(np.array([[7] + [0] * (PLAN.row_width - 1)]))
     lane = lane_of(steady(8))
     lane = replace(lane, panes={(0, NOON): pane}, idle_ms=NOON + HOUR_MS // 2 + lane_settle())
     assert compared(lane)["6h"].recent[0, 0] == 5.5 * 100 + 7
@@ -194,12 +194,12 @@ def lane_settle() -> int:
 
 def test_a_configured_window_serves_to_its_panes() -> None:
     plan = replace(PLAN, timing=timing([("1m", 60), ("one", 3600)], 60, 4))
-    pane = empty_rows(2, plan.row_width)
-    pane[0, 0] = 11
+    pane = pages_of(np.array([[11] + [0] * (plan.row_width - 1)]))
     lane = replace(lane_of(steady(30)), panes={(1, NOON - 120_000): pane})
     past = Past(plan)
     past.take([lane])
-    first, *_ = compare(past, [lane], evaluate([lane], plan), plan)
+    snapshot = evaluate([lane], plan)
+    first, *_ = compare(past, [lane], snapshot, busiest(snapshot, plan), plan)
     assert (first.window, first.recent[0, 0]) == ("1h", 11)
 
 
@@ -226,8 +226,10 @@ def test_any_past_equals_the_slow_twin(seed: int) -> None:
         lanes.append(lane_of(hours, names, end_ms))
     past = Past(PLAN)
     past.take(lanes)
-    snapshot = evaluate(lanes, PLAN)
-    for one in compare(past, lanes, snapshot, PLAN):
+    named = rng.sample(segments, rng.randrange(len(segments)))
+    snapshot = evaluate(lanes, PLAN, named)
+    shown = select(snapshot, PLAN, named, empty_other=True)
+    for one in compare(past, lanes, snapshot, shown, PLAN):
         length = int(one.window.removesuffix("h")) * HOUR_MS
         step = (WEEK if one.unit == "week" else DAY) * HOUR_MS
         expected = [
@@ -237,8 +239,11 @@ def test_any_past_equals_the_slow_twin(seed: int) -> None:
         ]
         assert len(expected) == len(one.periods)
         for rows, wanted in zip(one.periods, expected, strict=True):
-            for segment, row in zip(snapshot.segments, rows.tolist(), strict=True):
-                assert row[0] == pytest.approx(wanted.get(segment, 0.0))
+            folded = dict.fromkeys(shown.segments, 0.0)
+            for segment, impressions in wanted.items():
+                folded[segment if segment in folded else (segment[0], OTHER)] += impressions
+            for segment, row in zip(shown.segments, rows.tolist(), strict=True):
+                assert row[0] == pytest.approx(folded[segment])
 
 
 def random_row(rng: random.Random) -> tuple[int, int, int, int]:
@@ -263,7 +268,7 @@ def slow(lanes: Sequence[LaneView], from_ms: int, until_ms: int) -> dict[Segment
         counted_ms += part_ms
         for lane in lanes:
             rows = past_rows(lane, start)
-            for number, name in enumerate(lane.names):
+            for number, name in enumerate(lane.names.listed):
                 total[name] = total.get(name, 0.0) + rows[number] * part_ms / HOUR_MS
     whole_ms = until_ms - from_ms
     if counted_ms * 2 < whole_ms:
@@ -275,4 +280,5 @@ def past_rows(lane: LaneView, start: int) -> list[float]:
     """Impressions by segment number of one hour of one lane."""
     one = Past(PLAN)
     one.take([replace(lane, hours={start: lane.hours[start]} if start in lane.hours else {})])
-    return [float(row[0]) for row in one.summed({start: 1.0}, lane.names)]
+    every = Selection(tuple(lane.names.listed), (), ())
+    return [float(row[0]) for row in one.summed({start: 1.0}, every)]

@@ -21,7 +21,6 @@ from relevanced.daemon.events import (
     Limits,
     Rejected,
 )
-from relevanced.daemon.heads import blob_keys
 from relevanced.daemon.labels import attribute_values, label_names
 from relevanced.daemon.plan import OTHER, Plan
 from relevanced.daemon.replay import view_of
@@ -55,8 +54,7 @@ class Flow:
         """The lane as the next owner would find it."""
         token = f"t{self.store.fields.get('sequence', b'')!r}{len(self.store.fields)}"
         head = self.store.claim(token, msgspec.json.encode({TOPIC: 0}))
-        blobs = self.store.values(blob_keys(head, list(self.store.listed)))
-        return rebuild(0, self.plan, [TOPIC], head, self.store.names, blobs)
+        return rebuild(0, self.plan, [TOPIC], head, self.store.names, self.store.load(head))
 
     def take(self, *values: bytes | None) -> Commit:
         """Some records as one batch, made durable."""
@@ -94,7 +92,7 @@ def told(lane: object) -> object:
     return (
         counts_of(lane),
         rows_of(lane),
-        row_dicts(lane.totals, lane.segments.names, lane.plan),
+        row_dicts(lane.totals.pages, lane.segments.names, lane.plan),
         open_of(lane),
         lane.watermarks,
         [msgspec.structs.astuple(one) for one in lane.waiting.by_serial.values()],
@@ -146,7 +144,7 @@ def check_page(flow: Flow) -> None:
         if labels["grouping"] in attributes and labels["segment"] != OTHER:
             found = [labels[labels_of[name]] for name in attributes[labels["grouping"]]]
             assert found == attribute_values(labels["segment"])
-    whole = row_dicts(flow.held.lane.totals, flow.held.lane.segments.names, flow.plan)
+    whole = row_dicts(flow.held.lane.totals.pages, flow.held.lane.segments.names, flow.plan)
     settled = whole.get(("all", "all"), {}).get("impressions", 0)
     assert set(counted.values()) <= {settled, 0}
 

@@ -8,10 +8,9 @@ must be one that the writer had, and the last one the oracle's.
 import asyncio
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace, field
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 from relevanced.daemon import batch
@@ -21,9 +20,11 @@ from relevanced.daemon.lane import Lane
 from relevanced.daemon.mirror import Mirror
 from relevanced.daemon.redis.store import LaneStore
 from relevanced.daemon.heads import blob_keys
+from relevanced.daemon.replay import view_of
 from relevanced.daemon.restoring import rebuild
+from relevanced.daemon.rows import Pages
 from relevanced.daemon.stored import Commit, Held, confirm, plan_commit
-from relevanced.daemon.views import LaneView, Rows
+from relevanced.daemon.views import LaneView, Names
 
 from tests import oracle
 from tests.oracle import Record
@@ -45,9 +46,13 @@ SEEDS = range(3)
 Told = Mapping[str, object]
 
 
-def told_of_rows(rows: Rows, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], list[int]]:
-    some = np.flatnonzero(rows[: len(names)].any(axis=1))
-    return {names[n]: rows[n].tolist() for n in some.tolist()}
+def told_of_rows(pages: Pages, names: Names) -> dict[tuple[str, str], list[int]]:
+    return {
+        name: row.tolist()
+        for page, rows in pages.items()
+        for name, row in zip(names.of_page(page), rows, strict=False)
+        if row.any()
+    }
 
 
 def told_of_view(view: LaneView) -> Told:
@@ -59,26 +64,13 @@ def told_of_view(view: LaneView) -> Told:
         "counts": {family: dict(labels) for family, labels in view.counts.items() if labels},
         "watermark": view.watermark_ms,
         "offsets": dict(view.offsets),
-        "names": view.names,
+        "names": view.names.listed,
     }
 
 
 def told_of_lane(lane: Lane) -> Told:
     """The same of the writer's own memory."""
-    names = tuple((lane.plan.grouping_names[number], name) for number, name in lane.segments.names)
-    return told_of_view(
-        LaneView(
-            lane=lane.number,
-            token="",
-            sequence=0,
-            names=names,
-            panes=lane.panes,
-            totals=lane.totals,
-            counts=lane.counts,
-            watermark_ms=lane.watermark_ms,
-            offsets=lane.offsets,
-        )
-    )
+    return told_of_view(replace(view_of(lane), offsets=lane.offsets))
 
 
 @dataclass
