@@ -6,6 +6,7 @@ processes.
 """
 
 import asyncio
+import math
 import platform
 import threading
 import time
@@ -49,6 +50,7 @@ class Telemetry:
         self.watermark_s = _gauge("relevanced_partition_watermark_timestamp_seconds", registry)
         self.last_poll_s = _gauge("relevanced_last_poll_timestamp_seconds", registry)
         self.memory_bound_bytes = _gauge("relevanced_memory_bound_bytes", registry)
+        self.memory_bound_bytes.set(math.inf)
         self.memory_bound_met = _gauge("relevanced_memory_bound_met", registry)
         self.open_impressions = _gauge("relevanced_open_impressions", registry)
         self.waiting_feedback = _gauge("relevanced_waiting_feedback", registry)

@@ -271,20 +271,30 @@ def _processes() -> list[timeseries.Panel]:
 
 def _machine() -> list[timeseries.Panel]:
     chosen = f'{{{OURS},instance=~"$instance"}}'
+    processor = f"process_cpu_seconds_total{chosen}"
+    resident = f"process_resident_memory_bytes{chosen}"
+    bound = own("memory_bound_bytes")
     return [
         counts(
             "Processor",
             "Seconds of processor time per second.",
             "percentunit",
-            {
-                "{{instance}}": "sum by (instance) (rate(process_cpu_seconds_total"
-                f"{chosen}[$__rate_interval]))"
-            },
+            {"{{instance}}": f"sum by (instance) (rate({processor}[$__rate_interval]))"},
         ),
         counts(
             "Memory",
             "Resident memory of each process.",
             "bytes",
-            {"{{instance}}": f"process_resident_memory_bytes{chosen}"},
+            {"{{instance}}": resident},
+        ),
+        counts(
+            "Memory bound",
+            "Resident memory as a share of a worker's bound (0: it has none); 1 while it is met and"
+            " nothing is read.",
+            "percentunit",
+            {
+                "{{instance}}": f"{resident} / on (job, instance) {bound}",
+                "{{instance}}, reading has stopped": own("memory_bound_met"),
+            },
         ),
     ]

@@ -1,6 +1,7 @@
 """The process's own series: those of the table, and gone with what they describe."""
 
 import asyncio
+import math
 import time
 from typing import get_args
 
@@ -40,6 +41,10 @@ def test_series_are_those_of_the_table() -> None:
     families = read_text(full().render(False))
     named = {f.name + ("_total" if f.type == "counter" else "") for f in families if f.samples}
     assert {name for name in named if not name.startswith("process_")} == expected
+
+
+def test_memory_has_no_bound_until_one_is_set() -> None:
+    assert series(Telemetry("1.2.3"))["relevanced_memory_bound_bytes"] == [({}, math.inf)]
 
 
 def test_no_two_families_share_a_name() -> None:

@@ -1,20 +1,21 @@
 """Which simulated days may fire at all, so that thousands of quiet weeks need not be fed.
 
-The same z-scores as the rules', in numpy (a test holds both to be equal), and thresholds half a
-standard error wider: what stays outside them cannot fire.
+The same z-scores as the rules', in numpy (a test holds both to be equal), and thresholds a fifth of
+a standard error wider: what stays outside them cannot fire.
 """
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.deploy.alert_power import LIKELIER, Z_OF_ANY
 from tests.deploy.alert_traffic import PANES_PER_HOUR, WEEKS_BEFORE, Floats, Shown
 
-MARGIN: Final = 0.5
+MARGIN: Final = 0.2
 LEAD_HOURS: Final = 3
 """Hours in front of a day that its alerts look back on: two of windows, and those of `for`."""
 _LEAD: Final = LEAD_HOURS * PANES_PER_HOUR
@@ -32,19 +33,37 @@ def constant(rules: list[dict[str, Any]], record: str, label: str, value: str) -
     raise KeyError(f"{record}{{{label}={value}}}")
 
 
-def z_scores(shown: Mapping[str, Shown], settings: list[dict[str, Any]]) -> dict[str, Floats]:
-    """Window, 3h among them → (trials, instants) of `relevanced:score:z`; NaN before it begins."""
+@dataclass(frozen=True)
+class Judged:
+    """(trials, instants) each, NaN before it begins: what the alerts compare with thresholds."""
+
+    z: Mapping[str, Floats]
+    """By window, 3h among them: `relevanced:score:z`."""
+    to_a_tenth: Floats
+    """Standard errors of three hours that a loss of a tenth is."""
+    day_error: Floats
+    """One standard error of a day, as a share of the usual score."""
+
+    @property
+    def log_likelihood_ratio(self) -> Floats:
+        """`relevanced:score:tenth_lost:log_likelihood_ratio`."""
+        return -self.to_a_tenth * self.z["3h"] - self.to_a_tenth**2 / 2
+
+
+def judged(shown: Mapping[str, Shown], settings: list[dict[str, Any]]) -> Judged:
+    """What the recording rules make of the gauges."""
     design_effect = constant(settings, "relevanced:setting", "setting", "design_effect")
     floor = constant(settings, "relevanced:drift_floor:ratio", "metric", "default")
     drift = floor * np.sqrt(1 + 1 / WEEKS_BEFORE)
-    return {
-        window: (values.score - values.baseline)
-        / np.sqrt(
-            design_effect * (values.stderr**2 + values.baseline_stderr**2)
-            + (drift * values.baseline) ** 2
-        )
-        for window, values in {**shown, "3h": three_hours(shown["1h"])}.items()
-    }
+
+    def error(values: Shown) -> Floats:
+        sampling = design_effect * (values.stderr**2 + values.baseline_stderr**2)
+        return np.asarray(np.sqrt(sampling + (drift * values.baseline) ** 2))
+
+    windows = {**shown, "3h": three_hours(shown["1h"])}
+    z = {name: (seen.score - seen.baseline) / error(seen) for name, seen in windows.items()}
+    three, day = windows["3h"], windows["24h"]
+    return Judged(z, 0.1 * three.baseline / error(three), error(day) / day.baseline)
 
 
 def three_hours(hour: Shown) -> Shown:
@@ -68,19 +87,21 @@ def _lagged(values: Floats) -> Floats:
     return np.stack([padded[:, back * PANES_PER_HOUR :][:, :width] for back in (2, 1, 0)])
 
 
-def may_fire(z: Mapping[str, Floats]) -> NDArray[np.bool_]:
-    """(trials,): whether any alert on scores can fire at any instant."""
+def may_fire(found: Judged) -> NDArray[np.bool_]:
+    """(trials, instants): whether any alert on scores can fire."""
+    z, likelier = found.z, found.log_likelihood_ratio > LIKELIER - MARGIN * found.to_a_tenth
     one_hour = (z["1h"] < -4 + MARGIN) & (z["6h"] < -3 + MARGIN)
-    last_three = (z["1h"] < -2 + MARGIN) & (z["3h"] < -4.5 + MARGIN)
+    last_three = (z["1h"] < -1.5 + MARGIN) & ((z["3h"] < -Z_OF_ANY + MARGIN) | likelier)
     far_below = z["1h"] < -5 + MARGIN
-    day = z["24h"] < -4 + MARGIN
-    return np.asarray((one_hour | last_three | far_below | day).any(axis=1))
+    steady = (z["24h"] < -3.7 + MARGIN) & (found.day_error < 0.01)
+    day = (z["24h"] < -4 + MARGIN) | steady
+    return np.asarray(one_hour | last_three | far_below | day)
 
 
 def suspicious_days(shown: Mapping[str, Shown], settings: list[dict[str, Any]]) -> dict[str, Shown]:
     """The days that may fire, a trial each, with the hours in front of them."""
     days = {window: _each(values, _days) for window, values in shown.items()}
-    suspects = may_fire({w: z[:, _LEAD:] for w, z in z_scores(days, settings).items()})
+    suspects = may_fire(judged(days, settings))[:, _LEAD:].any(axis=1)
     return {window: _each(values, lambda row: row[suspects]) for window, values in days.items()}
 
 

@@ -9,10 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from deploy.grafana import states
 from tests.deploy.dashboard_rules import Json, faults, panels
 from tests.deploy.expressions import Selector, aggregated_labels, selectors
+from tests.services.prometheus_server import required, run
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy/grafana/dashboards"
@@ -76,6 +78,40 @@ def test_links_lead_to_dashboards_that_exist() -> None:
     for dashboard in DASHBOARDS.values():
         (link,) = dashboard["links"]
         assert link["tags"] == dashboard["tags"] and link["keepTime"] and link["includeVars"]
+
+
+def marks(name: str) -> dict[str, str]:
+    """Annotation → its expression."""
+    listed = DASHBOARDS[name]["annotations"]["list"]
+    return {one["name"]: one["expr"] for one in listed if one["enable"]}
+
+
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_alerts_and_new_builds_are_marked(name: str) -> None:
+    assert marks(name).keys() == {"Alerts", "New build"}
+    assert marks(name) == marks("overview")
+    assert marks(name)["Alerts"].startswith("ALERTS{")
+
+
+@required("promtool")
+def test_a_new_build_is_marked_and_a_restart_is_not(tmp_path: Path) -> None:
+    """One process is renewed after 20 minutes, the other was restarted before."""
+    asked = re.sub(r'(job|namespace)=~"\$\1"', r'\1=~".*"', marks("overview")["New build"])
+    build = 'relevanced_build_info{job="r",version="%s",instance="%s"}'
+    series = [
+        {"series": build % ("1", "a"), "values": "1x20 _x20"},
+        {"series": build % ("2", "a"), "values": "_x20 1x20"},
+        {"series": build % ("1", "b"), "values": "1x9 _x1 1x30"},
+    ]
+    marked = [{"labels": '{version="2"}', "value": 1}]
+    expected = {"12m": [], "19m": [], "22m": marked, "30m": []}
+    asks = [
+        {"expr": asked, "eval_time": at, "exp_samples": found} for at, found in expected.items()
+    ]
+    test = {"interval": "1m", "input_series": series, "promql_expr_test": asks}
+    path = tmp_path / "build.yml"
+    path.write_text(yaml.safe_dump({"tests": [test]}))
+    assert "SUCCESS" in run("promtool", ["test", "rules", path])
 
 
 def test_states_look_different() -> None:

@@ -207,7 +207,11 @@ async def test_variants_carry_the_verdicts_of_experiments(page: Page, story: Rea
         "%", "\u202f%"
     )
     assert await page.value(f"{cell}.title") == told.words
-    assert experiment.warnings[0] in await text(page, "#experiments")
+    row = await page.value(f"{cell}.closest('tr').innerText")
+    assert told.control_mean is not None and told.mean is not None
+    assert f"{told.control_mean:.4f}" in row and f"{told.mean:.4f}" in row
+    said = await text(page, "#experiments")
+    assert experiment.warnings[0] in said and f"all {experiment.impressions:,} impressions" in said
     await daemon.stop(page)
 
 

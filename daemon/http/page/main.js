@@ -123,7 +123,7 @@ function showScores(health, at, found) {
   showMetrics($("metrics").querySelector("tbody"), found.metrics.changes, found.metrics.beyond, at.metric);
   $("lines-title").replaceChildren(`${at.metric} of ${title}`, element("small", {}, `${grouping}as each window slid`));
   showCharts(health, at, found);
-  showVariants($("experiments"), found.variants, found.experiments);
+  showVariants($("experiments"), found.variants, found.experiments, at);
 }
 
 function showCharts(health, at, found) {
@@ -142,7 +142,7 @@ function showCharts(health, at, found) {
     const before = name === at.window ? own?.before.mean ?? null : null;
     charts.get(name).show(found.own[place], found.whole[place], before, `${at.metric} of ${named(found.segment)}`);
   });
-  say($("lines-key"), `Band: 95 %. ${isWhole(found.segment) ? "" : "Thin line: everything. "}Dashes over ${at.window}: what it is compared with. `
+  say($("lines-key"), `Band: 95 %. ${isWhole(found.segment) ? "" : "Thin line: everything. "}Dotted, over ${at.window}: what it is compared with. `
     + "Shaded: still gathering feedback. Bars below: traffic. Dots at the foot: undefined. Hatched: no traffic.");
 }
 

@@ -19,26 +19,42 @@ function compared(one, control) {
   return { share, low: share - half, high: share + half, verdict: "", words: "" };
 }
 
-// What the experiment's own test says, where there is one.
-function tested(experiment, variant, metric) {
-  const arm = experiment?.variants.find((one) => one.variant === variant);
-  const found = arm?.metrics.find((one) => one.metric === metric);
-  if (!found || found.relative_difference === null) return null;
-  return { share: found.relative_difference, low: found.relative_lower, high: found.relative_upper, verdict: found.verdict, words: found.words };
+// The arms of one window, as impressions tell them; the interval knows nothing of users and of many looks.
+function ofWindow(scores) {
+  const names = [...new Set(scores.map((one) => one.segment))].filter((name) => name !== "(none)").sort();
+  const control = controlOf(names);
+  const mean = (metric, name) => scores.find((one) => one.metric === metric && one.segment === name);
+  return {
+    names, control, mean, metrics: [...new Set(scores.map((one) => one.metric))],
+    difference: (metric, name) => compared(mean(metric, name), mean(metric, control)),
+  };
 }
 
-function variantTable(grouping, scores, experiment) {
-  const metrics = [...new Set(scores.map((one) => one.metric))];
-  const names = [...new Set(scores.map((one) => one.segment))].filter((name) => name !== "(none)").sort();
-  const control = experiment?.control ?? controlOf(names);
-  const others = names.filter((name) => name !== control);
-  const of = (metric, name) => scores.find((one) => one.metric === metric && one.segment === name);
-  const rows = metrics.map((metric) => others.map((name) => tested(experiment, name, metric) ?? compared(of(metric, name), of(metric, control))));
+// What the experiment's own test says, of all that has settled: means and differences are of the same impressions.
+function ofExperiment(experiment) {
+  const arm = (name) => experiment.variants.find((one) => one.variant === name);
+  const finding = (metric, name) => arm(name)?.metrics.find((one) => one.metric === metric);
+  return {
+    names: experiment.variants.map((one) => one.variant), control: experiment.control,
+    metrics: experiment.variants[0].metrics.map((one) => one.metric),
+    mean: (metric, name) => arm(name) && { impressions: arm(name).impressions, mean: finding(metric, name)?.mean ?? null, stderr: null },
+    difference(metric, name) {
+      const found = finding(metric, name);
+      if (!found || found.relative_difference === null) return null;
+      return { share: found.relative_difference, low: found.relative_lower, high: found.relative_upper, verdict: found.verdict, words: found.words };
+    },
+  };
+}
+
+function variantTable(title, about) {
+  const { metrics, control, mean: of } = about;
+  const others = about.names.filter((name) => name !== control);
+  const rows = metrics.map((metric) => others.map((name) => about.difference(metric, name)));
   const reach = Math.max(0.02, ...rows.flat().filter(Boolean).flatMap((one) => [Math.abs(one.low), Math.abs(one.high)]));
   const head = [control, ...others].map((name) => element("th", { scope: "col", class: "number" }, visible(name)));
   const against = others.map((name) => element("th", { scope: "col", class: "bars", colspan: 2 }, `${visible(name)} against ${visible(control)}`));
   return element("table", {},
-    element("caption", {}, `${visible(grouping.slice("experiment:".length))}: ${experiment ? "always-valid intervals" : "95 % intervals, as if impressions were independent: not a test"}`),
+    element("caption", {}, title),
     element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Metric"), ...head, ...against)),
     element("tbody", {}, ...metrics.map((metric, place) => variantRow(metric, [control, ...others].map((name) => of(metric, name)), rows[place], reach))));
 }
@@ -59,11 +75,15 @@ function variantRow(metric, means, differences, reach) {
   return element("tr", {}, element("td", {}, metric), ...cells, ...bars);
 }
 
-export function showVariants(place, found, experiments) {
+export function showVariants(place, found, experiments, at) {
   const tables = found.filter(({ scores }) => scores.length).map(({ grouping, scores }) => {
-    const experiment = experiments.find((one) => `experiment:${one.experiment}` === grouping);
+    const name = grouping.slice("experiment:".length);
+    const experiment = experiments.find((one) => one.experiment === name);
     const warnings = (experiment?.warnings ?? []).map((text) => element("p", { class: "worse" }, text));
-    return element("div", {}, variantTable(grouping, scores, experiment), ...warnings);
+    const table = experiment?.impressions
+      ? variantTable(`${visible(name)}: all ${count(experiment.impressions)} impressions that have settled; the intervals hold at every look.`, ofExperiment(experiment))
+      : variantTable(`${visible(name)} over ${at.window}, ${at.view}: 95 % intervals as if impressions were independent, which is not a test.`, ofWindow(scores));
+    return element("div", {}, table, ...warnings);
   });
   const none = element("p", { class: "quiet" }, "No grouping experiment:NAME is configured, or it has no traffic.");
   place.replaceChildren(...(tables.length ? tables : [element("div", {}, none)]));
