@@ -18,6 +18,7 @@ SEGMENT: Final = ("grouping", "segment")
 VIEW: Final = ("window", "view")
 ARM: Final = ("experiment", "variant")
 TREATED: Final = (*ARM, "metric")
+IN_SEGMENT: Final = (*TREATED, *SEGMENT)
 SCORE: Final = ("metric", *SEGMENT, *VIEW)
 
 
@@ -285,6 +286,33 @@ FAMILIES: Final = (
         TREATED,
         "1 where the difference stands among all that the experiment compares: e-BH over its "
         "variants and metrics, with a false discovery rate of at most 5 %.",
+    ),
+    _gauge(
+        "experiment_stratified_difference",
+        TREATED,
+        "The difference as if both arms had the same mix of the segments of stratify_by: what is "
+        "left when the arms' traffic differs.",
+    ),
+    _gauge("experiment_stratified_lower", TREATED, "Lower end of its confidence sequence."),
+    _gauge("experiment_stratified_upper", TREATED, "Upper end of its confidence sequence."),
+    _gauge(
+        "experiment_stratified_share",
+        TREATED,
+        "Share of the scored impressions that it covers: in segments where both arms have some.",
+    ),
+    _gauge(
+        "experiment_segment_difference",
+        IN_SEGMENT,
+        "Mean of the metric in the variant less that in the control, within a segment of "
+        "stratify_by. Absent where there is too little traffic for a statement.",
+    ),
+    _gauge("experiment_segment_lower", IN_SEGMENT, "Lower end of its confidence sequence."),
+    _gauge("experiment_segment_upper", IN_SEGMENT, "Upper end of its confidence sequence."),
+    _gauge(
+        "experiment_segment_discovery",
+        IN_SEGMENT,
+        "1 where the segment's difference stands among all segments, variants and metrics of the "
+        "experiment: e-BH, with a false discovery rate of at most 5 %.",
     ),
     _gauge(
         "experiment_interleaving_impressions",

@@ -46,6 +46,23 @@ def dealt_arms(treatment: float = 0.3) -> dict[str, Arm]:
     }
 
 
+def stratified_arms(
+    control: Mapping[str, tuple[int, float]], treatment: Mapping[str, tuple[int, float]]
+) -> dict[str, Arm]:
+    """Two arms of other users each: by segment how many, and the mean of their first metric."""
+    made, first = {}, 0
+    for variant, segments in (("control", control), ("treatment", treatment)):
+        parts = []
+        for segment, (users, mean) in segments.items():
+            parts.append((segment, arm((mean, 0.4, 0.3), first, range(first, first + users))))
+            first += users
+        users_of = np.unique(np.concatenate([part.users for _, part in parts]))
+        tallies = np.sum([part.tallies for _, part in parts], axis=0)
+        strata = {segment: part.tallies for segment, part in parts}
+        made[variant] = Arm(tallies, users=users_of, strata=strata)
+    return made
+
+
 def with_interleaved(arms: Mapping[str, Arm]) -> dict[str, Arm]:
     """The same arms beside 2,560 lists of two rankers: 640 won, 192 lost."""
     shared = arm((0.5, 0.4, 0.3), 1, range(600, 1200), 5)

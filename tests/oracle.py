@@ -56,6 +56,8 @@ class OracleConfig:
     max_record_bytes: int = 1048576
     units: Mapping[str, str] = field(default_factory=dict)
     """Declared experiments, and what they are dealt to."""
+    stratify: Mapping[str, str] = field(default_factory=dict)
+    """Some of them, and the grouping whose segments are counted apart."""
     discovered: int = 0
     """How many others are taken from events."""
     history_hours: int = 840
@@ -718,7 +720,9 @@ def run_lane(of_topic: Mapping[str, Sequence[Record]], config: OracleConfig) -> 
     everything = (impression for of_id in shown.values() for impression in of_id)
     settled = settled_of(everything, lane_watermark, config)
     overflow = result.experiment_overflow
-    result.experiments = oracle_arms.run(settled, config.units, config.discovered, overflow)
+    result.experiments = oracle_arms.run(
+        settled, config.units, config.discovered, overflow, config.stratify
+    )
     result.waiting.sort(key=lambda one: [(part is not None, part) for part in one])
     return result
 
@@ -739,6 +743,7 @@ def settled_of(
                 contribution(one, config),
                 tuple(gains(one)),
                 event.teams,
+                one.segments,
             )
 
 

@@ -10,6 +10,7 @@ from hashlib import blake2b
 
 MOST_TOLD = 16
 MOST_VARIANTS = 10
+MOST_STRATA = 16
 SILENT_MS = 7 * 86_400_000
 SKETCH = 65_536
 CONTROLS = ("control", "baseline", "A", "a", "off", "0", "false")
@@ -28,6 +29,8 @@ class Settled:
     """What it adds to its rows."""
     gains: tuple[float, ...] = ()
     teams: tuple[str | None, ...] = ()
+    segments: Mapping[str, str] = field(default_factory=dict)
+    """By grouping."""
 
 
 @dataclass
@@ -38,6 +41,8 @@ class Arm:
     users: set[int] = field(default_factory=set)
     credits: Counter[tuple[int, int]] = field(default_factory=Counter)
     """(bucket, credit) → interleaved lists"""
+    strata: dict[str, Counter[tuple[int, str]]] = field(default_factory=dict)
+    """Segment → cells"""
 
     @property
     def sketch(self) -> list[int]:
@@ -54,9 +59,14 @@ Arms = dict[str, Experiment]
 
 
 def run(
-    settled: Iterable[Settled], units: Mapping[str, str], discovered: int, overflow: Counter[str]
+    settled: Iterable[Settled],
+    units: Mapping[str, str],
+    discovered: int,
+    overflow: Counter[str],
+    stratify: Mapping[str, str],
 ) -> Arms:
-    """The experiments of one lane, pane by pane. `units`: of those that are declared."""
+    """The experiments of one lane, pane by pane. `units`: of those that are declared; `stratify`:
+    groupings of some of them."""
     panes: dict[int, list[Settled]] = {}
     for one in settled:
         panes.setdefault(one.pane_ms, []).append(one)
@@ -68,7 +78,10 @@ def run(
         for name in names.keys() & experiments.keys():
             of_name = [(one, variants[name]) for one, variants in dealt if name in variants]
             controls = ("control",) if name in units else CONTROLS
-            count(experiments[name], of_name, units.get(name, "user_id"), controls, overflow)
+            unit = units.get(name, "user_id")
+            count(experiments[name], of_name, unit, controls, overflow)
+            if name in stratify:
+                count_strata(experiments[name], of_name, unit, stratify[name])
             experiments[name].last_ms = pane_ms
     return experiments
 
@@ -124,6 +137,39 @@ def count(
             add(experiment.arms[variant], one, unit_of(one, unit), variant, controls)
 
 
+def count_strata(
+    experiment: Experiment, shown: Sequence[tuple[Settled, str]], unit: str, grouping: str
+) -> None:
+    """The same cells by segment; the first `MOST_STRATA` have their own, the busiest of a pane
+    first."""
+    counted = [
+        (one, variant)
+        for one, variant in shown
+        if variant in experiment.arms and unit_of(one, unit) is not None
+    ]
+    known = {s for arm in experiment.arms.values() for s in arm.strata if s != "other"}
+    for segment in busiest(Counter(one.segments[grouping] for one, _ in counted)):
+        if segment != "other" and len(known) < MOST_STRATA:
+            known.add(segment)
+    for one, variant in counted:
+        segment = one.segments[grouping]
+        place = segment if segment in known else "other"
+        cells = experiment.arms[variant].strata.setdefault(place, Counter())
+        add_cells(cells, one, bucket_of(unit_of(one, unit)))
+
+
+def bucket_of(unit: str | None) -> int:
+    assert unit is not None
+    digest = blake2b(unit.encode(), digest_size=8, person=b"relevanced users").digest()
+    return int.from_bytes(digest, "little") % 64
+
+
+def add_cells(cells: Counter[tuple[int, str]], one: Settled, bucket: int) -> None:
+    for column, number in one.numbers.items():
+        if ":" in column or column == "impressions":
+            cells[bucket, column] += number
+
+
 def busiest(counts: Counter[str]) -> list[str]:
     return sorted(counts, key=lambda name: (-counts[name], name))
 
@@ -143,6 +189,4 @@ def add(arm: Arm, one: Settled, unit: str | None, variant: str, controls: Collec
         sides = [0 if t is None else -1 if t in controls else 1 for t in one.teams]
         lead = sum(gain * side for gain, side in zip(one.gains, sides))
         arm.credits[hashed % 64, (lead > 0) - (lead < 0)] += 1
-    for column, number in one.numbers.items():
-        if ":" in column or column == "impressions":
-            arm.cells[hashed % 64, column] += number
+    add_cells(arm.cells, one, hashed % 64)

@@ -17,7 +17,8 @@ from relevanced.metrics.propensities import Propensities
 from tests.oracle import LaneResult, OracleConfig
 
 Row = dict[str, int]
-ArmTold = tuple[dict[tuple[int, str], int], int, list[int], dict[tuple[int, int], int]]
+Cells = dict[tuple[int, str], int]
+ArmTold = tuple[Cells, int, list[int], dict[tuple[int, int], int], dict[str, Cells]]
 ArmsTold = dict[str, dict[str, ArmTold]]
 
 
@@ -63,7 +64,8 @@ def tracking_of(config: OracleConfig) -> Tracking | None:
     )
     others = Spec("", "control", 1_000, names, declared=False)
     declared = {
-        name: Spec(name, "control", 1_000, names, unit=unit) for name, unit in config.units.items()
+        name: Spec(name, "control", 1_000, names, unit=unit, stratify_by=config.stratify.get(name))
+        for name, unit in config.units.items()
     }
     return Tracking(declared, config.discovered, others)
 
@@ -145,18 +147,23 @@ def open_of(lane: Lane) -> dict[tuple[str, int], tuple[tuple[str | None, ...], t
 
 
 def arms_of(lane: Lane) -> ArmsTold:
-    """Experiment → variant → (cells, impressions without a unit, sketch)."""
+    """Experiment → variant → (cells, impressions without a unit, sketch, credits, strata)."""
     columns = ["impressions", *columns_of(lane.plan)[len(COUNT_COLUMNS) :]]
+
+    def cells(tallies: Rows) -> Cells:
+        return {
+            (bucket, columns[place]): int(tallies[bucket, place])
+            for bucket, place in zip(*tallies.nonzero(), strict=True)
+        }
+
     return {
         name: {
             variant: (
-                {
-                    (bucket, columns[place]): int(arm.tallies[bucket, place])
-                    for bucket, place in zip(*arm.tallies.nonzero(), strict=True)
-                },
+                cells(arm.tallies),
                 arm.without_unit,
                 arm.users.tolist(),
                 credits_of(arm.credits),
+                {segment: cells(part) for segment, part in arm.strata.items()},
             )
             for variant, arm in tallies.arms.items()
         }
@@ -184,6 +191,7 @@ def expected_arms(
                 arm.without_unit,
                 arm.sketch,
                 arm.credits,
+                {s: {c: n for c, n in cells.items() if n} for s, cells in arm.strata.items()},
             )
             for variant, arm in experiment.arms.items()
         }

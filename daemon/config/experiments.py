@@ -4,7 +4,7 @@ Pure. They are tables of one form under names of the user's choice, so they stan
 of settings, and no environment variable overrides them.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Final, TypeAlias
@@ -86,6 +86,12 @@ class Declared:
     unit: str = setting(
         USER, text(), "Whom variants are dealt to: user_id, impression, or an attribute's name."
     )
+    stratify_by: str | None = setting(
+        None,
+        optional(text()),
+        "A configured grouping, as country or country,device: its segments are compared too, "
+        "and the difference is told as if the variants had the same mix of them.",
+    )
 
 
 Experiments: TypeAlias = tuple[tuple[str, Declared], ...]
@@ -110,10 +116,15 @@ def read(value: object) -> tuple[Experiments, list[Told]]:
     return tuple(sorted(found.items())), faults
 
 
-def broken(experiments: Experiments, metrics: Mapping[str, Metric]) -> Iterator[Told]:
-    """Every broken rule. `metrics`: those that are configured, by each of their spellings."""
+def broken(
+    experiments: Experiments, metrics: Mapping[str, Metric], groupings: Collection[str]
+) -> Iterator[Told]:
+    """Every broken rule. `metrics`: those that are configured, by each of their spellings;
+    `groupings` by their names."""
     for name, one in experiments:
         key = f"{SECTION}.{name}"
+        if one.stratify_by is not None and one.stratify_by not in groupings:
+            yield f"{key}.stratify_by", one.stratify_by, "must be one of segments.groupings"
         for field, names in (("metrics", one.metrics), ("guardrails", one.guardrails)):
             for metric in names:
                 if metric not in metrics:
@@ -168,6 +179,7 @@ def _spec(
         start_ms=one.start_ms,
         end_ms=one.end_ms,
         declared=declared,
+        stratify_by=one.stratify_by,
     )
 
 

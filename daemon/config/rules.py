@@ -250,7 +250,9 @@ def _grouping_rule(names: tuple[str, ...]) -> str | None:
 def _experiments(config: Config) -> Iterator[Fault]:
     by_name = _by_name(config)
     metrics = by_name | {metric.name: metric for metric in by_name.values()}
-    yield from (Fault(*told) for told in experiments.broken(config.experiments, metrics))
+    groupings = [",".join(names) for names in config.segments.groupings]
+    told = experiments.broken(config.experiments, metrics, groupings)
+    yield from (Fault(*fault) for fault in told)
 
 
 def _propensities(config: Config) -> Iterator[Fault]:
@@ -322,7 +324,7 @@ RULES: Final[tuple[tuple[tuple[str, ...], Callable[[Config], Iterator[Fault]]], 
     (("metrics.names", "metrics.depth", *_GRADES_KEYS), _exact),
     (("segments.groupings",), _groupings),
     (("http.listen",), _listen),
-    (("metrics.names", *_GRADES_KEYS), _experiments),
+    (("metrics.names", "segments.groupings", *_GRADES_KEYS), _experiments),
     (("propensities", "metrics.names", "metrics.depth", *_GRADES_KEYS), _propensities),
 )
 """(the keys that a rule reads, the rule)"""

@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import is_
-from typing import TypeAlias
 
 import msgspec
 import numpy as np
@@ -16,14 +15,16 @@ from relevanced.daemon.experiments.forms import (
     MetricFinding,
     SampleRatio,
     Variant,
+    known,
 )
+from relevanced.daemon.experiments.compared import Compared, stratified
 from relevanced.daemon.experiments.specs import CONTROLS, IMPRESSION, INTERLEAVED, Role, Spec
+from relevanced.daemon.experiments.strata import Strata, buckets_of, compared_by_segment
 from relevanced.daemon.experiments.tallies import Arm, Integers, Tallies
 from relevanced.daemon.experiments.words import in_words, warnings_of
 from relevanced.daemon.plan import Plan
 from relevanced.daemon.views import LaneView
 from relevanced.metrics.buckets import Buckets, mean
-from relevanced.metrics.discoveries import discoveries
 from relevanced.metrics.inference import ArmComparison, compare_arms
 from relevanced.metrics.interleaving import preference
 from relevanced.metrics.metric import Metric
@@ -35,9 +36,6 @@ from relevanced.metrics.users import (
     user_count,
     users_sample_ratio_log_evalue,
 )
-
-Discovered: TypeAlias = Mapping[tuple[str, str], bool]
-"""(variant, metric) → whether it is a discovery."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +105,12 @@ def _sum(arms: Sequence[Arm]) -> Arm:
     tallies: Integers = np.sum([arm.tallies for arm in arms], axis=0)
     users = merged([Sketch(arm.users) for arm in arms]).hashes
     credits: Integers = np.sum([arm.credits for arm in arms], axis=0)
-    return Arm(tallies, sum(arm.without_unit for arm in arms), credits, users)
+    parts: dict[str, list[Integers]] = {}
+    for arm in arms:
+        for segment, part in arm.strata.items():
+            parts.setdefault(segment, []).append(part)
+    strata: dict[str, Integers] = {one: np.sum(of, axis=0) for one, of in parts.items()}
+    return Arm(tallies, sum(arm.without_unit for arm in arms), credits, users, strata)
 
 
 def _finding(one: _Merged, plan: Plan, as_of_ms: int | None) -> Finding:
@@ -118,13 +121,13 @@ def _finding(one: _Merged, plan: Plan, as_of_ms: int | None) -> Finding:
     apart = (one.control, INTERLEAVED)
     compared = {variant: _compare(one, variant, plan) for variant in arms if variant not in apart}
     impressions = sum(arm.impressions for arm in arms.values())
-    discovered = _discovered(compared)
+    told = Compared(compared, {v: _by_segment(one, v, plan) for v in compared})
     variants = tuple(
         Variant(
             variant,
             arm.impressions,
             user_count(sketches[variant]).value,
-            _metrics(one, variant, compared.get(variant), discovered, plan),
+            _metrics(one, variant, told, plan),
         )
         for variant, arm in arms.items()
     )
@@ -158,14 +161,15 @@ def _finding(one: _Merged, plan: Plan, as_of_ms: int | None) -> Finding:
         without_control=without_control,
         variants=variants,
         interleaving=_interleaving(one),
+        stratify_by=spec.stratify_by,
     )
 
 
-def _discovered(compared: Mapping[str, Mapping[str, ArmComparison]]) -> Discovered:
-    """Of everything that is compared, what may be called out together."""
-    keys = [(variant, metric) for variant, found in compared.items() for metric in found]
-    evidence = [compared[variant][metric].absolute.log_evalue for variant, metric in keys]
-    return dict(zip(keys, discoveries(np.array(evidence)).tolist(), strict=True))
+def _by_segment(one: _Merged, variant: str, plan: Plan) -> dict[str, Strata]:
+    control = one.arms.get(one.control) or Arm.empty(len(one.spec.metrics))
+    design = Design(_planned_for_two(one.spec, one.control, variant))
+    metrics = _metrics_of(one.spec, plan)
+    return compared_by_segment(control, one.arms[variant], one.spec, metrics, design)
 
 
 def _interleaving(one: _Merged) -> Interleaving | None:
@@ -180,11 +184,11 @@ def _interleaving(one: _Merged) -> Interleaving | None:
         wins=told.wins,
         ties=told.ties,
         losses=told.losses,
-        delta=_known(told.delta),
-        lower=_known(credit.interval.lower / 2),
-        upper=_known(credit.interval.upper / 2),
-        log_evalue=_known(credit.log_evalue),
-        p_value=_known(credit.p_value),
+        delta=known(told.delta),
+        lower=known(credit.interval.lower / 2),
+        upper=known(credit.interval.upper / 2),
+        log_evalue=known(credit.log_evalue),
+        p_value=known(credit.p_value),
         sign_test_p=told.sign_test_p,
         verdict=credit.verdict,
     )
@@ -207,13 +211,6 @@ def _sample_ratio(spec: Spec, sketches: Mapping[str, Sketch]) -> SampleRatio | N
     return SampleRatio(found, always_valid_p(found))
 
 
-def buckets_of(arm: Arm, spec: Spec, metric: Metric) -> Buckets:
-    """The tallies of one metric."""
-    first = 1 + 3 * spec.metrics.index(metric.name)
-    counts, sums, squares = arm.tallies[:, first : first + 3].T
-    return Buckets(counts, sums, squares, metric.unit)
-
-
 def _metrics_of(spec: Spec, plan: Plan) -> list[Metric]:
     known = {metric.name: metric for metric in plan.metrics}
     return [known[name] for name in spec.metrics]
@@ -227,8 +224,8 @@ def _compare(one: _Merged, variant: str, plan: Plan) -> dict[str, ArmComparison]
     design = Design(_planned_for_two(spec, one.control, variant))
     return {
         metric.name: compare_arms(
-            buckets_of(control, spec, metric),
-            buckets_of(treatment, spec, metric),
+            buckets_of(control.tallies, spec, metric),
+            buckets_of(treatment.tallies, spec, metric),
             design,
             metric.direction,
             impressions=impressions,
@@ -246,58 +243,48 @@ def _planned_for_two(spec: Spec, control: str, variant: str) -> int:
     return max(1, round(spec.planned_impressions * share))
 
 
-def _metrics(
-    one: _Merged,
-    variant: str,
-    compared: Mapping[str, ArmComparison] | None,
-    discovered: Discovered,
-    plan: Plan,
-) -> tuple[MetricFinding, ...]:
+def _metrics(one: _Merged, variant: str, told: Compared, plan: Plan) -> tuple[MetricFinding, ...]:
     spec = one.spec
-    if compared is None:
+    if variant not in told.variants:
         return tuple(
             MetricFinding(
                 metric.name,
                 spec.role(metric.name),
-                _known(float(mean(buckets_of(one.arms[variant], spec, metric)))),
+                known(float(mean(buckets_of(one.arms[variant].tallies, spec, metric)))),
                 words="the control" if variant == one.control else "two rankers in one list",
             )
             for metric in _metrics_of(spec, plan)
         )
     planned = spec.planned_impressions
     return tuple(
-        _metric(name, spec.role(name), found, planned, discovered[variant, name])
-        for name, found in compared.items()
+        msgspec.structs.replace(
+            _metric(name, spec.role(name), found, planned),
+            discovery=told.discovered[variant, name],
+            stratified=stratified(told, variant, name),
+        )
+        for name, found in told.variants[variant].items()
     )
 
 
-def _metric(
-    name: str, role: Role, found: ArmComparison, planned: int, discovery: bool
-) -> MetricFinding:
+def _metric(name: str, role: Role, found: ArmComparison, planned: int) -> MetricFinding:
     absolute, relative = found.absolute, found.relative
     return MetricFinding(
         metric=name,
         role=role,
-        mean=_known(found.treatment.value),
-        control_mean=_known(found.control.value),
-        difference=_known(absolute.found.value),
-        lower=_known(absolute.interval.lower),
-        upper=_known(absolute.interval.upper),
-        relative_difference=_known(relative.found.value),
-        relative_lower=_known(relative.interval.lower),
-        relative_upper=_known(relative.interval.upper),
-        log_evalue=_known(absolute.log_evalue),
-        p_value=_known(absolute.p_value),
-        guardrail_log_evalue=_known(absolute.guardrail_log_evalue),
-        minimum_detectable_effect=_known(absolute.minimum_detectable_effect),
-        design_effect=_known(found.design_effect),
-        further_impressions=_known(absolute.further_impressions),
-        discovery=discovery,
+        mean=known(found.treatment.value),
+        control_mean=known(found.control.value),
+        difference=known(absolute.found.value),
+        lower=known(absolute.interval.lower),
+        upper=known(absolute.interval.upper),
+        relative_difference=known(relative.found.value),
+        relative_lower=known(relative.interval.lower),
+        relative_upper=known(relative.interval.upper),
+        log_evalue=known(absolute.log_evalue),
+        p_value=known(absolute.p_value),
+        guardrail_log_evalue=known(absolute.guardrail_log_evalue),
+        minimum_detectable_effect=known(absolute.minimum_detectable_effect),
+        design_effect=known(found.design_effect),
+        further_impressions=known(absolute.further_impressions),
         verdict=absolute.verdict,
         words=in_words(found, planned),
     )
-
-
-def _known(value: float) -> float | None:
-    """What JSON can hold of it."""
-    return value if math.isfinite(value) else None

@@ -1,11 +1,38 @@
 """The form in which findings are told: of the API, of reports, and of what is exported. Pure."""
 
+import math
 from typing import Final
 
 import msgspec
 
 from relevanced.daemon.experiments.specs import Role
 from relevanced.metrics.inference import Verdict
+
+
+class SegmentFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One metric of one variant against the control in one segment; null where it is undefined."""
+
+    segment: str
+    difference: float | None
+    lower: float | None
+    upper: float | None
+    log_evalue: float | None
+    discovery: bool
+    """Whether it stands among all segments, variants and metrics of the experiment: e-BH, with a
+    false discovery rate of at most 5 %."""
+    verdict: Verdict
+    """Of this segment, as if it were the only question."""
+
+
+class Stratified(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The difference as if both arms had the same mix of segments; null where it is undefined."""
+
+    difference: float | None
+    lower: float | None
+    upper: float | None
+    covered: float | None
+    """Share of the scored impressions in segments where both arms have some."""
+    segments: tuple[SegmentFinding, ...]
 
 
 class MetricFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,6 +65,8 @@ class MetricFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     and metrics, with a false discovery rate of at most 5 %. Null for the control."""
     verdict: Verdict = "undecided"
     words: str = ""
+    stratified: Stratified | None = None
+    """Null where the experiment is not stratified."""
 
 
 class Variant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -95,6 +124,8 @@ class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """By name, the control first."""
     interleaving: Interleaving | None = None
     """Null without interleaved lists."""
+    stratify_by: str | None = None
+    """The grouping of the segments."""
 
 
 class Findings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -105,3 +136,8 @@ class Findings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 NOTHING: Final = Findings(None)
+
+
+def known(value: float) -> float | None:
+    """What JSON can hold of it."""
+    return value if math.isfinite(value) else None

@@ -34,6 +34,8 @@ class _Header(msgspec.Struct, array_like=True, frozen=True):
     last_ms: int
     variants: list[tuple[str, int, bytes, bytes]]
     """(variant, impressions without a unit, tallies, credits)"""
+    strata: list[tuple[str, str, bytes]] = []
+    """(variant, segment, tallies)"""
 
 
 class _Users(msgspec.Struct, array_like=True, frozen=True):
@@ -97,6 +99,8 @@ def read(blobs: Mapping[str, bytes | None]) -> dict[str, Tallies]:
         if ":users:" not in key:
             header = unpack(data, _Header)
             arms = {variant: _arm(w, tallies, c) for variant, w, tallies, c in header.variants}
+            for variant, segment, tallies in header.strata:
+                arms[variant].strata[segment] = _by_bucket(tallies)
             held[header.name] = Tallies(header.digest, arms, header.last_ms)
     for key, data in ours.items():
         if ":users:" in key:
@@ -152,7 +156,12 @@ def _header(experiments: Experiments, name: str) -> bytes:
         )
         for variant, arm in tallies.arms.items()
     ]
-    return pack(_Header(name, tallies.digest, tallies.last_ms, variants))
+    strata = [
+        (variant, segment, pack_integers(part.T))
+        for variant, arm in tallies.arms.items()
+        for segment, part in arm.strata.items()
+    ]
+    return pack(_Header(name, tallies.digest, tallies.last_ms, variants, strata))
 
 
 def _arm(without_unit: int, tallies: bytes, credits: bytes) -> Arm:

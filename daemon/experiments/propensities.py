@@ -93,8 +93,8 @@ def as_toml(found: Estimate, asked: Asked) -> str:
         told = f"impressions with {quoted(f'{attribute}={value}')}"
     day = datetime.fromtimestamp(found.until_ms / 1000, timezone.utc).date().isoformat()
     ranks = tuple(max(round(value, DIGITS), 10.0**-DIGITS) for value in found.harvest.table())
-    lines = (f"# of {told}", *written_table(value, Table(day, ranks)))
-    return "\n".join(lines) + "\n"
+    table = "\n".join(written_table(value, Table(day, ranks))).lstrip()
+    return f"# of {told}\n{table}\n"
 
 
 def collected(lines: Iterable[bytes], config: Config, asked: Asked) -> Shown:

@@ -1,7 +1,7 @@
 """An experiment's finding for people: warnings first, then a table per variant. Pure."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -42,6 +42,8 @@ def to_table(found: Finding, as_of: str | None) -> str:
         for variant in found.variants:
             if variant.variant not in (found.control, INTERLEAVED):
                 console.print(_table(found, variant))
+                for line in _stratified(found, variant):
+                    console.print(line, markup=False, highlight=False)
         if found.interleaving is not None:
             console.print(_interleaved(found.interleaving), markup=False, highlight=False)
         for line in _discoveries(found):
@@ -74,18 +76,33 @@ def _interleaved(found: Interleaving) -> str:
     )
 
 
+def _stratified(found: Finding, variant: Variant) -> Iterator[str]:
+    """What is left when the arms' traffic differs, of the metrics that decide."""
+    for metric in variant.metrics:
+        told = metric.stratified
+        if told is not None and told.difference is not None and metric.role != "secondary":
+            interval = _interval(told.lower, told.upper, "{:+.4f}")
+            yield _visible(
+                f"  {metric.metric}, as if both had the same mix of {found.stratify_by}:"
+                f" {told.difference:+.4f} {interval} ({100 * (told.covered or 0):.0f} % covered)"
+            )
+
+
 def _discoveries(found: Finding) -> Iterator[str]:
     """Which verdicts hold together, where several were asked for."""
-    compared = [
-        (f"{variant.variant} {metric.metric}", metric.discovery)
-        for variant in found.variants
-        for metric in variant.metrics
-        if metric.discovery is not None
-    ]
+    metrics = [(v.variant, m) for v in found.variants for m in v.metrics]
+    compared = [(f"{v} {m.metric}", m.discovery) for v, m in metrics if m.discovery is not None]
+    yield from _named("comparisons", compared)
+    told = [(v, m.metric, m.stratified.segments) for v, m in metrics if m.stratified is not None]
+    apart = [(f"{v} {name} in {s.segment}", s.discovery) for v, name, of in told for s in of]
+    yield from _named(f"comparisons within {found.stratify_by}", apart)
+
+
+def _named(what: str, compared: Sequence[tuple[str, bool]]) -> Iterator[str]:
     if len(compared) > 1:
-        named = ", ".join(_visible(name) for name, discovery in compared if discovery) or "none"
-        yield (
-            f"Discoveries among all {len(compared)} comparisons (e-BH, at most 5 % of them false):"
+        named = ", ".join(name for name, discovery in compared if discovery) or "none"
+        yield _visible(
+            f"Discoveries among all {len(compared)} {what} (e-BH, at most 5 % of them false):"
             f" {named}"
         )
 

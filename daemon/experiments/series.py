@@ -1,6 +1,6 @@
 """Findings as samples of the series of `families`. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias
 
 from relevanced.daemon.experiments.forms import Finding, Findings, Interleaving
@@ -27,6 +27,20 @@ OF_METRIC: Final = {
 """Family → field of a metric's finding."""
 
 
+OF_STRATIFIED: Final = {
+    "relevanced_experiment_stratified_difference": "difference",
+    "relevanced_experiment_stratified_lower": "lower",
+    "relevanced_experiment_stratified_upper": "upper",
+    "relevanced_experiment_stratified_share": "covered",
+}
+"""Family → field of what is told as if both arms had the same mix of segments."""
+OF_SEGMENT: Final = {
+    "relevanced_experiment_segment_difference": "difference",
+    "relevanced_experiment_segment_lower": "lower",
+    "relevanced_experiment_segment_upper": "upper",
+    "relevanced_experiment_segment_discovery": "discovery",
+}
+"""Family → field of a segment's finding."""
 OF_INTERLEAVING: Final = {
     "relevanced_experiment_interleaving_preference": "delta",
     "relevanced_experiment_interleaving_lower": "lower",
@@ -67,10 +81,13 @@ def _of_variants(one: Finding) -> Iterator[Sample]:
         yield "relevanced_experiment_users", labels, variant.users
         for metric in variant.metrics:
             told = f'{labels},metric="{escape(metric.metric)}"'
-            for family, field in OF_METRIC.items():
-                value = getattr(metric, field)
-                if value is not None:
-                    yield family, told, float(value)
+            yield from _fields(OF_METRIC, metric, told)
+            if metric.stratified is not None:
+                yield from _fields(OF_STRATIFIED, metric.stratified, told)
+                for segment in metric.stratified.segments:
+                    grouping = f'grouping="{escape(one.stratify_by or "")}"'
+                    here = f'{told},{grouping},segment="{escape(segment.segment)}"'
+                    yield from _fields(OF_SEGMENT, segment, here)
 
 
 def _of_interleaving(experiment: str, told: Interleaving) -> Iterator[Sample]:
@@ -78,7 +95,11 @@ def _of_interleaving(experiment: str, told: Interleaving) -> Iterator[Sample]:
     for outcome, lists in (("win", told.wins), ("tie", told.ties), ("loss", told.losses)):
         of_outcome = f'{labels},outcome="{outcome}"'
         yield "relevanced_experiment_interleaving_impressions", of_outcome, lists
-    for family, field in OF_INTERLEAVING.items():
-        value = getattr(told, field)
+    yield from _fields(OF_INTERLEAVING, told, labels)
+
+
+def _fields(families: Mapping[str, str], of: object, labels: str) -> Iterator[Sample]:
+    for family, field in families.items():
+        value = getattr(of, field)
         if value is not None:
-            yield family, labels, value
+            yield family, labels, float(value)

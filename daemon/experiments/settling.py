@@ -11,12 +11,18 @@ from typing import Final
 
 import numpy as np
 
-from relevanced.daemon.experiments.specs import INTERLEAVED, MOST_VARIANTS, Spec, Tracking
+from relevanced.daemon.experiments.specs import (
+    INTERLEAVED,
+    MOST_STRATA,
+    MOST_VARIANTS,
+    Spec,
+    Tracking,
+)
 from relevanced.daemon.experiments.subjects import NO_UNIT
 from relevanced.daemon.experiments.tallies import Arm, Experiments, Integers, Tallies
 from relevanced.daemon.lane import Lane
 from relevanced.daemon.open_state import column
-from relevanced.daemon.plan import Plan
+from relevanced.daemon.plan import OTHER, Plan
 from relevanced.daemon.states import lists_of, score_delays
 from relevanced.metrics.buckets import BUCKETS, LARGEST_SUM, Buckets
 from relevanced.metrics.interleaving import credits
@@ -115,7 +121,7 @@ def _settle_experiment(lane: Lane, spec: Spec, pane: _Pane, variants: Mapping[in
     assert subjects is not None and tracking is not None
     units = subjects.units()[pane.places, tracking.units.index(spec.unit)]
     chosen = np.flatnonzero((arms >= 0) & (units != NO_UNIT))
-    _add(lane, spec, [tallies.arms[name] for name in names], pane, arms, units, chosen)
+    _add(lane, spec, tallies, names, pane, arms, units, chosen)
     if INTERLEAVED in names:
         inside = chosen[arms[chosen] == names.index(INTERLEAVED)]
         _add_credits(lane, spec, tallies.arms[INTERLEAVED], pane, units, inside)
@@ -172,7 +178,8 @@ def columns_of(spec: Spec, plan: Plan) -> list[int]:
 def _add(
     lane: Lane,
     spec: Spec,
-    into: Sequence[Arm],
+    tallies: Tallies,
+    variants: Sequence[str],
     pane: _Pane,
     arms: Integers,
     units: Integers,
@@ -182,19 +189,50 @@ def _add(
     if not len(chosen):
         return
     buckets = bucket_numbers(units[chosen].view(np.uint64))
-    cells = arms[chosen] * BUCKETS + buckets
+    segments, strata = _strata(lane, spec, tallies, pane, chosen)
+    cells = (arms[chosen] * len(segments) + strata) * BUCKETS + buckets
     rows, columns = lane.states.rows(), [0, *columns_of(spec, lane.plan)]
     keys, counts = np.unique(cells * len(rows) + pane.states[chosen], return_counts=True)
     of_cell, states = np.divmod(keys, len(rows))
-    sums = np.zeros((len(into) * BUCKETS, len(columns)), np.int64)
+    shape = (len(variants), len(segments), BUCKETS, len(columns))
+    sums = np.zeros(shape, np.int64).reshape(-1, len(columns))
     np.add.at(sums, of_cell, rows[states][:, columns] * counts[:, np.newaxis])
     delays = lane.open.delays_ms
     timed = [n for n, slot in enumerate(pane.slots[chosen].tolist()) if slot in delays]
     if timed:
         told = [delays[slot] for slot in pane.slots[chosen][timed].tolist()]
         np.add.at(sums, cells[timed], score_delays(told, lane.plan)[:, columns])
-    for place, arm in enumerate(into):
-        arm.tallies += sums[place * BUCKETS : (place + 1) * BUCKETS]
+    for variant, parts in zip(variants, sums.reshape(shape), strict=True):
+        arm = tallies.arms[variant]
+        arm.tallies += parts.sum(axis=0)
         highest = int(np.abs(arm.tallies).max())
         if highest >= LARGEST_SUM:
             raise OverflowError(f"a bucket's tally of {highest}: must stay below {LARGEST_SUM}")
+        if spec.stratify_by is not None:
+            for segment, part in zip(segments, parts, strict=True):
+                if part.any():
+                    arm.strata[segment] = arm.strata.get(segment, 0) + part
+
+
+def _strata(
+    lane: Lane, spec: Spec, tallies: Tallies, pane: _Pane, chosen: Integers
+) -> tuple[list[str], Integers]:
+    """Segments, and which of them each of the chosen impressions counts in. The new ones get a
+    place by how busy they are, the last is `other`. Without strata all is one."""
+    if spec.stratify_by is None:
+        return [""], np.zeros(len(chosen), np.int64)
+    combinations = column(lane.open.combinations)[pane.places[chosen]]
+    grouping = lane.plan.grouping_names.index(spec.stratify_by)
+    numbers, which, counts = np.unique(
+        lane.segments.combination_table()[combinations, grouping],
+        return_inverse=True,
+        return_counts=True,
+    )
+    told = [lane.segments.names[number][1] for number in numbers.tolist()]
+    held = {segment for arm in tallies.arms.values() for segment in arm.strata} - {OTHER}
+    busy = sorted(zip((-counts).tolist(), told, strict=True))
+    new = [segment for _, segment in busy if segment not in held and segment != OTHER]
+    held.update(new[: MOST_STRATA - len(held)])
+    names = [*sorted(held.intersection(told)), OTHER]
+    places = [names.index(segment if segment in held else OTHER) for segment in told]
+    return names, np.array(places, np.int64)[which.reshape(-1)]

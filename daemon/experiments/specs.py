@@ -22,6 +22,8 @@ PLANNED_IMPRESSIONS: Final = 100_000
 MOST_TOLD: Final = 16
 """Undeclared experiments of one impression that are looked at, the first by name."""
 MOST_VARIANTS: Final = 10
+MOST_STRATA: Final = 16
+"""Segments of one experiment and lane that are told apart; what comes later counts as `other`."""
 DIGEST_DIGITS: Final = 8
 
 
@@ -41,12 +43,15 @@ class Spec:
     start_ms: int | None = None
     end_ms: int | None = None
     declared: bool = True
+    stratify_by: str | None = None
+    """Name of a grouping, by whose segments tallies are kept apart too."""
 
     @cached_property
     def digest(self) -> str:
         """Of what the tallies and the statements rest on: another one counts anew."""
         shape = [self.unit, self.planned_impressions, self.start_ms, sorted(self.metrics)]
         shape += [self.metrics[:1], sorted(self.guardrails), self.control]
+        shape += [] if self.stratify_by is None else [self.stratify_by]
         canonical = json.dumps(shape, ensure_ascii=False, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:DIGEST_DIGITS]
 

@@ -27,6 +27,8 @@ class Arm:
     """(buckets, 3): number, sum and squares of the credits of interleaved lists."""
     users: Hashes = field(default_factory=lambda: np.zeros(0, np.uint64))
     """The least hashes of its users, ascending, at most `CAPACITY`."""
+    strata: dict[str, Integers] = field(default_factory=dict)
+    """Segment → tallies, where the experiment is stratified: they sum to `tallies`."""
 
     @staticmethod
     def empty(metrics: int) -> "Arm":

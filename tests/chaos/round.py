@@ -26,7 +26,7 @@ from tests.chaos.schedule import SESSION_S, Plan
 from tests.chaos.stage import Slot, Stage
 from tests.chaos.traffic import PARTITIONS, TOPIC_SETTINGS, Producer, read_all
 from tests.chaos.served import events_missing, unready
-from tests.oracle import LaneResult, OracleConfig, Record
+from tests.oracle import DEFAULT_METRICS, LaneResult, OracleConfig, Record
 from tests.replica import every_key, plan_of
 from tests.services.processes import tail
 from tests.services.redis_lanes import stray_keys
@@ -42,7 +42,12 @@ CONFIG: Final = OracleConfig(
     attribution_window_s=60,
     lateness_s=5,
     groupings=(("country",), ("device",), ("country", "device"), ("experiment:ranker-v2",)),
+    metric_names=(*DEFAULT_METRICS, "IPS-P@10", "IPS-DCG@10"),
     units={"ranker-v2": "user_id"},
+    stratify={"ranker-v2": "country"},
+    propensities={"ios": (1.0, 0.6, 0.3, 0.05), "web": (1.0, 0.7, 0.5)},
+    surface="device",
+    weighed_ranks=10,
 )
 TOML: Final = """
 windows = ["60s", "300s", "3600s"]
@@ -60,12 +65,23 @@ namespace = "{name}"
 [attribution]
 window = "60s"
 lateness = "5s"
+[metrics]
+names = ["P@1", "P@5", "P@10", "Success@10", "RR@10", "ERR@10", "nDCG@10", "IPS-P@10", "IPS-DCG@10"]
+[propensities]
+attribute = "device"
+[propensities.tables.ios]
+version = "1"
+ranks = [1.0, 0.6, 0.3, 0.05]
+[propensities.tables.web]
+version = "1"
+ranks = [1.0, 0.7, 0.5]
 [segments]
 groupings = [["country"], ["device"], ["country", "device"], ["experiment:ranker-v2"]]
 discovered_experiments = 0
 [experiments.ranker-v2]
 planned_impressions = 1000
 primary = "P@1"
+stratify_by = "country"
 """
 
 

@@ -13,7 +13,13 @@ from tests.streams import SMALL_CONFIG, plainer, random_records, topic_names
 
 DECLARED = {"ranker": "user_id", "layout": "session", "colour": "impression"}
 CONFIGS = {
-    "declared and discovered": replace(SMALL_CONFIG, units=DECLARED, discovered=2),
+    "declared and discovered": replace(
+        SMALL_CONFIG,
+        units=DECLARED,
+        discovered=2,
+        max_segments=3,
+        stratify={"ranker": "country", "colour": "country,device"},
+    ),
     "discovered": replace(SMALL_CONFIG, discovered=3),
     "propensities": replace(
         OTHER_CONFIGS["propensities"],

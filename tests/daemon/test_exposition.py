@@ -19,7 +19,7 @@ from relevanced.daemon.plan import NONE
 from relevanced.daemon.replay import view_of
 from relevanced.daemon.segments import escape
 from relevanced.daemon.views import COUNT_FAMILIES, LaneView, Names
-from tests.arms import dealt_arms, found_of, with_interleaved
+from tests.arms import SPEC, found_of, stratified_arms, with_interleaved
 from tests.daemon.test_surfaces import seen_by
 from tests.lane_views import (
     NOW_MS,
@@ -221,9 +221,10 @@ def test_series_are_those_of_the_table(parse: Parse) -> None:
     shown = [Shown(country=name, values=(1.0, 1.0, 1.0)) for name in "AABBC"]
     counts = {"gap_records": {"t": 1}}
     views = [lane_view(shown, counts={"events": {"feedback": 1}, **counts})]
+    arms = with_interleaved(stratified_arms(*[{"DE": (300, 0.5), "US": (300, 0.5)}] * 2))
     families = parse(
         joined(
-            exposed(views, PLAN, found_of(with_interleaved(dealt_arms()))),
+            exposed(views, PLAN, found_of(arms, replace(SPEC, stratify_by="country"))),
             exposed_compared([lane_view(shown, watermark_ms=NOW_MS + PLAN.timing.settle_ms)]),
         )
     )

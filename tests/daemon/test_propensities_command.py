@@ -51,7 +51,7 @@ def test_a_table_may_be_pasted_into_the_configuration(tmp_path: Path) -> None:
     there.write_text("\n".join(line.replace('"web"', '"ios"') for line in events(100)))
     arguments = ["propensities", str(path), "--depth", "3", "--output", "toml"]
     result = CliRunner().invoke(cli, [*arguments, str(there), "--surface", "device=web"])
-    assert result.output.startswith('# of impressions with "device=web"\n\n[propensities.tables."w')
+    assert result.output.startswith('# of impressions with "device=web"\n[propensities.tables."w')
     head = '[metrics]\nnames = ["IPS-P@3"]\n[propensities]\nattribute = "device"\n'
     surfaces = load(head + result.output, {}, "pasted").plan.surfaces
     assert surfaces is not None
@@ -59,8 +59,8 @@ def test_a_table_may_be_pasted_into_the_configuration(tmp_path: Path) -> None:
     assert (table.surface, table.version) == ("web", "2026-11-20")
     for found, true in zip(table.values, LOOKED_AT, strict=True):
         assert abs(found - true) < 0.1
-    alone = CliRunner().invoke(cli, arguments).output.split("\n")[2:]
-    assert alone == result.output.replace('"web"', '"all"').split("\n")[2:]
+    alone = CliRunner().invoke(cli, arguments).output.split("\n")[1:]
+    assert alone == result.output.replace('"web"', '"all"').split("\n")[1:]
 
 
 def test_a_surface_must_be_an_attribute_and_its_value(tmp_path: Path) -> None:
