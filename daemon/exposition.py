@@ -16,7 +16,8 @@ from relevanced.daemon.counters import Counters
 from relevanced.daemon.events import DROP_REASONS, REJECTION_REASONS, SKIP_REASONS
 from relevanced.daemon.experiments.forms import NOTHING, Findings
 from relevanced.daemon.experiments.series import samples
-from relevanced.daemon.families import BY_NAME, Family
+from relevanced.daemon.families import BY_NAME
+from relevanced.daemon.family import Family
 from relevanced.daemon.labels import escape, label_names, segment_labels
 from relevanced.daemon.plan import COUNT_COLUMNS, WEIGHT_UNIT, Plan
 from relevanced.daemon.rows import Rows

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from relevanced.daemon.families import SCORE
+from relevanced.daemon.family import SCORE
 from relevanced.daemon.plan import ALL, OTHER
 from relevanced.daemon.snapshot import Segment
 

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from relevanced.daemon.families import BY_NAME, Family
+from relevanced.daemon.families import BY_NAME
+from relevanced.daemon.family import Family
 
 SCRAPED: Final = frozenset(("job", "instance", "namespace"))
 """Labels that Prometheus gives to whatever it scrapes."""
