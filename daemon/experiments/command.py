@@ -89,13 +89,8 @@ def _asked(to: HTTPConnection, path: str, headers: dict[str, str]) -> Findings:
     type=click.Path(exists=True, dir_okay=False),
     metavar="FILE...",
 )
-@click.option(
-    "--config",
-    "config_file",
-    type=click.Path(exists=True, dir_okay=False),
-    envvar="RELEVANCED_CONFIG",
-    metavar="FILE",
-    help="Configuration: the events' format, which kinds of feedback count, and for how long.",
+@options.config_option(
+    "Configuration: the events' format, which kinds of feedback count, and for how long."
 )
 @click.option(
     "--depth",
@@ -109,12 +104,8 @@ def _asked(to: HTTPConnection, path: str, headers: dict[str, str]) -> Findings:
     metavar="ATTRIBUTE=VALUE",
     help="Look only at impressions that were shown there, as device=ios.",
 )
-@click.option(
-    "--output",
-    type=click.Choice(["table", "json", "toml"]),
-    default="table",
-    show_default=True,
-    help="How the table is printed; toml: for a configuration.",
+@options.output_option(
+    "How the table is printed; toml: for a configuration.", "table", "json", "toml"
 )
 def propensities_command(
     files: tuple[str, ...], config_file: str | None, depth: int, surface: str | None, output: str
