@@ -27,7 +27,8 @@ CONTAINER_FILES: Final = (
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
 )
 MALLOC_MMAP_THRESHOLD: Final = -3
-"""The option's number in the C library of Linux."""
+MALLOC_ARENA_MAX: Final = -8
+"""The options' numbers in the C library of Linux."""
 LARGE_BYTES: Final = 256 * 1024
 ADVICE: Final = "start another worker, raise worker.max_memory_mib, or shorten attribution.window"
 
@@ -77,10 +78,13 @@ def resident_bytes() -> int | None:
 def grow_large_columns_in_place() -> None:
     """Give every large piece of memory pages of its own, which grow without being copied and go
     back whole. Left to itself, the C library of Linux soon puts them beside small ones, and the
-    columns of open impressions leave holes as large as they are. Others have no such option."""
+    columns of open impressions leave holes as large as they are. And give all threads one heap:
+    what a lane gives back serves the next one, whichever thread reads it. Others have no such
+    options."""
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
     if set_option is not None:
         set_option(MALLOC_MMAP_THRESHOLD, LARGE_BYTES)
+        set_option(MALLOC_ARENA_MAX, 1)
 
 
 class MemoryBound:
