@@ -83,6 +83,15 @@ def test_a_newly_shown_segment_leaves_its_past_in_other() -> None:
     assert by_segment(second)["country", "DE"][0] == 3
 
 
+def test_what_is_over_stays_in_other_and_costs_no_row() -> None:
+    over = replace(lane([Shown(country=name) for name in "AABBC"]), panes={})
+    snapshot = evaluate([over, lane([Shown(country="D")], 1)], PLAN)
+    assert {segment for grouping, segment in snapshot.segments if grouping == "country"} == {"D"}
+    result, _ = counters([over, lane([Shown(country="D")], 1)], ShownBefore())
+    assert by_segment(result)["country", OTHER][0] == 5
+    assert by_segment(result)["country", "D"][0] == 1
+
+
 def test_what_was_shown_stays_shown() -> None:
     _, memory = counters([lane([Shown(country="US"), Shown(country="DE")])], ShownBefore())
     busier = [Shown(country=name) for name in ("US", "DE", *"JJJBBB")]
@@ -119,15 +128,21 @@ def test_the_end_of_a_lane_leaves_no_counter_below_zero() -> None:
 @given(
     steps=st.lists(st.lists(st.sampled_from("ABCDEFGH"), max_size=8), min_size=2, max_size=6),
     rollback=st.integers(0, 5),
+    silent=st.sets(st.integers(0, 5)),
 )
-def test_counters_only_grow_and_lose_nothing(steps: list[list[str]], rollback: int) -> None:
+def test_counters_only_grow_and_lose_nothing(
+    steps: list[list[str]], rollback: int, silent: set[int]
+) -> None:
+    """In silence no pane is kept: nothing lives, and what has settled stays counted."""
     memory, totals = ShownBefore(), TotalsMemory()
     seen: list[Shown] = []
     last: dict[Segment, list[int]] = {}
     for number, step in enumerate(steps):
         seen += [Shown(country=country) for country in step]
         read = seen[:-3] if number == rollback else seen
-        result, memory = counters(totals.hold([lane(read)]), memory)
+        (view,) = totals.hold([lane(read)])
+        view = replace(view, panes={}) if number in silent else view
+        result, memory = counters([view], memory)
         now = by_segment(result)
         assert all(np.greater_equal(now[segment], row).all() for segment, row in last.items())
         for grouping in PLAN.grouping_names[1:]:

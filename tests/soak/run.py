@@ -57,8 +57,8 @@ WEEKS_AGO_MS: Final = 15 * 86_400_000
 
 
 BOUNDS: Final[Mapping[str, tuple[float, float]]] = {
-    "memory of the daemon": (1.5e6, 4096.0),
-    "memory of Redis": (0.1e6, 256.0),
+    "memory of the daemon": (1.5e6, 1024.0),
+    "memory of Redis": (0.1e6, 192.0),
     "keys": (3.0, 2 / 64),
     "tasks": (0.5, 0.0),
     "threads": (0.5, 0.0),
