@@ -6,6 +6,7 @@ as there is room again: lanes went to another worker, or the bound was raised by
 """
 
 import ctypes
+import gc
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -86,6 +87,12 @@ def keep_memory_together() -> None:
     if set_option is not None:
         set_option(MALLOC_HEAPS, 1)
         set_option(MALLOC_MMAP_THRESHOLD, LARGE_BYTES)
+
+
+def leave_what_stays() -> None:
+    """Let the garbage collector look at what comes from now on only: programs stay as they are."""
+    gc.collect()
+    gc.freeze()
 
 
 class MemoryBound:

@@ -10,6 +10,7 @@ one lane holds back that lane alone.
 """
 
 import asyncio
+import gc
 import math
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -79,6 +80,8 @@ class Worker:
         self._reported_s = 0.0
         self._finisher = Finisher(source, store, ownership, dead_letters, telemetry, stop)
         self._kafka_faults: dict[str, str] = {}
+        self._left_behind = False
+        """Whether a lane went since the last report."""
 
     @property
     def waiting_for(self) -> dict[str, str]:
@@ -137,6 +140,7 @@ class Worker:
 
     def _drop_lost(self) -> None:
         for lane in self._ownership.drop_lost():
+            self._left_behind = True
             if lane in self._busy:
                 self._busy[lane].cancel()
             self._finisher.forget(lane)
@@ -231,6 +235,10 @@ class Worker:
         if now_s - self._reported_s < REPORT_EVERY_S:
             return
         self._reported_s = now_s
+        if self._left_behind:
+            # What was fetched for a lane that went is megabytes in a circle, in the client.
+            gc.collect()
+            self._left_behind = False
         telemetry = self._telemetry
         telemetry.owned_lanes.set(len(self._ownership.lanes))
         for number, owned in self._ownership.lanes.items():

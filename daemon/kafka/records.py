@@ -2,15 +2,9 @@
 
 The client makes a record of eleven fields, which costs as much as reading its JSON. It has no
 setting for that, so its method is replaced; a test holds that the fields are the same.
-
-What was fetched of a partition that goes to another process is given up half read. In the client
-it and its iterator hold each other, megabytes a rebalance until all garbage is looked for: here the
-iterator does not hold it.
 """
 
-from collections.abc import Iterator
 from typing import Any
-from weakref import proxy
 
 import msgspec
 from aiokafka.consumer.fetcher import PartitionRecords
@@ -40,16 +34,6 @@ def _lean(_: PartitionRecords, place: Any, record: Any) -> Record:
     )
 
 
-_unpack = PartitionRecords._unpack_records
-
-
-def _unpack_unheld(records: PartitionRecords) -> Iterator[Record]:
-    unpacked: Iterator[Record] = _unpack(proxy(records))
-    return unpacked
-
-
 def install() -> None:
-    """Let all consumers of this process make such records, and give up what they do not read. They
-    must not deserialize."""
+    """Let all consumers of this process make such records. They must not deserialize."""
     PartitionRecords._consumer_record = _lean
-    PartitionRecords._unpack_records = _unpack_unheld
