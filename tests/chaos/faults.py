@@ -10,6 +10,7 @@ from tests.chaos.proxy import Weather
 from tests.chaos.redis_pair import ENOUGH_MEMORY, LITTLE_MEMORY
 from tests.chaos.round import Round
 from tests.chaos.schedule import Fault
+from tests.chaos.traffic import PARTITIONS
 
 Act: TypeAlias = Callable[[Round, Fault], Awaitable[bool]]
 
@@ -132,6 +133,12 @@ async def restore_copy(round: Round, fault: Fault) -> bool:
     return True
 
 
+async def lose_lane(round: Round, fault: Fault) -> bool:
+    async with round.redis.lock:
+        await round.lose_lane(int(fault.luck * PARTITIONS))
+    return True
+
+
 async def promote(round: Round, fault: Fault, *, kill: bool) -> bool:
     """Where the old master lives on, the workers are led to the new one singly."""
     async with round.redis.lock:
@@ -205,6 +212,7 @@ ACTS: Final[Mapping[str, Act]] = {
     "redis log cut near its end": partial(cut_log, near_end=True),
     "redis restored from an older copy": restore_copy,
     "redis emptied": partial(call_redis, command="FLUSHALL"),
+    "redis loses the head of a lane and the list of its keys": lose_lane,
     "redis replica promoted": partial(promote, kill=True),
     "redis replica promoted while the master lives on": partial(promote, kill=False),
     "redis slow": partial(weather, world="redis", what=Weather(delay_s=0.1)),

@@ -162,6 +162,12 @@ class Round:
         for slot in self.slots:
             await slot.redis.switch(self.redis.master.port)
 
+    async def lose_lane(self, lane: int) -> None:
+        """Take the head of a lane and the list of its keys: nothing names the others any more."""
+        async with connect(self.redis.master.url) as client:
+            prefix = LaneStore(client, self._namespace()).prefix(lane)
+            await client.delete(f"{prefix}head", f"{prefix}changes")
+
     async def heal(self) -> None:
         """Undo what faults have left."""
         await asyncio.to_thread(self.stage.broker.start)
@@ -251,6 +257,7 @@ class Round:
         async with connect(self.redis.master.url) as client:
             store = LaneStore(client, self._namespace())
             head = await store.claim(lane, f"reader-{random.random()}", {})
+            await store.sweep()  # as any next owner does, where the former did not come to it
             names, blobs = await store.load(lane, head, every_key)
             return rebuild(lane, plan_of(CONFIG), self.topics, head, names, blobs)
 

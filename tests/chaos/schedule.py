@@ -48,6 +48,7 @@ KINDS: Final = {
     "redis log cut near its end": SHORT,
     "redis restored from an older copy": SPELL,
     "redis emptied": SHORT,
+    "redis loses the head of a lane and the list of its keys": SHORT,
     "redis replica promoted": SHORT,
     "redis replica promoted while the master lives on": SPELL,
     "redis slow": SPELL,
