@@ -39,10 +39,11 @@ def worsening(old: Finding, new: Finding) -> float:
     return old.value / new.value if new.higher_is_better else new.value / old.value
 
 
-def committed() -> bytes:
-    """The results of the last commit."""
+def committed() -> bytes | None:
+    """The results of the last commit; None where it has none."""
     command = ["git", "show", f"HEAD:./{RESULTS.name}"]
-    return subprocess.run(command, cwd=RESULTS.parent, capture_output=True, check=True).stdout
+    shown = subprocess.run(command, cwd=RESULTS.parent, capture_output=True)
+    return shown.stdout if shown.returncode == 0 else None
 
 
 def main() -> int:
@@ -51,6 +52,12 @@ def main() -> int:
     parser.add_argument("--now", type=Path, default=RESULTS)
     given = parser.parse_args()
     before = committed() if given.before is None else given.before.read_bytes()
+    if before is None:
+        print(f"no {RESULTS.name} is committed: name one with --before", file=sys.stderr)
+        return 2
+    if not given.now.exists():
+        print(f"{given.now}: is not there: run make bench first", file=sys.stderr)
+        return 2
     now = given.now.read_bytes()
     if before == now:
         print("nothing was measured since: run make bench first", file=sys.stderr)
