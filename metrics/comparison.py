@@ -95,7 +95,7 @@ def randomisation_test(differences: Floats, *, rounds: int = 100_000, seed: int 
     sizes = np.abs(differences[differences != 0])
     if not len(sizes):
         return 1.0
-    observed = abs(float(differences.sum())) * (1.0 - _SLACK)
+    observed = abs(float(differences.sum())) - _SLACK * float(sizes.sum())
     if len(sizes) <= EXACT_PAIRS:
         deals = np.arange(2 ** len(sizes))[:, None] >> np.arange(len(sizes)) & 1
         return float((np.abs((2 * deals - 1) @ sizes) >= observed).mean())

@@ -30,8 +30,11 @@ TARGET: Final = re.compile(r"\bmake ([a-z-]+)")
 LINK: Final = re.compile(r"\]\(([^)#\s]+)?(?:#([^)\s]+))?\)")
 FILE: Final = re.compile(r"^(?:tests|deploy|daemon|metrics|prometheus|grafana)/[\w./*-]+$")
 PATH: Final = re.compile(r"^/(?:livez|readyz|metrics|api/\S+)$")
-OF_OTHERS: Final = frozenset(("--file", "--tag", "--values", "--install", "--constraint", "--now"))
-"""Flags of Docker, Helm, pip and systemd that deploy/README.md shows."""
+OF_OTHERS: Final = frozenset(
+    ("--file", "--tag", "--values", "--install", "--constraint", "--now")
+    + ("--series-weeks", "--trials")
+)
+"""Flags of Docker, Helm, pip and systemd that deploy/README.md shows, and of `make bench-alerts`."""
 
 
 def texts() -> list[tuple[str, str]]:
