@@ -34,7 +34,7 @@ OF_OTHERS: Final = frozenset(
     ("--file", "--tag", "--values", "--install", "--constraint", "--now")
     + ("--series-weeks", "--trials")
 )
-"""Flags of Docker, Helm, pip and systemd that deploy/README.md shows, and of `make bench-alerts`."""
+"""Flags of Docker, Helm, pip and systemd in deploy/README.md, and of `make bench-alerts`."""
 
 
 def texts() -> list[tuple[str, str]]:
