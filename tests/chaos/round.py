@@ -183,10 +183,11 @@ class Round:
         records = await read_all(self.stage.broker.bootstrap, self.topics)
         await self._wait_until_taken(records)
         account = Account(records=len(records), problems=self.problems)
-        expected = expected_of(records, await self._field("start"), CONFIG)
+        starts = await self._field("start")
+        expected = expected_of(records, starts, CONFIG)
         account.problems += await self._ask_workers(expected)
         account.problems += await self._end_workers()
-        await self._compare(expected, account)
+        await self._compare(expected, starts, account)
         return account
 
     async def _wait_until_taken(self, records: Sequence[Record]) -> None:
@@ -235,10 +236,16 @@ class Round:
             raw = [await client.hget(f"{store.prefix(n)}head", name) for n in range(PARTITIONS)]
         return {n: msgspec.json.decode(text) for n, text in enumerate(raw) if text is not None}
 
-    async def _compare(self, expected: Mapping[int, LaneResult], account: Account) -> None:
+    async def _compare(
+        self,
+        expected: Mapping[int, LaneResult],
+        starts: Mapping[int, Mapping[str, int]],
+        account: Account,
+    ) -> None:
         for number, wanted in sorted(expected.items()):
             held = await self._load(number)
-            account.first = account.first or next(differences(held.lane, wanted), None)
+            told = differences(held.lane, wanted, starts[number])
+            account.first = account.first or next(told, None)
             lost, doubled = lost_and_doubled(held.lane, wanted)
             account.lost += lost
             account.doubled += doubled

@@ -43,14 +43,14 @@ def expected() -> LaneResult:
 
 def test_records_before_the_start_do_not_count(expected: LaneResult) -> None:
     lane = lane_over(RECORDS[START:])
-    assert list(differences(lane, expected)) == []
+    assert list(differences(lane, expected, {"events": START})) == []
     assert lost_and_doubled(lane, expected) == (0, 0)
 
 
 def test_lost_record_is_told(expected: LaneResult) -> None:
     lane = lane_over(RECORDS[START + 1 :])
     assert lost_and_doubled(lane, expected) == (1, 0)
-    told = str(next(differences(lane, expected)))
+    told = str(next(differences(lane, expected, {"events": START})))
     assert told == "lane 0, events, 'impression': Redis holds 6, must be 7"
 
 
@@ -59,8 +59,17 @@ def test_doubled_record_is_told(expected: LaneResult) -> None:
     assert lost_and_doubled(lane_over(doubled), expected) == (0, 1)
 
 
+def test_more_is_not_missing_than_stands_before_the_start(expected: LaneResult) -> None:
+    lane = lane_over(RECORDS[START:])
+    lane.count("gap_records", "events", START)
+    assert list(differences(lane, expected, {"events": START})) == []
+    lane.count("gap_records", "events", 1)
+    (only,) = differences(lane, expected, {"events": START})
+    assert (only.part, only.held, only.wanted) == ("gaps", 4, 3)
+
+
 def test_one_integer_of_a_row_is_found(expected: LaneResult) -> None:
     lane = lane_over(RECORDS[START:])
     next(iter(lane.panes.values())).page(0)[0, 0] += 1
-    (only,) = differences(lane, expected)
+    (only,) = differences(lane, expected, {"events": START})
     assert (only.part, only.held, only.wanted) == ("rows", 8, 7)
