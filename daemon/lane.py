@@ -7,7 +7,7 @@ writes it down.
 
 from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -124,11 +124,10 @@ class Lane:
     def forget_old_states(self) -> None:
         """Keep the gain states in use only. Between batches: what changed is told in numbers."""
         assert not self.changes.panes
-        known, fresh, numbers = self.states, GainStates(self.plan), column(self.open.states)
-        used = np.unique(numbers[np.frombuffer(self.open.is_open, np.bool_)])
-        renamed = np.zeros(len(self.states), np.int32)
-        renamed[used] = [fresh.number(known[n], known.surface(n)) for n in used.tolist()]
-        numbers[:] = renamed[numbers]
+        known, fresh = self.states, GainStates(self.plan)
+        self._renumber(
+            column(self.open.states), len(known), lambda n: fresh.number(known[n], known.surface(n))
+        )
         fresh.leave_room()
         self.states = fresh
 
@@ -136,11 +135,8 @@ class Lane:
         """Keep the assignments of open impressions only."""
         columns = self.open.subjects
         assert columns is not None
-        fresh, numbers = Assignments(), np.frombuffer(columns.assignments, np.int32)
-        used = np.unique(numbers[np.frombuffer(self.open.is_open, np.bool_)])
-        renamed = np.zeros(len(self.assignments), np.int32)
-        renamed[used] = [fresh.number(self.assignments[number]) for number in used.tolist()]
-        numbers[:] = renamed[numbers]
+        known, fresh = self.assignments, Assignments()
+        self._renumber(columns.numbers(), len(known), lambda n: fresh.number(known[n]))
         fresh.leave_room()
         self.assignments = fresh
 
@@ -148,10 +144,23 @@ class Lane:
         """Keep the combinations in use only. Between batches, for the same reason."""
         assert not self.changes.panes
         numbers = column(self.open.combinations)
-        used = np.unique(numbers[np.frombuffer(self.open.is_open, np.bool_)])
-        numbers[:] = self.segments.keep_combinations(used)[numbers]
+        numbers[:] = self.segments.keep_combinations(self._used(numbers))[numbers]
         for admission in self.admissions.values():
             admission.forget_recent()
+
+    def _used(self, numbers: NDArray[np.int32]) -> Integers:
+        """Those of a column that open impressions hold, each once."""
+        return np.unique(numbers[np.frombuffer(self.open.is_open, np.bool_)]).astype(np.int64)
+
+    def _renumber(
+        self, numbers: NDArray[np.int32], size: int, number_of: Callable[[int], int]
+    ) -> None:
+        """Give the numbers in use, below `size`, others; those of closed impressions mean
+        nothing."""
+        used = self._used(numbers)
+        renamed = np.zeros(size, np.int32)
+        renamed[used] = [number_of(number) for number in used.tolist()]
+        numbers[:] = renamed[numbers]
 
     def forget_what_is_over(self) -> None:
         """Keep the tables of what traffic repeats from growing for ever. Between batches."""
