@@ -1,9 +1,16 @@
-"""The lean record holds what the client's own would."""
+"""The lean record holds what the client's own would, and as many are taken."""
 
-from types import SimpleNamespace
+from importlib.util import module_from_spec, spec_from_file_location
+from types import ModuleType, SimpleNamespace
+from typing import Any, Final
 
+import pytest
 from aiokafka import ConsumerRecord, TopicPartition
+from aiokafka.consumer import fetcher
 from aiokafka.consumer.fetcher import PartitionRecords
+from aiokafka.errors import CorruptRecordException
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.memory_records import MemoryRecords
 
 from relevanced.daemon.kafka import records
 
@@ -26,3 +33,78 @@ def test_the_fields_are_those_of_the_clients_record() -> None:
     for name in ("topic", "partition", "offset", "timestamp", "key", "value"):
         assert getattr(lean, name) == getattr(whole, name)
     assert lean.headers == tuple(RAW.headers)
+
+
+BATCH: Final[dict[str, Any]] = {
+    "magic": 2,
+    "compression_type": 0,
+    "is_transactional": 0,
+    "producer_id": -1,
+    "producer_epoch": -1,
+    "base_sequence": -1,
+    "batch_size": 1 << 16,
+}
+
+
+def two_batches() -> bytes:
+    """Of records 0 to 4, and 5 to 9."""
+    data = b""
+    for base in (0, 5):
+        builder = DefaultRecordBatchBuilder(**BATCH)
+        for number in range(5):
+            builder.append(number, timestamp=base + number, key=None, value=b"v", headers=[])
+        built = bytearray(builder.build())
+        built[:8] = base.to_bytes(8, "big")
+        data += bytes(built)
+    return data
+
+
+class Assignment:
+    """A partition that is read, and how far."""
+
+    active, paused, position = True, False, 2
+
+    def state_value(self, _: TopicPartition) -> "Assignment":
+        return self
+
+    def consumed_to(self, position: int) -> None:
+        self.position = position
+
+
+def untouched() -> ModuleType:
+    """The client's module as it is before anybody replaces something in it."""
+    spec = spec_from_file_location("aiokafka.consumer.untouched", fetcher.__file__)
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def taken(
+    data: bytes, most: int | None, client: ModuleType = fetcher
+) -> list[tuple[list[int], int]]:
+    """(offsets, position) of each call until there is nothing more."""
+    assignment = Assignment()
+    records = client.PartitionRecords(PLACE, MemoryRecords(data), [], 2, None, None, True, 0)
+    result = client.FetchResult(PLACE, assignment=assignment, partition_records=records, backoff=0)
+    told = []
+    while result.has_more():
+        offsets = [one.offset for one in result.getall(most)]
+        told.append((offsets, assignment.position))
+    return told
+
+
+@pytest.mark.parametrize("most", [None, 1, 3, 4, 8, 9])
+def test_as_many_are_taken_as_the_client_takes(most: int | None) -> None:
+    records.install()
+    expected = taken(two_batches(), most, untouched())
+    assert taken(two_batches(), most) == expected
+    assert expected[-1][1] == 10
+
+
+def test_a_damaged_batch_is_refused_as_the_client_refuses_it() -> None:
+    records.install()
+    damaged = bytearray(two_batches())
+    damaged[-1] ^= 1
+    with pytest.raises(CorruptRecordException):
+        taken(bytes(damaged), None)
