@@ -19,6 +19,7 @@ from relevanced.daemon.redis.client import connect
 from relevanced.daemon.redis.store import LaneStore
 from relevanced.daemon.restoring import rebuild
 from relevanced.daemon.stored import Held
+from relevanced.daemon.upkeep import SIGN_OF_LIFE_EVERY_S
 
 from tests.chaos.comparison import Difference, differences, expected_of, lost_and_doubled
 from tests.chaos.redis_pair import RedisPair
@@ -186,6 +187,7 @@ class Round:
         starts = await self._field("start")
         expected = expected_of(records, starts, CONFIG)
         account.problems += await self._ask_workers(expected)
+        account.problems += await self._missing_lanes()
         account.problems += await self._end_workers()
         await self._compare(expected, starts, account)
         return account
@@ -224,6 +226,20 @@ class Round:
             problems += [f"the exporter serves {served}"] if served else []
         return problems
 
+    async def _missing_lanes(self) -> list[str]:
+        """Whether the number of lanes is there: a sign of life brings it back where Redis lost
+        it."""
+        lanes = None
+        try:
+            async with asyncio.timeout(2 * SIGN_OF_LIFE_EVERY_S):
+                async with connect(self.redis.master.url) as client:
+                    key = f"{self._namespace()}:meta"
+                    while (lanes := await client.hget(key, "lanes")) != str(PARTITIONS).encode():
+                        await asyncio.sleep(LOOK_EVERY_S)
+        except TimeoutError:
+            return [f"the namespace has {lanes!r} lanes, must be {PARTITIONS}"]
+        return []
+
     async def _end_workers(self) -> list[str]:
         working = [slot for slot in self.slots if slot.running]
         await asyncio.gather(*(slot.leave() for slot in working))
@@ -250,10 +266,6 @@ class Round:
             account.lost += lost
             account.doubled += doubled
             account.problems += await self._strays(held)
-        async with connect(self.redis.master.url) as client:
-            lanes = await client.hget(f"{self._namespace()}:meta", "lanes")
-        if lanes != str(PARTITIONS).encode():
-            account.problems.append(f"the namespace has {lanes!r} lanes, must be {PARTITIONS}")
 
     async def _strays(self, held: Held) -> list[str]:
         """Keys of a lane that nobody would ever read, or unlink."""
