@@ -93,6 +93,7 @@ MILLISECONDS_BELOW: Final = 10**14
 """A bare number as time is in seconds or milliseconds by its size."""
 
 _Id: TypeAlias = Annotated[str, Meta(min_length=1, max_length=SURELY_SHORT)]
+_AnyId: TypeAlias = _Id | Annotated[int, Meta(ge=-(2**62), le=2**62)]
 _Timestamp: TypeAlias = Annotated[int, Meta(ge=SECONDS_BELOW, lt=MILLISECONDS_BELOW)] | str
 _Rank: TypeAlias = Annotated[int, Meta(ge=-(2**62), le=2**62)]
 _NULL: Final = Raw(b"null")
@@ -118,7 +119,7 @@ class PlainFeedback(msgspec.Struct, tag_field="type", tag="feedback", gc=False):
 
     impression_id: _Id
     kind: _Id
-    item: _Id | int
+    item: _AnyId
     timestamp: _Timestamp
     rank: _Rank | None = None
     grade: None = None
