@@ -7,8 +7,7 @@ commutes, and so do impressions of different ids but for the order in which thei
 admitted: a run is cut where a combination of values is new.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from itertools import repeat
 from typing import Final, TypeAlias
 
@@ -16,18 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from relevanced.daemon import attribution
-from relevanced.daemon.attribute_texts import Told
+from relevanced.daemon.accepting import Meeting, accept
 from relevanced.daemon.events import Impression
-from relevanced.daemon.experiments.subjects import Subjects
 from relevanced.daemon.gains import note_delay
 from relevanced.daemon.id_index import NOT_FOUND, hashes_of
 from relevanced.daemon.lane import Lane
-from relevanced.daemon.open_state import Born, column, encode_items
+from relevanced.daemon.open_state import column, encode_items
 from relevanced.daemon.panes import GRACE_MS
 from relevanced.daemon.runs import Integers, Run
-from relevanced.daemon.segments import combination_of
-from relevanced.daemon.states import NO_STATE
-from relevanced.daemon.texts import joined, joined_texts
 
 SMALL_RUN: Final = 48
 """Fewer events than this are sooner taken one by one."""
@@ -37,21 +32,6 @@ NO_RANK: Final = -(2**63)
 
 Booleans: TypeAlias = NDArray[np.bool_]
 Floats: TypeAlias = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class _Meeting:
-    """A run about to meet a lane, with an entry for each event."""
-
-    run: Run
-    met_ms: Integers
-    """The watermark that each event meets."""
-    hashes: Integers
-    """Of the ids."""
-
-    def part(self, stop: int) -> "_Meeting":
-        """The events before `stop`."""
-        return _Meeting(self.run.part(0, stop), self.met_ms[:stop], self.hashes[:stop])
 
 
 def apply(lane: Lane, topic: str, run: Run, small_run: int = SMALL_RUN) -> None:
@@ -76,7 +56,7 @@ def _apply_some(lane: Lane, topic: str, run: Run, small_run: int) -> tuple[int, 
     if count < small_run:
         return 0, count
     met_ms = np.maximum.accumulate(np.append(watermark, run.times_ms[: count - 1]))
-    meeting = _Meeting(run.part(0, count), met_ms, hashes_of(run.ids[:count], count))
+    meeting = Meeting(run.part(0, count), met_ms, hashes_of(run.ids[:count], count))
     new = _new(lane, meeting)
     stop = _first_unknown(lane, topic, meeting, new)
     if stop < min(small_run, count):
@@ -93,7 +73,7 @@ def _within_a_pane(lane: Lane, watermark: int, times_ms: Integers) -> int:
     return int(beyond.argmax()) + 1 if beyond.any() else len(times_ms)
 
 
-def _new(lane: Lane, meeting: _Meeting) -> Booleans:
+def _new(lane: Lane, meeting: Meeting) -> Booleans:
     """Which plain impressions, (m,), are accepted for sure: the only record of a new id, in
     time."""
     run, timing = meeting.run, lane.plan.timing
@@ -105,7 +85,7 @@ def _new(lane: Lane, meeting: _Meeting) -> Booleans:
     return new
 
 
-def _first_unknown(lane: Lane, topic: str, meeting: _Meeting, new: Booleans) -> int:
+def _first_unknown(lane: Lane, topic: str, meeting: Meeting, new: Booleans) -> int:
     """The first impression that is left to the rules for one, and may have to be admitted: those
     behind it must wait for that."""
     run, plan = meeting.run, lane.plan
@@ -123,13 +103,13 @@ def _first_unknown(lane: Lane, topic: str, meeting: _Meeting, new: Booleans) -> 
     return min(unknown, default=len(run))
 
 
-def _apply_known(lane: Lane, topic: str, meeting: _Meeting, new: Booleans) -> None:
+def _apply_known(lane: Lane, topic: str, meeting: Meeting, new: Booleans) -> None:
     """Join what is plain, then let the others meet the lane one by one."""
     run, watermark = meeting.run, lane.watermarks[topic]
     left = np.zeros(len(run), np.bool_)
     left[list(run.odd)] = True
     left[run.shown[~new]] = True
-    _accept(lane, topic, meeting, np.flatnonzero(new))
+    accept(lane, topic, meeting, np.flatnonzero(new))
     left[run.reacted[~_join(lane, meeting)]] = True
     counted = len(run) - int(np.count_nonzero(left))
     shown = int(np.count_nonzero(new))
@@ -141,69 +121,6 @@ def _apply_known(lane: Lane, topic: str, meeting: _Meeting, new: Booleans) -> No
 
 
 # Impressions
-
-
-def _accept(lane: Lane, topic: str, meeting: _Meeting, chosen: Integers) -> None:
-    """Remember chosen impressions of the run."""
-    run, base_ms = meeting.run, lane.plan.timing.base_ms
-    numbers, places = chosen.tolist(), run.shown[chosen]
-    combinations = _combinations(lane, topic, meeting, chosen)
-    states = lane.states.untouched(run.lengths[chosen], _surfaces(lane, run, chosen))
-    times_ms = run.times_ms[places]
-    panes = times_ms - times_ms % base_ms
-    lane.open.add_many(
-        Born(
-            ids=joined_texts([run.ids[place] for place in places.tolist()]),
-            items=joined([run.items[n] for n in numbers]),
-            times_ms=times_ms,
-            panes=panes,
-            combinations=combinations,
-            states=states,
-            hashes=meeting.hashes[places],
-            subjects=_subjects(lane, run, chosen),
-        )
-    )
-    lane.changes.add_many(panes, combinations, np.full(len(states), NO_STATE), states)
-    lane.count("impression_outcomes", "accepted", len(numbers))
-
-
-def _subjects(lane: Lane, run: Run, chosen: Integers) -> Subjects | None:
-    """Whom chosen impressions were shown to, and in which arms."""
-    if lane.plan.tracking is None:
-        return None
-    numbers = _by_text(run, chosen, lambda told, _: lane.assignments.number(told.assignment))
-    units = [[values[number] for number in chosen.tolist()] for values in run.units]
-    return lane.assignments.born(numbers, units)
-
-
-def _surfaces(lane: Lane, run: Run, chosen: Integers) -> Integers | None:
-    """Where chosen impressions were shown, (n,), where anybody asks."""
-    if lane.plan.surfaces is None:
-        return None
-    return _by_text(run, chosen, lambda told, _: lane.plan.surface_of(told.values))
-
-
-def _combinations(lane: Lane, topic: str, meeting: _Meeting, chosen: Integers) -> Integers:
-    """The combinations of chosen impressions, (n,), admitted in their order."""
-    admission, overflow = lane.admissions[topic], lane.counts["segment_overflow"]
-    met_ms = int(meeting.met_ms[0])  # of the same longest pane as all others
-
-    def combination(told: Told, count: int) -> int:
-        return combination_of(told.values, met_ms, admission, lane.segments, overflow, count)
-
-    return _by_text(meeting.run, chosen, combination)
-
-
-def _by_text(run: Run, chosen: Integers, number_of: Callable[[Told, int], int]) -> Integers:
-    """The numbers of chosen impressions, (n,): asked for once for each text, with its count, in the
-    order in which the texts come."""
-    distinct, first, which, counts = np.unique(
-        run.told[chosen], return_index=True, return_inverse=True, return_counts=True
-    )
-    numbers = np.zeros(len(distinct), np.int64)
-    for place in np.argsort(first).tolist():
-        numbers[place] = number_of(run.table[distinct[place]], int(counts[place]))
-    return numbers[which.reshape(-1)]
 
 
 def _alone(run: Run, hashes: Integers) -> Booleans:
@@ -221,7 +138,7 @@ def _alone(run: Run, hashes: Integers) -> Booleans:
 # Feedback
 
 
-def _join(lane: Lane, meeting: _Meeting) -> Booleans:
+def _join(lane: Lane, meeting: Meeting) -> Booleans:
     """Join the feedback whose impression and place are sure, (f,)."""
     run, hashes, met_ms = meeting.run, meeting.hashes, meeting.met_ms
     timing, held = lane.plan.timing, lane.open

@@ -1,0 +1,93 @@
+"""The impressions of a run that are new for sure, remembered all at once. Pure."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from relevanced.daemon.attribute_texts import Told
+from relevanced.daemon.experiments.subjects import Subjects
+from relevanced.daemon.lane import Lane
+from relevanced.daemon.open_state import Born
+from relevanced.daemon.runs import Integers, Run
+from relevanced.daemon.segments import combination_of
+from relevanced.daemon.states import NO_STATE
+from relevanced.daemon.texts import joined, joined_texts
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """A run about to meet a lane, with an entry for each event."""
+
+    run: Run
+    met_ms: Integers
+    """The watermark that each event meets."""
+    hashes: Integers
+    """Of the ids."""
+
+    def part(self, stop: int) -> "Meeting":
+        """The events before `stop`."""
+        return Meeting(self.run.part(0, stop), self.met_ms[:stop], self.hashes[:stop])
+
+
+def accept(lane: Lane, topic: str, meeting: Meeting, chosen: Integers) -> None:
+    """Remember chosen impressions of the run."""
+    run, base_ms = meeting.run, lane.plan.timing.base_ms
+    numbers, places = chosen.tolist(), run.shown[chosen]
+    combinations = _combinations(lane, topic, meeting, chosen)
+    states = lane.states.untouched(run.lengths[chosen], _surfaces(lane, run, chosen))
+    times_ms = run.times_ms[places]
+    panes = times_ms - times_ms % base_ms
+    lane.open.add_many(
+        Born(
+            ids=joined_texts([run.ids[place] for place in places.tolist()]),
+            items=joined([run.items[n] for n in numbers]),
+            times_ms=times_ms,
+            panes=panes,
+            combinations=combinations,
+            states=states,
+            hashes=meeting.hashes[places],
+            subjects=_subjects(lane, run, chosen),
+        )
+    )
+    lane.changes.add_many(panes, combinations, np.full(len(states), NO_STATE), states)
+    lane.count("impression_outcomes", "accepted", len(numbers))
+
+
+def _subjects(lane: Lane, run: Run, chosen: Integers) -> Subjects | None:
+    """Whom chosen impressions were shown to, and in which arms."""
+    if lane.plan.tracking is None:
+        return None
+    numbers = _by_text(run, chosen, lambda told, _: lane.assignments.number(told.assignment))
+    units = [[values[number] for number in chosen.tolist()] for values in run.units]
+    return lane.assignments.born(numbers, units)
+
+
+def _surfaces(lane: Lane, run: Run, chosen: Integers) -> Integers | None:
+    """Where chosen impressions were shown, (n,), where anybody asks."""
+    if lane.plan.surfaces is None:
+        return None
+    return _by_text(run, chosen, lambda told, _: lane.plan.surface_of(told.values))
+
+
+def _combinations(lane: Lane, topic: str, meeting: Meeting, chosen: Integers) -> Integers:
+    """The combinations of chosen impressions, (n,), admitted in their order."""
+    admission, overflow = lane.admissions[topic], lane.counts["segment_overflow"]
+    met_ms = int(meeting.met_ms[0])  # of the same longest pane as all others
+
+    def combination(told: Told, count: int) -> int:
+        return combination_of(told.values, met_ms, admission, lane.segments, overflow, count)
+
+    return _by_text(meeting.run, chosen, combination)
+
+
+def _by_text(run: Run, chosen: Integers, number_of: Callable[[Told, int], int]) -> Integers:
+    """The numbers of chosen impressions, (n,): asked for once for each text, with its count, in the
+    order in which the texts come."""
+    distinct, first, which, counts = np.unique(
+        run.told[chosen], return_index=True, return_inverse=True, return_counts=True
+    )
+    numbers = np.zeros(len(distinct), np.int64)
+    for place in np.argsort(first).tolist():
+        numbers[place] = number_of(run.table[distinct[place]], int(counts[place]))
+    return numbers[which.reshape(-1)]
