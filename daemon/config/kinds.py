@@ -1,6 +1,6 @@
 """What a setting can be: how it is read, checked alone, and written back as TOML.
 
-Pure. A kind knows nothing of other settings; rules between settings live in `config_rules`.
+Pure. A kind knows nothing of other settings; rules between settings live in `rules`.
 """
 
 import json

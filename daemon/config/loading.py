@@ -16,7 +16,9 @@ from typing import Any, Final, TypeAlias
 
 from relevanced.daemon.config import experiments, propensities
 from relevanced.daemon.config.kinds import ConfigError, Refused, Secret
-from relevanced.daemon.config.rules import SECRETS_TWICE, Fault, broken
+from relevanced.daemon.config.connection_rules import SECRETS_TWICE
+from relevanced.daemon.config.faults import Fault
+from relevanced.daemon.config.rules import broken
 from relevanced.daemon.config.settings import SECTIONS, SETTINGS, Config
 
 __all__ = ["Config", "ConfigError", "Secret", "load", "read"]

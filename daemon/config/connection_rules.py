@@ -1,0 +1,114 @@
+"""Rules of how Kafka and Redis are reached. Pure."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeAlias
+from urllib.parse import urlsplit
+
+from relevanced.daemon.config.faults import Fault, some
+from relevanced.daemon.config.settings import Config
+
+Rule: TypeAlias = Callable[[Config], Iterator[Fault]]
+
+HIGHEST_PORT: Final = 65_535
+SECRETS_TWICE: Final = (
+    ("kafka", "sasl_password", "sasl_password_file"),
+    ("kafka", "ssl_key_password", "ssl_key_password_file"),
+    ("redis", "password", "password_file"),
+)
+"""(section, key of a secret, key of the file that may hold it instead)"""
+SASL_KEYS: Final = ("sasl_mechanism", "sasl_username", "sasl_password", "sasl_password_file")
+SSL_KEYS: Final = (
+    "ssl_cafile",
+    "ssl_certfile",
+    "ssl_keyfile",
+    "ssl_key_password",
+    "ssl_key_password_file",
+)
+
+
+def _brokers(config: Config) -> Iterator[Fault]:
+    yield from some("kafka.bootstrap_servers", config.kafka.bootstrap_servers, "broker")
+    for server in config.kafka.bootstrap_servers:
+        if not 0 < int(server.rpartition(":")[2]) <= HIGHEST_PORT:
+            yield Fault("kafka.bootstrap_servers", server, f"port must be 1 to {HIGHEST_PORT}")
+
+
+def _sasl(config: Config) -> Iterator[Fault]:
+    kafka = config.kafka
+    if not kafka.security_protocol.startswith("SASL_"):
+        yield from _unused(kafka, SASL_KEYS, 'security_protocol "SASL_SSL" or "SASL_PLAINTEXT"')
+        return
+    needed = {
+        "sasl_mechanism": kafka.sasl_mechanism,
+        "sasl_username": kafka.sasl_username,
+        "sasl_password": kafka.sasl_password or kafka.sasl_password_file,
+    }
+    for name, value in needed.items():
+        if value is None:
+            yield Fault(f"kafka.{name}", None, f"must be set for {kafka.security_protocol}")
+
+
+def _ssl(config: Config) -> Iterator[Fault]:
+    kafka = config.kafka
+    if not kafka.security_protocol.endswith("SSL"):
+        yield from _unused(kafka, SSL_KEYS, 'security_protocol "SSL" or "SASL_SSL"')
+    elif kafka.ssl_keyfile is not None and kafka.ssl_certfile is None:
+        yield Fault("kafka.ssl_keyfile", kafka.ssl_keyfile, "needs ssl_certfile beside it")
+
+
+def _secrets(config: Config) -> Iterator[Fault]:
+    for section, name, file_name in SECRETS_TWICE:
+        owner = getattr(config, section)
+        file = getattr(owner, file_name)
+        if file is not None and getattr(owner, name) is not None:
+            yield Fault(f"{section}.{file_name}", file, f"{name} is given already: keep one")
+
+
+def _redis_url(config: Config) -> Iterator[Fault]:
+    redis = config.redis
+    credentials, at, _ = redis.url.reveal().partition("://")[2].rpartition("@")
+    if not at or not credentials.partition(":")[2]:
+        return
+    for name in ("password", "password_file"):
+        if getattr(redis, name) is not None:
+            yield Fault(f"redis.{name}", getattr(redis, name), "the URL holds a password: keep one")
+
+
+def _redis_address(config: Config) -> Iterator[Fault]:
+    """A password whose `/`, `?` or `#` ends the address early would come out in error messages. So
+    would the value here, which may hold the password in a wrong place: it stays unsaid."""
+    rule = "is no URL of host:port: special characters of a password must be written as %2F, %40 …"
+    try:
+        parts = urlsplit(config.redis.url.reveal())
+        hosts = parts.netloc.rpartition("@")[2].split(",")
+        ports = [urlsplit(f"//{host}").port for host in hosts]
+    except ValueError:
+        yield Fault("redis.url", None, rule)
+        return
+    late_at = "@" not in parts.netloc and "@" in f"{parts.path}{parts.query}{parts.fragment}"
+    if late_at or 0 in ports:
+        yield Fault("redis.url", None, rule)
+
+
+def _unused(kafka: Any, names: tuple[str, ...], needs: str) -> Iterator[Fault]:
+    """Credentials that would silently not be used, where their owner thinks the connection safe."""
+    for name in names:
+        value = getattr(kafka, name)
+        if value is not None:
+            rule = f"is of no effect with {kafka.security_protocol}: needs {needs}"
+            yield Fault(f"kafka.{name}", value, rule)
+
+
+_SASL_KEYS = ("kafka.security_protocol", *(f"kafka.{name}" for name in SASL_KEYS))
+_SSL_KEYS = ("kafka.security_protocol", *(f"kafka.{name}" for name in SSL_KEYS))
+_SECRET_KEYS = tuple(f"{section}.{name}" for section, *names in SECRETS_TWICE for name in names)
+
+RULES: Final[tuple[tuple[tuple[str, ...], Rule], ...]] = (
+    (("kafka.bootstrap_servers",), _brokers),
+    (_SASL_KEYS, _sasl),
+    (_SSL_KEYS, _ssl),
+    (_SECRET_KEYS, _secrets),
+    (("redis.url", "redis.password", "redis.password_file"), _redis_url),
+    (("redis.url",), _redis_address),
+)
+"""(the keys that a rule reads, the rule)"""
