@@ -63,28 +63,53 @@ def plan_commit(held: Held, idle_ms: int | None = None) -> Commit:
     `idle_ms` is the clock where the log was read to its end, else None.
     """
     lane = held.lane
-    blobs = {
-        page_key(key, page): pack_page(lane.panes[key].page(page))
-        for key, page in sorted(lane.changes.pages)
-    }
-    blobs |= {
-        totals_key(page): pack_page(lane.totals.page(page))
-        for page in sorted(lane.changes.total_pages)
-    }
-    blobs |= keeping.blobs_of(lane.experiments)
-    blobs |= {
-        hours.page_key(start, page): pack_page(lane.hours[start].page(page))
-        for start, page in sorted(lane.changes.hour_pages)
-    }
+    blobs = _followed(lane)
     listed = list(blobs)
     if any(admission.changed for admission in lane.admissions.values()):
         blobs[ADMITTED_KEY] = pack({topic: a.seen for topic, a in lane.admissions.items()})
     log, unlinked = _append_block(held, blobs)
-    unlinked += [page_key(key, page) for key, page in lane.changes.dropped]
-    unlinked += [hours.page_key(start, page) for start, page in lane.changes.dropped_hours]
-    unlinked += keeping.unlinked(lane.experiments)
+    fresh_names = enumerate(lane.segments.names[held.names :], held.names)
+    return Commit(
+        lane=lane.number,
+        token=held.token,
+        sequence=held.sequence,
+        blobs=blobs,
+        fields=_head_fields(lane, _state(lane, log), idle_ms),
+        names={str(number): msgspec.json.encode(name) for number, name in fresh_names},
+        unlinked=unlinked + _dropped(lane),
+        listed=listed,
+        log=log,
+    )
+
+
+def _followed(lane: Lane) -> dict[str, bytes]:
+    """What changed of the rows and of experiments, which readers follow."""
+    changes = lane.changes
+    panes = {
+        page_key(key, page): pack_page(lane.panes[key].page(page))
+        for key, page in sorted(changes.pages)
+    }
+    totals = {
+        totals_key(page): pack_page(lane.totals.page(page)) for page in sorted(changes.total_pages)
+    }
+    of_hours = {
+        hours.page_key(start, page): pack_page(lane.hours[start].page(page))
+        for start, page in sorted(changes.hour_pages)
+    }
+    return panes | totals | keeping.blobs_of(lane.experiments) | of_hours
+
+
+def _dropped(lane: Lane) -> list[str]:
+    """The keys of rows and of experiments that are over."""
+    changes = lane.changes
+    panes = [page_key(key, page) for key, page in changes.dropped]
+    of_hours = [hours.page_key(start, page) for start, page in changes.dropped_hours]
+    return [*panes, *of_hours, *keeping.unlinked(lane.experiments)]
+
+
+def _state(lane: Lane, log: Sequence[Block]) -> LaneState:
     tracking = lane.plan.tracking
-    state = LaneState(
+    return LaneState(
         next_slot=lane.open.next_slot,
         next_serial=lane.waiting.next_serial,
         settled_before=lane.settled_before,
@@ -92,20 +117,6 @@ def plan_commit(held: Held, idle_ms: int | None = None) -> Commit:
         names=len(lane.segments.names),
         blocks=[block.entry for block in log if block.entry is not None],
         experiments=[] if tracking is None else keeping.tracked(lane.experiments, tracking),
-    )
-    fresh_names = lane.segments.names[held.names :]
-    return Commit(
-        lane=lane.number,
-        token=held.token,
-        sequence=held.sequence,
-        blobs=blobs,
-        fields=_head_fields(lane, state, idle_ms),
-        names={
-            str(held.names + n): msgspec.json.encode(name) for n, name in enumerate(fresh_names)
-        },
-        unlinked=unlinked,
-        listed=listed,
-        log=log,
     )
 
 
