@@ -46,6 +46,17 @@ class _Merged:
     control: str
     arms: Mapping[str, Arm]
 
+    @property
+    def impressions(self) -> int:
+        """Those that have settled."""
+        return sum(arm.impressions for arm in self.arms.values())
+
+    @property
+    def without_control(self) -> bool:
+        """Whether there is traffic, and none of it is the control's."""
+        dealt = {variant for variant, arm in self.arms.items() if arm.impressions} - {INTERLEAVED}
+        return bool(dealt) and self.control not in dealt
+
 
 def findings(
     lanes: Sequence[Mapping[str, Tallies]], plan: Plan, as_of_ms: int | None, as_of: str | None
@@ -118,10 +129,7 @@ def _finding(one: _Merged, plan: Plan, as_of_ms: int | None) -> Finding:
     sketches = {variant: Sketch(arm.users) for variant, arm in arms.items()}
     crossover = 0.0 if spec.unit == IMPRESSION else crossover_count([*sketches.values()]).value
     srm = _sample_ratio(spec, sketches)
-    apart = (one.control, INTERLEAVED)
-    compared = {variant: _compare(one, variant, plan) for variant in arms if variant not in apart}
-    impressions = sum(arm.impressions for arm in arms.values())
-    told = Compared(compared, {v: _by_segment(one, v, plan) for v in compared})
+    told = _compared(one, plan)
     variants = tuple(
         Variant(
             variant,
@@ -131,38 +139,52 @@ def _finding(one: _Merged, plan: Plan, as_of_ms: int | None) -> Finding:
         )
         for variant, arm in arms.items()
     )
-    dealt = {variant for variant, arm in arms.items() if arm.impressions} - {INTERLEAVED}
-    without_control = bool(dealt) and one.control not in dealt
-    users = sum(variant.users for variant in variants)
-    undefined = {found.undefined for of in compared.values() for found in of.values()}
     return Finding(
         experiment=spec.name,
         control=one.control,
         unit=spec.unit,
-        status=_status(spec, impressions, as_of_ms),
+        status=_status(spec, one.impressions, as_of_ms),
         declared=spec.declared,
         planned_impressions=spec.planned_impressions,
-        impressions=impressions,
-        warnings=tuple(
-            warnings_of(
-                spec,
-                control=one.control,
-                without_control=without_control,
-                impressions={variant: arm.impressions for variant, arm in arms.items()},
-                without_unit=sum(arm.without_unit for arm in arms.values()),
-                srm_log_evalue=None if srm is None else srm.log_evalue,
-                users=users,
-                crossover=crossover,
-                undefined=undefined,
-            )
-        ),
+        impressions=one.impressions,
+        warnings=_warnings(one, variants, told, srm, crossover),
         srm=srm,
         crossover_users=crossover,
-        without_control=without_control,
+        without_control=one.without_control,
         variants=variants,
         interleaving=_interleaving(one),
         stratify_by=spec.stratify_by,
     )
+
+
+def _compared(one: _Merged, plan: Plan) -> Compared:
+    """Every variant but the control and shared lists, against the control."""
+    treated = [variant for variant in one.arms if variant not in (one.control, INTERLEAVED)]
+    return Compared(
+        {variant: _compare(one, variant, plan) for variant in treated},
+        {variant: _by_segment(one, variant, plan) for variant in treated},
+    )
+
+
+def _warnings(
+    one: _Merged,
+    variants: Sequence[Variant],
+    told: Compared,
+    srm: SampleRatio | None,
+    crossover: float,
+) -> tuple[str, ...]:
+    found = warnings_of(
+        one.spec,
+        control=one.control,
+        without_control=one.without_control,
+        impressions={variant: arm.impressions for variant, arm in one.arms.items()},
+        without_unit=sum(arm.without_unit for arm in one.arms.values()),
+        srm_log_evalue=None if srm is None else srm.log_evalue,
+        users=sum(variant.users for variant in variants),
+        crossover=crossover,
+        undefined={found.undefined for of in told.variants.values() for found in of.values()},
+    )
+    return tuple(found)
 
 
 def _by_segment(one: _Merged, variant: str, plan: Plan) -> dict[str, Strata]:
