@@ -5,6 +5,7 @@ A name resolves by `parse`; adding a metric is one entry here and one kernel in 
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from relevanced.metrics import behaviour, bindings, curves, err, precision, reciprocal_rank, sets
@@ -18,6 +19,8 @@ FROM_ZERO: Final = (0.0, math.inf)
 _NO_IDEAL = "the ideal is 0: nothing has a gain"
 _NO_CLICK = "nothing was clicked"
 _NO_PROPENSITIES = "the propensities of the surface are not known"
+
+_of_set = partial(Entry, cutoff="none", parameters=REL)
 
 CATALOG: Final[Mapping[str, Entry]] = {
     # Binary, by rank
@@ -153,114 +156,89 @@ CATALOG: Final[Mapping[str, Entry]] = {
         parameters=GAIN | BASE,
     ),
     # Sets
-    "SetP": Entry(
-        bindings.of_table(sets.precision), "trec_eval set_P", cutoff="none", parameters=REL
-    ),
-    "SetR": Entry(
+    "SetP": _of_set(bindings.of_table(sets.precision), "trec_eval set_P"),
+    "SetR": _of_set(
         bindings.of_table(sets.recall),
         "trec_eval set_recall",
         needs="pool",
-        cutoff="none",
-        parameters=REL,
     ),
-    "SetF": Entry(
+    "SetF": _of_set(
         bindings.set_f,
         "van Rijsbergen 1979; trec_eval set_F",
         needs="pool",
-        cutoff="none",
         parameters=REL | {"beta": above(0, 1)},
     ),
-    "SetE": Entry(
+    "SetE": _of_set(
         bindings.e_measure,
         "van Rijsbergen 1979",
         direction="down",
         needs="pool",
-        cutoff="none",
         parameters=REL | {"stress": choice("precision", "recall", required=True), "b": above(0, 1)},
     ),
-    "SetAccuracy": Entry(
+    "SetAccuracy": _of_set(
         bindings.of_table(sets.accuracy),
         "the fourfold table",
         undefined="the collection is empty",
         needs="collection",
-        cutoff="none",
-        parameters=REL,
     ),
-    "Miss": Entry(
+    "Miss": _of_set(
         bindings.of_table(sets.miss),
         "the fourfold table",
         direction="down",
         undefined="nothing is relevant",
         needs="pool",
-        cutoff="none",
-        parameters=REL,
     ),
-    "FalseRate": Entry(
+    "FalseRate": _of_set(
         bindings.of_table(sets.false_rate),
         "the fourfold table",
         direction="down",
         undefined="the list is empty",
-        cutoff="none",
-        parameters=REL,
     ),
-    "Generality": Entry(
+    "Generality": _of_set(
         bindings.of_table(sets.generality),
         "the fourfold table",
         direction="none",
         undefined="the collection is empty",
         needs="collection",
-        cutoff="none",
-        parameters=REL,
     ),
-    "Fallout": Entry(
+    "Fallout": _of_set(
         bindings.of_table(sets.fallout),
         "the fourfold table",
         direction="down",
         undefined="everything is relevant",
         needs="collection",
-        cutoff="none",
-        parameters=REL,
     ),
-    "Coverage": Entry(
+    "Coverage": _of_set(
         bindings.coverage,
         "Baeza-Yates and Ribeiro-Neto 1999",
         undefined="the searcher knew nothing relevant",
         needs="known",
-        cutoff="none",
-        parameters=REL,
     ),
-    "Novelty": Entry(
+    "Novelty": _of_set(
         bindings.novelty,
         "Baeza-Yates and Ribeiro-Neto 1999",
         undefined="nothing relevant was returned",
         needs="known",
-        cutoff="none",
-        parameters=REL,
     ),
-    "Utility": Entry(
+    "Utility": _of_set(
         bindings.utility,
         "trec_eval utility",
         range=UNBOUNDED,
         unit=1_000,
-        cutoff="none",
         parameters=REL
         | {"a": weight(1), "b": weight(-1)}
         | {"c": weight(0, "pool"), "d": weight(0, "collection")},
     ),
-    "T11U": Entry(
+    "T11U": _of_set(
         bindings.of_table(sets.t11u),
         "TREC-11 filtering track",
         range=UNBOUNDED,
         unit=1_000,
-        cutoff="none",
-        parameters=REL,
     ),
-    "T11F": Entry(
+    "T11F": _of_set(
         bindings.t11f,
         "TREC-11 filtering track",
         needs="pool",
-        cutoff="none",
-        parameters=REL,
     ),
     # What searchers did
     "Clicks": Entry(bindings.clicks, "clicks per search", range=FROM_ZERO, unit=1_000),
