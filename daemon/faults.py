@@ -14,6 +14,7 @@ KafkaFault: TypeAlias = Literal[
     "corrupt_batch",
     "unknown_codec",
     "unreadable",
+    "aborted",
     "records_gone",
     "log_shorter",
     "stuck",
@@ -36,6 +37,9 @@ ADVICE: Final[Mapping[KafkaFault, str]] = {
     "unknown_codec": "Let producers compress with gzip, snappy, lz4, zstd or not at all; other"
     f" partitions are read on. {_SKIP}",
     "unreadable": f"Other partitions are read on, and this one is tried again. {_SKIP}",
+    "aborted": "A producer gave up a transaction: its records never count, and reading goes on. If"
+    " it happens often, look at what writes this topic; only kafka.isolation_level ="
+    ' "read_uncommitted" would count them.',
     "records_gone": "Kafka deleted them before they were read: a longer retention.ms, or more"
     " workers, keep that from happening again.",
     "log_shorter": "The log is not the one that was read, or lost its end: put the topic back, or"

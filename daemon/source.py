@@ -64,8 +64,9 @@ class Source(Protocol):
     async def poll(
         self, max_records: int, timeout_ms: int, lanes: Collection[int] | None = None
     ) -> Batch:
-        """What is there, or comes within the time, of these lanes (None: of all that are open); the
-        records of the others wait. Must be called again and again, with or without lanes."""
+        """What is there, or comes within the time, of these lanes (None: of all that are open), at
+        most `max_records` of each; the records of the others wait. Must be called again and again,
+        with or without lanes."""
 
     def batch_in_hand(self) -> AbstractAsyncContextManager[None]:
         """`async with` around processing and committing, as often at once as there are batches:

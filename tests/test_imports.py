@@ -206,6 +206,7 @@ FLOORS: Final = {
     "daemon.kafka.producer": 31,
     "daemon.kafka.status": 32,
     "daemon.kafka.member": 32,
+    "daemon.kafka.aborted": 31,
     "daemon.kafka.reader": 33,
     "daemon.kafka.configured": 32,
     "daemon.kafka.diagnosis": 32,

@@ -47,7 +47,7 @@ class KafkaSettings:
     isolation_level: str = "read_committed"
     session_timeout_s: float = 45.0
     fetch_max_wait_ms: int = 500
-    fetch_max_bytes: int = 50 << 20
+    fetch_max_bytes: int = 8 << 20
     max_partition_fetch_bytes: int = 4 << 20
 
     @property

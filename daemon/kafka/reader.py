@@ -17,6 +17,7 @@ from aiokafka.consumer.fetcher import FetchError
 from aiokafka.errors import GroupAuthorizationFailedError, OffsetOutOfRangeError
 
 from relevanced.daemon.faults import ADVICE, KafkaFault, NoteFault, not_noted
+from relevanced.daemon.kafka.aborted import Aborted
 from relevanced.daemon.kafka.diagnosis import fault_of
 from relevanced.daemon.kafka.lanes import (
     Faults,
@@ -26,8 +27,8 @@ from relevanced.daemon.kafka.lanes import (
     is_at_end,
     not_yet_taken,
 )
-from relevanced.daemon.kafka.records import Record
 from relevanced.daemon.kafka.offsets import partition_of
+from relevanced.daemon.kafka.records import Record, take_aborted
 
 ERROR_PAUSE_S: Final = 0.2
 NOTHING_YET_PAUSE_S: Final = 0.02
@@ -35,6 +36,7 @@ NOWHERE: Final = ("", -1)
 """What to read of when nothing is to be read: without partitions, getmany would read all."""
 
 Records: TypeAlias = dict[int, dict[str, list[Record]]]
+Fetched: TypeAlias = dict[TopicPartition, Sequence[Record]]
 
 logger = structlog.get_logger(__name__)
 
@@ -46,6 +48,7 @@ class Reader:
         self.faults = Faults()
         self.last_sign_s = time.monotonic()
         self._note = note
+        self._aborted = Aborted(note)
         self._rested_s = self.last_sign_s
         self._book = book
         self._ready: Records = {}
@@ -88,7 +91,8 @@ class Reader:
     async def fetch(
         self, consumer: Any, max_records: int, timeout_ms: int, lanes: Collection[int]
     ) -> None:
-        """One round over these lanes. Of errors, only what kills the process gets out of here."""
+        """One round over these lanes, at most `max_records` of each. Of errors, only what kills the
+        process gets out of here."""
         self.faults.keep(self._book.next_offset)
         for place in self.faults.try_again(time.monotonic(), _now_ms()):
             consumer.resume(TopicPartition(*place))
@@ -102,7 +106,8 @@ class Reader:
                 got = await consumer.getmany(
                     *partitions, timeout_ms=timeout_ms, max_records=max_records
                 )
-                await self._accept(consumer, got)
+                if await self._accept(consumer, got) >= max_records:
+                    await self._fill_up(consumer, got, max_records)
                 self._said = None
         except OffsetOutOfRangeError as error:
             self._place_is_gone(consumer, error)
@@ -110,6 +115,14 @@ class Reader:
             await self._step_back(consumer, error)
         if not places:
             self._excuse(time.monotonic() - began_s)
+
+    async def _fill_up(self, consumer: Any, got: Fetched, max_records: int) -> None:
+        """Others had taken the room of the lane that came last: it may have a whole batch too."""
+        lane = list(got)[-1].partition
+        places = [place for place in got if place.partition == lane]
+        room = max_records - sum(len(got[place]) for place in places)
+        if room > 0:
+            await self._accept(consumer, await consumer.getmany(*places, max_records=room))
 
     async def _one_by_one(
         self, consumer: Any, max_records: int, timeout_ms: int, places: Collection[Place]
@@ -141,7 +154,7 @@ class Reader:
             self._absolve(place)
         return taken
 
-    async def _accept(self, consumer: Any, got: dict[TopicPartition, Sequence[Any]]) -> int:
+    async def _accept(self, consumer: Any, got: Fetched) -> int:
         """Keep what is new; the number of records seen. Gives up control nowhere."""
         book = self._book
         for (topic, lane), records in got.items():
@@ -157,6 +170,7 @@ class Reader:
                 position = await consumer.position(partition_of(place))
                 book.next_offset[place] = max(expected, position)
         self._note_sign(consumer)
+        self._aborted.tell(take_aborted(), time.monotonic())
         return sum(map(len, got.values()))
 
     def _note_sign(self, consumer: Any) -> None:

@@ -320,6 +320,9 @@ async def test_large_and_aborted_records_and_those_of_new_partitions_are_what_th
     await until(lambda: sample(daemon, "relevanced_owned_lanes") == 2, daemon)
     assert logged(daemon, {"event": "lane begins", "lane": 1, "offsets": {topic: 0}})
     assert not sample(daemon, "relevanced_gap_records_total")  # what was aborted is no gap
+    told = {"event": "aborted transaction left out", "advice": ADVICE["aborted"], "partition": 0}
+    assert logged(daemon, told), daemon.log()
+    assert faults(daemon, "aborted") > 0
 
 
 async def abort(bootstrap: str, topic: str, values: Sequence[bytes]) -> None:

@@ -357,19 +357,20 @@ async def test_error_of_the_client_loses_nothing(
     reader = await source(topic)
     for lane in range(4):
         await opened(reader, lane)
-    fetched = fetcher.PartitionRecords._consumer_record
+    unpacked = fetcher.PartitionRecords._unpack_records
     failures = iter([450, 500, 501, 700])
     calls, next_failure = 0, next(failures)
 
-    def flaky(self: object, place: TopicPartition, record: object) -> Any:
+    def flaky(self: object) -> Any:
         nonlocal calls, next_failure
-        calls += 1
-        if calls == next_failure:
-            next_failure = next(failures, -1)
-            raise RuntimeError("a bad moment")
-        return fetched(self, place, record)
+        for record in unpacked(self):
+            calls += 1
+            if calls == next_failure:
+                next_failure = next(failures, -1)
+                raise RuntimeError("a bad moment")
+            yield record
 
-    monkeypatch.setattr(fetcher.PartitionRecords, "_consumer_record", flaky)
+    monkeypatch.setattr(fetcher.PartitionRecords, "_unpack_records", flaky)
     assert sorted(await read(reader, 800, max_records=1_000)) == sorted(numbers(0, 200) * 4)
     assert next_failure == -1
 
