@@ -1,12 +1,19 @@
 """One batch of one lane, from records to a commit: decode, attribute, score. Pure."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
 
 from relevanced.daemon import attribution, joining, runs, scoring
 from relevanced.daemon.events import Decoder, Rejected
 from relevanced.daemon.lane import Lane
 from relevanced.daemon.runs import LogRecord
+
+PIECE_RECORDS: Final = 6_144
+"""Of a batch that are decoded and joined in one go: few enough to stay in the processor's cache and
+to let others have their turn soon, enough to be cheap in one go."""
 
 
 @dataclass(frozen=True)
@@ -37,18 +44,54 @@ def process(
 ) -> list[DeadLetter]:
     """Take one batch, by topic, into the lane's memory; returns what to dead-letter before it is
     committed. Fewer than `small_run` events in a row are taken one by one."""
-    lane.forget_what_is_over()
-    dead: list[DeadLetter] = []
+    dead = begin(lane)
+    for topic, records in pieces(batch):
+        dead += take(lane, topic, records, decoder, small_run)
+    end(lane, next_offsets)
+    return dead
+
+
+def pieces(
+    batch: Mapping[str, Sequence[LogRecord]], most: int = PIECE_RECORDS
+) -> Iterator[tuple[str, Sequence[LogRecord]]]:
+    """A batch in pieces of one topic each, in order and of about the same length; who takes them
+    may rest in between."""
     for topic, records in batch.items():
-        for part in runs.read(records, decoder, lane.texts):
-            if isinstance(part, runs.Run):
-                joining.apply(lane, topic, part, small_run)
-                continue
-            attribution.apply(lane, topic, part.decoded)
-            dead += _dead_letters(part)
+        count = max(math.ceil(len(records) / most), 1)
+        ends = [len(records) * number // count for number in range(count + 1)]
+        for start, end in pairwise(ends):
+            if end > start:
+                yield topic, records[start:end]
+
+
+def begin(lane: Lane) -> list[DeadLetter]:
+    """Make the lane ready for a batch; nothing of it is dead yet."""
+    lane.forget_what_is_over()
+    return []
+
+
+def take(
+    lane: Lane,
+    topic: str,
+    records: Sequence[LogRecord],
+    decoder: Decoder,
+    small_run: int = joining.SMALL_RUN,
+) -> list[DeadLetter]:
+    """Let one piece of a batch meet the lane; returns what of it to dead-letter."""
+    dead: list[DeadLetter] = []
+    for part in runs.read(records, decoder, lane.texts):
+        if isinstance(part, runs.Run):
+            joining.apply(lane, topic, part, small_run)
+            continue
+        attribution.apply(lane, topic, part.decoded)
+        dead += _dead_letters(part)
+    return dead
+
+
+def end(lane: Lane, next_offsets: Mapping[str, int]) -> None:
+    """The whole batch was taken: bring the lane up to date with it."""
     lane.offsets.update(next_offsets)
     advance(lane)
-    return dead
 
 
 def advance(lane: Lane) -> None:

@@ -13,16 +13,18 @@ import asyncio
 import gc
 import math
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from relevanced.daemon import batch as batches
+from relevanced.daemon.batch import DeadLetter
 from relevanced.daemon.events import Decoder
 from relevanced.daemon.finishing import DeadLetters, Finisher
 from relevanced.daemon.memory import MemoryBound
 from relevanced.daemon.ownership import OwnedLane, Ownership
 from relevanced.daemon.pacing import LEAST_RECORDS, Work, is_backlog, next_size
+from relevanced.daemon.runs import LogRecord
 from relevanced.daemon.source import Batch, PlaceStatus, Source
 from relevanced.daemon.store import Store
 from relevanced.daemon.telemetry import Telemetry
@@ -46,6 +48,19 @@ class Pace:
 
     max_records: int
     commit_interval_s: float
+
+
+@dataclass
+class Spent:
+    """The longest that a turn kept others waiting."""
+
+    records: int = 0
+    piece_s: float = 0.0
+    closing_s: float = 0.0
+
+    def on_piece(self, records: int, spent_s: float) -> None:
+        """One more piece of a batch."""
+        self.piece_s, self.records = max((self.piece_s, self.records), (spent_s, records))
 
 
 class Worker:
@@ -113,7 +128,7 @@ class Worker:
             self._touch_idle(batch)
             # The new tasks begin: each holds its own batch in hand from here on.
             await asyncio.sleep(0)
-        self._size = next_size(size, work, self._pace.max_records)
+        self._size = next_size(size, work, self._pace.max_records, batches.PIECE_RECORDS)
         self._report()
         if not (is_backlog(size, work) or (has_room and self._ownership.is_opening)):
             await self._gather(began_s, unasked)
@@ -167,27 +182,46 @@ class Worker:
 
     async def _take(self, batch: Batch, *, asked_all: bool) -> Work:
         """Process each lane, and begin to make it durable."""
-        taken, longest_s, longest = 0, 0.0, 0
+        taken, spent = 0, Spent()
         for number, topics in batch.lanes.items():
             owned = self._ownership.lanes.get(number)
             if owned is None:
                 continue
             began_s = time.perf_counter()
-            offsets = batch.next_offsets[number]
             try:
-                dead = batches.process(owned.held.lane, topics, offsets, self._decoder)
+                dead = await self._process(owned, topics, batch.next_offsets[number], spent)
             except OverflowError as error:
                 # Its memory is half a batch ahead; the next owner would meet the same.
                 await self._ownership.halt(number, error)
                 continue
+            if self._ownership.lanes.get(number) is not owned:
+                continue
             self._sample_wrong_lanes(owned)
             idle_ms = self._idle_ms(number, batch)
             self._begin(owned, self._finisher.finish(owned, dead, idle_ms, began_s))
-            records, spent_s = sum(map(len, topics.values())), time.perf_counter() - began_s
-            taken += records
-            longest_s, longest = max((longest_s, longest), (spent_s, records))
+            taken += sum(map(len, topics.values()))
             await asyncio.sleep(0)
-        return Work(taken, longest, longest_s, asked_all)
+        return Work(taken, spent.records, spent.piece_s, spent.closing_s, asked_all)
+
+    async def _process(
+        self,
+        owned: OwnedLane,
+        topics: Mapping[str, Sequence[LogRecord]],
+        next_offsets: Mapping[str, int],
+        spent: Spent,
+    ) -> list[DeadLetter]:
+        """Take a batch into the lane's memory, and let others have their turn after each piece."""
+        lane = owned.held.lane
+        dead = batches.begin(lane)
+        for topic, records in batches.pieces(topics):
+            began_s = time.perf_counter()
+            dead += batches.take(lane, topic, records, self._decoder)
+            spent.on_piece(len(records), time.perf_counter() - began_s)
+            await asyncio.sleep(0)
+        began_s = time.perf_counter()
+        batches.end(lane, next_offsets)
+        spent.closing_s = max(spent.closing_s, time.perf_counter() - began_s)
+        return dead
 
     # Idle lanes
 

@@ -106,3 +106,14 @@ def test_a_full_table_of_states_is_built_anew_without_changing_a_number() -> Non
         lane.start_batch()
     assert len(lane.states) <= 7
     assert row(lane, 0)["CG:sum"] == 950
+
+
+@pytest.mark.parametrize("count", [0, 1, 6, 7, 13, 14])
+def test_a_batch_is_cut_into_pieces_in_order_of_about_the_same_length(count: int) -> None:
+    records = [record(b"{}") for _ in range(count)]
+    cut = list(batch.pieces({"events": records, "more": records[:1]}, most=6))
+    of_events = [some for topic, some in cut if topic == "events"]
+    assert [one for some in of_events for one in some] == records
+    sizes = [len(some) for some in of_events]
+    assert len(sizes) == -(-count // 6) and max(sizes, default=0) - min(sizes, default=0) <= 1
+    assert [topic for topic, _ in cut][len(of_events) :] == ["more"] * min(count, 1)
