@@ -84,10 +84,11 @@ def _combinations(lane: Lane, topic: str, meeting: Meeting, chosen: Integers) ->
 def _by_text(run: Run, chosen: Integers, number_of: Callable[[Told, int], int]) -> Integers:
     """The numbers of chosen impressions, (n,): asked for once for each text, with its count, in the
     order in which the texts come."""
-    distinct, first, which, counts = np.unique(
-        run.told[chosen], return_index=True, return_inverse=True, return_counts=True
-    )
-    numbers = np.zeros(len(distinct), np.int64)
-    for place in np.argsort(first).tolist():
-        numbers[place] = number_of(run.table[distinct[place]], int(counts[place]))
-    return numbers[which.reshape(-1)]
+    told = run.told[chosen]
+    counts, first = np.bincount(told), np.zeros(len(run.table), np.int64)
+    first[told[::-1]] = np.arange(len(told))[::-1]  # of several the last has it
+    distinct = np.flatnonzero(counts)
+    numbers = np.zeros(len(run.table), np.int64)
+    for text in distinct[np.argsort(first[distinct])].tolist():
+        numbers[text] = number_of(run.table[text], int(counts[text]))
+    return numbers[told]

@@ -48,7 +48,8 @@ class AttributeTexts:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._numbers: dict[tuple[bytes, bytes], int] = {}
+        self._numbers: dict[bytes, int] = {}
+        """By both texts, the one behind the other: an object or null ends where it ends."""
         self._table: list[Told] = []
         units = () if plan.tracking is None else plan.tracking.unit_attributes
         surface = () if plan.surfaces is None else (plan.surfaces.attribute,)
@@ -64,25 +65,26 @@ class AttributeTexts:
         if len(self._table) >= REMEMBERED_TEXTS:
             self._numbers, self._table = {}, []
         known = self._numbers.get
-        texts = [(bytes(one.attributes), bytes(one.experiments)) for one in impressions]
+        texts = [b"".join((one.attributes, one.experiments)) for one in impressions]
         numbers = [known(text, UNTOLD) for text in texts]
         if UNTOLD in numbers:
-            numbers = [known(text) or self._read(text) for text in texts]
-        return np.array(numbers, np.int64), self._table
+            pairs = zip(texts, impressions, strict=True)
+            numbers = [known(text) or self._read(text, one) for text, one in pairs]
+        return np.fromiter(numbers, np.int64, len(numbers)), self._table
 
-    def _read(self, texts: tuple[bytes, bytes]) -> int:
-        if texts in self._numbers:
-            return self._numbers[texts]
+    def _read(self, text: bytes, impression: PlainImpression) -> int:
+        if text in self._numbers:
+            return self._numbers[text]
         try:
-            attributes = self._attributes.decode(texts[0])
-            experiments = self._experiments.decode(texts[1]) or {}
+            attributes = self._attributes.decode(impression.attributes)
+            experiments = self._experiments.decode(impression.experiments) or {}
         except (ValueError, RecursionError):
             return UNTOLD
         asked = dict(zip(self._names, () if attributes is None else astuple(attributes)))
         tracking = self._plan.tracking
         assignment = () if tracking is None else tracking.assignment(experiments)
         self._table.append(Told(self._plan.values_of(asked, experiments), assignment, asked))
-        return self._numbers.setdefault(texts, len(self._table) - 1)
+        return self._numbers.setdefault(text, len(self._table) - 1)
 
     def units_of(
         self, impressions: Sequence[PlainImpression], told: Integers

@@ -20,15 +20,13 @@ from relevanced.daemon.events import Impression
 from relevanced.daemon.gains import note_delay
 from relevanced.daemon.id_index import NOT_FOUND, hashes_of
 from relevanced.daemon.lane import Lane
-from relevanced.daemon.open_state import column, encode_items
+from relevanced.daemon.open_state import column
 from relevanced.daemon.panes import GRACE_MS
+from relevanced.daemon.plain_lists import NO_RANK, places_of
 from relevanced.daemon.runs import Integers, Run
 
 SMALL_RUN: Final = 48
 """Fewer events than this are sooner taken one by one."""
-BETWEEN_IDS: Final = b'","'
-BACKSLASH: Final = ord("\\")
-NO_RANK: Final = -(2**63)
 
 Booleans: TypeAlias = NDArray[np.bool_]
 Floats: TypeAlias = NDArray[np.float64]
@@ -142,7 +140,8 @@ def _join(lane: Lane, meeting: Meeting) -> Booleans:
     """Join the feedback whose impression and place are sure, (f,)."""
     run, hashes, met_ms = meeting.run, meeting.hashes, meeting.met_ms
     timing, held = lane.plan.timing, lane.open
-    gains = np.array([lane.plan.grades.get(one.kind, np.nan) for one in run.feedback])
+    kinds = [one.kind for one in run.feedback]
+    gains = np.fromiter(map(lane.plan.grades.get, kinds, repeat(np.nan)), np.float64, len(kinds))
     slots = held.find(hashes[run.reacted])
     found = slots != NOT_FOUND
     columns = np.where(found, slots - held.base, 0)
@@ -177,30 +176,17 @@ def _join(lane: Lane, meeting: Meeting) -> Booleans:
 
 
 def _places(lane: Lane, run: Run, columns: Integers, chosen: Integers) -> Integers:
-    """Where the items of chosen feedback stand, (n,): -1 where not at the rank that was told, not
-    in the list, or in a list of another id."""
+    """Where the items of chosen feedback stand, (n,): NOT_FOUND where not at the rank that was
+    told, where that is not sure, or in a list of another id."""
     held, told = lane.open, [run.feedback[number] for number in chosen.tolist()]
-    text = held.items.bytes
-    starts, ends = (ends.tolist() for ends in held.items.spans(columns[chosen]))
-    needles = [encode_items(str(one.item)) for one in told]
-    found = list(map(text.find, needles, starts, ends))
-    # the quote that begins the item ends what stands between it and the one before
-    ends = [at + 1 for at in found]
-    places = np.array(list(map(text.count, repeat(BETWEEN_IDS), starts, ends)))
-    ranks = np.array([NO_RANK if one.rank is None else one.rank for one in told])
-    good = (np.array(found) >= 0) & ((ranks == places + 1) | (ranks == NO_RANK))
-    good &= flags(text[at - 1] != BACKSLASH for at in found) & _sought(needles)
-    good &= held.ids.equal(columns[chosen], [one.impression_id for one in told])
-    return np.where(good, places, -1)
-
-
-def _sought(needles: list[bytes]) -> Booleans:
-    """Whether an item, found as text behind no backslash, is found as a whole, (n,): one with a
-    comma may be what stands between two others, one with a backslash the end of another."""
-    every = b"".join(needles)
-    if b"," not in every and b"\\" not in every:
-        return np.ones(len(needles), np.bool_)
-    return flags(b"," not in one and b"\\" not in one for one in needles)
+    ranks = [NO_RANK if one.rank is None else one.rank for one in told]
+    places = places_of(
+        held.items.taken(columns[chosen]),
+        [str(one.item) for one in told],
+        np.fromiter(ranks, np.int64, len(ranks)),
+    )
+    same = held.ids.equal(columns[chosen], [one.impression_id for one in told])
+    return np.where(same, places, NOT_FOUND)
 
 
 def _raise(lane: Lane, columns: Integers, places: Integers, gains: Floats) -> None:
@@ -221,11 +207,13 @@ def _raise(lane: Lane, columns: Integers, places: Integers, gains: Floats) -> No
 
 def _turns(numbers: Integers) -> Iterator[Integers]:
     """Where the numbers stand, in turns that hold each number once, the earlier first."""
-    left = np.arange(len(numbers))
-    while len(left):
-        _, first = np.unique(numbers[left], return_index=True)
-        yield left[first]
-        left = np.delete(left, first)
+    # one sort of plain numbers: many times as fast as a stable one that tells the order
+    count = max(len(numbers), 1)
+    ordered, order = np.divmod(np.sort(numbers * count + np.arange(len(numbers))), count)
+    start = np.flatnonzero(np.diff(ordered, prepend=-1))
+    turn = np.arange(len(order)) - np.repeat(start, np.diff(start, append=len(order)))
+    for number in range(int(turn.max(initial=-1)) + 1):
+        yield order[turn == number]
 
 
 def flags(answers: Iterable[bool]) -> Booleans:

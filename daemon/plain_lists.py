@@ -13,8 +13,13 @@ from numpy.typing import NDArray
 from relevanced.daemon.events import MAX_TEXT_BYTES
 from relevanced.daemon.formats.fields import identifiers
 from relevanced.daemon.open_state import encode_items
+from relevanced.daemon.texts import Joined, equal_at, joined_texts
 
 NOT_PLAIN: Final = -1
+NOT_FOUND: Final = -1
+NO_RANK: Final = -(2**63)
+MOST_ITEMS: Final = 1 << 40
+"""More than any list has."""
 _decode_anything = msgspec.json.Decoder().decode
 _QUOTE, _COMMA, _OPENING, _BACKSLASH, _LAST_ASCII = b'",[\\\x7f'
 
@@ -30,10 +35,38 @@ def lengths_of(lists: Sequence[bytes]) -> NDArray[np.int64]:
     joined = b"".join(lists)
     if joined.isascii() and b"\\" not in joined:
         return _lengths(joined, lists)
-    lengths = np.full(len(lists), NOT_PLAIN)
-    simple = [n for n, text in enumerate(lists) if text.isascii() and b"\\" not in text]
+    lengths, texts = np.full(len(lists), NOT_PLAIN), map(bytes, lists)
+    simple = [n for n, text in enumerate(texts) if text.isascii() and b"\\" not in text]
     lengths[simple] = lengths_of([lists[n] for n in simple])
     return lengths
+
+
+def places_of(lists: Joined, items: Sequence[str], ranks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each item stands in its list, (n,) from 0: at its rank (from 1) or, with NO_RANK, where
+    it is found first. NOT_FOUND where it is not there, or where nothing but a closer look tells.
+
+    Each list must be as `encode_items` writes it.
+    """
+    together, sizes = lists
+    ends = np.cumsum(sizes)
+    text = np.frombuffer(together, np.uint8)
+    quotes = np.append(np.flatnonzero(text == _QUOTE), len(text))
+    first, behind = np.searchsorted(quotes, ends - sizes), np.searchsorted(quotes, ends)
+    told, lengths = joined_texts(items)
+    opening = first + 2 * (np.clip(ranks, 0, MOST_ITEMS) - 1)
+    searched = np.flatnonzero(ranks == NO_RANK).tolist()
+    for n in searched:
+        at = together.find(encode_items(items[n]), ends[n] - sizes[n], ends[n])
+        opening[n] = np.searchsorted(quotes, at) if at >= 0 else behind[n]
+    good = (opening >= first) & (opening + 1 < behind) & ((opening - first) % 2 == 0)
+    opening[~good] = 0
+    starts = quotes[opening] + 1
+    good &= quotes[np.minimum(opening + 1, len(quotes) - 1)] - starts == lengths
+    good &= equal_at(text, starts, good, (told, lengths))
+    if b"\\" in together:
+        pieces = zip((ends - sizes).tolist(), ends.tolist(), strict=True)
+        good &= np.array([b"\\" not in together[start:end] for start, end in pieces])
+    return np.where(good, (opening - first) // 2, NOT_FOUND)
 
 
 def respelled(text: bytes) -> tuple[bytes, int]:

@@ -6,7 +6,8 @@ in the run as the events they are. A record that is no single event (bad, or an 
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeAlias
+from itertools import compress
+from typing import Final, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +57,7 @@ class Run:
     shown: Integers
     """Places of the plain impressions, (m,), ascending."""
     items: list[bytes]
-    """Their lists as JSON text, as `encode_items` would write it."""
+    """Their lists as JSON text, as `encode_items` would write it; bytes, or a piece of a record."""
     lengths: Integers
     told: Integers
     """What their attributes and experiments tell, (m,): places in `table`."""
@@ -182,7 +183,7 @@ def _times_ms(plain: Sequence[Plain | None]) -> Integers:
         0 if one is None else one.timestamp if type(one.timestamp) is int else _time_ms(one)
         for one in plain
     ]
-    return np.array(times, np.int64)
+    return np.fromiter(times, np.int64, len(times))
 
 
 def _time_ms(one: Plain) -> int:
@@ -195,20 +196,21 @@ def _time_ms(one: Plain) -> int:
 def _doubtful(times_ms: Integers, records: Sequence[LogRecord], max_future_ms: int) -> list[int]:
     """The events without a time, or perhaps ahead of their record: that is for the decoder to
     refuse."""
-    stamps = np.array([record.timestamp for record in records], np.int64)
+    stamps = np.fromiter([record.timestamp for record in records], np.int64, len(records))
     ahead = (times_ms > stamps + max_future_ms) & (stamps >= 0)
     return np.flatnonzero(ahead | (times_ms == _NO_TIME)).tolist()
 
 
 def _look_closer(plain: list[Plain | None], depth: int, texts: AttributeTexts) -> _Looked:
     """Look into what is raw; None is put where a list is not plain, or deeper than counts."""
-    impressions = [one for one in plain if type(one) is PlainImpression]
-    shown = np.flatnonzero(np.array([type(one) is PlainImpression for one in plain], np.bool_))
-    items = [bytes(one.items) for one in impressions]
+    is_shown = bytes([type(one) is PlainImpression for one in plain])
+    shown = np.flatnonzero(np.frombuffer(is_shown, np.bool_))
+    impressions = cast(list[PlainImpression], list(compress(plain, is_shown)))
+    items: list[bytes] = [one.items for one in impressions]
     told, table = texts.told_by(impressions)
     lengths = lengths_of(items)
     for number in np.flatnonzero(lengths == NOT_PLAIN).tolist():
-        items[number], lengths[number] = respelled(items[number])
+        items[number], lengths[number] = respelled(bytes(items[number]))
     good = (lengths != NOT_PLAIN) & (lengths <= depth) & (told != UNTOLD)
     if not good.all():
         for place in shown[~good].tolist():
@@ -229,13 +231,10 @@ def _run(
     """All records as one run, in which those that are no single event have no id: they are cut
     out."""
     plain = looked.plain
-    reacted = np.ones(len(plain), np.bool_)
-    reacted[looked.shown] = False
-    ids = [one.impression_id if one else "" for one in plain]
-    if "" in ids:
-        reacted[[place for place, one in enumerate(plain) if one is None]] = False
-        for place, event in events.items():
-            ids[place] = event.impression_id
+    reacted = bytes([type(one) is PlainFeedback for one in plain])
+    ids = ["" if one is None else one.impression_id for one in plain]
+    for place, event in events.items():
+        ids[place] = event.impression_id
     return Run(
         ids=ids,
         times_ms=times_ms,
@@ -245,8 +244,8 @@ def _run(
         told=looked.told,
         table=looked.table,
         units=looked.units,
-        reacted=np.flatnonzero(reacted),
-        feedback=[one for one in plain if type(one) is PlainFeedback],
+        reacted=np.flatnonzero(np.frombuffer(reacted, np.bool_)),
+        feedback=cast(list[PlainFeedback], list(compress(plain, reacted))),
         odd=events,
         records=records,
         decoder=decoder,

@@ -50,13 +50,14 @@ class GainStates:
         self._states: list[GainState] = [(0, ())]
         self._surfaces: list[int] = [UNKNOWN]
         self._changes: dict[tuple[int, int, float], int] = {}
+        self._raises: dict[tuple[int, int, float], int] = {}
         self._rows: NDArray[np.int64] = np.zeros((1, plan.row_width), np.int64)
         self._room = MOST_STATES
 
     @property
     def is_full(self) -> bool:
         """True where there are so many states, or changes between them, that most must be gone."""
-        return max(len(self._states), len(self._changes)) > self._room
+        return max(len(self._states), len(self._changes), len(self._raises)) > self._room
 
     def leave_room(self) -> None:
         """Let the table grow to at least twice its size before it is full."""
@@ -101,14 +102,18 @@ class GainStates:
         rest, gain_numbers = np.divmod(changes, len(distinct))
         befores, at = np.divmod(rest, most)
         chosen = zip(befores.tolist(), at.tolist(), distinct[gain_numbers].tolist(), strict=True)
-        after = [self._raised_one(number, place, gain) for number, place, gain in chosen]
+        known = self._raises.get
+        after = [known(change) or self._raised_one(change) for change in chosen]
         raised: Integers = np.array(after, np.int64)[of_key.reshape(-1)]
         return raised
 
-    def _raised_one(self, number: int, place: int, gain: float) -> int:
+    def _raised_one(self, change: tuple[int, int, float]) -> int:
+        number, place, gain = change
         held = self.gain_at(number, place)
         enough = held is not None and held >= gain
-        return number if enough else self.with_gain(number, place, gain)
+        after = number if enough else self.with_gain(number, place, gain)
+        self._raises[change] = after
+        return after
 
     def untouched(self, lengths: Integers, surfaces: Integers | None = None) -> Integers:
         """The states of lists of these lengths and on these surfaces, (n,) of each, that nobody has

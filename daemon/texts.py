@@ -39,18 +39,19 @@ class Texts:
     def equal(self, numbers: NDArray[np.int64], texts: Sequence[str]) -> NDArray[np.bool_]:
         """Whether each text of a number, (n,), is the one of `texts`."""
         starts, ends = self.spans(numbers)
-        told, lengths = joined_texts(texts)
-        same: NDArray[np.bool_] = ends - starts == lengths
-        # byte by byte, all texts at once: which byte of `bytes` each one told must equal
-        first = np.cumsum(lengths) - lengths
-        chosen = np.repeat(same, lengths)
-        place = np.arange(len(told)) + np.repeat(starts - first, lengths)
-        here = np.frombuffer(self.bytes, np.uint8)
-        other = np.flatnonzero(here[place[chosen]] != np.frombuffer(told, np.uint8)[chosen])
-        if len(other):
-            owners = np.repeat(np.arange(len(texts)), lengths)[chosen]
-            same[owners[other]] = False
-        return same
+        told = joined_texts(texts)
+        return equal_at(np.frombuffer(self.bytes, np.uint8), starts, ends - starts == told[1], told)
+
+    def taken(self, numbers: NDArray[np.int64]) -> Joined:
+        """The texts of these numbers, (n,)."""
+        starts, ends = self.spans(numbers)
+        with memoryview(self.bytes) as view:
+            pieces = [
+                view[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+            ]
+            together = b"".join(pieces)
+            pieces.clear()
+        return together, ends - starts
 
     def append(self, text: bytes) -> None:
         """One more text."""
@@ -77,6 +78,23 @@ class Texts:
         """Forget the first texts; the others move up."""
         del self.bytes[: self._ends[count] - self._ends[0]]
         del self._ends[:count]
+
+
+def equal_at(
+    here: NDArray[np.uint8], starts: NDArray[np.int64], fits: NDArray[np.bool_], told: Joined
+) -> NDArray[np.bool_]:
+    """Whether the bytes from each start on are the text told, (n,); false where it does not fit."""
+    together, lengths = told
+    same = fits.copy()
+    # byte by byte, all texts at once: which byte of `here` each one told must equal
+    first = np.cumsum(lengths) - lengths
+    chosen = np.repeat(same, lengths)
+    place = np.arange(len(together)) + np.repeat(starts - first, lengths)
+    other = np.flatnonzero(here[place[chosen]] != np.frombuffer(together, np.uint8)[chosen])
+    if len(other):
+        owners = np.repeat(np.arange(len(lengths)), lengths)[chosen]
+        same[owners[other]] = False
+    return same
 
 
 def joined(texts: Sequence[bytes]) -> Joined:

@@ -4,11 +4,14 @@ import json
 import random
 
 import msgspec
+import numpy as np
 import pytest
 
 from relevanced.daemon.events import MAX_TEXT_BYTES
 from relevanced.daemon.open_state import encode_items
-from relevanced.daemon.plain_lists import NOT_PLAIN, lengths_of, respelled
+from relevanced.daemon.plain_lists import NO_RANK, NOT_FOUND, NOT_PLAIN, lengths_of
+from relevanced.daemon.plain_lists import places_of, respelled
+from relevanced.daemon.texts import joined
 
 PLAIN = {b"[]": 0, b'["a"]': 1, b'["a","b c,d","]["]': 3, b'["' + b"x" * 256 + b'"]': 1}
 ODD = (
@@ -97,3 +100,35 @@ def slowly(text: bytes) -> int:
     plain = all(0 < len(one) <= MAX_TEXT_BYTES and one.isascii() for one in ids)
     escaped = b"\\" in text
     return len(ids) if plain and not escaped and encode_items(ids) == text else NOT_PLAIN
+
+
+HOSTILE = ["a", "b", "ab", ",", '","', 'a"', "\\", "a\\", "ä", "", "[", "]", "a,b", "x" * 300]
+
+
+def slowly_placed(items: list[str], item: str, rank: int) -> int:
+    """At its rank, or the first of all where no rank was told."""
+    if rank == NO_RANK:
+        return items.index(item) if item in items else NOT_FOUND
+    return rank - 1 if 1 <= rank <= len(items) and items[rank - 1] == item else NOT_FOUND
+
+
+def placed(lists: list[list[str]], items: list[str], ranks: list[int]) -> list[int]:
+    return places_of(joined([*map(encode_items, lists)]), items, np.array(ranks, np.int64)).tolist()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_items_are_placed_as_a_reader_of_the_lists_would(seed: int) -> None:
+    rng = random.Random(seed)
+    print("seed", seed)
+    lists = [rng.choices(HOSTILE, k=rng.randrange(8)) for _ in range(100)]
+    items = [rng.choice(HOSTILE) for _ in lists]
+    ranks = [rng.choice([NO_RANK, -(2**62), -1, 0, 1, 2, 3, 7, 2**62]) for _ in lists]
+    for shown, item, rank, place in zip(lists, items, ranks, placed(lists, items, ranks)):
+        expected = slowly_placed(shown, item, rank)
+        sure = "\\" not in encode_items(shown).decode() and (item != "," or rank != NO_RANK)
+        assert place == expected if sure else place in (expected, NOT_FOUND), (shown, item, rank)
+
+
+def test_nothing_is_placed_in_no_lists() -> None:
+    assert placed([], [], []) == []
+    assert placed([[]], ["a"], [1]) == [NOT_FOUND]

@@ -37,7 +37,8 @@ def assert_read_as_carefully(value: bytes) -> bool:
     event = read_carefully(value, LIMITS)
     assert (part.ids, part.times_ms.tolist()) == ([event.impression_id], [event.time_ms])
     if isinstance(event, Impression):
-        assert (json.loads(part.items[0]), part.lengths[0]) == ([*event.items], len(event.items))
+        shown = json.loads(bytes(part.items[0]))
+        assert (shown, part.lengths[0]) == ([*event.items], len(event.items))
         told = part.table[part.told[0]]
         assert told.values == PLAN.values_of(event.attributes, event.experiments)
         assert (event.first_rank, event.grades, event.teams) == (1, {}, ())
