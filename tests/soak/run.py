@@ -59,14 +59,15 @@ WEEKS_AGO_MS: Final = 15 * 86_400_000
 BOUNDS: Final[Mapping[str, tuple[float, float]]] = {
     "memory of the daemon": (1.5e6, 1024.0),
     "memory of Redis": (0.1e6, 192.0),
-    "keys": (3.0, 2 / 64),
+    "keys": (5.0, 2 / 64),
     "tasks": (0.5, 0.0),
     "threads": (0.5, 0.0),
     "open files": (0.5, 0.0),
     "open sockets": (0.5, 0.0),
 }
 """What each may grow by in an hour of event time, and by for each segment that is new: its name and
-its totals are kept for the life of a lane, two pages of 64 segments or less at a time."""
+its totals are kept for the life of a lane, two pages of 64 segments or less at a time; and each
+hour that is kept has, in both lanes, a page of what was there before and one that it shares."""
 
 
 @dataclass(frozen=True)
