@@ -27,6 +27,8 @@ from relevanced.daemon.runs import Integers, Run
 
 SMALL_RUN: Final = 48
 """Fewer events than this are sooner taken one by one."""
+MOST_TEXT_BYTES: Final = 8 << 20
+"""Of lists that are searched at once: much feedback on long lists would need much memory."""
 
 Booleans: TypeAlias = NDArray[np.bool_]
 Floats: TypeAlias = NDArray[np.float64]
@@ -178,7 +180,11 @@ def _join(lane: Lane, meeting: Meeting) -> Booleans:
 def _places(lane: Lane, run: Run, columns: Integers, chosen: Integers) -> Integers:
     """Where the items of chosen feedback stand, (n,): NOT_FOUND where not at the rank that was
     told, where that is not sure, or in a list of another id."""
-    held, told = lane.open, [run.feedback[number] for number in chosen.tolist()]
+    held = lane.open
+    if len(chosen) > 1 and held.items.size_of(columns[chosen]) > MOST_TEXT_BYTES:
+        halves = np.array_split(chosen, 2)
+        return np.concatenate([_places(lane, run, columns, half) for half in halves])
+    told = [run.feedback[number] for number in chosen.tolist()]
     ranks = [NO_RANK if one.rank is None else one.rank for one in told]
     places = places_of(
         held.items.taken(columns[chosen]),

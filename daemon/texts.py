@@ -42,6 +42,11 @@ class Texts:
         told = joined_texts(texts)
         return equal_at(np.frombuffer(self.bytes, np.uint8), starts, ends - starts == told[1], told)
 
+    def size_of(self, numbers: NDArray[np.int64]) -> int:
+        """The bytes of the texts of these numbers, (n,)."""
+        starts, ends = self.spans(numbers)
+        return int((ends - starts).sum())
+
     def taken(self, numbers: NDArray[np.int64]) -> Joined:
         """The texts of these numbers, (n,)."""
         starts, ends = self.spans(numbers)

@@ -102,6 +102,32 @@ def test_joined_at_once_is_joined_one_by_one(seed: int) -> None:
         assert lane.watermarks == one_by_one.watermarks
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_batch_in_pieces_comes_to_the_same(seed: int) -> None:
+    values = traffic(random.Random(seed), 600)
+    whole, cut = after(values, PLAN, small_run=1, cut=600), lane_of(plan=PLAN)
+    batch.begin(cut)
+    for topic, some in batch.pieces({TOPIC: [record(value) for value in values]}, most=130):
+        batch.take(cut, topic, some, DECODE, small_run=1)
+    batch.end(cut, {})
+    cut.start_batch()
+    assert (rows_of(cut), counts_of(cut), open_of(cut)) == (
+        rows_of(whole),
+        counts_of(whole),
+        open_of(whole),
+    )
+
+
+def test_lists_that_are_too_long_together_are_searched_in_parts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    values = traffic(random.Random(1), 300)
+    whole = after(values, PLAN, small_run=1, cut=300)
+    monkeypatch.setattr(joining, "MOST_TEXT_BYTES", 100)
+    parts = after(values, PLAN, small_run=1, cut=300)
+    assert (rows_of(parts), counts_of(parts)) == (rows_of(whole), counts_of(whole))
+
+
 def test_most_of_plain_traffic_is_joined_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the test above would compare one thing with itself."""
     alone = 0
