@@ -3,7 +3,7 @@
 The floor and the worker take turns: A B A B …
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tests.bench.cpu import Stretch
@@ -15,10 +15,22 @@ from tests.bench.traffic import Traffic
 MAIN_BATCH: Final = 10_000
 BATCHES: Final = (MAIN_BATCH, 1_000, 2_000, 40_000)
 GOAL: Final = 1.5
+STALL: Final = "relevanced_event_loop_stall_seconds"
+STALL_GOAL_S: Final = 0.1
 ROUNDS: Final = 3
 FEWEST_BATCHES: Final = 5
 OTHERS: Final = 4
 """Batches of other sizes read a fourth of the topic."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Both over the same records."""
+
+    worker: Stretch
+    floor: Stretch
+    stall_s: float
+    """The longest time for which nothing else had its turn in the worker."""
 
 
 async def measure(stage: Stage, effort: Effort) -> Found:
@@ -36,24 +48,31 @@ async def measure(stage: Stage, effort: Effort) -> Found:
     return Found(findings, notes=notes)
 
 
-async def _pair(stage: Stage, traffic: Traffic, batch: int, upto: int) -> tuple[Stretch, Stretch]:
-    """(worker, floor) over the same records."""
+async def _pair(stage: Stage, traffic: Traffic, batch: int, upto: int) -> Pair:
     topic = await stage.topic(traffic)
     floor = await stage.floor(topic, upto, batch)
     stage.redis.flush()
     job = replace(Job(traffic), batch=batch)
     with stage.worker(job, topic, stage.name()) as worker:
-        return await worker.measured(upto), floor
+        measured = await worker.measured(upto)
+        return Pair(measured, floor, worker.daemon.series(STALL))
 
 
-def _findings(batch: int, pairs: list[tuple[Stretch, Stretch]]) -> list[Finding]:
+def _findings(batch: int, pairs: list[Pair]) -> list[Finding]:
     at, key = f"batches of {batch:,}", f"end_to_end.batch_{batch}"
-    costs = [(worker.cpu_us, floor.cpu_us) for worker, floor in pairs]
+    costs = [(pair.worker.cpu_us, pair.floor.cpu_us) for pair in pairs]
     goal = GOAL if batch == MAIN_BATCH else None
     findings = [ratio(f"{key}.to_floor", f"worker ÷ floor, {at}", costs, goal)]
     if batch == MAIN_BATCH:
         findings += [
             number(f"{key}.worker_us", f"worker, {at}", [cost for cost, _ in costs], "µs/event"),
             number(f"{key}.floor_us", f"floor, {at}", [cost for _, cost in costs], "µs/event"),
+            number(
+                f"{key}.stall_s",
+                f"worst stall of the event loop at full load, {at}",
+                [pair.stall_s for pair in pairs],
+                "s",
+                STALL_GOAL_S,
+            ),
         ]
     return findings
