@@ -4,16 +4,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
 
 from relevanced.daemon import attribution, joining, runs, scoring
 from relevanced.daemon.events import Decoder, Rejected
 from relevanced.daemon.lane import Lane
+from relevanced.daemon.pacing import MOST_PIECE
 from relevanced.daemon.runs import LogRecord
-
-PIECE_RECORDS: Final = 6_144
-"""Of a batch that are decoded and joined in one go: few enough to stay in the processor's cache and
-to let others have their turn soon, enough to be cheap in one go."""
 
 
 @dataclass(frozen=True)
@@ -45,17 +41,17 @@ def process(
     """Take one batch, by topic, into the lane's memory; returns what to dead-letter before it is
     committed. Fewer than `small_run` events in a row are taken one by one."""
     dead = begin(lane)
-    for topic, records in pieces(batch):
+    for topic, records in pieces(batch, MOST_PIECE):
         dead += take(lane, topic, records, decoder, small_run)
     end(lane, next_offsets)
     return dead
 
 
 def pieces(
-    batch: Mapping[str, Sequence[LogRecord]], most: int = PIECE_RECORDS
+    batch: Mapping[str, Sequence[LogRecord]], most: int
 ) -> Iterator[tuple[str, Sequence[LogRecord]]]:
-    """A batch in pieces of one topic each, in order and of about the same length; who takes them
-    may rest in between."""
+    """A batch in pieces of at most so many records, of one topic each, in order and of about the
+    same length; who takes them may rest in between."""
     for topic, records in batch.items():
         count = max(math.ceil(len(records) / most), 1)
         ends = [len(records) * number // count for number in range(count + 1)]

@@ -14,7 +14,7 @@ import gc
 import math
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from relevanced.daemon import batch as batches
@@ -23,7 +23,8 @@ from relevanced.daemon.events import Decoder
 from relevanced.daemon.finishing import DeadLetters, Finisher
 from relevanced.daemon.memory import MemoryBound
 from relevanced.daemon.ownership import OwnedLane, Ownership
-from relevanced.daemon.pacing import LEAST_RECORDS, Work, is_backlog, next_size
+from relevanced.daemon.pacing import LEAST_RECORDS, Work
+from relevanced.daemon.pacing import is_backlog, next_piece, next_size
 from relevanced.daemon.runs import LogRecord
 from relevanced.daemon.source import Batch, PlaceStatus, Source
 from relevanced.daemon.store import Store
@@ -48,19 +49,6 @@ class Pace:
 
     max_records: int
     commit_interval_s: float
-
-
-@dataclass
-class Spent:
-    """The longest that a turn kept others waiting."""
-
-    records: int = 0
-    piece_s: float = 0.0
-    closing_s: float = 0.0
-
-    def on_piece(self, records: int, spent_s: float) -> None:
-        """One more piece of a batch."""
-        self.piece_s, self.records = max((self.piece_s, self.records), (spent_s, records))
 
 
 class Worker:
@@ -90,6 +78,7 @@ class Worker:
         bound = self.memory.bytes
         telemetry.memory_bound_bytes.set(math.inf if bound is None else bound)
         self._size = min(LEAST_RECORDS, pace.max_records)
+        self._piece = LEAST_RECORDS
         self._busy: dict[int, asyncio.Task[None]] = {}
         self._polled_ms = 0
         self._reported_s = 0.0
@@ -128,7 +117,8 @@ class Worker:
             self._touch_idle(batch)
             # The new tasks begin: each holds its own batch in hand from here on.
             await asyncio.sleep(0)
-        self._size = next_size(size, work, self._pace.max_records, batches.PIECE_RECORDS)
+        self._size = next_size(size, work, self._pace.max_records)
+        self._piece = next_piece(self._piece, work)
         self._report()
         if not (is_backlog(size, work) or (has_room and self._ownership.is_opening)):
             await self._gather(began_s, unasked)
@@ -182,14 +172,14 @@ class Worker:
 
     async def _take(self, batch: Batch, *, asked_all: bool) -> Work:
         """Process each lane, and begin to make it durable."""
-        taken, spent = 0, Spent()
+        work = Work(0, asked_all=asked_all)
         for number, topics in batch.lanes.items():
             owned = self._ownership.lanes.get(number)
             if owned is None:
                 continue
             began_s = time.perf_counter()
             try:
-                dead = await self._process(owned, topics, batch.next_offsets[number], spent)
+                dead, work = await self._process(owned, topics, batch.next_offsets[number], work)
             except OverflowError as error:
                 # Its memory is half a batch ahead; the next owner would meet the same.
                 await self._ownership.halt(number, error)
@@ -199,29 +189,31 @@ class Worker:
             self._sample_wrong_lanes(owned)
             idle_ms = self._idle_ms(number, batch)
             self._begin(owned, self._finisher.finish(owned, dead, idle_ms, began_s))
-            taken += sum(map(len, topics.values()))
+            records = sum(map(len, topics.values()))
+            spent = work.batch.or_longer(records, time.perf_counter() - began_s)
+            work = replace(work, taken=work.taken + records, batch=spent)
             await asyncio.sleep(0)
-        return Work(taken, spent.records, spent.piece_s, spent.closing_s, asked_all)
+        return work
 
     async def _process(
         self,
         owned: OwnedLane,
         topics: Mapping[str, Sequence[LogRecord]],
         next_offsets: Mapping[str, int],
-        spent: Spent,
-    ) -> list[DeadLetter]:
+        work: Work,
+    ) -> tuple[list[DeadLetter], Work]:
         """Take a batch into the lane's memory, and let others have their turn after each piece."""
-        lane = owned.held.lane
+        lane, longest = owned.held.lane, work.piece
         dead = batches.begin(lane)
-        for topic, records in batches.pieces(topics):
+        for topic, records in batches.pieces(topics, self._piece):
             began_s = time.perf_counter()
             dead += batches.take(lane, topic, records, self._decoder)
-            spent.on_piece(len(records), time.perf_counter() - began_s)
+            longest = longest.or_longer(len(records), time.perf_counter() - began_s)
             await asyncio.sleep(0)
         began_s = time.perf_counter()
         batches.end(lane, next_offsets)
-        spent.closing_s = max(spent.closing_s, time.perf_counter() - began_s)
-        return dead
+        closing_s = max(work.closing_s, time.perf_counter() - began_s)
+        return dead, replace(work, piece=longest, closing_s=closing_s)
 
     # Idle lanes
 

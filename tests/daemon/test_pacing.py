@@ -1,67 +1,72 @@
-"""How large batches are: as large as the backlog, and no larger than the loop can bear."""
+"""How large batches are: as large as the backlog. How large pieces are: no larger than the loop can
+bear."""
 
 import pytest
 
-from relevanced.daemon.pacing import LEAST_RECORDS, TARGET_S, Work, next_size
+from relevanced.daemon.pacing import BATCH_S, LEAST_PIECE, LEAST_RECORDS, MOST_PIECE, PIECE_S
+from relevanced.daemon.pacing import Spent, Work, next_piece, next_size
 
 MOST = 10_000
-PIECE = 4_000
 
 
-def after(size: int, work: Work, most: int = MOST) -> int:
-    return next_size(size, work, most, PIECE)
-
-
-def settled_size(
+def settled(
     cost_s: float, backlog: int, size: int = LEAST_RECORDS, closing_s: float = 0.0
-) -> int:
-    """The size after many polls of records that cost so much, with so many waiting at each."""
+) -> tuple[int, int]:
+    """(size of batches, of pieces) after many polls of records that cost so much, with so many
+    waiting at each."""
+    piece = LEAST_RECORDS
     for _ in range(50):
         taken = min(size, backlog)
-        longest = min(taken, PIECE)
-        size = after(size, Work(taken, longest, longest * cost_s, closing_s))
-    return size
+        cut = min(taken, piece)
+        work = Work(taken, Spent(cut, cut * cost_s), Spent(taken, taken * cost_s), closing_s)
+        size, piece = next_size(size, work, MOST), next_piece(piece, work)
+    return size, piece
 
 
-def test_a_backlog_of_cheap_records_is_read_in_the_largest_batches() -> None:
-    assert settled_size(cost_s=1e-6, backlog=10**6) == MOST
+def test_a_backlog_of_cheap_records_is_read_in_the_largest_batches_and_pieces() -> None:
+    assert settled(cost_s=1e-6, backlog=10**6) == (MOST, MOST_PIECE)
 
 
-@pytest.mark.parametrize("cost_s", [5e-6, 2e-5, 4e-5])
-def test_no_batch_of_a_backlog_keeps_others_waiting(cost_s: float) -> None:
-    size = settled_size(cost_s, backlog=10**6)
-    assert min(size, PIECE) * cost_s <= TARGET_S
-    assert size == MOST or size * cost_s >= TARGET_S / 4
+@pytest.mark.parametrize("cost_s", [5e-6, 2e-5, 4e-5, 2e-4])
+def test_no_piece_of_a_backlog_keeps_others_waiting(cost_s: float) -> None:
+    _, piece = settled(cost_s, backlog=10**6)
+    assert PIECE_S / 4 <= piece * cost_s <= PIECE_S * 1.001  # of floats
 
 
-def test_pieces_that_fit_let_a_batch_grow_beyond_them() -> None:
-    assert settled_size(cost_s=TARGET_S / PIECE, backlog=10**6, size=PIECE) == MOST
+@pytest.mark.parametrize("cost_s", [5e-6, 2e-5, 4e-5, 2e-4])
+def test_batches_of_a_backlog_are_done_soon_and_not_small(cost_s: float) -> None:
+    size, _ = settled(cost_s, backlog=10**6)
+    assert size * cost_s <= BATCH_S * 1.001
+    assert size == MOST or size * cost_s >= BATCH_S / 4
 
 
 def test_a_batch_whose_end_takes_long_is_halved_but_not_below_a_piece() -> None:
-    assert settled_size(1e-6, backlog=10**6, size=MOST, closing_s=TARGET_S * 2) == PIECE
-    assert settled_size(1e-6, backlog=10**6, size=PIECE, closing_s=TARGET_S * 0.6) == PIECE
+    assert settled(1e-6, backlog=10**6, size=MOST, closing_s=PIECE_S * 2)[0] == MOST_PIECE
+    assert settled(1e-6, backlog=10**6, size=MOST_PIECE, closing_s=PIECE_S * 0.6)[0] == MOST_PIECE
 
 
 def test_batches_shrink_when_the_backlog_is_gone() -> None:
-    assert settled_size(cost_s=1e-6, backlog=10, size=MOST) == LEAST_RECORDS
+    assert settled(cost_s=1e-6, backlog=10, size=MOST)[0] == LEAST_RECORDS
 
 
 @pytest.mark.parametrize("cost_s", [1e-3, 1.0])
 def test_the_first_batch_that_takes_too_long_is_the_last(cost_s: float) -> None:
-    size = after(5_000, Work(5_000, PIECE, PIECE * cost_s))
-    assert size == LEAST_RECORDS
+    work = Work(5_000, Spent(1_000, 1_000 * cost_s), Spent(5_000, 5_000 * cost_s))
+    assert next_size(5_000, work, MOST) == LEAST_RECORDS
+    assert next_piece(1_000, work) == LEAST_PIECE
 
 
 def test_lanes_that_were_not_asked_may_have_more() -> None:
-    assert after(MOST, Work(0, asked_all=False)) == MOST
+    assert next_size(MOST, Work(0, asked_all=False), MOST) == MOST
 
 
-def test_a_steady_flow_keeps_its_size() -> None:
-    assert after(1_000, Work(400, 400, 0.01)) == 1_000
+def test_a_steady_flow_keeps_its_sizes() -> None:
+    work = Work(400, Spent(400, 0.01), Spent(400, 0.01))
+    assert (next_size(1_000, work, MOST), next_piece(1_000, work)) == (1_000, 1_000)
 
 
 @pytest.mark.parametrize("most", [1, 50, LEAST_RECORDS])
 def test_the_configured_limit_holds_whatever_happens(most: int) -> None:
-    for work in (Work(0), Work(most, most, 1e-6), Work(most, most, 10.0)):
-        assert after(most, work, most) == most
+    for seconds in (0.0, 1e-6, 10.0):
+        work = Work(most, Spent(most, seconds), Spent(most, seconds))
+        assert next_size(most, work, most) == most
