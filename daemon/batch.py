@@ -40,7 +40,8 @@ def process(
 ) -> list[DeadLetter]:
     """Take one batch, by topic, into the lane's memory; returns what to dead-letter before it is
     committed. Fewer than `small_run` events in a row are taken one by one."""
-    dead = begin(lane)
+    begin(lane)
+    dead: list[DeadLetter] = []
     for topic, records in pieces(batch, MOST_PIECE):
         dead += take(lane, topic, records, decoder, small_run)
     end(lane, next_offsets)
@@ -60,10 +61,9 @@ def pieces(
                 yield topic, records[start:end]
 
 
-def begin(lane: Lane) -> list[DeadLetter]:
-    """Make the lane ready for a batch; nothing of it is dead yet."""
+def begin(lane: Lane) -> None:
+    """Make the lane ready for a batch."""
     lane.forget_what_is_over()
-    return []
 
 
 def take(

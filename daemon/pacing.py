@@ -73,7 +73,7 @@ def next_size(size: int, work: Work, most: int) -> int:
         wanted = min(size, work.batch.fitting(BATCH_S))
     elif work.closing_s > PIECE_S and size > MOST_PIECE:
         wanted = max(size // 2, MOST_PIECE)
-    elif is_backlog(size, work) and work.batch.seconds * 2 <= BATCH_S and _end_fits(work):
+    elif is_backlog(size, work) and _twice_fits(work):
         wanted = size * 2
     elif work.asked_all and work.taken * 8 < size:
         wanted = size // 2
@@ -82,8 +82,8 @@ def next_size(size: int, work: Work, most: int) -> int:
     return min(max(wanted, LEAST_RECORDS), most)
 
 
-def _end_fits(work: Work) -> bool:
-    return work.closing_s * 2 <= PIECE_S
+def _twice_fits(work: Work) -> bool:
+    return work.batch.seconds * 2 <= BATCH_S and work.closing_s * 2 <= PIECE_S
 
 
 def is_backlog(size: int, work: Work) -> bool:

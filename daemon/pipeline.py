@@ -204,7 +204,8 @@ class Worker:
     ) -> tuple[list[DeadLetter], Work]:
         """Take a batch into the lane's memory, and let others have their turn after each piece."""
         lane, longest = owned.held.lane, work.piece
-        dead = batches.begin(lane)
+        dead: list[DeadLetter] = []
+        batches.begin(lane)
         for topic, records in batches.pieces(topics, self._piece):
             began_s = time.perf_counter()
             dead += batches.take(lane, topic, records, self._decoder)

@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 
 from relevanced.daemon.events import MAX_TEXT_BYTES
 from relevanced.daemon.formats.fields import identifiers
+from relevanced.daemon.id_index import NOT_FOUND
 from relevanced.daemon.open_state import encode_items
 from relevanced.daemon.texts import Joined, equal_at, joined_texts
 
 NOT_PLAIN: Final = -1
-NOT_FOUND: Final = -1
 NO_RANK: Final = -(2**63)
 MOST_ITEMS: Final = 1 << 40
 """More than any list has."""
 _decode_anything = msgspec.json.Decoder().decode
-_QUOTE, _COMMA, _OPENING, _BACKSLASH, _LAST_ASCII = b'",[\\\x7f'
+_QUOTE, _COMMA, _OPENING = b'",['
 
 
 def lengths_of(lists: Sequence[bytes]) -> NDArray[np.int64]:

@@ -1,8 +1,7 @@
-"""What the experiments of all lanes say: arms merged, compared, and put into words. Pure."""
+"""What the experiments of all lanes say: arms compared, and put into words. Pure."""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from operator import is_
 
 import msgspec
@@ -18,9 +17,10 @@ from relevanced.daemon.experiments.forms import (
     known,
 )
 from relevanced.daemon.experiments.compared import Compared, stratified
-from relevanced.daemon.experiments.specs import CONTROLS, IMPRESSION, INTERLEAVED, Role, Spec
+from relevanced.daemon.experiments.merging import Merged, merge
+from relevanced.daemon.experiments.specs import IMPRESSION, INTERLEAVED, Role, Spec
 from relevanced.daemon.experiments.strata import Strata, buckets_of, compared_by_segment
-from relevanced.daemon.experiments.tallies import Arm, Integers, Tallies
+from relevanced.daemon.experiments.tallies import Arm, Tallies
 from relevanced.daemon.experiments.words import in_words, warnings_of
 from relevanced.daemon.plan import Plan
 from relevanced.daemon.views import LaneView
@@ -32,30 +32,9 @@ from relevanced.metrics.sequences import Design, always_valid_p
 from relevanced.metrics.users import (
     Sketch,
     crossover_count,
-    merged,
     user_count,
     users_sample_ratio_log_evalue,
 )
-
-
-@dataclass(frozen=True)
-class _Merged:
-    """One experiment over all lanes."""
-
-    spec: Spec
-    control: str
-    arms: Mapping[str, Arm]
-
-    @property
-    def impressions(self) -> int:
-        """Those that have settled."""
-        return sum(arm.impressions for arm in self.arms.values())
-
-    @property
-    def without_control(self) -> bool:
-        """Whether there is traffic, and none of it is the control's."""
-        dealt = {variant for variant, arm in self.arms.items() if arm.impressions} - {INTERLEAVED}
-        return bool(dealt) and self.control not in dealt
 
 
 def findings(
@@ -70,7 +49,7 @@ def findings(
         spec = plan.tracking.spec(name)
         if spec is not None:
             tallies = [lane[name] for lane in lanes if name in lane]
-            found.append(_finding(_merge(spec, tallies), plan, as_of_ms))
+            found.append(_finding(merge(spec, tallies), plan, as_of_ms))
     return Findings(as_of, tuple(found))
 
 
@@ -98,33 +77,7 @@ class FindingsMemory:
         return msgspec.structs.replace(self._found, as_of=as_of)
 
 
-def _merge(spec: Spec, tallies: Sequence[Tallies]) -> _Merged:
-    """The lanes' arms summed; those that were counted under another configuration left out."""
-    arms: dict[str, list[Arm]] = {}
-    for one in tallies:
-        if one.digest == spec.digest:
-            for variant, arm in one.arms.items():
-                arms.setdefault(variant, []).append(arm)
-    control = spec.control
-    if not spec.declared:
-        control = next((name for name in CONTROLS if name in arms), spec.control)
-    ordered = sorted(arms, key=lambda variant: (variant != control, variant))
-    return _Merged(spec, control, {variant: _sum(arms[variant]) for variant in ordered})
-
-
-def _sum(arms: Sequence[Arm]) -> Arm:
-    tallies: Integers = np.sum([arm.tallies for arm in arms], axis=0)
-    users = merged([Sketch(arm.users) for arm in arms]).hashes
-    credits: Integers = np.sum([arm.credits for arm in arms], axis=0)
-    parts: dict[str, list[Integers]] = {}
-    for arm in arms:
-        for segment, part in arm.strata.items():
-            parts.setdefault(segment, []).append(part)
-    strata: dict[str, Integers] = {one: np.sum(of, axis=0) for one, of in parts.items()}
-    return Arm(tallies, sum(arm.without_unit for arm in arms), credits, users, strata)
-
-
-def _finding(one: _Merged, plan: Plan, as_of_ms: int | None) -> Finding:
+def _finding(one: Merged, plan: Plan, as_of_ms: int | None) -> Finding:
     spec, arms = one.spec, one.arms
     sketches = {variant: Sketch(arm.users) for variant, arm in arms.items()}
     crossover = 0.0 if spec.unit == IMPRESSION else crossover_count([*sketches.values()]).value
@@ -157,7 +110,7 @@ def _finding(one: _Merged, plan: Plan, as_of_ms: int | None) -> Finding:
     )
 
 
-def _compared(one: _Merged, plan: Plan) -> Compared:
+def _compared(one: Merged, plan: Plan) -> Compared:
     """Every variant but the control and shared lists, against the control."""
     treated = [variant for variant in one.arms if variant not in (one.control, INTERLEAVED)]
     return Compared(
@@ -167,7 +120,7 @@ def _compared(one: _Merged, plan: Plan) -> Compared:
 
 
 def _warnings(
-    one: _Merged,
+    one: Merged,
     variants: Sequence[Variant],
     told: Compared,
     srm: SampleRatio | None,
@@ -187,14 +140,14 @@ def _warnings(
     return tuple(found)
 
 
-def _by_segment(one: _Merged, variant: str, plan: Plan) -> dict[str, Strata]:
+def _by_segment(one: Merged, variant: str, plan: Plan) -> dict[str, Strata]:
     control = one.arms.get(one.control) or Arm.empty(len(one.spec.metrics))
     design = Design(_planned_for_two(one.spec, one.control, variant))
     metrics = _metrics_of(one.spec, plan)
     return compared_by_segment(control, one.arms[variant], one.spec, metrics, design)
 
 
-def _interleaving(one: _Merged) -> Interleaving | None:
+def _interleaving(one: Merged) -> Interleaving | None:
     arm = one.arms.get(INTERLEAVED)
     if arm is None or not arm.credits.any():
         return None
@@ -238,7 +191,7 @@ def _metrics_of(spec: Spec, plan: Plan) -> list[Metric]:
     return [known[name] for name in spec.metrics]
 
 
-def _compare(one: _Merged, variant: str, plan: Plan) -> dict[str, ArmComparison]:
+def _compare(one: Merged, variant: str, plan: Plan) -> dict[str, ArmComparison]:
     """By metric."""
     spec, treatment = one.spec, one.arms[variant]
     control = one.arms.get(one.control) or Arm.empty(len(spec.metrics))
@@ -265,7 +218,7 @@ def _planned_for_two(spec: Spec, control: str, variant: str) -> int:
     return max(1, round(spec.planned_impressions * share))
 
 
-def _metrics(one: _Merged, variant: str, told: Compared, plan: Plan) -> tuple[MetricFinding, ...]:
+def _metrics(one: Merged, variant: str, told: Compared, plan: Plan) -> tuple[MetricFinding, ...]:
     spec = one.spec
     if variant not in told.variants:
         return tuple(

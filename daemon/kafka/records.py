@@ -8,13 +8,14 @@ batches are unpacked at once. Tests hold that fields, records and positions are 
 from collections import Counter
 from collections.abc import Iterator
 from itertools import chain, islice
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import msgspec
 from aiokafka.consumer.fetcher import READ_COMMITTED, FetchResult, PartitionRecords
 from aiokafka.errors import CorruptRecordException
 
-Place: TypeAlias = tuple[str, int]
+from relevanced.daemon.kafka.lanes import Place
+
 NO_TIMESTAMP: Final = -1
 
 _aborted: Final[Counter[Place]] = Counter()

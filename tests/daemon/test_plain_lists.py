@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from relevanced.daemon.events import MAX_TEXT_BYTES
+from relevanced.daemon.id_index import NOT_FOUND
 from relevanced.daemon.open_state import encode_items
-from relevanced.daemon.plain_lists import NO_RANK, NOT_FOUND, NOT_PLAIN, lengths_of
+from relevanced.daemon.plain_lists import NO_RANK, NOT_PLAIN, lengths_of
 from relevanced.daemon.plain_lists import places_of, respelled
 from relevanced.daemon.texts import joined
 

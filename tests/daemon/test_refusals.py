@@ -5,7 +5,8 @@ from types import SimpleNamespace
 from structlog.testing import capture_logs
 
 from relevanced.daemon.batch import DeadLetter
-from relevanced.daemon.refusals import DETAIL_CHARACTERS, SAY_AGAIN_AFTER_S, Refusals
+from relevanced.daemon.refusals import DETAIL_CHARACTERS, Refusals
+from relevanced.daemon.saying import SAY_AGAIN_AFTER_S
 
 
 def refused(reason: str, offset: int) -> DeadLetter:
