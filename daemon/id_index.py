@@ -17,6 +17,10 @@ ROOM: Final = 2
 FULLEST: Final = 0.6
 """The share of places taken, the dead included, at which a table is made anew."""
 NOT_FOUND: Final = -1
+WIDEST: Final = 64
+"""Places of a chain that are looked at in one round."""
+FEW: Final = 100
+"""Entries that are sooner put in one by one than in many rounds of arrays."""
 
 Integers = NDArray[np.int64]
 
@@ -63,12 +67,16 @@ class IdIndex:
         entries, mask = self._entries, len(self._entries) - 1
         wanted = (slots - self._origin).astype(np.int32)
         places = hashes & mask
-        while len(wanted):
+        while len(wanted) > FEW:
             free = entries[places] == 0
             entries[places[free]] = wanted[free]
             # of several that want one place the last has it
             left = entries[places] != wanted
             wanted, places = wanted[left], (places[left] + 1) & mask
+        for one, place in zip(wanted.tolist(), places.tolist(), strict=True):
+            while entries.item(place):
+                place = (place + 1) & mask
+            entries[place] = one
         self._taken += len(slots)
 
     def find(self, wanted: Integers, hashes: Integers, base: int) -> Integers:
@@ -76,16 +84,22 @@ class IdIndex:
         from `base` on; entries of earlier slots are dead."""
         entries, mask = self._entries, len(self._entries) - 1
         found = np.full(len(wanted), NOT_FOUND, np.int64)
-        pending, places = np.arange(len(wanted)), wanted & mask
+        if not len(hashes):
+            return found
+        pending, places, width = np.arange(len(wanted)), wanted & mask, 1
         while len(pending):
-            entry = entries[places]
-            taken = entry != 0
-            pending, places, entry = pending[taken], places[taken], entry[taken]
-            slots = entry + self._origin
-            columns = slots - base
-            same = (columns >= 0) & (hashes[np.maximum(columns, 0)] == wanted[pending])
-            found[pending[same]] = slots[same]
-            pending, places = pending[~same], (places[~same] + 1) & mask
+            # of few chains that are long: twice as many places in each round
+            around = (places[:, np.newaxis] + np.arange(width)) & mask
+            entry = entries.take(around)
+            slots = entry.astype(np.int64) + self._origin
+            columns = np.maximum(slots - base, 0)
+            same = hashes.take(columns) == wanted.take(pending)[:, np.newaxis]
+            same &= (entry != 0) & (slots >= base)
+            hit = same.any(axis=1)
+            first = same.argmax(axis=1)
+            found[pending[hit]] = slots[hit, first[hit]]
+            left = ~hit & (entry != 0).all(axis=1)
+            pending, places, width = pending[left], places[left] + width, min(width * 2, WIDEST)
         return found
 
     def candidates(self, wanted: int) -> list[int]:

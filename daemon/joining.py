@@ -181,13 +181,13 @@ def _places(lane: Lane, run: Run, columns: Integers, chosen: Integers) -> Intege
     """Where the items of chosen feedback stand, (n,): NOT_FOUND where not at the rank that was
     told, where that is not sure, or in a list of another id."""
     held = lane.open
-    if len(chosen) > 1 and held.items.size_of(columns[chosen]) > MOST_TEXT_BYTES:
+    if len(chosen) > 1 and len(chosen) * held.items.widest(columns[chosen]) > MOST_TEXT_BYTES:
         halves = np.array_split(chosen, 2)
         return np.concatenate([_places(lane, run, columns, half) for half in halves])
     told = [run.feedback[number] for number in chosen.tolist()]
     ranks = [NO_RANK if one.rank is None else one.rank for one in told]
     places = places_of(
-        held.items.taken(columns[chosen]),
+        held.items.rows(columns[chosen]),
         [str(one.item) for one in told],
         np.fromiter(ranks, np.int64, len(ranks)),
     )

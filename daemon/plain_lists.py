@@ -14,14 +14,14 @@ from relevanced.daemon.events import MAX_TEXT_BYTES
 from relevanced.daemon.formats.fields import identifiers
 from relevanced.daemon.id_index import NOT_FOUND
 from relevanced.daemon.open_state import encode_items
-from relevanced.daemon.texts import Joined, equal_at, joined_texts
+from relevanced.daemon.texts import Rows, equal_at, joined_texts
 
 NOT_PLAIN: Final = -1
 NO_RANK: Final = -(2**63)
 MOST_ITEMS: Final = 1 << 40
 """More than any list has."""
 _decode_anything = msgspec.json.Decoder().decode
-_QUOTE, _COMMA, _OPENING = b'",['
+_QUOTE, _COMMA, _OPENING, _BACKSLASH = b'",[\\'
 
 
 def lengths_of(lists: Sequence[bytes]) -> NDArray[np.int64]:
@@ -41,31 +41,29 @@ def lengths_of(lists: Sequence[bytes]) -> NDArray[np.int64]:
     return lengths
 
 
-def places_of(lists: Joined, items: Sequence[str], ranks: NDArray[np.int64]) -> NDArray[np.int64]:
+def places_of(lists: Rows, items: Sequence[str], ranks: NDArray[np.int64]) -> NDArray[np.int64]:
     """Where each item stands in its list, (n,) from 0: at its rank (from 1) or, with NO_RANK, where
     it is found first. NOT_FOUND where it is not there, or where nothing but a closer look tells.
 
     Each list must be as `encode_items` writes it.
     """
-    together, sizes = lists
-    ends = np.cumsum(sizes)
-    text = np.frombuffer(together, np.uint8)
+    rows, sizes = lists
+    text, starts = rows.reshape(-1), np.arange(len(rows)) * rows.shape[1]
     quotes = np.append(np.flatnonzero(text == _QUOTE), len(text))
-    first, behind = np.searchsorted(quotes, ends - sizes), np.searchsorted(quotes, ends)
-    told, lengths = joined_texts(items)
+    first, behind = np.searchsorted(quotes, starts), np.searchsorted(quotes, starts + sizes)
+    told = joined_texts(items)
     opening = first + 2 * (np.clip(ranks, 0, MOST_ITEMS) - 1)
-    searched = np.flatnonzero(ranks == NO_RANK).tolist()
-    for n in searched:
-        at = together.find(encode_items(items[n]), ends[n] - sizes[n], ends[n])
-        opening[n] = np.searchsorted(quotes, at) if at >= 0 else behind[n]
+    for n in np.flatnonzero(ranks == NO_RANK).tolist():
+        at = rows[n, : sizes[n]].tobytes().find(encode_items(items[n]))
+        opening[n] = np.searchsorted(quotes, starts[n] + at) if at >= 0 else behind[n]
     good = (opening >= first) & (opening + 1 < behind) & ((opening - first) % 2 == 0)
     opening[~good] = 0
-    starts = quotes[opening] + 1
-    good &= quotes[np.minimum(opening + 1, len(quotes) - 1)] - starts == lengths
-    good &= equal_at(text, starts, good, (told, lengths))
-    if b"\\" in together:
-        pieces = zip((ends - sizes).tolist(), ends.tolist(), strict=True)
-        good &= np.array([b"\\" not in together[start:end] for start, end in pieces])
+    begins = quotes[opening] + 1
+    good &= quotes[np.minimum(opening + 1, len(quotes) - 1)] - begins == told[1]
+    good &= equal_at(text, begins, good, told)
+    escaped = rows == _BACKSLASH
+    if escaped.any():
+        good &= ~(escaped & (np.arange(rows.shape[1]) < sizes[:, np.newaxis])).any(axis=1)
     return np.where(good, (opening - first) // 2, NOT_FOUND)
 
 

@@ -127,7 +127,8 @@ def read(
     looked = _look_closer(plain, decoder.limits.depth, texts)
     events: dict[int, Event] = {}
     singles: dict[int, Sequence[Decoded]] = {}
-    for place in [place for place, one in enumerate(plain) if one is None]:
+    odd = [place for place, one in enumerate(plain) if one is None] if None in plain else []
+    for place in odd:
         decoded = decoder(records[place].value, records[place].timestamp)
         if len(decoded) == 1 and not isinstance(decoded[0], Rejected):
             events[place] = decoded[0]

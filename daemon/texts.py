@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 Joined: TypeAlias = tuple[bytes, NDArray[np.int64]]
 """Texts one behind the other, and the bytes of each, (n,)."""
+Rows: TypeAlias = tuple[NDArray[np.uint8], NDArray[np.int64]]
+"""Texts below each other, (n, width), and the bytes of each, (n,); behind them stands anything."""
 
 
 class Texts:
@@ -42,21 +44,15 @@ class Texts:
         told = joined_texts(texts)
         return equal_at(np.frombuffer(self.bytes, np.uint8), starts, ends - starts == told[1], told)
 
-    def size_of(self, numbers: NDArray[np.int64]) -> int:
-        """The bytes of the texts of these numbers, (n,)."""
+    def widest(self, numbers: NDArray[np.int64]) -> int:
+        """The bytes of the longest text of these numbers, (n,)."""
         starts, ends = self.spans(numbers)
-        return int((ends - starts).sum())
+        return int((ends - starts).max(initial=0))
 
-    def taken(self, numbers: NDArray[np.int64]) -> Joined:
-        """The texts of these numbers, (n,)."""
+    def rows(self, numbers: NDArray[np.int64]) -> Rows:
+        """The texts of these numbers, (n,), as rows."""
         starts, ends = self.spans(numbers)
-        with memoryview(self.bytes) as view:
-            pieces = [
-                view[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
-            ]
-            together = b"".join(pieces)
-            pieces.clear()
-        return together, ends - starts
+        return rows_of(np.frombuffer(self.bytes, np.uint8), starts, ends - starts)
 
     def append(self, text: bytes) -> None:
         """One more text."""
@@ -85,21 +81,32 @@ class Texts:
         del self._ends[:count]
 
 
+def rows_of(here: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> Rows:
+    """The bytes from each start on, (n,), in rows as wide as the longest asks for."""
+    width = max(int(sizes.max(initial=1)), 1)
+    if len(here) < width:
+        here = np.pad(here, (0, width - len(here)))
+    latest = len(here) - width
+    # one number names a whole row: it is moved at once, wherever it begins
+    pieces = np.ndarray((latest + 1,), np.dtype((np.void, width)), here, strides=(1,))
+    rows = pieces[np.minimum(starts, latest)].view(np.uint8).reshape(-1, width)
+    for number in np.flatnonzero(starts > latest).tolist():
+        rest = here[starts[number] :]
+        rows[number, : len(rest)] = rest
+    return rows, sizes
+
+
 def equal_at(
     here: NDArray[np.uint8], starts: NDArray[np.int64], fits: NDArray[np.bool_], told: Joined
 ) -> NDArray[np.bool_]:
     """Whether the bytes from each start on are the text told, (n,); false where it does not fit."""
-    together, lengths = told
-    same = fits.copy()
-    # byte by byte, all texts at once: which byte of `here` each one told must equal
-    first = np.cumsum(lengths) - lengths
-    chosen = np.repeat(same, lengths)
-    place = np.arange(len(together)) + np.repeat(starts - first, lengths)
-    other = np.flatnonzero(here[place[chosen]] != np.frombuffer(together, np.uint8)[chosen])
-    if len(other):
-        owners = np.repeat(np.arange(len(lengths)), lengths)[chosen]
-        same[owners[other]] = False
-    return same
+    together, sizes = told
+    asked, _ = rows_of(np.frombuffer(together, np.uint8), np.cumsum(sizes) - sizes, sizes)
+    found, _ = rows_of(here, starts, sizes)
+    same = asked == found
+    same |= np.arange(same.shape[1]) >= sizes[:, np.newaxis]
+    equal: NDArray[np.bool_] = fits & same.all(axis=1)
+    return equal
 
 
 def joined(texts: Sequence[bytes]) -> Joined:

@@ -12,7 +12,7 @@ from relevanced.daemon.id_index import NOT_FOUND
 from relevanced.daemon.open_state import encode_items
 from relevanced.daemon.plain_lists import NO_RANK, NOT_PLAIN, lengths_of
 from relevanced.daemon.plain_lists import places_of, respelled
-from relevanced.daemon.texts import joined
+from relevanced.daemon.texts import Texts
 
 PLAIN = {b"[]": 0, b'["a"]': 1, b'["a","b c,d","]["]': 3, b'["' + b"x" * 256 + b'"]': 1}
 ODD = (
@@ -114,7 +114,11 @@ def slowly_placed(items: list[str], item: str, rank: int) -> int:
 
 
 def placed(lists: list[list[str]], items: list[str], ranks: list[int]) -> list[int]:
-    return places_of(joined([*map(encode_items, lists)]), items, np.array(ranks, np.int64)).tolist()
+    column = Texts()
+    for shown in lists:
+        column.append(encode_items(shown))
+    rows = column.rows(np.arange(len(lists)))
+    return places_of(rows, items, np.array(ranks, np.int64)).tolist()
 
 
 @pytest.mark.parametrize("seed", range(20))

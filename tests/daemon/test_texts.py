@@ -1,6 +1,7 @@
 """A column of texts gives back each of them, and takes no notice of those dropped at its front."""
 
 import numpy as np
+import pytest
 
 from relevanced.daemon.texts import Texts, cut, joined, joined_texts, piece
 
@@ -47,6 +48,13 @@ def test_equal_is_equal_byte_by_byte() -> None:
     same = column.equal(np.array([0, 1, 2, 3, 4, 0]), ["abc", "abc", "abc", "Ä", "ab", "abc"])
     assert same.tolist() == [True, False, False, True, False, True]
     assert column.equal(np.zeros(0, np.int64), []).tolist() == []
+
+
+@pytest.mark.parametrize("numbers", [[], [1], [0, 2, 4], [4, 3, 3, 1, 0]])
+def test_rows_begin_with_the_texts(numbers: list[int]) -> None:
+    rows, sizes = column_of(SOME).rows(np.array(numbers, np.int64))
+    begun = [row[:size].tobytes().decode() for row, size in zip(rows, sizes, strict=True)]
+    assert begun == [SOME[number] for number in numbers]
 
 
 def test_joined_texts_are_cut_again() -> None:
