@@ -33,7 +33,7 @@ class Commit:
     sequence: int
     """The sequence that the writer believes in; the store has one more afterwards."""
     blobs: Mapping[str, bytes]
-    """Key → value, published by rename."""
+    """Key → value."""
     fields: Mapping[str, bytes]
     """Fields of the head."""
     names: Mapping[str, bytes]

@@ -16,6 +16,7 @@ from redis.exceptions import NoScriptError
 
 from relevanced.daemon.errors import Lost
 from relevanced.daemon.redis.client import Client, answered
+from relevanced.daemon.redis.commits import call_of
 from relevanced.daemon.redis.keys import lane_keys, portions, prefix_of
 from relevanced.daemon.store import Answer, LaneDelta
 from relevanced.daemon.heads import ADMITTED_KEY, Head, head_of
@@ -141,38 +142,10 @@ class LaneStore:
 
     async def commit(self, commit: Commit) -> Answer:
         """Publish a commit. To be sent again, unchanged, after Unavailable."""
-        prefix = self.prefix(commit.lane)
-        stage = f"{prefix}stage:{commit.token}:{commit.sequence}:"
-        staged = [f"{stage}{number}" for number in range(len(commit.blobs))]
-        if staged:
-            parts = dict(zip(staged, commit.blobs.values(), strict=True))
-            await answered(self._client, self._stage(parts))
-        keys = [
-            *self._base_keys(prefix),
-            *staged,
-            *(prefix + key for key in commit.blobs),
-            *(prefix + key for key in commit.unlinked),
-        ]
-        unread = sorted(commit.blobs.keys() - set(commit.listed))
-        counts = [
-            len(staged),
-            len(commit.unlinked),
-            len(commit.fields),
-            len(commit.names),
-            len(commit.listed),
-            len(unread),
-        ]
-        pairs = [part for pair in (*commit.fields.items(), *commit.names.items()) for part in pair]
-        arguments = [
-            commit.token,
-            commit.sequence,
-            *counts,
-            *pairs,
-            *commit.listed,
-            *unread,
-            *commit.unlinked,
-        ]
-        answer = await self._run(COMMIT, keys, arguments)
+        call = call_of(commit, self.prefix(commit.lane))
+        if call.staged:
+            await answered(self._client, self._stage(call.staged))
+        answer = await self._run(COMMIT, call.keys, call.arguments)
         return cast(Answer, answer.decode())
 
     async def touch(self, lane: int, token: str, sequence: int, idle_ms: int | None) -> bool:

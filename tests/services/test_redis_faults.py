@@ -34,6 +34,8 @@ def redis(any_redis: AnyRedis) -> AnyRedis:
 
 
 PARTS = {"totals:0": b"1", "rows:0:1000:0": b"2"}
+STAGED = {"open:2": b"3"}
+"""Small pages are sent along with the script; a block never is."""
 
 
 async def test_scripts_that_the_server_forgot_are_sent_again(redis: AnyRedis) -> None:
@@ -60,7 +62,7 @@ async def test_scripts_that_the_server_forgot_are_sent_again(redis: AnyRedis) ->
 async def test_commit_that_was_cut_is_sent_again_by_the_caller_only(
     redis: AnyRedis, command: str, fault: Fault
 ) -> None:
-    commit = commit_of("a", 1, blobs=PARTS, names={2: "x"}, offset=2)
+    commit = commit_of("a", 1, blobs=PARTS, blocks=STAGED, names={2: "x"}, offset=2)
     async with Proxy(*redis.ports) as proxy, store_at(proxy.url) as store:
         await lane_with(store, "a")
         scripts, before = proxy.sent("EVALSHA"), await dump(redis.url)
@@ -91,7 +93,7 @@ async def test_server_that_falls_silent_is_unavailable(
     redis: AnyRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(redis_client, "TIMEOUT_S", 0.3)
-    commit = commit_of("a", 1, blobs=PARTS)
+    commit = commit_of("a", 1, blobs=PARTS, blocks=STAGED)
     async with Proxy(*redis.ports) as proxy, store_at(proxy.url) as store:
         await lane_with(store, "a")
         proxy.plan("EVALSHA", "silent")
@@ -104,7 +106,7 @@ async def test_frozen_server_answers_again(
     redis: AnyRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(redis_client, "TIMEOUT_S", 0.3)
-    commit = commit_of("a", 1, blobs=PARTS)
+    commit = commit_of("a", 1, blobs=PARTS, blocks=STAGED)
     async with store_at(redis.url) as store:
         await lane_with(store, "a")
         redis.freeze()
@@ -138,7 +140,8 @@ async def test_answers_stay_with_their_questions_after_a_cancellation(redis: Any
 async def test_copy_that_comes_after_its_retry_changes_nothing(
     redis: AnyRedis, commits_meanwhile: int
 ) -> None:
-    first = commit_of("a", 1, blobs={"totals:0": b"old"}, names={2: "old"}, unlinked=["open:1"])
+    old = {"totals:0": b"old"}
+    first = commit_of("a", 1, blobs=old, blocks=STAGED, names={2: "old"}, unlinked=["open:1"])
     async with Proxy(*redis.ports) as proxy, store_at(proxy.url) as store:
         await lane_with(store, "a")
         proxy.plan("EVALSHA", "late")
@@ -155,7 +158,8 @@ async def test_copy_that_comes_after_its_retry_changes_nothing(
 
 @pytest.mark.parametrize("staged_again", [True, False])
 async def test_copy_of_a_former_owner_changes_nothing(redis: AnyRedis, staged_again: bool) -> None:
-    first = commit_of("a", 1, blobs={"totals:0": b"old"}, names={2: "old"}, unlinked=["open:1"])
+    old = {"totals:0": b"old"}
+    first = commit_of("a", 1, blobs=old, blocks=STAGED, names={2: "old"}, unlinked=["open:1"])
     async with Proxy(*redis.ports) as proxy, store_at(proxy.url) as store:
         await lane_with(store, "a")
         if staged_again:
@@ -198,6 +202,11 @@ async def refused(call: Callable[[LaneStore], Awaitable[object]], url: str) -> s
 
 
 async def commit_parts(store: LaneStore) -> None:
+    secret = b"secret value" * 20
+    await store.commit(commit_of("a", 1, blobs={"totals:0": secret}, blocks={"open:2": secret}))
+
+
+async def commit_pages(store: LaneStore) -> None:
     await store.commit(commit_of("a", 1, blobs={"totals:0": b"secret value" * 20}))
 
 
@@ -217,7 +226,7 @@ async def read(store: LaneStore) -> None:
     await store.read(LANE, "", None, 1)
 
 
-@pytest.mark.parametrize("step", [commit_parts, commit_nothing, touch])
+@pytest.mark.parametrize("step", [commit_parts, commit_pages, commit_nothing, touch])
 async def test_full_server_refuses_and_changes_nothing(
     own_redis: OwnRedis, step: Callable[[LaneStore], Awaitable[None]]
 ) -> None:
@@ -238,7 +247,7 @@ async def test_replica_refuses_what_writes(own_redis: OwnRedis) -> None:
         await lane_with(store, "a")
     replica = own_redis(replicaof=f"127.0.0.1 {master.port}")
     await until(lambda: ask(replica.url, "EXISTS", f"{PREFIX}head"))
-    for step in (commit_parts, commit_nothing, claim, touch):
+    for step in (commit_parts, commit_pages, commit_nothing, claim, touch):
         text = await refused(step, replica.url)
         assert text.startswith("Redis: ReadOnlyError: ")
 
@@ -280,7 +289,7 @@ async def test_loading_server_is_unavailable(own_redis: OwnRedis) -> None:
         assert await store.commit(commit_of("a", 50, blobs=PARTS)) == "applied"
 
 
-@pytest.mark.parametrize("step", [commit_parts, commit_nothing, claim, touch, read])
+@pytest.mark.parametrize("step", [commit_parts, commit_pages, commit_nothing, claim, touch, read])
 async def test_head_of_a_wrong_type_is_told(
     redis: AnyRedis, step: Callable[[LaneStore], Awaitable[None]]
 ) -> None:

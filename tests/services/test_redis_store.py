@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from redis.asyncio import Redis
 
+from relevanced.daemon.redis import commits as redis_commits
 from relevanced.daemon.redis import keys as redis_keys
 from relevanced.daemon.redis import store as redis_store
 from relevanced.daemon.errors import Lost, Unavailable
@@ -259,6 +260,7 @@ async def test_lost_commit_changes_nothing(redis: AnyRedis, commit: Commit) -> N
 async def test_commit_with_a_missing_part_is_lost(
     redis: AnyRedis, missing: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(redis_commits, "ALONG_BYTES", 0)
     parts = {"rows:0:0:0": b"0", "totals:0": b"1", "open:2": b"2"}
     async with store_at(redis.url) as store:
         await lane_with(store, "a")
@@ -271,6 +273,29 @@ async def test_commit_with_a_missing_part_is_lost(
         monkeypatch.setattr(store, "_stage", stage_some)
         assert await store.commit(commit_of("a", 1, blobs=parts, names={2: "x"})) == "lost"
     assert await dump(redis.url) == before
+
+
+@pytest.mark.parametrize(("along", "in_all"), [(0, 9), (9, 0), (9, 9), (9, 10**6)])
+async def test_how_a_page_travels_leaves_no_trace(
+    redis: AnyRedis, along: int, in_all: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages that were there before, and new ones; one is empty."""
+    pages = {"rows:0:0000:0": b"1" * 9, "totals:0": b"", "rows:0:1:0": b"2" * 10, "hours:1:0": b"3"}
+    blocks = {"open:2": b"4", "admitted": b"5"}
+    monkeypatch.setattr(redis_commits, "ALONG_BYTES", along)
+    monkeypatch.setattr(redis_commits, "ALONG_BYTES_IN_ALL", in_all)
+    commit = commit_of("a", 1, blobs=pages, blocks=blocks, unlinked=["open:1"], names={2: "x"})
+    async with store_at(redis.url) as store:
+        await lane_with(store, "a")
+        assert await store.commit(commit) == "applied"
+        assert await store.commit(commit) == "already"
+        head = await store.claim(LANE, "a", START)
+        _, loaded = await store.load(LANE, head, lambda _, listed: [*listed, *blocks])
+        delta = await store.read(LANE, "a", 1, 2)
+    assert loaded == {**pages, **blocks}
+    assert delta is not None and delta.pages == pages
+    left = await dump(redis.url)
+    assert {ttl for _, ttl in left.values()} == {-1} and f"{PREFIX}open:1".encode() not in left
 
 
 async def test_commit_to_what_is_gone_is_lost(redis: AnyRedis) -> None:
@@ -627,7 +652,8 @@ async def test_every_key_that_a_script_touches_is_in_the_slot_of_its_lane(
             if words[0].upper() == "ECHO":
                 break
             if told["client_type"] == "lua":
-                count = {"RENAME": 2, "UNLINK": len(words)}.get(words[0].upper(), 1)
+                many = {"RENAME": 2, "UNLINK": len(words), "EXISTS": len(words)}
+                count = many.get(words[0].upper(), 1)
                 keys |= {word.encode() for word in words[1 : 1 + count]}
     assert len(keys) > 12
     assert {slot(key) for key in keys} == {slot(PREFIX.encode())}
