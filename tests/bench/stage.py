@@ -102,7 +102,7 @@ class Stage:
         """One that was not used before: for a namespace and its group."""
         return f"bench-{os.getpid()}-{next(self._numbers)}"
 
-    def config(self, job: Job, topic: str, name: str) -> str:
+    def config(self, job: Job, topic: str, name: str, redis_url: str | None = None) -> str:
         """The configuration file of a daemon with this job."""
         return f"""
 windows = {json.dumps(job.windows)}
@@ -114,7 +114,7 @@ start = "earliest"
 session_timeout = "{job.session_timeout}"
 max_batch_records = {_fitting(job.batch, job.traffic.records)}
 [redis]
-url = "{self.redis.url}"
+url = "{redis_url or self.redis.url}"
 namespace = "{name}"
 [attribution]
 window = "{job.attribution}"
@@ -128,10 +128,17 @@ max_segments = {job.max_segments}
 
     @contextmanager
     def worker(
-        self, job: Job, topic: str, name: str, role: str = "worker", under: Sequence[str] = ()
+        self,
+        job: Job,
+        topic: str,
+        name: str,
+        role: str = "worker",
+        under: Sequence[str] = (),
+        redis_url: str | None = None,
     ) -> Iterator["Running"]:
-        """A running daemon over the topic. It is killed at the end."""
-        config = self.config(job, topic, name)
+        """A running daemon over the topic. It is killed at the end. `redis_url`: the way to Redis
+        that it takes, where that is not the straight one."""
+        config = self.config(job, topic, name, redis_url)
         daemon = Daemon(self.directory, config, role, under=under)
         running = Running(self, daemon, job, config)
         try:
@@ -210,23 +217,26 @@ class Running:
         redis_s = processor_s(self._stage.redis.pid)
         return Sample(events, processor_s(self.pid), redis_s, time.monotonic())
 
-    async def follow(self, upto: int, seldom: bool = True) -> list[Sample]:
-        """Samples until so many events are done; `seldom`: fewer of them between the ends."""
+    async def follow(
+        self, upto: int, seldom: bool = True, often_s: float = LOOK_OFTEN_S
+    ) -> list[Sample]:
+        """Samples until so many events are done; `seldom`: fewer of them between the ends.
+        `often_s`: the time from one to the next at the ends."""
         samples = [self.sample()]
         progressed_s = time.monotonic()
         while samples[-1].events < upto:
             if time.monotonic() - progressed_s > PATIENCE_S:
                 raise RuntimeError(f"stands still at {samples[-1]}:\n{self.daemon.log()[-3000:]}")
             between = 0.15 < samples[-1].events / upto < 0.8
-            await asyncio.sleep(LOOK_SELDOM_S if seldom and between else LOOK_OFTEN_S)
+            await asyncio.sleep(LOOK_SELDOM_S if seldom and between else often_s)
             samples.append(self.sample())
             if samples[-1].events != samples[-2].events:
                 progressed_s = time.monotonic()
         return samples
 
-    async def measured(self, upto: int) -> Stretch:
+    async def measured(self, upto: int, often_s: float = LOOK_OFTEN_S) -> Stretch:
         """The cost of so many events from where the worker stands."""
-        return stretch(await self.follow(upto), upto)
+        return stretch(await self.follow(upto, often_s=often_s), upto)
 
 
 async def run_python(*arguments: str) -> bytes:
