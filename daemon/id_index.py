@@ -1,6 +1,6 @@
 """Slots by the id of their impression, for a whole batch of ids at once.
 
-An open-addressing table of slot numbers, probed by the 64-bit hash of the id. The table itself
+An open-addressing table of slot numbers, probed by a 32-bit hash of the id. The table itself
 tells equal hashes only; whether the ids are equal is for the caller to see.
 """
 
@@ -9,6 +9,8 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from relevanced.daemon.columns import zeros
 
 SMALLEST: Final = 1024
 """Places of an empty table; always a power of two."""
@@ -21,13 +23,20 @@ WIDEST: Final = 64
 """Places of a chain that are looked at in one round."""
 FEW: Final = 100
 """Entries that are sooner put in one by one than in many rounds of arrays."""
+MASK: Final = 0xFFFF_FFFF
+"""What is kept of a hash. Of a million ids a hundred pairs share one: they get a closer look."""
 
 Integers = NDArray[np.int64]
 
 
 def hashes_of(ids: Iterable[str], count: int) -> Integers:
     """The hashes of `count` ids. They hold in this process only."""
-    return np.fromiter(map(hash, ids), np.int64, count)
+    return np.fromiter(map(hash, ids), np.int64, count) & MASK
+
+
+def hash_of(impression_id: str) -> int:
+    """The hash of one id."""
+    return hash(impression_id) & MASK
 
 
 class IdIndex:
@@ -42,7 +51,7 @@ class IdIndex:
 
     def _make(self, entries: int, first_slot: int) -> None:
         places = max(SMALLEST, 1 << (ROOM * entries - 1).bit_length() if entries else SMALLEST)
-        self._entries = np.zeros(places, np.int32)
+        self._entries = zeros(places)
         """Slot number − `_origin`; 0 where nothing is."""
         self._origin = first_slot - 1
         self._taken = 0
@@ -79,7 +88,7 @@ class IdIndex:
             entries[place] = one
         self._taken += len(slots)
 
-    def find(self, wanted: Integers, hashes: Integers, base: int) -> Integers:
+    def find(self, wanted: Integers, hashes: NDArray[np.uint32], base: int) -> Integers:
         """The first slot of each wanted hash, (n,), or NOT_FOUND. `hashes` are those of the slots
         from `base` on; entries of earlier slots are dead."""
         entries, mask = self._entries, len(self._entries) - 1

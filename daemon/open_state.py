@@ -14,8 +14,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from relevanced.daemon.columns import Column
 from relevanced.daemon.experiments.subjects import Columns, Subjects
-from relevanced.daemon.id_index import NOT_FOUND, IdIndex
+from relevanced.daemon.id_index import NOT_FOUND, IdIndex, hash_of
+from relevanced.daemon.pane_spans import PaneSpans
 from relevanced.daemon.texts import Joined, Texts, cut, joined, piece
 
 Slots: TypeAlias = tuple[int, ...]
@@ -48,10 +50,10 @@ class OpenImpressions:
         self.paged_items: dict[int, bytes] = {}
         """Lists by slot that a later page may have extended, instead of `items`. All lists with a
         blank are here."""
-        self.times_ms = array("q")
-        self.combinations = array("i")
-        self.states = array("i")
-        self.hashes = array("q")
+        self.times_ms = Column("q")
+        self.combinations = Column("i")
+        self.states = Column("i")
+        self.hashes = Column("I")
         """Of the ids."""
         self.is_open = bytearray()
         """1 where the impression is open, 0 where its pane has settled."""
@@ -66,7 +68,7 @@ class OpenImpressions:
         self.shared_hashes: set[int] = set()
         """Hashes that more than one slot has."""
         self._index = IdIndex()
-        self._by_pane: dict[int, array[int]] = {}
+        self._panes = PaneSpans()
 
     @property
     def next_slot(self) -> int:
@@ -74,7 +76,7 @@ class OpenImpressions:
         return self.base + len(self.times_ms)
 
     def __len__(self) -> int:
-        return sum(len(slots) for slots in self._by_pane.values())
+        return self._panes.impressions
 
     def add(
         self,
@@ -87,7 +89,7 @@ class OpenImpressions:
         subject: Subjects | None = None,
     ) -> int:
         """Remember a new impression; returns its slot."""
-        slot, code = self.next_slot, hash(impression_id)
+        slot, code = self.next_slot, hash_of(impression_id)
         places = (other - self.base for other in self._index.candidates(code))
         if any(place >= 0 and self.hashes[place] == code for place in places):
             self.shared_hashes.add(code)
@@ -101,8 +103,9 @@ class OpenImpressions:
         self.is_open.append(1)
         if self.subjects is not None:
             self.subjects.extend(subject, 1)
-        self._index.insert(np.array([slot]), np.array([code]))
-        self._slots_of_pane(pane).append(slot)
+        slots = np.array([slot])
+        self._index.insert(slots, np.array([code]))
+        self._panes.note(pane, slots)
         return slot
 
     def add_many(self, born: "Born") -> int:
@@ -114,17 +117,17 @@ class OpenImpressions:
         self._make_room(count)
         self.ids.extend(*born.ids)
         self.items.extend(*born.items)
-        self.times_ms.frombytes(born.times_ms.tobytes())
-        self.combinations.frombytes(born.combinations.astype(np.int32).tobytes())
-        self.states.frombytes(born.states.astype(np.int32).tobytes())
-        self.hashes.frombytes(born.hashes.tobytes())
+        self.times_ms.extend(born.times_ms)
+        self.combinations.extend(born.combinations)
+        self.states.extend(born.states)
+        self.hashes.extend(born.hashes)
         self.is_open += b"\1" * count
         if self.subjects is not None:
             self.subjects.extend(born.subjects, count)
         slots = np.arange(first, first + count)
         self._index.insert(slots, born.hashes)
         for pane, chosen in grouped(born.panes):
-            self._slots_of_pane(pane).frombytes(slots[chosen].tobytes())
+            self._panes.note(pane, slots[chosen])
         return first
 
     def restore(self, slots: NDArray[np.int64], born: "Born") -> None:
@@ -149,12 +152,6 @@ class OpenImpressions:
             ordered = np.sort(hashes)
             self.shared_hashes = set(ordered[1:][ordered[1:] == ordered[:-1]].tolist())
 
-    def _slots_of_pane(self, pane: int) -> "array[int]":
-        slots = self._by_pane.get(pane)
-        if slots is None:
-            slots = self._by_pane[pane] = array("q")
-        return slots
-
     def find(self, hashes: NDArray[np.int64]) -> NDArray[np.int64]:
         """The earliest slot of each hash, (n,); NOT_FOUND where there is none. It may be closed, of
         another id, or (`shared_hashes`) one of several."""
@@ -162,7 +159,7 @@ class OpenImpressions:
 
     def slots_of(self, impression_id: str) -> Slots:
         """The open slots of an id, in the order in which they were accepted."""
-        code, text, found = hash(impression_id), impression_id.encode(), []
+        code, text, found = hash_of(impression_id), impression_id.encode(), []
         for slot in self._index.candidates(code):
             place = slot - self.base
             if place >= 0 and self.is_open[place] and self.hashes[place] == code:
@@ -191,19 +188,24 @@ class OpenImpressions:
 
     def panes(self) -> list[int]:
         """Base panes that hold an open impression, earliest first."""
-        return sorted(self._by_pane)
+        return sorted(self._panes)
 
     def slots_in(self, panes: Iterable[int]) -> Iterator[int]:
         """All slots of these base panes."""
         for pane in panes:
-            yield from self._by_pane[pane]
+            yield from self._slots_of(pane).tolist()
+
+    def _slots_of(self, pane: int) -> NDArray[np.int64]:
+        is_open = np.frombuffer(self.is_open, np.bool_)
+        return self._panes.slots_of(pane, self.base, column(self.times_ms), is_open)
 
     def close_pane(self, pane: int) -> None:
         """Forget the impressions of a base pane that has settled."""
-        slots = self._by_pane.pop(pane)
-        np.frombuffer(self.is_open, np.uint8)[column(slots) - self.base] = 0
+        slots = self._slots_of(pane)
+        np.frombuffer(self.is_open, np.uint8)[slots - self.base] = 0
+        self._panes.forget(pane)
         for few in (self.grades, self.delays_ms, self.paged_items, self.teams):
-            for slot in few.keys() & slots if few else ():
+            for slot in few.keys() & slots.tolist() if few else ():
                 few.pop(slot)
 
     def holds(self, slot: int) -> bool:
@@ -221,28 +223,26 @@ class OpenImpressions:
         if missing > 0:
             self.ids.skip(missing)
             self.items.skip(missing)
-            self.times_ms.extend([0] * missing)
-            self.combinations.extend([0] * missing)
-            self.states.extend([0] * missing)
-            self.hashes.extend([0] * missing)
+            for numbers in (self.times_ms, self.combinations, self.states, self.hashes):
+                numbers.skip(missing)
             self.is_open.extend(bytes(missing))
             if self.subjects is not None:
                 self.subjects.extend(None, missing)
 
     def trim(self) -> None:
         """Give back the memory of closed slots at the front."""
-        first = min((slots[0] for slots in self._by_pane.values()), default=self.next_slot)
-        closed = first - self.base
+        first = self._panes.first_slot
+        closed = (self.next_slot if first is None else first) - self.base
         if closed < max(_TRIM_AT_LEAST, len(self.times_ms) // 4):
             return
         self.ids.drop_front(closed)
         self.items.drop_front(closed)
         for numbers in (self.times_ms, self.combinations, self.states, self.hashes):
-            del numbers[:closed]
+            numbers.drop_front(closed)
         del self.is_open[:closed]
         if self.subjects is not None:
             self.subjects.drop_front(closed)
-        self.base = first
+        self.base += closed
 
 
 @dataclass(frozen=True)
@@ -275,8 +275,10 @@ class Born:
         )
 
 
-def column(numbers: "array[int]") -> NDArray[Any]:
+def column(numbers: "array[int] | Column") -> NDArray[Any]:
     """The numbers as an array that must be gone before they are appended to."""
+    if isinstance(numbers, Column):
+        return numbers.view()
     return np.frombuffer(numbers, {"q": np.int64, "i": np.int32}[numbers.typecode])
 
 

@@ -4,12 +4,13 @@ A Python string costs five times what it says; a million of them are kept here a
 and where each ends.
 """
 
-from array import array
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from relevanced.daemon.columns import Column
 
 Joined: TypeAlias = tuple[bytes, NDArray[np.int64]]
 """Texts one behind the other, and the bytes of each, (n,)."""
@@ -17,32 +18,50 @@ Rows: TypeAlias = tuple[NDArray[np.uint8], NDArray[np.int64]]
 """Texts below each other, (n, width), and the bytes of each, (n,); behind them stands anything."""
 
 
+ROUND: Final = 1 << 32
+"""Where numbers of four bytes begin anew."""
+NARROW_BYTES: Final = ROUND
+"""So many bytes and more take wide numbers to say where they end."""
+
+
 class Texts:
     """Texts by number from 0. Appended at the end, dropped at the front."""
 
     def __init__(self) -> None:
-        self.bytes = bytearray()
-        self._ends = array("q", [0])
-        """Where each text ends, counted from the first that was ever held; the first number is
-        where the first begins."""
+        self._bytes = Column("B")
+        self._ends = Column("I")
+        """Where each text ends, counted from the first that was ever held, without what four bytes
+        do not hold: right as a difference while there are fewer bytes than NARROW_BYTES. The first
+        number is where the first begins."""
+        self._ends.append(0)
+        self._is_narrow = True
 
     def __len__(self) -> int:
         return len(self._ends) - 1
 
     def __getitem__(self, number: int) -> bytes:
-        start = self._ends[0]
-        return bytes(self.bytes[self._ends[number] - start : self._ends[number + 1] - start])
+        if number >= len(self):
+            raise IndexError(number)
+        return self._bytes.bytes_at(self._end_of(number), self._end_of(number + 1))
+
+    def _end_of(self, number: int) -> int:
+        """Where in the bytes the text before this one ends."""
+        length = self._ends[number] - self._ends[0]
+        return length % ROUND if self._is_narrow else length
 
     def spans(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Where in `bytes` texts begin and end, (n,) of each."""
-        ends = np.frombuffer(self._ends, np.int64)
-        return ends[numbers] - ends[0], ends[numbers + 1] - ends[0]
+        """Where in all bytes texts begin and end, (n,) of each."""
+        ends = self._ends.view()
+        first = ends[0]
+        return (ends[numbers] - first).astype(np.int64), (ends[numbers + 1] - first).astype(
+            np.int64
+        )
 
     def equal(self, numbers: NDArray[np.int64], texts: Sequence[str]) -> NDArray[np.bool_]:
         """Whether each text of a number, (n,), is the one of `texts`."""
         starts, ends = self.spans(numbers)
         told = joined_texts(texts)
-        return equal_at(np.frombuffer(self.bytes, np.uint8), starts, ends - starts == told[1], told)
+        return equal_at(self._bytes.view(), starts, ends - starts == told[1], told)
 
     def widest(self, numbers: NDArray[np.int64]) -> int:
         """The bytes of the longest text of these numbers, (n,)."""
@@ -52,33 +71,43 @@ class Texts:
     def rows(self, numbers: NDArray[np.int64]) -> Rows:
         """The texts of these numbers, (n,), as rows."""
         starts, ends = self.spans(numbers)
-        return rows_of(np.frombuffer(self.bytes, np.uint8), starts, ends - starts)
+        return rows_of(self._bytes.view(), starts, ends - starts)
 
     def append(self, text: bytes) -> None:
         """One more text."""
-        self.bytes += text
-        self._ends.append(self._ends[-1] + len(text))
+        self._make_wide(len(text))
+        self._bytes.extend_bytes(text)
+        end = self._ends[-1] + len(text)
+        self._ends.append(end % ROUND if self._is_narrow else end)
 
     def extend(self, joined: bytes, lengths: NDArray[np.int64]) -> None:
         """More texts: their bytes, one behind the other, and the bytes of each, (n,)."""
-        self.bytes += joined
-        self._ends.frombytes((np.cumsum(lengths) + self._ends[-1]).tobytes())
+        self._make_wide(len(joined))
+        self._bytes.extend_bytes(joined)
+        ends = np.cumsum(lengths) + self._ends[-1]
+        self._ends.extend(ends & (ROUND - 1) if self._is_narrow else ends)
 
     def skip(self, count: int) -> None:
         """As many empty texts."""
-        self._ends.extend([self._ends[-1]] * count)
+        self._ends.extend(np.full(count, self._ends[-1]))
 
     def joined(self, first: int, end: int) -> Joined:
         """The texts from `first` to before `end`, as `extend` takes them."""
-        start = self._ends[0]
-        piece = bytes(self.bytes[self._ends[first] - start : self._ends[end] - start])
-        ends = np.array(self._ends[first : end + 1], np.int64)
-        return piece, ends[1:] - ends[:-1]
+        starts, ends = self.spans(np.arange(first, end))
+        return self._bytes.bytes_at(self._end_of(first), self._end_of(end)), ends - starts
 
     def drop_front(self, count: int) -> None:
         """Forget the first texts; the others move up."""
-        del self.bytes[: self._ends[count] - self._ends[0]]
-        del self._ends[:count]
+        self._bytes.drop_front(self._end_of(count))
+        self._ends.drop_front(count)
+
+    def _make_wide(self, more: int) -> None:
+        """Count in wide numbers from now on where narrow ones cannot tell so many more bytes."""
+        if self._is_narrow and len(self._bytes) + more >= NARROW_BYTES:
+            starts = np.zeros(1, np.int64)
+            ends = self.spans(np.arange(len(self)))[1]
+            self._ends, self._is_narrow = Column("q"), False
+            self._ends.extend(np.concatenate((starts, ends)))
 
 
 def rows_of(here: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> Rows:

@@ -4,7 +4,6 @@ An assignment is a number out of a table, as impressions share a few of them; a 
 impression) is its hash. Numbers live in one process's memory only.
 """
 
-from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -12,6 +11,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from relevanced.daemon.columns import Column
 from relevanced.daemon.experiments.specs import IMPRESSION, USER, Assignment, Tracking
 from relevanced.metrics.users import user_hashes
 
@@ -95,27 +95,29 @@ class Columns:
 
     def __init__(self, units: int) -> None:
         self.units_each = units
-        self.assignments = array("i")
-        self._units = array("q")
+        self.assignments = Column("i")
+        self._units = Column("q")
 
     def extend(self, born: Subjects | None, count: int) -> None:
         """Add as many as are born; None: impressions without any experiment."""
         if born is None:
-            self.assignments.frombytes(bytes(4 * count))
-            self._units.frombytes(bytes(8 * count * self.units_each))
-            return
-        self.assignments.frombytes(born.assignments.astype(np.int32).tobytes())
-        self._units.frombytes(born.units.tobytes())
+            self.assignments.skip(count)
+        else:
+            self.assignments.extend(born.assignments)
+        if born is None or not born.units.any():
+            self._units.skip(count * self.units_each)
+        else:
+            self._units.extend(born.units.ravel())
 
     def drop_front(self, count: int) -> None:
         """Forget the first ones."""
-        del self.assignments[:count]
-        del self._units[: count * self.units_each]
+        self.assignments.drop_front(count)
+        self._units.drop_front(count * self.units_each)
 
     def numbers(self) -> NDArray[np.int32]:
         """(n,) assignments: gone before any are added."""
-        return np.frombuffer(self.assignments, np.int32)
+        return self.assignments.view()
 
     def units(self) -> Integers:
         """(n, units) hashes: gone before any are added."""
-        return np.frombuffer(self._units, np.int64).reshape(-1, self.units_each)
+        return self._units.view().reshape(-1, self.units_each)
