@@ -1,16 +1,17 @@
 """A column of short texts in one piece of memory.
 
 A Python string costs five times what it says; a million of them are kept here as one array of bytes
-and where each ends.
+and where each ends (`ends`).
 """
 
 from collections.abc import Sequence
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from relevanced.daemon.columns import Column
+from relevanced.daemon.ends import Ends
 
 Joined: TypeAlias = tuple[bytes, NDArray[np.int64]]
 """Texts one behind the other, and the bytes of each, (n,)."""
@@ -18,44 +19,24 @@ Rows: TypeAlias = tuple[NDArray[np.uint8], NDArray[np.int64]]
 """Texts below each other, (n, width), and the bytes of each, (n,); behind them stands anything."""
 
 
-ROUND: Final = 1 << 32
-"""Where numbers of four bytes begin anew."""
-NARROW_BYTES: Final = ROUND
-"""So many bytes and more take wide numbers to say where they end."""
-
-
 class Texts:
     """Texts by number from 0. Appended at the end, dropped at the front."""
 
     def __init__(self) -> None:
         self._bytes = Column("B")
-        self._ends = Column("I")
-        """Where each text ends, counted from the first that was ever held, without what four bytes
-        do not hold: right as a difference while there are fewer bytes than NARROW_BYTES. The first
-        number is where the first begins."""
-        self._ends.append(0)
-        self._is_narrow = True
+        self._ends = Ends()
 
     def __len__(self) -> int:
-        return len(self._ends) - 1
+        return len(self._ends)
 
     def __getitem__(self, number: int) -> bytes:
         if number >= len(self):
             raise IndexError(number)
-        return self._bytes.bytes_at(self._end_of(number), self._end_of(number + 1))
-
-    def _end_of(self, number: int) -> int:
-        """Where in the bytes the text before this one ends."""
-        length = self._ends[number] - self._ends[0]
-        return length % ROUND if self._is_narrow else length
+        return self._bytes.bytes_at(self._ends.before(number), self._ends.before(number + 1))
 
     def spans(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Where in all bytes texts begin and end, (n,) of each."""
-        ends = self._ends.view()
-        first = ends[0]
-        return (ends[numbers] - first).astype(np.int64), (ends[numbers + 1] - first).astype(
-            np.int64
-        )
+        return self._ends.spans(numbers)
 
     def equal(self, numbers: NDArray[np.int64], texts: Sequence[str]) -> NDArray[np.bool_]:
         """Whether each text of a number, (n,), is the one of `texts`."""
@@ -75,39 +56,27 @@ class Texts:
 
     def append(self, text: bytes) -> None:
         """One more text."""
-        self._make_wide(len(text))
         self._bytes.extend_bytes(text)
-        end = self._ends[-1] + len(text)
-        self._ends.append(end % ROUND if self._is_narrow else end)
+        self._ends.append(len(text))
 
     def extend(self, joined: bytes, lengths: NDArray[np.int64]) -> None:
         """More texts: their bytes, one behind the other, and the bytes of each, (n,)."""
-        self._make_wide(len(joined))
         self._bytes.extend_bytes(joined)
-        ends = np.cumsum(lengths) + self._ends[-1]
-        self._ends.extend(ends & (ROUND - 1) if self._is_narrow else ends)
+        self._ends.extend(lengths)
 
     def skip(self, count: int) -> None:
         """As many empty texts."""
-        self._ends.extend(np.full(count, self._ends[-1]))
+        self._ends.extend(np.zeros(count, np.int64))
 
     def joined(self, first: int, end: int) -> Joined:
         """The texts from `first` to before `end`, as `extend` takes them."""
         starts, ends = self.spans(np.arange(first, end))
-        return self._bytes.bytes_at(self._end_of(first), self._end_of(end)), ends - starts
+        return self._bytes.bytes_at(self._ends.before(first), self._ends.before(end)), ends - starts
 
     def drop_front(self, count: int) -> None:
         """Forget the first texts; the others move up."""
-        self._bytes.drop_front(self._end_of(count))
+        self._bytes.drop_front(self._ends.before(count))
         self._ends.drop_front(count)
-
-    def _make_wide(self, more: int) -> None:
-        """Count in wide numbers from now on where narrow ones cannot tell so many more bytes."""
-        if self._is_narrow and len(self._bytes) + more >= NARROW_BYTES:
-            starts = np.zeros(1, np.int64)
-            ends = self.spans(np.arange(len(self)))[1]
-            self._ends, self._is_narrow = Column("q"), False
-            self._ends.extend(np.concatenate((starts, ends)))
 
 
 def rows_of(here: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> Rows:

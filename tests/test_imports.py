@@ -121,6 +121,7 @@ FLOORS: Final = {
     "daemon.config.loading": 21,
     # daemon: rules, from events to rows
     "daemon.id_index": 19,
+    "daemon.ends": 11,
     "daemon.texts": 19,
     "daemon.plain_lists": 21,
     "daemon.attribute_texts": 19,
@@ -285,6 +286,7 @@ PURE: Final = (
     "daemon.columns",
     "daemon.pane_spans",
     "daemon.id_index",
+    "daemon.ends",
     "daemon.texts",
     "daemon.plain_lists",
     "daemon.attribute_texts",

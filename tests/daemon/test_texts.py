@@ -1,9 +1,7 @@
 """A column of texts gives back each of them, and takes no notice of those dropped at its front."""
 
 import numpy as np
-import pytest
 
-from relevanced.daemon import texts
 from relevanced.daemon.texts import Texts, cut, joined, joined_texts, piece
 
 SOME = ["q1", "", "Ärmel", "q12", "x"]
@@ -63,30 +61,3 @@ def test_joined_texts_are_cut_again() -> None:
     texts = [text.encode() for text in SOME]
     assert cut(*joined(texts)) == texts
     assert cut(*piece(joined(texts), 1, 4)) == texts[1:4]
-
-
-@pytest.mark.parametrize("narrow_bytes", [texts.ROUND, 1 << 8])
-@pytest.mark.parametrize("dropped_before", [0, texts.ROUND - 500])
-def test_a_column_is_a_list_however_much_it_holds(
-    monkeypatch: pytest.MonkeyPatch,
-    rng: np.random.Generator,
-    narrow_bytes: int,
-    dropped_before: int,
-) -> None:
-    monkeypatch.setattr(texts, "NARROW_BYTES", narrow_bytes)
-    column, twin = Texts(), list[bytes]()
-    column._ends[0] = dropped_before
-    for size in (0, 3, 3, 1, 20, 100, 100):
-        for _ in range(30):
-            some = [bytes(rng.integers(97, 100, size, np.uint8)) for _ in range(2)]
-            column.extend(*joined(some))
-            column.append(some[0])
-            column.skip(1)
-            twin += [*some, some[0], b""]
-            dropped = min(len(twin), int(rng.integers(0, 9 if size < 10 else 4)))
-            column.drop_front(dropped)
-            del twin[:dropped]
-            numbers = rng.integers(0, len(twin), 5) if twin else np.zeros(0, np.int64)
-            assert [*column] == twin
-            assert cut(*column.taken(numbers)) == [twin[number] for number in numbers.tolist()]
-            assert cut(*column.joined(0, len(twin))) == twin
