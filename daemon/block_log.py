@@ -26,6 +26,8 @@ class Block:
     end_serial: int
     slots: Collection[int] = field(default_factory=set)
     """Impressions of earlier blocks that it changes, each once."""
+    let_go: int = 0
+    """How many of its slots are not held: it is never merged."""
     relisted: set[int] = field(default_factory=set)
     bound: set[int] = field(default_factory=set)
     gone: dict[int, int] = field(default_factory=dict)
@@ -33,15 +35,18 @@ class Block:
 
     def written(self, entry: BlockEntry) -> None:
         """It stands in the log from now on. There it is needed again for merging only, so the many
-        slots take as little memory as they can."""
+        slots take as little memory as they can, and none where it is too large for that."""
         self.entry = entry
-        self.slots = array("q", self.slots)
+        if self.size < MERGED_ENTRIES:
+            self.slots = array("q", self.slots)
+        else:
+            self.slots, self.let_go = (), self.let_go + len(self.slots)
 
     @property
     def size(self) -> int:
         """How many things it holds, at the most."""
         born = self.end_slot - self.first_slot + self.end_serial - self.first_serial
-        return born + len(self.slots) + len(self.bound) + len(self.gone)
+        return born + len(self.slots) + self.let_go + len(self.bound) + len(self.gone)
 
 
 def joined(earlier: Block, later: Block) -> Block:

@@ -6,8 +6,6 @@ blocks in order; nothing is rewritten per impression, and a block whose whole co
 unlinked. Here blocks become bytes, and bytes blocks.
 """
 
-from array import array
-
 import msgspec
 import numpy as np
 
@@ -190,12 +188,12 @@ def replay(lane: Lane, entry: BlockEntry, data: bytes) -> Block:
         end_slot=entry.end_slot,
         first_serial=entry.first_serial,
         end_serial=entry.end_serial,
-        slots=array("q", changed),
+        slots=changed,
         relisted={slot for slot, _ in wire.relisted},
         bound={serial for serial, _ in wire.bound},
         gone=dict(wire.gone),
-        entry=entry,
     )
+    block.written(entry)
     table = wire.state_table
     surfaces = unpack_integers(wire.surfaces).tolist() or [UNKNOWN] * len(table)
     states = [lane.states.number(*told) for told in zip(table, surfaces, strict=True)]

@@ -136,6 +136,14 @@ def test_blocks_are_merged_up_to_the_limit(more: int, kept: int) -> None:
     assert 1 - len(replaced) == kept
 
 
+@pytest.mark.parametrize(("more", "held"), [(0, MERGED_ENTRIES - 10), (1, 0)])
+def test_a_block_too_large_to_be_merged_lets_its_slots_go(more: int, held: int) -> None:
+    block = Block(MERGED_ENTRIES, MERGED_ENTRIES + 9 + more, 0, 0, set(range(MERGED_ENTRIES - 10)))
+    size = block.size
+    block.written(BlockEntry(0, 0, 0, 0, 0, 0, 0))
+    assert (block.size, len(block.slots)) == (size, held)
+
+
 def test_changes_of_what_a_joined_block_brought_are_part_of_it() -> None:
     earlier = Block(10, 20, 5, 8, slots={3}, relisted={3}, bound={1}, gone={2: 9})
     later = Block(
