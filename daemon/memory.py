@@ -33,6 +33,10 @@ MALLOC_HEAPS: Final = -8
 """The options' numbers in the C library of Linux; the last is its M_ARENA_MAX."""
 LARGE_BYTES: Final = 4 * MIB
 KEPT_BYTES: Final = 16 * MIB
+MUCH_WORK: Final = 5000
+"""Records that take memory worth giving back."""
+OVER_AFTER_S: Final = 1.0
+"""Without any record."""
 ADVICE: Final = "start another worker, raise worker.max_memory_mib, or shorten attribution.window"
 
 
@@ -82,16 +86,45 @@ def keep_memory_together() -> None:
     """Tell the C library of Linux to hold what is free once; others have no such options.
 
     One heap for all threads: each of its own would keep what its busiest moment took. And pages of
-    their own for large pieces, which grow without being copied and go back whole: beside small ones
-    the columns of open impressions leave holes as large as they are. But what each batch takes and
-    gives back is smaller, and stays: to get its pages from the system anew, and zeroed, costs a
-    tenth of all the work.
+    their own for large pieces, which grow without being copied and go back whole. But what each
+    batch takes and gives back is smaller, and stays until there is nothing to do (`Leisure`): to
+    get its pages from the system anew, and zeroed, costs a tenth of all the work.
     """
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
     if set_option is not None:
         set_option(MALLOC_HEAPS, 1)
         set_option(MALLOC_MMAP_THRESHOLD, LARGE_BYTES)
         set_option(MALLOC_TRIM_THRESHOLD, KEPT_BYTES)
+
+
+def give_back() -> None:
+    """Let the C library of Linux give the system all that is free, holes too."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
+class Leisure:
+    """Gives memory back when work is over.
+
+    That takes milliseconds, and so does to take it again: not in the middle of work, and not after
+    each of the few records of a quiet topic.
+    """
+
+    def __init__(self, give: Callable[[], None] = give_back) -> None:
+        self._give = give
+        self._records = 0
+        """Taken since memory was last given back."""
+        self._worked_s = 0.0
+
+    def after(self, records: int, now_s: float) -> None:
+        """A turn took so many records."""
+        self._records += records
+        if records:
+            self._worked_s = now_s
+        elif self._records >= MUCH_WORK and now_s - self._worked_s >= OVER_AFTER_S:
+            self._records = 0
+            self._give()
 
 
 def leave_what_stays() -> None:

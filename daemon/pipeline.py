@@ -21,7 +21,7 @@ from relevanced.daemon import batch as batches
 from relevanced.daemon.batch import DeadLetter
 from relevanced.daemon.events import Decoder
 from relevanced.daemon.finishing import DeadLetters, Finisher
-from relevanced.daemon.memory import MemoryBound
+from relevanced.daemon.memory import Leisure, MemoryBound
 from relevanced.daemon.ownership import OwnedLane, Ownership
 from relevanced.daemon.pacing import LEAST_RECORDS, Work
 from relevanced.daemon.pacing import is_backlog, next_piece, next_size
@@ -75,6 +75,7 @@ class Worker:
         self._clock = clock
         self._stop = stop
         self.memory = memory or MemoryBound(None)
+        self._leisure = Leisure()
         bound = self.memory.bytes
         telemetry.memory_bound_bytes.set(math.inf if bound is None else bound)
         self._size = min(LEAST_RECORDS, pace.max_records)
@@ -84,8 +85,7 @@ class Worker:
         self._reported_s = 0.0
         self._finisher = Finisher(source, store, ownership, dead_letters, telemetry, stop)
         self._kafka_faults: dict[str, str] = {}
-        self._left_behind = False
-        """Whether a lane went since the last report."""
+        self._left_behind = False  # whether a lane went since the last report
 
     @property
     def waiting_for(self) -> dict[str, str]:
@@ -120,6 +120,7 @@ class Worker:
         self._size = next_size(size, work, self._pace.max_records)
         self._piece = next_piece(self._piece, work)
         self._report()
+        self._leisure.after(work.taken, time.monotonic())
         if not (is_backlog(size, work) or (has_room and self._ownership.is_opening)):
             await self._gather(began_s, unasked)
 

@@ -7,9 +7,12 @@ from structlog.testing import capture_logs
 
 from relevanced.daemon.memory import (
     MIB,
+    MUCH_WORK,
+    Leisure,
     MemoryBound,
     bound_of,
     container_bytes,
+    give_back,
     is_met,
     resident_bytes,
     told,
@@ -65,3 +68,35 @@ def test_without_a_bound_nobody_looks() -> None:
 
 def test_this_process_holds_some_memory() -> None:
     assert (resident_bytes() or 0) > 10 * MIB
+
+
+@pytest.mark.parametrize(
+    ("turns", "gives"),
+    [
+        ([(0.0, MUCH_WORK), (0.9, 0)], False),
+        ([(0.0, MUCH_WORK), (1.0, 0)], True),
+        ([(0.0, MUCH_WORK - 1), (9.0, 0)], False),
+        ([(0.0, MUCH_WORK - 1), (9.0, 1), (10.0, 0)], True),
+        ([(0.0, MUCH_WORK), (5.0, 1), (5.5, 0)], False),
+    ],
+)
+def test_memory_goes_back_when_much_work_is_over(
+    turns: list[tuple[float, int]], gives: bool
+) -> None:
+    given: list[None] = []
+    leisure = Leisure(lambda: given.append(None))
+    for now_s, records in turns:
+        leisure.after(records, now_s)
+    assert bool(given) == gives
+    leisure.after(0, 100.0)
+    leisure.after(0, 200.0)
+    assert len(given) <= 1
+
+
+def test_what_is_free_goes_back() -> None:
+    pieces = [bytes(2048) for _ in range(10_000)]
+    kept = pieces[::100]
+    held = resident_bytes() or 0
+    pieces.clear()
+    give_back()
+    assert (resident_bytes() or 0) <= held and len(kept) == 100
