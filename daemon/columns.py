@@ -13,9 +13,15 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-Typecode: TypeAlias = Literal["B", "i", "I", "q"]
+Typecode: TypeAlias = Literal["B", "H", "i", "I", "q"]
 """As in `array`."""
-DTYPES: Final[dict[Typecode, Any]] = {"B": np.uint8, "i": np.int32, "I": np.uint32, "q": np.int64}
+DTYPES: Final[dict[Typecode, Any]] = {
+    "B": np.uint8,
+    "H": np.uint16,
+    "i": np.int32,
+    "I": np.uint32,
+    "q": np.int64,
+}
 SMALLEST_BYTES: Final = 1 << 16
 """Reserved for an empty column; always a power of two, and whole pages."""
 
@@ -166,6 +172,32 @@ class Column:
         if last > first:
             self._memory.madvise(mmap.MADV_DONTNEED, first, last - first)
         return True
+
+
+class Codes(Column):
+    """Numbers out of a table, from 0: as wide as the largest that was ever appended needs. A view
+    must not be given a larger one."""
+
+    _WIDER: Final[dict[Typecode, Typecode]] = {"B": "H", "H": "i"}
+
+    def __init__(self) -> None:
+        super().__init__("B")
+
+    def append(self, number: int) -> None:
+        """One more number."""
+        self._fit(number)
+        super().append(number)
+
+    def extend(self, numbers: Numbers) -> None:
+        """More numbers, (n,)."""
+        self._fit(int(numbers.max(initial=0)))
+        super().extend(numbers)
+
+    def _fit(self, largest: int) -> None:
+        while largest > np.iinfo(self._dtype).max:
+            held = self.view()
+            super().__init__(self._WIDER[self._typecode])
+            super().extend(held)
 
 
 def _resized(memory: mmap.mmap, size: int) -> mmap.mmap:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from relevanced.daemon.attribute_texts import AttributeTexts
+from relevanced.daemon.columns import Numbers
 from relevanced.daemon.experiments.subjects import Assignments, Columns
 from relevanced.daemon.experiments.tallies import Experiments
 from relevanced.daemon import hours
@@ -148,15 +149,13 @@ class Lane:
         for admission in self.admissions.values():
             admission.forget_recent()
 
-    def _used(self, numbers: NDArray[np.int32]) -> Integers:
+    def _used(self, numbers: Numbers) -> Integers:
         """Those of a column that open impressions hold, each once."""
         return np.unique(numbers[np.frombuffer(self.open.is_open, np.bool_)]).astype(np.int64)
 
-    def _renumber(
-        self, numbers: NDArray[np.int32], size: int, number_of: Callable[[int], int]
-    ) -> None:
-        """Give the numbers in use, below `size`, others; those of closed impressions mean
-        nothing."""
+    def _renumber(self, numbers: Numbers, size: int, number_of: Callable[[int], int]) -> None:
+        """Give the numbers in use, below `size`, others that are no larger; those of closed
+        impressions mean nothing."""
         used = self._used(numbers)
         renamed = np.zeros(size, np.int32)
         renamed[used] = [number_of(number) for number in used.tolist()]

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from relevanced.daemon.columns import Column
+from relevanced.daemon.columns import Codes, Column
 from relevanced.daemon.experiments.subjects import Columns, Subjects
 from relevanced.daemon.id_index import NOT_FOUND, IdIndex, hash_of
 from relevanced.daemon.pane_spans import PaneSpans
@@ -51,7 +51,7 @@ class OpenImpressions:
         """Lists by slot that a later page may have extended, instead of `items`. All lists with a
         blank are here."""
         self.times_ms = Column("q")
-        self.combinations = Column("i")
+        self.combinations = Codes()
         self.states = Column("i")
         self.hashes = Column("I")
         """Of the ids."""

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from relevanced.daemon.columns import Column
+from relevanced.daemon.columns import Codes, Column, Numbers
 from relevanced.daemon.experiments.specs import IMPRESSION, USER, Assignment, Tracking
 from relevanced.metrics.users import user_hashes
 
@@ -95,7 +95,7 @@ class Columns:
 
     def __init__(self, units: int) -> None:
         self.units_each = units
-        self.assignments = Column("i")
+        self.assignments = Codes()
         self._units = Column("q")
 
     def extend(self, born: Subjects | None, count: int) -> None:
@@ -114,7 +114,7 @@ class Columns:
         self.assignments.drop_front(count)
         self._units.drop_front(count * self.units_each)
 
-    def numbers(self) -> NDArray[np.int32]:
+    def numbers(self) -> Numbers:
         """(n,) assignments: gone before any are added."""
         return self.assignments.view()
 

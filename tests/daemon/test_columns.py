@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from relevanced.daemon.columns import DTYPES, SMALLEST_BYTES, Column, zeros
+from relevanced.daemon.columns import DTYPES, SMALLEST_BYTES, Codes, Column, zeros
 from relevanced.daemon.memory import resident_bytes
 
 
@@ -99,6 +99,17 @@ def test_what_was_dropped_and_what_was_skipped_takes_no_memory() -> None:
     column.skip(many)
     after = resident_bytes() or 0
     assert held - before > many // 2 > after - before
+
+
+@pytest.mark.parametrize("largest", [(255, 255), (255, 256), (7, 65_536), (65_535, 2**31 - 1)])
+def test_codes_are_as_wide_as_the_largest_needs(largest: tuple[int, int]) -> None:
+    codes = Codes()
+    for number in largest:
+        codes.append(number)
+        codes.extend(np.array([0, number], np.int64))
+    codes.extend(np.zeros(0, np.int64))
+    assert list(codes) == [code for number in largest for code in (number, 0, number)]
+    assert codes.view().itemsize == (1 if largest[1] < 256 else 2 if largest[1] < 65_536 else 4)
 
 
 def test_zeros_are_zeros_that_may_be_written() -> None:
