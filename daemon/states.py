@@ -87,10 +87,12 @@ class GainStates:
         key = (number, place, gain)
         known = self._changes.get(key)
         if known is None:
-            length, cells = self._states[number]
-            after = (length, with_cell(cells, place, gain))
-            known = self._changes[key] = self.number(after, self._surfaces[number])
+            known = self._changes[key] = self._changed(number, place, gain)
         return known
+
+    def _changed(self, number: int, place: int, gain: float) -> int:
+        length, cells = self._states[number]
+        return self.number((length, with_cell(cells, place, gain)), self._surfaces[number])
 
     def raised(self, numbers: Integers, places: Integers, gains: Floats) -> Integers:
         """The states, (n,), in which `places` hold at least these gains: implicit feedback only
@@ -111,7 +113,7 @@ class GainStates:
         number, place, gain = change
         held = self.gain_at(number, place)
         enough = held is not None and held >= gain
-        after = number if enough else self.with_gain(number, place, gain)
+        after = number if enough else self._changed(number, place, gain)
         self._raises[change] = after
         return after
 

@@ -1,6 +1,7 @@
 """A column of texts gives back each of them, and takes no notice of those dropped at its front."""
 
 import numpy as np
+import pytest
 
 from relevanced.daemon.texts import Texts, cut, joined, joined_texts, piece
 
