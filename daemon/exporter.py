@@ -117,7 +117,7 @@ class Exporter:
         self._pulses: dict[int, _Pulse] = {}
         self._past = Past(plan)
         self._compared_of: object = None
-        self._compared_texts = Exposition(b"", b"")
+        self._compared_texts = Exposition()
 
     async def run(self) -> None:
         """Refresh once a second, or more often where that costs little; gives the lease back at the

@@ -1,7 +1,8 @@
 """Scores as text: all the traffic's series in the Prometheus text format and in OpenMetrics.
 
 Pure. Families come from one table; a segment's labels are put together once and reused for all its
-samples, whose lines are then only joined.
+samples, whose lines are then only joined. A text stays in pieces: to join or to copy megabytes at
+once would hold the interpreter, and with it the event loop.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +20,7 @@ from relevanced.daemon.experiments.series import samples
 from relevanced.daemon.families import BY_NAME
 from relevanced.daemon.family import Family
 from relevanced.daemon.labels import escape, label_names, segment_labels
+from relevanced.daemon.pieces import Pieces, gathered
 from relevanced.daemon.plan import COUNT_COLUMNS, WEIGHT_UNIT, Plan
 from relevanced.daemon.rows import Rows
 from relevanced.daemon.shown import Selection
@@ -62,17 +64,17 @@ FAMILY_OF_COUNT: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
 Of `segment_overflow` these are the configured groupings.
 """
 
-_Chunks: TypeAlias = dict[str, list[str]]
-"""Family name → its lines."""
+_Chunks: TypeAlias = dict[str, list[bytes]]
+"""Family name → its lines, as many together as were added together."""
 
 
 @dataclass(frozen=True)
 class Exposition:
-    """The same series in both formats. OpenMetrics lacks its `# EOF`: the process's own series
-    follow."""
+    """The same series in both formats, long pieces shared. OpenMetrics lacks its `# EOF`: the
+    process's own series follow."""
 
-    text: bytes
-    openmetrics: bytes
+    text: Pieces = ()
+    openmetrics: Pieces = ()
 
 
 def render(
@@ -93,7 +95,7 @@ def render(
     if plan.surfaces is not None:
         _propensities(chunks, plan.surfaces)
     for family, told, value in samples(experiments):
-        chunks.setdefault(family, []).append(f"{family}{{{told}}} {value:.9g}\n")
+        _add_lines(chunks, family, [f"{family}{{{told}}} {value:.9g}\n"])
     return _texts(chunks)
 
 
@@ -143,11 +145,11 @@ def joined(first: Exposition, second: Exposition) -> Exposition:
 
 
 def _texts(chunks: _Chunks) -> Exposition:
-    bodies = [(BY_NAME[name], "".join(lines).encode()) for name, lines in chunks.items() if lines]
+    families = [(BY_NAME[name], body) for name, body in chunks.items() if body]
     return Exposition(
-        text=b"".join(part for family, body in bodies for part in (_text_head(family), body)),
-        openmetrics=b"".join(
-            part for family, body in bodies for part in (_openmetrics_head(family), body)
+        text=gathered(piece for of, body in families for piece in (_text_head(of), *body)),
+        openmetrics=gathered(
+            piece for of, body in families for piece in (_openmetrics_head(of), *body)
         ),
     )
 
@@ -244,7 +246,7 @@ def _labelled(label: str, values: Mapping[str, int]) -> list[str]:
 
 def _add_time(chunks: _Chunks, name: str, tail: str, time_ms: int | None) -> None:
     if time_ms is not None:
-        chunks.setdefault(name, []).append(f"{name}{tail}{time_ms / 1000!r}\n")
+        _add_lines(chunks, name, [f"{name}{tail}{time_ms / 1000!r}\n"])
 
 
 def _add_defined(
@@ -257,9 +259,7 @@ def _add_defined(
     start = name + head
     defined = ~np.isnan(values)
     shown = zip(compress(labels, defined.tolist()), values[defined].tolist(), strict=True)
-    chunks.setdefault(name, []).extend(
-        [f"{start}{label}{tail}{value:.9g}\n" for label, value in shown]
-    )
+    _add_lines(chunks, name, [f"{start}{label}{tail}{value:.9g}\n" for label, value in shown])
 
 
 def _add(
@@ -271,6 +271,11 @@ def _add(
     values: Sequence[float],
 ) -> None:
     start = name + head
-    chunks.setdefault(name, []).extend(
-        [f"{start}{label}{tail}{value!r}\n" for label, value in zip(labels, values, strict=True)]
-    )
+    pairs = zip(labels, values, strict=True)
+    _add_lines(chunks, name, [f"{start}{label}{tail}{value!r}\n" for label, value in pairs])
+
+
+def _add_lines(chunks: _Chunks, name: str, lines: Sequence[str]) -> None:
+    body = chunks.setdefault(name, [])
+    if lines:
+        body.append("".join(lines).encode())

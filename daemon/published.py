@@ -9,11 +9,13 @@ import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Final
 
 import msgspec
 
 from relevanced.daemon.exposition import Exposition
+from relevanced.daemon.pieces import Pieces
 from relevanced.daemon.reading import Reading
 from relevanced.daemon.scores import Report
 
@@ -34,19 +36,19 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Page:
     """The beginning of a page, plain and as deflated blocks that more may follow."""
 
-    plain: bytes = b""
+    plain: Pieces = ()
     deflated: bytes = b""
     crc: int = 0
 
     def with_rest(self, rest: bytes) -> tuple[bytes, ...]:
         """The parts of the whole page."""
-        return (self.plain, rest)
+        return (*self.plain, rest)
 
     def with_rest_gzipped(self, rest: bytes) -> tuple[bytes, ...]:
         """The parts of the whole page as one gzip stream."""
         compressor = _compressor()
         end = compressor.compress(rest) + compressor.flush(zlib.Z_FINISH)
-        size = (len(self.plain) + len(rest)) & 0xFFFFFFFF
+        size = (sum(map(len, self.plain)) + len(rest)) & 0xFFFFFFFF
         trailer = struct.pack("<II", zlib.crc32(rest, self.crc), size)
         return (_GZIP_HEADER, self.deflated, end + trailer)
 
@@ -85,11 +87,12 @@ def publish(
     )
 
 
-def page(plain: bytes) -> Page:
+def page(plain: Pieces) -> Page:
     """The beginning of a page, compressed so that more can follow."""
     compressor = _compressor()
-    deflated = compressor.compress(plain) + compressor.flush(zlib.Z_SYNC_FLUSH)
-    return Page(plain, deflated, zlib.crc32(plain))
+    deflated = [compressor.compress(piece) for piece in plain]
+    deflated.append(compressor.flush(zlib.Z_SYNC_FLUSH))
+    return Page(plain, b"".join(deflated), reduce(_checked, plain, 0))
 
 
 def wants_openmetrics(accept: str) -> bool:
@@ -125,6 +128,10 @@ def _quality(parameters: Mapping[str, str]) -> float:
         return float(parameters.get("q", "1"))
     except ValueError:
         return 0.0
+
+
+def _checked(crc: int, piece: bytes) -> int:
+    return zlib.crc32(piece, crc)
 
 
 def _compressor() -> "zlib._Compress":

@@ -129,7 +129,7 @@ async def test_who_has_no_lease_serves_nothing_and_is_ready(monkeypatch: Any) ->
     published = await served_when(
         lambda p: bool(p.conditions) or p.ready, Lane(delta(3)), namespace, monkeypatch
     )
-    assert published.report is None and published.text.plain == b""
+    assert published.report is None and published.text.plain == ()
     assert not namespace.released
 
 

@@ -51,11 +51,11 @@ HOSTILE = [
 
 
 def parse_text(exposition: Exposition) -> list[SeriesFamily]:
-    return read_text(exposition.text)
+    return read_text(b"".join(exposition.text))
 
 
 def parse_openmetrics(exposition: Exposition) -> list[SeriesFamily]:
-    return read_openmetrics(exposition.openmetrics + b"# EOF\n")
+    return read_openmetrics(b"".join((*exposition.openmetrics, b"# EOF\n")))
 
 
 @pytest.fixture(params=[parse_text, parse_openmetrics], ids=["text", "openmetrics"])

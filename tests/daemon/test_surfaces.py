@@ -105,9 +105,10 @@ def test_the_surface_stays_that_of_the_first_record() -> None:
 
 def test_scores_and_how_much_they_rest_on_are_exposed() -> None:
     lane = seen_by(None, device="web")
+    text = exposed([view_of(lane)], lane.plan).openmetrics
     found = {
         (sample.name, sample.labels.get("metric")): sample.value
-        for family in read_openmetrics(exposed([view_of(lane)], lane.plan).openmetrics + b"# EOF\n")
+        for family in read_openmetrics(b"".join((*text, b"# EOF\n")))
         for sample in family.samples
         if sample.labels.get("segment", "all") == "all"
         and sample.labels.get("window", "5m") == "5m"
@@ -126,7 +127,7 @@ def test_without_propensities_nothing_is_added() -> None:
     lane = lane_of()
     settled(lane, shown(0), clicked(10, "b"))
     assert lane.plan.row_width == lane.plan.weight_column
-    text = exposed([view_of(lane)], lane.plan).text
+    text = b"".join(exposed([view_of(lane)], lane.plan).text)
     assert b"_ips_" not in text and b"propensities" not in text
 
 

@@ -126,8 +126,8 @@ def texts_of(event: Decoded) -> list[str]:
 def page(flow: Flow) -> Page:
     """What the page says in both formats, which is the same."""
     exposition = exposed([view_of(flow.held.lane)], flow.plan)
-    text = samples(read_text(exposition.text))
-    assert text == samples(read_openmetrics(exposition.openmetrics + b"# EOF\n"))
+    text = samples(read_text(b"".join(exposition.text)))
+    assert text == samples(read_openmetrics(b"".join((*exposition.openmetrics, b"# EOF\n"))))
     return text
 
 

@@ -36,7 +36,8 @@ def page(shown: list[Shown]) -> bytes:
     for gauge in (telemetry.open_impressions, telemetry.waiting_feedback, telemetry.lane_stopped):
         gauge.labels("0").set(1)
     counts = {"events": {"impression": len(shown)}, "gap_records": {"topic": 1}}
-    return exposed([lane_view(shown, counts=counts)]).text + telemetry.render(False)
+    text = exposed([lane_view(shown, counts=counts)]).text
+    return b"".join((*text, telemetry.render(False)))
 
 
 def test_every_series_passes_the_linter(promtool: str) -> None:
