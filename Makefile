@@ -21,7 +21,7 @@ demo: .venv/.has-demo
 	$(BIN)/relevanced demo $(ARGS)
 
 test: .venv/.has-test
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m tests $(ARGS)
 
 chaos: .venv/.has-test
 	$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(ROUNDS),--rounds $(ROUNDS))
