@@ -4,18 +4,22 @@ Small blocks at the end of the log are merged into the one that is written, so t
 commits leave few keys.
 """
 
-from array import array
-from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from relevanced.daemon.heads import BlockEntry
 
+Integers: TypeAlias = NDArray[np.int64]
+
+NO_SLOTS: Final[Integers] = np.zeros(0, np.int64)
 MERGED_ENTRIES: Final = 4096
 """Blocks are not merged beyond this size: it bounds what one commit rewrites."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Block:
     """A block in memory: which parts of the lane's state it holds. `entry` is None until it is
     written."""
@@ -24,8 +28,8 @@ class Block:
     end_slot: int
     first_serial: int
     end_serial: int
-    slots: Collection[int] = field(default_factory=set)
-    """Impressions of earlier blocks that it changes, each once."""
+    slots: Integers = field(default_factory=lambda: NO_SLOTS)
+    """Impressions of earlier blocks that it changes, ascending."""
     let_go: int = 0
     """How many of its slots are not held: it is never merged."""
     relisted: set[int] = field(default_factory=set)
@@ -34,13 +38,11 @@ class Block:
     entry: BlockEntry | None = None
 
     def written(self, entry: BlockEntry) -> None:
-        """It stands in the log from now on. There it is needed again for merging only, so the many
-        slots take as little memory as they can, and none where it is too large for that."""
+        """It stands in the log from now on. There it is needed again for merging only, so its many
+        slots take no memory where it is too large for that."""
         self.entry = entry
-        if self.size < MERGED_ENTRIES:
-            self.slots = array("q", self.slots)
-        else:
-            self.slots, self.let_go = (), self.let_go + len(self.slots)
+        if self.size >= MERGED_ENTRIES:
+            self.slots, self.let_go = NO_SLOTS, self.let_go + len(self.slots)
 
     @property
     def size(self) -> int:
@@ -56,7 +58,7 @@ def joined(earlier: Block, later: Block) -> Block:
         end_slot=later.end_slot,
         first_serial=earlier.first_serial,
         end_serial=later.end_serial,
-        slots={*earlier.slots, *(slot for slot in later.slots if slot < earlier.first_slot)},
+        slots=np.union1d(earlier.slots, later.slots[later.slots < earlier.first_slot]),
         relisted=earlier.relisted | {slot for slot in later.relisted if slot < earlier.first_slot},
         bound=earlier.bound | {serial for serial in later.bound if serial < earlier.first_serial},
         gone=earlier.gone | {s: d for s, d in later.gone.items() if s < earlier.first_serial},

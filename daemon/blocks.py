@@ -60,7 +60,7 @@ def encode(lane: Lane, block: Block) -> tuple[bytes, int] | None:
     """The block's bytes and the watermark at which all of it is over; None where nothing in it is
     alive."""
     born = _open_slots(lane, np.arange(max(block.first_slot, lane.open.base), block.end_slot))
-    changed = _open_slots(lane, np.array(sorted(block.slots), np.int64))
+    changed = _open_slots(lane, block.slots)
     by_serial = lane.waiting.by_serial
     serials = [s for s in range(block.first_serial, block.end_serial) if s in by_serial]
     waiting = [(s, by_serial[s]) for s in serials]
@@ -188,7 +188,7 @@ def replay(lane: Lane, entry: BlockEntry, data: bytes) -> Block:
         end_slot=entry.end_slot,
         first_serial=entry.first_serial,
         end_serial=entry.end_serial,
-        slots=changed,
+        slots=np.array(changed, np.int64),
         relisted={slot for slot, _ in wire.relisted},
         bound={serial for serial, _ in wire.bound},
         gone=dict(wire.gone),

@@ -34,7 +34,7 @@ def change_state(lane: Lane, slot: int, after: int) -> None:
     before = lane.open.states[column]
     pane = pane_start(lane.open.times_ms[column], lane.plan.timing.base_ms)
     lane.open.states[column] = after
-    lane.changes.slots.add(slot)
+    lane.changes.slots.append(slot)
     lane.changes.add(pane, lane.open.combinations[column], before, after)
 
 
@@ -47,6 +47,6 @@ def note_delay(lane: Lane, slot: int, time_ms: int) -> None:
     if known is not None and known <= delay_ms:
         return
     lane.open.delays_ms[slot] = delay_ms
-    lane.changes.slots.add(slot)
+    lane.changes.slots.append(slot)
     pane = pane_start(shown_ms, lane.plan.timing.base_ms)
     lane.changes.delays.append((pane, lane.open.combinations[column], known, delay_ms))

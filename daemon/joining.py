@@ -208,7 +208,7 @@ def _raise(lane: Lane, columns: Integers, places: Integers, gains: Floats) -> No
         shown_ms = column(held.times_ms)[at]
         combinations = column(held.combinations)[at]
         lane.changes.add_many(shown_ms - shown_ms % base_ms, combinations, before, after)
-        lane.changes.slots.update((at + held.base).tolist())
+        lane.changes.slots.frombytes((at + held.base).tobytes())
 
 
 def _turns(numbers: Integers) -> Iterator[Integers]:

@@ -41,8 +41,8 @@ class Changes:
     after: "array[int]" = field(default_factory=lambda: array("i"))
     delays: list[tuple[int, int, int | None, int]] = field(default_factory=list)
     """(base pane, combination, delay of the first feedback before in ms, and after)."""
-    slots: set[int] = field(default_factory=set)
-    """Impressions whose state or grades changed."""
+    slots: "array[int]" = field(default_factory=lambda: array("q"))
+    """Impressions whose state or grades changed, as often as they did."""
     relisted: set[int] = field(default_factory=set)
     """Those of them whose list changed too."""
     bound: set[int] = field(default_factory=set)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
+import numpy as np
 
 from relevanced.daemon import hours
 from relevanced.daemon.block_log import Block, merged
@@ -21,6 +22,7 @@ from relevanced.daemon.heads import (
     totals_key,
 )
 from relevanced.daemon.lane import Lane
+from relevanced.daemon.open_state import column
 from relevanced.daemon.packing import pack, pack_page
 
 
@@ -129,12 +131,13 @@ def _append_block(held: Held, blobs: dict[str, bytes]) -> tuple[list[Block], lis
     merged."""
     lane, changes = held.lane, held.lane.changes
     watermark = lane.watermark_ms
+    earlier = np.unique(column(changes.slots))
     fresh = Block(
         first_slot=held.next_slot,
         end_slot=lane.open.next_slot,
         first_serial=held.next_serial,
         end_serial=lane.waiting.next_serial,
-        slots={slot for slot in changes.slots if slot < held.next_slot},
+        slots=earlier[earlier < held.next_slot],
         relisted={slot for slot in changes.relisted if slot < held.next_slot},
         bound={serial for serial in changes.bound if serial < held.next_serial},
         gone={serial: dies for serial, dies in changes.gone.items() if serial < held.next_serial},

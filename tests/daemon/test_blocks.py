@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import repeat
 from typing import Final
 
+import numpy as np
 import pytest
 
 from relevanced.daemon.block_log import MERGED_ENTRIES, Block, joined, merged
@@ -138,20 +139,27 @@ def test_blocks_are_merged_up_to_the_limit(more: int, kept: int) -> None:
 
 @pytest.mark.parametrize(("more", "held"), [(0, MERGED_ENTRIES - 10), (1, 0)])
 def test_a_block_too_large_to_be_merged_lets_its_slots_go(more: int, held: int) -> None:
-    block = Block(MERGED_ENTRIES, MERGED_ENTRIES + 9 + more, 0, 0, set(range(MERGED_ENTRIES - 10)))
+    block = Block(MERGED_ENTRIES, MERGED_ENTRIES + 9 + more, 0, 0, np.arange(MERGED_ENTRIES - 10))
     size = block.size
     block.written(BlockEntry(0, 0, 0, 0, 0, 0, 0))
     assert (block.size, len(block.slots)) == (size, held)
 
 
 def test_changes_of_what_a_joined_block_brought_are_part_of_it() -> None:
-    earlier = Block(10, 20, 5, 8, slots={3}, relisted={3}, bound={1}, gone={2: 9})
+    earlier = Block(10, 20, 5, 8, slots=np.array([3]), relisted={3}, bound={1}, gone={2: 9})
     later = Block(
-        20, 30, 8, 9, slots={3, 4, 10, 19}, relisted={4, 12}, bound={5, 4}, gone={7: 9, 0: 9}
+        20,
+        30,
+        8,
+        9,
+        slots=np.array([3, 4, 10, 19]),
+        relisted={4, 12},
+        bound={5, 4},
+        gone={7: 9, 0: 9},
     )
     both = joined(earlier, later)
     assert (both.first_slot, both.end_slot, both.first_serial, both.end_serial) == (10, 30, 5, 9)
-    assert (both.slots, both.relisted, both.bound) == ({3, 4}, {3, 4}, {1, 4})
+    assert (both.slots.tolist(), both.relisted, both.bound) == ([3, 4], {3, 4}, {1, 4})
     assert (both.gone, both.entry) == ({2: 9, 0: 9}, None)
     assert both.size == 20 + 4 + 2 + 2 + 2
 
@@ -194,7 +202,7 @@ def test_a_later_block_changes_what_an_earlier_one_brought() -> None:
     back = copied(lane, first)
     meet(lane, clicked(2, "a", kind="purchase"), judged(3, "a", 2), shown(4, "x", first_rank=2))
     meet(lane, shown(5, "y", of="p"))
-    second = Block(1, 2, 2, 2, slots={0}, relisted={0}, bound={1}, gone={0: DIES_MS})
+    second = Block(1, 2, 2, 2, slots=np.array([0]), relisted={0}, bound={1}, gone={0: DIES_MS})
     encoded = encode(lane, second)
     assert encoded is not None
     replay(back, entry(second), encoded[0])
@@ -218,7 +226,7 @@ def test_slots_of_what_closed_stay_unused() -> None:
         (Block(0, 1, 0, 0), CLOSES_MS),
         (Block(0, 2, 0, 0), CLOSES_MS + BASE_MS),
         (Block(0, 1, 0, 1), DIES_MS + 3),
-        (Block(2, 2, 0, 0, slots={0}), CLOSES_MS),
+        (Block(2, 2, 0, 0, slots=np.array([0])), CLOSES_MS),
         (Block(2, 2, 1, 1, bound={0}), DIES_MS + 3),
         (Block(2, 2, 1, 1, gone={0: CLOSES_MS + 1}), CLOSES_MS + 1),
     ],
@@ -234,7 +242,9 @@ def test_nothing_alive_is_no_block() -> None:
     lane = lane_of()
     settled(lane, shown(0), clicked(1, "x"), clicked(1, "a"))
     settled(lane, passing(2 * (DIES_MS - START_MS)))
-    assert encode(lane, Block(0, 1, 0, 1, slots={0}, bound={0}, gone={0: DIES_MS})) is None
+    assert (
+        encode(lane, Block(0, 1, 0, 1, slots=np.array([0]), bound={0}, gone={0: DIES_MS})) is None
+    )
 
 
 @pytest.mark.parametrize(("watermark_ms", "lasts"), [(-1, True), (0, False)])
