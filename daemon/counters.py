@@ -26,9 +26,10 @@ class TotalsMemory:
         self._highest: dict[int, LaneView] = {}
 
     def hold(self, views: Iterable[LaneView]) -> list[LaneView]:
-        """The lanes with no total or count below what was held of them before.
+        """The lanes with no total, count or offset below what was held of them before.
 
-        Lanes that are not among them have ended: should one come again, it starts anew.
+        Lanes that are not among them have ended: should one come again, it starts anew. So does one
+        that ended and began again in between.
         """
         held = [_raised(view, self._highest.get(view.lane)) for view in views]
         self._highest = {view.lane: replace(view, panes={}) for view in held}
@@ -37,9 +38,13 @@ class TotalsMemory:
 
 def _raised(view: LaneView, before: LaneView | None) -> LaneView:
     """The lane with totals and counts raised to those it had before; panes stay as they are."""
-    if before is None:
+    if before is None or _has_begun_anew(view, before):
         return view
-    view = replace(view, counts=_highest_counts(view.counts, before.counts))
+    view = replace(
+        view,
+        counts=_highest_counts(view.counts, before.counts),
+        offsets=_highest_of(view.offsets, before.offsets),
+    )
     if view.token == before.token and view.sequence >= before.sequence and not before.raised:
         return view  # totals only grow from commit to commit
     names = _with_lost(view.names, before.names)
@@ -53,6 +58,22 @@ def _raised(view: LaneView, before: LaneView | None) -> LaneView:
             _add_row(totals, int(numbers[line]), more)
             raised[grouping] = raised.get(grouping, 0) + more
     return replace(view, names=names, totals=totals, raised=raised)
+
+
+def _has_begun_anew(view: LaneView, before: LaneView) -> bool:
+    """Whether the lane counts fewer events though it has read as far: its life began behind what
+    the one before had read. One that was rolled back is not as far yet, and counts the same when it
+    is; where the log lost records meanwhile it counts those instead, and nobody else does."""
+    as_far = before.offsets and all(
+        view.offsets.get(topic, -1) >= offset for topic, offset in before.offsets.items()
+    )
+    lost = _sum(view, "gap_records")
+    has_lost = lost > 0 and lost >= _sum(before, "gap_records")
+    return bool(as_far) and _sum(view, "events") < _sum(before, "events") and not has_lost
+
+
+def _sum(view: LaneView, family: str) -> int:
+    return sum(view.counts.get(family, {}).values())
 
 
 def _with_lost(names: Names, before: Names) -> Names:
