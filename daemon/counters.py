@@ -63,17 +63,15 @@ def _raised(view: LaneView, before: LaneView | None) -> LaneView:
 def _has_begun_anew(view: LaneView, before: LaneView) -> bool:
     """Whether the lane counts fewer events though it has read as far: its life began behind what
     the one before had read. One that was rolled back is not as far yet, and counts the same when it
-    is; where the log lost records meanwhile it counts those instead, and nobody else does."""
+    is; but where the log lost records meanwhile, which none of the two will ever count."""
     as_far = before.offsets and all(
         view.offsets.get(topic, -1) >= offset for topic, offset in before.offsets.items()
     )
-    lost = _sum(view, "gap_records")
-    has_lost = lost > 0 and lost >= _sum(before, "gap_records")
-    return bool(as_far) and _sum(view, "events") < _sum(before, "events") and not has_lost
+    return bool(as_far) and _events(view) < _events(before)
 
 
-def _sum(view: LaneView, family: str) -> int:
-    return sum(view.counts.get(family, {}).values())
+def _events(view: LaneView) -> int:
+    return sum(view.counts.get("events", {}).values())
 
 
 def _with_lost(names: Names, before: Names) -> Names:
