@@ -30,8 +30,6 @@ class Block:
     end_serial: int
     slots: Integers = field(default_factory=lambda: NO_SLOTS)
     """Impressions of earlier blocks that it changes, ascending."""
-    let_go: int = 0
-    """How many of its slots are not held: it is never merged."""
     relisted: set[int] = field(default_factory=set)
     bound: set[int] = field(default_factory=set)
     gone: dict[int, int] = field(default_factory=dict)
@@ -42,13 +40,15 @@ class Block:
         slots take no memory where it is too large for that."""
         self.entry = entry
         if self.size >= MERGED_ENTRIES:
-            self.slots, self.let_go = NO_SLOTS, self.let_go + len(self.slots)
+            self.slots = NO_SLOTS
 
     @property
     def size(self) -> int:
-        """How many things it holds, at the most."""
+        """How many things it holds, at the most: once it is written, as many as then."""
+        if self.entry is not None:
+            return self.entry.size
         born = self.end_slot - self.first_slot + self.end_serial - self.first_serial
-        return born + len(self.slots) + self.let_go + len(self.bound) + len(self.gone)
+        return born + len(self.slots) + len(self.bound) + len(self.gone)
 
 
 def joined(earlier: Block, later: Block) -> Block:

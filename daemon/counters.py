@@ -63,7 +63,8 @@ def _raised(view: LaneView, before: LaneView | None) -> LaneView:
 def _has_begun_anew(view: LaneView, before: LaneView) -> bool:
     """Whether the lane counts fewer events though it has read as far: its life began behind what
     the one before had read. One that was rolled back is not as far yet, and counts the same when it
-    is; but where the log lost records meanwhile, which none of the two will ever count."""
+    is. Where the log lost records meanwhile it never will, and is taken for new: its counters start
+    again, which readers know how to read; for a new lane to stand still they would not."""
     as_far = before.offsets and all(
         view.offsets.get(topic, -1) >= offset for topic, offset in before.offsets.items()
     )

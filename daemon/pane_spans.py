@@ -27,9 +27,6 @@ class PaneSpans:
     def __init__(self) -> None:
         self._spans: dict[int, _Span] = {}
 
-    def __len__(self) -> int:
-        return len(self._spans)
-
     def __iter__(self) -> Iterator[int]:
         return iter(self._spans)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from tests.bench.findings import Curve
 
@@ -20,6 +21,10 @@ def draw(curves: Sequence[Curve], path: Path) -> None:
             axis.set_xlabel(curve.words)
             axis.set_title(f"cost grows with exponent {curve.slope:.2f}", fontsize=9)
             axis.grid(True, which="both", alpha=0.3)
+            axis.set_xticks(curve.x, [f"{x:g}" for x in curve.x])
+            axis.xaxis.set_minor_formatter(NullFormatter())
+        for axis in axes.flat[len(curves) :]:
+            axis.set_axis_off()
         for axis in axes[:, 0]:
             axis.set_ylabel("events per second of CPU")
         figure.tight_layout()

@@ -141,7 +141,7 @@ def test_blocks_are_merged_up_to_the_limit(more: int, kept: int) -> None:
 def test_a_block_too_large_to_be_merged_lets_its_slots_go(more: int, held: int) -> None:
     block = Block(MERGED_ENTRIES, MERGED_ENTRIES + 9 + more, 0, 0, np.arange(MERGED_ENTRIES - 10))
     size = block.size
-    block.written(BlockEntry(0, 0, 0, 0, 0, 0, 0))
+    block.written(BlockEntry(1, block.first_slot, block.end_slot, 0, 0, 0, size))
     assert (block.size, len(block.slots)) == (size, held)
 
 

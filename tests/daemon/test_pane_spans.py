@@ -25,4 +25,4 @@ def test_spans_tell_the_slots_that_lists_tell(rng: np.random.Generator, lateness
         assert slots.tolist() == twin.pop(pane)
         is_open[slots - base] = False
         spans.forget(pane)
-    assert (spans.impressions, spans.first_slot, len(spans)) == (0, None, 0)
+    assert (spans.impressions, spans.first_slot, list(spans)) == (0, None, [])
