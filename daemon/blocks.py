@@ -73,7 +73,7 @@ def encode(lane: Lane, block: Block) -> tuple[bytes, int] | None:
     ends += [dies_ms for _, dies_ms in alive]
     for slots in (born, changed):
         if len(slots):
-            latest = column(lane.open.times_ms)[slots - lane.open.base].max()
+            latest = lane.open.times_ms.at(slots - lane.open.base).max()
             ends.append(timing.closes_at(int(latest)))
     wire = _wire(lane, born, changed)
     _write_subjects(lane, wire, born)
@@ -114,7 +114,7 @@ def _wire(lane: Lane, born: Integers, changed: Integers) -> _Wire:
         changed=pack_integers(changed),
         ids=ids,
         id_lengths=pack_integers(id_lengths),
-        times_ms=pack_integers(column(held.times_ms)[born - base]),
+        times_ms=pack_integers(held.times_ms.at(born - base)),
         items=items,
         item_lengths=pack_integers(item_lengths),
         combination_table=[lane.segments.combinations[number] for number in combinations],
@@ -170,9 +170,10 @@ def _read_subjects(lane: Lane, wire: _Wire, born: int) -> Subjects | None:
 
 
 def _distinct(numbers: Integers) -> tuple[list[int], Integers]:
-    """The distinct numbers, and which of them each one is."""
-    distinct, which = np.unique(numbers, return_inverse=True)
-    return distinct.tolist(), which.reshape(-1).astype(np.int64)
+    """The distinct numbers, ascending, and which of them each one is. They must be places in a
+    table: then they can be counted, at a fourth of what it costs to sort them."""
+    is_there = np.bincount(numbers) > 0
+    return np.flatnonzero(is_there).tolist(), (np.cumsum(is_there) - 1)[numbers]
 
 
 def replay(lane: Lane, entry: BlockEntry, data: bytes) -> Block:

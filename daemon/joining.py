@@ -150,7 +150,7 @@ def _join(lane: Lane, meeting: Meeting) -> Booleans:
     times_ms, met_ms = run.times_ms[run.reacted], met_ms[run.reacted]
     sure = found & ~np.isnan(gains)
     if len(held.times_ms):
-        shown_ms = column(held.times_ms)[columns]
+        shown_ms = held.times_ms.at(columns)
         sure &= np.frombuffer(held.is_open, np.bool_)[columns]
         sure &= timing.closes_at(shown_ms) > met_ms
         sure &= times_ms >= shown_ms - GRACE_MS
@@ -205,7 +205,7 @@ def _raise(lane: Lane, columns: Integers, places: Integers, gains: Floats) -> No
         moved = after != before
         at, before, after = at[moved], before[moved], after[moved]
         column(held.states)[at] = after
-        shown_ms = column(held.times_ms)[at]
+        shown_ms = held.times_ms.at(at)
         combinations = column(held.combinations)[at]
         lane.changes.add_many(shown_ms - shown_ms % base_ms, combinations, before, after)
         lane.changes.slots.frombytes((at + held.base).tobytes())

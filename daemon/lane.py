@@ -26,6 +26,7 @@ from relevanced.daemon.segments import Admission, Segments
 from relevanced.daemon.states import GainStates
 from relevanced.daemon.waiting import WaitingFeedback
 from relevanced.daemon.views import COUNT_FAMILIES, PaneKey
+from relevanced.metrics.arithmetic import distinct
 
 Integers: TypeAlias = NDArray[np.int64]
 
@@ -151,7 +152,7 @@ class Lane:
 
     def _used(self, numbers: Numbers) -> Integers:
         """Those of a column that open impressions hold, each once."""
-        return np.unique(numbers[np.frombuffer(self.open.is_open, np.bool_)]).astype(np.int64)
+        return distinct(numbers[np.frombuffer(self.open.is_open, np.bool_)]).astype(np.int64)
 
     def _renumber(self, numbers: Numbers, size: int, number_of: Callable[[int], int]) -> None:
         """Give the numbers in use, below `size`, others that are no larger; those of closed

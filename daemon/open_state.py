@@ -19,6 +19,7 @@ from relevanced.daemon.experiments.subjects import Columns, Subjects
 from relevanced.daemon.id_index import NOT_FOUND, IdIndex, hash_of
 from relevanced.daemon.pane_spans import PaneSpans
 from relevanced.daemon.texts import Joined, Texts, cut, joined, piece
+from relevanced.daemon.times import Times
 
 Slots: TypeAlias = tuple[int, ...]
 Grades: TypeAlias = dict[int, tuple[int, float]]
@@ -50,7 +51,7 @@ class OpenImpressions:
         self.paged_items: dict[int, bytes] = {}
         """Lists by slot that a later page may have extended, instead of `items`. All lists with a
         blank are here."""
-        self.times_ms = Column("q")
+        self.times_ms = Times()
         self.combinations = Codes()
         self.states = Column("i")
         self.hashes = Column("I")
@@ -197,7 +198,7 @@ class OpenImpressions:
 
     def _slots_of(self, pane: int) -> NDArray[np.int64]:
         is_open = np.frombuffer(self.is_open, np.bool_)
-        return self._panes.slots_of(pane, self.base, column(self.times_ms), is_open)
+        return self._panes.slots_of(pane, self.base, self.times_ms.at, is_open)
 
     def close_pane(self, pane: int) -> None:
         """Forget the impressions of a base pane that has settled."""

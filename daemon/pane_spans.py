@@ -5,7 +5,7 @@ pane is kept only between which slots its impressions are, and they are looked f
 settles. They come about in the order of time, so the spans of panes are short.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,15 +47,20 @@ class PaneSpans:
         span.last, span.count = last, span.count + len(slots)
 
     def slots_of(
-        self, pane: int, base: int, times_ms: NDArray[np.int64], is_open: NDArray[np.bool_]
+        self,
+        pane: int,
+        base: int,
+        times_at: Callable[[slice], NDArray[np.int64]],
+        is_open: NDArray[np.bool_],
     ) -> NDArray[np.int64]:
         """The slots of a base pane, ascending, by the columns of the slots from `base` on."""
         span = self._spans[pane]
         where = slice(span.first - base, span.last + 1 - base)
-        mine = is_open[where] & (times_ms[where] >= pane)
+        times_ms = times_at(where)
+        mine = is_open[where] & (times_ms >= pane)
         later = [other for other in self._spans if other > pane]
         if later:  # what is open is of a pane that is known here
-            mine &= times_ms[where] < min(later)
+            mine &= times_ms < min(later)
         return np.flatnonzero(mine) + span.first
 
     def forget(self, pane: int) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
-import numpy as np
 
 from relevanced.daemon import hours
 from relevanced.daemon.block_log import Block, merged
@@ -24,6 +23,7 @@ from relevanced.daemon.heads import (
 from relevanced.daemon.lane import Lane
 from relevanced.daemon.open_state import column
 from relevanced.daemon.packing import pack, pack_page
+from relevanced.metrics.arithmetic import distinct
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def _append_block(held: Held, blobs: dict[str, bytes]) -> tuple[list[Block], lis
     merged."""
     lane, changes = held.lane, held.lane.changes
     watermark = lane.watermark_ms
-    earlier = np.unique(column(changes.slots))
+    earlier = distinct(column(changes.slots))
     fresh = Block(
         first_slot=held.next_slot,
         end_slot=lane.open.next_slot,

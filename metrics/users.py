@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from relevanced.metrics.arithmetic import distinct
 from relevanced.metrics.buckets import BUCKETS
 from relevanced.metrics.lists import Integers
 from relevanced.metrics.sample_ratio import CONCENTRATION, sample_ratio_log_evalue
@@ -71,7 +72,7 @@ class Sketch:
     @classmethod
     def of(cls, hashes: Hashes, capacity: int = CAPACITY) -> "Sketch":
         """Of hashes in any order, any number of times."""
-        return cls(np.unique(hashes)[:capacity], capacity)
+        return cls(distinct(hashes)[:capacity], capacity)
 
     def __or__(self, other: "Sketch") -> "Sketch":
         """The sketch of everybody in either. Raises ValueError for another capacity."""

@@ -123,6 +123,7 @@ FLOORS: Final = {
     # daemon: rules, from events to rows
     "daemon.id_index": 19,
     "daemon.ends": 11,
+    "daemon.times": 11,
     "daemon.texts": 19,
     "daemon.plain_lists": 21,
     "daemon.attribute_texts": 19,
@@ -288,6 +289,7 @@ PURE: Final = (
     "daemon.pane_spans",
     "daemon.id_index",
     "daemon.ends",
+    "daemon.times",
     "daemon.texts",
     "daemon.plain_lists",
     "daemon.attribute_texts",

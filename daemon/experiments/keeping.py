@@ -14,6 +14,7 @@ import numpy as np
 from relevanced.daemon.experiments.specs import Tracking
 from relevanced.daemon.experiments.tallies import USER_PAGES, Arm, Experiments, Integers, Tallies
 from relevanced.daemon.packing import pack, pack_integers, unpack, unpack_integers
+from relevanced.metrics.arithmetic import distinct
 from relevanced.metrics.buckets import BUCKETS
 from relevanced.metrics.users import CAPACITY
 
@@ -106,7 +107,7 @@ def read(blobs: Mapping[str, bytes | None]) -> dict[str, Tallies]:
         if ":users:" in key:
             _read_users(held, unpack(data, _Users))
     for arm in (arm for tallies in held.values() for arm in tallies.arms.values()):
-        arm.users = np.unique(arm.users)[:CAPACITY]
+        arm.users = distinct(arm.users)[:CAPACITY]
     return held
 
 

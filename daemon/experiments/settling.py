@@ -24,6 +24,7 @@ from relevanced.daemon.lane import Lane
 from relevanced.daemon.open_state import column
 from relevanced.daemon.plan import OTHER, Plan
 from relevanced.daemon.states import lists_of, score_delays
+from relevanced.metrics.arithmetic import distinct
 from relevanced.metrics.buckets import BUCKETS, LARGEST_SUM, Buckets
 from relevanced.metrics.interleaving import credits
 from relevanced.metrics.users import bucket_numbers
@@ -128,7 +129,7 @@ def _settle_experiment(lane: Lane, spec: Spec, pane: _Pane, variants: Mapping[in
     for place, name in enumerate(names):
         arm, inside = tallies.arms[name], arms == place
         arm.without_unit += int(np.count_nonzero(inside & (units == NO_UNIT)))
-        users = np.unique(units[inside & (units != NO_UNIT)].view(np.uint64))
+        users = distinct(units[inside & (units != NO_UNIT)].view(np.uint64))
         changed = arm.see(users)
         lane.experiments.user_pages.update((spec.name, page) for page in changed)
 

@@ -21,7 +21,7 @@ def test_spans_tell_the_slots_that_lists_tell(rng: np.random.Generator, lateness
     for pane in rng.permutation(sorted(twin)).tolist():
         assert spans.impressions == sum(map(len, twin.values()))
         assert spans.first_slot == min(slots[0] for slots in twin.values())
-        slots = spans.slots_of(pane, base, times_ms, is_open)
+        slots = spans.slots_of(pane, base, times_ms.__getitem__, is_open)
         assert slots.tolist() == twin.pop(pane)
         is_open[slots - base] = False
         spans.forget(pane)
