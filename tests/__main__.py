@@ -1,10 +1,10 @@
-"""`make test`: the tests that compute run beside those that mostly wait for servers.
+"""`make test`: tests in two runs beside each other.
 
     python -m tests [arguments for pytest]
 
-Two runs of pytest, for one leaves most of two processors idle while it waits. What the second says
-is printed when both have ended. Arguments go to both; where one of them names tests, or there is
-one processor only, there is one run.
+Two runs of pytest, for one leaves most of two processors idle while it waits for servers. What
+the second says is printed when both have ended. Arguments go to both; where one of them names
+tests, or there is one processor only, there is one run.
 """
 
 import os
@@ -15,15 +15,17 @@ import tempfile
 from collections.abc import Sequence
 from typing import Final
 
-COMPUTING: Final = (
+SECOND: Final = (
     "tests/chaos/test_protocol_model.py",
     "tests/daemon",
     "tests/fuzz",
     "tests/metrics",
+    "tests/deploy",
 )
-"""Where tests need hardly a server; what is not here is in the other run."""
+"""Tests that compute, and those of what is deployed: about half of the time. What is not here is in
+the first run."""
 PYTEST: Final = (sys.executable, "-m", "pytest")
-APART: Final = ("-o", "cache_dir=.pytest_cache/computing")
+APART: Final = ("-o", "cache_dir=.pytest_cache/second")
 """Each run remembers its own failures, for `--last-failed`."""
 NOTHING_COLLECTED: Final = 5
 
@@ -32,8 +34,8 @@ def runs(arguments: Sequence[str], processors: int) -> list[list[str]]:
     """What to give to pytest, for each of its runs."""
     if processors < 2 or any(argument.startswith("tests") for argument in arguments):
         return [[*arguments]]
-    left_out = [f"--ignore={path}" for path in COMPUTING]
-    return [[*left_out, *arguments], [*COMPUTING, *APART, *arguments]]
+    left_out = [f"--ignore={path}" for path in SECOND]
+    return [[*left_out, *arguments], [*SECOND, *APART, *arguments]]
 
 
 def verdict(codes: Sequence[int]) -> int:

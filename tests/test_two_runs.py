@@ -4,17 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.__main__ import COMPUTING, NOTHING_COLLECTED, runs, verdict
+from tests.__main__ import NOTHING_COLLECTED, SECOND, runs, verdict
 
 ROOT = Path(__file__).parent.parent
 
 
 def test_what_one_run_leaves_out_is_the_other() -> None:
-    waiting, computing = runs(["-x"], processors=2)
-    assert [one.removeprefix("--ignore=") for one in waiting if "=tests" in one] == [*COMPUTING]
-    assert tuple(one for one in computing if one.startswith("tests")) == COMPUTING
-    assert waiting[-1] == computing[-1] == "-x"
-    assert all((ROOT / path).exists() for path in COMPUTING)
+    first, second = runs(["-x"], processors=2)
+    assert [one.removeprefix("--ignore=") for one in first if "=tests" in one] == [*SECOND]
+    assert tuple(one for one in second if one.startswith("tests")) == SECOND
+    assert first[-1] == second[-1] == "-x"
+    assert all((ROOT / path).exists() for path in SECOND)
 
 
 @pytest.mark.parametrize(("arguments", "processors"), [(["tests/bench"], 2), (["-x"], 1)])

@@ -26,6 +26,8 @@ class Results:
     curves: dict[str, Curve] = field(default_factory=dict)
     notes: dict[str, list[str]] = field(default_factory=dict)
     """Part → what could not be measured."""
+    told_by: dict[str, list[str]] = field(default_factory=dict)
+    """Part → its findings and curves, so that what it does not find any more goes."""
 
 
 def merged(known: Results | None, found: Mapping[str, Found]) -> Results:
@@ -35,7 +37,12 @@ def merged(known: Results | None, found: Mapping[str, Found]) -> Results:
         results.findings.update(known.findings)
         results.curves.update(known.curves)
         results.notes.update(known.notes)
+        results.told_by.update(known.told_by)
     for part, one in found.items():
+        for name in results.told_by.get(part, ()):
+            results.findings.pop(name, None)
+            results.curves.pop(name, None)
+        results.told_by[part] = [told.name for told in (*one.findings, *one.curves)]
         results.findings.update({finding.name: finding for finding in one.findings})
         results.curves.update({curve.name: curve for curve in one.curves})
         results.notes[part] = list(one.notes)

@@ -37,6 +37,17 @@ async def test_numbers_come_from_real_runs(kafka: Broker, tmp_path: Path) -> Non
     assert len(told.curves["segments"].x) == 2 and (tmp_path / "growth.svg").exists()
 
 
+def test_a_part_that_is_renewed_leaves_nothing_of_what_it_told_before() -> None:
+    before = {
+        "one": Found([number("kept", "", [1], ""), number("gone", "", [1], "")]),
+        "two": Found([number("other", "", [1], "")]),
+    }
+    known = results.merged(
+        results.merged(None, before), {"one": Found([number("kept", "", [2], "")])}
+    )
+    assert {name: told.value for name, told in known.findings.items()} == {"kept": 2, "other": 1}
+
+
 def test_traffic_is_as_described() -> None:
     told = list(records(Traffic(records=20_000), end_ms=1_795_176_000_000))
     sizes = [len(record.value) for record in told]
