@@ -175,10 +175,11 @@ class Column:
 
 
 class Codes(Column):
-    """Numbers out of a table, from 0: as wide as the largest that was ever appended needs. A view
+    """Numbers out of a table, from 0: as wide as the largest that was ever among them needs. A view
     must not be given a larger one."""
 
     _WIDER: Final[dict[Typecode, Typecode]] = {"B": "H", "H": "i"}
+    _LARGEST: Final[dict[Typecode, int]] = {"B": 2**8 - 1, "H": 2**16 - 1, "i": 2**31 - 1}
 
     def __init__(self) -> None:
         super().__init__("B")
@@ -193,8 +194,17 @@ class Codes(Column):
         self._fit(int(numbers.max(initial=0)))
         super().extend(numbers)
 
+    def __setitem__(self, place: int, number: int) -> None:
+        self._fit(number)
+        super().__setitem__(place, number)
+
+    def put(self, places: NDArray[np.int64], numbers: Numbers) -> None:
+        """Other numbers at these places, (n,) of each."""
+        self._fit(int(numbers.max(initial=0)))
+        self.view()[places] = numbers
+
     def _fit(self, largest: int) -> None:
-        while largest > np.iinfo(self._dtype).max:
+        while largest > self._LARGEST[self._typecode]:
             held = self.view()
             super().__init__(self._WIDER[self._typecode])
             super().extend(held)

@@ -204,7 +204,7 @@ def _raise(lane: Lane, columns: Integers, places: Integers, gains: Floats) -> No
         after = lane.states.raised(before, places[turn], gains[turn])
         moved = after != before
         at, before, after = at[moved], before[moved], after[moved]
-        column(held.states)[at] = after
+        held.states.put(at, after)
         shown_ms = held.times_ms.at(at)
         combinations = column(held.combinations)[at]
         lane.changes.add_many(shown_ms - shown_ms % base_ms, combinations, before, after)

@@ -53,7 +53,7 @@ class OpenImpressions:
         blank are here."""
         self.times_ms = Times()
         self.combinations = Codes()
-        self.states = Column("i")
+        self.states = Codes()
         self.hashes = Column("I")
         """Of the ids."""
         self.is_open = bytearray()

@@ -112,6 +112,16 @@ def test_codes_are_as_wide_as_the_largest_needs(largest: tuple[int, int]) -> Non
     assert codes.view().itemsize == (1 if largest[1] < 256 else 2 if largest[1] < 65_536 else 4)
 
 
+@pytest.mark.parametrize("larger", [9, 256, 65_536])
+def test_codes_make_room_for_what_replaces_them(larger: int) -> None:
+    codes = Codes()
+    codes.extend(np.arange(4))
+    codes[1] = larger
+    codes.put(np.array([3, 0]), np.array([larger + 1, 5]))
+    codes.put(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    assert list(codes) == [5, larger, 2, larger + 1]
+
+
 def test_zeros_are_zeros_that_may_be_written() -> None:
     numbers = zeros(3)
     numbers[1] = 2
