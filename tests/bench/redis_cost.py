@@ -1,17 +1,20 @@
 """What a worker asks of Redis: processor time, bytes, commands, and how long it blocks.
 
-Scripts are measured in a run of their own: recorded, and done again by an idle server. What they
-take by the server's clock is told beside it: on busy cores that is mostly waiting for a turn.
+What the worker writes is recorded in a run of its own, and done again by an idle server: that is
+what it costs where Redis has a core, and its caches, for itself. What scripts take by the server's
+clock is told beside it: on busy cores that is mostly waiting for a turn.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
 from tests.bench.cpu import Stretch
 from tests.bench.effort import Effort
 from tests.bench.findings import Finding, Found, number
-from tests.bench.requests import SCRIPTS, command, recorded, script_times_us
+from tests.bench.requests import SCRIPTS, command, recorded, times_us
 from tests.bench.stage import LOOK_OFTEN_S, LOOK_SELDOM_S, Job, Running, Stage
 from tests.bench.traffic import Traffic
 
@@ -43,7 +46,8 @@ async def measure(stage: Stage, effort: Effort) -> Found:
     look_s = LOOK_OFTEN_S if effort.is_smoke else LOOK_SELDOM_S
     rounds = [await _round(stage, traffic, look_s) for _ in range(effort.rounds(ROUNDS))]
     requests = await recorded(stage, Job(Traffic(records=effort.of(RECORDED))))
-    scripts_us = [script_times_us(stage.redis, requests) for _ in range(effort.rounds(ROUNDS))]
+    again_us = [np.array(times_us(stage.redis, requests)) for _ in range(effort.rounds(ROUNDS))]
+    is_script = np.array([command(request) in SCRIPTS for request in requests])
     script_bytes = [len(request) for request in requests if command(request) in SCRIPTS]
     at_rate = [one.commands_per_event * EVENTS_PER_S for one in rounds]
     findings: list[Finding] = [
@@ -51,6 +55,13 @@ async def measure(stage: Stage, effort: Effort) -> Found:
             "redis.server_us",
             "server, batches of 10,000",
             [one.stretch.redis_us for one in rounds],
+            "µs/event",
+            GOAL_US,
+        ),
+        number(
+            "redis.alone_us",
+            "the same requests, done again by a server that has the machine for itself",
+            [float(times.sum()) / effort.of(RECORDED) for times in again_us],
             "µs/event",
             GOAL_US,
         ),
@@ -74,7 +85,7 @@ async def measure(stage: Stage, effort: Effort) -> Found:
         number(
             "redis.script_longest_us",
             "longest script, processor time",
-            [max(one) for one in scripts_us],
+            [float(times[is_script].max()) for times in again_us],
             "µs",
             GOAL_BLOCKING_US,
         ),

@@ -6,6 +6,7 @@ RENAME takes milliseconds by that clock.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 import redis
@@ -29,27 +30,20 @@ async def recorded(stage: Stage, job: Job) -> list[bytes]:
             return [request for request in proxy.requests if command(request) in WRITING]
 
 
-def script_times_us(server: RedisServer, requests: Sequence[bytes]) -> list[float]:
-    """Processor time of the server for each script: reading and answering the request included."""
+def times_us(server: RedisServer, requests: Sequence[bytes]) -> list[float]:
+    """Processor time of the server for each request, reading and answering it included."""
     server.flush()
     connection = redis.Connection(port=server.port)
-    times_us = []
+    times = []
     for request in requests:
         began_s = processor_s(server.pid)
         connection.send_packed_command([request])
-        answer = _answer(connection)
-        if command(request) in SCRIPTS and not isinstance(answer, Exception):
-            times_us.append((processor_s(server.pid) - began_s) * 1e6)
+        # that a script is unknown is an answer too: its text follows
+        with suppress(redis.exceptions.NoScriptError):
+            connection.read_response()
+        times.append((processor_s(server.pid) - began_s) * 1e6)
     connection.disconnect()
-    return times_us
-
-
-def _answer(connection: redis.Connection) -> object:
-    """Also that a script is unknown: its text follows."""
-    try:
-        return connection.read_response()
-    except redis.exceptions.NoScriptError as error:
-        return error
+    return times
 
 
 def command(request: bytes) -> bytes:
