@@ -70,11 +70,12 @@ class Times:
         return self._origin
 
     def _tell_anew(self, earliest: int, latest: int) -> None:
-        """Count from elsewhere, with as much room ahead as may be."""
+        """Count from elsewhere, with room for some that come late, and most of it ahead."""
         held = self.at(slice(None))
         earliest = min(earliest, int(held.min(initial=earliest)))
         latest = max(latest, int(held.max(initial=latest)))
-        self._is_wide = latest - earliest >= ROUND
-        self._origin = 0 if self._is_wide else earliest
+        room = ROUND - 1 - (latest - earliest)
+        self._is_wide = room < 0
+        self._origin = 0 if self._is_wide else earliest - room // 8
         self._told = Column("q" if self._is_wide else "I")
         self._told.extend(held - self._origin)

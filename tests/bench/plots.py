@@ -21,7 +21,7 @@ def draw(curves: Sequence[Curve], path: Path) -> None:
             axis.set_xlabel(curve.words)
             axis.set_title(f"cost grows with exponent {curve.slope:.2f}", fontsize=9)
             axis.grid(True, which="both", alpha=0.3)
-            axis.set_xticks(curve.x, [f"{x:g}" for x in curve.x])
+            axis.set_xticks(curve.x, [f"{x:,.10g}" for x in curve.x])
             axis.xaxis.set_minor_formatter(NullFormatter())
         for axis in axes.flat[len(curves) :]:
             axis.set_axis_off()
