@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from relevanced.daemon.heads import BlockEntry
+from relevanced.metrics.arithmetic import distinct
 
 Integers: TypeAlias = NDArray[np.int64]
 
@@ -53,12 +54,13 @@ class Block:
 
 def joined(earlier: Block, later: Block) -> Block:
     """Two blocks that follow each other as one."""
+    of_others = later.slots[later.slots < earlier.first_slot]
     return Block(
         first_slot=earlier.first_slot,
         end_slot=later.end_slot,
         first_serial=earlier.first_serial,
         end_serial=later.end_serial,
-        slots=np.union1d(earlier.slots, later.slots[later.slots < earlier.first_slot]),
+        slots=distinct(np.concatenate((earlier.slots, of_others))),
         relisted=earlier.relisted | {slot for slot in later.relisted if slot < earlier.first_slot},
         bound=earlier.bound | {serial for serial in later.bound if serial < earlier.first_serial},
         gone=earlier.gone | {s: d for s, d in later.gone.items() if s < earlier.first_serial},

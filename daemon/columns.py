@@ -179,7 +179,7 @@ class Codes(Column):
     must not be given a larger one."""
 
     _WIDER: Final[dict[Typecode, Typecode]] = {"B": "H", "H": "i"}
-    _LARGEST: Final[dict[Typecode, int]] = {"B": 2**8 - 1, "H": 2**16 - 1, "i": 2**31 - 1}
+    _LARGEST: Final = {code: int(np.iinfo(dtype).max) for code, dtype in DTYPES.items()}
 
     def __init__(self) -> None:
         super().__init__("B")
