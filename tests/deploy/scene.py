@@ -43,6 +43,9 @@ PAST_MS: Final = 7 * HOUR_MS
 """What is simulated of each week: up to this time of the week."""
 SEARCHES_PER_HOUR: Final = 2600
 LIVE_PER_SECOND: Final = 60
+RESEND_S: Final = 10
+"""Alertmanager forgets an alert four of these after it last heard of it. Where Prometheus is given
+rules it knows of no Alertmanager for up to 5 s, and what it does not tell then must not be over."""
 RULES: Final = DEPLOY / "prometheus" / "rules"
 SHARES: Final = {**simulate.SHARES, "country": {"US": 0.60, "FR": 0.30, "BR": 0.10}}
 TOML: Final = """
@@ -158,7 +161,7 @@ class Scene:
                 f"--config.file={config}",
                 f"--storage.tsdb.path={directory / 'tsdb'}",
                 f"--web.listen-address=127.0.0.1:{self._port}",
-                "--rules.alert.resend-delay=1s",
+                f"--rules.alert.resend-delay={RESEND_S}s",
             ],
             log=directory / "prometheus.log",
         )
