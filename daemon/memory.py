@@ -31,8 +31,9 @@ MALLOC_TRIM_THRESHOLD: Final = -1
 MALLOC_MMAP_THRESHOLD: Final = -3
 MALLOC_HEAPS: Final = -8
 """The options' numbers in the C library of Linux; the last is its M_ARENA_MAX."""
-LARGE_BYTES: Final = 4 * MIB
-KEPT_BYTES: Final = 16 * MIB
+LARGE_BYTES: Final = 12 * MIB
+"""More than an answer to a fetch, which is at most 8 MiB: each comes and goes like a batch."""
+KEPT_BYTES: Final = 32 * MIB
 MUCH_WORK: Final = 5000
 """Records that take memory worth giving back."""
 OVER_AFTER_S: Final = 1.0
