@@ -5,12 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from relevanced.daemon.attribute_texts import Told
 from relevanced.daemon.experiments.subjects import Subjects
 from relevanced.daemon.lane import Lane
 from relevanced.daemon.open_state import Born
 from relevanced.daemon.runs import Integers, Run
-from relevanced.daemon.segments import combination_of
+from relevanced.daemon.segments import NO_COMBINATION, combination_of
 from relevanced.daemon.states import NO_STATE
 from relevanced.daemon.texts import joined, joined_texts
 
@@ -58,7 +57,8 @@ def _subjects(lane: Lane, run: Run, chosen: Integers) -> Subjects | None:
     """Whom chosen impressions were shown to, and in which arms."""
     if lane.plan.tracking is None:
         return None
-    numbers = _by_text(run, chosen, lambda told, _: lane.assignments.number(told.assignment))
+    number = lane.assignments.number
+    numbers = _by_text(run, chosen, lambda text, _: number(run.table[text].assignment))
     units = [[values[number] for number in chosen.tolist()] for values in run.units]
     return lane.assignments.born(numbers, units)
 
@@ -67,21 +67,30 @@ def _surfaces(lane: Lane, run: Run, chosen: Integers) -> Integers | None:
     """Where chosen impressions were shown, (n,), where anybody asks."""
     if lane.plan.surfaces is None:
         return None
-    return _by_text(run, chosen, lambda told, _: lane.plan.surface_of(told.values))
+    return _by_text(run, chosen, lambda text, _: lane.plan.surface_of(run.table[text].values))
 
 
 def _combinations(lane: Lane, topic: str, meeting: Meeting, chosen: Integers) -> Integers:
     """The combinations of chosen impressions, (n,), admitted in their order."""
+    run, met_ms = meeting.run, int(meeting.met_ms[0])  # of the same longest pane as all others
     admission, overflow = lane.admissions[topic], lane.counts["segment_overflow"]
-    met_ms = int(meeting.met_ms[0])  # of the same longest pane as all others
+    known = admission.by_text(met_ms, run.table)
 
-    def combination(told: Told, count: int) -> int:
-        return combination_of(told.values, met_ms, admission, lane.segments, overflow, count)
+    def combination(text: int, count: int) -> int:
+        values = run.table[text].values
+        number = combination_of(values, met_ms, admission, lane.segments, overflow, count)
+        if not admission.recent(met_ms)[values].left_out:  # else each one counts as left out
+            known[text] = number
+        return number
 
-    return _by_text(meeting.run, chosen, combination)
+    combinations = known[run.told[chosen]]
+    unknown = combinations == NO_COMBINATION
+    if unknown.any():
+        combinations[unknown] = _by_text(run, chosen[unknown], combination)
+    return combinations
 
 
-def _by_text(run: Run, chosen: Integers, number_of: Callable[[Told, int], int]) -> Integers:
+def _by_text(run: Run, chosen: Integers, number_of: Callable[[int, int], int]) -> Integers:
     """The numbers of chosen impressions, (n,): asked for once for each text, with its count, in the
     order in which the texts come."""
     told = run.told[chosen]
@@ -90,5 +99,5 @@ def _by_text(run: Run, chosen: Integers, number_of: Callable[[Told, int], int]) 
     distinct = np.flatnonzero(counts)
     numbers = np.zeros(len(run.table), np.int64)
     for text in distinct[np.argsort(first[distinct])].tolist():
-        numbers[text] = number_of(run.table[text], int(counts[text]))
+        numbers[text] = number_of(text, int(counts[text]))
     return numbers[told]

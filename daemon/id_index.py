@@ -27,6 +27,7 @@ MASK: Final = 0xFFFF_FFFF
 """What is kept of a hash. Of a million ids a hundred pairs share one: they get a closer look."""
 
 Integers = NDArray[np.int64]
+Booleans = NDArray[np.bool_]
 
 
 def hashes_of(ids: Iterable[str], count: int) -> Integers:
@@ -53,6 +54,7 @@ class IdIndex:
         places = max(SMALLEST, 1 << (ROOM * entries - 1).bit_length() if entries else SMALLEST)
         self._entries = zeros(places)
         """Slot number − `_origin`; 0 where nothing is."""
+        self._mask = places - 1
         self._origin = first_slot - 1
         self._taken = 0
 
@@ -73,7 +75,7 @@ class IdIndex:
             return
         if not self._taken:
             self._origin = int(slots[0]) - 1
-        entries, mask = self._entries, len(self._entries) - 1
+        entries, mask = self._entries, self._mask
         wanted = (slots - self._origin).astype(np.int32)
         places = hashes & mask
         while len(wanted) > FEW:
@@ -91,29 +93,40 @@ class IdIndex:
     def find(self, wanted: Integers, hashes: NDArray[np.uint32], base: int) -> Integers:
         """The first slot of each wanted hash, (n,), or NOT_FOUND. `hashes` are those of the slots
         from `base` on; entries of earlier slots are dead."""
-        entries, mask = self._entries, len(self._entries) - 1
         found = np.full(len(wanted), NOT_FOUND, np.int64)
         if not len(hashes):
             return found
-        pending, places, width = np.arange(len(wanted)), wanted & mask, 1
+        # nearly all chains are one entry long: these are seen without a second axis
+        slots, same, taken = self._look(wanted & self._mask, wanted, hashes, base)
+        found[same] = slots[same]
+        pending, width = np.flatnonzero(taken & ~same), 2
+        places = (wanted.take(pending) + 1) & self._mask
         while len(pending):
             # of few chains that are long: twice as many places in each round
-            around = (places[:, np.newaxis] + np.arange(width)) & mask
-            entry = entries.take(around)
-            slots = entry.astype(np.int64) + self._origin
-            columns = np.maximum(slots - base, 0)
-            same = hashes.take(columns) == wanted.take(pending)[:, np.newaxis]
-            same &= (entry != 0) & (slots >= base)
+            around = (places[:, np.newaxis] + np.arange(width)) & self._mask
+            asked = wanted.take(pending)[:, np.newaxis]
+            slots, same, taken = self._look(around, asked, hashes, base)
             hit = same.any(axis=1)
             first = same.argmax(axis=1)
             found[pending[hit]] = slots[hit, first[hit]]
-            left = ~hit & (entry != 0).all(axis=1)
+            left = ~hit & taken.all(axis=1)
             pending, places, width = pending[left], places[left] + width, min(width * 2, WIDEST)
         return found
 
+    def _look(
+        self, places: Integers, wanted: Integers, hashes: NDArray[np.uint32], base: int
+    ) -> tuple[Integers, Booleans, Booleans]:
+        """Of places of the table, of any shape: the slot there, whether it has the wanted hash, and
+        whether anything is there at all."""
+        entries = self._entries.take(places)
+        taken, slots = entries != 0, entries.astype(np.int64) + self._origin
+        same = hashes.take(np.maximum(slots - base, 0)) == wanted
+        same &= taken & (slots >= base)
+        return slots, same, taken
+
     def candidates(self, wanted: int) -> list[int]:
         """Every slot that may have an id of this hash, in no order."""
-        entries, mask = self._entries, len(self._entries) - 1
+        entries, mask = self._entries, self._mask
         place, slots = wanted & mask, []
         while entry := entries.item(place):
             slots.append(entry + self._origin)

@@ -34,32 +34,33 @@ def apply_changes(lane: Lane) -> None:
         parts.append(_delay_differences(lane))
     if not parts:
         return
-    panes, combinations, differences = map(np.concatenate, zip(*parts, strict=True))
+    starts, combinations, differences = map(np.concatenate, zip(*parts, strict=True))
     numbers = lane.segments.combination_table()[combinations]
+    segments = numbers.reshape(-1)
     # each line counts in one segment per grouping
-    lines = np.repeat(np.arange(len(panes)), numbers.shape[1])
-    starts, segments, sums = _summed(panes[lines], numbers.reshape(-1), differences, lines)
+    lines = np.repeat(np.arange(len(starts)), numbers.shape[1])
+    starts, sums = starts[lines], differences
     for position, span in enumerate(lane.plan.timing.windows):
-        starts = starts - starts % span.pane_ms
-        if position:
-            starts, segments, sums = _summed(starts, segments, sums, np.arange(len(sums)))
+        starts, segments, sums = _summed(starts, span.pane_ms, segments, sums, lines)
+        lines = np.arange(len(sums))
         for start, chosen in grouped(starts):
             _add(lane, (position, start), segments[chosen], sums[chosen])
 
 
 def _summed(
-    starts: Integers, segments: Integers, rows: Rows, lines: Integers
+    starts: Integers, pane_ms: int, segments: Integers, rows: Rows, lines: Integers
 ) -> tuple[Integers, Integers, Rows]:
-    """`rows[lines]`, summed by pane and segment: the distinct pairs, ascending, and their sums."""
-    most = int(segments.max()) + 1
-    distinct, panes = np.unique(starts, return_inverse=True)
-    keys = panes.reshape(-1) * most + segments
+    """`rows[lines]`, summed by pane of so many milliseconds and segment: the distinct pairs,
+    ascending, and their sums."""
+    # times are below 10^14: each of so many seconds has room for millions of segments
+    panes, most = starts // pane_ms, int(segments.max()) + 1
+    keys = panes * most + segments
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
-    first = np.flatnonzero(np.diff(keys, prepend=-1))
+    first = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1))
     sums = np.add.reduceat(rows.take(lines[order], axis=0), first, axis=0)
-    pane_numbers, summed = np.divmod(keys[first], most)
-    return distinct[pane_numbers], summed, sums
+    panes, summed = np.divmod(keys[first], most)
+    return panes * pane_ms, summed, sums
 
 
 def _differences(lane: Lane) -> tuple[Integers, Integers, Rows]:

@@ -7,22 +7,32 @@ impressions share a few hundred of them.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from relevanced.daemon.plan import ALL, NONE, OTHER, Plan, Values
 
+Integers: TypeAlias = NDArray[np.int64]
+
 Combination: TypeAlias = tuple[int, ...]
 """Segment number per grouping, the whole first."""
 Admitted: TypeAlias = list[dict[str, int]]
 """Per grouping (the whole left out): value → longest pane, by number, in which it was last seen."""
 
-Known: TypeAlias = tuple[int, tuple[str, ...]]
-"""A combination's number, and the groupings in which a value found no place."""
+
+class Known(NamedTuple):
+    """What values come to within a pane."""
+
+    combination: int
+    left_out: tuple[str, ...]
+    """Groupings in which a value found no place."""
+
+
+NO_COMBINATION: Final = -1
 
 REMEMBERED_VALUES: Final = 50_000
 """Distinct values of one pane that are remembered."""
@@ -120,6 +130,8 @@ class Admission:
     """True where `seen` differs from what is stored."""
     _recent: dict[Values, Known] = field(default_factory=dict)
     _recent_pane: int | None = None
+    _by_text: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    _table: Sequence[object] = ()
     _swept: dict[int, int] = field(default_factory=dict)
     """Grouping → longest pane in which places were last looked for: no more come free within it."""
 
@@ -134,12 +146,25 @@ class Admission:
         places come free once a pane."""
         pane = time_ms // self.plan.timing.longest.pane_ms
         if pane != self._recent_pane:
-            self._recent, self._recent_pane = {}, pane
+            self.forget_recent()
+            self._recent_pane = pane
         return self._recent
+
+    def by_text(self, time_ms: int, table: Sequence[object]) -> Integers:
+        """What `recent` knows of texts, (the table's length,), whole batches of which are looked
+        up: the combination of each whose values all have a place, NO_COMBINATION of others. It is
+        written to by whoever learns of one."""
+        self.recent(time_ms)
+        if self._table is not table:
+            self._by_text, self._table = np.zeros(0, np.int64), table
+        missing = len(table) - len(self._by_text)
+        if missing:
+            self._by_text = np.append(self._by_text, np.full(missing, NO_COMBINATION))
+        return self._by_text
 
     def forget_recent(self) -> None:
         """Look everything up anew: combinations have other numbers now."""
-        self._recent.clear()
+        self._recent, self._table = {}, ()
 
     def admit(self, grouping: int, value: str, time_ms: int) -> bool:
         """True where the value has or gets a place at this watermark.
@@ -204,7 +229,7 @@ def _admit_all(values: Values, time_ms: int, admission: Admission, segments: Seg
             segment = OTHER
             left_out.append(plan.grouping_names[position + 1])
         numbers.append(segments.number(position + 1, segment))
-    return segments.combination(tuple(numbers)), tuple(left_out)
+    return Known(segments.combination(tuple(numbers)), tuple(left_out))
 
 
 def admitted_of(stored: Mapping[str, Admitted], topic: str, plan: Plan) -> Admission:

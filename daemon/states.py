@@ -18,8 +18,10 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from relevanced.daemon.number_table import NOT_THERE, NumberTable
 from relevanced.daemon.plan import COUNT_COLUMNS, LARGEST_EXACT, WEIGHT_COLUMNS, WEIGHT_UNIT, Plan
 from relevanced.daemon.surfaces import UNKNOWN
+from relevanced.metrics.arithmetic import distinct
 from relevanced.metrics.lists import Lists
 from relevanced.metrics.precision import hits
 from relevanced.metrics.propensities import weighted_hits
@@ -36,6 +38,8 @@ change like any other."""
 MOST_STATES: Final = 100_000
 """A table beyond this is built anew from the states that impressions still hold."""
 
+_MOST_PLACES: Final = 1 << 24
+"""More than any list has."""
 
 Integers: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
@@ -50,7 +54,9 @@ class GainStates:
         self._states: list[GainState] = [(0, ())]
         self._surfaces: list[int] = [UNKNOWN]
         self._changes: dict[tuple[int, int, float], int] = {}
-        self._raises: dict[tuple[int, int, float], int] = {}
+        self._gains = distinct(np.array(list(plan.grades.values()), np.float64))
+        self._raises = NumberTable()
+        """By state, place and gain, as one number."""
         self._rows: NDArray[np.int64] = np.zeros((1, plan.row_width), np.int64)
         self._room = MOST_STATES
 
@@ -95,27 +101,23 @@ class GainStates:
         return self.number((length, with_cell(cells, place, gain)), self._surfaces[number])
 
     def raised(self, numbers: Integers, places: Integers, gains: Floats) -> Integers:
-        """The states, (n,), in which `places` hold at least these gains: implicit feedback only
-        adds."""
-        distinct, which = np.unique(gains, return_inverse=True)
-        most = int(places.max()) + 1
-        keys = (numbers * most + places) * len(distinct) + which.reshape(-1)
-        changes, of_key = np.unique(keys, return_inverse=True)
-        rest, gain_numbers = np.divmod(changes, len(distinct))
-        befores, at = np.divmod(rest, most)
-        chosen = zip(befores.tolist(), at.tolist(), distinct[gain_numbers].tolist(), strict=True)
-        known = self._raises.get
-        after = [known(change) or self._raised_one(change) for change in chosen]
-        raised: Integers = np.array(after, np.int64)[of_key.reshape(-1)]
-        return raised
+        """The states, (n,), in which `places` hold at least these gains, which must be those of
+        kinds of feedback: implicit feedback only adds."""
+        keys = (numbers * _MOST_PLACES + places) * len(self._gains)
+        keys += np.searchsorted(self._gains, gains)
+        after = self._raises.find(keys)
+        if (unknown := after == NOT_THERE).any():
+            new = distinct(keys[unknown])
+            self._raises.add(new, np.array([self._raised_one(key) for key in new.tolist()]))
+            after[unknown] = self._raises.find(keys[unknown])
+        return after
 
-    def _raised_one(self, change: tuple[int, int, float]) -> int:
-        number, place, gain = change
+    def _raised_one(self, key: int) -> int:
+        rest, gain_number = divmod(key, len(self._gains))
+        (number, place), gain = divmod(rest, _MOST_PLACES), float(self._gains[gain_number])
         held = self.gain_at(number, place)
         enough = held is not None and held >= gain
-        after = number if enough else self._changed(number, place, gain)
-        self._raises[change] = after
-        return after
+        return number if enough else self._changed(number, place, gain)
 
     def untouched(self, lengths: Integers, surfaces: Integers | None = None) -> Integers:
         """The states of lists of these lengths and on these surfaces, (n,) of each, that nobody has
@@ -175,9 +177,7 @@ def score_states(
     for column, values in enumerate(counts):
         rows[:, column] = values
     assert len(counts) == len(COUNT_COLUMNS)
-    for position in range(len(plan.metrics)):
-        if position not in plan.timed:
-            _score(rows, lists, plan, position)
+    _score(rows, lists, plan, [n for n in range(len(plan.metrics)) if n not in plan.timed])
     if lists.weights is not None:
         _weigh(rows, lists, lists.weights, plan, on)
     return rows
@@ -212,34 +212,42 @@ def score_delays(delays_ms: Sequence[int | None], plan: Plan) -> NDArray[np.int6
         first_feedback_s=np.array(seconds),
     )
     rows = np.zeros((len(seconds), plan.row_width), np.int64)
-    for position in plan.timed:
-        _score(rows, lists, plan, position)
+    _score(rows, lists, plan, plan.timed)
     return rows
 
 
-def _score(rows: NDArray[np.int64], lists: Lists, plan: Plan, position: int) -> None:
-    """Write the columns of one metric."""
-    metric, column = plan.metrics[position], plan.metric_column(position)
-    values = metric.values(lists)
+def _score(rows: Integers, lists: Lists, plan: Plan, positions: Sequence[int]) -> None:
+    """Write the columns of some metrics."""
+    if not positions:
+        return
+    metrics = [plan.metrics[position] for position in positions]
+    columns = np.array([plan.metric_column(position) for position in positions])
+    values = np.stack([metric.values(lists) for metric in metrics], axis=1)
+    units = np.array([metric.unit for metric in metrics], np.float64)
     defined = ~np.isnan(values)
-    rows[:, column] = defined
-    rows[defined, column + 1] = scaled(values[defined], metric.unit)
-    rows[defined, column + 2] = scaled(values[defined] ** 2, metric.unit)
+    values[~defined] = 0.0
+    rows[:, columns] = defined
+    rows[:, columns + 1] = scaled(values, units)
+    rows[:, columns + 2] = scaled(values**2, units)
 
 
-def scaled(values: NDArray[np.float64], unit: int) -> NDArray[np.int64]:
-    """Values as whole numbers of 1/unit. Raises OverflowError where that is not exact."""
-    numbers = np.floor(unit * values + 0.5001)
+def scaled(values: Floats, units: Floats | int) -> Integers:
+    """Values as whole numbers of 1/unit, any shape; units of the last axis, or one of all. Raises
+    OverflowError where that is not exact."""
+    numbers = np.floor(units * values + 0.5001)
     if numbers.size and np.abs(numbers).max() > LARGEST_EXACT:
-        largest = values[np.abs(numbers).argmax()]
-        raise OverflowError(f"metric value {largest}: too large for units of 1/{unit}")
+        largest = np.abs(numbers).argmax()
+        unit = np.broadcast_to(units, values.shape).flat[largest]
+        raise OverflowError(
+            f"metric value {values.flat[largest]}: too large for units of 1/{unit:.0f}"
+        )
     return numbers.astype(np.int64)
 
 
 def lists_of(states: list[GainState]) -> Lists:
     """States as the batch of arrays that kernels take."""
     depth = max((length for length, _ in states), default=0)
-    gains = np.zeros((len(states), depth), np.float64)
+    gains = np.zeros((len(states), depth), np.float64, order="F")  # as kernels go through them
     judged = np.zeros((len(states), depth), np.bool_)
     for number, (_, cells) in enumerate(states):
         for place, gain in cells:

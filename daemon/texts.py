@@ -5,7 +5,7 @@ and where each ends (`ends`).
 """
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,12 @@ Joined: TypeAlias = tuple[bytes, NDArray[np.int64]]
 """Texts one behind the other, and the bytes of each, (n,)."""
 Rows: TypeAlias = tuple[NDArray[np.uint8], NDArray[np.int64]]
 """Texts below each other, (n, width), and the bytes of each, (n,); behind them stands anything."""
+
+_WORD_BYTES: Final = 8
+_FIRST_BYTES: Final = np.frombuffer(
+    b"".join(bytes([0xFF] * count + [0] * (_WORD_BYTES - count)) for count in range(9)), np.uint64
+)
+"""Words in which the first so many bytes are set, 0 to 8."""
 
 
 class Texts:
@@ -79,9 +85,11 @@ class Texts:
         self._ends.drop_front(count)
 
 
-def rows_of(here: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> Rows:
-    """The bytes from each start on, (n,), in rows as wide as the longest asks for."""
-    width = max(int(sizes.max(initial=1)), 1)
+def rows_of(
+    here: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64], unit: int = 1
+) -> Rows:
+    """The bytes from each start on, (n,), in rows as wide as the longest asks for, in `unit`s."""
+    width = -(-max(int(sizes.max(initial=1)), 1) // unit) * unit
     if len(here) < width:
         here = np.pad(here, (0, width - len(here)))
     latest = len(here) - width
@@ -99,12 +107,22 @@ def equal_at(
 ) -> NDArray[np.bool_]:
     """Whether the bytes from each start on are the text told, (n,); false where it does not fit."""
     together, sizes = told
-    asked, _ = rows_of(np.frombuffer(together, np.uint8), np.cumsum(sizes) - sizes, sizes)
-    found, _ = rows_of(here, starts, sizes)
-    same = asked == found
-    same |= np.arange(same.shape[1]) >= sizes[:, np.newaxis]
-    equal: NDArray[np.bool_] = fits & same.all(axis=1)
+    begins = np.cumsum(sizes) - sizes
+    asked = _words_of(np.frombuffer(together, np.uint8), begins, sizes)
+    found = _words_of(here, starts, sizes)
+    equal = fits.copy()
+    for number in range(asked.shape[1]):
+        counts = _FIRST_BYTES[np.clip(sizes - number * _WORD_BYTES, 0, _WORD_BYTES)]
+        equal &= (asked[:, number] ^ found[:, number]) & counts == 0
     return equal
+
+
+def _words_of(
+    here: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]
+) -> NDArray[np.uint64]:
+    """The same as `rows_of`, eight bytes in a number: a tenth as many things to compare."""
+    rows, _ = rows_of(here, starts, sizes, _WORD_BYTES)
+    return rows.view(np.uint64)
 
 
 def joined(texts: Sequence[bytes]) -> Joined:

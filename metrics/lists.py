@@ -91,6 +91,9 @@ class Lists:
 
     def blocks(self, rows: int) -> Iterator["Lists"]:
         """At most `rows` of the lists at a time, gains laid out by column for kernels' loops."""
+        if len(self) <= rows and is_by_column(self.gains):
+            yield self
+            return
         present = [field.name for field in fields(self) if getattr(self, field.name) is not None]
         for start in range(0, len(self), rows):
             end = start + rows
@@ -104,8 +107,16 @@ def by_column(values: Floats) -> Floats:
     >>> by_column(np.zeros((3, 2))).strides
     (8, 24)
     """
-    in_one_piece = values.strides[0] == values.itemsize
-    return values if in_one_piece else np.asfortranarray(values)
+    return values if is_by_column(values) else np.asfortranarray(values)
+
+
+def is_by_column(values: Floats) -> bool:
+    """Whether each column stands in one piece.
+
+    >>> is_by_column(np.zeros((3, 2)))
+    False
+    """
+    return values.strides[0] == values.itemsize
 
 
 def _padded(grades: Grades, what: str) -> tuple[Floats, Integers]:

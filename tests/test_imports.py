@@ -122,6 +122,7 @@ FLOORS: Final = {
     "daemon.config.loading": 21,
     # daemon: rules, from events to rows
     "daemon.id_index": 19,
+    "daemon.number_table": 19,
     "daemon.ends": 11,
     "daemon.times": 11,
     "daemon.texts": 19,
@@ -288,6 +289,7 @@ PURE: Final = (
     "daemon.columns",
     "daemon.pane_spans",
     "daemon.id_index",
+    "daemon.number_table",
     "daemon.ends",
     "daemon.times",
     "daemon.texts",

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from relevanced.daemon.segments import (
+    NO_COMBINATION,
     Admission,
     Segments,
     admitted_of,
@@ -175,6 +176,19 @@ def test_what_finds_no_place_is_other_and_counted_by_grouping() -> None:
     assert segments.combinations[number] == (0, 1)
     assert segments.names[1] == (1, "other")
     assert overflow == {"country": 5}
+
+
+def test_what_is_known_of_a_text_is_known_in_its_pane_and_of_its_table_only() -> None:
+    known, table = admission(), ["a", "b"]
+    known.by_text(0, table)[1] = 7
+    table.append("c")
+    assert known.by_text(1, table).tolist() == [NO_COMBINATION, 7, NO_COMBINATION]
+    assert known.by_text(1, list(table)).tolist() == [NO_COMBINATION] * 3
+    known.by_text(1, table)[1] = 7
+    assert known.by_text(LONGEST.pane_ms, table).tolist() == [NO_COMBINATION] * 3
+    known.by_text(LONGEST.pane_ms, table)[1] = 7
+    known.forget_recent()
+    assert known.by_text(LONGEST.pane_ms, table).tolist() == [NO_COMBINATION] * 3
 
 
 def test_a_value_called_other_is_not_the_overflow() -> None:

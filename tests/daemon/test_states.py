@@ -75,6 +75,27 @@ def test_cells_stay_sorted_by_place() -> None:
     assert with_cell(((1, 1.0), (3, 2.0)), 3, 0.0) == ((1, 1.0), (3, 0.0))
 
 
+def test_gains_raised_at_once_are_raised_one_by_one(rng: np.random.Generator) -> None:
+    states, gains = GainStates(PLAN), list(PLAN.grades.values())
+    numbers = np.array([states.number((length, ())) for length in rng.integers(1, 6, 300)])
+    for _ in range(6):
+        lengths = [states[number][0] for number in numbers.tolist()]
+        places, raised_to = rng.integers(0, lengths), rng.choice(gains, len(numbers))
+        after = states.raised(numbers, places, raised_to)
+        singly = [
+            raised(states[number], place, gain)
+            for number, place, gain in zip(numbers.tolist(), places.tolist(), raised_to.tolist())
+        ]
+        assert [states[number] for number in after.tolist()] == singly
+        numbers = after
+
+
+def raised(state: GainState, place: int, gain: float) -> GainState:
+    """The slow twin."""
+    held = dict(state[1])
+    return state[0], tuple(sorted((held | {place: max(held.get(place, gain), gain)}).items()))
+
+
 # Rows
 
 

@@ -51,6 +51,16 @@ def test_equal_is_equal_byte_by_byte() -> None:
     assert column.equal(np.zeros(0, np.int64), []).tolist() == []
 
 
+def test_texts_of_any_length_are_compared_wherever_they_stand(rng: np.random.Generator) -> None:
+    texts = ["".join(rng.choice(["a", "b"], size)) for size in rng.integers(0, 20, 200)]
+    texts += [text[:-1] + "c" for text in texts[:100] if text]
+    column, numbers = column_of(texts), rng.integers(0, len(texts), 3000)
+    told = [texts[number] for number in rng.permutation(numbers)]
+    told[::2] = [texts[number] for number in numbers[::2].tolist()]
+    expected = [texts[number] == text for number, text in zip(numbers.tolist(), told, strict=True)]
+    assert column.equal(numbers, told).tolist() == expected
+
+
 @pytest.mark.parametrize("numbers", [[], [1], [0, 2, 4], [4, 3, 3, 1, 0]])
 def test_rows_begin_with_the_texts(numbers: list[int]) -> None:
     rows, sizes = column_of(SOME).rows(np.array(numbers, np.int64))
