@@ -120,7 +120,7 @@ def equal_at(
 def _words_of(
     here: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]
 ) -> NDArray[np.uint64]:
-    """The same as `rows_of`, eight bytes in a number: a tenth as many things to compare."""
+    """The same as `rows_of`, eight bytes in a number: an eighth as many things to compare."""
     rows, _ = rows_of(here, starts, sizes, _WORD_BYTES)
     return rows.view(np.uint64)
 
