@@ -57,8 +57,8 @@ def _subjects(lane: Lane, run: Run, chosen: Integers) -> Subjects | None:
     """Whom chosen impressions were shown to, and in which arms."""
     if lane.plan.tracking is None:
         return None
-    number = lane.assignments.number
-    numbers = _by_text(run, chosen, lambda text, _: number(run.table[text].assignment))
+    number_of = lane.assignments.number
+    numbers = _by_text(run, chosen, lambda text, _: number_of(run.table[text].assignment))
     units = [[values[number] for number in chosen.tolist()] for values in run.units]
     return lane.assignments.born(numbers, units)
 

@@ -12,6 +12,8 @@ from msgspec import Meta, Raw
 
 MAX_TEXT_BYTES: Final = 256
 """Longest id, attribute or kind, in bytes of UTF-8."""
+MOST_ITEMS: Final = 1 << 24
+"""More than any list has."""
 
 REJECTION_REASONS: Final = (
     "not_json",

@@ -54,7 +54,6 @@ class IdIndex:
         places = max(SMALLEST, 1 << (ROOM * entries - 1).bit_length() if entries else SMALLEST)
         self._entries = zeros(places)
         """Slot number − `_origin`; 0 where nothing is."""
-        self._mask = places - 1
         self._origin = first_slot - 1
         self._taken = 0
 
@@ -75,7 +74,7 @@ class IdIndex:
             return
         if not self._taken:
             self._origin = int(slots[0]) - 1
-        entries, mask = self._entries, self._mask
+        entries, mask = self._entries, len(self._entries) - 1
         wanted = (slots - self._origin).astype(np.int32)
         places = hashes & mask
         while len(wanted) > FEW:
@@ -93,17 +92,17 @@ class IdIndex:
     def find(self, wanted: Integers, hashes: NDArray[np.uint32], base: int) -> Integers:
         """The first slot of each wanted hash, (n,), or NOT_FOUND. `hashes` are those of the slots
         from `base` on; entries of earlier slots are dead."""
-        found = np.full(len(wanted), NOT_FOUND, np.int64)
+        found, mask = np.full(len(wanted), NOT_FOUND, np.int64), len(self._entries) - 1
         if not len(hashes):
             return found
         # nearly all chains are one entry long: these are seen without a second axis
-        slots, same, taken = self._look(wanted & self._mask, wanted, hashes, base)
+        slots, same, taken = self._look(wanted & mask, wanted, hashes, base)
         found[same] = slots[same]
         pending, width = np.flatnonzero(taken & ~same), 2
-        places = (wanted.take(pending) + 1) & self._mask
+        places = (wanted.take(pending) + 1) & mask
         while len(pending):
             # of few chains that are long: twice as many places in each round
-            around = (places[:, np.newaxis] + np.arange(width)) & self._mask
+            around = (places[:, np.newaxis] + np.arange(width)) & mask
             asked = wanted.take(pending)[:, np.newaxis]
             slots, same, taken = self._look(around, asked, hashes, base)
             hit = same.any(axis=1)
@@ -126,7 +125,7 @@ class IdIndex:
 
     def candidates(self, wanted: int) -> list[int]:
         """Every slot that may have an id of this hash, in no order."""
-        entries, mask = self._entries, self._mask
+        entries, mask = self._entries, len(self._entries) - 1
         place, slots = wanted & mask, []
         while entry := entries.item(place):
             slots.append(entry + self._origin)

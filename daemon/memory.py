@@ -32,7 +32,7 @@ MALLOC_MMAP_THRESHOLD: Final = -3
 MALLOC_HEAPS: Final = -8
 """The options' numbers in the C library of Linux; the last is its M_ARENA_MAX."""
 LARGE_BYTES: Final = 12 * MIB
-"""More than an answer to a fetch, which is at most 8 MiB: each comes and goes like a batch."""
+"""More than most answers to a fetch (`fetch_max_bytes`): they come and go like batches."""
 KEPT_BYTES: Final = 32 * MIB
 MUCH_WORK: Final = 5000
 """Records that take memory worth giving back."""

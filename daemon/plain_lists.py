@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from relevanced.daemon.events import MAX_TEXT_BYTES
+from relevanced.daemon.events import MAX_TEXT_BYTES, MOST_ITEMS
 from relevanced.daemon.formats.fields import identifiers
 from relevanced.daemon.id_index import NOT_FOUND
 from relevanced.daemon.open_state import encode_items
@@ -18,8 +18,6 @@ from relevanced.daemon.texts import Rows, equal_at, joined_texts
 
 NOT_PLAIN: Final = -1
 NO_RANK: Final = -(2**63)
-MOST_ITEMS: Final = 1 << 40
-"""More than any list has."""
 _decode_anything = msgspec.json.Decoder().decode
 _QUOTE, _COMMA, _OPENING, _BACKSLASH = b'",[\\'
 

@@ -18,6 +18,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from relevanced.daemon.events import MOST_ITEMS
 from relevanced.daemon.number_table import NOT_THERE, NumberTable
 from relevanced.daemon.plan import COUNT_COLUMNS, LARGEST_EXACT, WEIGHT_COLUMNS, WEIGHT_UNIT, Plan
 from relevanced.daemon.surfaces import UNKNOWN
@@ -37,9 +38,6 @@ NO_STATE: Final = 0
 change like any other."""
 MOST_STATES: Final = 100_000
 """A table beyond this is built anew from the states that impressions still hold."""
-
-_MOST_PLACES: Final = 1 << 24
-"""More than any list has."""
 
 Integers: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
@@ -103,7 +101,7 @@ class GainStates:
     def raised(self, numbers: Integers, places: Integers, gains: Floats) -> Integers:
         """The states, (n,), in which `places` hold at least these gains, which must be those of
         kinds of feedback: implicit feedback only adds."""
-        keys = (numbers * _MOST_PLACES + places) * len(self._gains)
+        keys = (numbers * MOST_ITEMS + places) * len(self._gains)
         keys += np.searchsorted(self._gains, gains)
         after = self._raises.find(keys)
         if (unknown := after == NOT_THERE).any():
@@ -114,7 +112,7 @@ class GainStates:
 
     def _raised_one(self, key: int) -> int:
         rest, gain_number = divmod(key, len(self._gains))
-        (number, place), gain = divmod(rest, _MOST_PLACES), float(self._gains[gain_number])
+        (number, place), gain = divmod(rest, MOST_ITEMS), float(self._gains[gain_number])
         held = self.gain_at(number, place)
         enough = held is not None and held >= gain
         return number if enough else self._changed(number, place, gain)

@@ -12,6 +12,7 @@ import pytest
 from relevanced.daemon.cli import cli
 from relevanced.daemon.config.settings import SETTINGS
 from relevanced.daemon.families import BY_NAME
+from tests.bench import findings, results
 from tests.deploy.commands import parsed, served_paths
 
 ROOT: Final = Path(__file__).parent.parent
@@ -27,6 +28,8 @@ FLAG: Final = re.compile(r"(?<![\w-])(--[a-z][a-z-]*)")
 SERIES: Final = re.compile(r"(?:\brelevanced_|…_)[a-z0-9_…]*[a-z0-9…]")
 SETTING: Final = re.compile(r"^([a-z_]+)\.([a-z_]+)\b(?!\.)")
 TARGET: Final = re.compile(r"\bmake ([a-z-]+)")
+MEASURED: Final = re.compile(r"^\| (.+?) \| ([\d.]+) × \|", re.M)
+POWER: Final = re.compile(r"no more than the ([\d.]+)th power")
 LINK: Final = re.compile(r"\]\(([^)#\s]+)?(?:#([^)\s]+))?\)")
 FILE: Final = re.compile(r"^(?:tests|deploy|daemon|metrics|prometheus|grafana)/[\w./*-]+$")
 PATH: Final = re.compile(r"^/(?:livez|readyz|metrics|api/\S+)$")
@@ -130,3 +133,14 @@ def test_paths_are_served() -> None:
     named = {(name, piece) for name, piece in code() if PATH.match(piece) and "…" not in piece}
     assert {path for _, path in named} >= {"/livez", "/readyz", "/api/v1/openapi.json"}
     assert not [one for one in named if one[1] not in served_paths()]
+
+
+def test_the_readme_says_what_was_measured() -> None:
+    text, kept = (ROOT / "README.md").read_text(), results.read(results.RESULTS)
+    assert kept is not None
+    found = {one.words: findings.told(one.value) for one in kept.findings.values()}
+    told = dict(MEASURED.findall(text))
+    assert len(told) > 8
+    assert told == {words: found.get(words) for words in told}
+    [power] = POWER.findall(text)
+    assert max(curve.slope for curve in kept.curves.values()) <= float(power)

@@ -73,7 +73,7 @@ def settle_pane(lane: Lane, start_ms: int) -> None:
 def _told(lane: Lane, assignments: Integers) -> dict[str, dict[int, str]]:
     """Experiment → number of an assignment → variant."""
     found: dict[str, dict[int, str]] = {}
-    for number in np.unique(assignments).tolist():
+    for number in distinct(assignments).tolist():
         for name, variant in lane.assignments[number]:
             found.setdefault(name, {})[number] = variant
     return found
