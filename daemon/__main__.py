@@ -1,6 +1,6 @@
 """`python -m relevanced.daemon` is `relevanced`."""
 
-from relevanced.daemon.cli import main
+from .commands.cli import main
 
 if __name__ == "__main__":
     main()

@@ -8,10 +8,13 @@ Pure arithmetic on integer milliseconds since the epoch. Panes are epoch-aligned
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+PaneKey: TypeAlias = tuple[int, int]
+"""(window number in `Timing.windows`, pane start in ms)."""
 
 Instants = TypeVar("Instants", int, NDArray[np.int64])
 """Milliseconds: one instant, or an array of them."""

@@ -1,14 +1,14 @@
 """Search-quality metrics: numpy over batches of result lists. No clock, no I/O, no state."""
 
-from relevanced.metrics.averages import Mean, geometric, macro
-from relevanced.metrics.buckets import Buckets
-from relevanced.metrics.catalog import CATALOG, parse
-from relevanced.metrics.comparison import Comparison, compare
-from relevanced.metrics.evaluate import Scores, evaluate, judged_lists
-from relevanced.metrics.inference import ArmComparison, compare_arms
-from relevanced.metrics.lists import Lists
-from relevanced.metrics.metric import Entry, Metric, Parameter
-from relevanced.metrics.sequences import Design
+from .averages import Mean, geometric, macro
+from .buckets import Buckets
+from .catalog import CATALOG, parse
+from .comparison import Comparison, compare
+from .evaluate import Scores, evaluate, judged_lists
+from .inference import ArmComparison, compare_arms
+from .lists import Lists
+from .metric import Entry, Metric, Parameter
+from .sequences import Design
 
 __all__ = [
     "ArmComparison",

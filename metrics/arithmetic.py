@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from relevanced.metrics.lists import Floats, Integers
+from .lists import Floats, Integers
 
 
 def ratio(top: Floats | Integers, bottom: Floats | Integers, otherwise: float) -> Floats:

@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from relevanced.metrics.lists import Floats
+from .lists import Floats
 
 GEOMETRIC_FLOOR: Final = 1e-5
 """Least value that a geometric mean takes (trec_eval's), for one 0 not to wipe out the rest."""

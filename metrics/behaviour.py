@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from relevanced.metrics.arithmetic import ratio
-from relevanced.metrics.lists import Booleans, Floats, Integers
-from relevanced.metrics.precision import hits
-from relevanced.metrics.reciprocal_rank import first_rank
+from .arithmetic import ratio
+from .lists import Booleans, Floats, Integers
+from .precision import hits
+from .reciprocal_rank import first_rank
 
 
 def clicks(clicked: Booleans, k: int) -> Floats:

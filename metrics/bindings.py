@@ -5,11 +5,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from relevanced.metrics import average_precision, behaviour, bpref, curves, dcg, err
-from relevanced.metrics import precision, propensities, sets
-from relevanced.metrics.lists import Booleans, Floats, Integers, Lists
-from relevanced.metrics.metric import Metric
-from relevanced.metrics.names import number_text
+from . import average_precision, behaviour, bpref, curves, dcg, err, precision, propensities, sets
+from .lists import Booleans, Floats, Integers, Lists
+from .metric import Metric
+from .names import number_text
 
 
 def relevant(lists: Lists, metric: Metric) -> Booleans:

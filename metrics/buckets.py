@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from relevanced.metrics.estimates import Estimate
-from relevanced.metrics.lists import Floats, Integers
+from .estimates import Estimate
+from .lists import Floats, Integers
 
 BUCKETS: Final = 64
 MINIMUM_BUCKETS: Final = 16.0

@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from relevanced.metrics import behaviour, bindings, curves, err, precision, reciprocal_rank, sets
-from relevanced.metrics.metric import Entry, Metric
-from relevanced.metrics.parameters import BASE, GAIN, IDEAL, PERSISTENCE, REL
-from relevanced.metrics.parameters import above, choice, weight
-from relevanced.metrics.parsing import resolve
+from . import behaviour, bindings, curves, err, precision, reciprocal_rank, sets
+from .metric import Entry, Metric
+from .parameters import BASE, GAIN, IDEAL, PERSISTENCE, REL, above, choice, weight
+from .parsing import resolve
 
 UNBOUNDED: Final = (-math.inf, math.inf)
 FROM_ZERO: Final = (0.0, math.inf)

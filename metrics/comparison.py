@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from relevanced.metrics.distributions import fair_coin_two_sided, student_t_two_sided
-from relevanced.metrics.lists import Floats
+from .distributions import fair_coin_two_sided, student_t_two_sided
+from .lists import Floats
 
 EXACT_PAIRS: Final = 14
 """Up to so many pairs that differ, the randomisation test tries every assignment of signs."""

@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from relevanced.metrics.lists import Booleans, Floats, Integers
-from relevanced.metrics.precision import r_precision
+from .lists import Booleans, Floats, Integers
+from .precision import r_precision
 
 ELEVEN_LEVELS: Final = tuple(Fraction(tenth, 10) for tenth in range(11))
 

@@ -11,8 +11,8 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from relevanced.metrics.arithmetic import ratio
-from relevanced.metrics.lists import Floats
+from .arithmetic import ratio
+from .lists import Floats
 
 Gain: TypeAlias = Callable[[Floats], Floats]
 Discount: TypeAlias = Callable[[int], float]

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from relevanced.metrics.lists import Booleans, Floats
+from .lists import Booleans, Floats
 
 
 def discoveries(log_evalues: Floats, alpha: float = 0.05) -> Booleans:

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from relevanced.metrics.lists import Booleans, Floats
+from .lists import Booleans, Floats
 
 Stop: TypeAlias = Callable[[Floats], Floats]
 Discount: TypeAlias = Callable[[int], float]

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from relevanced.metrics.averages import Mean, macro
-from relevanced.metrics.catalog import parse
-from relevanced.metrics.lists import Floats, Grades, Lists
+from .averages import Mean, macro
+from .catalog import parse
+from .lists import Floats, Grades, Lists
 
 Judgements = Mapping[str, Mapping[str, float]]
 Rankings = Mapping[str, Sequence[str]]

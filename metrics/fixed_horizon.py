@@ -7,8 +7,8 @@ experiment runs finds "effects" in half of all experiments that have none.
 import math
 from dataclasses import dataclass
 
-from relevanced.metrics.distributions import student_t_critical, student_t_two_sided
-from relevanced.metrics.estimates import Estimate, Interval, difference, relative_difference
+from .distributions import student_t_critical, student_t_two_sided
+from .estimates import Estimate, Interval, difference, relative_difference
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from relevanced.metrics.lists import Booleans, Floats, Integers
+from .lists import Booleans, Floats, Integers
 
 BLOCKS: Final = 64
 """Queries are left out by 64ths to learn how much the result depends on which there were."""

@@ -11,17 +11,11 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from relevanced.metrics.buckets import (
-    MINIMUM_BUCKETS,
-    Buckets,
-    effective_buckets,
-    estimates,
-    independent_variance,
-)
-from relevanced.metrics.estimates import Estimate, Interval, difference, relative_difference
-from relevanced.metrics.metric import Direction
-from relevanced.metrics.planning import further_impressions, minimum_detectable_effect
-from relevanced.metrics.sequences import (
+from .buckets import MINIMUM_BUCKETS, Buckets, effective_buckets, estimates, independent_variance
+from .estimates import Estimate, Interval, difference, relative_difference
+from .metric import Direction
+from .planning import further_impressions, minimum_detectable_effect
+from .sequences import (
     Design,
     always_valid_p,
     confidence_sequence,

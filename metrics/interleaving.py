@@ -11,12 +11,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from relevanced.metrics.buckets import Buckets, estimate, too_few_buckets
-from relevanced.metrics.distributions import fair_coin_two_sided
-from relevanced.metrics.estimates import Estimate
-from relevanced.metrics.inference import Statement
-from relevanced.metrics.lists import Floats
-from relevanced.metrics.sequences import Design
+from .buckets import Buckets, estimate, too_few_buckets
+from .distributions import fair_coin_two_sided
+from .estimates import Estimate
+from .inference import Statement
+from .lists import Floats
+from .sequences import Design
 
 CONTROL: Final = -1
 NEUTRAL: Final = 0

@@ -6,7 +6,7 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from relevanced.metrics.lists import Floats, Lists
+from .lists import Floats, Lists
 
 Value: TypeAlias = str | float
 Direction: TypeAlias = Literal["up", "down", "none"]

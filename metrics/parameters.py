@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from relevanced.metrics.metric import Need, Parameter
+from .metric import Need, Parameter
 
 
 def _number(allowed: Callable[[float], bool]) -> Callable[[str], float]:

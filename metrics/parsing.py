@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Final
 
-from relevanced.metrics.metric import Entry, Metric, Parameter, Value
-from relevanced.metrics.names import Spelling, join, number_text, split
-from relevanced.metrics.suggestions import suggest
+from .metric import Entry, Metric, Parameter, Value
+from .names import Spelling, join, number_text, split
+from .suggestions import suggest
 
 _SYNONYMS: Final = {
     ("dcg", "log2"): ("gain", "linear"),

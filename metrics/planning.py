@@ -4,8 +4,8 @@ import math
 from statistics import NormalDist
 from typing import Final
 
-from relevanced.metrics.estimates import Estimate
-from relevanced.metrics.sequences import Design, boundary
+from .estimates import Estimate
+from .sequences import Design, boundary
 
 POWER: Final = 0.8
 _NEVER: Final = 1e18

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from relevanced.metrics.arithmetic import ratio
-from relevanced.metrics.lists import Booleans, Floats, Integers
+from .arithmetic import ratio
+from .lists import Booleans, Floats, Integers
 
 
 def hits(relevant: Booleans, k: int) -> Integers:

@@ -11,9 +11,9 @@ from typing import Final
 
 import numpy as np
 
-from relevanced.metrics.arithmetic import ratio
-from relevanced.metrics.dcg import Discount, Gain, exponential_gain, log2_discount
-from relevanced.metrics.lists import Booleans, Floats, Integers
+from .arithmetic import ratio
+from .dcg import Discount, Gain, exponential_gain, log2_discount
+from .lists import Booleans, Floats, Integers
 
 CLIP: Final = 10.0
 """Largest weight of a reaction: rare looks at low ranks would else rule the variance."""

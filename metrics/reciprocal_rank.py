@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from relevanced.metrics.lists import Booleans, Floats, Integers
+from .lists import Booleans, Floats, Integers
 
 
 def first_rank(relevant: Booleans, k: int) -> Integers:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from relevanced.metrics.distributions import chi_square_tail
+from .distributions import chi_square_tail
 
 CONCENTRATION: Final = 10_000.0
 """How near to the planned shares the mixture's alternatives lie: it looks for small mismatches."""

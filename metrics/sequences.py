@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from relevanced.metrics.estimates import Estimate, Interval
+from .estimates import Estimate, Interval
 
 _FAR_LEFT: Final = -30.0
 """From here on erfc nears its underflow, and the tail's series has 11 digits."""

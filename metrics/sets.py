@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from relevanced.metrics.arithmetic import ratio
-from relevanced.metrics.lists import Floats, Integers
+from .arithmetic import ratio
+from .lists import Floats, Integers
 
 
 @dataclass(frozen=True, eq=False)

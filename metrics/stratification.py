@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from relevanced.metrics.buckets import Buckets, mean, residuals, scored, too_few_buckets
-from relevanced.metrics.estimates import Estimate
-from relevanced.metrics.lists import Floats
+from .buckets import Buckets, mean, residuals, scored, too_few_buckets
+from .estimates import Estimate
+from .lists import Floats
 
 
 @dataclass(frozen=True)

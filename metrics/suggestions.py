@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from relevanced.metrics.names import Spelling, join
+from .names import Spelling, join
 
 _MEANS: Final = {
     "mrr": ("the mean", "RR"),

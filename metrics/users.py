@@ -16,10 +16,10 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from relevanced.metrics.arithmetic import distinct
-from relevanced.metrics.buckets import BUCKETS
-from relevanced.metrics.lists import Integers
-from relevanced.metrics.sample_ratio import CONCENTRATION, sample_ratio_log_evalue
+from .arithmetic import distinct
+from .buckets import BUCKETS
+from .lists import Integers
+from .sample_ratio import CONCENTRATION, sample_ratio_log_evalue
 
 Hashes: TypeAlias = NDArray[np.uint64]
 

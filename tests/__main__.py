@@ -18,6 +18,7 @@ from typing import Final
 SECOND: Final = (
     "tests/chaos/test_protocol_model.py",
     "tests/daemon",
+    "tests/test_oracle.py",
     "tests/fuzz",
     "tests/metrics",
     "tests/deploy",

@@ -7,12 +7,11 @@ from typing import Any, Final
 import numpy as np
 
 from relevanced.daemon.experiments.findings import findings
-from relevanced.daemon.experiments.forms import Finding, Findings
 from relevanced.daemon.experiments.specs import Spec, Tracking
 from relevanced.daemon.experiments.tallies import Arm, Tallies
+from relevanced.daemon.experiments.types import Finding, Findings
 from relevanced.metrics.buckets import Buckets
 from relevanced.metrics.users import bucket_numbers, user_hashes
-
 from tests.lane_views import PLAN
 
 METRICS: Final = tuple(metric.name for metric in PLAN.metrics)
@@ -81,7 +80,7 @@ def found_of(
     declared = {spec.name: spec} if spec.declared else {}
     plan = replace(PLAN, tracking=Tracking(declared, 8, others))
     lanes = [{spec.name: Tallies(spec.digest, dict(one))} for one in (arms, *more)]
-    return findings(lanes, plan, None, "2026-11-20T12:00:00.000Z")
+    return findings(lanes, plan.tracking, plan.metrics, None, "2026-11-20T12:00:00.000Z")
 
 
 def finding(arms: Mapping[str, Arm], *more: Mapping[str, Arm], **changes: Any) -> Finding:

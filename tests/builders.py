@@ -7,16 +7,15 @@ from typing import Any, Final
 
 import msgspec
 
-from relevanced.daemon import attribution, batch
-from relevanced.daemon.runs import LogRecord
-from relevanced.daemon.events import Decoded, Feedback, Impression
-from relevanced.daemon.lane import Lane, new_lane
+from relevanced.daemon.attribution import rules as attribution
+from relevanced.daemon.events.types import Decoded, Feedback, Impression, LogRecord
+from relevanced.daemon.lane.lane import Lane, new_lane
 from relevanced.daemon.panes import timing
 from relevanced.daemon.plan import Plan
-from relevanced.daemon.restoring import rebuild
-from relevanced.daemon.stored import Commit, Held, confirm, plan_commit
+from relevanced.daemon.storage.commit import Commit, Held, confirm, plan_commit
+from relevanced.daemon.storage.restore import rebuild
+from relevanced.daemon.worker import batch
 from relevanced.metrics.catalog import parse
-
 from tests.fakes import MemoryLane
 from tests.replica import Row, row_dicts, rows_of
 

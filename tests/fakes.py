@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from relevanced.daemon.heads import Head, blob_keys, head_of
-from relevanced.daemon.stored import Commit
+from relevanced.daemon.storage.commit import Commit
+from relevanced.daemon.storage.head import Head, blob_keys, head_of
 
 KeysOf = Callable[[Head, Sequence[str]], list[str]]
 

@@ -8,20 +8,20 @@ from prometheus_client.metrics_core import Metric as SeriesFamily
 from prometheus_client.openmetrics import parser as openmetrics_parser
 from prometheus_client.parser import text_string_to_metric_families
 
-from relevanced.daemon.counters import ShownBefore, show
-from relevanced.daemon.experiments.forms import NOTHING, Findings
-from relevanced.daemon.exposition import Exposition, render, render_compared
+from relevanced.daemon.experiments.types import NOTHING, Findings
+from relevanced.daemon.exporter.baselines import Comparison
+from relevanced.daemon.exporter.counters import ShownBefore, show
+from relevanced.daemon.exporter.exposition import Exposition, render, render_compared
+from relevanced.daemon.exporter.lane_view import LaneView, Names
+from relevanced.daemon.exporter.pane_reader import Reading
+from relevanced.daemon.exporter.published import Condition, Published, publish
+from relevanced.daemon.exporter.scores import Report, report
+from relevanced.daemon.exporter.selection import busiest
+from relevanced.daemon.exporter.snapshot import evaluate
+from relevanced.daemon.lane.paged_rows import PAGE_ROWS, Pages, Rows
+from relevanced.daemon.lane.segments import escape
 from relevanced.daemon.panes import pane_start, timing
 from relevanced.daemon.plan import ALL, Plan
-from relevanced.daemon.published import Condition, Published, publish
-from relevanced.daemon.reading import Reading
-from relevanced.daemon.rows import PAGE_ROWS, Pages, Rows
-from relevanced.daemon.scores import Report, report
-from relevanced.daemon.segments import escape
-from relevanced.daemon.shown import busiest
-from relevanced.daemon.snapshot import evaluate
-from relevanced.daemon.usual import Comparison
-from relevanced.daemon.views import LaneView, Names
 from relevanced.metrics.catalog import parse
 
 NOW_MS = 1_795_176_000_000

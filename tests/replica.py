@@ -2,18 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 
-from relevanced.daemon.formats.decoders import decoder
-from relevanced.daemon.events import Decoder, Limits
+from relevanced.daemon.events.decoder import decoder
+from relevanced.daemon.events.types import Decoder, Limits
 from relevanced.daemon.experiments.specs import IMPRESSION, USER, Spec, Tracking
-from relevanced.daemon.heads import Head, blob_keys
-from relevanced.daemon.lane import Lane
+from relevanced.daemon.lane.lane import Lane
+from relevanced.daemon.lane.paged_rows import PAGE_ROWS, Pages, Rows
 from relevanced.daemon.panes import timing
-from relevanced.daemon.plan import COUNT_COLUMNS, METRIC_COLUMNS, WEIGHT_COLUMNS, Plan
-from relevanced.daemon.rows import PAGE_ROWS, Pages, Rows
-from relevanced.daemon.surfaces import Surfaces
+from relevanced.daemon.plan import COUNT_COLUMNS, METRIC_COLUMNS, WEIGHT_COLUMNS, Plan, Surfaces
+from relevanced.daemon.storage.head import Head, blob_keys
 from relevanced.metrics import catalog
 from relevanced.metrics.propensities import Propensities
-
 from tests.oracle import LaneResult, OracleConfig
 
 Row = dict[str, int]

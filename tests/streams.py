@@ -11,15 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 
-from tests.oracle import (
-    GRACE_MS,
-    OracleConfig,
-    Record,
-    Rejected,
-    closes_ms,
-    decode,
-    elements,
-)
+from tests.oracle import GRACE_MS, OracleConfig, Record, Rejected, closes_ms, decode, elements
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 START_MS = 1_795_176_000_000

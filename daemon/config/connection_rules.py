@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
-from relevanced.daemon.config.faults import Fault, some
-from relevanced.daemon.config.settings import Config
+from .faults import Fault, some
+from .settings import Config
 
 Rule: TypeAlias = Callable[[Config], Iterator[Fault]]
 

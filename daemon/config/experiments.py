@@ -9,27 +9,14 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Final, TypeAlias
 
-from relevanced.daemon.config.kinds import (
-    Kind,
-    Refused,
-    integer,
-    number,
-    optional,
-    quoted,
-    text,
-)
-from relevanced.daemon.config.lists import several, table
-from relevanced.daemon.config.sections import setting
-from relevanced.daemon.config.tables import Told, read_fields, written_fields
-from relevanced.daemon.events import MAX_TEXT_BYTES
-from relevanced.daemon.experiments.specs import (
-    MOST_VARIANTS,
-    PLANNED_IMPRESSIONS,
-    USER,
-    Spec,
-    Tracking,
-)
 from relevanced.metrics.metric import Metric
+
+from ..events.types import MAX_TEXT_BYTES
+from ..experiments.specs import MOST_VARIANTS, PLANNED_IMPRESSIONS, USER, Spec, Tracking
+from .kinds import Kind, Refused, integer, number, optional, quoted, text
+from .lists import several, table
+from .sections import setting
+from .tables import Told, read_fields, written_fields
 
 SECTION: Final = "experiments"
 MOST_PLANNED: Final = 10**12

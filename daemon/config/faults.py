@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from relevanced.daemon.config.kinds import shown
+from .kinds import shown
 
 
 @dataclass(frozen=True)

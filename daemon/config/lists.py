@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
-from relevanced.daemon.config.kinds import (
+from .kinds import (
     Kind,
     Refused,
     duration,

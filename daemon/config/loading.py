@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from relevanced.daemon.config import experiments, propensities
-from relevanced.daemon.config.kinds import ConfigError, Refused, Secret
-from relevanced.daemon.config.connection_rules import SECRETS_TWICE
-from relevanced.daemon.config.faults import Fault
-from relevanced.daemon.config.rules import broken
-from relevanced.daemon.config.settings import SECTIONS, SETTINGS, Config
+from . import experiments, propensities
+from .connection_rules import SECRETS_TWICE
+from .faults import Fault
+from .kinds import ConfigError, Refused, Secret
+from .rules import broken
+from .settings import SECTIONS, SETTINGS, Config
 
 __all__ = ["Config", "ConfigError", "Secret", "load", "read"]
 

@@ -7,14 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from relevanced.daemon.config.kinds import number, optional, quoted, text
-from relevanced.daemon.config.lists import several
-from relevanced.daemon.config.sections import setting
-from relevanced.daemon.config.tables import Told, read_fields, written_fields
-from relevanced.daemon.events import MAX_TEXT_BYTES
-from relevanced.daemon.surfaces import Surfaces
 from relevanced.metrics.metric import Metric
 from relevanced.metrics.propensities import CLIP, Propensities
+
+from ..events.types import MAX_TEXT_BYTES
+from ..plan import Surfaces
+from .kinds import number, optional, quoted, text
+from .lists import several
+from .sections import setting
+from .tables import Told, read_fields, written_fields
 
 SECTION: Final = "propensities"
 TABLES: Final = "tables"

@@ -11,16 +11,17 @@ from typing import Final
 
 import numpy as np
 
-from relevanced.daemon.config import connection_rules, experiments, propensities
-from relevanced.daemon.config.connection_rules import HIGHEST_PORT, Rule
-from relevanced.daemon.config.faults import Fault, once, some
-from relevanced.daemon.config.settings import Config
-from relevanced.daemon.events import MAX_TEXT_BYTES
-from relevanced.daemon.formats.decoders import FORMATS
-from relevanced.daemon.plan import ALL, EXPERIMENT_PREFIX, LARGEST_EXACT
 from relevanced.metrics.lists import Lists
 from relevanced.metrics.metric import Metric, Need
 from relevanced.metrics.propensities import CLIP
+
+from ..events.decoder import FORMATS
+from ..events.types import MAX_TEXT_BYTES
+from ..plan import ALL, EXPERIMENT_PREFIX, LARGEST_EXACT
+from . import connection_rules, experiments, propensities
+from .connection_rules import HIGHEST_PORT, Rule
+from .faults import Fault, once, some
+from .settings import Config
 
 CARRIED: Final[tuple[Need, ...]] = ("timing", "propensities")
 """What the daemon can know of an impression beyond its list and gains."""

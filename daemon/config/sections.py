@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeVar
 
-from relevanced.daemon.config.kinds import (
+from .kinds import (
     Kind,
     Secret,
     choice,
@@ -20,7 +20,7 @@ from relevanced.daemon.config.kinds import (
     secret,
     text,
 )
-from relevanced.daemon.config.lists import groupings, several, start, table
+from .lists import groupings, several, start, table
 
 T = TypeVar("T")
 

@@ -5,12 +5,18 @@ from dataclasses import Field, dataclass, field, fields
 from functools import cached_property
 from typing import Any, Final
 
-from relevanced.daemon import panes
-from relevanced.daemon.config.experiments import Experiments, tracking
-from relevanced.daemon.config.kinds import Kind, duration_ms
-from relevanced.daemon.config.lists import OPEN_ENDS, windows
-from relevanced.daemon.config.propensities import Given
-from relevanced.daemon.config.sections import (
+from relevanced.metrics import catalog
+from relevanced.metrics.metric import Metric
+
+from .. import panes
+from ..events.types import Limits
+from ..experiments.specs import Tracking
+from ..plan import EXPERIMENT_PREFIX, Plan
+from .experiments import Experiments, tracking
+from .kinds import Kind, duration_ms
+from .lists import OPEN_ENDS, windows
+from .propensities import Given
+from .sections import (
     Attribution,
     Events,
     History,
@@ -23,11 +29,6 @@ from relevanced.daemon.config.sections import (
     Worker,
     setting,
 )
-from relevanced.daemon.events import Limits
-from relevanced.daemon.experiments.specs import Tracking
-from relevanced.daemon.plan import EXPERIMENT_PREFIX, Plan
-from relevanced.metrics import catalog
-from relevanced.metrics.metric import Metric
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import Field, fields
 from typing import Any, TypeAlias
 
-from relevanced.daemon.config.kinds import Refused
+from .kinds import Refused
 
 Told: TypeAlias = tuple[str, object, str]
 """(key, value, rule) of a fault."""

@@ -1,1 +1,3 @@
-"""Experiments: who was dealt to which arm, what the arms came to, and what that says."""
+"""What experiments come to: arms, tallies, comparisons and their wording; pure arithmetic on
+plain values, without events, lanes or I/O.
+"""

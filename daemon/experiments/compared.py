@@ -7,10 +7,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from relevanced.daemon.experiments.forms import SegmentFinding, Stratified, known
-from relevanced.daemon.experiments.strata import Strata
 from relevanced.metrics.discoveries import discoveries
 from relevanced.metrics.inference import ArmComparison
+
+from .strata import Strata
+from .types import SegmentFinding, Stratified, known
 
 Key = TypeVar("Key", bound=tuple[str, ...])
 

@@ -7,23 +7,6 @@ from operator import is_
 import msgspec
 import numpy as np
 
-from relevanced.daemon.experiments.forms import (
-    Finding,
-    Findings,
-    Interleaving,
-    MetricFinding,
-    SampleRatio,
-    Variant,
-    known,
-)
-from relevanced.daemon.experiments.compared import Compared, stratified
-from relevanced.daemon.experiments.merging import Merged, merge
-from relevanced.daemon.experiments.specs import IMPRESSION, INTERLEAVED, Role, Spec
-from relevanced.daemon.experiments.strata import Strata, buckets_of, compared_by_segment
-from relevanced.daemon.experiments.tallies import Arm, Tallies
-from relevanced.daemon.experiments.words import in_words, warnings_of
-from relevanced.daemon.plan import Plan
-from relevanced.daemon.views import LaneView
 from relevanced.metrics.buckets import Buckets, mean
 from relevanced.metrics.inference import ArmComparison, compare_arms
 from relevanced.metrics.interleaving import preference
@@ -36,20 +19,32 @@ from relevanced.metrics.users import (
     users_sample_ratio_log_evalue,
 )
 
+from .compared import Compared, stratified
+from .merging import Merged, merge
+from .specs import IMPRESSION, INTERLEAVED, Role, Spec, Tracking
+from .strata import Strata, buckets_of, compared_by_segment
+from .tallies import Arm, Tallies
+from .types import Finding, Findings, Interleaving, MetricFinding, SampleRatio, Variant, known
+from .wording import in_words, warnings_of
+
 
 def findings(
-    lanes: Sequence[Mapping[str, Tallies]], plan: Plan, as_of_ms: int | None, as_of: str | None
+    lanes: Sequence[Mapping[str, Tallies]],
+    tracking: Tracking | None,
+    metrics: Sequence[Metric],
+    as_of_ms: int | None,
+    as_of: str | None,
 ) -> Findings:
-    """What the lanes' tallies say. Takes long: meant for a thread."""
-    if plan.tracking is None:
+    """What the lanes' tallies of these metrics say. Takes long: meant for a thread."""
+    if tracking is None:
         return Findings(as_of)
-    names = {name for lane in lanes for name in lane} | plan.tracking.declared.keys()
+    names = {name for lane in lanes for name in lane} | tracking.declared.keys()
     found = []
     for name in sorted(names):
-        spec = plan.tracking.spec(name)
+        spec = tracking.spec(name)
         if spec is not None:
             tallies = [lane[name] for lane in lanes if name in lane]
-            found.append(_finding(merge(spec, tallies), plan, as_of_ms))
+            found.append(_finding(merge(spec, tallies), metrics, as_of_ms))
     return Findings(as_of, tuple(found))
 
 
@@ -62,33 +57,37 @@ class FindingsMemory:
         self._found: Findings | None = None
 
     def of(
-        self, views: Sequence[LaneView], plan: Plan, as_of_ms: int | None, as_of: str | None
+        self,
+        lanes: list[Mapping[str, Tallies]],
+        tracking: Tracking | None,
+        metrics: Sequence[Metric],
+        as_of_ms: int | None,
+        as_of: str | None,
     ) -> Findings:
         """What the lanes' tallies say."""
-        lanes = [view.experiments for view in views]
         same = len(lanes) == len(self._lanes) and all(map(is_, lanes, self._lanes))
-        if same and as_of_ms is not None and plan.tracking is not None:
+        if same and as_of_ms is not None and tracking is not None:
             # an experiment ends by time alone
-            ends = [spec.end_ms for spec in plan.tracking.declared.values()]
+            ends = [spec.end_ms for spec in tracking.declared.values()]
             same = not any(end is not None and self._at_ms < end <= as_of_ms for end in ends)
         if self._found is None or not same:
-            self._found = findings(lanes, plan, as_of_ms, as_of)
+            self._found = findings(lanes, tracking, metrics, as_of_ms, as_of)
             self._lanes, self._at_ms = lanes, as_of_ms or 0
         return msgspec.structs.replace(self._found, as_of=as_of)
 
 
-def _finding(one: Merged, plan: Plan, as_of_ms: int | None) -> Finding:
+def _finding(one: Merged, metrics: Sequence[Metric], as_of_ms: int | None) -> Finding:
     spec, arms = one.spec, one.arms
     sketches = {variant: Sketch(arm.users) for variant, arm in arms.items()}
     crossover = 0.0 if spec.unit == IMPRESSION else crossover_count([*sketches.values()]).value
     srm = _sample_ratio(spec, sketches)
-    told = _compared(one, plan)
+    told = _compared(one, metrics)
     variants = tuple(
         Variant(
             variant,
             arm.impressions,
             user_count(sketches[variant]).value,
-            _metrics(one, variant, told, plan),
+            _metrics(one, variant, told, metrics),
         )
         for variant, arm in arms.items()
     )
@@ -110,12 +109,12 @@ def _finding(one: Merged, plan: Plan, as_of_ms: int | None) -> Finding:
     )
 
 
-def _compared(one: Merged, plan: Plan) -> Compared:
+def _compared(one: Merged, metrics: Sequence[Metric]) -> Compared:
     """Every variant but the control and shared lists, against the control."""
     treated = [variant for variant in one.arms if variant not in (one.control, INTERLEAVED)]
     return Compared(
-        {variant: _compare(one, variant, plan) for variant in treated},
-        {variant: _by_segment(one, variant, plan) for variant in treated},
+        {variant: _compare(one, variant, metrics) for variant in treated},
+        {variant: _by_segment(one, variant, metrics) for variant in treated},
     )
 
 
@@ -140,11 +139,11 @@ def _warnings(
     return tuple(found)
 
 
-def _by_segment(one: Merged, variant: str, plan: Plan) -> dict[str, Strata]:
+def _by_segment(one: Merged, variant: str, metrics: Sequence[Metric]) -> dict[str, Strata]:
     control = one.arms.get(one.control) or Arm.empty(len(one.spec.metrics))
     design = Design(_planned_for_two(one.spec, one.control, variant))
-    metrics = _metrics_of(one.spec, plan)
-    return compared_by_segment(control, one.arms[variant], one.spec, metrics, design)
+    selected = _metrics_of(one.spec, metrics)
+    return compared_by_segment(control, one.arms[variant], one.spec, selected, design)
 
 
 def _interleaving(one: Merged) -> Interleaving | None:
@@ -186,12 +185,12 @@ def _sample_ratio(spec: Spec, sketches: Mapping[str, Sketch]) -> SampleRatio | N
     return SampleRatio(found, always_valid_p(found))
 
 
-def _metrics_of(spec: Spec, plan: Plan) -> list[Metric]:
-    known = {metric.name: metric for metric in plan.metrics}
+def _metrics_of(spec: Spec, metrics: Sequence[Metric]) -> list[Metric]:
+    known = {metric.name: metric for metric in metrics}
     return [known[name] for name in spec.metrics]
 
 
-def _compare(one: Merged, variant: str, plan: Plan) -> dict[str, ArmComparison]:
+def _compare(one: Merged, variant: str, metrics: Sequence[Metric]) -> dict[str, ArmComparison]:
     """By metric."""
     spec, treatment = one.spec, one.arms[variant]
     control = one.arms.get(one.control) or Arm.empty(len(spec.metrics))
@@ -205,7 +204,7 @@ def _compare(one: Merged, variant: str, plan: Plan) -> dict[str, ArmComparison]:
             metric.direction,
             impressions=impressions,
         )
-        for metric in _metrics_of(spec, plan)
+        for metric in _metrics_of(spec, metrics)
     }
 
 
@@ -218,7 +217,9 @@ def _planned_for_two(spec: Spec, control: str, variant: str) -> int:
     return max(1, round(spec.planned_impressions * share))
 
 
-def _metrics(one: Merged, variant: str, told: Compared, plan: Plan) -> tuple[MetricFinding, ...]:
+def _metrics(
+    one: Merged, variant: str, told: Compared, metrics: Sequence[Metric]
+) -> tuple[MetricFinding, ...]:
     spec = one.spec
     if variant not in told.variants:
         return tuple(
@@ -228,7 +229,7 @@ def _metrics(one: Merged, variant: str, told: Compared, plan: Plan) -> tuple[Met
                 known(float(mean(buckets_of(one.arms[variant].tallies, spec, metric)))),
                 words="the control" if variant == one.control else "two rankers in one list",
             )
-            for metric in _metrics_of(spec, plan)
+            for metric in _metrics_of(spec, metrics)
         )
     planned = spec.planned_impressions
     return tuple(

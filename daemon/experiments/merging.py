@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from relevanced.daemon.experiments.specs import CONTROLS, INTERLEAVED, Spec
-from relevanced.daemon.experiments.tallies import Arm, Integers, Tallies
 from relevanced.metrics.users import Sketch, merged
+
+from .specs import CONTROLS, INTERLEAVED, Spec
+from .tallies import Arm, Integers, Tallies
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from relevanced.daemon.experiments.forms import (
-    Finding,
-    Findings,
-    Interleaving,
-    MetricFinding,
-    Variant,
-)
-from relevanced.daemon.experiments.specs import INTERLEAVED
+from .specs import INTERLEAVED
+from .types import Finding, Findings, Interleaving, MetricFinding, Variant
 
 READING: Final = (
     "Intervals hold at every look together (95 %), with users as the units: look as often as you "

@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from relevanced.daemon.experiments.specs import Spec
-from relevanced.daemon.experiments.tallies import Arm, Integers
 from relevanced.metrics.buckets import Buckets
 from relevanced.metrics.inference import ArmComparison, Statement, compare_rows
 from relevanced.metrics.metric import Metric
 from relevanced.metrics.sequences import Design
 from relevanced.metrics.stratification import post_stratified
+
+from .specs import Spec
+from .tallies import Arm, Integers
 
 
 @dataclass(frozen=True)

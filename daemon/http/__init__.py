@@ -1,1 +1,3 @@
-"""The HTTP door: the only room that imports its library."""
+"""The HTTP door: the only room that imports the HTTP library; it answers from what the
+exporter published and computes no score.
+"""

@@ -31,7 +31,7 @@ class Asset:
 def read_assets() -> dict[str, Asset]:
     """Path → file; the one of the page itself is `/`."""
     found = {}
-    for file in files("relevanced.daemon.http.page").iterdir():
+    for file in files(f"{__package__}.page").iterdir():
         kind = KINDS.get("." + file.name.rpartition(".")[2])
         if kind is not None:
             path = "/" if file.name == "index.html" else f"/page/{file.name}"

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from relevanced.daemon.http.password_hashes import BCRYPT, SCRYPT, SCRYPT_BYTES
+from .password_hashes import BCRYPT, SCRYPT, SCRYPT_BYTES
 
 Crypt: TypeAlias = Callable[[bytes, bytes], bytes | None]
 """(password, hash or salt) → hash; None, or a text that is no hash, where it is not known."""

@@ -22,9 +22,9 @@ from typing import Final, TypeAlias
 import structlog
 from aiohttp import web
 
-from relevanced.daemon.http.passwords import Crypt, find_crypt, matches
-from relevanced.daemon.http.web_config import WebConfig
-from relevanced.daemon.http.web_files import State, TlsContext, Unusable, load, load_first
+from .passwords import Crypt, find_crypt, matches
+from .web_config import WebConfig
+from .web_files import State, TlsContext, Unusable, load, load_first
 
 OPEN_PATHS: Final = ("/livez", "/readyz", "/-/healthy", "/-/ready")
 """For those who decide whether the process lives: they have no password."""

@@ -15,14 +15,15 @@ from typing import Final, TypeAlias
 import msgspec
 from aiohttp import web
 
-from relevanced.daemon.api import openapi
-from relevanced.daemon.api.answers import Answer, answer, error, packed
-from relevanced.daemon.api.health import Role
-from relevanced.daemon.api.routes import ROUTES, Asked, Route
-from relevanced.daemon.http.assets import ASSETS, HEADERS, Asset
-from relevanced.daemon.http.security import Security
-from relevanced.daemon.published import Published, wants_gzip, wants_openmetrics
-from relevanced.daemon.telemetry import Telemetry
+from ..exporter.published import Published
+from ..telemetry.process import Telemetry
+from .api import openapi
+from .api.answers import Answer, answer, error, packed
+from .api.health import Role
+from .api.routes import ROUTES, Asked, Route
+from .assets import ASSETS, HEADERS, Asset
+from .negotiation import wants_gzip, wants_openmetrics
+from .security import Security
 
 TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"

@@ -16,9 +16,9 @@ from typing import Any, Final, TypeAlias
 
 import yaml
 
-from relevanced.daemon.http import password_hashes
-from relevanced.daemon.config.kinds import MASK, ConfigError, Refused, Secret, shown
-from relevanced.daemon.http.tls_names import CURVES, TLS12_SUITES, TLS13_SUITES
+from ..config.kinds import MASK, ConfigError, Refused, Secret, shown
+from . import password_hashes
+from .tls_names import CURVES, TLS12_SUITES, TLS13_SUITES
 
 VERSIONS: Final = ("TLS12", "TLS13")
 CLIENT_AUTH: Final = {

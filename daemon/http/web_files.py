@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from relevanced.daemon.config.kinds import ConfigError
-from relevanced.daemon.http.passwords import Crypt, find_crypt, needs_crypt
-from relevanced.daemon.http.tls_names import CURVES, TLS12_SUITES
-from relevanced.daemon.http.web_config import CLIENT_AUTH, Tls, WebConfig, parse
+from ..config.kinds import ConfigError
+from .passwords import Crypt, find_crypt, needs_crypt
+from .tls_names import CURVES, TLS12_SUITES
+from .web_config import CLIENT_AUTH, Tls, WebConfig, parse
 
 VERSIONS: Final = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
 TLS_FILES: Final = ("cert_file", "key_file", "client_ca_file")

@@ -1,1 +1,1 @@
-"""The Kafka door: the only room that imports its client."""
+"""The Kafka door: the only room that imports the Kafka client."""

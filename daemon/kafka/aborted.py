@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import structlog
 
-from relevanced.daemon.faults import ADVICE, NoteFault
-from relevanced.daemon.kafka.lanes import Place
-from relevanced.daemon.saying import Sayings
+from ..telemetry.kafka_faults import ADVICE, NoteFault
+from ..telemetry.rate_limit import Sayings
+from .lanes import Place
 
 logger = structlog.get_logger(__name__)
 

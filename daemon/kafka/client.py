@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import structlog
 
-from relevanced.daemon.errors import StartError
-from relevanced.daemon.source import SourceUnavailable
+from ..errors import StartError
+from ..worker.source import SourceUnavailable
 
 STOP_PATIENCE_S: Final = 15.0
 SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")

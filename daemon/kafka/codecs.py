@@ -19,8 +19,8 @@ from typing import Any, Final, Protocol
 import aiokafka.codec
 from aiokafka.errors import UnsupportedCodecError
 
-from relevanced.daemon.kafka import snappy as kafka_snappy
-from relevanced.daemon.kafka.snappy import CorruptBlock, TooLarge
+from . import snappy as kafka_snappy
+from .snappy import CorruptBlock, TooLarge
 
 MAX_UNPACKED_BYTES: Final = 256 << 20
 """Brokers take batches of 1 MB unless told otherwise; text packs 20:1 at best. What is larger is an

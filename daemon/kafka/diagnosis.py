@@ -18,9 +18,9 @@ from aiokafka.errors import (
     UnsupportedCodecError,
 )
 
-from relevanced.daemon.faults import ADVICE, KafkaFault, NoteFault
-from relevanced.daemon.kafka.client import KafkaSettings
-from relevanced.daemon.kafka.topics import Obstacle, look
+from ..telemetry.kafka_faults import ADVICE, KafkaFault, NoteFault
+from .client import KafkaSettings
+from .topics import Obstacle, look
 
 LOOK_EVERY_S: Final = 10.0
 

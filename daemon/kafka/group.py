@@ -14,7 +14,7 @@ import structlog
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
-from relevanced.daemon.kafka.lanes import LaneBook, Place
+from .lanes import LaneBook, Place
 
 HINT_INTERVAL_S: Final = 5.0
 COMMIT_PATIENCE_S: Final = 5.0

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias, TypeVar
 
-from relevanced.daemon.source import OffsetBeyondEnd
+from ..worker.source import OffsetBeyondEnd
 
 Place: TypeAlias = tuple[str, int]
 

@@ -17,9 +17,9 @@ from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.errors import KafkaError
 
-from relevanced.daemon.faults import ADVICE, NoteFault, not_noted
-from relevanced.daemon.kafka.client import KafkaSettings, consumer_arguments, end
-from relevanced.daemon.kafka.lanes import LaneBook
+from ..telemetry.kafka_faults import ADVICE, NoteFault, not_noted
+from .client import KafkaSettings, consumer_arguments, end
+from .lanes import LaneBook
 
 RETRY_PAUSE_S: Final = 1.0
 

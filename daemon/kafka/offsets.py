@@ -8,10 +8,10 @@ import structlog
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
-from relevanced.daemon.faults import ADVICE, NoteFault
-from relevanced.daemon.kafka.client import KafkaUnavailable
-from relevanced.daemon.kafka.lanes import Place, start_of_reading
-from relevanced.daemon.source import OffsetBeyondEnd
+from ..telemetry.kafka_faults import ADVICE, NoteFault
+from ..worker.source import OffsetBeyondEnd
+from .client import KafkaUnavailable
+from .lanes import Place, start_of_reading
 
 ANSWER_PATIENCE_S: Final = 10.0
 

@@ -16,14 +16,9 @@ from aiokafka.errors import (
     RecordListTooLargeError,
 )
 
-from relevanced.daemon.kafka import codecs
-from relevanced.daemon.errors import RecordRefused
-from relevanced.daemon.kafka.client import (
-    KafkaSettings,
-    KafkaUnavailable,
-    client_arguments,
-    end,
-)
+from ..errors import RecordRefused
+from . import codecs
+from .client import KafkaSettings, KafkaUnavailable, client_arguments, end
 
 MAX_REQUEST_BYTES: Final = 64 << 20
 """Larger than any broker takes: how large a record may be is the broker's decision."""

@@ -16,19 +16,12 @@ from aiokafka import TopicPartition
 from aiokafka.consumer.fetcher import FetchError
 from aiokafka.errors import GroupAuthorizationFailedError, OffsetOutOfRangeError
 
-from relevanced.daemon.faults import ADVICE, KafkaFault, NoteFault, not_noted
-from relevanced.daemon.kafka.aborted import Aborted
-from relevanced.daemon.kafka.diagnosis import fault_of
-from relevanced.daemon.kafka.lanes import (
-    Faults,
-    LaneBook,
-    Place,
-    Silence,
-    is_at_end,
-    not_yet_taken,
-)
-from relevanced.daemon.kafka.offsets import partition_of
-from relevanced.daemon.kafka.records import Record, take_aborted
+from ..telemetry.kafka_faults import ADVICE, KafkaFault, NoteFault, not_noted
+from .aborted import Aborted
+from .diagnosis import fault_of
+from .lanes import Faults, LaneBook, Place, Silence, is_at_end, not_yet_taken
+from .offsets import partition_of
+from .records import Record, take_aborted
 
 ERROR_PAUSE_S: Final = 0.2
 NOTHING_YET_PAUSE_S: Final = 0.02

@@ -14,7 +14,7 @@ import msgspec
 from aiokafka.consumer.fetcher import READ_COMMITTED, FetchResult, PartitionRecords
 from aiokafka.errors import CorruptRecordException
 
-from relevanced.daemon.kafka.lanes import Place
+from .lanes import Place
 
 NO_TIMESTAMP: Final = -1
 

@@ -23,20 +23,20 @@ from typing import Any, Final
 
 import structlog
 
-from relevanced.daemon.kafka import codecs, records
-from relevanced.daemon.errors import RecordRefused, StartError
-from relevanced.daemon.faults import ADVICE, NoteFault, not_noted
-from relevanced.daemon.kafka.client import KafkaSettings, KafkaUnavailable
-from relevanced.daemon.kafka.diagnosis import Diagnosis
-from relevanced.daemon.kafka.group import GroupOffsets
-from relevanced.daemon.kafka.lanes import LaneBook, Place, is_stuck
-from relevanced.daemon.kafka.member import GroupMember
-from relevanced.daemon.kafka.offsets import beginnings, log_bounds, partition_of, starting_offsets
-from relevanced.daemon.kafka.producer import KafkaProducer
-from relevanced.daemon.kafka.reader import Reader
-from relevanced.daemon.kafka.status import is_caught_up, place_status
-from relevanced.daemon.kafka.topics import create_topic, require_equal_counts, wait_for_topics
-from relevanced.daemon.source import Batch, LaneLost, OffsetBeyondEnd, PlaceStatus
+from ..errors import RecordRefused, StartError
+from ..telemetry.kafka_faults import ADVICE, NoteFault, not_noted
+from ..worker.source import Batch, LaneLost, OffsetBeyondEnd, PlaceStatus
+from . import codecs, records
+from .client import KafkaSettings, KafkaUnavailable
+from .diagnosis import Diagnosis
+from .group import GroupOffsets
+from .lanes import LaneBook, Place, is_stuck
+from .member import GroupMember
+from .offsets import beginnings, log_bounds, partition_of, starting_offsets
+from .producer import KafkaProducer
+from .reader import Reader
+from .status import is_caught_up, place_status
+from .topics import create_topic, require_equal_counts, wait_for_topics
 
 __all__ = [
     "Batch",

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from relevanced.daemon.kafka.lanes import Faults, LaneBook, Place, is_at_end
-from relevanced.daemon.kafka.offsets import partition_of
-from relevanced.daemon.source import PlaceStatus
+from ..worker.source import PlaceStatus
+from .lanes import Faults, LaneBook, Place, is_at_end
+from .offsets import partition_of
 
 
 def place_status(consumer: Any, book: LaneBook, faults: Faults, place: Place) -> PlaceStatus:

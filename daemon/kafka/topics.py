@@ -20,9 +20,9 @@ from aiokafka.errors import (
 )
 from aiokafka.protocol.metadata import MetadataRequest
 
-from relevanced.daemon.errors import StartError
-from relevanced.daemon.faults import ADVICE, KafkaFault, NoteFault, not_noted
-from relevanced.daemon.kafka.client import KafkaSettings, client_arguments
+from ..errors import StartError
+from ..telemetry.kafka_faults import ADVICE, KafkaFault, NoteFault, not_noted
+from .client import KafkaSettings, client_arguments
 
 FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 5.0

@@ -5,8 +5,8 @@ from typing import Final
 from grafana_foundation_sdk.builders import dashboard as builders
 from grafana_foundation_sdk.models import dashboard
 
-from deploy.grafana.promql import IN_GROUPING, OURS
 from deploy.grafana.parts import SOURCE, TAG, preset, several, variable
+from deploy.grafana.promql import IN_GROUPING, OURS
 
 ALERTS: Final = (
     'ALERTS{alertname=~"Relevanced.+",alertname!="RelevancedWatchdog",alertstate="firing"}'

@@ -6,15 +6,7 @@ from grafana_foundation_sdk.builders import dashboard as builders, stat, stateti
 
 from deploy.grafana import frame
 from deploy.grafana.frame import framed
-from deploy.grafana.parts import (
-    counts,
-    in_colour,
-    lines,
-    number,
-    preset,
-    states,
-    with_band,
-)
+from deploy.grafana.parts import counts, in_colour, lines, number, preset, states, with_band
 from deploy.grafana.promql import (
     IN_GROUPING,
     METRIC,

@@ -18,8 +18,20 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from tests.bench import end_to_end, exposition_cost, freshness, growth, memory, open_impressions
-from tests.bench import peers_cost, profiling, recovery, redis_cost, results, two_workers
+from tests.bench import (
+    end_to_end,
+    exposition_cost,
+    freshness,
+    growth,
+    memory,
+    open_impressions,
+    peers_cost,
+    profiling,
+    recovery,
+    redis_cost,
+    results,
+    two_workers,
+)
 from tests.bench.cpu import ONE_THREAD
 from tests.bench.effort import Effort
 from tests.bench.findings import Found, markdown, table

@@ -18,12 +18,7 @@ from scipy import stats
 
 from tests.deploy.alert_power import Chance, chance_of_a_tenth
 from tests.deploy.alert_proof import fired, first_firing_hours, load
-from tests.deploy.alert_screen import (
-    LEAD_HOURS,
-    episodes_of_days,
-    suspicious_days,
-    together,
-)
+from tests.deploy.alert_screen import LEAD_HOURS, episodes_of_days, suspicious_days, together
 from tests.deploy.alert_traffic import Traffic, simulate
 
 WEEKS: Final = 8

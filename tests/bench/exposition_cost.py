@@ -21,12 +21,12 @@ from prometheus_client import generate_latest
 from prometheus_client.metrics_core import Metric as SeriesFamily
 from prometheus_client.registry import Collector
 
-from relevanced.daemon import exposition, scores, shown, snapshot
-from relevanced.daemon.counters import ShownBefore, show
+from relevanced.daemon.exporter import exposition, scores, selection as shown, snapshot
+from relevanced.daemon.exporter.counters import ShownBefore, show
+from relevanced.daemon.exporter.lane_view import LaneView, Names
+from relevanced.daemon.exporter.published import Published, publish
 from relevanced.daemon.panes import timing
 from relevanced.daemon.plan import ALL, COUNT_COLUMNS, Plan
-from relevanced.daemon.published import Published, publish
-from relevanced.daemon.views import LaneView, Names
 from relevanced.metrics.catalog import parse
 from tests.bench.effort import Effort
 from tests.bench.findings import Finding, Found, number, ratio

@@ -13,20 +13,19 @@ from typing import Final
 
 import msgspec
 
+from relevanced.daemon.config.fingerprint import namespace
 from relevanced.daemon.config.loading import load
-from relevanced.daemon.config.text import namespace
-from relevanced.daemon.redis.client import connect
-from relevanced.daemon.redis.store import LaneStore
-from relevanced.daemon.restoring import rebuild
-from relevanced.daemon.stored import Held
-from relevanced.daemon.upkeep import SIGN_OF_LIFE_EVERY_S
-
+from relevanced.daemon.storage.commit import Held
+from relevanced.daemon.storage.redis.client import connect
+from relevanced.daemon.storage.redis.lane_store import LaneStore
+from relevanced.daemon.storage.redis.upkeep import SIGN_OF_LIFE_EVERY_S
+from relevanced.daemon.storage.restore import rebuild
 from tests.chaos.comparison import Difference, differences, expected_of, lost_and_doubled
 from tests.chaos.redis_pair import RedisPair
 from tests.chaos.schedule import SESSION_S, Plan
+from tests.chaos.served import events_missing, unready
 from tests.chaos.stage import Slot, Stage
 from tests.chaos.traffic import PARTITIONS, TOPIC_SETTINGS, Producer, read_all
-from tests.chaos.served import events_missing, unready
 from tests.oracle import DEFAULT_METRICS, LaneResult, OracleConfig, Record
 from tests.replica import every_key, plan_of
 from tests.services.processes import tail

@@ -8,13 +8,11 @@ import msgspec
 import pytest
 
 from relevanced.daemon.errors import Lost
-from relevanced.daemon.heads import Head
-from relevanced.daemon.redis import commits
-from relevanced.daemon.redis.store import LaneStore
-from relevanced.daemon.stored import Commit
-
-from tests.chaos import protocol_search
-from tests.chaos import protocol_store as model
+from relevanced.daemon.storage.commit import Commit
+from relevanced.daemon.storage.head import Head
+from relevanced.daemon.storage.redis import commit_call as commits
+from relevanced.daemon.storage.redis.lane_store import LaneStore
+from tests.chaos import protocol_search, protocol_store as model
 from tests.chaos.protocol_model import Held, World, next_calls
 from tests.chaos.protocol_search import Found, search
 from tests.chaos.protocol_store import Rules

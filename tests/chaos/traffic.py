@@ -8,9 +8,8 @@ from typing import Final
 import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from relevanced.daemon.simulate import traffic as simulate
+from relevanced.daemon.commands.simulate import traffic as simulate
 from relevanced.daemon.kafka.source import KafkaProducer, KafkaSettings, KafkaUnavailable
-
 from tests.oracle import Record
 
 PARTITIONS: Final = 4

@@ -12,11 +12,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from relevanced.daemon import batch
-from relevanced.daemon.heads import Head, blob_keys
-from relevanced.daemon.restoring import rebuild
-from relevanced.daemon.stored import Held, confirm, plan_commit
-
+from relevanced.daemon.storage.commit import Held, confirm, plan_commit
+from relevanced.daemon.storage.head import Head, blob_keys
+from relevanced.daemon.storage.restore import rebuild
+from relevanced.daemon.worker import batch
 from tests import oracle
 from tests.fakes import MemoryLane
 from tests.oracle import OracleConfig, Record

@@ -7,7 +7,6 @@ import pytest
 from relevanced.daemon.config.kinds import ConfigError
 from relevanced.daemon.config.loading import load
 from relevanced.metrics import CATALOG, Lists, parse
-
 from tests.builders import clicked, lane_of, row, settled, shown
 
 SAMPLE = {"SetE": "SetE(stress=recall,b=1)"}

@@ -3,7 +3,6 @@
 import pytest
 
 from relevanced.daemon.panes import GRACE_MS, Timing, pane_start, timing, window
-
 from tests.builders import ATTRIBUTION_MS, BASE_MS, LATENESS_MS, PLAN, SETTLE_MS, START_MS
 
 TIMING = PLAN.timing

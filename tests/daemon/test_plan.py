@@ -1,7 +1,6 @@
 """The columns of a row, and the numbers that follow from a configuration."""
 
 from relevanced.daemon.plan import COUNT_COLUMNS
-
 from tests.builders import PLAN, plan_with
 from tests.replica import columns_of
 

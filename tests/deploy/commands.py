@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import click
 
-from relevanced.daemon.cli import cli
+from relevanced.daemon.commands.cli import cli
 from relevanced.daemon.http.server import HttpServer
-from relevanced.daemon.telemetry import Telemetry
+from relevanced.daemon.telemetry.process import Telemetry
 
 
 def parsed(words: Sequence[str]) -> click.Context:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from relevanced.daemon.families import BY_NAME
-from relevanced.daemon.family import Family
+from relevanced.daemon.telemetry.families import BY_NAME
+from relevanced.daemon.telemetry.family import Family
 
 SCRAPED: Final = frozenset(("job", "instance", "namespace"))
 """Labels that Prometheus gives to whatever it scrapes."""

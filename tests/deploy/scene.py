@@ -20,18 +20,16 @@ from urllib.parse import urlencode
 
 import yaml
 
+from relevanced.daemon.commands.simulate import traffic as simulate
 from relevanced.daemon.kafka.client import KafkaSettings
 from relevanced.daemon.kafka.producer import KafkaProducer
-from relevanced.daemon.simulate import traffic as simulate
-
 from tests.deploy.chart import DEPLOY
 from tests.deploy.test_alertmanager import CONFIG, Webhooks, quick
 from tests.deploy.watched import until
 from tests.services import processes
 from tests.services.daemons import Daemon
 from tests.services.kafka_server import Broker
-from tests.services.prometheus_server import Alertmanager, program
-from tests.services.prometheus_server import answer as answer_of
+from tests.services.prometheus_server import Alertmanager, answer as answer_of, program
 
 SHORTER: Final = 90
 """So many times shorter than the rules say, where they wait (`for`, `keep_firing_for`) and where

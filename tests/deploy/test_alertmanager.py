@@ -11,8 +11,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from tests.services.prometheus_server import Alertmanager, required, run
 from tests.services.processes import wait_until
+from tests.services.prometheus_server import Alertmanager, required, run
 
 pytestmark = required("amtool", "prometheus-alertmanager")
 

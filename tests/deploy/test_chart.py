@@ -12,7 +12,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from relevanced.daemon.cli import cli
+from relevanced.daemon.commands.cli import cli
 from relevanced.daemon.config.loading import load
 from relevanced.daemon.config.settings import SETTINGS
 from tests.deploy.chart import CHART, DEPLOY, default_values, merged, rendered

@@ -96,7 +96,8 @@ def test_what_is_copied_builds_and_runs(tmp_path: Path) -> None:
     code = f"import sys; sys.path.insert(0, {str(tmp_path / 'installed')!r}); import relevanced\n"
     code += "relevanced.__path__ = [sys.path[0] + '/relevanced']\n"
     code += (
-        "from relevanced.daemon.cli import cli; import relevanced.daemon as d; print(d.__file__)\n"
+        "from relevanced.daemon.commands.cli import cli\n"
+        "import relevanced.daemon as d; print(d.__file__)\n"
     )
     code += f"cli(['check-config', {str(DEPLOY / 'relevanced.toml')!r}])"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)

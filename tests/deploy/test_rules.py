@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from relevanced.daemon.families import BY_NAME
+from relevanced.daemon.telemetry.families import BY_NAME
 from relevanced.metrics.catalog import CATALOG
 from tests.services.prometheus_server import required, run
 

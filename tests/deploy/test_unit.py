@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from relevanced.daemon.cli import USAGE_EXIT
+from relevanced.daemon.commands.cli import USAGE_EXIT
 from relevanced.daemon.config.loading import load
 from tests.deploy.chart import DEPLOY
 from tests.deploy.commands import parsed

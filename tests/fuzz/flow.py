@@ -8,9 +8,8 @@ from typing import Final
 
 import msgspec
 
-from relevanced.daemon import batch
-from relevanced.daemon.attribution import FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES
-from relevanced.daemon.events import (
+from relevanced.daemon.commands.replay import view_of
+from relevanced.daemon.events.types import (
     DROP_REASONS,
     REJECTION_REASONS,
     SKIP_REASONS,
@@ -21,12 +20,12 @@ from relevanced.daemon.events import (
     Limits,
     Rejected,
 )
-from relevanced.daemon.labels import attribute_values, label_names
+from relevanced.daemon.exporter.labels import attribute_values, label_names
+from relevanced.daemon.lane.counts import FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES
 from relevanced.daemon.plan import OTHER, Plan
-from relevanced.daemon.replay import view_of
-from relevanced.daemon.restoring import rebuild
-from relevanced.daemon.stored import Commit, Held, confirm, plan_commit
-
+from relevanced.daemon.storage.commit import Commit, Held, confirm, plan_commit
+from relevanced.daemon.storage.restore import rebuild
+from relevanced.daemon.worker import batch
 from tests.fakes import MemoryLane
 from tests.lane_views import exposed, read_openmetrics, read_text
 from tests.replica import counts_of, open_of, row_dicts, rows_of

@@ -7,7 +7,7 @@ from typing import Final
 
 from hypothesis import strategies as st
 
-from tests.daemon.records import FEEDBACK, IMPRESSION, json_values
+from tests.daemon.events.records import FEEDBACK, IMPRESSION, json_values
 
 Members = list[tuple[bytes, bytes]]
 """Names and values of an object, as JSON, in order; a name may stand more than once."""

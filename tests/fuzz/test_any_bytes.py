@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relevanced.daemon.events import Impression, Limits
-from relevanced.daemon.formats.decoders import FORMATS, decoder
-
+from relevanced.daemon.events.decoder import FORMATS, decoder
+from relevanced.daemon.events.types import Impression, Limits
 from tests.builders import PLAN, plan_with
-from tests.daemon.records import FEEDBACK, IMPRESSION, NOON_MS
-from tests.daemon.test_ubi import CLICK, QUERY
+from tests.daemon.events.records import FEEDBACK, IMPRESSION, NOON_MS
+from tests.daemon.events.test_ubi import CLICK, QUERY
 from tests.fuzz.flow import Flow, check_verdicts, page
 from tests.fuzz.hostile import flipped, objects, records
 from tests.fuzz.settings import examples

@@ -9,14 +9,13 @@ from typing import Final
 
 import pytest
 
-from relevanced.daemon.events import Decoder, Limits
-from relevanced.daemon.formats.decoders import decoder
-
+from relevanced.daemon.events.decoder import decoder
+from relevanced.daemon.events.types import Decoder, Limits
 from tests.builders import plan_with
-from tests.daemon.records import FEEDBACK, IMPRESSION, NOON_MS
-from tests.daemon.test_ubi import QUERY
-from tests.fuzz.settings import FACTOR
+from tests.daemon.events.records import FEEDBACK, IMPRESSION, NOON_MS
+from tests.daemon.events.test_ubi import QUERY
 from tests.fuzz.flow import Flow, check_verdicts
+from tests.fuzz.settings import FACTOR
 
 Bomb = Callable[[int], bytes]
 SIZE: Final = int(300_000 * min(FACTOR, 10))

@@ -8,11 +8,7 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from relevanced.metrics.distributions import (
-    chi_square_tail,
-    student_t_critical,
-    wilson_interval,
-)
+from relevanced.metrics.distributions import chi_square_tail, student_t_critical, wilson_interval
 from relevanced.metrics.estimates import Estimate
 from relevanced.metrics.fixed_horizon import welch_at_planned_end
 from relevanced.metrics.planning import further_impressions, minimum_detectable_effect

@@ -9,17 +9,17 @@ import msgspec
 import pytest
 from rich.progress import Progress
 
-from relevanced.daemon.api.routes import ROUTES
+from relevanced.daemon.commands.demo.run import SETTINGS
+from relevanced.daemon.commands.replay import read_lane, view_of
+from relevanced.daemon.commands.simulate.traffic import Regression, Traffic, events
 from relevanced.daemon.config import loading as config
-from relevanced.daemon.demo.run import SETTINGS
+from relevanced.daemon.exporter.pane_reader import Reading
+from relevanced.daemon.exporter.published import Condition
+from relevanced.daemon.exporter.selection import busiest
+from relevanced.daemon.exporter.snapshot import evaluate
+from relevanced.daemon.http.api.routes import ROUTES
 from relevanced.daemon.http.server import HttpServer
-from relevanced.daemon.published import Condition
-from relevanced.daemon.reading import Reading
-from relevanced.daemon.replay import read_lane, view_of
-from relevanced.daemon.shown import busiest
-from relevanced.daemon.simulate.traffic import Regression, Traffic, events
-from relevanced.daemon.snapshot import evaluate
-from relevanced.daemon.telemetry import Telemetry
+from relevanced.daemon.telemetry.process import Telemetry
 from tests.arms import arm, dealt_arms, found_of
 from tests.lane_views import NOW_MS, PLAN, Shown, lane_view, published_of, reading_of
 from tests.page.browser import Page, chromium, new_page

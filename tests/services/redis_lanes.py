@@ -11,11 +11,12 @@ from redis.asyncio import Redis
 from redis.crc import key_slot
 from redis.exceptions import MovedError
 
-from relevanced.daemon.packing import pack
-from relevanced.daemon.redis.client import Client, close, connect
-from relevanced.daemon.redis.store import LaneStore
-from relevanced.daemon.heads import Head, LaneState, block_key
-from relevanced.daemon.stored import Commit, Held
+from relevanced.daemon.storage.commit import Commit, Held
+from relevanced.daemon.storage.head import Head, LaneState
+from relevanced.daemon.storage.keys import block_key
+from relevanced.daemon.storage.packing import pack
+from relevanced.daemon.storage.redis.client import Client, close, connect
+from relevanced.daemon.storage.redis.lane_store import LaneStore
 
 NAMESPACE: Final = "relevanced-0a1b2c3d"
 LANE: Final = 7

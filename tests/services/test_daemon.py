@@ -15,7 +15,6 @@ from aiokafka.admin import AIOKafkaAdminClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from relevanced.daemon.kafka.source import KafkaProducer, KafkaSettings
-
 from tests.services import processes
 from tests.services.daemons import Daemon
 from tests.services.fixtures import MakeTopic

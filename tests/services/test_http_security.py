@@ -18,17 +18,17 @@ import pytest
 from structlog.testing import capture_logs
 
 from relevanced.daemon.config.kinds import ConfigError
-from relevanced.daemon.http.server import HttpServer
+from relevanced.daemon.http.passwords import find_crypt
 from relevanced.daemon.http.security import (
     OPEN_PATHS,
     READ_AGAIN_EVERY_S,
     Security,
     read_credentials,
 )
-from relevanced.daemon.http.passwords import find_crypt
-from relevanced.daemon.telemetry import Telemetry
+from relevanced.daemon.http.server import HttpServer
 from relevanced.daemon.http.web_config import parse
 from relevanced.daemon.http.web_files import Unusable, load
+from relevanced.daemon.telemetry.process import Telemetry
 from tests.services.certificates import Authority, encrypt
 
 PATIENCE_S = 30.0

@@ -16,10 +16,8 @@ from aiokafka.consumer import fetcher
 from aiokafka.protocol.group import LeaveGroupRequest
 from structlog.testing import capture_logs
 
-from relevanced.daemon.faults import ADVICE, KafkaFault, NoteFault, not_noted
-from relevanced.daemon.kafka import codecs
-from relevanced.daemon.kafka import group as kafka_group
-from relevanced.daemon.kafka import offsets as kafka_offsets
+from relevanced.daemon.kafka import codecs, group as kafka_group, offsets as kafka_offsets
+from relevanced.daemon.kafka.client import consumer_arguments
 from relevanced.daemon.kafka.source import (
     Batch,
     KafkaProducer,
@@ -32,7 +30,7 @@ from relevanced.daemon.kafka.source import (
     StartError,
     create_topic,
 )
-from relevanced.daemon.kafka.client import consumer_arguments
+from relevanced.daemon.telemetry.kafka_faults import ADVICE, KafkaFault, NoteFault, not_noted
 from tests.services.fixtures import MakeTopic, OwnKafka
 from tests.services.kafka_server import Broker
 

@@ -13,19 +13,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from relevanced.daemon import batch
-from relevanced.daemon.redis import store as redis_store
+from relevanced.daemon.commands.replay import view_of
 from relevanced.daemon.errors import Unavailable
-from relevanced.daemon.lane import Lane
-from relevanced.daemon.mirror import Mirror
-from relevanced.daemon.redis.store import LaneStore
-from relevanced.daemon.heads import blob_keys
-from relevanced.daemon.replay import view_of
-from relevanced.daemon.restoring import rebuild
-from relevanced.daemon.rows import Pages
-from relevanced.daemon.stored import Commit, Held, confirm, plan_commit
-from relevanced.daemon.views import LaneView, Names
-
+from relevanced.daemon.exporter.lane_view import LaneView, Names
+from relevanced.daemon.exporter.mirror import Mirror
+from relevanced.daemon.lane.lane import Lane
+from relevanced.daemon.lane.paged_rows import Pages
+from relevanced.daemon.storage.commit import Commit, Held, confirm, plan_commit
+from relevanced.daemon.storage.head import blob_keys
+from relevanced.daemon.storage.redis import lane_store as redis_store
+from relevanced.daemon.storage.redis.lane_store import LaneStore
+from relevanced.daemon.storage.restore import rebuild
+from relevanced.daemon.worker import batch
 from tests import oracle
 from tests.oracle import Record
 from tests.replica import assert_equal, decoder_of, plan_of

@@ -5,13 +5,12 @@ import time
 
 import pytest
 
-from relevanced.daemon.redis import keys as redis_keys
 from relevanced.daemon.errors import Unavailable
-from relevanced.daemon.redis.client import Client
-from relevanced.daemon.redis.namespace import LaneCounts, Namespace
-from relevanced.daemon.redis.store import CLAIM, LaneStore
-from relevanced.daemon.heads import blob_keys
-
+from relevanced.daemon.storage.head import blob_keys
+from relevanced.daemon.storage.redis import scan as redis_keys
+from relevanced.daemon.storage.redis.client import Client
+from relevanced.daemon.storage.redis.lane_store import CLAIM, LaneStore
+from relevanced.daemon.storage.redis.namespace import LaneCounts, Namespace
 from tests.services.fixtures import AnyRedis, OwnRedis
 from tests.services.proxy import Proxy
 from tests.services.redis_lanes import (

@@ -9,14 +9,16 @@ import msgspec
 import pytest
 from redis.asyncio import Redis
 
-from relevanced.daemon.redis import commits as redis_commits
-from relevanced.daemon.redis import keys as redis_keys
-from relevanced.daemon.redis import store as redis_store
 from relevanced.daemon.errors import Lost, Unavailable
-from relevanced.daemon.store import LaneDelta
-from relevanced.daemon.heads import ADMITTED_KEY, blob_keys
-from relevanced.daemon.stored import Commit
-
+from relevanced.daemon.storage.commit import Commit
+from relevanced.daemon.storage.head import blob_keys
+from relevanced.daemon.storage.keys import ADMITTED_KEY
+from relevanced.daemon.storage.redis import (
+    commit_call as redis_commits,
+    lane_store as redis_store,
+    scan as redis_keys,
+)
+from relevanced.daemon.storage.store import LaneDelta
 from tests.services.fixtures import AnyRedis, OwnRedis
 from tests.services.proxy import Proxy
 from tests.services.redis_lanes import (

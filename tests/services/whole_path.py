@@ -9,15 +9,14 @@ from pathlib import Path
 import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from relevanced.daemon.simulate import traffic as simulate
+from relevanced.daemon.commands.simulate import traffic as simulate
+from relevanced.daemon.config.fingerprint import namespace
 from relevanced.daemon.config.loading import load
-from relevanced.daemon.config.text import namespace
 from relevanced.daemon.errors import Unavailable
 from relevanced.daemon.kafka.source import KafkaProducer, KafkaSettings
-from relevanced.daemon.redis.client import close, connect
-from relevanced.daemon.redis.store import LaneStore
-from relevanced.daemon.restoring import rebuild
-
+from relevanced.daemon.storage.redis.client import close, connect
+from relevanced.daemon.storage.redis.lane_store import LaneStore
+from relevanced.daemon.storage.restore import rebuild
 from tests import oracle
 from tests.oracle import OracleConfig, Record
 from tests.replica import assert_equal, every_key, hours_of, plan_of

@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
+from relevanced.daemon.commands.simulate import traffic as simulate
 from relevanced.daemon.kafka.source import KafkaProducer, KafkaSettings
-from relevanced.daemon.simulate import traffic as simulate
 
 START_MS: Final = 1_900_000_000_000
 """Ahead of the clock, so that the windows are those of the events whoever looks."""

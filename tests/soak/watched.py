@@ -10,7 +10,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
-from relevanced.daemon import cli
+from relevanced.daemon.commands import cli
 
 EVERY_S = 0.2
 run = asyncio.run

@@ -1,1 +1,1 @@
-"""The files of the page: no code of Python's."""
+"""The files of the page; no Python code."""

@@ -1,0 +1,267 @@
+"""Which impression an event belongs to, and what becomes of it.
+
+Pure: a function of the lane's memory and the event. What an event meets is judged by the watermark
+of its own topic-partition just before it, never by what happens to be stored or by how topics
+interleave, so that any cut into batches and any interleaving end in the same numbers.
+
+    impression ─▶ open one of its id? ─ no ─▶ accepted, late or later_page
+                        └ yes ─▶ duplicate, filled, extended or conflicting
+    feedback ─▶ its impression? ─ no ─▶ waits ─▶ joins when it comes, or dies unjoined
+                        └ yes ─▶ in time, and in the list? ─▶ joined: a gain changes
+                                       └ not in the list ─▶ waits for a page, or is off_list
+"""
+
+from collections.abc import Iterable
+
+from ..events.types import Decoded, Event, Feedback, Impression, Rejected
+from ..lane.gain_states import NO_STATE
+from ..lane.lane import Lane
+from ..lane.open_impressions import encode_items
+from ..lane.segments import combination_of
+from ..lane.subjects import Subjects, units_of
+from ..lane.waiting_feedback import Waiting
+from ..panes import GRACE_MS, pane_start
+from .gains import change_state, note_delay, set_gain
+from .later_pages import NotThisPage, extended
+
+
+def apply(lane: Lane, topic: str, events: Iterable[Decoded]) -> None:
+    """Let the events of one topic-partition, in offset order, meet the lane."""
+    watermark = lane.watermarks[topic]
+    for event in events:
+        if isinstance(event, Rejected):
+            lane.count("rejected", event.reason)
+            continue
+        meet(lane, topic, event, watermark)
+        if watermark is None or event.time_ms > watermark:
+            watermark = event.time_ms
+    lane.watermarks[topic] = watermark
+
+
+def meet(lane: Lane, topic: str, event: Event, watermark: int | None) -> None:
+    """Let one event meet the lane under the watermark that was its topic-partition's just
+    before it."""
+    if isinstance(event, Impression):
+        lane.count("events", "impression")
+        lane.count("impression_outcomes", _impression(lane, topic, event, watermark))
+    else:
+        lane.count("events", "feedback")
+        _feedback(lane, event, watermark)
+
+
+def advance(lane: Lane) -> None:
+    """Let waiting feedback die that the lane's watermark has passed. Settling is
+    `scoring.settle`."""
+    watermark = lane.watermark_ms
+    if watermark is None:
+        return
+    timing = lane.plan.timing
+    for held in lane.waiting.take_older(watermark - timing.dies_at(0)):
+        lane.count("feedback_outcomes", _death(held, lane.plan.depth))
+
+
+def _death(held: Waiting, depth: int) -> str:
+    if held.bound_ms is None:
+        return "unjoined"
+    return "beyond_depth" if held.rank is not None and held.rank > depth else "off_list"
+
+
+# Impressions
+
+
+def _impression(lane: Lane, topic: str, event: Impression, watermark: int | None) -> str:
+    slot = _open_slot(lane, event.impression_id, watermark)
+    if slot is not None:
+        return _again(lane, slot, event)
+    if watermark is not None and lane.plan.timing.closes_at(event.time_ms) <= watermark:
+        return "late"
+    if event.first_rank > 1:
+        return "later_page"
+    _accept(lane, topic, event, event.time_ms if watermark is None else watermark)
+    return "accepted"
+
+
+def _open_slot(lane: Lane, impression_id: str, watermark: int | None) -> int | None:
+    """The impression of this id that is open to an impression record: there is at most one."""
+    for slot in lane.open.slots_of(impression_id):
+        if _is_open(lane, slot, watermark):
+            return slot
+    return None
+
+
+def _is_open(lane: Lane, slot: int, watermark: int | None) -> bool:
+    time_ms = lane.open.times_ms[slot - lane.open.base]
+    return watermark is None or lane.plan.timing.closes_at(time_ms) > watermark
+
+
+def _accept(lane: Lane, topic: str, event: Impression, met_ms: int) -> None:
+    overflow = lane.counts["segment_overflow"]
+    admission = lane.admissions[topic]
+    values = lane.plan.values_of(event.attributes, event.experiments)
+    combination = combination_of(values, met_ms, admission, lane.segments, overflow)
+    state = lane.states.number((len(event.items), ()), lane.plan.surface_of(values))
+    pane = pane_start(event.time_ms, lane.plan.timing.base_ms)
+    items = encode_items(event.items)
+    slot = lane.open.add(
+        event.impression_id,
+        event.time_ms,
+        pane,
+        combination,
+        state,
+        items,
+        _subject(lane, event),
+    )
+    lane.changes.add(pane, combination, NO_STATE, state)
+    if event.teams and lane.open.subjects is not None:
+        lane.open.teams[slot] = event.teams
+    _grade_new_places(lane, slot, event, first_place=0)
+    _retry_waiting(lane, event.impression_id)
+
+
+def _subject(lane: Lane, event: Impression) -> Subjects | None:
+    """Whom the impression was shown to, and in which arms."""
+    tracking = lane.plan.tracking
+    if tracking is None:
+        return None
+    told = tracking.assignment(event.experiments)
+    units = units_of(tracking, event.impression_id, event.user_id, event.attributes)
+    number = lane.assignments.number(told)
+    return lane.assignments.born([number], [[unit] for unit in units])
+
+
+def _again(lane: Lane, slot: int, event: Impression) -> str:
+    """One more record of an impression that is open: the first to arrive wins, unless this one
+    brings more."""
+    known = lane.open.list_of(slot)
+    if event.first_rank == 1 and known:
+        same = event.items and list(event.items) == known[: len(event.items)]
+        return "duplicate" if same else "conflicting"
+    try:
+        longer = extended(known, event)
+    except NotThisPage:
+        return "conflicting"
+    if len(longer) == len(known):
+        return "duplicate"
+    lane.open.paged_items[slot] = encode_items(longer)
+    lane.changes.relisted.add(slot)
+    before = lane.open.states[slot - lane.open.base]
+    after = (len(longer), lane.states[before][1])
+    change_state(lane, slot, lane.states.number(after, lane.states.surface(before)))
+    _grade_new_places(lane, slot, event, first_place=len(known))
+    _retry_waiting(lane, event.impression_id)
+    return "extended" if known else "filled"
+
+
+def _grade_new_places(lane: Lane, slot: int, event: Impression, first_place: int) -> None:
+    """Judgements that came with the list count as explicit grades of the record's time."""
+    if not event.grades:
+        return
+    brought = lane.open.list_of(slot)[first_place:]
+    for item, grade in event.grades.items():
+        if item in brought:
+            place = first_place + brought.index(item)
+            set_gain(lane, slot, place, event.time_ms, None, grade)
+
+
+# Feedback
+
+
+def _feedback(lane: Lane, event: Feedback, watermark: int | None) -> None:
+    outcome = _feedback_outcome(lane, event, watermark)
+    if outcome is not None:
+        lane.counts["feedback_outcomes"][outcome] += 1
+
+
+def _feedback_outcome(lane: Lane, event: Feedback, watermark: int | None) -> str | None:
+    """What became of the feedback; None where it waits."""
+    if event.grade is None and event.kind not in lane.plan.grades:
+        return "ignored_kind"
+    if watermark is not None and lane.plan.timing.dies_at(event.time_ms) <= watermark:
+        return "late"
+    slot = _candidate(lane, event.impression_id, event.time_ms, watermark)
+    outcome = None if slot is None else _join(lane, slot, event)
+    if outcome is None:
+        bound_ms = None if slot is None else lane.open.times_ms[slot - lane.open.base]
+        lane.waiting.add(_waiting(event, watermark, bound_ms))
+    return outcome
+
+
+def _candidate(lane: Lane, impression_id: str, time_ms: int, watermark: int | None) -> int | None:
+    """The earliest impression of the id that is open to feedback of this time and watermark.
+
+    An impression is accepted only when the one before it is closed, so the order of acceptance is
+    that of time.
+    """
+    for slot in lane.open.slots_of(impression_id):
+        if not _is_open(lane, slot, watermark):
+            continue
+        if lane.open.times_ms[slot - lane.open.base] <= time_ms + GRACE_MS:
+            return slot
+    return None
+
+
+def _join(lane: Lane, slot: int, event: Feedback | Waiting) -> str | None:
+    """Join feedback to its impression; the outcome, or None while the list lacks the item."""
+    shown_ms = lane.open.times_ms[slot - lane.open.base]
+    if event.time_ms > shown_ms + lane.plan.timing.attribution_ms:
+        return "out_of_window"
+    if event.item is None:
+        assert event.rank is not None
+        if event.rank > lane.plan.depth:
+            return "beyond_depth"
+        length, _ = lane.states[lane.open.states[slot - lane.open.base]]
+        place: int | None = event.rank - 1 if event.rank <= length else None
+    else:
+        place = _place_of(lane.open.list_of(slot), event.item, event.rank)
+    if place is None:
+        return None
+    if event.rank is not None and event.rank != place + 1:
+        lane.count("feedback_outcomes", "rank_mismatch")
+    set_gain(lane, slot, place, event.time_ms, event.kind, event.grade)
+    if lane.plan.timed:
+        note_delay(lane, slot, event.time_ms)
+    return "joined"
+
+
+def _place_of(items: list[str | None], item: str, rank: int | None) -> int | None:
+    """Where the item stands: at its rank if it stands there, else where it stands first."""
+    if rank is not None and 1 <= rank <= len(items) and items[rank - 1] == item:
+        return rank - 1
+    return items.index(item) if item in items else None
+
+
+# Waiting feedback
+
+
+def _waiting(event: Feedback, watermark: int | None, bound_ms: int | None) -> Waiting:
+    return Waiting(
+        met_ms=watermark,
+        bound_ms=bound_ms,
+        impression_id=event.impression_id,
+        time_ms=event.time_ms,
+        kind=event.kind,
+        item=event.item,
+        rank=event.rank,
+        grade=event.grade,
+    )
+
+
+def _retry_waiting(lane: Lane, impression_id: str) -> None:
+    """Try the waiting feedback of an impression again that is new, or has a longer list."""
+    for serial in lane.waiting.of(impression_id):
+        held = lane.waiting.by_serial[serial]
+        slot = _candidate(lane, impression_id, held.time_ms, held.met_ms)
+        if slot is None:
+            continue
+        shown_ms = lane.open.times_ms[slot - lane.open.base]
+        if held.bound_ms is not None and held.bound_ms != shown_ms:
+            # Its own impression has closed; this one shares no more than the id.
+            continue
+        outcome = _join(lane, slot, held)
+        if outcome is not None:
+            lane.waiting.remove(serial)
+            lane.changes.gone[serial] = lane.plan.timing.dies_at(held.time_ms)
+            lane.count("feedback_outcomes", outcome)
+        elif held.bound_ms is None:
+            held.bound_ms = shown_ms
+            lane.changes.bound.add(serial)

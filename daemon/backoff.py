@@ -1,0 +1,43 @@
+"""Waiting between tries: how long, and waits that end when the process is told to stop."""
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, Final
+
+
+async def stopped_within(stop: asyncio.Event, seconds: float) -> bool:
+    """Wait so long, or until the process is told to stop. True where it was."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await stop.wait()
+    return stop.is_set()
+
+
+async def finished_before_stop(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> bool:
+    """Do the work, unless the process is told to stop before it is done. What the work raises is
+    raised."""
+    task, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    if not task.done():
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        return False
+    await task
+    return True
+
+
+FIRST_PAUSE_S: Final = 0.1
+LONGEST_PAUSE_S: Final = 10.0
+
+
+def pause_s(failures: int, luck: float) -> float:
+    """Seconds to wait after this many failures in a row (≥ 1): doubling, at most 10 s, and between
+    half and all of it.
+
+    `luck` in 0…1 spreads the tries of many processes that failed at the same moment.
+    """
+    longest = min(FIRST_PAUSE_S * 2.0 ** min(failures - 1, 10), LONGEST_PAUSE_S)
+    return longest * (0.5 + luck / 2)

@@ -1,0 +1,256 @@
+"""The only room that wires: a configuration becomes clients, a worker, an exporter and an HTTP
+server.
+
+Tasks of a running process: the worker (unless role exporter), the exporter (unless role worker),
+and a watch on the event loop. The first to fail ends all; SIGINT and SIGTERM end all in order: the
+batch in hand is committed, the group left, the lease given back, connections closed.
+"""
+
+import asyncio
+import random
+import secrets
+import signal
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from typing import TypeAlias
+
+import structlog
+
+from ..backoff import finished_before_stop, pause_s, stopped_within
+from ..config.fingerprint import namespace
+from ..config.loading import Config
+from ..errors import Unavailable
+from ..events.decoder import decoder
+from ..exporter.exporter import Exporter
+from ..exporter.published import Condition, Published
+from ..http.api.health import Role
+from ..http.server import HttpServer, ListenError
+from ..kafka.settings import kafka_settings
+from ..kafka.source import KafkaProducer, KafkaSource, StartError
+from ..storage.redis.client import close, connect
+from ..storage.redis.lane_store import LaneStore
+from ..storage.redis.namespace import Namespace
+from ..storage.redis.upkeep import show_life, sweep_lanes, watch_eviction
+from ..telemetry.process import Telemetry, watch_stalls
+from ..worker import memory
+from ..worker.dead_letters import DeadLetterTopic
+from ..worker.ownership import Beginning, Ownership
+from ..worker.source import Source
+from ..worker.worker import Pace, Worker
+
+log = structlog.get_logger(__name__)
+
+
+class Service:
+    """One running process: what its parts share."""
+
+    def __init__(self, config: Config, role: Role) -> None:
+        self.config = config
+        self.role = role
+        self.stop = asyncio.Event()
+        self.telemetry = Telemetry(version("relevanced"))
+        self.http = HttpServer(self.telemetry, role)
+        password = config.redis.password
+        self.redis = connect(
+            config.redis.url.reveal(), None if password is None else password.reveal()
+        )
+        self.namespace = Namespace(self.redis, config.redis.namespace, namespace(config))
+        self.store = LaneStore(self.redis, self.namespace.name)
+        self.ownership: Ownership | None = None
+        self.worker: Worker | None = None
+        self.lanes: Callable[[], int | None] = lambda: None
+        """How many lanes there are, once Kafka has said so."""
+
+    def swap(self, published: Published) -> None:
+        """Serve this from now on."""
+        self.http.published = published
+
+    def conditions(self) -> Sequence[Condition]:
+        """What the worker says of its readiness."""
+        if self.role == "exporter":
+            return []
+        if self.worker is None or self.ownership is None:
+            return [Condition("started", False, "waiting for Kafka and Redis")]
+        full = self.worker.memory.reason
+        waiting = "; ".join(
+            f"{place}: {why}" for place, why in sorted(self.worker.waiting_for.items())
+        )
+        refused = "; ".join(f"lane {n}: {why}" for n, why in sorted(self.ownership.refused.items()))
+        return [
+            Condition("memory", not full, full),
+            Condition("answers", not waiting, waiting),
+            Condition("lanes_open", not refused, refused),
+        ]
+
+    def make_worker(
+        self, source: Source, beginning: Beginning, letters: DeadLetterTopic | None
+    ) -> Worker:
+        """The worker over this source."""
+        config = self.config
+        self.ownership = Ownership(
+            source, self.store, config.plan, beginning, self.telemetry, time.time
+        )
+        self.worker = Worker(
+            source,
+            self.store,
+            self.ownership,
+            decoder(config.events.format, config.limits),
+            Pace(config.kafka.max_batch_records, config.kafka.commit_interval_ms / 1000),
+            self.telemetry,
+            letters,
+            time.time,
+            self.stop,
+            memory.bounded(config.worker.max_memory_mib),
+        )
+        return self.worker
+
+    def make_exporter(self) -> Exporter:
+        """The exporter of this namespace."""
+        return Exporter(
+            self.store,
+            self.namespace,
+            self.config.plan,
+            self.telemetry,
+            secrets.token_hex(8),
+            self.swap,
+            self.conditions,
+            self.stop,
+        )
+
+
+def run(config: Config, role: Role) -> int:
+    """Run the daemon until it is told to stop; returns the exit code."""
+    memory.keep_memory_together()
+    memory.leave_what_stays()
+    return asyncio.run(_run(config, role))
+
+
+async def _run(config: Config, role: Role) -> int:
+    try:
+        service = Service(config, role)
+    except ValueError as error:
+        # The one rule that only the Redis client knows: which options a URL may carry.
+        log.error("cannot run", reason=str(error))
+        return 2
+    return await serve(service, None if role == "exporter" else work_on_kafka)
+
+
+Job: TypeAlias = Callable[[Service], Awaitable[None]]
+
+
+async def serve(service: Service, job: Job | None) -> int:
+    """Serve HTTP, do the job, and export where the role says so, until told to stop; returns the
+    exit code."""
+    http = service.config.http
+    try:
+        await service.http.start(http.host, http.port, http.web_config)
+        log.info(
+            "serving",
+            url=f"{service.http.scheme}://{http.host}:{service.http.port}",
+            namespace=service.namespace.name,
+        )
+        with stopping_on_signals(service.stop):
+            await _run_parts(service, job)
+    except (ListenError, StartError) as error:
+        log.error("cannot run", reason=str(error))
+        return 1
+    finally:
+        await service.http.stop()
+        await close(service.redis)
+    log.info("stopped")
+    return 0
+
+
+async def _run_parts(service: Service, job: Job | None) -> None:
+    """All tasks of the process. The first that ends tells the others to stop; what it raised is
+    raised."""
+    namespace, stop = service.namespace, service.stop
+    parts: list[Awaitable[None]] = [
+        _exporting(service),
+        watch_eviction(namespace, service.telemetry, stop),
+    ]
+    if job is not None:
+        keep_ms = service.config.redis.keep_s * 1000
+        parts += [
+            job(service),
+            show_life(namespace, lambda: service.lanes(), keep_ms, stop),
+            sweep_lanes(service.store, stop),
+        ]
+    watch = asyncio.create_task(watch_stalls(service.telemetry))
+    tasks = [asyncio.ensure_future(_then_stop(part, service.stop)) for part in parts]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        watch.cancel()
+        await asyncio.wait({watch, *tasks})
+
+
+async def _then_stop(part: Awaitable[None], stop: asyncio.Event) -> None:
+    try:
+        await part
+    finally:
+        stop.set()
+
+
+async def _exporting(service: Service) -> None:
+    """The exporter; in a worker, only its readiness."""
+    if service.role != "worker":
+        await service.make_exporter().run()
+        return
+    while not await stopped_within(service.stop, 1.0):
+        service.swap(Published(conditions=tuple(service.conditions())))
+
+
+async def work_on_kafka(service: Service) -> None:
+    """Join the group and move the lanes forward until told to stop."""
+    config = service.config
+    settings = kafka_settings(config)
+    source = KafkaSource(settings, service.telemetry.kafka_fault)
+    if not await finished_before_stop(source.start(), service.stop):
+        return
+    letters = producer = None
+    try:
+        if config.events.dead_letter_topic is not None:
+            producer = KafkaProducer(settings)
+            if not await finished_before_stop(producer.start(), service.stop):
+                return
+            letters = DeadLetterTopic(producer, config.events.dead_letter_topic)
+        born = await _register(service, source.partition_count)
+        if born is not None:
+            service.lanes = lambda: source.partition_count
+            start = config.kafka.start if config.start_ms is None else config.start_ms
+            await service.make_worker(source, Beginning(start or "earliest", born), letters).run()
+    finally:
+        await source.stop()
+        if producer is not None:
+            await producer.stop()
+
+
+async def _register(service: Service, lanes: int) -> int | None:
+    """Note the number of lanes; how many the namespace began with, or None when told to stop
+    before."""
+    failures = 0
+    while not service.stop.is_set():
+        try:
+            return (await service.namespace.register(lanes)).born
+        except Unavailable as error:
+            failures += 1
+            if failures == 1:
+                log.warning("waiting for Redis", reason=str(error))
+            await stopped_within(service.stop, pause_s(failures, random.random()))
+    return None
+
+
+@contextmanager
+def stopping_on_signals(stop: asyncio.Event) -> Iterator[None]:
+    """SIGINT and SIGTERM set `stop`."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)

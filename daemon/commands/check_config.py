@@ -1,0 +1,114 @@
+"""`relevanced check-config`: says every fault of a configuration, or what it comes to."""
+
+import os
+from collections.abc import Iterator
+
+import click
+
+from ..config import propensities
+from ..config.fingerprint import consumer_group, describe, namespace, what_differs, what_restarts
+from ..config.kinds import ConfigError
+from ..config.loading import load, read, read_file
+from ..config.settings import SETTINGS, Config
+from ..http.web_files import check as check_web_config
+
+FILE = click.Path(exists=True, dir_okay=False)
+
+
+@click.command("check-config")
+@click.argument("file", type=FILE)
+@click.option(
+    "--against",
+    "old_file",
+    type=FILE,
+    metavar="OLD_FILE",
+    help="Say what differs from this configuration, and whether that starts a fresh namespace.",
+)
+@click.option(
+    "--secret-files/--no-secret-files",
+    default=True,
+    help="Whether files that hold secrets, the web configuration and its certificates are read too"
+    " (they may stand on other machines only).",
+)
+def check_config_command(file: str, old_file: str | None, secret_files: bool) -> None:
+    """Check the configuration FILE together with the RELEVANCED_* environment.
+
+    Prints every fault at once and exits 2, or prints the effective configuration as TOML, with
+    secrets masked, and what changing it would restart.
+    """
+    config, old = _read_both(file, old_file, secret_files)
+    click.echo(describe(config))
+    for line in _about(config):
+        click.echo(f"# {line}")
+    if old is not None:
+        for line in _changes(old, config):
+            click.echo(f"# {line}")
+
+
+def _read_both(file: str, old_file: str | None, secret_files: bool) -> tuple[Config, Config | None]:
+    configs: list[Config] = []
+    faults: list[str] = []
+    paths = [file] if old_file is None else [file, old_file]
+    for path in paths:
+        try:
+            configs.append(_read(path, secret_files and path == file))
+        except ConfigError as error:
+            where = f"{path}: " if len(paths) > 1 else ""
+            faults += [f"{where}{fault}" for fault in error.faults]
+    if faults:
+        raise ConfigError(faults)
+    return configs[0], configs[1] if len(configs) > 1 else None
+
+
+def _read(path: str, secret_files: bool) -> Config:
+    if secret_files:
+        config = read(path, os.environ)
+        if config.http.web_config is not None:
+            check_web_config(config.http.web_config)
+        return config
+    return load(read_file(path), os.environ, path)
+
+
+def _about(config: Config) -> Iterator[str]:
+    yield f"namespace in Redis: {namespace(config)}"
+    yield f"consumer group: {consumer_group(config)}"
+    restarting = (setting.key for setting in SETTINGS if setting.restarts)
+    keys = ", ".join((*restarting, propensities.SECTION))
+    yield f"a change of any of these starts a fresh namespace from the log: {keys}"
+
+
+def _experiments_anew(old: Config, new: Config) -> Iterator[str]:
+    before = {} if old.tracking is None else old.tracking.digests()
+    after = {} if new.tracking is None else new.tracking.digests()
+    for name in sorted(before.keys() | after.keys()):
+        told = f"experiments.{name}" if name else "experiments that nobody declared"
+        if name not in before:
+            yield f"{told}: counts from its first settled pane on"
+        elif name not in after:
+            yield f"{told}: declared no more"
+        elif before[name] != after[name]:
+            yield f"{told}: counts anew"
+
+
+def _changes(old: Config, new: Config) -> Iterator[str]:
+    differing = what_differs(old, new)
+    counted_anew = list(_experiments_anew(old, new))
+    yield from counted_anew
+    if not differing and not counted_anew:
+        yield "no difference"
+        return
+    restarting = set(what_restarts(old, new))
+    if old.redis.namespace != new.redis.namespace:
+        restarting.add("redis.namespace")
+    for setting in SETTINGS:
+        if setting.key in differing:
+            before, after = setting.written(old), setting.written(new)
+            effect = " (starts a fresh namespace)" if setting.key in restarting else ""
+            yield f"{setting.key}: {before} -> {after}{effect}"
+    if propensities.SECTION in differing:
+        effect = " (starts a fresh namespace)" if propensities.SECTION in restarting else ""
+        yield f"{propensities.SECTION}: others than before{effect}"
+    if namespace(old) == namespace(new):
+        yield f"the namespace stays {namespace(new)}"
+    else:
+        yield f"fresh namespace: {namespace(old)} -> {namespace(new)}"

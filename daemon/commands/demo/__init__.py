@@ -1,0 +1,1 @@
+"""`relevanced demo`: everything in one process."""

@@ -1,0 +1,39 @@
+"""What the demo says of itself: the scores of the broken country beside the whole, as one line.
+Pure."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+from ...exporter.scores import Report, Score
+from ..simulate.traffic import Regression
+
+METRIC: Final = "nDCG@10"
+WINDOW: Final = "1m"
+
+
+def story(report: Report, regression: Regression | None, start_ms: int, now_ms: int) -> str:
+    """The metric of the whole and of the segment that breaks, and whether it is broken yet."""
+    time = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%H:%M:%S")
+    live = [s for s in report.scores if (s.metric, s.window, s.view) == (METRIC, WINDOW, "live")]
+    parts = [_said(live, "all", "all")]
+    broken = ""
+    if regression is not None:
+        for name, value in regression.segment.items():
+            parts.append(_said(live, name, value))
+        left_s = start_ms / 1000 + regression.after_s - now_ms / 1000
+        where = ", ".join(f"{name}={value}" for name, value in regression.segment.items())
+        broken = (
+            f"ranking of {where} breaks in {left_s:.0f} s"
+            if left_s > 0
+            else f"ranking of {where} is broken"
+        )
+    return f"{time}  {METRIC} over {WINDOW}: {', '.join(parts)}  ({broken or 'nothing breaks'})"
+
+
+def _said(scores: Iterable[Score], grouping: str, segment: str) -> str:
+    for score in scores:
+        if (score.grouping, score.segment) == (grouping, segment):
+            mean = "undefined" if score.mean is None else f"{score.mean:.3f}"
+            return f"{segment} {mean}"
+    return f"{segment} no traffic"

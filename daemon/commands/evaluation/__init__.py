@@ -1,0 +1,1 @@
+"""`relevanced eval`: offline evaluation of TREC run files."""

@@ -1,0 +1,77 @@
+"""Kinds of command-line values, and how a command loads what it needs only when it runs."""
+
+from collections.abc import Callable
+from datetime import datetime
+from importlib import import_module
+from typing import Any, Final
+
+import click
+
+from ..config.kinds import Refused, duration_ms
+
+CONFIG_HELP: Final = "Configuration (TOML); RELEVANCED_SECTION__KEY variables override it."
+
+
+def config_option(
+    text: str = CONFIG_HELP, envvar: str | None = "RELEVANCED_CONFIG"
+) -> Callable[..., Any]:
+    """`--config FILE`, as `config_file`; where it is not given, what the variable says."""
+    return click.option(
+        "--config",
+        "config_file",
+        type=click.Path(exists=True, dir_okay=False),
+        envvar=envvar,
+        metavar="FILE",
+        help=text,
+    )
+
+
+def output_option(text: str, *kinds: str) -> Callable[..., Any]:
+    """`--output KIND`; the first kind by default."""
+    choice = click.Choice(kinds)
+    return click.option("--output", type=choice, default=kinds[0], show_default=True, help=text)
+
+
+def load(target: str) -> Any:
+    """What `module:name` names. Modules are loaded late, so that `--help` answers at once."""
+    module, _, name = target.partition(":")
+    return getattr(import_module(module), name)
+
+
+def duration(text: str) -> int:
+    """Milliseconds of `90s`, `5m`, `1h30m` or a number of seconds.
+
+    >>> duration("1m30s"), duration("2")
+    (90000, 2000)
+    """
+    try:
+        return duration_ms(_number(text))
+    except Refused as refused:
+        raise click.BadParameter(str(refused)) from refused
+
+
+def instant(text: str) -> int:
+    """Milliseconds since the epoch of a date and time with its zone."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = datetime.min
+    if moment.tzinfo is None:
+        rule = "must be a time with its zone such as 2026-11-20T12:00:00Z"
+        raise click.BadParameter(f"{text}: {rule}")
+    return int(moment.timestamp() * 1000)
+
+
+def segment(text: str) -> dict[str, str]:
+    """Attribute name → value of `country=DE` or `country=DE,device=ios`."""
+    pairs = [part.partition("=") for part in text.split(",")]
+    if not all(name.strip() and value.strip() for name, _, value in pairs):
+        raise click.BadParameter(f"{text}: must be name=value such as country=DE")
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _number(text: str) -> str | float:
+    try:
+        return float(text)
+    except ValueError:
+        return text

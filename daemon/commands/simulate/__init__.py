@@ -1,0 +1,1 @@
+"""`relevanced simulate`: a model of search traffic, and where its events go."""

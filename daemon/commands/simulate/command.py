@@ -1,0 +1,290 @@
+"""`relevanced simulate`: the traffic model's events, to a topic in real time or to a file.
+
+events ─▶ paced by the clock ─▶ sink (Kafka topic or file)
+"""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from typing import Final
+
+import click
+import msgspec
+from rich.console import Console
+from rich.status import Status
+
+from ...config.loading import Config, read
+from ...errors import RecordRefused, StartError
+from ...kafka.client import KafkaUnavailable
+from ...kafka.settings import kafka_settings
+from ...plan import EXPERIMENT_PREFIX
+from ...telemetry import logs
+from .. import options
+from . import traffic as simulate
+from .sinks import FileSink, KafkaSink, Sink
+
+TICK_MS: Final = 10
+"""Least time that a pause takes: what falls due within it goes out together."""
+REPORT_MS: Final = 1_000
+PLAIN_REPORT_MS: Final = 10_000
+"""Where nobody watches a terminal, a line that often is enough."""
+UNPACED_EVENTS: Final = 1_000
+"""Sent between two looks at the clock and at signals."""
+PARTITIONS: Final = 4
+
+
+@dataclass(frozen=True)
+class Span:
+    """The event time that is simulated, in milliseconds. `end_ms` None: until interrupted."""
+
+    start_ms: int
+    end_ms: int | None
+    paced: bool
+    """Whether events wait for their time to come."""
+
+
+@dataclass
+class Progress:
+    """What has been sent, told once in a while."""
+
+    status: Status | None
+    sent: int = 0
+    told_ms: int = 0
+    told_sent: int = 0
+
+    def due(self, now_ms: int) -> bool:
+        """Whether it is time to tell."""
+        return now_ms - self.told_ms >= (PLAIN_REPORT_MS if self.status is None else REPORT_MS)
+
+    def tell(self, now_ms: int, event_ms: int) -> None:
+        """One line, in place on a terminal."""
+        per_s = (self.sent - self.told_sent) * 1000 / max(now_ms - self.told_ms, 1)
+        self.told_ms, self.told_sent = now_ms, self.sent
+        until = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(event_ms / 1000))
+        line = f"{self.sent:,} events, {per_s:,.0f}/s, event time {until} UTC"
+        if self.status is None:
+            click.echo(line, err=True)
+        else:
+            self.status.update(line)
+
+
+def span_of(
+    now_ms: int, start_ms: int | None, backfill_ms: int, duration_ms: int | None, paced: bool
+) -> Span:
+    """History first, then the present; a file without a duration holds the history alone."""
+    live_ms = now_ms if start_ms is None else start_ms + backfill_ms
+    if duration_ms is None and not paced:
+        duration_ms = 0
+    end_ms = None if duration_ms is None else live_ms + duration_ms
+    return Span(live_ms - backfill_ms, end_ms, paced)
+
+
+def check_segment(segment: dict[str, str]) -> None:
+    """Raises BadParameter for a segment that the traffic never has."""
+    known = {name: list(values) for name, values in simulate.SHARES.items()}
+    known[f"{EXPERIMENT_PREFIX}{simulate.EXPERIMENT}"] = [simulate.CONTROL, simulate.TREATMENT]
+    for name, value in segment.items():
+        if name not in known:
+            raise click.BadParameter(f"{name}: must be one of {', '.join(known)}")
+        if value not in known[name]:
+            raise click.BadParameter(f"{name}={value}: must be one of {', '.join(known[name])}")
+
+
+async def send_all(traffic: simulate.Traffic, span: Span, sink: Sink, progress: Progress) -> None:
+    """Send the span's events, each when it is due; opens and closes the sink."""
+    await sink.start()
+    try:
+        await _send_due(traffic, span, sink, progress)
+    finally:
+        await sink.stop()
+
+
+async def _send_due(traffic: simulate.Traffic, span: Span, sink: Sink, progress: Progress) -> None:
+    now_ms = progress.told_ms = _now_ms()
+    encode = msgspec.json.Encoder().encode
+    for arrival_ms, event in simulate.events(traffic, span.start_ms):
+        if span.end_ms is not None and arrival_ms >= span.end_ms:
+            break
+        while span.paced and arrival_ms > now_ms:
+            await asyncio.sleep(max(arrival_ms - now_ms, TICK_MS) / 1000)
+            now_ms = _now_ms()
+        await sink.send(event["impression_id"].encode(), encode(event), arrival_ms)
+        progress.sent += 1
+        if span.paced or progress.sent % UNPACED_EVENTS == 0:
+            now_ms = _now_ms()
+            if progress.due(now_ms):
+                await sink.flush()
+                progress.tell(now_ms, arrival_ms)
+        if progress.sent % UNPACED_EVENTS == 0:
+            await asyncio.sleep(0)  # a sink that never waits would keep signals waiting
+    await sink.flush()
+
+
+async def run_until_interrupted(
+    traffic: simulate.Traffic, span: Span, sink: Sink, progress: Progress
+) -> None:
+    """`send_all`, ended in good order by SIGINT or SIGTERM."""
+    sending = asyncio.ensure_future(send_all(traffic, span, sink, progress))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, sending.cancel)
+    with suppress(asyncio.CancelledError):
+        await sending
+
+
+@click.command("simulate")
+@click.option("--kafka", metavar="HOST:PORT", help="Brokers to send to.")
+@click.option("--topic", help="Topic to send to; made if missing.  [default: search-events]")
+@click.option(
+    "--partitions",
+    type=click.IntRange(min=1),
+    default=PARTITIONS,
+    show_default=True,
+    help="Of a topic that is made.",
+)
+@options.config_option("Where Kafka's other settings are taken from.", None)
+@click.option("--out", metavar="FILE.jsonl", help="Write to a file instead (- for the output).")
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=0, min_open=True),
+    default=200.0,
+    show_default=True,
+    help="Events a second.",
+)
+@click.option("--duration", type=options.duration, help="How long.  [default: until interrupted]")
+@click.option(
+    "--backfill",
+    type=options.duration,
+    default="0s",
+    show_default=True,
+    help="Send this much history first, as fast as it goes.",
+)
+@click.option("--start", type=options.instant, help="When the traffic starts (with --out only).")
+@click.option("--seed", default=1, show_default=True, help="The same seed gives the same users.")
+@click.option(
+    "--regression-after", type=options.duration, help="Rank a segment by chance, so long from now."
+)
+@click.option(
+    "--regression-segment",
+    type=options.segment,
+    default="country=DE",
+    show_default=True,
+    help=f"Which one: country, device or {EXPERIMENT_PREFIX}{simulate.EXPERIMENT}.",
+)
+@click.option(
+    "--effect",
+    default=0.0,
+    show_default=True,
+    help=f"True change of RR@10 in the treatment of {simulate.EXPERIMENT}.",
+)
+@click.option(
+    "--faults",
+    type=click.FloatRange(0, 0.5),
+    default=0.0,
+    show_default=True,
+    help="Share of duplicates, of disorder, of orphans and of unknown items.",
+)
+def simulate_command(
+    kafka: str | None,
+    topic: str | None,
+    partitions: int,
+    config_file: str | None,
+    out: str | None,
+    rate: float,
+    duration: int | None,
+    backfill: int,
+    start: int | None,
+    seed: int,
+    regression_after: int | None,
+    regression_segment: dict[str, str],
+    effect: float,
+    faults: float,
+) -> None:
+    """Produce simulated search traffic: impressions, clicks, purchases, and an experiment."""
+    span = span_of(_now_ms(), start, backfill, duration, paced=out is None)
+    _check_usage(kafka, config_file, out, start, span)
+    check_segment(regression_segment)
+    regression = None
+    if regression_after is not None:
+        regression = simulate.Regression((backfill + regression_after) / 1000, regression_segment)
+    traffic = simulate.Traffic(
+        seed=seed,
+        rate=rate,
+        regression=regression,
+        effect=effect,
+        faults=simulate.Faults(faults, faults, faults, faults),
+    )
+    _check_effect(traffic)
+    config = _config(config_file, kafka, topic)
+    logs.configure(config.log.level, config.log.format, sys.stderr)
+    raise SystemExit(_run(traffic, span, config, out, partitions))
+
+
+def _check_usage(
+    kafka: str | None, config_file: str | None, out: str | None, start: int | None, span: Span
+) -> None:
+    if out is None and kafka is None and config_file is None:
+        raise click.UsageError("give --kafka HOST:PORT, --config FILE or --out FILE.jsonl")
+    if out is not None and kafka is not None:
+        raise click.UsageError("--kafka and --out: give one of them")
+    if start is not None and out is None:
+        raise click.UsageError("--start: only with --out")
+    if span.start_ms == span.end_ms:
+        raise click.UsageError("--duration: must be > 0s, or give --backfill")
+
+
+def _check_effect(traffic: simulate.Traffic) -> None:
+    try:
+        traffic.treated_share
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _config(config_file: str | None, kafka: str | None, topic: str | None) -> Config:
+    """The configuration with what the command line overrides, held to the same rules."""
+    overrides = {
+        "RELEVANCED_KAFKA__BOOTSTRAP_SERVERS": kafka,
+        "RELEVANCED_KAFKA__TOPICS": topic,
+    }
+    given = {name: value for name, value in overrides.items() if value is not None}
+    return read(config_file, {**os.environ, **given})
+
+
+def _run(
+    traffic: simulate.Traffic, span: Span, config: Config, out: str | None, partitions: int
+) -> int:
+    console = Console(stderr=True)
+    status = console.status("starting") if console.is_terminal else None
+    progress = Progress(status)
+    try:
+        with status or nullcontext():
+            asyncio.run(_open_and_run(traffic, span, config, out, partitions, progress))
+    except (KafkaUnavailable, RecordRefused, StartError, OSError) as error:
+        click.echo(f"Error: {error}", err=True)
+        return 1
+    click.echo(f"{progress.sent:,} events sent", err=True)
+    return 0
+
+
+async def _open_and_run(
+    traffic: simulate.Traffic,
+    span: Span,
+    config: Config,
+    out: str | None,
+    partitions: int,
+    progress: Progress,
+) -> None:
+    sink: Sink
+    if out is not None:
+        sink = FileSink(out)
+    else:
+        sink = KafkaSink(kafka_settings(config), config.kafka.topics[0], partitions)
+    await run_until_interrupted(traffic, span, sink, progress)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,222 @@
+"""A model of search traffic: impressions and what users do with them, in order of arrival.
+
+Pure and seeded: the same `Traffic` and start give the same native events. What is hidden stands in
+`simulate_world`.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from heapq import heappop, heappush
+from random import Random
+from typing import Any, Final, TypeAlias
+
+from ...plan import EXPERIMENT_PREFIX
+from .world import (
+    Query,
+    Ranking,
+    User,
+    World,
+    clicked_ranks,
+    ideal_quality,
+    ordinary_quality,
+    shuffled,
+    shuffled_quality,
+    world,
+)
+
+NativeEvent: TypeAlias = dict[str, Any]
+
+EXPERIMENT: Final = "ranker-v2"
+CONTROL: Final = "control"
+TREATMENT: Final = "treatment"
+SHARES: Final[Mapping[str, Mapping[str, float]]] = {
+    "country": {"US": 0.45, "DE": 0.25, "FR": 0.14, "JP": 0.10, "BR": 0.06},
+    "device": {"ios": 0.40, "android": 0.35, "web": 0.25},
+}
+EVENTS_PER_IMPRESSION: Final = 2.10
+"""Mean number of events that one search gives, itself included."""
+
+CART_AFTER_CLICK: Final = 0.15
+PURCHASE_AFTER_CART: Final = 0.40
+LATE_CLICKS: Final = 0.02
+"""Share of the clicks that come minutes after the search."""
+
+
+@dataclass(frozen=True)
+class Regression:
+    """From an instant on, the impressions of one segment are ranked by chance."""
+
+    after_s: float
+    segment: Mapping[str, str] = field(default_factory=lambda: {"country": "DE"})
+    """Name → value, all of which must hold; `experiment:NAME` is the variant of an experiment."""
+
+
+@dataclass(frozen=True)
+class Faults:
+    """What goes wrong on the way: shares of the events, each drawn by itself."""
+
+    duplicates: float = 0.0
+    disorder: float = 0.0
+    """Arrive up to 45 s after their time."""
+    orphans: float = 0.0
+    """Feedback whose impression is never heard of."""
+    off_list: float = 0.0
+    """Feedback on an item that was not shown."""
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What the traffic is like. `rate` is the mean number of events per second.
+
+    `effect` is the true difference of mean RR@10 between treatment and control.
+    """
+
+    seed: int = 1
+    rate: float = 200.0
+    regression: Regression | None = None
+    effect: float = 0.0
+    faults: Faults = Faults()
+    zero_results: float = 0.02
+    shares: Mapping[str, Mapping[str, float]] = field(default_factory=lambda: SHARES)
+    variants: tuple[str, ...] = (CONTROL, TREATMENT)
+
+    @cached_property
+    def world(self) -> World:
+        """What is hidden behind this traffic."""
+        shares = {name: dict(values) for name, values in self.shares.items()}
+        return world(self.seed, shares, EXPERIMENT, self.variants)
+
+    @cached_property
+    def treated_share(self) -> float:
+        """Share of the treatment's lists that another ranker must make for the effect to be true.
+
+        Raises ValueError for an effect that no ranker could have.
+        """
+        if not self.effect:
+            return 0.0
+        other = ideal_quality(self.world) if self.effect > 0 else shuffled_quality(self.world)
+        most = (1 - self.zero_results) * (other - ordinary_quality(self.world))
+        if abs(self.effect) > abs(most):
+            direction = "<=" if self.effect > 0 else ">="
+            raise ValueError(f"effect={self.effect:g}: must be {direction} {most:.3f}")
+        return self.effect / most
+
+
+def events(traffic: Traffic, start_ms: int) -> Iterator[tuple[int, NativeEvent]]:
+    """Endless (arrival in ms, event), in order of arrival, which is event time but for disorder.
+
+    Raises ValueError for a rate that is not positive or an effect that cannot be.
+    """
+    if not traffic.rate > 0:
+        raise ValueError(f"rate={traffic.rate:g}: must be > 0")
+    return _Stream(traffic, start_ms).run()
+
+
+class _Stream:
+    """One run of the traffic: the random source, and the events that have not arrived yet."""
+
+    def __init__(self, traffic: Traffic, start_ms: int) -> None:
+        self.traffic = traffic
+        self.start_ms = start_ms
+        self.random = Random(f"traffic {traffic.seed} {start_ms}")
+        self.waiting: list[tuple[int, int, NativeEvent]] = []
+        self.count = 0
+        self.treated_share = traffic.treated_share
+
+    def run(self) -> Iterator[tuple[int, NativeEvent]]:
+        per_ms = self.traffic.rate / EVENTS_PER_IMPRESSION / 1000
+        place, random, waiting = self.traffic.world, self.random, self.waiting
+        time_ms = float(self.start_ms)
+        searches = 0
+        while True:
+            time_ms += random.expovariate(per_ms)
+            now_ms = int(time_ms)
+            while waiting and waiting[0][0] <= now_ms:
+                arrival_ms, _, event = heappop(waiting)
+                yield arrival_ms, event
+            searches += 1
+            (query,) = random.choices(place.queries, cum_weights=place.query_weights)
+            (user,) = random.choices(place.users, cum_weights=place.user_weights)
+            self._search(f"{self.traffic.seed}-{self.start_ms:x}-{searches}", now_ms, query, user)
+
+    def _search(self, impression_id: str, now_ms: int, query: Query, user: User) -> None:
+        ranking = self._ranking(now_ms, query, user)
+        impression = {
+            "type": "impression",
+            "impression_id": impression_id,
+            "timestamp": now_ms,
+            "query": query.text,
+            "items": ranking.items,
+            "attributes": user.attributes,
+            "experiments": user.experiments,
+            "user_id": user.user_id,
+        }
+        self._arrive(now_ms, impression)
+        for rank in clicked_ranks(self.random, ranking.attractions):
+            self._react(impression_id, now_ms, ranking.items[rank - 1], rank)
+
+    def _ranking(self, now_ms: int, query: Query, user: User) -> Ranking:
+        traffic, random = self.traffic, self.random
+        if random.random() < traffic.zero_results:
+            return Ranking((), ())
+        if traffic.regression is not None and self._regressed(traffic.regression, now_ms, user):
+            return shuffled(random, query)
+        treated = self.treated_share and user.experiments[EXPERIMENT] == TREATMENT
+        if treated and random.random() < self.treated_share:
+            return query.ideal if traffic.effect > 0 else shuffled(random, query)
+        return random.choice(query.ordinary)
+
+    def _regressed(self, regression: Regression, now_ms: int, user: User) -> bool:
+        if now_ms < self.start_ms + regression.after_s * 1000:
+            return False
+        return all(value_of(user, name) == wanted for name, wanted in regression.segment.items())
+
+    def _react(self, impression_id: str, shown_ms: int, item: str, rank: int) -> None:
+        """A click 1 to 60 s later, a few of them minutes later, and what may follow from it."""
+        random, faults = self.random, self.traffic.faults
+        if random.random() < LATE_CLICKS:
+            clicked_ms = shown_ms + int(random.uniform(60_000, 1_200_000))
+        else:
+            clicked_ms = shown_ms + 1000 + int(min(random.expovariate(1 / 12_000), 59_000))
+        if faults.orphans and random.random() < faults.orphans:
+            impression_id += "-lost"
+        if faults.off_list and random.random() < faults.off_list:
+            item += "-elsewhere"
+        self._feedback(impression_id, clicked_ms, "click", item, rank)
+        if random.random() < CART_AFTER_CLICK:
+            cart_ms = clicked_ms + int(random.uniform(5_000, 90_000))
+            self._feedback(impression_id, cart_ms, "add_to_cart", item, rank)
+            if random.random() < PURCHASE_AFTER_CART:
+                bought_ms = cart_ms + int(random.uniform(20_000, 300_000))
+                self._feedback(impression_id, bought_ms, "purchase", item, rank)
+
+    def _feedback(self, impression_id: str, time_ms: int, kind: str, item: str, rank: int) -> None:
+        event = {
+            "type": "feedback",
+            "impression_id": impression_id,
+            "timestamp": time_ms,
+            "kind": kind,
+            "item": item,
+            "rank": rank,
+        }
+        self._arrive(time_ms, event)
+
+    def _arrive(self, time_ms: int, event: NativeEvent) -> None:
+        random, faults = self.random, self.traffic.faults
+        arrival_ms = time_ms
+        if faults.disorder and random.random() < faults.disorder:
+            arrival_ms += int(random.uniform(500, 45_000))
+        self.count += 1
+        heappush(self.waiting, (arrival_ms, self.count, event))
+        if faults.duplicates and random.random() < faults.duplicates:
+            self.count += 1
+            again_ms = arrival_ms + int(random.uniform(0, 3_000))
+            heappush(self.waiting, (again_ms, self.count, event))
+
+
+def value_of(user: User, name: str) -> str | None:
+    """A user's value of an attribute, or variant of an experiment."""
+    if name.startswith(EXPERIMENT_PREFIX):
+        return user.experiments.get(name.removeprefix(EXPERIMENT_PREFIX))
+    return user.attributes.get(name)

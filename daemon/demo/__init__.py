@@ -1,1 +1,0 @@
-"""The demonstration: everything in one process."""

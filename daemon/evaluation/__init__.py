@@ -1,1 +1,0 @@
-"""Offline evaluation of TREC run files."""

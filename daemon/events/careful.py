@@ -1,0 +1,108 @@
+"""One native event read field by field: slowly, and with a sentence about what is wrong."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from .attributes import Trimmed, attribute_texts, raw_members
+from .fields import (
+    check_place,
+    decoded,
+    grade_value,
+    grade_values,
+    identifier,
+    identifiers,
+    kind_text,
+    missing,
+    plain_values,
+    present,
+    raw_decoder,
+    refused,
+    team_names,
+    timestamp_ms,
+    whole_rank,
+)
+from .types import Event, Feedback, Impression, Limits
+
+# The fields, and the reason for a number there that nothing can hold.
+_IMPRESSION_FIELDS: Final = {
+    "impression_id": "bad_id",
+    "timestamp": "bad_timestamp",
+    "items": "bad_id",
+    "first_rank": "bad_rank",
+    "grades": "bad_grade",
+    "user_id": "bad_id",
+    "teams": "wrong_type",
+}
+_FEEDBACK_FIELDS: Final = {
+    "impression_id": "bad_id",
+    "timestamp": "bad_timestamp",
+    "kind": "wrong_type",
+    "item": "bad_id",
+    "rank": "bad_rank",
+    "grade": "bad_grade",
+}
+_TYPE_FIELD: Final = {"type": "wrong_type"}
+_NAMED_FIELDS: Final = ("attributes", "experiments")
+_FIELDS: Final = raw_decoder(
+    (*_TYPE_FIELD, *(_IMPRESSION_FIELDS | _FEEDBACK_FIELDS), *_NAMED_FIELDS)
+)
+
+
+def read_carefully(value: bytes, limits: Limits) -> Event | Trimmed:
+    """The event of one object, or `Refused` with the first rule that it breaks."""
+    raw = decoded("record", value, _FIELDS, "wrong_type")
+    kind = present(plain_values(raw, _TYPE_FIELD), "type")
+    if kind == "impression":
+        return _read_impression(raw, limits)
+    if kind == "feedback":
+        return _read_feedback(plain_values(raw, _FEEDBACK_FIELDS), limits)
+    if isinstance(kind, str):
+        raise refused("unknown_type", "type", kind, "must be impression or feedback")
+    raise refused("wrong_type", "type", kind, "must be a string")
+
+
+def _read_impression(raw: Struct, limits: Limits) -> Impression | Trimmed:
+    values = plain_values(raw, _IMPRESSION_FIELDS)
+    attributes, experiments = (getattr(raw, name) for name in _NAMED_FIELDS)
+    attributes = raw_members("attributes", attributes, limits.attributes)
+    experiments = raw_members("experiments", experiments)
+    impression_id = identifier("impression_id", present(values, "impression_id"))
+    time_ms = timestamp_ms(present(values, "timestamp"))
+    items = identifiers("items", present(values, "items"))
+    first_rank = 1
+    if values["first_rank"] is not None:
+        first_rank = whole_rank("first_rank", values["first_rank"], least=1)
+    user_id = values["user_id"]
+    dropped: list[str] = []
+    impression = Impression(
+        impression_id=impression_id,
+        time_ms=time_ms,
+        items=items[: max(0, limits.depth - first_rank + 1)],
+        first_rank=first_rank,
+        attributes=attribute_texts(attributes, dropped),
+        experiments=attribute_texts(experiments, dropped),
+        grades=grade_values("grades", values["grades"], limits.max_grade),
+        user_id=None if user_id is None else identifier("user_id", user_id),
+        teams=team_names("teams", values["teams"])[: max(0, limits.depth)],
+    )
+    return Trimmed(impression, tuple(dropped)) if dropped else impression
+
+
+def _read_feedback(values: Mapping[str, object], limits: Limits) -> Feedback:
+    impression_id = identifier("impression_id", present(values, "impression_id"))
+    time_ms = timestamp_ms(present(values, "timestamp"))
+    kind, item, rank, grade = (values[name] for name in ("kind", "item", "rank", "grade"))
+    if kind is None and grade is None:
+        raise missing("kind, grade")
+    feedback = Feedback(
+        impression_id=impression_id,
+        time_ms=time_ms,
+        kind=None if kind is None else kind_text("kind", kind),
+        item=None if item is None else identifier("item", item),
+        rank=None if rank is None else whole_rank("rank", rank),
+        grade=None if grade is None else grade_value("grade", grade, limits.max_grade),
+    )
+    check_place(feedback.item, feedback.rank)
+    return feedback

@@ -1,0 +1,179 @@
+"""The events that every format is read into, and the ways in which a record can be refused.
+
+Pure values: no clock, no I/O. Formats (`native`, `ubi`) turn bytes into these; everything behind
+them knows no wire format.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Final, Protocol, TypeAlias
+
+import msgspec
+from msgspec import Meta, Raw
+
+MAX_TEXT_BYTES: Final = 256
+"""Longest id, attribute or kind, in bytes of UTF-8."""
+MOST_ITEMS: Final = 1 << 24
+"""More than any list has."""
+
+REJECTION_REASONS: Final = (
+    "not_json",
+    "wrong_type",
+    "unknown_type",
+    "missing_field",
+    "bad_timestamp",
+    "bad_id",
+    "bad_rank",
+    "bad_grade",
+    "bad_attribute",
+    "too_large",
+    "future",
+)
+SKIP_REASONS: Final = ("tombstone", "no_list", "no_item", "no_query_id")
+"""Counted like rejections, but nothing is wrong with the record: never dead-lettered."""
+DROP_REASONS: Final = ("long_value", "bad_value", "long_name")
+"""Values of attributes and experiments that were left out of an impression, which counts without
+them: too long, neither text nor number nor truth value, or under a name that is too long."""
+
+
+class Impression(msgspec.Struct, frozen=True, gc=False):
+    """One result list shown for one search, cut to the ranks that count.
+
+    `items` are ids in shown order from rank `first_rank` on; `grades` are judgements known when it
+    was shown.
+    """
+
+    impression_id: str
+    time_ms: int
+    items: tuple[str, ...]
+    first_rank: int = 1
+    attributes: dict[str, str] = {}
+    experiments: dict[str, str] = {}
+    grades: dict[str, float] = {}
+    user_id: str | None = None
+    teams: tuple[str | None, ...] = ()
+    """For a list that two rankers share: whose ranker brought each item."""
+
+
+class Feedback(msgspec.Struct, frozen=True, gc=False):
+    """One reaction to an item of an impression: implicit (`kind`) or, where `grade` is set,
+    explicit.
+
+    At least one of `item` and `rank` is set. A rank without an item is ≥ 1.
+    """
+
+    impression_id: str
+    time_ms: int
+    kind: str | None = None
+    item: str | None = None
+    rank: int | None = None
+    grade: float | None = None
+
+
+class Rejected(msgspec.Struct, frozen=True, gc=False):
+    """What was read and is not used: a record, or an element of one, that is no event, or a value
+    that an event goes without. `reason` is the counter's label, `detail` is for people."""
+
+    reason: str
+    detail: str = ""
+
+    @property
+    def skipped(self) -> bool:
+        """True where the record itself is legitimate: it is not for the dead letters."""
+        return self.reason in SKIP_REASONS or self.reason in DROP_REASONS
+
+
+Event: TypeAlias = Impression | Feedback
+Decoded: TypeAlias = Impression | Feedback | Rejected
+
+# What most records are needs no look at each field: its type says all that there is to check. A
+# limit of characters stands for one of bytes: no character has more than four.
+
+SURELY_SHORT: Final = MAX_TEXT_BYTES // 4
+"""Characters that cannot be too many bytes."""
+SECONDS_BELOW: Final = 10**11
+MILLISECONDS_BELOW: Final = 10**14
+"""A bare number as time is in seconds or milliseconds by its size."""
+
+_Id: TypeAlias = Annotated[str, Meta(min_length=1, max_length=SURELY_SHORT)]
+_AnyId: TypeAlias = _Id | Annotated[int, Meta(ge=-(2**62), le=2**62)]
+_Timestamp: TypeAlias = Annotated[int, Meta(ge=SECONDS_BELOW, lt=MILLISECONDS_BELOW)] | str
+_Rank: TypeAlias = Annotated[int, Meta(ge=-(2**62), le=2**62)]
+_NULL: Final = Raw(b"null")
+
+
+class PlainImpression(msgspec.Struct, tag_field="type", tag="impression", gc=False):
+    """A first page without judgements. What is raw is JSON that nobody has looked into yet; nor has
+    anybody looked into a timestamp that is text. A number is in milliseconds."""
+
+    impression_id: _Id
+    items: Raw
+    timestamp: _Timestamp
+    first_rank: Annotated[int, Meta(ge=1, le=1)] = 1
+    attributes: Raw = _NULL
+    experiments: Raw = _NULL
+    grades: None = None
+    user_id: _Id | None = None
+    teams: None = None
+
+
+class PlainFeedback(msgspec.Struct, tag_field="type", tag="feedback", gc=False):
+    """A reaction of some kind to an item, with or without its rank."""
+
+    impression_id: _Id
+    kind: _Id
+    item: _AnyId
+    timestamp: _Timestamp
+    rank: _Rank | None = None
+    grade: None = None
+
+
+Plain: TypeAlias = PlainImpression | PlainFeedback
+
+
+class Decoder(Protocol):
+    """Reads the records of one format."""
+
+    def __call__(self, value: bytes | None, record_time_ms: int | None) -> Sequence[Decoded]:
+        """The events of one record, in order. Never raises for any bytes."""
+
+    @property
+    def plain(self) -> Callable[[bytes], Plain] | None:
+        """Reads one plain record, at a fraction of the cost; raises ValueError or RecursionError
+        for any other. None where the format has no such reader. What is raw, and the time against
+        the record's, is for the caller to check."""
+
+    @property
+    def limits(self) -> "Limits":
+        """What each event is held to."""
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What a format holds each event to."""
+
+    depth: int = 100
+    max_grade: float = 1.0
+    max_future_ms: int = 300_000
+    max_record_bytes: int = 1_048_576
+    rank_base: int = 1
+    """The rank that the format's producers give to the first item (formats that fix it ignore
+    this)."""
+    attributes: tuple[str, ...] | None = None
+    """The attributes that somebody asks for: others are passed over, whatever they hold. None: all
+    are."""
+
+
+class LogRecord(Protocol):
+    """What is read of a Kafka record."""
+
+    @property
+    def topic(self) -> str: ...  # noqa: D102
+    @property
+    def partition(self) -> int: ...  # noqa: D102
+    @property
+    def offset(self) -> int: ...  # noqa: D102
+    @property
+    def timestamp(self) -> int: ...  # noqa: D102
+    @property
+    def key(self) -> bytes | None: ...  # noqa: D102
+    @property
+    def value(self) -> bytes | None: ...  # noqa: D102

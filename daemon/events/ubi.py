@@ -1,0 +1,163 @@
+"""User Behavior Insights (UBI 1.x), as search plugins and browsers write it: queries and events.
+
+A record with an `action_name` is an event and becomes feedback; any other is a query and becomes
+an impression:
+
+    {"application":"shop","query_id":"q1","timestamp":"2025-01-24T07:31:30.699+0000",
+     "client_id":"c1","query_attributes":{"device":"ios","experiments":{"ranker":"b"}},
+     "query_response_hit_ids":["d3","d7"]}
+    {"action_name":"click","query_id":"q1","timestamp":"2025-01-24T07:31:42.001Z",
+     "event_attributes":{"object":{"object_id":"d7"},"position":{"ordinal":2}}}
+
+Attributes are `application` and the scalar values of `query_attributes`. What of the latter is
+named `experiment…` is an experiment instead: an object `experiments` holds variants by experiment
+name; a scalar under a name that begins with `experiment` is the variant of the experiment of
+that whole name (`"experiment_ranker": "b"`). Objects and arrays elsewhere are ignored.
+
+Legitimate records that say nothing about a result list are skipped: a query without a list
+(`no_list`), an event about no item (`no_item`), an event of no search (`no_query_id`).
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from .attributes import Trimmed, attribute_texts, raw_members
+from .fields import (
+    Refused,
+    decoded,
+    identifier,
+    identifiers,
+    kind_text,
+    members,
+    plain_values,
+    present,
+    raw_decoder,
+    timestamp_ms,
+    whole_rank,
+)
+from .types import Event, Feedback, Impression, Limits
+
+# What is looked at, and the reason for a number there that nothing can hold.
+_ACTION_FIELD: Final = {"action_name": "wrong_type"}
+_QUERY_FIELDS: Final = {
+    "query_id": "bad_id",
+    "timestamp": "bad_timestamp",
+    "query_response_hit_ids": "bad_id",
+    "query_response_object_ids": "bad_id",
+    "user_id": "bad_id",
+    "client_id": "bad_id",
+}
+_EVENT_FIELDS: Final = {
+    "query_id": "bad_id",
+    "timestamp": "bad_timestamp",
+    "event_attributes": "wrong_type",
+}
+_NAMED_FIELDS: Final = ("application", "query_attributes")
+_FIELDS: Final = raw_decoder((*(_ACTION_FIELD | _QUERY_FIELDS | _EVENT_FIELDS), *_NAMED_FIELDS))
+
+_LISTS: Final = ("query_response_hit_ids", "query_response_object_ids")
+"""The shown list under its name of today, and under that of 2024."""
+_EXPERIMENT: Final = "experiment"
+_EXPERIMENTS: Final = "experiments"
+_BULK_ACTION: Final = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"(?:index|create)"[ \t\r\n]*:')
+_BULK_ACTIONS: Final = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]])
+
+
+def is_bulk_action(value: bytes) -> bool:
+    """Whether this is the action line before a document of an OpenSearch bulk file: no record."""
+    if not _BULK_ACTION.match(value):
+        return False
+    try:
+        return len(_BULK_ACTIONS.decode(value)) == 1
+    except (ValueError, RecursionError):
+        return False
+
+
+def reader(limits: Limits) -> Callable[[bytes], Event | Trimmed | None]:
+    """The reader of one UBI query or event; None for the action line of a bulk file."""
+
+    def read(value: bytes) -> Event | Trimmed | None:
+        if is_bulk_action(value):
+            return None
+        raw = decoded("record", value, _FIELDS, "wrong_type")
+        action = plain_values(raw, _ACTION_FIELD)["action_name"]
+        if action is None:
+            application, asked = (getattr(raw, name) for name in _NAMED_FIELDS)
+            asked = raw_members("query_attributes", asked)
+            return _read_query(plain_values(raw, _QUERY_FIELDS), application, asked, limits)
+        return _read_event(action, plain_values(raw, _EVENT_FIELDS), limits)
+
+    return read
+
+
+def _read_query(
+    values: Mapping[str, object], application: Raw, asked: Mapping[str, Raw], limits: Limits
+) -> Impression | Trimmed:
+    query_id = identifier("query_id", present(values, "query_id"))
+    listed = [name for name in _LISTS if values[name] is not None]
+    if not listed:
+        raise Refused("no_list", f"{', '.join(_LISTS)}: neither is there")
+    items = identifiers(listed[0], values[listed[0]])
+    # Plugins write an empty string where a browser has told no user.
+    who = next((name for name in ("user_id", "client_id") if values[name] not in (None, "")), None)
+    dropped: list[str] = []
+    impression = Impression(
+        impression_id=query_id,
+        time_ms=timestamp_ms(present(values, "timestamp")),
+        items=items[: limits.depth],
+        attributes=attribute_texts(_attributes(application, asked, limits), dropped),
+        experiments=attribute_texts(_experiments(asked), dropped),
+        user_id=None if who is None else identifier(who, values[who]),
+    )
+    return Trimmed(impression, tuple(dropped)) if dropped else impression
+
+
+def _attributes(application: Raw, asked: Mapping[str, Raw], limits: Limits) -> dict[str, Raw]:
+    named = {name: raw for name, raw in asked.items() if not name.startswith(_EXPERIMENT)}
+    if bytes(application) != b"null":
+        named["application"] = application
+    if limits.attributes is not None:
+        named = {name: named[name] for name in limits.attributes if name in named}
+    return _scalars(named)
+
+
+def _experiments(asked: Mapping[str, Raw]) -> dict[str, Raw]:
+    named = {name: raw for name, raw in asked.items() if name.startswith(_EXPERIMENT)}
+    variants = named.get(_EXPERIMENTS)
+    if variants is not None and bytes(variants).startswith(b"{"):
+        named |= raw_members("query_attributes.experiments", variants)
+    return _scalars(named)
+
+
+def _scalars(named: Mapping[str, Raw]) -> dict[str, Raw]:
+    """Objects and arrays are for others: only what can be a segment or a variant is read."""
+    return {name: raw for name, raw in named.items() if not bytes(raw).startswith((b"{", b"["))}
+
+
+def _read_event(action: object, values: Mapping[str, object], limits: Limits) -> Feedback:
+    if values["query_id"] is None:
+        raise Refused("no_query_id", "query_id: the event belongs to no search")
+    query_id = identifier("query_id", values["query_id"])
+    details = members("event_attributes", values["event_attributes"])
+    item = members("event_attributes.object", details.get("object")).get("object_id")
+    ordinal = members("event_attributes.position", details.get("position")).get("ordinal")
+    if isinstance(ordinal, dict):
+        ordinal = ordinal.get("index")
+    feedback = Feedback(
+        impression_id=query_id,
+        time_ms=timestamp_ms(present(values, "timestamp")),
+        kind=kind_text("action_name", action),
+        item=None if item is None else identifier("object_id", item),
+        rank=None if ordinal is None else _rank(ordinal, limits.rank_base),
+    )
+    if feedback.item is None and (feedback.rank is None or feedback.rank < 1):
+        raise Refused("no_item", "object_id, ordinal: the event is about no item of a list")
+    return feedback
+
+
+def _rank(ordinal: object, rank_base: int) -> int:
+    return whole_rank("ordinal", whole_rank("ordinal", ordinal) - rank_base + 1)

@@ -1,0 +1,88 @@
+"""Segments as labels: the names and escaped values under which Prometheus sees them. Pure text."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from ..plan import ALL, OTHER
+from ..telemetry.family import SCORE
+from .snapshot import Segment
+
+TAKEN: Final = frozenset((*SCORE, "le", "quantile", "job", "instance"))
+"""Label names that mean something else already, here or to Prometheus."""
+
+_VALID: Final = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*\Z")
+_INVALID_CHARACTER: Final = re.compile(r"[^a-zA-Z0-9_]")
+_PARTS: Final = re.compile(r"(?:[^,\\]|\\.)*", re.DOTALL)
+_ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
+
+
+def label_names(groupings: Iterable[Sequence[str]]) -> dict[str, str]:
+    """Attribute name → label name, distinct for distinct attributes.
+
+    A name that is no label name, or is taken, gets `attr_` in front and `_` for what a label name
+    may not hold; where that is the label of another attribute already, a number behind.
+    """
+    names = sorted({name for grouping in groupings for name in grouping})
+    labels = {name: name for name in names if _VALID.match(name) and name not in TAKEN}
+    used = set(labels.values())
+    for name in names:
+        if name not in labels:
+            labels[name] = _free("attr_" + _INVALID_CHARACTER.sub("_", name), used)
+            used.add(labels[name])
+    return labels
+
+
+def attribute_values(segment: str) -> list[str]:
+    """The values that a segment joins, without their escapes.
+
+    >>> attribute_values("US,a\\\\,b")
+    ['US', 'a,b']
+    """
+    parts = []
+    start = 0
+    while start <= len(segment):
+        found = _PARTS.match(segment, start)
+        end = found.end() if found else start
+        parts.append(_ESCAPED.sub(r"\1", segment[start:end]))
+        start = end + 1
+    return parts
+
+
+def escape(value: str) -> str:
+    """A label's value between its quotes."""
+    return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+def segment_labels(
+    segments: Iterable[Segment],
+    groupings: Mapping[str, Sequence[str]],
+    names: Mapping[str, str],
+) -> list[str]:
+    """`grouping="…",segment="…"` and one label per attribute, for each segment.
+
+    `groupings` has the attribute names of each grouping's name, `names` the labels of these.
+    `other` is many values and carries no attribute.
+    """
+    return [
+        f'grouping="{escape(grouping)}",segment="{escape(segment)}"'
+        + _attributes(segment, groupings.get(grouping, ()), names)
+        for grouping, segment in segments
+    ]
+
+
+def _attributes(segment: str, attributes: Sequence[str], names: Mapping[str, str]) -> str:
+    if segment in (ALL, OTHER):
+        return ""
+    values = attribute_values(segment)
+    return "".join(
+        f',{names[attribute]}="{escape(value)}"'
+        for attribute, value in zip(attributes, values, strict=True)
+    )
+
+
+def _free(label: str, used: set[str]) -> str:
+    candidate, number = label, 2
+    while candidate in used:
+        candidate, number = f"{label}_{number}", number + 1
+    return candidate

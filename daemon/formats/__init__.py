@@ -1,1 +1,0 @@
-"""Event formats: bytes to events."""

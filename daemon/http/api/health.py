@@ -1,0 +1,164 @@
+"""How the pipeline is: what this process knows of itself, and of the whole where it serves it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from ...exporter.published import Condition, Published
+from ...exporter.scores import Events, timestamp
+from ...plan import Plan
+from ...telemetry.process import Telemetry
+
+Role: TypeAlias = Literal["all", "worker", "exporter"]
+
+
+class Measured(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One metric that is kept."""
+
+    metric: str
+    direction: Literal["up", "down", "none"]
+    """Where better is."""
+
+
+class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One window that is kept."""
+
+    window: str
+    seconds: int
+    pane_seconds: int
+
+
+class Partition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A partition that this process reads."""
+
+    topic: str
+    partition: int
+    lag_records: int
+
+
+class Work(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What this process reads and writes itself; an exporter does neither."""
+
+    lag_records: int
+    partitions: tuple[Partition, ...]
+    owned_lanes: int
+    stopped_lanes: tuple[int, ...]
+    """Cannot go on without help."""
+    commits: dict[str, int]
+    """By how they ended."""
+    batches: int
+    batch_seconds: float | None
+    """Mean time of a batch; null before the first."""
+    last_poll: str | None
+    """When Kafka last answered."""
+    open_impressions: int
+    waiting_feedback: int
+
+
+class Health(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One process: its readiness, its work, and what it knows of the whole."""
+
+    role: Role
+    version: str
+    now: str
+    """This process's clock."""
+    ready: bool
+    conditions: tuple[Condition, ...]
+    scores: Literal["served", "not_yet", "elsewhere"]
+    as_of: str | None
+    behind_seconds: float | None
+    """From as_of to now."""
+    settling_seconds: int | None
+    """From live to settled."""
+    metrics: tuple[Measured, ...]
+    windows: tuple[Kept, ...]
+    events: Events | None
+    gap_records: int
+    """Records that were lost before they were read."""
+    segment_overflow: int
+    """Impressions whose segment found no place."""
+    snapshot_seconds: float
+    """How long the last snapshot took."""
+    snapshot_errors: int
+    work: Work
+
+
+def health(
+    published: Published, telemetry: Telemetry, role: Role, version: str, now_ms: int
+) -> Health:
+    """What is known now."""
+    reading, report = published.reading, published.report
+    as_of_ms = None if reading is None else reading.snapshot.as_of_ms
+    counts = {} if reading is None else reading.snapshot.counts
+    samples = telemetry.samples()
+    return Health(
+        role=role,
+        version=version,
+        now=timestamp(now_ms),
+        ready=published.ready,
+        conditions=published.conditions,
+        scores=_serves(role, published),
+        as_of=None if as_of_ms is None else timestamp(as_of_ms),
+        behind_seconds=None if as_of_ms is None else (now_ms - as_of_ms) / 1000,
+        settling_seconds=None if reading is None else reading.plan.timing.settle_ms // 1000,
+        metrics=() if reading is None else _metrics(reading.plan),
+        windows=() if reading is None else _windows(reading.plan),
+        events=None if report is None else report.events,
+        gap_records=sum(counts.get("gap_records", {}).values()),
+        segment_overflow=sum(counts.get("segment_overflow", {}).values()),
+        snapshot_seconds=_sum(samples, "relevanced_snapshot_duration_seconds"),
+        snapshot_errors=int(_sum(samples, "relevanced_snapshot_errors_total")),
+        work=_work(samples),
+    )
+
+
+def _serves(role: Role, published: Published) -> Literal["served", "not_yet", "elsewhere"]:
+    if role == "worker":
+        return "elsewhere"
+    return "not_yet" if published.reading is None else "served"
+
+
+Samples: TypeAlias = Mapping[str, Sequence[tuple[Mapping[str, str], float]]]
+"""Series name → (labels, value)."""
+
+
+def _work(samples: Samples) -> Work:
+    partitions = [
+        Partition(labels["topic"], int(labels["partition"]), int(value))
+        for labels, value in samples.get("relevanced_lag_records", ())
+    ]
+    batches = int(_sum(samples, "relevanced_batch_duration_seconds_count"))
+    batch_seconds = _sum(samples, "relevanced_batch_duration_seconds_sum")
+    polled_s = _sum(samples, "relevanced_last_poll_timestamp_seconds")
+    stopped = samples.get("relevanced_lane_stopped", ())
+    return Work(
+        lag_records=sum(one.lag_records for one in partitions),
+        partitions=tuple(sorted(partitions, key=lambda one: (one.topic, one.partition))),
+        owned_lanes=int(_sum(samples, "relevanced_owned_lanes")),
+        stopped_lanes=tuple(sorted(int(labels["lane"]) for labels, value in stopped if value)),
+        commits={
+            labels["outcome"]: int(value)
+            for labels, value in samples.get("relevanced_commits_total", ())
+        },
+        batches=batches,
+        batch_seconds=batch_seconds / batches if batches else None,
+        last_poll=timestamp(int(polled_s * 1000)) if polled_s else None,
+        open_impressions=int(_sum(samples, "relevanced_open_impressions")),
+        waiting_feedback=int(_sum(samples, "relevanced_waiting_feedback")),
+    )
+
+
+def _sum(samples: Samples, name: str) -> float:
+    return sum(value for _, value in samples.get(name, ()))
+
+
+def _metrics(plan: Plan) -> tuple[Measured, ...]:
+    return tuple(Measured(metric.name, metric.direction) for metric in plan.metrics)
+
+
+def _windows(plan: Plan) -> tuple[Kept, ...]:
+    return tuple(
+        Kept(span.name, span.length_ms // 1000, span.pane_ms // 1000)
+        for span in plan.timing.windows
+    )

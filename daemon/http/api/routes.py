@@ -1,0 +1,174 @@
+"""The one table of what can be asked: a path, its parameters, the form of its answer, who makes it.
+
+Handlers, the OpenAPI document and the page follow from it: a new question is one entry.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import msgspec
+
+from ...experiments.types import Findings
+from ...exporter.pane_reader import Reading
+from ...exporter.published import Published
+from ...exporter.scores import Report, matching
+from ...exporter.snapshot import VIEWS
+from ...plan import ALL
+from ...telemetry.process import Telemetry
+from .changes import Changes, changes
+from .health import Health, Role, health
+from .history import History, history
+from .parameters import Parameter, Refused
+from .segments import Segments, segments
+
+Query: TypeAlias = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What an answer is made of: what is served now, this process, and its clock."""
+
+    published: Published
+    telemetry: Telemetry
+    role: Role
+    version: str
+    now_ms: int
+
+    @property
+    def reading(self) -> Reading:
+        """Raises Refused where this process has none."""
+        if self.role == "worker":
+            raise Refused(
+                404, "role worker serves no scores: ask a process of role exporter or all"
+            )
+        if self.published.reading is None:
+            raise Refused(503, "no scores here yet: /readyz says why")
+        return self.published.reading
+
+    def known(self) -> dict[str, tuple[str, ...]]:
+        """Values that a parameter may have. A segment may be any: it comes and goes with its
+        traffic."""
+        plan = self.reading.plan
+        return {
+            "metric": tuple(metric.name for metric in plan.metrics),
+            "grouping": plan.grouping_names,
+            "window": tuple(window.name for window in plan.timing.windows),
+            "view": VIEWS,
+        }
+
+
+@dataclass(frozen=True)
+class Route:
+    """One question. `make` runs in a thread and may raise Refused."""
+
+    path: str
+    summary: str
+    parameters: tuple[Parameter, ...]
+    answer: type[msgspec.Struct]
+    make: Callable[[Asked, Query], msgspec.Struct]
+    of_scores: bool = True
+    """False for what any process can answer at any time."""
+
+
+_FILTERS: Final = (
+    Parameter("metric", "Only this metric.", repeatable=True),
+    Parameter("grouping", "Only this grouping.", repeatable=True),
+    Parameter("segment", "Only segments of this value.", repeatable=True),
+)
+
+
+def _scores(asked: Asked, query: Query) -> Report:
+    report = asked.published.report
+    assert report is not None, "published with its reading"
+    return matching(report, query) if query else report
+
+
+def _history(asked: Asked, query: Query) -> History:
+    (metric,), (grouping,), (segment,), (window,) = (
+        query[name] for name in ("metric", "grouping", "segment", "window")
+    )
+    if (grouping, segment) not in asked.reading.shown.segments:
+        raise Refused(
+            404,
+            f"segment={segment}: no segment of grouping={grouping} that is shown; "
+            "/api/v1/segments lists them",
+        )
+    return history(asked.reading, metric, (grouping, segment), window)
+
+
+def _changes(asked: Asked, query: Query) -> Changes:
+    (window,), (view,) = query["window"], query["view"]
+    return changes(asked.reading, window, view, query)
+
+
+def _segments(asked: Asked, query: Query) -> Segments:
+    return segments(asked.reading)
+
+
+def _experiments(asked: Asked, query: Query) -> Findings:
+    return asked.reading.experiments
+
+
+def _health(asked: Asked, query: Query) -> Health:
+    return health(asked.published, asked.telemetry, asked.role, asked.version, asked.now_ms)
+
+
+ROUTES: Final = (
+    Route(
+        "/api/v1/scores",
+        "The scores of every window, metric and shown segment.",
+        (
+            *_FILTERS,
+            Parameter("window", "Only this window.", repeatable=True),
+            Parameter("view", "Only this view.", repeatable=True),
+        ),
+        Report,
+        _scores,
+    ),
+    Route(
+        "/api/v1/history",
+        "One metric of one segment, pane by pane, as long as panes are kept.",
+        (
+            Parameter("metric", "The metric.", required=True),
+            Parameter("window", "The window whose panes are given.", required=True),
+            Parameter("grouping", "The grouping.", default=ALL),
+            Parameter("segment", "The segment.", default=ALL),
+        ),
+        History,
+        _history,
+    ),
+    Route(
+        "/api/v1/changes",
+        "What got better or worse: each segment now against an hour ago, with its noise.",
+        (
+            *_FILTERS,
+            Parameter("window", "The window that is compared.", required=True),
+            Parameter("view", "`settled`, or `live`: preliminary.", default="settled"),
+        ),
+        Changes,
+        _changes,
+    ),
+    Route(
+        "/api/v1/segments",
+        "The shown segments of each grouping, busiest first.",
+        (),
+        Segments,
+        _segments,
+    ),
+    Route(
+        "/api/v1/experiments",
+        "What the experiments say: each variant against its control, good at every look.",
+        (),
+        Findings,
+        _experiments,
+    ),
+    Route(
+        "/api/v1/health",
+        "How the pipeline is, as this process sees it. Any process answers it at any time.",
+        (),
+        Health,
+        _health,
+        of_scores=False,
+    ),
+)

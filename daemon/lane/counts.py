@@ -1,0 +1,34 @@
+"""What a lane counts: families of counts, and the outcomes of impressions and feedback."""
+
+from typing import Final
+
+COUNT_FAMILIES: Final = (
+    "events",  # impression, feedback
+    "rejected",  # by reason
+    "dropped_values",  # by reason: readers take them out of the rejected ones
+    "impression_outcomes",
+    "feedback_outcomes",
+    "segment_overflow",  # by grouping
+    "experiment_overflow",  # by what found no place: experiment, variant
+    "gap_records",  # by topic: records that the log lost before they were read
+)
+IMPRESSION_OUTCOMES: Final = (
+    "accepted",
+    "duplicate",
+    "filled",
+    "extended",
+    "conflicting",
+    "late",
+    "later_page",
+)
+FEEDBACK_OUTCOMES: Final = (
+    "joined",
+    "rank_mismatch",
+    "out_of_window",
+    "beyond_depth",
+    "off_list",
+    "unjoined",
+    "late",
+    "ignored_kind",
+)
+"""`rank_mismatch` is counted beside `joined`; of the others each event has exactly one."""

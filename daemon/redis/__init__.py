@@ -1,1 +1,0 @@
-"""The Redis door: the only room that imports its client."""

@@ -1,0 +1,169 @@
+"""Experiments of a lane as bytes, and back. Pure.
+
+experiment:H          header of the experiment whose name hashes to H: its tallies by variant
+experiment:H:users:P  part P of the sketches of its users, by variant
+"""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+import numpy as np
+
+from relevanced.metrics.arithmetic import distinct
+from relevanced.metrics.buckets import BUCKETS
+from relevanced.metrics.users import CAPACITY
+
+from ..experiments.specs import Tracking
+from ..experiments.tallies import USER_PAGES, Arm, Experiments, Integers, Tallies
+from .keys import EXPERIMENTS_PREFIX, experiment_key, experiment_users_key
+from .packing import pack, pack_integers, unpack, unpack_integers
+
+
+class Tracked(msgspec.Struct, array_like=True, frozen=True):
+    """What the lane's head says of an experiment, or of all undeclared ones (name "")."""
+
+    name: str
+    digest: str
+    since_ms: int | None
+
+
+class _Header(msgspec.Struct, array_like=True, frozen=True):
+    name: str
+    digest: str
+    last_ms: int
+    variants: list[tuple[str, int, bytes, bytes]]
+    """(variant, impressions without a unit, tallies, credits)"""
+    strata: list[tuple[str, str, bytes]] = []
+    """(variant, segment, tallies)"""
+
+
+class _Users(msgspec.Struct, array_like=True, frozen=True):
+    name: str
+    variants: list[tuple[str, bytes]]
+
+
+def blobs_of(experiments: Experiments) -> dict[str, bytes]:
+    """Everything that the next commit must write."""
+    blobs = {
+        experiment_key(name): _header(experiments, name) for name in sorted(experiments.changed)
+    }
+    for name, page in sorted(experiments.user_pages):
+        arms = experiments.held[name].arms
+        parts = [(variant, arm.page(page)) for variant, arm in arms.items()]
+        users = [(variant, pack_integers(p.view(np.int64))) for variant, p in parts]
+        blobs[experiment_users_key(name, page)] = pack(_Users(name, users))
+    return blobs
+
+
+def unlinked(experiments: Experiments) -> list[str]:
+    """Keys of experiments that are no longer held."""
+    gone = sorted(experiments.dropped - experiments.held.keys())
+    return [
+        key
+        for name in gone
+        for key in (
+            experiment_key(name),
+            *(experiment_users_key(name, page) for page in range(USER_PAGES)),
+        )
+    ]
+
+
+def tracked(experiments: Experiments, tracking: Tracking) -> list[Tracked]:
+    """What the head says: what is asked for, and all that is held."""
+    digests = {name: tallies.digest for name, tallies in experiments.held.items()}
+    digests |= tracking.digests()
+    since_ms, of_others = experiments.since_ms, experiments.since_ms.get("")
+    return [
+        Tracked(name, digest, since_ms.get(name, of_others))
+        for name, digest in sorted(digests.items())
+    ]
+
+
+def of_names(blobs: Mapping[str, bytes], names: Iterable[str]) -> dict[str, bytes]:
+    """Those of the blobs that belong to these experiments."""
+    ours = {experiment_key(name) for name in names}
+    return {key: data for key, data in blobs.items() if key.partition(":users:")[0] in ours}
+
+
+def read(blobs: Mapping[str, bytes | None]) -> dict[str, Tallies]:
+    """Experiments by name, out of those of the keys that are theirs."""
+    held: dict[str, Tallies] = {}
+    ours = {key: data for key, data in blobs.items() if key.startswith(EXPERIMENTS_PREFIX) and data}
+    for key, data in ours.items():
+        if ":users:" not in key:
+            header = unpack(data, _Header)
+            arms = {variant: _arm(w, tallies, c) for variant, w, tallies, c in header.variants}
+            for variant, segment, tallies in header.strata:
+                arms[variant].strata[segment] = _by_bucket(tallies)
+            held[header.name] = Tallies(header.digest, arms, header.last_ms)
+    for key, data in ours.items():
+        if ":users:" in key:
+            _read_users(held, unpack(data, _Users))
+    for arm in (arm for tallies in held.values() for arm in tallies.arms.values()):
+        arm.users = distinct(arm.users)[:CAPACITY]
+    return held
+
+
+def _read_users(held: Mapping[str, Tallies], users: _Users) -> None:
+    if users.name not in held:
+        return
+    for variant, packed in users.variants:
+        arm = held[users.name].arms.get(variant)
+        if arm is not None:
+            hashes = unpack_integers(packed).view(np.uint64)
+            arm.users = np.concatenate((arm.users, hashes))
+
+
+def adopt(
+    experiments: Experiments,
+    tracking: Tracking,
+    stored: Iterable[Tracked],
+    held: Mapping[str, Tallies],
+    next_pane_ms: int | None,
+) -> None:
+    """Go on with what is stored, as far as it is still asked for.
+
+    What is asked for otherwise than before counts from `next_pane_ms` on: the first base pane whose
+    impressions will all have been met by this configuration; None where the lane has met none.
+    """
+    known = {one.name: one for one in stored}
+    for name, digest in tracking.digests().items():
+        same = name in known and known[name].digest == digest
+        experiments.since_ms[name] = known[name].since_ms if same else next_pane_ms
+    for name, tallies in held.items():
+        spec = tracking.spec(name)
+        experiments.held[name] = tallies
+        entry = name if spec is not None and spec.declared else ""
+        kept = entry in known and spec is not None and known[entry].digest == spec.digest
+        if not kept or spec is None or tallies.digest != spec.digest:
+            experiments.drop(name)
+
+
+def _header(experiments: Experiments, name: str) -> bytes:
+    tallies = experiments.held[name]
+    variants = [
+        (
+            variant,
+            arm.without_unit,
+            pack_integers(arm.tallies.T),
+            pack_integers(arm.credits.T) if arm.credits.any() else b"",
+        )
+        for variant, arm in tallies.arms.items()
+    ]
+    strata = [
+        (variant, segment, pack_integers(part.T))
+        for variant, arm in tallies.arms.items()
+        for segment, part in arm.strata.items()
+    ]
+    return pack(_Header(name, tallies.digest, tallies.last_ms, variants, strata))
+
+
+def _arm(without_unit: int, tallies: bytes, credits: bytes) -> Arm:
+    arm = Arm(_by_bucket(tallies), without_unit)
+    if credits:
+        arm.credits = _by_bucket(credits)
+    return arm
+
+
+def _by_bucket(packed: bytes) -> Integers:
+    return np.ascontiguousarray(unpack_integers(packed).reshape(-1, BUCKETS).T)

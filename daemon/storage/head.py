@@ -1,0 +1,98 @@
+"""The head of a lane in the store: its owner, how far it has read, what its writer needs. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import msgspec
+
+from ..errors import Damaged
+from .experiments import Tracked
+from .keys import ADMITTED_KEY, HOURS_PREFIX, block_key, parse_hour_page_key
+from .packing import PackingError, unpack
+
+
+class BlockEntry(msgspec.Struct, array_like=True, frozen=True):
+    """A block as the lane's head lists it: its number, what it brought, and the watermark at which
+    it is over."""
+
+    number: int
+    first_slot: int
+    end_slot: int
+    first_serial: int
+    end_serial: int
+    dies_ms: int
+    size: int
+
+
+class LaneState(msgspec.Struct, array_like=True, frozen=True):
+    """The packed part of a lane's head: what only its writer reads."""
+
+    next_slot: int = 0
+    next_serial: int = 0
+    settled_before: int | None = None
+    names: int = 1
+    blocks: list[BlockEntry] = []
+    experiments: list[Tracked] = []
+    open_hour: int | None = None
+    """Hourly rows that start earlier change no more."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """A lane's head as the store holds it."""
+
+    token: str
+    sequence: int
+    offsets: Mapping[str, int]
+    watermarks: Mapping[str, int | None] = field(default_factory=dict)
+    counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    state: LaneState = LaneState()
+    idle_ms: int | None = None
+
+
+@contextmanager
+def whole_or_damaged(what: str) -> Iterator[None]:
+    """Reading what is stored; raises Damaged where a part is missing or not ours."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, ValueError, PackingError) as error:
+        raise Damaged(
+            f"{what}: a part is missing or cannot be read ({type(error).__name__}: {error})."
+            " Restore Redis from a backup, or name a new redis.namespace to read the log again"
+        ) from error
+
+
+def head_of(fields: Mapping[str, bytes]) -> Head:
+    """A head from the store's fields. Raises Damaged where it is not one."""
+    with whole_or_damaged("head of a lane"):
+        return _head_of(fields)
+
+
+def _head_of(fields: Mapping[str, bytes]) -> Head:
+    idle = fields.get("idle")
+    return Head(
+        token=fields["token"].decode(),
+        sequence=int(fields["sequence"]),
+        offsets=msgspec.json.decode(fields["offsets"], type=dict[str, int]),
+        watermarks=msgspec.json.decode(fields.get("watermarks", b"{}"), type=dict[str, int | None]),
+        counts=msgspec.json.decode(fields.get("counts", b"{}"), type=dict[str, dict[str, int]]),
+        state=unpack(fields["state"], LaneState) if "state" in fields else LaneState(),
+        idle_ms=None if idle is None else int(idle),
+    )
+
+
+def blob_keys(head: Head, listed: Sequence[str]) -> list[str]:
+    """The keys to read so that a lane can be rebuilt: its blocks, its pages, and what was
+    admitted. Of the hours, only those that can still change."""
+    blocks = (block_key(entry.number) for entry in head.state.blocks)
+    pages = (key for key in listed if not is_past(head, key))
+    return [*blocks, *pages, ADMITTED_KEY]
+
+
+def is_past(head: Head, key: str) -> bool:
+    """True of a page of an hour that can change no more."""
+    first = head.state.open_hour
+    if first is None or not key.startswith(HOURS_PREFIX):
+        return False
+    return parse_hour_page_key(key)[0] < first

@@ -1,0 +1,1 @@
+"""The Redis door: the only room that imports the Redis client."""

@@ -1,0 +1,184 @@
+"""The series that a process exposes of itself, in a registry of its own: one `Telemetry` is passed
+to whoever counts.
+
+Names, labels and help come from the one table of families. Nothing here is shared between
+processes.
+"""
+
+import asyncio
+import math
+import platform
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
+from prometheus_client.exposition import generate_latest as generate_text
+from prometheus_client.metrics_core import Metric as SeriesFamily
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+
+from .families import BY_NAME
+from .kafka_faults import ADVICE, KafkaFault
+
+WINDOW_S: Final = 60.0
+
+
+class LongestStall:
+    """The greatest of what was noted within the last minute."""
+
+    def __init__(self) -> None:
+        self._kept: deque[tuple[float, float]] = deque()
+        """(when, how long): older ones are longer, for a shorter one that is older never counts."""
+
+    def note(self, now_s: float, stall_s: float) -> None:
+        """A stall ended now."""
+        while self._kept and self._kept[-1][1] <= stall_s:
+            self._kept.pop()
+        self._kept.append((now_s, stall_s))
+        self._forget(now_s)
+
+    def seconds(self, now_s: float) -> float:
+        """The longest; 0 where nothing was noted."""
+        self._forget(now_s)
+        return self._kept[0][1] if self._kept else 0.0
+
+    def _forget(self, now_s: float) -> None:
+        while self._kept and self._kept[0][0] <= now_s - WINDOW_S:
+            self._kept.popleft()
+
+
+COMMIT_OUTCOMES: Final = ("applied", "already", "lost")
+BATCH_BUCKETS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+EVICTS_ANY_KEY: Final = "allkeys-"
+"""Policies of Redis that begin like this remove keys that have no time to live."""
+
+
+class Telemetry:
+    """This process's series. Safe to render from any thread while others count."""
+
+    def __init__(self, version: str) -> None:
+        registry = CollectorRegistry()
+        self.version = version
+        self._registry = _WithoutCreated(registry)
+        self._stall_lock = threading.Lock()
+        self._longest_stall = LongestStall()
+        build = BY_NAME["relevanced_build_info"]
+        info = Info(build.name.removesuffix("_info"), build.help, registry=registry)
+        info.info({"version": version, "python": platform.python_version()})
+        self.batch_duration_s = _histogram("relevanced_batch_duration_seconds", registry)
+        self.commits = _counter("relevanced_commits_total", registry)
+        self.lag_records = _gauge("relevanced_lag_records", registry)
+        self.partition_unreadable = _gauge("relevanced_partition_unreadable", registry)
+        self._kafka_faults = _counter("relevanced_kafka_faults_total", registry)
+        self.watermark_s = _gauge("relevanced_partition_watermark_timestamp_seconds", registry)
+        self.last_poll_s = _gauge("relevanced_last_poll_timestamp_seconds", registry)
+        self.memory_bound_bytes = _gauge("relevanced_memory_bound_bytes", registry)
+        self.memory_bound_bytes.set(math.inf)
+        self.memory_bound_met = _gauge("relevanced_memory_bound_met", registry)
+        self.open_impressions = _gauge("relevanced_open_impressions", registry)
+        self.waiting_feedback = _gauge("relevanced_waiting_feedback", registry)
+        self.owned_lanes = _gauge("relevanced_owned_lanes", registry)
+        self.lane_stopped = _gauge("relevanced_lane_stopped", registry)
+        self.wrong_lane_feedback = _counter("relevanced_wrong_lane_feedback_total", registry)
+        self.dead_letters = _counter("relevanced_dead_letters_total", registry)
+        self.exporter_lease_held = _gauge("relevanced_exporter_lease_held", registry)
+        self.snapshot_s = _gauge("relevanced_snapshot_timestamp_seconds", registry)
+        self.snapshot_duration_s = _gauge("relevanced_snapshot_duration_seconds", registry)
+        self.snapshot_errors = _counter("relevanced_snapshot_errors_total", registry)
+        self._stall = _gauge("relevanced_event_loop_stall_seconds", registry)
+        self._may_evict = _gauge("relevanced_redis_may_evict_state", registry)
+        for outcome in COMMIT_OUTCOMES:
+            self.commits.labels(outcome)
+        for fault in ADVICE:
+            self._kafka_faults.labels(fault)
+        ProcessCollector(registry=registry)
+
+    def eviction_policy(self, policy: str) -> None:
+        """Note the `maxmemory-policy` of Redis."""
+        self._may_evict.clear()
+        self._may_evict.labels(policy).set(policy.startswith(EVICTS_ANY_KEY))
+
+    def lane_closed(self, lane: int) -> None:
+        """Forget the series of a lane that this process no longer writes. That it stopped stays."""
+        for gauge in (self.open_impressions, self.waiting_feedback):
+            gauge.remove(str(lane))
+
+    def partition_lost(self, topic: str, partition: int) -> None:
+        """Forget the series of a partition that this process no longer reads."""
+        for gauge in (self.lag_records, self.watermark_s, self.partition_unreadable):
+            gauge.remove(topic, str(partition))
+
+    def kafka_fault(self, fault: KafkaFault) -> None:
+        """Count something wrong with the input topics."""
+        self._kafka_faults.labels(fault).inc()
+
+    def note_stall(self, stall_s: float) -> None:
+        """Note a time that the event loop kept others waiting; the longest of the last minute is
+        shown."""
+        with self._stall_lock:
+            self._longest_stall.note(time.monotonic(), stall_s)
+
+    def samples(self) -> dict[str, list[tuple[dict[str, str], float]]]:
+        """Series name → (labels, value), as they are now."""
+        found: dict[str, list[tuple[dict[str, str], float]]] = {}
+        for family in self._registry.collect():
+            for sample in family.samples:
+                found.setdefault(sample.name, []).append((sample.labels, sample.value))
+        return found
+
+    def render(self, openmetrics: bool) -> bytes:
+        """The whole text, with the `# EOF` of OpenMetrics. Takes milliseconds: meant for a
+        thread."""
+        with self._stall_lock:
+            self._stall.set(self._longest_stall.seconds(time.monotonic()))
+        if openmetrics:
+            return _openmetrics_text(self._registry)
+        return generate_text(self._registry)
+
+
+async def watch_stalls(telemetry: Telemetry, interval_s: float = 0.1) -> None:
+    """Measure by how much the event loop wakes this task too late, until cancelled."""
+    loop = asyncio.get_running_loop()
+    while True:
+        due_s = loop.time() + interval_s
+        await asyncio.sleep(interval_s)
+        telemetry.note_stall(max(0.0, loop.time() - due_s))
+
+
+class _WithoutCreated(Collector):
+    """A registry without the `_created` series, which double the text and serve nobody here."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+
+    def collect(self) -> Iterable[SeriesFamily]:
+        for family in self._registry.collect():
+            created = family.name + "_created"
+            family.samples = [sample for sample in family.samples if sample.name != created]
+            yield family
+
+
+def _openmetrics_text(registry: Collector) -> bytes:
+    generate: Callable[[Collector], bytes] = generate_openmetrics
+    return generate(registry)
+
+
+def _gauge(name: str, registry: CollectorRegistry) -> Gauge:
+    family = BY_NAME[name]
+    return Gauge(family.name, family.help, family.labels, registry=registry)
+
+
+def _counter(name: str, registry: CollectorRegistry) -> Counter:
+    family = BY_NAME[name]
+    return Counter(family.name, family.help, family.labels, registry=registry)
+
+
+def _histogram(name: str, registry: CollectorRegistry) -> Histogram:
+    family = BY_NAME[name]
+    return Histogram(
+        family.name, family.help, family.labels, registry=registry, buckets=BATCH_BUCKETS_S
+    )

@@ -1,0 +1,120 @@
+"""The families that each process tells of itself."""
+
+from typing import Final
+
+from .family import of_process
+
+OF_PROCESSES: Final = (
+    of_process(
+        "build_info",
+        "info",
+        ("version", "python"),
+        "The program that runs here.",
+    ),
+    of_process(
+        "batch_duration_seconds",
+        "histogram",
+        (),
+        "Time to decode, attribute, score and commit one batch.",
+    ),
+    of_process("commits_total", "counter", ("outcome",), "Commits to Redis by how they ended."),
+    of_process(
+        "lag_records",
+        "gauge",
+        ("topic", "partition"),
+        "Records in Kafka behind the next one to read.",
+    ),
+    of_process(
+        "partition_watermark_timestamp_seconds",
+        "gauge",
+        ("topic", "partition"),
+        "Highest event time read of the partition. A topic that stays silent holds its lanes' "
+        "settling back.",
+    ),
+    of_process(
+        "last_poll_timestamp_seconds",
+        "gauge",
+        (),
+        "When Kafka last answered a fetch, for the partition that waits longest; 0 is never.",
+    ),
+    of_process(
+        "partition_unreadable",
+        "gauge",
+        ("topic", "partition"),
+        "1 where the partition cannot be read (a damaged batch, an unknown codec, no permission): "
+        "the log says why, and what to do.",
+    ),
+    of_process(
+        "kafka_faults_total",
+        "counter",
+        ("fault",),
+        "What was wrong with the input topics, each time it was met; the log says more.",
+    ),
+    of_process(
+        "event_loop_stall_seconds",
+        "gauge",
+        (),
+        "Longest time within the last minute that the event loop kept others waiting.",
+    ),
+    of_process(
+        "memory_bound_bytes",
+        "gauge",
+        (),
+        "Memory of a worker at which it reads no more; +Inf where there is no bound.",
+    ),
+    of_process(
+        "memory_bound_met",
+        "gauge",
+        (),
+        "1 while the memory bound is met: nothing is read, and nothing is lost.",
+    ),
+    of_process(
+        "open_impressions", "gauge", ("lane",), "Impressions that feedback can still change."
+    ),
+    of_process(
+        "waiting_feedback", "gauge", ("lane",), "Feedback that waits for its impression or item."
+    ),
+    of_process("owned_lanes", "gauge", (), "Lanes that this process writes."),
+    of_process(
+        "lane_stopped",
+        "gauge",
+        ("lane",),
+        "1 where the lane cannot go on without help, as after its topic was created anew.",
+    ),
+    of_process(
+        "wrong_lane_feedback_total",
+        "counter",
+        (),
+        "Unjoined feedback, of those sampled, whose impression is in another lane: producers "
+        "disagree on key or partitioner.",
+    ),
+    of_process(
+        "dead_letters_total", "counter", (), "Refused records that the dead-letter topic took."
+    ),
+    of_process(
+        "redis_may_evict_state",
+        "gauge",
+        ("policy",),
+        "1 where the maxmemory-policy of Redis lets it remove keys that do not expire, and so "
+        "lose numbers.",
+    ),
+    of_process(
+        "exporter_lease_held",
+        "gauge",
+        (),
+        "1 in the one process that serves the series of all the traffic.",
+    ),
+    of_process(
+        "snapshot_timestamp_seconds",
+        "gauge",
+        (),
+        "When this process last made a snapshot; 0 is never.",
+    ),
+    of_process(
+        "snapshot_duration_seconds",
+        "gauge",
+        (),
+        "Time to read, sum and render the last snapshot.",
+    ),
+    of_process("snapshot_errors_total", "counter", (), "Snapshots that failed."),
+)

@@ -1,0 +1,144 @@
+"""A list counts as plain only where a decoder would find a list of short ids in just that text."""
+
+import json
+import random
+
+import msgspec
+import numpy as np
+import pytest
+
+from relevanced.daemon.attribution.item_lists import (
+    NOT_PLAIN,
+    NO_RANK,
+    lengths_of,
+    places_of,
+    respelled,
+)
+from relevanced.daemon.events.types import MAX_TEXT_BYTES
+from relevanced.daemon.lane.columns.id_index import NOT_FOUND
+from relevanced.daemon.lane.columns.texts import Texts
+from relevanced.daemon.lane.open_impressions import encode_items
+
+PLAIN = {b"[]": 0, b'["a"]': 1, b'["a","b c,d","]["]': 3, b'["' + b"x" * 256 + b'"]': 1}
+ODD = (
+    b"null",
+    b"7",
+    b'"a"',
+    b"{}",
+    b'{"a":"b"}',
+    b"[ ]",
+    b'["a", "b"]',
+    b'[ "a"]',
+    b'["a" ]',
+    b'["a",7]',
+    b'[7,"a"]',
+    b"[7]",
+    b"[null]",
+    b'["a",null,"b"]',
+    b'[["a"]]',
+    b'[["a"],["b"]]',
+    b'[{"a":"b"}]',
+    b'[""]',
+    b'["a",""]',
+    b'["a\\"b"]',
+    b'["\\u0061"]',
+    '["ä"]'.encode(),
+    b'["' + b"x" * (MAX_TEXT_BYTES + 1) + b'"]',
+)
+
+
+@pytest.mark.parametrize(("text", "length"), PLAIN.items())
+def test_plain_lists_are_counted(text: bytes, length: int) -> None:
+    assert lengths_of([text]).tolist() == [length]
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_anything_else_is_for_a_closer_look(text: bytes) -> None:
+    between = lengths_of([b'["a"]', text, b'["b","c"]'])
+    assert between.tolist() == [1, NOT_PLAIN, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        (b'["a", "b c"]', ["a", "b c"]),
+        (b"[7,\n12]", ["7", "12"]),
+        (b'["\\u0061", "x\\"y"]', ["a", 'x"y']),
+        ('["ä"]'.encode(), ["ä"]),
+    ],
+)
+def test_a_list_of_ids_is_spelled_as_we_would(text: bytes, ids: list[str]) -> None:
+    assert respelled(text) == (encode_items(ids), len(ids))
+
+
+@pytest.mark.parametrize(
+    "text", [b"null", b'"a"', b"{}", b"[null]", b"[1.5]", b'["a",""]', b'["\\ud800"]', b"[true]"]
+)
+def test_what_is_no_list_of_ids_is_left_as_it_is(text: bytes) -> None:
+    assert respelled(text) == (text, NOT_PLAIN)
+
+
+def test_no_lists_have_no_lengths() -> None:
+    assert lengths_of([]).tolist() == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_batch_says_of_each_what_a_decoder_says(seed: int) -> None:
+    rng = random.Random(seed)
+    texts = [any_text(rng) for _ in range(rng.choice((1, 50, 500)))]
+    assert lengths_of(texts).tolist() == [slowly(text) for text in texts]
+
+
+def any_text(rng: random.Random) -> bytes:
+    if rng.random() < 0.2:
+        return rng.choice(ODD)
+    ids = ["".join(rng.choices('ab,][ :{}"\\', k=rng.choice((1, 2, 9)))) for _ in range(4)]
+    ids = ids[: rng.choice((0, 1, 4))]
+    return encode_items(ids) if rng.random() < 0.9 else json.dumps(ids).encode()
+
+
+def slowly(text: bytes) -> int:
+    """The slow twin: decode it, and see whether it is written as we would write it."""
+    try:
+        ids = msgspec.json.decode(text, type=list[str])
+    except msgspec.ValidationError:
+        return NOT_PLAIN
+    plain = all(0 < len(one) <= MAX_TEXT_BYTES and one.isascii() for one in ids)
+    escaped = b"\\" in text
+    return len(ids) if plain and not escaped and encode_items(ids) == text else NOT_PLAIN
+
+
+HOSTILE = ["a", "b", "ab", ",", '","', 'a"', "\\", "a\\", "ä", "", "[", "]", "a,b", "x" * 300]
+
+
+def slowly_placed(items: list[str], item: str, rank: int) -> int:
+    """At its rank, or the first of all where no rank was told."""
+    if rank == NO_RANK:
+        return items.index(item) if item in items else NOT_FOUND
+    return rank - 1 if 1 <= rank <= len(items) and items[rank - 1] == item else NOT_FOUND
+
+
+def placed(lists: list[list[str]], items: list[str], ranks: list[int]) -> list[int]:
+    column = Texts()
+    for shown in lists:
+        column.append(encode_items(shown))
+    rows = column.rows(np.arange(len(lists)))
+    return places_of(rows, items, np.array(ranks, np.int64)).tolist()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_items_are_placed_as_a_reader_of_the_lists_would(seed: int) -> None:
+    rng = random.Random(seed)
+    print("seed", seed)
+    lists = [rng.choices(HOSTILE, k=rng.randrange(8)) for _ in range(100)]
+    items = [rng.choice(HOSTILE) for _ in lists]
+    ranks = [rng.choice([NO_RANK, -(2**62), -1, 0, 1, 2, 3, 7, 2**62]) for _ in lists]
+    for shown, item, rank, place in zip(lists, items, ranks, placed(lists, items, ranks)):
+        expected = slowly_placed(shown, item, rank)
+        sure = "\\" not in encode_items(shown).decode() and (item != "," or rank != NO_RANK)
+        assert place == expected if sure else place in (expected, NOT_FOUND), (shown, item, rank)
+
+
+def test_nothing_is_placed_in_no_lists() -> None:
+    assert placed([], [], []) == []
+    assert placed([[]], ["a"], [1]) == [NOT_FOUND]

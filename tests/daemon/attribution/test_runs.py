@@ -1,0 +1,80 @@
+"""What is taken for plain is what the careful reader would read, word for word."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relevanced.daemon.attribution.runs import Run, read
+from relevanced.daemon.events.careful import read_carefully
+from relevanced.daemon.events.decoder import decoder
+from relevanced.daemon.events.types import Feedback, Impression, Limits
+from relevanced.daemon.lane.attribute_texts import AttributeTexts
+from tests.builders import plan_with, record
+from tests.daemon.events.records import (
+    FEEDBACK,
+    GONE,
+    IMPRESSION,
+    NOON_MS,
+    as_bytes,
+    damaged,
+    good_feedback,
+    good_impressions,
+)
+
+LIMITS = Limits(max_grade=3.0)
+PLAN = plan_with(groupings=(("country",), ("device",)))
+PLAIN = {**IMPRESSION, "grades": None}
+
+
+def assert_read_as_carefully(value: bytes) -> bool:
+    """Whether it was plain."""
+    (part,) = read([record(value)], decoder("native", LIMITS), AttributeTexts(PLAN))
+    if not isinstance(part, Run) or part.odd:
+        return False
+    event = read_carefully(value, LIMITS)
+    assert (part.ids, part.times_ms.tolist()) == ([event.impression_id], [event.time_ms])
+    if isinstance(event, Impression):
+        shown = json.loads(bytes(part.items[0]))
+        assert (shown, part.lengths[0]) == ([*event.items], len(event.items))
+        told = part.table[part.told[0]]
+        assert told.values == PLAN.values_of(event.attributes, event.experiments)
+        assert (event.first_rank, event.grades, event.teams) == (1, {}, ())
+    else:
+        assert isinstance(event, Feedback)
+        (one,) = part.feedback
+        assert (one.kind, str(one.item), one.rank) == (event.kind, event.item, event.rank)
+        assert event.grade is None
+    return True
+
+
+@given(good_impressions | good_feedback, st.booleans())
+def test_good_records(event: dict[str, object], escaped: bool) -> None:
+    assert_read_as_carefully(json.dumps(event, ensure_ascii=escaped).encode())
+
+
+@given(damaged(PLAIN, FEEDBACK))
+def test_damaged_records(value: bytes) -> None:
+    assert_read_as_carefully(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        as_bytes(PLAIN),
+        as_bytes(PLAIN, items=[7, "d7"], timestamp=NOON_MS),
+        as_bytes(PLAIN, items=['"', "ü", "\\"], attributes=GONE),
+        as_bytes(FEEDBACK),
+        as_bytes(FEEDBACK, item=-7, timestamp="2026-11-20T13:00:00+01:00"),
+    ],
+)
+def test_however_spelled_it_is_plain(value: bytes) -> None:
+    assert assert_read_as_carefully(value)
+
+
+@pytest.mark.parametrize("digits", [20, 257, 4301])
+def test_a_number_too_large_for_an_id_is_for_the_careful_reader(digits: int) -> None:
+    many = b"9" * digits
+    for value in (as_bytes(FEEDBACK, item="?"), as_bytes(PLAIN, items=["?"])):
+        assert_read_as_carefully(value.replace(b'"?"', many))

@@ -1,0 +1,164 @@
+"""A run that is joined at once does to a lane just what its events do one by one."""
+
+import json
+import random
+from datetime import UTC, datetime
+from typing import Final
+
+import pytest
+
+from relevanced.daemon.attribution import vectorized as joining
+from relevanced.daemon.events.decoder import decoder
+from relevanced.daemon.events.types import Limits
+from relevanced.daemon.lane.lane import Lane
+from relevanced.daemon.plan import Plan
+from relevanced.daemon.worker import batch
+from tests.builders import LATENESS_MS, START_MS, TOPIC, lane_of, plan_with, record
+from tests.replica import counts_of, open_of, rows_of
+
+DECODE = decoder("native", Limits(max_grade=3.0))
+PLAN = plan_with(groupings=(("country",), ("country", "device")), max_segments=1)
+ALONE: Final = 1_000_000
+KINDS: Final = ("click", "click", "cart", "purchase", "view")
+
+
+def traffic(rng: random.Random, events: int) -> list[bytes]:
+    """Plain traffic, with a little of everything that is not plain."""
+    told, shown = [], []
+    for number in range(events):
+        at_ms = START_MS + 200 * number + rng.randrange(400)
+        if not shown or rng.random() < 0.5:
+            items = [any_id(rng) for _ in range(rng.choice((0, 1, 4, 7)))]
+            one = {"type": "impression", "impression_id": f"q{number}", "timestamp": at_ms}
+            country = rng.choice("ABCDE" * 4 + "pqrstuvwxyz")
+            one |= {"items": items, "attributes": {"country": country}}
+            shown.append(one)
+        else:
+            before = rng.choice(shown[-60:])
+            one = {"type": "feedback", "impression_id": before["impression_id"]}
+            one |= {"timestamp": at_ms, "kind": rng.choice(KINDS)}
+            one |= {"item": rng.choice([*before["items"], any_id(rng), "nowhere"])}
+            if rng.random() < 0.5:
+                one["rank"] = rng.randrange(1, 4)
+        told.append(spelled(rng, odd(rng, one, shown)))
+    return told
+
+
+def spelled(rng: random.Random, one: object) -> bytes:
+    """An event in one of the ways that producers write: ids may hold what JSON is written with."""
+    if isinstance(one, dict) and rng.random() < 0.2:
+        at = datetime.fromtimestamp(int(one.get("timestamp", START_MS)) / 1000, UTC)
+        one = one | {"timestamp": rng.choice((at.isoformat(), "2026-11-20T12:00Z", "yesterday"))}
+    separators = (",", ":") if rng.random() < 0.5 else (", ", ": ")
+    return json.dumps(one, separators=separators, ensure_ascii=rng.random() < 0.5).encode()
+
+
+def any_id(rng: random.Random) -> str | int:
+    drawn = rng.random()
+    if drawn < 0.6:
+        return f"d{rng.randrange(50)}"
+    return (
+        rng.randrange(9)
+        if drawn < 0.7
+        else "".join(rng.choices('ab,"\\[]ü', k=rng.randrange(1, 4)))
+    )
+
+
+def odd(rng: random.Random, one: dict[str, object], shown: list[dict[str, object]]) -> object:
+    """The same event, or one in twelve something else."""
+    if rng.random() > 1 / 12:
+        return one
+    before = rng.choice(shown)
+    changes: list[object] = [
+        before,
+        before | {"first_rank": 8, "items": ["p1", "p2"]},
+        before | {"items": ["other"]},
+        one | {"timestamp": START_MS - 10 * LATENESS_MS},
+        one | {"grade": 2} if one["type"] == "feedback" else one | {"grades": {"d1": 1}},
+        [one, one],
+        {"type": "feedback"},
+        one | {"impression_id": "early"},
+    ]
+    return rng.choice(changes)
+
+
+def after(values: list[bytes], plan: Plan, small_run: int, cut: int) -> Lane:
+    lane = lane_of(plan=plan)
+    for start in range(0, len(values), cut):
+        some = [record(value) for value in values[start : start + cut]]
+        batch.process(lane, {TOPIC: some}, {}, DECODE, small_run)
+        lane.start_batch()
+    return lane
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_joined_at_once_is_joined_one_by_one(seed: int) -> None:
+    values = traffic(random.Random(seed), 600)
+    one_by_one = after(values, PLAN, small_run=ALONE, cut=150)
+    for small_run, cut in ((1, 150), (1, 600), (joining.SMALL_RUN, 150)):
+        lane = after(values, PLAN, small_run, cut)
+        assert lane.counts["segment_overflow"].total() > 20
+        assert rows_of(lane) == rows_of(one_by_one)
+        assert counts_of(lane) == counts_of(one_by_one)
+        assert open_of(lane) == open_of(one_by_one)
+        assert lane.watermarks == one_by_one.watermarks
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_batch_in_pieces_comes_to_the_same(seed: int) -> None:
+    values = traffic(random.Random(seed), 600)
+    whole, cut = after(values, PLAN, small_run=1, cut=600), lane_of(plan=PLAN)
+    batch.begin(cut)
+    for topic, some in batch.pieces({TOPIC: [record(value) for value in values]}, most=130):
+        batch.take(cut, topic, some, DECODE, small_run=1)
+    batch.end(cut, {})
+    cut.start_batch()
+    assert (rows_of(cut), counts_of(cut), open_of(cut)) == (
+        rows_of(whole),
+        counts_of(whole),
+        open_of(whole),
+    )
+
+
+def test_lists_that_are_too_long_together_are_searched_in_parts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    values = traffic(random.Random(1), 300)
+    whole = after(values, PLAN, small_run=1, cut=300)
+    monkeypatch.setattr(joining, "MOST_TEXT_BYTES", 100)
+    parts = after(values, PLAN, small_run=1, cut=300)
+    assert (rows_of(parts), counts_of(parts)) == (rows_of(whole), counts_of(whole))
+
+
+def test_most_of_plain_traffic_is_joined_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the test above would compare one thing with itself."""
+    alone = 0
+
+    def meet(*arguments: object) -> None:
+        nonlocal alone
+        alone += 1
+        taken(*arguments)  # type: ignore[arg-type]
+
+    taken = joining.attribution.meet
+    monkeypatch.setattr(joining.attribution, "meet", meet)
+    values = traffic(random.Random(1), 3000)
+    after(values, PLAN, small_run=1, cut=1000)
+    assert alone < len(values) / 2
+
+
+def test_a_told_rank_of_zero_contradicts() -> None:
+    shown = {"type": "impression", "impression_id": "q", "timestamp": START_MS, "items": ["a"]}
+    click = {"type": "feedback", "impression_id": "q", "timestamp": START_MS + 1, "kind": "click"}
+    values = [json.dumps(one).encode() for one in (shown, shown | {"impression_id": "p"})]
+    values.append(json.dumps(click | {"item": "a", "rank": 0}).encode())
+    lane = after(values, PLAN, small_run=1, cut=3)
+    assert counts_of(lane)["feedback_outcomes"] == {"joined": 1, "rank_mismatch": 1}
+
+
+def test_ids_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joining, "hashes_of", lambda ids, count: joining.np.zeros(count, "i8"))
+    monkeypatch.setattr("relevanced.daemon.lane.open_impressions.hash_of", lambda text: 0)
+    values = traffic(random.Random(3), 200)
+    collided = after(values, PLAN, small_run=1, cut=50)
+    monkeypatch.undo()
+    assert rows_of(collided) == rows_of(after(values, PLAN, small_run=ALONE, cut=50))

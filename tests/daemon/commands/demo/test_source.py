@@ -1,0 +1,124 @@
+"""The demo's traffic as lanes: due by the clock, in order, kept until it is durable."""
+
+from collections.abc import Iterator, Mapping
+from itertools import count
+from typing import Any
+
+import msgspec
+import pytest
+
+from relevanced.daemon.commands.demo.source import LANES, TOPIC, DemoSource
+from relevanced.daemon.worker.source import Batch, OffsetBeyondEnd
+
+SECOND_MS = 1000
+
+
+def traffic() -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """One event a second, from second 1 on."""
+    for number in count(1):
+        yield number * SECOND_MS, {"impression_id": f"q{number}", "number": number}
+
+
+class Demo:
+    """A source and its clock."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.source = DemoSource(traffic(), lambda: self.now_s)
+
+    async def opened(self) -> "Demo":
+        for lane in range(LANES):
+            await self.source.open(lane, await self.source.starting_offsets(lane, "latest", 0))
+        return self
+
+    async def at(self, now_s: float, *, most: int = 1000) -> Batch:
+        self.now_s = now_s
+        return await self.source.poll(most, timeout_ms=0)
+
+
+def numbers(batch: Batch, lane: int | None = None) -> list[int]:
+    lanes = batch.lanes if lane is None else {lane: batch.lanes.get(lane, {TOPIC: []})}
+    values = [record.value or b"" for topics in lanes.values() for record in topics[TOPIC]]
+    return sorted(msgspec.json.decode(value)["number"] for value in values)
+
+
+async def test_records_come_when_they_are_due() -> None:
+    demo = await Demo().opened()
+    assert numbers(await demo.at(0.999)) == []
+    assert numbers(await demo.at(3)) == [1, 2, 3]
+    assert numbers(await demo.at(3.5)) == []
+    assert numbers(await demo.at(5)) == [4, 5]
+
+
+async def test_a_poll_is_bounded_and_goes_on_after() -> None:
+    demo = await Demo().opened()
+    assert numbers(await demo.at(10, most=4)) == [1, 2, 3, 4]
+    assert numbers(await demo.at(10, most=99)) == [5, 6, 7, 8, 9, 10]
+
+
+async def test_lanes_are_caught_up_when_nothing_more_is_due() -> None:
+    demo = await Demo().opened()
+    behind, level = await demo.at(10, most=4), await demo.at(10)
+    assert behind.caught_up == frozenset()
+    assert level.caught_up == {0, 1}
+
+
+async def test_an_impression_stays_in_its_lane_in_offset_order() -> None:
+    demo = await Demo().opened()
+    batch = await demo.at(50)
+    assert set(batch.lanes) == {0, 1}
+    for lane, topics in batch.lanes.items():
+        assert [record.offset for record in topics[TOPIC]] == list(range(len(topics[TOPIC])))
+        assert batch.next_offsets[lane] == {TOPIC: len(topics[TOPIC])}
+        assert {record.partition for record in topics[TOPIC]} == {lane}
+    again = await (await Demo().opened()).at(50)
+    assert [numbers(again, lane) for lane in (0, 1)] == [numbers(batch, lane) for lane in (0, 1)]
+
+
+async def test_a_lane_is_read_again_from_what_is_durable() -> None:
+    demo = await Demo().opened()
+    batch = await demo.at(30)
+    await demo.source.close(0)
+    demo.source.hint(0, {TOPIC: 2})
+    begin = await demo.source.starting_offsets(0, "earliest", 0)
+    assert begin == {TOPIC: 2}
+    await demo.source.open(0, {TOPIC: 4})
+    assert numbers(await demo.at(30)) == numbers(batch, 0)[4:]
+
+
+async def test_a_closed_lane_is_not_read_and_loses_nothing() -> None:
+    demo = await Demo().opened()
+    await demo.source.close(1)
+    assert demo.source.open_lanes == frozenset({0})
+    assert demo.source.lanes_to_open() == frozenset({1})
+    batch = await demo.at(20)
+    assert set(batch.lanes) == {0}
+    await demo.source.open(1, {TOPIC: 0})
+    assert numbers(batch) + numbers(await demo.at(20)) == numbers(batch, 0) + [
+        n for n in range(1, 21) if n not in numbers(batch, 0)
+    ]
+
+
+async def test_offsets_beyond_the_end_are_refused() -> None:
+    demo = await Demo().opened()
+    await demo.source.close(0)
+    with pytest.raises(OffsetBeyondEnd, match="offset 1 is beyond the end of the log, 0"):
+        await demo.source.open(0, {TOPIC: 1})
+
+
+async def test_status_says_what_is_left_to_read() -> None:
+    demo = await Demo().opened()
+    await demo.source.close(1)
+    await demo.at(20)
+    [place] = demo.source.status()
+    assert (place.partition, place.lag_records, place.fetched_ms) == (0, 0, 20_000)
+    await demo.source.open(0, {TOPIC: 1})
+    [behind] = demo.source.status()
+    assert behind.lag_records == (place.next_offset or 0) - 1 > 0
+
+
+async def test_nobody_takes_lanes_away() -> None:
+    demo = await Demo().opened()
+    async with demo.source.batch_in_hand():
+        assert await demo.source.still_member()
+    assert demo.source.lanes_lost() == frozenset()

@@ -1,0 +1,82 @@
+"""TREC files: what is read, and what a fault says."""
+
+import gzip
+
+import pytest
+
+from relevanced.daemon.commands.evaluation.trec import TrecError, parse_qrels, parse_run
+
+QRELS = b"301 0 d1 1\n301 0 d2 -1\n\n302\t0\td1\t3\n"
+RUN = b"301 Q0 d1 7 2.5 bm25\n301\tQ0  d2\t1 1e-3 bm25 more words\n"
+
+
+def faults_of(data: bytes, *, run: bool) -> list[str]:
+    with pytest.raises(TrecError) as error:
+        (parse_run if run else parse_qrels)(data, "file")
+    return [str(fault) for fault in error.value.faults]
+
+
+def test_judgements_keep_the_order_of_the_file() -> None:
+    assert parse_qrels(QRELS, "q") == {"301": {"d1": 1, "d2": -1}, "302": {"d1": 3}}
+
+
+def test_words_behind_the_tag_are_passed_over() -> None:
+    run = parse_run(RUN, "r")
+    assert run.tag == "bm25"
+    assert [(result.item, result.score) for result in run.results["301"]] == [
+        ("d1", 2.5),
+        ("d2", 0.001),
+    ]
+
+
+def test_gzip_and_windows_lines_read_the_same() -> None:
+    assert parse_qrels(gzip.compress(QRELS), "q.gz") == parse_qrels(QRELS, "q")
+    assert parse_run(RUN.replace(b"\n", b"\r\n"), "r") == parse_run(RUN, "r")
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        (b"301 d1 1", "3 fields: must be 4, query iteration item grade"),
+        (b"301 0 d1 1 x", "5 fields: must be 4"),
+        (b"301 0 d9 high", "grade=high: must be a whole number"),
+        (b"301 0 d9 1.5", "grade=1.5: must be a whole number"),
+        (b"301 0 d1 1", "item d1 of query 301 is judged twice"),
+        (b"301 0 d\xff 1", "must be UTF-8 text"),
+    ],
+)
+def test_faulty_judgement_is_told_by_its_line(line: bytes, what: str) -> None:
+    found = faults_of(QRELS + line + b"\n", run=False)
+    assert len(found) == 1
+    assert found[0].startswith(f"file:5: {what}")
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        (b"301 Q0 d9 1 0.5", "5 fields: must be 6, query Q0 item rank score tag"),
+        (b"301 Q0 d9 1 high x", "score=high: must be a number"),
+        (b"301 Q0 d9 1 nan x", "score=nan: must be a number"),
+        (b"301 Q0 d2 3 0.1 x", "item d2 of query 301 is returned twice"),
+        (b"301 Q0 d9 1 " + b"9" * 200 + b"x t", f"score={'9' * 60}…: must be a number"),
+    ],
+)
+def test_faulty_result_is_told_by_its_line(line: bytes, what: str) -> None:
+    found = faults_of(RUN + line + b"\n", run=True)
+    assert len(found) == 1
+    assert found[0].startswith(f"file:3: {what}")
+
+
+def test_every_fault_is_told_at_once() -> None:
+    found = faults_of(b"a\n301 0 d1 1\nb c\n", run=False)
+    assert [fault.split(":")[1] for fault in found] == ["1", "3"]
+
+
+@pytest.mark.parametrize("data", [b"", b"\n \n"])
+def test_empty_file_is_a_fault(data: bytes) -> None:
+    assert faults_of(data, run=True) == ["file: holds no line"]
+
+
+def test_broken_gzip_is_a_fault() -> None:
+    (found,) = faults_of(gzip.compress(RUN)[:-9], run=True)
+    assert found.startswith("file: is not a whole gzip file")

@@ -1,0 +1,220 @@
+"""The traffic model: seeded, in order, at its rate, with effects of the promised size."""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from itertools import islice, takewhile
+from random import Random
+from typing import Final
+
+import msgspec
+import numpy as np
+import pytest
+
+from relevanced.daemon.commands.simulate.traffic import (
+    EXPERIMENT,
+    Faults,
+    NativeEvent,
+    Regression,
+    Traffic,
+    events,
+)
+from relevanced.daemon.commands.simulate.world import (
+    ideal_quality,
+    ordinary_quality,
+    shuffled,
+    shuffled_quality,
+    variant_of,
+)
+from relevanced.daemon.events.decoder import decoder
+from relevanced.daemon.events.types import Feedback, Impression, Limits
+from relevanced.metrics.catalog import parse
+from relevanced.metrics.lists import Lists
+
+START_MS: Final = 1_795_176_000_000
+GRADES: Final = {"click": 1, "add_to_cart": 2, "purchase": 3}
+HOUR_S: Final = 3600
+
+
+def first(count: int, traffic: Traffic) -> list[tuple[int, NativeEvent]]:
+    return list(islice(events(traffic, START_MS), count))
+
+
+def within(seconds: float, traffic: Traffic) -> Iterator[NativeEvent]:
+    end_ms = START_MS + seconds * 1000
+    stream = takewhile(lambda pair: pair[0] < end_ms, events(traffic, START_MS))
+    return (event for _, event in stream)
+
+
+def lists_by(
+    key: Callable[[NativeEvent], str], seconds: float, traffic: Traffic
+) -> dict[str, Lists]:
+    """Gains of all impressions that had half an hour to gather feedback."""
+    gains: dict[str, list[float]] = {}
+    groups: dict[str, list[str]] = defaultdict(list)
+    for event in within(seconds, traffic):
+        found = event["impression_id"]
+        if event["type"] == "impression":
+            gains[found] = [0.0] * len(event["items"])
+            if event["timestamp"] < START_MS + (seconds - HOUR_S / 2) * 1000:
+                groups[key(event)].append(found)
+        else:
+            place = event["rank"] - 1
+            gains[found][place] = max(gains[found][place], GRADES[event["kind"]])
+    return {name: Lists.of([gains[found] for found in ids]) for name, ids in groups.items()}
+
+
+def mean(name: str, lists: Lists) -> float:
+    return float(np.nanmean(parse(name, max_grade=3).values(lists)))
+
+
+def country(event: NativeEvent) -> str:
+    return str(event["attributes"]["country"])
+
+
+def variant(event: NativeEvent) -> str:
+    return str(event["experiments"][EXPERIMENT])
+
+
+def test_same_seed_gives_the_same_events() -> None:
+    assert first(2000, Traffic(seed=7)) == first(2000, Traffic(seed=7))
+    assert first(2000, Traffic(seed=7)) != first(2000, Traffic(seed=8))
+
+
+def test_events_arrive_in_the_order_of_their_times() -> None:
+    pairs = first(20_000, Traffic())
+    arrivals = [arrival_ms for arrival_ms, _ in pairs]
+    assert arrivals == sorted(arrivals)
+    assert arrivals == [event["timestamp"] for _, event in pairs]
+    assert arrivals[0] >= START_MS
+
+
+def test_every_event_is_a_good_native_record() -> None:
+    decode = decoder("native", Limits())
+    kinds: Counter[type] = Counter()
+    for arrival_ms, event in first(5000, Traffic(faults=Faults(0.05, 0.05, 0.05, 0.05))):
+        (decoded,) = decode(msgspec.json.encode(event), arrival_ms)
+        kinds[type(decoded)] += 1
+    assert set(kinds) == {Impression, Feedback}
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_rate_is_that_of_all_events(seed: int) -> None:
+    hour = [event["timestamp"] for event in within(2 * HOUR_S, Traffic(seed=seed, rate=10))]
+    steady = [time_ms for time_ms in hour if time_ms >= START_MS + HOUR_S * 1000]
+    assert len(steady) / HOUR_S == pytest.approx(10, rel=0.08)
+
+
+def test_users_are_few_and_busy_or_many_and_rare() -> None:
+    shown = [event for _, event in first(40_000, Traffic()) if event["type"] == "impression"]
+    counts = Counter(event["user_id"] for event in shown)
+    busiest = sum(count for _, count in counts.most_common(len(counts) // 100))
+    assert busiest > 0.15 * len(shown)
+    assert len(counts) > 4000
+
+
+def test_segments_keep_their_shares() -> None:
+    shown = [event for _, event in first(60_000, Traffic()) if event["type"] == "impression"]
+    shares = Counter(country(event) for event in shown)
+    assert [name for name, _ in shares.most_common(2)] == ["US", "DE"]
+    assert set(shares) == {"US", "DE", "FR", "JP", "BR"}
+    assert all(len(event["items"]) in (0, 10) for event in shown)
+
+
+def test_variant_belongs_to_the_user() -> None:
+    shown = [event for _, event in first(20_000, Traffic()) if event["type"] == "impression"]
+    for event in shown:
+        assert variant(event) == variant_of(event["user_id"], EXPERIMENT, ("control", "treatment"))
+    counts = Counter(variant(event) for event in shown)
+    assert counts["treatment"] / len(shown) == pytest.approx(0.5, abs=0.06)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_regression_shows_in_its_segment_alone(seed: int) -> None:
+    before = lists_by(country, HOUR_S, Traffic(seed=seed, rate=20))
+    after = lists_by(country, HOUR_S, Traffic(seed=seed, rate=20, regression=Regression(0)))
+    for name, least in {"nDCG@10": 0.10, "RR@10": 0.10, "Success@10": 0.10}.items():
+        assert mean(name, before["DE"]) - mean(name, after["DE"]) > least
+        assert mean(name, before["US"]) == pytest.approx(mean(name, after["US"]), abs=0.04)
+
+
+def test_regression_begins_at_its_time() -> None:
+    traffic = Traffic(
+        rate=20, regression=Regression(HOUR_S, {f"experiment:{EXPERIMENT}": "treatment"})
+    )
+    lists = lists_by(
+        lambda event: f"{variant(event)} {event['timestamp'] >= START_MS + HOUR_S * 1000}",
+        2 * HOUR_S,
+        traffic,
+    )
+    quality = {name: mean("nDCG@10", found) for name, found in lists.items()}
+    assert quality["treatment False"] == pytest.approx(quality["control False"], abs=0.03)
+    assert quality["control True"] - quality["treatment True"] > 0.10
+
+
+@pytest.mark.parametrize("effect", [0.06, -0.06, 0.0])
+def test_experiment_has_its_true_effect(effect: float) -> None:
+    lists = lists_by(variant, 2 * HOUR_S, Traffic(seed=5, rate=20, effect=effect))
+    values = {name: parse("RR@10").values(found) for name, found in lists.items()}
+    difference = values["treatment"].mean() - values["control"].mean()
+    stderr = np.sqrt(sum(found.var() / len(found) for found in values.values()))
+    assert difference == pytest.approx(effect, abs=3.5 * stderr)
+    assert stderr < 0.01
+
+
+def test_effect_beyond_any_ranker_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"effect=0.5: must be <= 0\.\d+"):
+        events(Traffic(effect=0.5), START_MS)
+    with pytest.raises(ValueError, match="effect=-0.9: must be >= -0"):
+        events(Traffic(effect=-0.9), START_MS)
+    with pytest.raises(ValueError, match="rate=0: must be > 0"):
+        events(Traffic(rate=0), START_MS)
+
+
+def test_quality_of_chance_is_exact() -> None:
+    """Against the same number, drawn: half an hour of rankings by chance."""
+    place = Traffic().world
+    assert shuffled_quality(place) < ordinary_quality(place) < ideal_quality(place)
+    lists = lists_by(
+        country, HOUR_S, Traffic(rate=30, zero_results=0, regression=Regression(0, {}))
+    )
+    values = np.concatenate([parse("RR@10").values(found) for found in lists.values()])
+    stderr = values.std() / np.sqrt(len(values))
+    assert values.mean() == pytest.approx(shuffled_quality(place), abs=3.5 * stderr)
+
+
+def test_shuffled_ranking_shows_candidates_once() -> None:
+    query = Traffic().world.queries[0]
+    ranking = shuffled(Random(1), query)
+    assert len(set(ranking.items)) == 10
+    assert set(zip(ranking.items, ranking.attractions, strict=True)) <= set(query.candidates)
+
+
+@pytest.mark.parametrize("name", ["duplicates", "disorder", "orphans", "off_list"])
+def test_faults_have_their_share(name: str) -> None:
+    pairs = first(30_000, Traffic(faults=Faults(**{name: 0.1})))
+    clicks = [event for _, event in pairs if event.get("kind") == "click"]
+    once = {msgspec.json.encode(event): (arrival, event) for arrival, event in reversed(pairs)}
+    shares = {
+        "duplicates": 1 - len(once) / len(pairs),
+        "disorder": sum(arrival > e["timestamp"] for arrival, e in once.values()) / len(once),
+        "orphans": sum("-lost" in e["impression_id"] for e in clicks) / len(clicks),
+        "off_list": sum("-elsewhere" in e["item"] for e in clicks) / len(clicks),
+    }
+    assert shares.pop(name) == pytest.approx(0.1, abs=0.02)
+    assert not any(shares.values())
+
+
+def test_disorder_keeps_to_the_default_lateness() -> None:
+    pairs = first(30_000, Traffic(faults=Faults(disorder=0.2)))
+    latest = max(arrival_ms - event["timestamp"] for arrival_ms, event in pairs)
+    assert 30_000 < latest < 60_000
+    assert [arrival_ms for arrival_ms, _ in pairs] == sorted(arrival_ms for arrival_ms, _ in pairs)
+
+
+def test_model_is_faster_than_any_rate_asked_of_it() -> None:
+    traffic = Traffic(rate=20_000)
+    assert traffic.world.users
+    began_s = time.process_time()
+    first(100_000, traffic)
+    assert time.process_time() - began_s < 100_000 / 20_000

@@ -1,0 +1,241 @@
+"""The command line: what each command is given, what it prints, and its exit code."""
+
+import json
+import signal
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from relevanced.daemon.commands import options
+from relevanced.daemon.commands.cli import LAZY_COMMANDS, ORDER, cli
+from relevanced.daemon.commands.simulate.command import Span, span_of
+from relevanced.daemon.config.loading import Config
+
+HEAVY = ("numpy", "aiokafka", "redis", "aiohttp", "msgspec", "rich", "structlog")
+START = "2026-11-20T12:00:00Z"
+
+
+def relevanced(*arguments: str, **environment: str) -> Result:
+    return CliRunner().invoke(cli, list(arguments), env=environment)
+
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What the rooms behind the commands were given; each of them answers 1."""
+    calls: list[Any] = []
+
+    def answer(*arguments: Any, **named: Any) -> int:
+        calls.append((arguments, named))
+        return 1
+
+    for name in ("app", "demo.run", "replay"):
+        room = SimpleNamespace(run=answer, demo=answer, replay=answer)
+        monkeypatch.setitem(sys.modules, f"relevanced.daemon.commands.{name}", room)
+    return calls
+
+
+def config_file(folder: Path, text: str, name: str = "config.toml") -> str:
+    file = folder / name
+    file.write_text(text)
+    return str(file)
+
+
+def test_help_names_every_command_without_loading_any() -> None:
+    code = (
+        "import sys; from click.testing import CliRunner\n"
+        "from relevanced.daemon.commands.cli import cli\n"
+        "print(CliRunner().invoke(cli, ['--help']).output)\n"
+        f"print('loaded:', [name for name in {HEAVY} if name in sys.modules])"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert answer.stdout.endswith("loaded: []\n")
+    assert all(f"\n  {name} " in answer.stdout for name in ORDER)
+
+
+@pytest.mark.parametrize("command", ORDER)
+def test_every_command_has_help(command: str) -> None:
+    result = relevanced(command, "--help")
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith(f"Usage: cli {command}")
+
+
+def test_commands_are_listed_once() -> None:
+    assert set(ORDER) == set(LAZY_COMMANDS) | set(cli.commands)
+
+
+def test_module_runs_as_the_command() -> None:
+    command = [sys.executable, "-m", "relevanced.daemon", "--version"]
+    answer = subprocess.run(command, capture_output=True, text=True)
+    assert answer.stdout.startswith("relevanced, version ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["run", "--role", "boss"],
+        ["run", "--config", "missing.toml"],
+        ["replay"],
+        ["replay", "missing.jsonl"],
+        ["check-config"],
+        ["simulate"],
+        ["simulate", "--out", "x.jsonl"],
+        ["simulate", "--out", "x", "--kafka", "a:1"],
+        ["simulate", "--kafka", "a:1", "--start", START],
+        ["simulate", "--kafka", "a"],
+        ["simulate", "--out", "x", "--backfill", "1 hour"],
+        ["simulate", "--out", "x", "--start", "2026-11-20T12:00:00"],
+        ["simulate", "--out", "x", "--backfill", "1h", "--effect", "0.9"],
+        ["simulate", "--out", "x", "--backfill", "1h", "--regression-segment", "country=XX"],
+        ["simulate", "--out", "x", "--backfill", "1h", "--regression-segment", "DE"],
+    ],
+)
+def test_bad_usage_exits_2(arguments: list[str]) -> None:
+    result = relevanced(*arguments)
+    assert result.exit_code == 2
+    assert result.stderr
+    assert not result.stdout
+
+
+def test_run_gives_the_configuration_and_the_role(given: list[Any], tmp_path: Path) -> None:
+    file = config_file(tmp_path, 'windows = ["10m"]')
+    result = relevanced("run", "--config", file, "--role", "worker", RELEVANCED_LOG__LEVEL="error")
+    (config, role), _ = given[0]
+    assert (config.windows, config.log.level, role) == ((("10m", 600),), "error", "worker")
+    assert result.exit_code == 1
+
+
+def test_configuration_file_may_come_from_a_variable(given: list[Any], tmp_path: Path) -> None:
+    relevanced("run", RELEVANCED_CONFIG=config_file(tmp_path, 'windows = ["10m"]'))
+    assert given[0][0][0].windows == (("10m", 600),)
+
+
+def test_demo_gives_seconds(given: list[Any]) -> None:
+    relevanced("demo", "--port", "0", "--regression-after", "2m", "--duration", "90s")
+    expected = {"port": 0, "seed": 1, "rate": 100, "regression_after_s": 120, "max_seconds": 90}
+    assert given == [((), expected)]
+
+
+def test_replay_takes_the_format_from_the_command(given: list[Any], tmp_path: Path) -> None:
+    file = config_file(tmp_path, "", "events.jsonl")
+    relevanced("replay", file, file, "--format", "ubi", "--output", "json", "--as-is")
+    (paths, config, output), named = given[0]
+    assert (paths, config.events.format, output) == ([file, file], "ubi", "json")
+    assert named == {"experiment": None, "as_is": True, "progress": False}
+
+
+def test_faults_exit_2_and_stand_on_the_error_stream(given: list[Any], tmp_path: Path) -> None:
+    file = config_file(tmp_path, '[log]\nlevel = "loud"\nformat = "loud"')
+    for arguments in (["run", "--config", file], ["check-config", file]):
+        result = relevanced(*arguments)
+        assert (result.exit_code, result.stdout, given) == (2, "", [])
+        assert [line.partition("=")[0] for line in result.stderr.splitlines()] == [
+            "log.level",
+            "log.format",
+        ]
+
+
+def test_check_config_prints_toml_without_secrets(tmp_path: Path) -> None:
+    file = config_file(tmp_path, '[redis]\npassword = "hunter2"')
+    result = relevanced("check-config", file)
+    printed = tomllib.loads(result.stdout)
+    assert result.exit_code == 0
+    assert printed["redis"]["password"] == "***"
+    assert printed["attribution"]["grades"] == Config().attribution.grades
+    assert "namespace in Redis: relevanced-" in result.stdout
+
+
+def test_check_config_says_what_a_change_restarts(tmp_path: Path) -> None:
+    old = config_file(tmp_path, "", "old.toml")
+    new = config_file(tmp_path, '[attribution]\nwindow = "1h"\n[log]\nlevel = "debug"')
+    result = relevanced("check-config", new, "--against", old)
+    assert '# attribution.window: "30m" -> "1h" (starts a fresh namespace)' in result.stdout
+    assert '# log.level: "info" -> "debug"\n# fresh namespace: relevanced-' in result.stdout
+    assert relevanced("check-config", old, "--against", old).stdout.endswith("# no difference\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [('[log]\nlevel = "debug"', "namespace stays"), ('[redis]\nnamespace = "b"', "fresh name")],
+)
+def test_check_config_gives_a_verdict(tmp_path: Path, text: str, verdict: str) -> None:
+    old = config_file(tmp_path, "", "old.toml")
+    result = relevanced("check-config", config_file(tmp_path, text), "--against", old)
+    assert verdict in result.stdout.splitlines()[-1]
+
+
+def test_check_config_names_the_file_of_each_fault(tmp_path: Path) -> None:
+    old = config_file(tmp_path, "a = 1", "old.toml")
+    new = config_file(tmp_path, "b = 1", "new.toml")
+    result = relevanced("check-config", new, "--against", old)
+    assert result.stderr == f"{new}: b: unknown key\n{old}: a: unknown key\n"
+
+
+def test_check_config_leaves_secret_files_unread(tmp_path: Path) -> None:
+    file = config_file(tmp_path, '[redis]\npassword_file = "/missing"')
+    assert relevanced("check-config", file).exit_code == 2
+    assert relevanced("check-config", "--no-secret-files", file).exit_code == 0
+
+
+def test_simulate_writes_the_same_file_again(tmp_path: Path) -> None:
+    out = tmp_path / "events.jsonl"
+    arguments = ["simulate", "--out", str(out), "--backfill", "1m", "--start", START]
+    result = relevanced(*arguments)
+    written = out.read_bytes()
+    assert (result.exit_code, relevanced(*arguments).exit_code) == (0, 0)
+    assert written == out.read_bytes()
+    events = [json.loads(line) for line in written.splitlines()]
+    assert f"{len(events):,} events sent" in result.stderr
+    assert events[0]["timestamp"] // 60_000 == events[-1]["timestamp"] // 60_000 == 29_919_600
+
+
+def test_simulate_tells_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+    result = relevanced("simulate", "--out", str(tmp_path / "no" / "x"), "--backfill", "1m")
+    assert result.exit_code == 1
+    assert "No such file" in result.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_simulate_ends_cleanly_when_told(number: signal.Signals) -> None:
+    command = [sys.executable, "-m", "relevanced.daemon", "simulate", "--out", "-"]
+    with subprocess.Popen(
+        [*command, "--duration", "1000h"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(number)
+        output, errors = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert errors.decode().endswith(" events sent\n")
+    assert output.endswith(b"}\n")
+
+
+@pytest.mark.parametrize(
+    ("start_ms", "backfill_ms", "duration_ms", "paced", "expected"),
+    [
+        (None, 0, None, True, Span(100, None, True)),
+        (None, 30, None, True, Span(70, None, True)),
+        (None, 30, 0, True, Span(70, 100, True)),
+        (None, 0, 50, True, Span(100, 150, True)),
+        (None, 30, None, False, Span(70, 100, False)),
+        (5, 30, 50, False, Span(5, 85, False)),
+    ],
+)
+def test_history_comes_before_the_present(
+    start_ms: int | None, backfill_ms: int, duration_ms: int | None, paced: bool, expected: Span
+) -> None:
+    assert span_of(100, start_ms, backfill_ms, duration_ms, paced) == expected
+
+
+def test_values_of_options_tell_their_rule() -> None:
+    assert options.segment("country=DE, device=ios") == {"country": "DE", "device": "ios"}
+    assert options.instant("1970-01-01T01:00:00+01:00") == 0
+    with pytest.raises(click.BadParameter, match="x: must be a time with its zone"):
+        options.instant("x")

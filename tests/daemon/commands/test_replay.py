@@ -1,0 +1,234 @@
+"""Recorded events: every line once, in order of event time, and what was read is told."""
+
+import gzip
+import io
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from rich.console import Console
+from rich.progress import Progress
+
+from relevanced.daemon.commands import replay
+from relevanced.daemon.commands.replay import (
+    read_events,
+    report_of,
+    score_files,
+    show,
+    told,
+    view_of,
+)
+from relevanced.daemon.config.loading import Config
+from relevanced.daemon.events.types import Feedback, Impression, Rejected
+from relevanced.daemon.exporter.scores import Report, Score
+from tests.builders import START_MS, clicked, lane_of, passing, settled, shown
+
+HOUR_MS: Final = 3_600_000
+Write = Callable[..., str]
+
+
+def impression(at_ms: int = 0, of: str = "q") -> dict[str, Any]:
+    at = {"type": "impression", "impression_id": of, "timestamp": START_MS + at_ms}
+    return at | {"items": ["a", "b"]}
+
+
+def click(at_ms: int, item: str = "a", of: str = "q") -> dict[str, Any]:
+    at = {"type": "feedback", "impression_id": of, "timestamp": START_MS + at_ms}
+    return at | {"kind": "click", "item": item}
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Writes values as lines of a file; returns its path."""
+
+    def written(*values: Any, name: str = "events.jsonl") -> str:
+        lines = b"".join(json.dumps(value).encode() + b"\n" for value in values)
+        path = tmp_path / name
+        path.write_bytes(gzip.compress(lines) if name.endswith(".gz") else lines)
+        return str(path)
+
+    return written
+
+
+def bars() -> Progress:
+    return Progress(console=Console(file=io.StringIO(), quiet=True))
+
+
+def scored(*paths: str, as_is: bool = False) -> Report:
+    return score_files(paths, Config(), bars(), as_is=as_is)
+
+
+def rr(report: Report, window: str = "all") -> Score:
+    [score] = [
+        s
+        for s in report.scores
+        if (s.metric, s.grouping, s.window, s.view) == ("RR@10", "all", window, "live")
+    ]
+    return score
+
+
+def kinds(paths: Sequence[str]) -> list[type]:
+    return [type(event) for event in read_events(paths, Config(), bars())]
+
+
+def counted(outcomes: Mapping[str, int]) -> dict[str, int]:
+    """The outcomes that came about."""
+    return {outcome: n for outcome, n in outcomes.items() if n}
+
+
+# Reading
+
+
+def test_lines_of_all_files_are_read_in_order(write: Write) -> None:
+    paths = [write(impression(), click(1)), write({"type": "x"}, name="more.jsonl.gz")]
+    assert kinds(paths) == [Impression, Feedback, Rejected]
+
+
+def test_empty_lines_and_a_missing_last_end_of_line_are_no_matter(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    line = json.dumps(impression()).encode()
+    path.write_bytes(b"\n \r\n" + line + b"\r\n\n" + line)
+    assert kinds([str(path)]) == [Impression, Impression]
+
+
+def test_nothing_is_ahead_of_a_record_without_a_time_of_its_own(write: Write) -> None:
+    assert kinds([write(impression(10**10))]) == [Impression]
+
+
+# Order
+
+
+def test_events_are_put_in_order_of_their_time(write: Write) -> None:
+    files = [write(click(5), impression(9 * HOUR_MS, "p")), write(impression(), name="b.jsonl")]
+    report = scored(*files)
+    assert report.events.feedback_outcomes["joined"] == 1
+    assert report.events.impression_outcomes["accepted"] == 2
+
+
+def test_file_order_is_that_of_a_live_stream(write: Write) -> None:
+    report = scored(write(impression(9 * HOUR_MS, "p"), impression(), click(5)), as_is=True)
+    assert counted(report.events.impression_outcomes) == {"accepted": 1, "late": 1}
+    assert counted(report.events.feedback_outcomes) == {"late": 1}
+
+
+def test_impressions_stand_before_feedback_of_the_same_time(write: Write) -> None:
+    """Else feedback at the end of a long attribution window could come before its impression."""
+    report = scored(write(click(0), impression(0)))
+    assert counted(report.events.feedback_outcomes) == {"joined": 1}
+
+
+def test_events_of_the_same_time_keep_the_order_of_the_files(write: Write) -> None:
+    first, second = impression(), impression() | {"items": ["b", "a"]}
+    report = scored(write(first, second, click(1, "b")))
+    assert counted(report.events.impression_outcomes) == {"accepted": 1, "conflicting": 1}
+    assert rr(report).mean == 0.5
+
+
+def test_any_order_of_lines_gives_the_same_scores(write: Write) -> None:
+    lines = [impression(n * 1000, f"q{n}") for n in range(50)]
+    lines += [click(n * 1000 + 500, "b", f"q{n}") for n in range(0, 50, 3)]
+    whole = scored(write(*lines))
+    random.Random(1).shuffle(lines)
+    assert scored(write(*lines)) == whole
+
+
+def test_the_cut_into_batches_does_not_matter(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(*(impression(n * HOUR_MS, f"q{n}") for n in range(9)), click(5), click(6, "b"))
+    whole = scored(path)
+    monkeypatch.setattr(replay, "EVENTS_AT_ONCE", 2)
+    assert scored(path) == whole
+
+
+# Scores
+
+
+def test_the_window_without_ends_holds_what_settled_and_what_did_not(write: Write) -> None:
+    path = write(impression(), click(1), impression(48 * HOUR_MS, "p"))
+    report = scored(path)
+    assert (rr(report).mean, rr(report).impressions) == (0.5, 2)
+    assert (rr(report, "5m").mean, rr(report, "5m").impressions) == (0.0, 1)
+    assert report.as_of is not None and report.as_of.startswith("2026-11-22T12:00:00")
+
+
+def test_no_events_are_no_scores(write: Write) -> None:
+    report = scored(write())
+    assert (report.as_of, report.events.impressions) == (None, 0)
+    assert all(score.impressions == 0 for score in report.scores)
+
+
+def test_a_view_is_the_lane_itself() -> None:
+    lane = lane_of()
+    settled(lane, shown(0, attributes={"country": "US"}), clicked(1, "a"), passing(2))
+    view = view_of(lane)
+    assert view.names.listed == [("all", "all"), ("country", "US")]
+    assert (view.watermark_ms, view.totals, view.panes.keys()) == (
+        START_MS + 2,
+        {},
+        lane.panes.keys(),
+    )
+    for key, rows in lane.panes.items():
+        assert np.array_equal(view.panes[key][0], rows.page(0))
+
+
+# What is told
+
+
+def test_what_was_read_is_told_in_one_line() -> None:
+    lane = lane_of()
+    settled(lane, shown(0), clicked(1, "a"), clicked(2, "b"), passing(3), Rejected("not_json"))
+    read, _, became = told(report_of(lane)).partition(": ")
+    assert read == "1 impressions, 3 feedback"
+    assert set(became.split(", ")) == {
+        "rejected not_json 1",
+        "feedback joined 2",
+        "feedback ignored_kind 1",
+    }
+    assert told(report_of(lane_of())) == "0 impressions, 0 feedback: nothing else"
+
+
+@pytest.mark.parametrize("output", ["json", "csv", "table"])
+def test_a_report_is_printed_as_asked(write: Write, output: str) -> None:
+    stream = io.StringIO()
+    show(scored(write(impression(), click(1))), Config(), output, stream)
+    text = stream.getvalue()
+    assert text.endswith("\n") and "RR@10" in text
+    assert (output == "json") == text.startswith("{")
+    assert ("1 impressions" in text) == (output == "table")
+
+
+# Files that cannot be read
+
+
+def whole_gzip() -> bytes:
+    return gzip.compress(b'{"type":"x"}\n' * 5000)
+
+
+DAMAGED: Final = {
+    "not gzip": b"plain text",
+    "cut off": whole_gzip()[:-20],
+    "overwritten": whole_gzip()[:30] + b"\xff\xff" + whole_gzip()[32:],
+}
+
+
+@pytest.mark.parametrize("data", DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_file_is_named(
+    data: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "events.jsonl.gz"
+    path.write_bytes(data)
+    assert replay.replay([str(path)], Config(), "json", as_is=False, progress=False) == 1
+    told_to_people = capsys.readouterr()
+    assert told_to_people.err.startswith(f"{path}: cannot be read: not a whole gzip file: ")
+    assert not told_to_people.out
+
+
+def test_a_missing_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(tmp_path / "no.jsonl")
+    assert replay.replay([path], Config(), "json", as_is=False, progress=False) == 1
+    assert capsys.readouterr().err == f"{path}: cannot be read: No such file or directory\n"

@@ -1,0 +1,435 @@
+"""The configuration: defaults, overrides, every fault at once, secrets, what a change restarts."""
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relevanced.daemon.config.fingerprint import describe, namespace, namespace_hash, what_restarts
+from relevanced.daemon.config.kinds import duration_ms, duration_text, masked_url
+from relevanced.daemon.config.loading import Config, ConfigError, load, read
+from relevanced.daemon.config.settings import SETTINGS
+from relevanced.daemon.events.types import Limits
+from relevanced.daemon.kafka.settings import kafka_settings
+
+PASSWORD: Final = "hunter2"
+SASL: Final = 'security_protocol = "SASL_SSL"\nsasl_mechanism = "PLAIN"\nsasl_username = "u"\n'
+OTHER_VALUES: Final = {
+    "windows": ["5m", "2h"],
+    "kafka.bootstrap_servers": ["elsewhere:9092"],
+    "kafka.topics": ["clicks"],
+    "kafka.group_id": "other",
+    "kafka.client_id": "other",
+    "kafka.start": "earliest",
+    "kafka.ssl_check_hostname": False,
+    "kafka.session_timeout": "30s",
+    "kafka.max_batch_records": 5,
+    "kafka.commit_interval": "1s",
+    "kafka.isolation_level": "read_uncommitted",
+    "redis.url": "redis://elsewhere/1",
+    "redis.password": PASSWORD,
+    "redis.password_file": "/run/secrets/redis",
+    "redis.namespace": "other",
+    "redis.keep": "8d",
+    "events.format": "ubi",
+    "events.max_future": "1m",
+    "events.max_record_bytes": 1000,
+    "events.dead_letter_topic": "dead",
+    "events.rank_base": 0,
+    "attribution.window": "1h",
+    "attribution.lateness": "2m",
+    "attribution.grades": {"click": 1, "purchase": 3},
+    "metrics.names": ["nDCG@10", "P@1"],
+    "metrics.relevant_from": 2,
+    "metrics.max_grade": 5,
+    "metrics.depth": 50,
+    "segments.groupings": [["country"]],
+    "segments.max_segments": 5,
+    "segments.discovered_experiments": 0,
+    "history.days": 7,
+    "worker.max_memory_mib": 500,
+    "http.listen": "127.0.0.1:80",
+    "http.web_config": "web.yml",
+    "log.level": "debug",
+    "log.format": "json",
+}
+"""Another value for every key that can be changed alone."""
+CREDENTIALS: Final = {
+    "kafka.security_protocol",
+    "kafka.sasl_mechanism",
+    "kafka.sasl_username",
+    "kafka.sasl_password",
+    "kafka.sasl_password_file",
+    "kafka.ssl_cafile",
+    "kafka.ssl_certfile",
+    "kafka.ssl_keyfile",
+    "kafka.ssl_key_password",
+    "kafka.ssl_key_password_file",
+}
+"""They need one another."""
+RESTARTING: Final = {
+    "windows",
+    "kafka.topics",
+    "kafka.isolation_level",
+    "events.format",
+    "events.max_future",
+    "events.max_record_bytes",
+    "events.rank_base",
+    "attribution.window",
+    "attribution.lateness",
+    "attribution.grades",
+    "metrics.names",
+    "metrics.relevant_from",
+    "metrics.max_grade",
+    "metrics.depth",
+    "segments.groupings",
+    "segments.max_segments",
+    "history.days",
+}
+
+
+def of(text: str = "", **environment: str) -> Config:
+    """The configuration of a text and of variables, named without their prefix."""
+    return load(text, {f"RELEVANCED_{key}": value for key, value in environment.items()}, "test")
+
+
+def faults_of(text: str = "", **environment: str) -> list[str]:
+    """What is wrong with it."""
+    with pytest.raises(ConfigError) as caught:
+        of(text, **environment)
+    return caught.value.faults
+
+
+def changed(key: str) -> Config:
+    """The default configuration with another value of one key."""
+    section, _, name = key.rpartition(".")
+    value = OTHER_VALUES[key]
+    kind = next(setting.kind for setting in SETTINGS if setting.key == key)
+    written = value if isinstance(value, str) else None
+    toml = f'"{written}"' if written is not None else kind.write(kind.read(value))
+    return of(f"[{section}]\n{name} = {toml}" if section else f"{name} = {toml}")
+
+
+def test_defaults_are_those_documented() -> None:
+    config = of()
+    assert config == Config()
+    assert config.windows == (("5m", 300), ("1h", 3600), ("24h", 86_400))
+    assert config.attribution.grades == {"click": 1, "add_to_cart": 2, "purchase": 3}
+    assert (config.http.host, config.http.port) == ("0.0.0.0", 9465)
+    assert config.limits == Limits(max_grade=3.0, attributes=("country", "device"))
+
+
+EXPERIMENT: Final = """
+[experiments.ranker-v2]
+planned_impressions = 50_000
+primary = "RR@10"
+guardrails = ["nDCG@10"]
+weights = { control = 3, treatment = 1 }
+start = 2026-11-20T12:00:00Z
+unit = "session"
+"""
+
+
+def test_an_experiment_is_what_is_written() -> None:
+    tracking = of(EXPERIMENT).tracking
+    assert tracking is not None
+    spec = tracking.declared["ranker-v2"]
+    assert (spec.control, spec.planned_impressions, spec.unit) == ("control", 50_000, "session")
+    assert spec.metrics[0] == "RR@10" and len(spec.metrics) == 7
+    assert (spec.role("nDCG@10"), spec.role("P@1")) == ("guardrail", "secondary")
+    assert (spec.start_ms, spec.end_ms) == (1_795_176_000_000, None)
+    assert of(EXPERIMENT).limits.attributes == ("country", "device", "session")
+    assert load(describe(of(EXPERIMENT)), {}, "again").experiments == of(EXPERIMENT).experiments
+
+
+def test_without_experiments_nothing_is_tracked() -> None:
+    assert of("[segments]\ndiscovered_experiments = 0").tracking is None
+
+
+def test_an_experiment_starts_no_fresh_namespace() -> None:
+    assert namespace(of(EXPERIMENT)) == namespace(of())
+
+
+def test_every_fault_of_an_experiment_is_told() -> None:
+    faults = faults_of("""
+        [experiments]
+        b = 1
+        [experiments.a]
+        kontrol = "x"
+        planned_impressions = 0
+        metrics = ["P@1", "P@2"]
+        primary = "RR@10"
+        guardrails = ["RR@10", "zz"]
+        weights = { treatment = 1, c = 0 }
+        start = 2026-11-20T12:00:00
+        [experiments.c]
+        weights = { b = 1, c = 2 }
+        start = 2026-11-20T12:00:00Z
+        end = "2026-11-20T12:00:00Z"
+        """)
+    assert faults == [
+        "experiments.b=1: must be a section: [experiments.b]",
+        "experiments.a.kontrol: unknown key: one of control, planned_impressions, weights, metrics,"
+        " primary, guardrails, start, end, unit, stratify_by",
+        "experiments.a.planned_impressions=0: must be a whole number between 1 and 1000000000000",
+        "experiments.a.weights=c=0: must be a number > 0",
+        "experiments.a.start=2026-11-20 12:00:00: must be a time with its zone, as"
+        " 2026-11-20T12:00:00Z",
+        "experiments.a.metrics=P@2: must be one of metrics.names",
+        "experiments.a.guardrails=zz: must be one of metrics.names",
+        "experiments.a.primary=RR@10: must be one of the experiment's metrics",
+        "experiments.a.guardrails=RR@10: must be one of the experiment's metrics",
+        'experiments.c.weights={"b": 1.0, "c": 2.0}: must name the control (control) and another'
+        " variant",
+        "experiments.c.end=2026-11-20T12:00:00.000Z: must be after the start",
+    ]
+
+
+def test_default_namespace_is_pinned() -> None:
+    """An upgrade that moves it makes every user's windows start anew: raise the schema version."""
+    assert namespace(of()) == "relevanced-452750c3"
+
+
+def test_start_reaches_back_for_the_longest_window() -> None:
+    day, pane, attribution, lateness = 86_400_000, 2_880_000, 1_800_000, 60_000
+    assert of().start_ms == day + pane + attribution + lateness
+    assert of('[kafka]\nstart = "36h"').start_ms == 129_600_000
+    assert of('[kafka]\nstart = "latest"').start_ms is None
+
+
+def test_highest_grade_is_that_of_the_table() -> None:
+    assert of("[attribution.grades]\nclick = 4").resolved_max_grade == 4
+    assert of("[attribution.grades]\nclick = 4\n[metrics]\nmax_grade = 5").limits.max_grade == 5
+    assert of("[attribution]\ngrades = {}").resolved_max_grade == 1
+
+
+def test_environment_overrides_the_file() -> None:
+    config = of('windows = ["1h"]\n[log]\nlevel = "debug"', LOG__LEVEL="ERROR", WINDOWS="5m, 10m")
+    assert config.log.level == "error"
+    assert config.windows == (("5m", 300), ("10m", 600))
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "expected"),
+    [
+        ("KAFKA__TOPICS", "a,b", ("a", "b")),
+        ("KAFKA__TOPICS", '["a", "b"]', ("a", "b")),
+        ("KAFKA__BOOTSTRAP_SERVERS", "[::1]:9092,b:1", ("[::1]:9092", "b:1")),
+        ("KAFKA__SSL_CHECK_HOSTNAME", "False", False),
+        ("KAFKA__COMMIT_INTERVAL", "0.25", 250),
+        ("METRICS__NAMES", "RR(rel=2)@5,P@1", ("RR(rel=2)@5", "P@1")),
+        ("METRICS__RELEVANT_FROM", "0.5", 0.5),
+        ("SEGMENTS__GROUPINGS", '[["a", "b"], "c"]', (("a", "b"), ("c",))),
+        ("SEGMENTS__GROUPINGS", "[]", ()),
+        ("ATTRIBUTION__GRADES", "click=1,buy=2.5", {"click": 1, "buy": 2.5}),
+        ("ATTRIBUTION__GRADES", '{"buy": 2}', {"buy": 2}),
+        ("EVENTS__DEAD_LETTER_TOPIC", "", None),
+        ("REDIS__KEEP", "86400", 86_400),
+    ],
+)
+def test_variables_spell_every_kind(variable: str, text: str, expected: object) -> None:
+    config = of(**{variable: text})
+    setting = next(s for s in SETTINGS if s.variable == f"RELEVANCED_{variable}")
+    assert setting.value(config) == expected
+
+
+def test_all_faults_are_told_at_once() -> None:
+    text = (
+        'windows = ["0s"]\n[kafka]\ntopic = "x"\n[http]\nlisten = "here"\n[events]\nrank_base = 2'
+    )
+    assert faults_of(text, METRICS__NAMES="P@0,NDCG@10", LOG__LEVEL="loud") == [
+        "kafka.topic: unknown key: did you mean kafka.topics?",
+        "windows=0s: must be between 1s and 366d",
+        "events.rank_base=2: must be a whole number between 0 and 1",
+        'http.listen=here: must be host:port or :port, as "0.0.0.0:9465"',
+        "log.level=loud: must be one of debug, info, warning, error (from RELEVANCED_LOG__LEVEL)",
+        "metrics.names=P@0: k=0: must be a whole number >= 1 (from RELEVANCED_METRICS__NAMES)",
+        "metrics.names=NDCG@10: 'NDCG@10' is not a known metric: did you mean nDCG@10?"
+        " (from RELEVANCED_METRICS__NAMES)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("windows = []", "windows=[]: at least one is needed"),
+        ('windows = ["1h", "60m"]', "windows=60m: stands more than once"),
+        ('windows = ["5m", "7m"]', "must be a multiple of the pane of 5m (10s)"),
+        ('windows = ["1.5s"]', "windows=1.5s: must be a multiple of 1s"),
+        ("windows = [true]", "windows=true: must be a duration"),
+        ("kafka = 5", "kafka: must be a section: [kafka]"),
+        ('topics = ["x"]', "topics: unknown key: did you mean kafka.topics?"),
+        ("[kafka]\ntopics = []", "kafka.topics=[]: at least one topic is needed"),
+        ('[kafka]\ntopics = ["a", "a"]', "kafka.topics=a: stands more than once"),
+        ('[kafka]\ntopics = ["a b"]', "kafka.topics=a b: must be 1 to 249 of"),
+        ('[kafka]\nbootstrap_servers = "broker"', "broker: must be host:port"),
+        ('[kafka]\nbootstrap_servers = ["a:99999"]', "a:99999: port must be 1 to 65535"),
+        ('[kafka]\nstart = "soon"', 'must be "earliest", "latest" or a duration'),
+        ('[kafka]\nsasl_username = "u"', "is of no effect with PLAINTEXT"),
+        ('[kafka]\nssl_cafile = "ca.pem"', "is of no effect with PLAINTEXT"),
+        ('[kafka]\nsecurity_protocol = "SASL_SSL"', "kafka.sasl_mechanism: must be set"),
+        (f'[kafka]\n{SASL}sasl_password = ""', "kafka.sasl_password=***: must be a non-empty"),
+        ('[kafka]\nsecurity_protocol = "ssl"\nssl_keyfile = "k"', "needs ssl_certfile"),
+        ('[redis]\nurl = "http://h"', "redis.url=http://h: must start with redis://"),
+        ('[redis]\npassword = "a"\npassword_file = "f"', "password is given already: keep one"),
+        ('[redis]\nurl = "redis://:p@h"\npassword = "a"', "the URL holds a password: keep one"),
+        ('[redis]\nkeep = "1h"', "redis.keep=3600s: must be >= the longest window (86400s)"),
+        ('[redis]\nnamespace = "{a}"', "redis.namespace={a}: must be letters, digits"),
+        ('[events]\nformat = "csv"', "events.format=csv: must be one of native, ubi"),
+        ('[events]\ndead_letter_topic = "search-events"', "must not be an input topic"),
+        ("[attribution]\ngrades = {a = -1}", "a=-1: must be a number between 0 and 1000"),
+        ("[attribution]\ngrades = {a = inf}", "must be a number between 0 and 1000"),
+        ('[attribution]\ngrades = {"" = 1}', "a kind must be 1 to 256 bytes"),
+        ("[metrics]\nnames = []", "metrics.names=[]: at least one metric is needed"),
+        ('[metrics]\nnames = ["P@5", "P@05"]', "metrics.names=P@05: P@5 stands more than once"),
+        ("[metrics]\ndepth = 5", "metrics.names=P@10: k must be <= depth (5)"),
+        ("[metrics]\nmax_grade = 2", "must be >= the highest of attribution.grades (3)"),
+        ("[metrics]\nrelevant_from = 4", "must be <= the highest grade (3)"),
+        ("[metrics]\nrelevant_from = 0", "metrics.relevant_from=0: must be > 0"),
+        ('[segments]\ngroupings = [["all"]]', "the whole is always there"),
+        ("[segments]\ngroupings = [[]]", "the whole is always there"),
+        ('[segments]\ngroupings = [["a", "a"]]', "names an attribute more than once"),
+        ('[segments]\ngroupings = [["a", "b"], ["b", "a"]]', '["b", "a"]: stands more than once'),
+        ('[segments]\ngroupings = [["a,b"]]', "a name must not hold a comma"),
+        ('[segments]\ngroupings = ["experiment:"]', "must be followed by the name of an exper"),
+        ('[http]\nlisten = ":65536"', "http.listen=:65536: port must be 0 to 65535"),
+        ("windows = [", "test: is not TOML"),
+    ],
+)
+def test_each_rule_is_told_with_its_value(text: str, fault: str) -> None:
+    assert any(fault in told for told in faults_of(text)), faults_of(text)
+
+
+def test_metrics_need_nothing_beyond_the_impression() -> None:
+    assert "R@10 needs a judged pool" in faults_of('[metrics]\nnames = ["R@10"]')[0]
+
+
+def test_variables_of_a_cluster_are_not_ours() -> None:
+    config = of(SERVICE_HOST="10.0.0.1", PORT_9465_TCP="tcp://10.0.0.1:9465", CONFIG="x.toml")
+    assert config == Config()
+
+
+def test_broken_json_of_a_variable_is_told() -> None:
+    (fault,) = faults_of(ATTRIBUTION__GRADES='{"a": }')
+    assert fault.startswith('attribution.grades={"a": }: is not JSON: ')
+    assert fault.endswith(" (from RELEVANCED_ATTRIBUTION__GRADES)")
+
+
+@pytest.mark.parametrize("variable", ["KAFKA_TOPICS", "KAFKA__TOPIC"])
+def test_misspelt_variables_are_refused(variable: str) -> None:
+    (fault,) = faults_of(**{variable: "x"})
+    expected = f"RELEVANCED_{variable}: unknown variable: did you mean RELEVANCED_KAFKA__TOPICS?"
+    assert fault == expected
+
+
+def test_secrets_show_nowhere() -> None:
+    text = f'[kafka]\n{SASL}sasl_password = "{PASSWORD}"\n[redis]\nurl = "rediss://u:{PASSWORD}@h"'
+    config = of(text)
+    settings = kafka_settings(config)
+    assert settings.sasl_password == PASSWORD
+    for said in (repr(config), describe(config), str(config.redis.url), repr(settings)):
+        assert PASSWORD not in said
+    assert 'url = "rediss://u:***@h"' in describe(config)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'[kafka]\nsasl_passwrd = "{PASSWORD}"',
+        f'[kafka]\nsasl_password = "{PASSWORD}"',
+        f'[kafka]\nsasl_password = ["{PASSWORD}"]',
+        f'redis = "redis://:{PASSWORD}@h"',
+        f'[redis]\nurl = "http://u:{PASSWORD}@h"',
+        f'[redis]\nurl = "u:{PASSWORD}@h"',
+        f'[redis]\nurl = "redis://u:{PASSWORD}@h"\npassword = "{PASSWORD}"',
+    ],
+)
+def test_faults_show_no_secret(text: str) -> None:
+    assert PASSWORD not in "".join(faults_of(text))
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://h:1/0", "redis://h:1/0"),
+        ("rediss://u:p@h", "rediss://u:***@h"),
+        ("redis://:p/@:x@h", "redis://:***@h"),
+        ("redis+sentinel://u:p@a:1,b:2/main", "redis+sentinel://u:***@a:1,b:2/main"),
+        ("redis://h?db=1&password=p&ssl_keyfile=k", "redis://h?db=1&password=***&ssl_keyfile=k"),
+        ("redis://h?passwrd=p&db=1", "redis://h?passwrd=***&db=1"),
+        ("rediss+cluster://:p@h", "rediss+cluster://:***@h"),
+    ],
+)
+def test_urls_show_no_password(url: str, shown: str) -> None:
+    assert masked_url(url) == shown
+
+
+def test_secrets_come_from_files(tmp_path: Path) -> None:
+    secret, file = tmp_path / "secret", tmp_path / "config.toml"
+    secret.write_text(f"{PASSWORD}\n")
+    file.write_text(f'[kafka]\n{SASL}sasl_password_file = "{secret}"')
+    config = read(str(file), {"RELEVANCED_REDIS__PASSWORD_FILE": str(secret)})
+    assert config.kafka.sasl_password is not None
+    assert config.kafka.sasl_password.reveal() == PASSWORD
+    assert config.redis.password == config.kafka.sasl_password
+
+
+def test_unreadable_files_are_faults(tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing")
+    with pytest.raises(ConfigError, match="missing: cannot be read: No such file"):
+        read(missing, {})
+    with pytest.raises(ConfigError, match="redis.password_file=.*: cannot be read"):
+        read(None, {"RELEVANCED_REDIS__PASSWORD_FILE": missing})
+
+
+@pytest.mark.parametrize("key", ["", *OTHER_VALUES])
+def test_description_reads_back_equal(key: str) -> None:
+    config = changed(key) if key else of()
+    if key != "redis.password":
+        assert load(describe(config), {}, "described") == config
+
+
+def test_every_key_has_a_verdict() -> None:
+    """A new key must be put into the tables above: does it restart the windows?"""
+    assert {setting.key for setting in SETTINGS} == set(OTHER_VALUES) | CREDENTIALS
+    assert {setting.key for setting in SETTINGS if setting.restarts} == RESTARTING
+    assert len({setting.variable for setting in SETTINGS}) == len(SETTINGS)
+
+
+@pytest.mark.parametrize("key", OTHER_VALUES)
+def test_namespace_moves_with_what_shapes_rows(key: str) -> None:
+    before, after = of(), changed(key)
+    assert before != after
+    assert (namespace_hash(before) != namespace_hash(after)) == (key in RESTARTING)
+    assert what_restarts(before, after) == ([key] if key in RESTARTING else [])
+
+
+def test_namespace_stays_for_the_same_meaning() -> None:
+    plain = of('[kafka]\ntopics = ["a", "b"]\n[metrics]\nnames = ["nDCG@10"]')
+    same = of(
+        'windows = ["24h", "5m", "1h"]\n[kafka]\ntopics = ["b", "a"]\n'
+        '[metrics]\nnames = ["nDCG(gain=exponential)@10"]\nmax_grade = 3\nrelevant_from = 1.0'
+    )
+    assert namespace_hash(plain) == namespace_hash(same)
+    assert what_restarts(plain, same) == []
+
+
+@given(st.integers(0, 366 * 86_400_000))
+def test_durations_read_back_equal(length_ms: int) -> None:
+    assert duration_ms(duration_text(length_ms)) == length_ms
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("90s", 90_000), ("1h30m", 5_400_000), ("0.5s", 500), ("7d", 604_800_000), (2.5, 2_500)],
+)
+def test_durations_take_units(value: object, expected: int) -> None:
+    assert duration_ms(value) == expected
+
+
+@pytest.mark.parametrize("value", ["", "5", "5 m", "-5m", "5w", "m", "5m5", True, None, -1, [1]])
+def test_durations_refuse_the_rest(value: object) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        duration_ms(value)

@@ -1,0 +1,115 @@
+"""Experiments by segment: what stands among all of them, and what a different mix only feigns."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import pytest
+
+from relevanced.daemon.config.kinds import ConfigError
+from relevanced.daemon.config.loading import load
+from relevanced.daemon.experiments.report import to_table
+from relevanced.daemon.experiments.tallies import Arm
+from relevanced.daemon.experiments.types import Finding, MetricFinding, SegmentFinding
+from relevanced.daemon.exporter.experiment_series import samples
+from tests.arms import SPEC, arm, finding, found_of, stratified_arms
+
+EVEN: Final = {"DE": (300, 0.3), "US": (300, 0.6)}
+TOML: Final = '[experiments.ranker-v2]\nstratify_by = "country,device"\n'
+
+
+def compared(
+    treatment: Mapping[str, tuple[int, float]], control: Mapping[str, tuple[int, float]]
+) -> Finding:
+    return finding(stratified_arms(control, treatment), stratify_by="country")
+
+
+def primary(found: Finding) -> MetricFinding:
+    return found.variants[1].metrics[0]
+
+
+def segments(metric: MetricFinding) -> dict[str, SegmentFinding]:
+    assert metric.stratified is not None
+    return {one.segment: one for one in metric.stratified.segments}
+
+
+def test_another_mix_of_segments_is_no_difference() -> None:
+    """Within each segment the arms are the same; the treatment got more of the hard one."""
+    found = compared({"DE": (500, 0.3), "US": (100, 0.6)}, {"DE": (100, 0.3), "US": (500, 0.6)})
+    metric = primary(found)
+    assert metric.verdict == "worse" and metric.stratified is not None
+    told = metric.stratified
+    assert told.lower is not None and told.upper is not None and told.difference is not None
+    assert told.lower < 0 < told.upper and abs(told.difference) < 0.03 and told.covered == 1
+    assert {one.verdict for one in segments(metric).values()} == {"undecided"}
+    assert "as if both had the same mix of country:" in to_table(found, None)
+
+
+def test_a_segment_that_got_worse_is_named_and_the_others_are_not() -> None:
+    found = compared({"DE": (300, 0.1), "US": (300, 0.6)}, EVEN)
+    told = segments(primary(found))
+    assert (told["DE"].verdict, told["DE"].discovery) == ("worse", True)
+    assert (told["US"].verdict, told["US"].discovery) == ("undecided", False)
+    others = [segments(metric) for metric in found.variants[1].metrics[1:]]
+    assert not any(one.discovery for of in others for one in of.values())
+    line = "among all 6 comparisons within country (e-BH, at most 5 % of them false): "
+    assert f"{line}treatment RR@10 in DE\n" in to_table(found, None)
+
+
+def test_a_segment_of_one_arm_alone_is_left_out_and_told() -> None:
+    told = primary(compared({**EVEN, "FR": (300, 0.9)}, EVEN)).stratified
+    assert told is not None and told.covered == pytest.approx(0.8)
+    assert told.upper is not None and told.upper > 0 > (told.lower or 0)
+    [alone] = [one for one in told.segments if one.segment == "FR"]
+    assert (alone.difference, alone.verdict, alone.discovery) == (None, "undecided", False)
+
+
+def test_lanes_add_up_by_segment() -> None:
+    arms = stratified_arms(EVEN, {"DE": (300, 0.2), "US": (300, 0.6)})
+    kept = [np.arange(64)[:, np.newaxis] % 2 == parity for parity in (0, 1)]
+    halves = [
+        {
+            name: Arm(
+                np.where(half, one.tallies, 0),
+                users=one.users[one.users % 2 == parity],
+                strata={s: np.where(half, part, 0) for s, part in one.strata.items()},
+            )
+            for name, one in arms.items()
+        }
+        for parity, half in enumerate(kept)
+    ]
+    spec = {"stratify_by": "country"}
+    assert finding(halves[0], halves[1], **spec) == finding(arms, **spec)
+
+
+def test_segments_are_series() -> None:
+    arms = stratified_arms(EVEN, {"DE": (300, 0.1), "US": (300, 0.6)})
+    told = {
+        (family.removeprefix("relevanced_experiment_"), labels): value
+        for family, labels, value in samples(found_of(arms, replace(SPEC, stratify_by="country")))
+    }
+    here = 'experiment="ranker-v2",variant="treatment",metric="RR@10"'
+    in_de = f'{here},grouping="country",segment="DE"'
+    assert told["segment_discovery", in_de] == 1
+    assert told["segment_upper", in_de] < 0
+    assert told["stratified_upper", here] < 0 and told["stratified_share", here] == 1
+
+
+def test_without_strata_nothing_is_told_of_them() -> None:
+    arms = {"control": arm((0.5, 0.4, 0.3), 1), "treatment": arm((0.4, 0.4, 0.3), 2)}
+    assert primary(finding(arms)).stratified is None
+    assert not [f for f, _, _ in samples(found_of(arms)) if "_segment" in f or "_stratified" in f]
+
+
+def test_strata_are_those_of_a_configured_grouping() -> None:
+    tracking = load(TOML, {}, "test").tracking
+    assert tracking is not None and tracking.declared["ranker-v2"].stratify_by == "country,device"
+    with pytest.raises(ConfigError, match="stratify_by=city: must be one of segments.groupings"):
+        load(TOML.replace("country,device", "city"), {}, "test")
+
+
+def test_other_strata_count_anew_and_none_go_on_as_before() -> None:
+    """Without strata the digest is pinned: an upgrade must not start an experiment anew."""
+    assert SPEC.digest == "3750e11a"
+    assert len({replace(SPEC, stratify_by=one).digest for one in (None, "country", "device")}) == 3

@@ -1,0 +1,282 @@
+"""What is usual: hand-made pasts, and a slow twin that knows no matrices."""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import sqrt
+from typing import Final
+
+import numpy as np
+import pytest
+
+from relevanced.daemon.errors import Damaged
+from relevanced.daemon.exporter.baselines import (
+    DAY,
+    WEEK,
+    Comparison,
+    averaged,
+    compare,
+    earlier,
+    outages,
+    shares,
+)
+from relevanced.daemon.exporter.history import Past
+from relevanced.daemon.exporter.lane_view import LaneView, Names
+from relevanced.daemon.exporter.selection import Selection, busiest, select
+from relevanced.daemon.exporter.snapshot import WHOLE, Segment, evaluate
+from relevanced.daemon.panes import timing
+from relevanced.daemon.plan import OTHER
+from relevanced.daemon.storage.packing import pack_page
+from tests.lane_views import NOW_MS, PLAN as WITHOUT_PAST, pages_of
+
+HOUR_MS: Final = 3_600_000
+PLAN: Final = replace(WITHOUT_PAST, history_hours=840)
+NOON: Final = NOW_MS // HOUR_MS * HOUR_MS
+US: Final = ("country", "US")
+Counted = Mapping[Segment, Sequence[int]]
+"""Segment → impressions, with feedback, scored, sum of P@1 in millionths."""
+
+
+def packed(counted: Counted, names: Sequence[Segment]) -> dict[int, bytes]:
+    rows = np.zeros((len(names), PLAN.row_width), np.int64)
+    column = PLAN.metric_column(0)
+    for segment, (impressions, with_feedback, scored, total) in counted.items():
+        number = names.index(segment)
+        rows[number, :2] = impressions, with_feedback
+        rows[number, column : column + 3] = scored, total, total
+    return {page: pack_page(held) for page, held in pages_of(rows).items()}
+
+
+def lane_of(
+    hours: Mapping[int, Counted], names: Sequence[Segment] = (WHOLE, US), end_ms: int = NOON
+) -> LaneView:
+    """A lane that has settled what is before `end_ms`."""
+    watermark_ms = end_ms + PLAN.timing.settle_ms
+    return LaneView(
+        lane=0,
+        token="t",
+        sequence=1,
+        names=Names(names),
+        panes={},
+        totals={},
+        counts={"events": {"impression": 1}},
+        watermark_ms=watermark_ms,
+        settled_before=end_ms,
+        hours={start: packed(counted, names) for start, counted in hours.items()},
+    )
+
+
+def compared(*lanes: LaneView) -> dict[str, Comparison]:
+    past = Past(PLAN)
+    past.take(lanes)
+    snapshot = evaluate(lanes, PLAN)
+    shown = busiest(snapshot, PLAN)
+    return {one.window: one for one in compare(past, lanes, snapshot, shown, PLAN)}
+
+
+def steady(hours: int, mean: float = 0.5, until_ms: int = NOON) -> dict[int, Counted]:
+    """As many hours of 100 impressions each."""
+    row = (100, 60, 100, int(100e6 * mean))
+    starts = range(until_ms - hours * HOUR_MS, until_ms, HOUR_MS)
+    return {start: {WHOLE: row, US: row} for start in starts}
+
+
+def means(rows: Sequence[np.ndarray]) -> list[float]:
+    column = PLAN.metric_column(0)
+    return [float(one[0, column + 1] / one[0, column] / 1e6) for one in rows]
+
+
+def test_a_stretch_takes_its_share_of_the_hours_it_cuts() -> None:
+    found = shares(NOON - HOUR_MS // 4, NOON + HOUR_MS // 2, HOUR_MS)
+    assert found == {NOON - HOUR_MS: 0.25, NOON: 0.5}
+
+
+def test_the_usual_is_the_same_stretch_of_each_week() -> None:
+    hours = steady(3 * WEEK + 2)
+    for week, share in ((1, 0.2), (2, 0.3), (3, 0.7)):
+        hours[NOON - (week * WEEK + 1) * HOUR_MS] = {WHOLE: (100, 60, 100, int(100e6 * share))}
+    found = compared(lane_of(hours))["1h"]
+    assert (found.unit, means(found.periods)) == ("week", [0.2, 0.3, 0.7])
+    assert means([found.recent]) == [0.5]
+
+
+def test_a_stretch_that_cuts_hours_is_weighted_by_its_shares() -> None:
+    """From a quarter past on: three quarters of one hour and a quarter of the next."""
+    hours = steady(WEEK + 3, until_ms=NOON + HOUR_MS)
+    before, after = NOON - (WEEK + 1) * HOUR_MS, NOON - WEEK * HOUR_MS
+    hours[before] = {WHOLE: (80, 60, 80, 80_000_000)}
+    hours[after] = {WHOLE: (40, 30, 40, 0)}
+    (week,) = compared(lane_of(hours, end_ms=NOON + HOUR_MS // 4))["1h"].periods
+    assert week[0, 0] == 0.75 * 80 + 0.25 * 40
+    assert means([week]) == [pytest.approx(60 / 70)]
+
+
+def test_days_serve_where_no_week_is_known() -> None:
+    hours = steady(3 * DAY + 2)
+    hours[NOON - (2 * DAY + 1) * HOUR_MS] = {WHOLE: (100, 60, 100, 20_000_000)}
+    found = compared(lane_of(hours))["1h"]
+    assert (found.unit, means(found.periods)) == ("day", [0.5, 0.2, 0.5])
+
+
+def test_without_a_past_nothing_is_usual() -> None:
+    assert compared(lane_of(steady(2)))["1h"].periods == ()
+    assert compared(lane_of({})) == {}
+
+
+def test_the_first_hour_is_not_whole_and_does_not_count() -> None:
+    covered = range(NOON - WEEK * HOUR_MS, NOON, HOUR_MS)
+    from_ms = NOON - HOUR_MS
+    assert earlier(from_ms, NOON, covered, frozenset())[0] == "day"
+    longer = range(NOON - (WEEK + 1) * HOUR_MS, NOON, HOUR_MS)
+    assert earlier(from_ms, NOON, longer, frozenset())[0] == "week"
+
+
+@pytest.mark.parametrize("lost", [(10, 8), (0, 0), (100, 5)], ids=["most", "all", "feedback"])
+def test_an_outage_is_left_out(lost: tuple[int, int]) -> None:
+    """Two of six hours of a week are missing: the other four stand for all of them."""
+    hours = steady(3 * WEEK + 8)
+    for hour in (2, 3):
+        hours[NOON - (WEEK + hour) * HOUR_MS] = {WHOLE: (*lost, lost[0], 0)}
+    found = compared(lane_of(hours))["6h"]
+    assert means(found.periods) == [pytest.approx(0.5)] * 3
+    assert found.periods[0][0, 0] == pytest.approx(600)
+
+
+def test_a_week_that_is_mostly_an_outage_does_not_count() -> None:
+    hours = steady(3 * WEEK + 8)
+    for hour in range(1, 5):
+        del hours[NOON - (WEEK + hour) * HOUR_MS]
+    assert len(compared(lane_of(hours))["6h"].periods) == 2
+
+
+def test_a_quiet_weekend_is_no_outage() -> None:
+    """A fifth of the traffic, as in every week; or as nobody knows yet."""
+    for weeks in (1, 4):
+        covered = range(NOON - weeks * WEEK * HOUR_MS, NOON, HOUR_MS)
+        watched = {
+            start: (20, 10) if number % WEEK >= 5 * DAY else (100, 50)
+            for number, start in enumerate(covered)
+        }
+        assert outages(watched, covered) == frozenset()
+
+
+def test_the_error_is_not_below_what_the_weeks_differ_by() -> None:
+    errors = np.full((3, 1), 0.01)
+    mean, error = averaged(np.array([[0.2], [0.3], [0.7]]), errors)
+    assert (mean[0], error[0]) == (pytest.approx(0.4), pytest.approx(sqrt(0.07 / 3)))
+    _, alike = averaged(np.full((3, 1), 0.4), errors)
+    assert alike[0] == pytest.approx(0.01 / sqrt(3))
+    _, two = averaged(np.array([[0.2], [0.7]]), errors[:2])
+    assert two[0] == pytest.approx(0.01 / sqrt(2))
+
+
+def test_a_segment_counts_in_the_weeks_that_know_it() -> None:
+    values = np.array([[0.2, np.nan], [0.4, np.nan]])
+    errors = np.array([[0.1, np.nan], [np.nan, np.nan]])
+    mean, error = averaged(values, errors)
+    assert (mean[0], error[0]) == (0.2, pytest.approx(0.1))
+    assert np.isnan(mean[1]) and np.isnan(error[1])
+
+
+def test_what_waits_for_a_silent_lane_is_recent() -> None:
+    """The clock has passed the end of panes that no later event settles."""
+    pane = pages_of(np.array([[7] + [0] * (PLAN.row_width - 1)]))
+    lane = lane_of(steady(8))
+    lane = replace(lane, panes={(0, NOON): pane}, idle_ms=NOON + HOUR_MS // 2 + lane_settle())
+    assert compared(lane)["6h"].recent[0, 0] == 5.5 * 100 + 7
+
+
+def lane_settle() -> int:
+    return PLAN.timing.settle_ms
+
+
+def test_a_configured_window_serves_to_its_panes() -> None:
+    plan = replace(PLAN, timing=timing([("1m", 60), ("one", 3600)], 60, 4))
+    pane = pages_of(np.array([[11] + [0] * (plan.row_width - 1)]))
+    lane = replace(lane_of(steady(30)), panes={(1, NOON - 120_000): pane})
+    past = Past(plan)
+    past.take([lane])
+    snapshot = evaluate([lane], plan)
+    first, *_ = compare(past, [lane], snapshot, busiest(snapshot, plan), plan)
+    assert (first.window, first.recent[0, 0]) == ("1h", 11)
+
+
+def test_a_page_that_cannot_be_read_is_damage() -> None:
+    lane = lane_of(steady(30))
+    with pytest.raises(Damaged):
+        Past(PLAN).take([replace(lane, hours={NOON: {0: b"rubbish"}})])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_any_past_equals_the_slow_twin(seed: int) -> None:
+    """Lanes that number their segments differently, gaps, and a time within an hour."""
+    rng = random.Random(seed)
+    segments: list[Segment] = [US, *(("country", f"c{n}") for n in range(rng.choice((2, 100))))]
+    end_ms = NOON + rng.randrange(HOUR_MS)
+    lanes = []
+    for _ in range(2):
+        names = [WHOLE, *rng.sample(segments, rng.randrange(1, len(segments)))]
+        hours = {
+            NOON - hour * HOUR_MS: {name: random_row(rng) for name in names}
+            for hour in range(rng.choice((60, 400, 700)))
+            if rng.random() > 0.05
+        }
+        lanes.append(lane_of(hours, names, end_ms))
+    past = Past(PLAN)
+    past.take(lanes)
+    named = rng.sample(segments, rng.randrange(len(segments)))
+    snapshot = evaluate(lanes, PLAN, named)
+    shown = select(snapshot, PLAN, named, empty_other=True)
+    for one in compare(past, lanes, snapshot, shown, PLAN):
+        length = int(one.window.removesuffix("h")) * HOUR_MS
+        step = (WEEK if one.unit == "week" else DAY) * HOUR_MS
+        expected = [
+            found
+            for number in range(1, 4 if one.unit == "week" else 7)
+            if (found := slow(lanes, end_ms - length - number * step, end_ms - number * step))
+        ]
+        assert len(expected) == len(one.periods)
+        for rows, wanted in zip(one.periods, expected, strict=True):
+            folded = dict.fromkeys(shown.segments, 0.0)
+            for segment, impressions in wanted.items():
+                folded[segment if segment in folded else (segment[0], OTHER)] += impressions
+            for segment, row in zip(shown.segments, rows.tolist(), strict=True):
+                assert row[0] == pytest.approx(folded[segment])
+
+
+def random_row(rng: random.Random) -> tuple[int, int, int, int]:
+    few = rng.random() < 0.1
+    impressions = rng.randrange(1, 4) if few else rng.randrange(80, 120)
+    return impressions, impressions, impressions, rng.randrange(impressions * 10**6)
+
+
+def slow(lanes: Sequence[LaneView], from_ms: int, until_ms: int) -> dict[Segment, float] | None:
+    """Impressions by segment, one hour and lane after the other."""
+    past = Past(PLAN)
+    past.take(lanes)
+    held = past.watched()
+    covered = range(min(held) + HOUR_MS, NOON, HOUR_MS)
+    out = outages(held, covered)
+    total: dict[Segment, float] = {}
+    counted_ms = 0
+    for start in range(from_ms // HOUR_MS * HOUR_MS, until_ms, HOUR_MS):
+        part_ms = min(start + HOUR_MS, until_ms) - max(start, from_ms)
+        if start not in covered or start in out:
+            continue
+        counted_ms += part_ms
+        for lane in lanes:
+            rows = past_rows(lane, start)
+            for number, name in enumerate(lane.names.listed):
+                total[name] = total.get(name, 0.0) + rows[number] * part_ms / HOUR_MS
+    whole_ms = until_ms - from_ms
+    if counted_ms * 2 < whole_ms:
+        return None
+    return {name: value * whole_ms / counted_ms for name, value in total.items()}
+
+
+def past_rows(lane: LaneView, start: int) -> list[float]:
+    """Impressions by segment number of one hour of one lane."""
+    one = Past(PLAN)
+    one.take([replace(lane, hours={start: lane.hours[start]} if start in lane.hours else {})])
+    every = Selection(tuple(lane.names.listed), (), ())
+    return [float(row[0]) for row in one.summed({start: 1.0}, every)]

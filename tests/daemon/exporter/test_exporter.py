@@ -1,0 +1,151 @@
+"""The exporter: what it serves when a lane cannot be read, and when others hold the lease."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from relevanced.daemon.errors import Damaged, Unavailable
+from relevanced.daemon.exporter.exporter import Exporter, refresh_after_s
+from relevanced.daemon.exporter.published import Condition, Published
+from relevanced.daemon.lane.paged_rows import PAGE_ROWS
+from relevanced.daemon.storage.head import Head
+from relevanced.daemon.storage.packing import pack_page
+from relevanced.daemon.storage.store import LaneDelta
+from relevanced.daemon.telemetry.process import Telemetry
+from tests.builders import PLAN, START_MS
+
+PATIENCE_S = 10.0
+
+
+class Namespace:
+    """One lane, and a lease that this process gets or does not."""
+
+    def __init__(self) -> None:
+        self.leads = True
+        self.memory: bytes | None = None
+        self.released = False
+
+    async def lanes(self) -> int:
+        return 1
+
+    async def lease(self, token: str, silence_ms: int) -> bool:
+        return self.leads
+
+    async def release(self, token: str) -> None:
+        self.released = True
+
+    async def shown(self) -> bytes | None:
+        return self.memory
+
+    async def remember_shown(self, memory: bytes) -> None:
+        self.memory = memory
+
+
+class Lane:
+    """A store whose answers are listed; the last one is given for ever."""
+
+    def __init__(self, *answers: LaneDelta | Exception | None) -> None:
+        self.answers = list(answers)
+
+    async def read(self, lane: int, token: str, sequence: int | None, names: int) -> Any:
+        answer = self.answers[0]
+        if len(self.answers) > 1:
+            self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def delta(impressions: int, *, page: bytes | None = None) -> LaneDelta:
+    rows = np.zeros((PAGE_ROWS, PLAN.row_width), np.int64)
+    rows[0, 0] = impressions
+    head = Head(
+        token="t",
+        sequence=impressions,
+        offsets={"events": impressions},
+        watermarks={"events": START_MS},
+        counts={"events": {"impression": impressions}},
+    )
+    key = f"rows:0:{START_MS}:0"
+    return LaneDelta(head, True, [], {key: pack_page(rows) if page is None else page})
+
+
+async def served_when(
+    done: Callable[[Published], bool], lane: Lane, namespace: Namespace, monkeypatch: Any
+) -> Published:
+    """Run an exporter until what it serves is as wanted."""
+    monkeypatch.setattr("relevanced.daemon.exporter.exporter.REFRESH_EVERY_S", 0.0)
+    stop, seen = asyncio.Event(), [Published()]
+
+    def swap(published: Published) -> None:
+        seen.append(published)
+        if done(published):
+            stop.set()
+
+    conditions: Callable[[], Sequence[Condition]] = list
+    store: Any = lane
+    exporter = Exporter(store, namespace, PLAN, Telemetry("test"), "me", swap, conditions, stop)
+    async with asyncio.timeout(PATIENCE_S):
+        await exporter.run()
+    return seen[-1]
+
+
+def impressions(published: Published) -> int:
+    return 0 if published.report is None else published.report.events.impressions
+
+
+def failing(published: Published) -> Mapping[str, str]:
+    return {c.name: c.detail for c in published.conditions if not c.ok}
+
+
+async def test_what_cannot_be_read_is_told_and_the_last_scores_stay(monkeypatch: Any) -> None:
+    for fault in (Unavailable("Redis: away"), Damaged("lane 0: a part is missing")):
+        lane = Lane(delta(3), fault)
+        published = await served_when(lambda p: bool(failing(p)), lane, Namespace(), monkeypatch)
+        assert impressions(published) == 3
+        assert failing(published) == {"snapshot": str(fault)}
+
+
+async def test_a_page_that_is_none_of_ours_is_told_and_read_again(monkeypatch: Any) -> None:
+    lane = Lane(delta(3), delta(4, page=b"rubbish"), delta(5))
+    faults: list[str] = []
+
+    def done(published: Published) -> bool:
+        faults.extend(failing(published).values())
+        return impressions(published) == 5
+
+    await served_when(done, lane, Namespace(), monkeypatch)
+    assert len(faults) == 1 and "a part is missing or cannot be read" in faults[0]
+
+
+async def test_who_has_no_lease_serves_nothing_and_is_ready(monkeypatch: Any) -> None:
+    namespace = Namespace()
+    namespace.leads = False
+    published = await served_when(
+        lambda p: bool(p.conditions) or p.ready, Lane(delta(3)), namespace, monkeypatch
+    )
+    assert published.report is None and published.text.plain == ()
+    assert not namespace.released
+
+
+async def test_the_lease_is_given_back_and_the_memory_kept(monkeypatch: Any) -> None:
+    namespace = Namespace()
+    await served_when(lambda p: impressions(p) == 3, Lane(delta(3)), namespace, monkeypatch)
+    assert namespace.released
+    assert namespace.memory is None or msgspec.json.decode(namespace.memory)
+
+
+async def test_no_lane_yet_is_told(monkeypatch: Any) -> None:
+    published = await served_when(lambda p: bool(failing(p)), Lane(None), Namespace(), monkeypatch)
+    assert failing(published) == {"snapshot": "no lane has been claimed yet"}
+
+
+@pytest.mark.parametrize(
+    ("took_s", "after_s"), [(0.0, 0.25), (0.02, 0.25), (0.05, 0.5), (0.1, 1.0), (5.0, 1.0)]
+)
+def test_a_cheap_refresh_comes_often(took_s: float, after_s: float) -> None:
+    assert refresh_after_s(took_s) == pytest.approx(after_s)

@@ -1,0 +1,249 @@
+"""The text of a snapshot, read back by the parsers of both formats."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.metrics_core import Metric as SeriesFamily
+from prometheus_client.samples import Sample
+
+from relevanced.daemon.commands.replay import view_of
+from relevanced.daemon.events.types import DROP_REASONS, REJECTION_REASONS, SKIP_REASONS
+from relevanced.daemon.exporter.exposition import FAMILY_OF_COUNT, Exposition, joined
+from relevanced.daemon.exporter.labels import TAKEN, attribute_values, label_names
+from relevanced.daemon.exporter.lane_view import LaneView, Names
+from relevanced.daemon.lane.counts import COUNT_FAMILIES, FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES
+from relevanced.daemon.lane.segments import escape
+from relevanced.daemon.plan import NONE
+from relevanced.daemon.telemetry.families import BY_NAME, FAMILIES
+from tests.arms import SPEC, found_of, stratified_arms, with_interleaved
+from tests.daemon.test_surfaces import seen_by
+from tests.lane_views import (
+    NOW_MS,
+    PLAN,
+    Shown,
+    exposed,
+    exposed_compared,
+    lane_view,
+    read_openmetrics,
+    read_text,
+)
+
+Parse = Callable[[Exposition], list[SeriesFamily]]
+HOSTILE = [
+    "",
+    '"',
+    "\\",
+    "\n",
+    'a\\"b\n',
+    "all",
+    "other",
+    "a,b",
+    NONE,
+    "\x00\r\t",
+    "\u2028é\U0001f50d",
+    "}",
+]
+"""Values of attributes that a format might stumble over."""  # fmt: skip
+
+
+def parse_text(exposition: Exposition) -> list[SeriesFamily]:
+    return read_text(b"".join(exposition.text))
+
+
+def parse_openmetrics(exposition: Exposition) -> list[SeriesFamily]:
+    return read_openmetrics(b"".join((*exposition.openmetrics, b"# EOF\n")))
+
+
+@pytest.fixture(params=[parse_text, parse_openmetrics], ids=["text", "openmetrics"])
+def parse(request: pytest.FixtureRequest) -> Parse:
+    return cast(Parse, request.param)
+
+
+def samples(families: list[SeriesFamily], name: str, **labels: str) -> list[Sample]:
+    return [
+        sample
+        for family in families
+        for sample in family.samples
+        if sample.name == name and labels.items() <= sample.labels.items()
+    ]
+
+
+def value(families: list[SeriesFamily], name: str, **labels: str) -> float | None:
+    found = [sample.value for sample in samples(families, name, **labels)]
+    assert len(found) <= 1, found
+    return found[0] if found else None
+
+
+LIVE = {"window": "1m", "view": "live", "grouping": "all", "segment": "all"}
+
+
+def test_scores_and_counts_of_a_window(parse: Parse) -> None:
+    families = parse(exposed([lane_view([Shown(), Shown(values=(0.0, 1.0, None), feedback=0)])]))
+    assert value(families, "relevanced_score", metric="P@1", **LIVE) == 0.5
+    assert value(families, "relevanced_score", metric="RR@10", **LIVE) == 0.75
+    assert value(families, "relevanced_score_stderr", metric="P@1", **LIVE) == 0.5
+    assert value(families, "relevanced_scored_impressions", metric="RR@10", **LIVE) == 2
+    assert value(families, "relevanced_impressions", **LIVE) == 2
+    assert value(families, "relevanced_impressions_with_feedback", **LIVE) == 1
+
+
+def test_no_traffic_undefined_and_zero_stay_three(parse: Parse) -> None:
+    shown = [Shown(values=(0.0, None, None)), Shown(country="DE", time_ms=NOW_MS - 300_000)]
+    families = parse(exposed([lane_view(shown)]))
+    zero = {"window": "1m", "view": "live", "grouping": "country", "segment": "US"}
+    idle = {**zero, "segment": "DE"}
+    assert value(families, "relevanced_score", metric="P@1", **zero) == 0
+    assert value(families, "relevanced_score", metric="RR@10", **zero) is None
+    assert value(families, "relevanced_scored_impressions", metric="RR@10", **zero) == 0
+    assert value(families, "relevanced_impressions", **zero) == 1
+    assert value(families, "relevanced_score", metric="P@1", **idle) is None
+    assert value(families, "relevanced_impressions", **idle) == 0
+
+
+def test_counters_are_what_settled_in_units_of_the_metric(parse: Parse) -> None:
+    shown = [Shown(values=(1.0, 0.25, None))] * 3
+    families = parse(exposed([lane_view(shown, watermark_ms=NOW_MS + 100_000)]))
+    of = {"grouping": "country", "segment": "US", "country": "US"}
+    assert value(families, "relevanced_settled_impressions_total", **of) == 3
+    assert value(families, "relevanced_settled_feedback_total", **of) == 3
+    of["metric"] = "RR@10"
+    assert value(families, "relevanced_settled_score_sum_total", **of) == 0.75
+    assert value(families, "relevanced_settled_score_squares_total", **of) == 0.1875
+    assert value(families, "relevanced_settled_scored_impressions_total", **of) == 3
+
+
+def test_known_labels_begin_at_zero(parse: Parse) -> None:
+    families = parse(exposed([lane_view([], counts={"gap_records": {"t": 2}})]))
+    for name, label, known in (
+        ("events", "kind", ("impression", "feedback")),
+        ("rejected_events", "reason", (*REJECTION_REASONS, *SKIP_REASONS)),
+        ("dropped_attribute_values", "reason", DROP_REASONS),
+        ("impression_outcomes", "outcome", IMPRESSION_OUTCOMES),
+        ("feedback_outcomes", "outcome", FEEDBACK_OUTCOMES),
+        ("segment_overflow", "grouping", ("country", "country,device")),
+    ):
+        found = samples(families, f"relevanced_{name}_total")
+        assert {sample.labels[label]: sample.value for sample in found} == dict.fromkeys(known, 0)
+    assert value(families, "relevanced_gap_records_total", topic="t") == 2
+
+
+def test_dropped_values_are_no_rejections(parse: Parse) -> None:
+    rejected = {"not_json": 2, "long_value": 3}
+    families = parse(exposed([lane_view([], counts={"rejected": rejected})]))
+    assert value(families, "relevanced_rejected_events_total", reason="not_json") == 2
+    assert value(families, "relevanced_rejected_events_total", reason="long_value") is None
+    assert value(families, "relevanced_dropped_attribute_values_total", reason="long_value") == 3
+
+
+def test_every_stored_count_has_its_series() -> None:
+    assert set(FAMILY_OF_COUNT) == set(COUNT_FAMILIES)
+
+
+def test_times_and_what_is_left_out_are_shown(parse: Parse) -> None:
+    slow = lane_view([Shown()], lane=3)
+    fast = lane_view([Shown()], lane=4, watermark_ms=NOW_MS + 200_000)
+    families = parse(exposed([slow, fast]))
+    view = {"window": "10m", "view": "settled"}
+    assert value(families, "relevanced_as_of_timestamp_seconds") == NOW_MS / 1000
+    end_s = value(families, "relevanced_window_end_timestamp_seconds", **view)
+    assert end_s == (NOW_MS - PLAN.timing.settle_ms) / 1000
+    assert (
+        value(families, "relevanced_lane_time_timestamp_seconds", lane="4") == NOW_MS / 1000 + 200
+    )
+    assert value(families, "relevanced_window_incomplete", window="1m", view="live") == 1
+    assert value(families, "relevanced_window_incomplete", **view) == 0
+
+
+def test_without_events_there_are_no_windows(parse: Parse) -> None:
+    families = parse(exposed([lane_view([], watermark_ms=None)]))
+    assert not samples(families, "relevanced_impressions")
+    assert not samples(families, "relevanced_as_of_timestamp_seconds")
+    assert value(families, "relevanced_events_total", kind="impression") == 0
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=ascii)
+def test_hostile_values_come_back_whole(parse: Parse, name: str) -> None:
+    families = parse(exposed([lane_view([Shown(country=name, device='"\n\\,')])]))
+    [one] = samples(
+        families, "relevanced_impressions", grouping="country", window="1m", view="live"
+    )
+    assert (one.labels["segment"], one.labels["country"]) == (escape(name), name)
+    both = {"grouping": "country,device", "window": "1m", "view": "live"}
+    [two] = samples(families, "relevanced_impressions", **both)
+    assert (two.labels["country"], two.labels["device"]) == (name, '"\n\\,')
+
+
+@given(st.lists(st.text(max_size=8), min_size=1, max_size=4))
+def test_any_values_split_as_they_were_joined(values: list[str]) -> None:
+    assert attribute_values(",".join(map(escape, values))) == values
+
+
+def test_other_carries_no_attribute(parse: Parse) -> None:
+    families = parse(exposed([lane_view([Shown(country=name) for name in "AABBC"])]))
+    one = {"grouping": "country", "segment": "other", "window": "1m", "view": "live"}
+    [sample] = samples(families, "relevanced_impressions", **one)
+    assert (sample.value, "country" in sample.labels) == (1, False)
+
+
+def test_names_that_are_no_labels_get_some_of_their_own() -> None:
+    groupings = [("a-b", "a.b", "a_b"), ("metric", "__x", "experiment:r", "日"), ("attr_a_b", "le")]
+    labels = label_names(groupings)
+    assert labels["a_b"] == "a_b"
+    assert (labels["a-b"], labels["a.b"]) == ("attr_a_b_2", "attr_a_b_3")
+    assert (labels["metric"], labels["__x"]) == ("attr_metric", "attr___x")
+    assert labels["experiment:r"] == "attr_experiment_r"
+    assert len(set(labels.values())) == len(labels)
+
+
+@given(st.lists(st.text(min_size=1, max_size=5) | st.sampled_from(sorted(TAKEN)), unique=True))
+def test_distinct_names_have_distinct_labels(names: list[str]) -> None:
+    labels = label_names([names])
+    assert len(set(labels.values())) == len(names)
+    assert not TAKEN & set(labels.values())
+    assert all(label.isascii() and label.isidentifier() for label in labels.values())
+
+
+def test_a_taken_name_is_no_second_label(parse: Parse) -> None:
+    plan = replace(PLAN, groupings=(("view",), ("view", "device")))
+    view = lane_view([Shown()])
+    names = Names((g.replace("country", "view"), s) for g, s in view.names.listed)
+    families = parse(exposed([replace(view, names=names)], plan))
+    [one] = samples(families, "relevanced_impressions", grouping="view", window="1m", view="live")
+    assert one.labels["attr_view"] == "US"
+
+
+def test_series_are_those_of_the_table(parse: Parse) -> None:
+    expected = {family.name for family in FAMILIES if family.source == "snapshot"}
+    shown = [Shown(country=name, values=(1.0, 1.0, 1.0)) for name in "AABBC"]
+    counts = {"gap_records": {"t": 1}}
+    views = [lane_view(shown, counts={"events": {"feedback": 1}, **counts})]
+    arms = with_interleaved(stratified_arms(*[{"DE": (300, 0.5), "US": (300, 0.5)}] * 2))
+    families = parse(
+        joined(
+            exposed(views, PLAN, found_of(arms, replace(SPEC, stratify_by="country"))),
+            exposed_compared([lane_view(shown, watermark_ms=NOW_MS + PLAN.timing.settle_ms)]),
+        )
+    )
+    lane = seen_by("web", country="US")
+    families += parse(exposed([view_of(lane)], lane.plan))
+    found = {sample.name: set(sample.labels) for family in families for sample in family.samples}
+    assert set(found) == expected
+    for name, labels in found.items():
+        assert labels - {"country", "device"} == set(BY_NAME[name].labels)
+
+
+def test_no_sample_carries_a_time_or_a_creation(parse: Parse) -> None:
+    families = parse(exposed([lane_view([Shown()])]))
+    found = [sample for family in families for sample in family.samples]
+    assert all(sample.timestamp is None for sample in found)
+    assert not [sample for sample in found if sample.name.endswith("_created")]
+
+
+def test_the_same_snapshot_is_the_same_bytes() -> None:
+    views: list[LaneView] = [lane_view([Shown(country=name) for name in "CABAB"])]
+    again = [lane_view([Shown(country=name) for name in "BABAC"])]
+    assert exposed(views) == exposed(again)

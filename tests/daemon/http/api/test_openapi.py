@@ -1,0 +1,182 @@
+"""The OpenAPI document, held to the handlers: every path, parameter and property."""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Final
+
+import aiohttp
+import pytest
+from jsonschema import Draft202012Validator
+
+from relevanced.daemon.exporter.published import Condition
+from relevanced.daemon.http.api import openapi
+from relevanced.daemon.http.api.routes import ROUTES, Route
+from relevanced.daemon.http.server import HttpServer
+from relevanced.daemon.telemetry.process import Telemetry
+from tests.lane_views import Shown, lane_view, published_of, reading_of
+
+DOCUMENT: Final[dict[str, Any]] = json.loads(openapi.document("1.2.3", ROUTES))
+GOOD: Final = {
+    "metric": "P@1",
+    "grouping": "country",
+    "segment": "DE",
+    "window": "1m",
+    "view": "live",
+}
+OPERATIONS: Final = [
+    (path, name, parameter)
+    for path, item in DOCUMENT["paths"].items()
+    for name, parameter in [(None, None)]
+    + [(one["name"], one) for one in item["get"].get("parameters", [])]
+]
+
+
+class Served:
+    """A server with something to say, and its answers."""
+
+    def __init__(self, server: HttpServer, session: aiohttp.ClientSession) -> None:
+        self.server = server
+        self._session = session
+
+    async def get(self, path: str, query: list[tuple[str, str]]) -> tuple[int, Any]:
+        url = f"http://127.0.0.1:{self.server.port}{path}"
+        async with self._session.get(url, params=query) as response:
+            return response.status, await response.json()
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[Served]:
+    telemetry = Telemetry("1.2.3")
+    telemetry.lag_records.labels("events", "0").set(7)
+    telemetry.lane_stopped.labels("0").set(1)
+    telemetry.batch_duration_s.observe(0.1)
+    telemetry.last_poll_s.set(1_795_176_000)
+    server = HttpServer(telemetry, "all", clock=lambda: 1_795_176_001.5)
+    counts = {"events": {"impression": 2, "feedback": 1}, "rejected": {"not_json": 1}}
+    lanes = [lane_view([Shown(), Shown(country="DE"), Shown(country="DE")], counts=counts)]
+    server.published = published_of(reading_of(lanes), Condition("lanes", False, "one stands"))
+    await server.start("127.0.0.1", 0)
+    async with aiohttp.ClientSession() as session:
+        yield Served(server, session)
+    await server.stop()
+
+
+def faults(path: str, status: int, body: Any) -> list[str]:
+    """What the document does not allow in an answer."""
+    response = DOCUMENT["paths"][path]["get"]["responses"][str(status)]
+    schema = response["content"]["application/json"]["schema"]
+    whole = {"components": DOCUMENT["components"], **schema}
+    return [error.message for error in Draft202012Validator(whole).iter_errors(body)]
+
+
+def query_of(route: Route, *names: str) -> list[tuple[str, str]]:
+    """Good values of the required parameters and of these."""
+    return [(p.name, GOOD[p.name]) for p in route.parameters if p.required or p.name in names]
+
+
+def references(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        for key, value in node.items():
+            yield from [value] if key == "$ref" else references(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from references(value)
+
+
+def test_the_document_is_whole() -> None:
+    assert DOCUMENT["openapi"] == "3.1.0" and DOCUMENT["info"]["version"] == "1.2.3"
+    schemas = DOCUMENT["components"]["schemas"]
+    for name, schema in schemas.items():
+        Draft202012Validator.check_schema(schema)
+        assert schema["description"], name
+        assert schema.get("additionalProperties") is False, name
+    named = {name.removeprefix("#/components/schemas/") for name in references(DOCUMENT)}
+    assert named == set(schemas)
+
+
+async def test_every_path_is_documented_and_every_document_path_served(served: Served) -> None:
+    runner = served.server._runner
+    assert runner is not None and runner.app is not None
+    paths = {resource.canonical for resource in runner.app.router.resources()}
+    of_people = {path for path in paths if path == "/" or path.startswith(("/page/", "/-/"))}
+    assert paths - of_people == set(DOCUMENT["paths"])
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: str(route.path))
+async def test_answers_are_as_documented(served: Served, route: Route) -> None:
+    for query in (query_of(route), query_of(route, *GOOD)):
+        status, body = await served.get(route.path, query)
+        assert (status, faults(route.path, status, body)) == (200, [])
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz"])
+async def test_probes_are_as_documented(served: Served, path: str) -> None:
+    status, body = await served.get(path, [])
+    assert faults(path, status, body) == []
+
+
+@pytest.mark.parametrize(("path", "name", "parameter"), OPERATIONS)
+async def test_parameters_are_as_documented(
+    served: Served, path: str, name: str | None, parameter: dict[str, Any] | None
+) -> None:
+    route = next((route for route in ROUTES if route.path == path), None)
+    if route is None:
+        assert name is None
+        return
+    if name is None or parameter is None:
+        status, body = await served.get(path, [*query_of(route), ("colour", "red")])
+        assert status == 400 and "colour: must be one of" in body["error"]
+        return
+    query = query_of(route, name)
+    twice, _ = await served.get(path, [*query, (name, GOOD[name])])
+    assert twice == (200 if parameter["schema"]["type"] == "array" else 400)
+    missing, _ = await served.get(path, [one for one in query if one[0] != name])
+    assert missing == (400 if parameter["required"] else 200)
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "status", "message"),
+    [
+        ("history", "metric=P%409&window=1m", 400, "metric=P@9: must be one of P@1; RR@10"),
+        ("history", "window=1m", 400, "metric: must be given, one of P@1; RR@10; nDCG@10"),
+        ("history", "metric=P%401&window=1m&window=10m", 400, "window=1m, 10m: must be given once"),
+        ("history", "metric=P%401&window=1m&grouping=country&segment=XX", 404, "segment=XX: no"),
+        ("changes", "window=1m&view=dead", 400, "view=dead: must be one of live; settled"),
+        ("segments", "grouping=all", 400, "grouping: must be one of none"),
+    ],
+)
+async def test_refusals_show_the_value_and_the_rule(
+    served: Served, path: str, query: str, status: int, message: str
+) -> None:
+    path = f"/api/v1/{path}"
+    pairs = [(name, value.replace("%40", "@")) for name, value in _pairs(query)]
+    found, body = await served.get(path, pairs)
+    assert (found, faults(path, status, body)) == (status, [])
+    assert body["error"].startswith(message)
+
+
+def _pairs(query: str) -> list[tuple[str, str]]:
+    return [(name, value) for name, _, value in (one.partition("=") for one in query.split("&"))]
+
+
+async def test_any_process_tells_its_health_at_any_time() -> None:
+    server = HttpServer(Telemetry("1"), "worker")
+    await server.start("127.0.0.1", 0)
+    async with aiohttp.ClientSession() as session:
+        served = Served(server, session)
+        status, body = await served.get("/api/v1/health", [])
+        elsewhere, refusal = await served.get("/api/v1/segments", [])
+    await server.stop()
+    assert (status, faults("/api/v1/health", status, body)) == (200, [])
+    assert (body["scores"], body["ready"], body["as_of"]) == ("elsewhere", False, None)
+    assert elsewhere == 404 and "role worker serves no scores" in refusal["error"]
+
+
+async def test_health_is_what_the_process_knows(served: Served) -> None:
+    _, body = await served.get("/api/v1/health", [])
+    assert (body["behind_seconds"], body["settling_seconds"]) == (1.5, 64)
+    assert body["work"]["lag_records"] == 7 and body["work"]["stopped_lanes"] == [0]
+    assert body["work"]["batches"] == 1 and body["work"]["batch_seconds"] == 0.1
+    assert body["events"]["rejected"] == {"not_json": 1}
+    assert body["conditions"] == [{"name": "lanes", "ok": False, "detail": "one stands"}]
+    assert [one["metric"] for one in body["metrics"]] == ["P@1", "RR@10", "nDCG@10"]

@@ -1,0 +1,28 @@
+"""The spans of panes find what lists of slots by pane would hold."""
+
+import numpy as np
+import pytest
+
+from relevanced.daemon.lane.columns.pane_spans import PaneSpans
+
+PANE_MS = 10
+
+
+@pytest.mark.parametrize("lateness", [0, 3, 400])
+def test_spans_tell_the_slots_that_lists_tell(rng: np.random.Generator, lateness: int) -> None:
+    count, base = 2000, 70
+    times_ms = np.arange(count) - rng.integers(0, lateness + 1, count)
+    panes = times_ms // PANE_MS * PANE_MS
+    spans, twin = PaneSpans(), dict[int, list[int]]()
+    for slot, pane in enumerate(panes.tolist(), base):
+        spans.note(pane, np.array([slot]))
+        twin.setdefault(pane, []).append(slot)
+    is_open = np.ones(count, np.bool_)
+    for pane in rng.permutation(sorted(twin)).tolist():
+        assert spans.impressions == sum(map(len, twin.values()))
+        assert spans.first_slot == min(slots[0] for slots in twin.values())
+        slots = spans.slots_of(pane, base, times_ms.__getitem__, is_open)
+        assert slots.tolist() == twin.pop(pane)
+        is_open[slots - base] = False
+        spans.forget(pane)
+    assert (spans.impressions, spans.first_slot, list(spans)) == (0, None, [])

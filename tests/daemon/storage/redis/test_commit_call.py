@@ -1,0 +1,49 @@
+"""Which parts of a commit are staged, and which are sent along with its script."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relevanced.daemon.storage.commit import Commit
+from relevanced.daemon.storage.redis import commit_call as commits
+from relevanced.daemon.storage.redis.commit_call import ALONG_BYTES, ALONG_BYTES_IN_ALL, call_of
+
+PREFIX = "{relevanced:3}:"
+STAGE = f"{PREFIX}stage:a:7:"
+SMALL, LARGE = b"s" * ALONG_BYTES, b"l" * (ALONG_BYTES + 1)
+
+
+def commit(pages: dict[str, bytes], blocks: dict[str, bytes]) -> Commit:
+    fields = {"offsets": msgspec.json.encode({"t": 1})}
+    return Commit(3, "a", 7, {**pages, **blocks}, fields, {"1": b"x"}, ["open:6"], [*pages], ())
+
+
+def test_small_pages_go_along_and_all_else_is_staged() -> None:
+    pages = {"totals:0": SMALL, "totals:1": LARGE, "totals:2": b""}
+    call = call_of(commit(pages, {"open:8": b"b"}), PREFIX)
+    assert call.staged == {f"{STAGE}0": LARGE, f"{STAGE}1": b"", f"{STAGE}2": b"b"}
+    written = ["totals:0", "totals:1", "totals:2", "open:8"]
+    names = ["head", "names", "changes", *(f"stage:a:7:{n}" for n in range(3)), *written, "open:6"]
+    assert call.keys == [PREFIX + name for name in names]
+    assert call.arguments[:8] == ["a", 7, 3, 3, 1, 1, 1, 1]
+    assert call.arguments[8:] == [SMALL, b"", b"", b"", "1", b"x", "offsets", b'{"t":1}']
+
+
+def test_script_carries_no_more_than_its_share() -> None:
+    pages = {f"totals:{number}": SMALL for number in range(100)}
+    call = call_of(commit(pages, {}), PREFIX)
+    assert len(call.staged) == 100 - ALONG_BYTES_IN_ALL // ALONG_BYTES
+
+
+@pytest.mark.parametrize("share", [0, 5, 10**6])
+@given(sizes=st.lists(st.integers(0, 9), max_size=9))
+def test_every_page_goes_once_in_one_way(share: int, sizes: list[int]) -> None:
+    pages = {f"totals:{number}": b"%d" % number * size for number, size in enumerate(sizes)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(commits, "ALONG_BYTES", 4)
+        patch.setattr(commits, "ALONG_BYTES_IN_ALL", share)
+        call = call_of(commit(pages, {"open:8": b"b"}), PREFIX)
+    staged = iter(call.staged.values())
+    sent = [value or next(staged) for value in call.arguments[8 : 9 + len(pages)]]
+    assert sent == [*pages.values(), b"b"] and next(staged, None) is None

@@ -1,0 +1,125 @@
+"""A batch: records in order to events, what is refused to dead letters, offsets along with it."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from relevanced.daemon.events.decoder import decoder
+from relevanced.daemon.events.types import (
+    Decoded,
+    Decoder,
+    Feedback,
+    Impression,
+    Limits,
+    LogRecord,
+    Rejected,
+)
+from relevanced.daemon.worker import batch
+from relevanced.daemon.worker.batch import DeadLetter
+from relevanced.metrics.catalog import parse
+from tests.builders import START_MS, TOPIC, lane_of, plan_with, record, row
+
+DECODE = decoder("native", Limits())
+
+
+def decode(records: Sequence[LogRecord], read: Decoder) -> tuple[list[Decoded], list[DeadLetter]]:
+    """The events of records in order, and the dead letters of a batch of them."""
+    events = [event for record in records for event in read(record.value, record.timestamp)]
+    return events, batch.process(lane_of(), {TOPIC: records}, {}, read)
+
+
+IMPRESSION = {"type": "impression", "impression_id": "q", "timestamp": START_MS, "items": ["a"]}
+CLICK = {"type": "feedback", "impression_id": "q", "timestamp": START_MS + 1} | {
+    "kind": "click",
+    "item": "a",
+}
+
+
+def test_events_stand_in_the_order_of_records_and_elements() -> None:
+    events, dead = decode([record(IMPRESSION), record([CLICK, 7, IMPRESSION])], DECODE)
+    assert [type(event) for event in events] == [Impression, Feedback, Rejected, Impression]
+    assert [letter.reason for letter in dead] == ["wrong_type"]
+
+
+@pytest.mark.parametrize("value", [None, [], [IMPRESSION]], ids=["tombstone", "empty", "good"])
+def test_what_is_no_fault_is_no_dead_letter(value: object) -> None:
+    assert decode([record(value)], DECODE)[1] == []
+
+
+def test_a_dead_letter_says_which_record_and_why() -> None:
+    bad = record(b"{", offset=8)
+    [rejected], [letter] = decode([bad], DECODE)
+    assert isinstance(rejected, Rejected)
+    assert letter.record is bad
+    assert (letter.reason, letter.detail) == ("not_json", rejected.detail)
+
+
+def test_a_record_is_one_dead_letter_however_many_of_its_elements_are_bad() -> None:
+    """Each letter carries the whole record: a megabyte of rubbish must not become a terabyte."""
+    rubbish = record([7] * 1000 + [{"type": "session"}])
+    events, dead = decode([rubbish, record(b"{")], DECODE)
+    assert [event.reason for event in events if isinstance(event, Rejected)][-2:] == [
+        "unknown_type",
+        "not_json",
+    ]
+    assert [letter.reason for letter in dead] == ["wrong_type", "not_json"]
+    assert dead[0].detail.endswith("(and 1000 more)")
+
+
+def test_the_records_own_time_is_what_is_ahead_of() -> None:
+    ahead = record(IMPRESSION | {"timestamp": START_MS + 300_001}, timestamp=START_MS)
+    [rejected], [letter] = decode([ahead], DECODE)
+    assert letter.reason == "future"
+    assert isinstance(decode([record(IMPRESSION, timestamp=-1)], DECODE)[0][0], Impression)
+
+
+def test_a_batch_moves_rows_counts_and_offsets() -> None:
+    lane = lane_of()
+    batch.process(lane, {"events": [record(IMPRESSION), record(CLICK)]}, {"events": 2}, DECODE)
+    assert lane.offsets == {"events": 2}
+    assert row(lane, 0)["RR:sum"] == 1_000_000
+    assert dict(lane.counts["events"]) == {"impression": 1, "feedback": 1}
+
+
+def test_the_topics_of_a_batch_may_come_in_any_order() -> None:
+    rows = []
+    for topics in (("searches", "clicks"), ("clicks", "searches")):
+        lane = lane_of("searches", "clicks")
+        values = {"searches": [record(IMPRESSION)], "clicks": [record(CLICK)]}
+        batch.process(lane, {topic: values[topic] for topic in topics}, {}, DECODE)
+        rows.append(row(lane, 0))
+    assert rows[0] == rows[1]
+    assert rows[0]["RR:sum"] == 1_000_000
+
+
+def test_offsets_move_past_records_that_gave_nothing() -> None:
+    lane = lane_of()
+    dead = batch.process(lane, {"events": [record(None), record(b"{")]}, {"events": 5}, DECODE)
+    assert (len(dead), lane.offsets, lane.watermark_ms) == (1, {"events": 5}, None)
+    assert dict(lane.counts["rejected"]) == {"tombstone": 1, "not_json": 1}
+
+
+def test_a_full_table_of_states_is_built_anew_without_changing_a_number() -> None:
+    """One impression goes through twenty states; few of them are still known in the end."""
+    lane = lane_of(plan=plan_with(metrics=(parse("CG"),)))
+    judged = {**IMPRESSION, "type": "feedback", "item": "a"}
+    for number in range(20):
+        lane.states._room = 5
+        grade = {**judged, "timestamp": START_MS + number, "grade": number / 20}
+        batch.process(lane, {"events": [record(grade)]}, {"events": number}, DECODE)
+        if number == 0:
+            batch.process(lane, {"events": [record(IMPRESSION)]}, {"events": 1}, DECODE)
+        lane.start_batch()
+    assert len(lane.states) <= 7
+    assert row(lane, 0)["CG:sum"] == 950
+
+
+@pytest.mark.parametrize("count", [0, 1, 6, 7, 13, 14])
+def test_a_batch_is_cut_into_pieces_in_order_of_about_the_same_length(count: int) -> None:
+    records = [record(b"{}") for _ in range(count)]
+    cut = list(batch.pieces({"events": records, "more": records[:1]}, most=6))
+    of_events = [some for topic, some in cut if topic == "events"]
+    assert [one for some in of_events for one in some] == records
+    sizes = [len(some) for some in of_events]
+    assert len(sizes) == -(-count // 6) and max(sizes, default=0) - min(sizes, default=0) <= 1
+    assert [topic for topic, _ in cut][len(of_events) :] == ["more"] * min(count, 1)

@@ -1,0 +1,103 @@
+"""Dead letters: as they came, with where from and why, and acknowledged or to be sent again."""
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from relevanced.daemon.errors import RecordRefused, Unavailable
+from relevanced.daemon.worker.batch import DeadLetter
+from relevanced.daemon.worker.dead_letters import SHORTENED_BYTES, DeadLetterTopic, headers_of
+from relevanced.daemon.worker.source import SourceUnavailable
+
+
+class Broker:
+    """Takes records until it fails."""
+
+    def __init__(
+        self,
+        *,
+        fails_at: int | None = None,
+        failure: Exception = SourceUnavailable("broker 1 is away"),
+        largest: int = 1_000_000,
+    ) -> None:
+        self._failure = failure
+        self._largest = largest
+        self.taken: list[tuple[Any, ...]] = []
+        self.flushed = 0
+        self._fails_at = fails_at
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes,
+        key: bytes | None = None,
+        headers: Sequence[tuple[str, bytes]] = (),
+        timestamp_ms: int | None = None,
+    ) -> None:
+        if len(value) > self._largest:
+            raise RecordRefused("too large")
+        if len(self.taken) == self._fails_at:
+            raise self._failure
+        self.taken.append((topic, value, key, dict(headers), timestamp_ms))
+
+    async def flush(self) -> None:
+        self.flushed = len(self.taken)
+
+
+def letter(value: bytes | None = b"{", timestamp: int = 1234) -> DeadLetter:
+    record = SimpleNamespace(
+        topic="événements", partition=3, offset=2**40, timestamp=timestamp, key=b"k", value=value
+    )
+    return DeadLetter(record, "not_json", "ends too early")
+
+
+def topic(broker: Broker) -> DeadLetterTopic:
+    return DeadLetterTopic(broker, "dead")
+
+
+def test_headers_say_where_a_record_came_from_and_why() -> None:
+    assert {name: value.decode() for name, value in headers_of(letter())} == {
+        "relevanced.topic": "événements",
+        "relevanced.partition": "3",
+        "relevanced.offset": str(2**40),
+        "relevanced.reason": "not_json",
+        "relevanced.detail": "ends too early",
+    }
+
+
+async def test_a_letter_is_the_record_as_it_came() -> None:
+    broker = Broker()
+    await topic(broker).publish([letter(b"\xff\x00")])
+    assert broker.taken == [("dead", b"\xff\x00", b"k", dict(headers_of(letter())), 1234)]
+
+
+async def test_a_record_without_value_or_time_is_sent_without() -> None:
+    broker = Broker()
+    await topic(broker).publish([letter(None, timestamp=-1), letter(b"", timestamp=0)])
+    assert [(value, time_ms) for _, value, _, _, time_ms in broker.taken] == [(b"", None), (b"", 0)]
+
+
+async def test_publishing_ends_when_all_are_acknowledged() -> None:
+    broker = Broker()
+    await topic(broker).publish([letter()] * 3)
+    assert (broker.flushed, len(broker.taken)) == (3, 3)
+
+
+async def test_a_broker_that_is_away_is_told_with_its_topic() -> None:
+    with pytest.raises(Unavailable, match="dead-letter topic dead: broker 1 is away"):
+        await topic(Broker(fails_at=1)).publish([letter()] * 3)
+
+
+async def test_a_fault_of_our_own_is_not_hidden() -> None:
+    with pytest.raises(ConnectionError):
+        await topic(Broker(fails_at=0, failure=ConnectionError())).publish([letter()])
+
+
+async def test_a_record_that_is_refused_is_sent_shortened_and_the_others_whole() -> None:
+    broker = Broker(largest=SHORTENED_BYTES)
+    await topic(broker).publish([letter(b"{"), letter(b"x" * 20_000)])
+    assert [len(value) for _, value, *_ in broker.taken[-2:]] == [1, SHORTENED_BYTES]
+    assert broker.taken[-1][3]["relevanced.shortened_from_bytes"] == b"20000"
+    assert broker.flushed == len(broker.taken)

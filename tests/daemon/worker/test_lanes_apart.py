@@ -1,0 +1,324 @@
+"""Several lanes in one worker: whoever does not answer one of them holds back that one alone."""
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from relevanced.daemon.errors import Unavailable
+from relevanced.daemon.events.decoder import decoder
+from relevanced.daemon.events.types import Limits
+from relevanced.daemon.storage.commit import Commit
+from relevanced.daemon.storage.head import Head
+from relevanced.daemon.storage.store import LaneDelta
+from relevanced.daemon.telemetry.process import Telemetry
+from relevanced.daemon.worker import ownership as ownership_room
+from relevanced.daemon.worker.batch import DeadLetter
+from relevanced.daemon.worker.ownership import Beginning, Ownership
+from relevanced.daemon.worker.source import Batch, PlaceStatus
+from relevanced.daemon.worker.worker import Pace, Worker
+from tests.builders import PLAN, START_MS
+from tests.fakes import MemoryLane
+
+TOPIC = "events"
+PATIENCE_S = 10.0
+LANES = range(3)
+STUCK = 1
+
+
+def record(value: bytes, lane: int, offset: int) -> SimpleNamespace:
+    return SimpleNamespace(
+        topic=TOPIC, partition=lane, offset=offset, timestamp=START_MS, key=None, value=value
+    )
+
+
+def impression(number: int) -> bytes:
+    event = {"type": "impression", "impression_id": number, "timestamp": START_MS, "items": ["a"]}
+    return json.dumps(event).encode()
+
+
+class Logs:
+    """A source of several lanes that never end: every poll brings one more record of each."""
+
+    def __init__(self) -> None:
+        self.next: dict[int, int] = {}
+        self.assigned = set(LANES)
+        self.lost: set[int] = set()
+        self.in_hand = 0
+        self.first: dict[int, bytes] = {}
+        """The first record of a lane, where it is another one."""
+        self.refused: set[int] = set()
+
+    async def poll(
+        self, max_records: int, timeout_ms: int, lanes: Collection[int] | None = None
+    ) -> Batch:
+        await asyncio.sleep(0)
+        wanted = [lane for lane in self.next if lanes is None or lane in lanes]
+        found, offsets = {}, {}
+        for lane in wanted:
+            offset = self.next[lane]
+            value = self.first.get(lane, impression(0)) if offset == 0 else impression(offset)
+            found[lane] = {TOPIC: [record(value, lane, offset)]}
+            self.next[lane] += 1
+            offsets[lane] = {TOPIC: self.next[lane]}
+        return Batch(found, offsets, frozenset())
+
+    @asynccontextmanager
+    async def batch_in_hand(self) -> AsyncIterator[None]:
+        self.in_hand += 1
+        try:
+            yield
+        finally:
+            self.in_hand -= 1
+
+    def lanes_to_open(self) -> frozenset[int]:
+        return frozenset(self.assigned - self.next.keys())
+
+    def lanes_lost(self) -> frozenset[int]:
+        lost, self.lost = frozenset(self.lost), set()
+        return lost
+
+    def revoke(self, lane: int) -> None:
+        self.assigned.discard(lane)
+        self.next.pop(lane)
+        self.lost.add(lane)
+
+    async def open(self, lane: int, offsets: Mapping[str, int]) -> Mapping[str, int]:
+        while lane in self.refused:
+            await asyncio.sleep(0)
+        self.next[lane] = offsets[TOPIC]
+        return {}
+
+    async def close(self, lane: int) -> None:
+        self.next.pop(lane, None)
+
+    async def starting_offsets(self, lane: int, start: str | int, now_ms: int) -> Mapping[str, int]:
+        return {TOPIC: 0}
+
+    async def still_member(self) -> bool:
+        return True
+
+    def hint(self, lane: int, offsets: Mapping[str, int]) -> None:
+        pass
+
+    @property
+    def open_lanes(self) -> frozenset[int]:
+        return frozenset(self.next)
+
+    def status(self) -> Sequence[PlaceStatus]:
+        return []
+
+    obstacle = None
+
+
+class Stores:
+    """Lanes in memory. `stuck` holds those whose shard neither refuses nor answers, by what they
+    were asked for."""
+
+    def __init__(self, *stuck: tuple[str, int]) -> None:
+        self.lanes = {lane: MemoryLane() for lane in LANES}
+        self.stuck = set(stuck)
+        self.commits: list[int] = []
+
+    async def _answer(self, what: str, lane: int) -> None:
+        while (what, lane) in self.stuck:
+            await asyncio.sleep(0)
+
+    async def claim(self, lane: int, token: str, start: Mapping[str, int]) -> Head:
+        await self._answer("claim", lane)
+        return self.lanes[lane].claim(token, json.dumps(start).encode())
+
+    async def load(
+        self, lane: int, head: Head, keys_of: Callable[[Head, Sequence[str]], list[str]]
+    ) -> tuple[dict[str, bytes], dict[str, bytes | None]]:
+        held = self.lanes[lane]
+        return held.names, dict(held.load(head, keys_of))
+
+    async def commit(self, commit: Commit) -> Any:
+        await self._answer("commit", commit.lane)
+        self.commits.append(commit.lane)
+        return self.lanes[commit.lane].commit(commit)
+
+    async def touch(self, lane: int, token: str, sequence: int, idle_ms: int | None) -> bool:
+        await self._answer("touch", lane)
+        held = self.lanes[lane].fields
+        return (held["token"], held["sequence"]) == (token.encode(), str(sequence).encode())
+
+    async def read(
+        self, lane: int, token: str, sequence: int | None, names: int
+    ) -> LaneDelta | None:
+        return None
+
+    def offset(self, lane: int) -> int:
+        return int(json.loads(self.lanes[lane].fields.get("offsets", b'{"events": 0}'))[TOPIC])
+
+    def accepted(self, lane: int) -> int:
+        counts = json.loads(self.lanes[lane].fields.get("counts", b"{}"))
+        return int(counts.get("impression_outcomes", {}).get("accepted", 0))
+
+
+class Letters:
+    """A dead-letter topic that is away until it is told to be there."""
+
+    def __init__(self) -> None:
+        self.away = True
+        self.taken: list[DeadLetter] = []
+
+    async def publish(self, letters: Sequence[DeadLetter]) -> None:
+        await asyncio.sleep(0)
+        if self.away:
+            raise Unavailable("dead-letter topic: away")
+        self.taken += letters
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pauses between tries, and for lanes that do not answer, pass at once."""
+    monkeypatch.setattr("relevanced.daemon.worker.committer.pause_s", lambda failures, luck: 0.0)
+    monkeypatch.setattr("relevanced.daemon.worker.ownership.pause_s", lambda failures, luck: 0.0)
+    monkeypatch.setattr("relevanced.daemon.worker.worker.LAST_TRY_S", 0.05)
+
+
+@asynccontextmanager
+async def working(
+    logs: Logs, stores: Stores, letters: Letters | None = None
+) -> AsyncIterator[tuple[Worker, Ownership]]:
+    stop, telemetry = asyncio.Event(), Telemetry("test")
+    ownership = Ownership(logs, stores, PLAN, Beginning("earliest", 3), telemetry, lambda: 0.0)
+    pace, decode = Pace(max_records=1, commit_interval_s=0.0), decoder("native", Limits())
+    worker = Worker(logs, stores, ownership, decode, pace, telemetry, letters, lambda: 0.0, stop)
+    task = asyncio.create_task(worker.run())
+    try:
+        yield worker, ownership
+    finally:
+        stop.set()
+        await task
+    assert logs.in_hand == 0
+
+
+async def happens(met: Callable[[], object]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not met():
+            await asyncio.sleep(0)
+
+
+def others_flow(stores: Stores) -> Callable[[], bool]:
+    """Whether the other lanes have gone on by twenty commits since this was asked first."""
+    begin = {lane: stores.offset(lane) for lane in LANES if lane != STUCK}
+    return lambda: all(stores.offset(lane) >= at + 20 for lane, at in begin.items())
+
+
+@pytest.mark.parametrize("what", ["claim", "commit"])
+async def test_a_shard_that_does_not_answer_holds_back_its_lane_alone(what: str) -> None:
+    logs, stores = Logs(), Stores((what, STUCK))
+    async with working(logs, stores):
+        await happens(others_flow(stores))
+        assert stores.offset(STUCK) == 0
+        stores.stuck.clear()
+        await happens(lambda: stores.offset(STUCK) >= 20)
+    for lane in LANES:
+        assert stores.accepted(lane) == stores.offset(lane), "each record once"
+
+
+async def test_a_partition_without_a_leader_holds_back_its_lane_alone() -> None:
+    logs, stores = Logs(), Stores()
+    logs.refused.add(STUCK)
+    async with working(logs, stores):
+        await happens(others_flow(stores))
+        assert stores.offset(STUCK) == 0
+        logs.refused.clear()
+        await happens(lambda: stores.offset(STUCK) >= 20)
+
+
+async def test_dead_letters_that_wait_hold_back_their_lane_alone() -> None:
+    logs, stores, letters = Logs(), Stores(), Letters()
+    logs.first[STUCK] = b"{"
+    async with working(logs, stores, letters) as (worker, _):
+        await happens(others_flow(stores))
+        assert stores.offset(STUCK) == 0
+        assert worker.waiting_for == {"dead letters, lane 1": "dead-letter topic: away"}
+        letters.away = False
+        await happens(lambda: stores.offset(STUCK) >= 20)
+        assert worker.waiting_for == {}
+    assert len(letters.taken) == 1
+    assert stores.accepted(STUCK) == stores.offset(STUCK) - 1
+
+
+async def test_a_lane_that_is_taken_while_it_waits_is_dropped_and_others_flow() -> None:
+    logs, stores = Logs(), Stores(("commit", STUCK))
+    async with working(logs, stores) as (worker, ownership):
+        await happens(lambda: logs.next.get(STUCK) == 1)
+        await happens(others_flow(stores))
+        logs.revoke(STUCK)
+        await happens(lambda: STUCK not in ownership.lanes)
+        await happens(lambda: logs.in_hand <= 2)
+        stores.stuck.clear()
+        logs.assigned.add(STUCK)
+        await happens(lambda: stores.offset(STUCK) >= 20)
+    assert stores.accepted(STUCK) == stores.offset(STUCK), "what was dropped is read again"
+
+
+async def test_a_lane_that_is_taken_while_it_is_opened_is_left() -> None:
+    logs, stores = Logs(), Stores(("claim", STUCK))
+    async with working(logs, stores) as (_, ownership):
+        await happens(others_flow(stores))
+        logs.assigned.discard(STUCK)
+        await happens(lambda: not ownership.is_opening)
+        stores.stuck.clear()
+        await happens(others_flow(stores))
+    assert "token" not in stores.lanes[STUCK].fields
+
+
+async def test_a_compare_that_waits_holds_back_its_lane_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("relevanced.daemon.worker.worker.TOUCH_EVERY_S", -1.0)
+    logs, stores = Logs(), Stores(("touch", STUCK))
+    async with working(logs, stores) as (_, ownership):
+        await happens(lambda: ownership.lanes.keys() == set(LANES))
+        logs.next[STUCK] = 10**9  # nothing to read: it is idle, and compares
+        await happens(others_flow(stores))
+
+
+async def test_commits_of_one_poll_are_on_their_way_together() -> None:
+    logs, stores = Logs(), Stores(*(("commit", lane) for lane in LANES))
+    async with working(logs, stores):
+        await happens(lambda: logs.in_hand >= 3)
+        assert stores.commits == []
+        stores.stuck.clear()
+        await happens(lambda: set(stores.commits) == set(LANES))
+
+
+async def test_state_is_rebuilt_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+    rebuild = ownership_room.rebuild
+
+    def noted(*arguments: Any) -> Any:
+        threads.append(threading.current_thread())
+        return rebuild(*arguments)
+
+    monkeypatch.setattr(ownership_room, "rebuild", noted)
+    logs, stores = Logs(), Stores()
+    async with working(logs, stores):
+        await happens(lambda: all(stores.offset(lane) for lane in LANES))
+    assert len(threads) == 3 and threading.main_thread() not in threads
+
+
+async def test_a_fault_of_our_own_in_one_lane_ends_the_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    logs, stores, met = Logs(), Stores(), asyncio.Event()
+
+    async def broken(_: Commit) -> None:
+        met.set()
+        raise TypeError("nobody foresaw this")
+
+    monkeypatch.setattr(stores, "commit", broken)
+    with pytest.raises(TypeError, match="nobody foresaw this"):
+        async with working(logs, stores):
+            await met.wait()

@@ -1,0 +1,351 @@
+"""The worker over a source and a store that fail on demand: what each answer leads to."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from relevanced.daemon.errors import Lost, Unavailable
+from relevanced.daemon.events.decoder import decoder
+from relevanced.daemon.events.types import Limits
+from relevanced.daemon.storage.commit import Commit
+from relevanced.daemon.storage.head import Head
+from relevanced.daemon.storage.store import LaneDelta
+from relevanced.daemon.telemetry.process import Telemetry
+from relevanced.daemon.worker.batch import DeadLetter
+from relevanced.daemon.worker.memory import MemoryBound
+from relevanced.daemon.worker.ownership import Beginning, Ownership
+from relevanced.daemon.worker.source import Batch, OffsetBeyondEnd
+from relevanced.daemon.worker.worker import Pace, Worker
+from tests.builders import PLAN, START_MS
+from tests.fakes import MemoryLane
+
+TOPIC = "events"
+PATIENCE_S = 10.0
+
+
+class Log:
+    """A source of one lane: a list of records, read from wherever the lane was opened."""
+
+    def __init__(self, values: Sequence[bytes]) -> None:
+        self.values = list(values)
+        self.next: int | None = None
+        self.opened: list[int] = []
+        self.member = True
+        self.asked = 0
+        self.hinted: list[int] = []
+        self.beginning = 0
+
+    async def poll(
+        self, max_records: int, timeout_ms: int, lanes: Collection[int] | None = None
+    ) -> Batch:
+        await asyncio.sleep(0)
+        if self.next is None or (lanes is not None and 0 not in lanes):
+            return Batch({}, {}, frozenset())
+        values, first = self.values[self.next :], self.next
+        records = [record(value, first + n) for n, value in enumerate(values)]
+        self.next = len(self.values)
+        if not records:
+            return Batch({}, {}, frozenset({0}))
+        return Batch({0: {TOPIC: records}}, {0: {TOPIC: self.next}}, frozenset({0}))
+
+    @asynccontextmanager
+    async def batch_in_hand(self) -> AsyncIterator[None]:
+        yield
+
+    def lanes_to_open(self) -> frozenset[int]:
+        return frozenset({0}) - self.open_lanes
+
+    def lanes_lost(self) -> frozenset[int]:
+        return frozenset()
+
+    async def open(self, lane: int, offsets: Mapping[str, int]) -> Mapping[str, int]:
+        if offsets[TOPIC] > len(self.values):
+            raise OffsetBeyondEnd(TOPIC, lane, offsets[TOPIC], len(self.values))
+        self.next = offsets[TOPIC]
+        self.opened.append(self.next)
+        return {}
+
+    async def close(self, lane: int) -> None:
+        self.next = None
+
+    async def starting_offsets(self, lane: int, start: str | int, now_ms: int) -> Mapping[str, int]:
+        return {TOPIC: self.beginning}
+
+    async def still_member(self) -> bool:
+        self.asked += 1
+        return self.member
+
+    def hint(self, lane: int, offsets: Mapping[str, int]) -> None:
+        self.hinted.append(offsets[TOPIC])
+
+    @property
+    def open_lanes(self) -> frozenset[int]:
+        return frozenset() if self.next is None else frozenset({0})
+
+    def status(self) -> Sequence[Any]:
+        return []
+
+    obstacle = None
+
+
+class Memory:
+    """A store of one lane. `faults` are met one by one by commits, before or after they apply."""
+
+    def __init__(self, *faults: str) -> None:
+        self.lane = MemoryLane()
+        self.faults = list(faults)
+        self.sent: list[Commit] = []
+        self.claims = 0
+
+    async def claim(self, lane: int, token: str, start: Mapping[str, int]) -> Head:
+        self.claims += 1
+        return self.lane.claim(token, msgspec.json.encode(start))
+
+    async def load(
+        self, lane: int, head: Head, keys_of: Callable[[Head, Sequence[str]], list[str]]
+    ) -> tuple[dict[str, bytes], dict[str, bytes | None]]:
+        if self.faults[:1] == ["claimed by another"]:
+            self.faults.pop(0)
+            raise Lost
+        return self.lane.names, dict(self.lane.load(head, keys_of))
+
+    async def commit(self, commit: Commit) -> Any:
+        self.sent.append(commit)
+        fault = self.faults.pop(0) if self.faults else ""
+        if fault == "away":
+            raise Unavailable("Redis: away")
+        if fault == "another owner":
+            self.lane.claim("somebody else", b"{}")
+        answer = self.lane.commit(commit)
+        if fault == "answer lost":
+            raise Unavailable("Redis: answer lost")
+        return answer
+
+    async def touch(self, lane: int, token: str, sequence: int, idle_ms: int | None) -> bool:
+        return self.lane.fields.get("token") == token.encode()
+
+    async def read(
+        self, lane: int, token: str, sequence: int | None, names: int
+    ) -> LaneDelta | None:
+        return None
+
+    @property
+    def offset(self) -> int:
+        return int(json.loads(self.lane.fields.get("offsets", b'{"events": 0}'))[TOPIC])
+
+
+class Letters:
+    """Takes dead letters, after failing so often."""
+
+    def __init__(self, failures: int = 0) -> None:
+        self.failures = failures
+        self.taken: list[DeadLetter] = []
+
+    async def publish(self, letters: Sequence[DeadLetter]) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise Unavailable("dead-letter topic: away")
+        self.taken += letters
+
+
+def record(value: bytes, offset: int) -> SimpleNamespace:
+    return SimpleNamespace(
+        topic=TOPIC, partition=0, offset=offset, timestamp=START_MS, key=None, value=value
+    )
+
+
+def impression(number: int) -> bytes:
+    event = {"type": "impression", "impression_id": number, "timestamp": START_MS, "items": ["a"]}
+    return json.dumps(event).encode()
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pauses between tries pass at once."""
+    monkeypatch.setattr("relevanced.daemon.worker.committer.pause_s", lambda failures, luck: 0.0)
+    monkeypatch.setattr("relevanced.daemon.worker.ownership.pause_s", lambda failures, luck: 0.0)
+
+
+async def work_until(
+    done: Callable[[], object] | None,
+    log: Log,
+    store: Memory,
+    letters: Letters | None = None,
+    memory: MemoryBound | None = None,
+) -> Ownership:
+    """Run a worker until `done`, or, without it, until a lane is refused; it then stops in
+    order."""
+    stop, telemetry = asyncio.Event(), Telemetry("test")
+    ownership = Ownership(log, store, PLAN, Beginning("earliest", 1), telemetry, lambda: 0.0)
+    decode = decoder("native", Limits())
+    pace = Pace(max_records=1000, commit_interval_s=0.0)
+    worker = Worker(
+        log, store, ownership, decode, pace, telemetry, letters, lambda: 0.0, stop, memory
+    )
+    working = asyncio.create_task(worker.run())
+    async with asyncio.timeout(PATIENCE_S):
+        while not (ownership.refused if done is None else done()):
+            await asyncio.sleep(0)
+            assert not working.done(), working.result()
+        stop.set()
+        await working
+    assert worker.waiting_for == {}
+    return ownership
+
+
+def accepted(store: Memory) -> int:
+    counts = json.loads(store.lane.fields["counts"])
+    return int(counts["impression_outcomes"]["accepted"])
+
+
+@pytest.mark.parametrize(
+    ("faults", "claims"),
+    [
+        ((), 1),
+        (("away", "away"), 1),
+        (("answer lost",), 1),
+        (("another owner",), 2),
+        (("another owner", "another owner"), 3),
+        (("claimed by another",), 2),
+    ],
+    ids=lambda value: "-".join(value) or "none" if isinstance(value, tuple) else None,
+)
+async def test_every_record_counts_once_whatever_a_commit_meets(
+    faults: tuple[str, ...], claims: int
+) -> None:
+    log, store = Log([impression(n) for n in range(5)]), Memory(*faults)
+    ownership = await work_until(lambda: store.offset == 5, log, store)
+    assert (accepted(store), store.claims) == (5, claims)
+    assert ownership.refused == {}
+
+
+async def test_at_the_memory_bound_nothing_is_read_until_there_is_room() -> None:
+    log, store, held, full_looks = Log([impression(1)]), Memory(), 50, 0
+    memory = MemoryBound(100, lambda: held)
+
+    def has_read_both() -> bool:
+        nonlocal held, full_looks
+        if store.offset == 1 and not full_looks:
+            held = 200
+        if memory.reason:
+            log.values[1:] = [impression(2)]
+            full_looks += 1
+            assert store.offset == 1
+        if full_looks == 20:
+            held = 60
+        return store.offset == 2
+
+    await work_until(has_read_both, log, store, memory=memory)
+    assert (full_looks >= 20, accepted(store), store.claims) == (True, 2, 1)
+
+
+async def test_a_commit_is_sent_again_unchanged() -> None:
+    log, store = Log([impression(1)]), Memory("away", "answer lost", "away")
+    await work_until(lambda: log.hinted, log, store)
+    assert len(store.sent) == 4
+    assert all(sent is store.sent[0] for sent in store.sent)
+
+
+async def test_a_lost_lane_is_claimed_only_after_the_group_confirms() -> None:
+    log, store = Log([impression(1)]), Memory("another owner")
+    log.member = False
+    await work_until(lambda: log.asked > 5, log, store)
+    assert store.claims == 1
+
+
+async def test_an_idle_owner_finds_out_that_it_was_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("relevanced.daemon.worker.worker.TOUCH_EVERY_S", -1.0)
+    log, store = Log([impression(1)]), Memory()
+    replaced = False
+
+    def done() -> bool:
+        nonlocal replaced
+        if store.offset == 1 and not replaced:
+            replaced = True
+            store.lane.claim("somebody else", b"{}")
+        return store.claims == 2 and log.next == 1
+
+    await work_until(done, log, store)
+    assert accepted(store) == 1
+
+
+async def test_dead_letters_are_safe_before_the_commit_that_passes_them() -> None:
+    log, store, letters = Log([b"{", impression(1)]), Memory(), Letters(failures=2)
+
+    def done() -> bool:
+        assert len(letters.taken) == 1 or not store.sent
+        return store.offset == 2
+
+    await work_until(done, log, store, letters)
+    assert [letter.reason for letter in letters.taken] == ["not_json"]
+
+
+async def test_a_lane_beyond_the_end_of_its_log_stands_still() -> None:
+    log, store = Log([]), Memory()
+    store.lane.claim("before", b'{"events": 7}')
+    ownership = await work_until(None, log, store)
+    assert "beyond the end of the log" in ownership.refused[0]
+    assert (store.offset, store.claims, log.next) == (7, 1, None)
+
+
+async def test_damaged_state_stops_the_lane_and_not_the_worker() -> None:
+    log, store = Log([impression(1)]), Memory()
+    await work_until(lambda: store.offset == 1, log, store)
+    store.lane.blobs.clear()
+    log.next = None
+    ownership = await work_until(None, log, store)
+    assert "a part is missing" in ownership.refused[0]
+
+
+async def test_dead_letters_are_insisted_on_as_long_as_it_takes() -> None:
+    log, store, letters = Log([b"{"]), Memory(), Letters(failures=30)
+    await work_until(lambda: store.offset == 1, log, store, letters)
+    assert (store.claims, len(letters.taken)) == (1, 1)
+
+
+async def test_being_told_to_stop_ends_a_long_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the batch in hand is tried once more."""
+    monkeypatch.setattr("relevanced.daemon.worker.committer.pause_s", lambda failures, luck: 3600.0)
+    log, store = Log([impression(1)]), Memory("away")
+    await work_until(lambda: len(store.sent) == 1, log, store)
+    assert store.offset == 1
+
+
+async def test_a_stop_waits_for_a_silent_store_only_so_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("relevanced.daemon.worker.worker.LAST_TRY_S", 0.05)
+    log, store = Log([impression(1)]), Memory(*["away"] * 1_000_000)
+    await work_until(lambda: len(store.sent) > 3, log, store)
+    assert store.offset == 0
+
+
+async def test_what_latest_leaves_out_after_a_loss_is_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Redis loses the lane after two records; a third comes; the lane begins anew behind it."""
+    monkeypatch.setattr("relevanced.daemon.worker.worker.TOUCH_EVERY_S", -1.0)
+    log, store = Log([impression(1), impression(2)]), Memory()
+    await_loss = True
+
+    def done() -> bool:
+        nonlocal await_loss
+        if store.offset == 2 and await_loss:
+            await_loss = False
+            log.values.append(impression(3))
+            log.beginning = 3
+            store.lane = MemoryLane()
+            store.lane.claim("nobody", b'{"events": 0}')
+            store.lane.fields.clear()
+        return bool(log.opened[1:]) and "counts" in store.lane.fields
+
+    await work_until(done, log, store)
+    assert json.loads(store.lane.fields["counts"])["gap_records"] == {TOPIC: 1}
