@@ -54,9 +54,11 @@ class AttributeTexts:
         units = () if plan.tracking is None else plan.tracking.unit_attributes
         surface = () if plan.surfaces is None else (plan.surfaces.attribute,)
         self._names = tuple(dict.fromkeys((*plan.attributes, *units, *surface)))
+        self._can_parse = can_be_fields(self._names)
+        """Whether the decoder below can find these names; else every text is left to the careful
+        reader, which can."""
         # other attributes are passed over, whatever they hold
-        names = self._names if can_be_fields(self._names) else ()
-        self._attributes = _decoder_of(names)
+        self._attributes = _decoder_of(self._names if self._can_parse else ())
         self._experiments = msgspec.json.Decoder(dict[_Text, _Text] | None)
 
     def told_by(self, impressions: Sequence[PlainImpression]) -> tuple[Integers, Sequence[Told]]:
@@ -75,6 +77,8 @@ class AttributeTexts:
     def _read(self, text: bytes, impression: PlainImpression) -> int:
         if text in self._numbers:
             return self._numbers[text]
+        if not self._can_parse:
+            return UNTOLD
         try:
             attributes = self._attributes.decode(impression.attributes)
             experiments = self._experiments.decode(impression.experiments) or {}

@@ -23,7 +23,8 @@ from tests.daemon.events.records import (
     good_impressions,
 )
 
-LIMITS = Limits(max_grade=3.0)
+LIMITS = Limits(max_grade=3.0, attributes=("country", "device"))
+"""As a configuration makes them: attributes that no grouping names are passed over unread."""
 PLAN = plan_with(groupings=(("country",), ("device",)))
 PLAIN = {**IMPRESSION, "grades": None}
 
@@ -78,3 +79,17 @@ def test_a_number_too_large_for_an_id_is_for_the_careful_reader(digits: int) -> 
     many = b"9" * digits
     for value in (as_bytes(FEEDBACK, item="?"), as_bytes(PLAIN, items=["?"])):
         assert_read_as_carefully(value.replace(b'"?"', many))
+
+
+def test_attribute_no_field_can_stand_for_is_for_the_careful_reader() -> None:
+    value = as_bytes(PLAIN, attributes={'a "b"': "US"})
+    limits = Limits(attributes=('a "b"',))
+    plan = plan_with(groupings=(('a "b"',),))
+    (part,) = read([record(value)], decoder("native", limits), AttributeTexts(plan))
+    assert isinstance(part, Run)
+    assert part.odd[0].attributes == {'a "b"': "US"}
+
+
+def test_attribute_nobody_asks_for_is_passed_over_whatever_it_holds() -> None:
+    value = as_bytes(PLAIN).replace(b'"country"', b'"\x80ountry"')
+    assert assert_read_as_carefully(value)
