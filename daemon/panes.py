@@ -13,6 +13,8 @@ from typing import Final, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+HOUR_MS: Final = 3_600_000
+
 PaneKey: TypeAlias = tuple[int, int]
 """(window number in `Timing.windows`, pane start in ms)."""
 

@@ -16,7 +16,7 @@ from relevanced.metrics.metric import Metric
 from relevanced.metrics.propensities import CLIP, Propensities
 
 from .experiments.specs import Tracking
-from .panes import Timing
+from .panes import HOUR_MS, Timing
 
 UNKNOWN: Final = 0
 """Number of no surface: propensities of its ranks are not known."""
@@ -84,7 +84,6 @@ metric counts, those of them whose weight was cut, and sums of their weights in 
 WEIGHT_UNIT."""
 WEIGHT_UNIT: Final = 10_000
 
-HOUR_MS: Final = 3_600_000
 LARGEST_EXACT: Final = 2.0**52
 """From here on a float64 holds no fractions, so a scaled value could not be rounded exactly."""
 

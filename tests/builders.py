@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from relevanced.daemon.attribution import rules as attribution
+from relevanced.daemon.attribution import rules
 from relevanced.daemon.events.types import Decoded, Feedback, Impression, LogRecord
 from relevanced.daemon.lane.lane import Lane, new_lane
 from relevanced.daemon.panes import timing
@@ -87,7 +87,7 @@ def meet(lane: Lane, *events: Decoded, topic: str = TOPIC) -> list[str]:
     told = []
     for event in events:
         before = _outcomes(lane)
-        attribution.apply(lane, topic, [event])
+        rules.apply(lane, topic, [event])
         told.append(" ".join(sorted((_outcomes(lane) - before).elements())) or "waits")
     return told
 

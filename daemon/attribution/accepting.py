@@ -5,13 +5,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from relevanced.metrics.lists import Integers
+
 from ..lane.columns.texts import joined, joined_texts
 from ..lane.gain_states import NO_STATE
 from ..lane.lane import Lane
 from ..lane.open_impressions import Born
 from ..lane.segments import NO_COMBINATION, combination_of
 from ..lane.subjects import Subjects
-from .runs import Integers, Run
+from .runs import Run
 
 
 @dataclass(frozen=True)

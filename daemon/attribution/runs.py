@@ -7,10 +7,11 @@ in the run as the events they are. A record that is no single event (bad, or an 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
-from typing import Final, TypeAlias, cast
+from typing import Final, cast
 
 import numpy as np
-from numpy.typing import NDArray
+
+from relevanced.metrics.lists import Integers
 
 from ..events.fields import Refused, timestamp_ms
 from ..events.types import (
@@ -25,8 +26,6 @@ from ..events.types import (
 )
 from ..lane.attribute_texts import UNTOLD, AttributeTexts, Told
 from .item_lists import NOT_PLAIN, lengths_of, respelled
-
-Integers: TypeAlias = NDArray[np.int64]
 
 _NO_TIME: Final = -1
 """Where a text is no time: that is for the decoder to refuse."""

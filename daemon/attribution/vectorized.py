@@ -9,29 +9,27 @@ admitted: a run is cut where a combination of values is new.
 
 from collections.abc import Iterable, Iterator
 from itertools import repeat
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+
+from relevanced.metrics.lists import Booleans, Floats, Integers
 
 from ..events.types import Impression
 from ..lane.columns.column import column
 from ..lane.columns.id_index import NOT_FOUND, hashes_of
 from ..lane.lane import Lane
 from ..panes import GRACE_MS
-from . import rules as attribution
+from . import rules
 from .accepting import Meeting, accept
 from .gains import note_delay
 from .item_lists import NO_RANK, places_of
-from .runs import Integers, Run
+from .runs import Run
 
 SMALL_RUN: Final = 48
 """Fewer events than this are sooner taken one by one."""
 MOST_TEXT_BYTES: Final = 8 << 20
 """Of lists that are searched at once: much feedback on long lists would need much memory."""
-
-Booleans: TypeAlias = NDArray[np.bool_]
-Floats: TypeAlias = NDArray[np.float64]
 
 
 def apply(lane: Lane, topic: str, run: Run, small_run: int = SMALL_RUN) -> None:
@@ -42,7 +40,7 @@ def apply(lane: Lane, topic: str, run: Run, small_run: int = SMALL_RUN) -> None:
     while start < len(run):
         joined, singles = _apply_some(lane, topic, run.part(start, len(run)), small_run)
         start, stop = start + joined, start + joined + singles
-        attribution.apply(lane, topic, [run.event(place) for place in range(start, stop)])
+        rules.apply(lane, topic, [run.event(place) for place in range(start, stop)])
         start = stop
 
 
@@ -115,7 +113,7 @@ def _apply_known(lane: Lane, topic: str, meeting: Meeting, new: Booleans) -> Non
     shown = int(np.count_nonzero(new))
     lane.counts["events"].update(impression=shown, feedback=counted - shown)
     for place in np.flatnonzero(left).tolist():
-        attribution.meet(lane, topic, run.event(place), int(meeting.met_ms[place]))
+        rules.meet(lane, topic, run.event(place), int(meeting.met_ms[place]))
     latest_ms = int(run.times_ms.max())
     lane.watermarks[topic] = latest_ms if watermark is None else max(watermark, latest_ms)
 

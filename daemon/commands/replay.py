@@ -16,14 +16,14 @@ from typing import Final, TextIO
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
-from ..attribution import rules as attribution
+from ..attribution import rules
 from ..config.loading import Config
 from ..events.decoder import decoder
 from ..events.types import Decoded, Impression, Rejected
 from ..experiments.findings import findings
 from ..experiments.report import told_of
 from ..experiments.types import Findings
-from ..exporter import scores, selection as shown, snapshot
+from ..exporter import scores, selection, snapshot
 from ..exporter.lane_view import LaneView, Names
 from ..exporter.scores import Report
 from ..lane.experiments import settle_pane
@@ -75,7 +75,7 @@ def read_lane(paths: Sequence[str], config: Config, bars: Progress, *, as_is: bo
     for first in range(0, len(events), EVENTS_AT_ONCE):
         some = events[first : first + EVENTS_AT_ONCE]
         lane.forget_what_is_over()
-        attribution.apply(lane, TOPIC, some)
+        rules.apply(lane, TOPIC, some)
         batch.advance(lane)
         lane.start_batch()
         bars.advance(bar, len(some))
@@ -122,7 +122,7 @@ def report_of(lane: Lane) -> Report:
     view = view_of(lane)
     whole = snapshot.evaluate([view], lane.plan, view.names.listed)
     whole = snapshot.with_everything(whole, [view], lane.plan)
-    return scores.report(whole, shown.busiest(whole, lane.plan), lane.plan)
+    return scores.report(whole, selection.busiest(whole, lane.plan), lane.plan)
 
 
 def experiments_of(lane: Lane) -> Findings:

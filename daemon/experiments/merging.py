@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from relevanced.metrics.lists import Integers
 from relevanced.metrics.users import Sketch, merged
 
 from .specs import CONTROLS, INTERLEAVED, Spec
-from .tallies import Arm, Integers, Tallies
+from .tallies import Arm, Tallies
 
 
 @dataclass(frozen=True)

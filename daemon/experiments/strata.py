@@ -11,12 +11,13 @@ import numpy as np
 
 from relevanced.metrics.buckets import Buckets
 from relevanced.metrics.inference import ArmComparison, Statement, compare_rows
+from relevanced.metrics.lists import Integers
 from relevanced.metrics.metric import Metric
 from relevanced.metrics.sequences import Design
 from relevanced.metrics.stratification import post_stratified
 
 from .specs import Spec
-from .tallies import Arm, Integers
+from .tallies import Arm
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,13 @@
 """What a lane holds of its experiments: per arm 64 buckets of counters, and its users."""
 
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from relevanced.metrics.buckets import BUCKETS
+from relevanced.metrics.lists import Integers
 from relevanced.metrics.users import CAPACITY, Hashes
-
-Integers: TypeAlias = NDArray[np.int64]
 
 USER_PAGES: Final = 16
 """A sketch is stored in as many parts, by the lowest bits of the hashes."""

@@ -10,12 +10,14 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from relevanced.metrics.lists import Floats
+
 from ..panes import Window, pane_start
 from ..plan import Plan
 from .history import Past
 from .lane_view import LaneView
 from .selection import Selection
-from .snapshot import SETTLED, Floats, Snapshot, pane_starts
+from .snapshot import SETTLED, Snapshot, pane_starts
 
 WINDOWS: Final = (("1h", 1), ("6h", 6), ("24h", 24))
 """(name, hours) of what is compared, whatever windows are configured."""

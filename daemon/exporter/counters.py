@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 import msgspec
 import numpy as np
 
-from ..lane.paged_rows import PAGE_ROWS, Integers, Rows, take
+from relevanced.metrics.lists import Integers
+
+from ..lane.paged_rows import PAGE_ROWS, Rows, take
 from ..plan import OTHER, Plan
 from .lane_view import Counts, LaneView, Names
 from .selection import Selection, select

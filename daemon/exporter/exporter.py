@@ -20,7 +20,7 @@ from ..panes import pane_start
 from ..plan import Plan
 from ..storage.store import LaneDelta, Store
 from ..telemetry.process import Telemetry
-from . import baselines as usual, exposition, scores, selection as shown, snapshot
+from . import baselines as usual, exposition, scores, selection, snapshot
 from .counters import ShownBefore, TotalsMemory, show
 from .exposition import Exposition
 from .history import Past
@@ -208,7 +208,7 @@ class Exporter:
             mirror.apply(delta)
         views = self._memory.hold([mirror.view() for mirror, _ in deltas])
         whole = snapshot.evaluate(views, self._plan, self._shown.segments)
-        gauges = shown.busiest(whole, self._plan)
+        gauges = selection.busiest(whole, self._plan)
         counters, self._shown = show(whole, gauges, self._plan, self._shown)
         report = scores.report(whole, gauges, self._plan)
         experiments = self._experiments.of(

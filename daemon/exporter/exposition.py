@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from relevanced.metrics.lists import Floats
 from relevanced.metrics.propensities import WeightSums, clipped_share, effective_sample_size
 
 from ..events.types import DROP_REASONS, REJECTION_REASONS, SKIP_REASONS
@@ -22,12 +23,12 @@ from ..plan import COUNT_COLUMNS, WEIGHT_UNIT, Plan, Surfaces
 from ..telemetry.families import BY_NAME
 from ..telemetry.family import Family
 from .baselines import Comparison, averaged
+from .chunks import Chunks, gathered
 from .counters import Counters
 from .experiment_series import samples
 from .labels import escape, label_names, segment_labels
-from .pieces import Pieces, gathered
 from .selection import Selection
-from .snapshot import VIEWS, Floats, Snapshot, estimates
+from .snapshot import VIEWS, Snapshot, estimates
 
 GAUGE_OF_COLUMN: Final = dict(
     zip(
@@ -73,8 +74,8 @@ class Exposition:
     """The same series in both formats, long pieces shared. OpenMetrics lacks its `# EOF`: the
     process's own series follow."""
 
-    text: Pieces = ()
-    openmetrics: Pieces = ()
+    text: Chunks = ()
+    openmetrics: Chunks = ()
 
 
 def render(

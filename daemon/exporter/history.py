@@ -10,13 +10,15 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ..lane.paged_rows import PAGE_ROWS, Integers, PagedRows, Pages, Rows
+from relevanced.metrics.lists import Floats, Integers
+
+from ..lane.paged_rows import PAGE_ROWS, PagedRows, Pages, Rows
 from ..plan import COUNT_COLUMNS, Plan
 from ..storage.head import whole_or_damaged
 from ..storage.packing import unpack_page
 from .lane_view import LaneView, Names
 from .selection import Selection
-from .snapshot import Floats, Segment
+from .snapshot import Segment
 
 _Held: TypeAlias = tuple[Mapping[int, bytes] | None, ...]
 """The pages of an hour in each lane."""

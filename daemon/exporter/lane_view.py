@@ -9,8 +9,10 @@ from typing import TypeAlias
 
 import numpy as np
 
+from relevanced.metrics.lists import Integers
+
 from ..experiments.tallies import Tallies
-from ..lane.paged_rows import PAGE_ROWS, Integers, Pages, take
+from ..lane.paged_rows import PAGE_ROWS, Pages, take
 from ..panes import PaneKey
 from ..plan import ALL
 

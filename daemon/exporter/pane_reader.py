@@ -8,12 +8,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from relevanced.metrics.lists import Floats
+
 from ..experiments.types import NOTHING, Findings
 from ..lane.paged_rows import Rows
 from ..plan import Plan
 from .lane_view import LaneView
 from .selection import Selection
-from .snapshot import Floats, Segment, Snapshot
+from .snapshot import Segment, Snapshot
 
 
 @dataclass(frozen=True)

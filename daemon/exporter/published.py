@@ -14,9 +14,9 @@ from typing import Final
 
 import msgspec
 
+from .chunks import Chunks
 from .exposition import Exposition
 from .pane_reader import Reading
-from .pieces import Pieces
 from .scores import Report
 
 _GZIP_LEVEL: Final = 1
@@ -36,7 +36,7 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Page:
     """The beginning of a page, plain and as deflated blocks that more may follow."""
 
-    plain: Pieces = ()
+    plain: Chunks = ()
     deflated: bytes = b""
     crc: int = 0
 
@@ -87,7 +87,7 @@ def publish(
     )
 
 
-def page(plain: Pieces) -> Page:
+def page(plain: Chunks) -> Page:
     """The beginning of a page, compressed so that more can follow."""
     compressor = _compressor()
     deflated = [compressor.compress(piece) for piece in plain]

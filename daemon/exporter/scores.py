@@ -17,10 +17,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from relevanced.metrics.lists import Floats
+
 from ..lane.counts import FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES
 from ..plan import COUNT_COLUMNS, Plan
 from .selection import Selection
-from .snapshot import WHOLE, Floats, Segment, Snapshot, WindowRows, estimates
+from .snapshot import WHOLE, Segment, Snapshot, WindowRows, estimates
 
 MEAN_OF_RR: Final = "MRR is the mean of RR."
 ONE_ERROR: Final = "± is one standard error."

@@ -12,10 +12,12 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from relevanced.metrics.lists import Floats
+
 from ..lane.paged_rows import Rows
 from ..plan import OTHER, Plan
 from .lane_view import Names
-from .snapshot import LIVE, WHOLE, Floats, Segment, Snapshot, check_sum
+from .snapshot import LIVE, WHOLE, Segment, Snapshot, check_sum
 
 Numbers = NDArray[np.intp]
 Matrix = TypeVar("Matrix", Rows, Floats)

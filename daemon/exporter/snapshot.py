@@ -11,8 +11,10 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from relevanced.metrics.lists import Floats, Integers
+
 from ..events.types import DROP_REASONS
-from ..lane.paged_rows import PAGE_ROWS, Integers, Pages, Rows, summed, take
+from ..lane.paged_rows import PAGE_ROWS, Pages, Rows, summed, take
 from ..panes import Window, pane_start
 from ..plan import ALL, Plan
 from .lane_view import Counts, LaneView
@@ -25,7 +27,6 @@ WHOLE: Final = (ALL, ALL)
 EVERYTHING: Final = "all"
 """Name of the window without ends, which only a replay has."""
 
-Floats: TypeAlias = NDArray[np.float64]
 Segment: TypeAlias = tuple[str, str]
 """(grouping, segment)."""
 _Places: TypeAlias = tuple[NDArray[np.intp], NDArray[np.intp]]

@@ -9,7 +9,8 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 from msgspec.structs import astuple
-from numpy.typing import NDArray
+
+from relevanced.metrics.lists import Integers
 
 from ..events.attributes import as_fields, can_be_fields
 from ..events.types import SURELY_SHORT, PlainImpression
@@ -21,7 +22,6 @@ REMEMBERED_TEXTS: Final = 50_000
 
 UNTOLD: Final = -1
 
-Integers: TypeAlias = NDArray[np.int64]
 _Text: TypeAlias = Annotated[str, Meta(max_length=SURELY_SHORT)]
 
 

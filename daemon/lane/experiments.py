@@ -14,10 +14,12 @@ import numpy as np
 from relevanced.metrics.arithmetic import distinct
 from relevanced.metrics.buckets import BUCKETS, LARGEST_SUM, Buckets
 from relevanced.metrics.interleaving import credits
+from relevanced.metrics.lists import Integers
 from relevanced.metrics.users import bucket_numbers
 
 from ..experiments.specs import INTERLEAVED, MOST_STRATA, MOST_VARIANTS, Spec, Tracking
-from ..experiments.tallies import Arm, Experiments, Integers, Tallies
+from ..experiments.tallies import Arm, Experiments, Tallies
+from ..panes import HOUR_MS
 from ..plan import OTHER, Plan
 from .columns.column import column
 from .gain_states import lists_of, score_delays
@@ -25,7 +27,7 @@ from .lane import Lane
 from .subjects import NO_UNIT
 
 OVERFLOW: Final = "experiment_overflow"
-SILENT_MS: Final = 7 * 86_400_000
+SILENT_MS: Final = 7 * 24 * HOUR_MS
 """An experiment that nobody declared gives its place back after so much event time without any."""
 
 

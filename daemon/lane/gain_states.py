@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from relevanced.metrics.arithmetic import distinct
-from relevanced.metrics.lists import Lists
+from relevanced.metrics.lists import Floats, Integers, Lists
 from relevanced.metrics.precision import hits
 from relevanced.metrics.propensities import weighted_hits
 
 from ..events.types import MOST_ITEMS
 from ..plan import COUNT_COLUMNS, LARGEST_EXACT, UNKNOWN, WEIGHT_COLUMNS, WEIGHT_UNIT, Plan
-from .columns.number_table import NOT_THERE, NumberTable
+from .columns.sorted_map import MISSING, SortedMap
 
 Cells: TypeAlias = tuple[tuple[int, float], ...]
 """(place from 0, gain) of the places that hold feedback, by place. A place with feedback may have
@@ -39,9 +39,6 @@ change like any other."""
 MOST_STATES: Final = 100_000
 """A table beyond this is built anew from the states that impressions still hold."""
 
-Integers: TypeAlias = NDArray[np.int64]
-Floats: TypeAlias = NDArray[np.float64]
-
 
 class GainStates:
     """The table of one lane: state ↔ number, and the row of each number."""
@@ -53,7 +50,7 @@ class GainStates:
         self._surfaces: list[int] = [UNKNOWN]
         self._changes: dict[tuple[int, int, float], int] = {}
         self._gains = distinct(np.array(list(plan.grades.values()), np.float64))
-        self._raises = NumberTable()
+        self._raises = SortedMap()
         """By state, place and gain, as one number."""
         self._rows: NDArray[np.int64] = np.zeros((1, plan.row_width), np.int64)
         self._room = MOST_STATES
@@ -104,7 +101,7 @@ class GainStates:
         keys = (numbers * MOST_ITEMS + places) * len(self._gains)
         keys += np.searchsorted(self._gains, gains)
         after = self._raises.find(keys)
-        if (unknown := after == NOT_THERE).any():
+        if (unknown := after == MISSING).any():
             new = distinct(keys[unknown])
             self._raises.add(new, np.array([self._raised_one(key) for key in new.tolist()]))
             after[unknown] = self._raises.find(keys[unknown])

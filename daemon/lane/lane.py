@@ -9,12 +9,11 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from relevanced.metrics.arithmetic import distinct
+from relevanced.metrics.lists import Integers
 
 from ..experiments.tallies import Experiments
 from ..panes import PaneKey
@@ -29,8 +28,6 @@ from .paged_rows import PagedRows
 from .segments import Admission, Segments
 from .subjects import Assignments, Columns
 from .waiting_feedback import WaitingFeedback
-
-Integers: TypeAlias = NDArray[np.int64]
 
 
 @dataclass

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
 import numpy as np
+from relevanced.metrics.lists import Integers
 from numpy.typing import NDArray
 
-Integers: TypeAlias = NDArray[np.int64]
 Rows: TypeAlias = Integers
 """(n, columns): counters of n segments."""
 Pages: TypeAlias = Mapping[int, Rows]

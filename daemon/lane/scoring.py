@@ -13,12 +13,14 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from relevanced.metrics.lists import Integers
+
 from ..panes import PaneKey, pane_start
 from . import hours
 from .columns.column import column, grouped
 from .experiments import settle_pane
 from .gain_states import score_delays
-from .lane import Integers, Lane
+from .lane import Lane
 from .paged_rows import LARGEST_SUM, PagedRows, Pages, Rows
 
 

@@ -14,9 +14,9 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..plan import ALL, NONE, OTHER, Plan, Values
+from relevanced.metrics.lists import Integers
 
-Integers: TypeAlias = NDArray[np.int64]
+from ..plan import ALL, NONE, OTHER, Plan, Values
 
 Combination: TypeAlias = tuple[int, ...]
 """Segment number per grouping, the whole first."""

@@ -6,17 +6,15 @@ impression) is its hash. Numbers live in one process's memory only.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from relevanced.metrics.lists import Integers
 from relevanced.metrics.users import user_hashes
 
 from ..experiments.specs import IMPRESSION, USER, Assignment, Tracking
 from .columns.column import Codes, Column, Numbers
-
-Integers: TypeAlias = NDArray[np.int64]
 
 MOST_ASSIGNMENTS: Final = 20_000
 NO_UNIT: Final = 0

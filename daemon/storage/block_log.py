@@ -5,16 +5,14 @@ commits leave few keys.
 """
 
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from relevanced.metrics.arithmetic import distinct
+from relevanced.metrics.lists import Integers
 
 from .head import BlockEntry
-
-Integers: TypeAlias = NDArray[np.int64]
 
 NO_SLOTS: Final[Integers] = np.zeros(0, np.int64)
 MERGED_ENTRIES: Final = 4096

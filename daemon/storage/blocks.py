@@ -9,12 +9,14 @@ unlinked. Here blocks become bytes, and bytes blocks.
 import msgspec
 import numpy as np
 
+from relevanced.metrics.lists import Integers
+
 from ..experiments.specs import Assignment
 from ..lane.columns.column import column
 from ..lane.columns.id_index import hashes_of
 from ..lane.columns.texts import cut
 from ..lane.gain_states import GainState
-from ..lane.lane import Integers, Lane
+from ..lane.lane import Lane
 from ..lane.open_impressions import Born
 from ..lane.segments import Combination
 from ..lane.subjects import NO_UNIT, Subjects

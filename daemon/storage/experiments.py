@@ -11,10 +11,11 @@ import numpy as np
 
 from relevanced.metrics.arithmetic import distinct
 from relevanced.metrics.buckets import BUCKETS
+from relevanced.metrics.lists import Integers
 from relevanced.metrics.users import CAPACITY
 
 from ..experiments.specs import Tracking
-from ..experiments.tallies import USER_PAGES, Arm, Experiments, Integers, Tallies
+from ..experiments.tallies import USER_PAGES, Arm, Experiments, Tallies
 from .keys import EXPERIMENTS_PREFIX, experiment_key, experiment_users_key
 from .packing import pack, pack_integers, unpack, unpack_integers
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ..attribution import rules as attribution, runs, vectorized as joining
+from ..attribution import rules, runs, vectorized
 from ..events.types import Decoder, LogRecord, Rejected
 from ..lane import scoring
 from ..lane.lane import Lane
@@ -36,7 +36,7 @@ def process(
     batch: Mapping[str, Sequence[LogRecord]],
     next_offsets: Mapping[str, int],
     decoder: Decoder,
-    small_run: int = joining.SMALL_RUN,
+    small_run: int = vectorized.SMALL_RUN,
 ) -> list[DeadLetter]:
     """Take one batch, by topic, into the lane's memory; returns what to dead-letter before it is
     committed. Fewer than `small_run` events in a row are taken one by one."""
@@ -71,15 +71,15 @@ def take(
     topic: str,
     records: Sequence[LogRecord],
     decoder: Decoder,
-    small_run: int = joining.SMALL_RUN,
+    small_run: int = vectorized.SMALL_RUN,
 ) -> list[DeadLetter]:
     """Let one piece of a batch meet the lane; returns what of it to dead-letter."""
     dead: list[DeadLetter] = []
     for part in runs.read(records, decoder, lane.texts):
         if isinstance(part, runs.Run):
-            joining.apply(lane, topic, part, small_run)
+            vectorized.apply(lane, topic, part, small_run)
             continue
-        attribution.apply(lane, topic, part.decoded)
+        rules.apply(lane, topic, part.decoded)
         dead += _dead_letters(part)
     return dead
 
@@ -93,7 +93,7 @@ def end(lane: Lane, next_offsets: Mapping[str, int]) -> None:
 def advance(lane: Lane) -> None:
     """Bring the rows up to date with the events that were applied, and settle what the watermark
     has passed."""
-    attribution.advance(lane)
+    rules.advance(lane)
     scoring.apply_changes(lane)
     scoring.settle(lane)
     scoring.drop_old_panes(lane)

@@ -21,7 +21,7 @@ from prometheus_client import generate_latest
 from prometheus_client.metrics_core import Metric as SeriesFamily
 from prometheus_client.registry import Collector
 
-from relevanced.daemon.exporter import exposition, scores, selection as shown, snapshot
+from relevanced.daemon.exporter import exposition, scores, selection, snapshot
 from relevanced.daemon.exporter.counters import ShownBefore, show
 from relevanced.daemon.exporter.lane_view import LaneView, Names
 from relevanced.daemon.exporter.published import Published, publish
@@ -163,7 +163,7 @@ def lane(of: Plan) -> LaneView:
 def made(view: LaneView, of: Plan) -> Published:
     """As the exporter makes it of what it has read."""
     whole = snapshot.evaluate([view], of)
-    gauges = shown.busiest(whole, of)
+    gauges = selection.busiest(whole, of)
     counters, _ = show(whole, gauges, of, ShownBefore())
     texts = exposition.render(whole, gauges, counters, of)
     return publish(texts, scores.report(whole, gauges, of), of, ())
@@ -226,7 +226,7 @@ def main() -> None:
     of = plan(int(sys.argv[1]))
     view = lane(of)
     whole = snapshot.evaluate([view], of)
-    gauges = shown.busiest(whole, of)
+    gauges = selection.busiest(whole, of)
     counters, _ = show(whole, gauges, of, ShownBefore())
     text = b"".join(exposition.render(whole, gauges, counters, of).text)
     known = Known(text)

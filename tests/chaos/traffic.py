@@ -8,7 +8,12 @@ from typing import Final
 import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from relevanced.daemon.commands.simulate import traffic as simulate
+from relevanced.daemon.commands.simulate.traffic import (
+    Faults,
+    NativeEvent,
+    Traffic,
+    generate_events,
+)
 from relevanced.daemon.kafka.source import KafkaProducer, KafkaSettings, KafkaUnavailable
 from tests.oracle import Record
 
@@ -23,7 +28,7 @@ RUBBISH: Final = 0.003
 READ_PATIENCE_S: Final = 60.0
 TOPIC_SETTINGS: Final = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**62)}
 """Event time is fixed, and may be long ago or far ahead of this machine's clock."""
-FAULTS: Final = simulate.Faults(duplicates=0.01, disorder=0.02, orphans=0.01, off_list=0.01)
+FAULTS: Final = Faults(duplicates=0.01, disorder=0.02, orphans=0.01, off_list=0.01)
 
 
 class Producer:
@@ -33,8 +38,8 @@ class Producer:
     def __init__(self, bootstrap: str, topics: Sequence[str], seed: int) -> None:
         self._topics = topics
         self._random = Random(f"rubbish {seed}")
-        traffic = simulate.Traffic(seed=seed, rate=EVENT_TIME_RATE, faults=FAULTS)
-        self._events = simulate.events(traffic, START_MS)
+        traffic = Traffic(seed=seed, rate=EVENT_TIME_RATE, faults=FAULTS)
+        self._events = generate_events(traffic, START_MS)
         self._producer = KafkaProducer(KafkaSettings(bootstrap), compression="lz4")
         self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -61,7 +66,7 @@ class Producer:
             await self._deliver(batch)
             await asyncio.sleep(TICK_S)
 
-    async def _deliver(self, batch: Sequence[tuple[int, simulate.NativeEvent]]) -> None:
+    async def _deliver(self, batch: Sequence[tuple[int, NativeEvent]]) -> None:
         while True:
             try:
                 for arrival_ms, event in batch:
@@ -71,7 +76,7 @@ class Producer:
             except KafkaUnavailable:
                 await asyncio.sleep(TICK_S)
 
-    async def _send(self, arrival_ms: int, event: simulate.NativeEvent) -> None:
+    async def _send(self, arrival_ms: int, event: NativeEvent) -> None:
         topic = self._topics[0 if event["type"] == "impression" else -1]
         key = str(event["impression_id"]).encode()
         value: bytes | None = msgspec.json.encode(event)

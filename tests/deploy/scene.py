@@ -20,7 +20,13 @@ from urllib.parse import urlencode
 
 import yaml
 
-from relevanced.daemon.commands.simulate import traffic as simulate
+from relevanced.daemon.commands.simulate.traffic import (
+    EVENTS_PER_IMPRESSION,
+    SHARES,
+    Regression,
+    Traffic,
+    generate_events,
+)
 from relevanced.daemon.kafka.client import KafkaSettings
 from relevanced.daemon.kafka.producer import KafkaProducer
 from tests.deploy.chart import DEPLOY
@@ -45,7 +51,7 @@ RESEND_S: Final = 10
 """Alertmanager forgets an alert four of these after it last heard of it. Where Prometheus is given
 rules it knows of no Alertmanager for up to 5 s, and what it does not tell then must not be over."""
 RULES: Final = DEPLOY / "prometheus" / "rules"
-SHARES: Final = {**simulate.SHARES, "country": {"US": 0.60, "FR": 0.30, "BR": 0.10}}
+SHARES: Final = {**SHARES, "country": {"US": 0.60, "FR": 0.30, "BR": 0.10}}
 TOML: Final = """
 [kafka]
 bootstrap_servers = ["{kafka}"]
@@ -88,11 +94,11 @@ def past(
     for week in range(WEEKS, -1, -1):
         broken = week == 0 and break_ms is not None
         after_s = (PAST_MS - (break_ms or 0)) / 1000
-        regression = simulate.Regression(after_s, {"country": "BR"}) if broken else None
-        rate = SEARCHES_PER_HOUR / 3600 * simulate.EVENTS_PER_IMPRESSION
-        traffic = simulate.Traffic(seed=7, rate=rate, regression=regression, shares=SHARES)
+        regression = Regression(after_s, {"country": "BR"}) if broken else None
+        rate = SEARCHES_PER_HOUR / 3600 * EVENTS_PER_IMPRESSION
+        traffic = Traffic(seed=7, rate=rate, regression=regression, shares=SHARES)
         end_ms = now_ms - week * WEEK_MS
-        events = simulate.events(traffic, end_ms - PAST_MS)
+        events = generate_events(traffic, end_ms - PAST_MS)
         for at_ms, event in takewhile(lambda one: one[0] < end_ms, events):  # noqa: B023
             named = {**event, "impression_id": f"{week}-{event['impression_id']}"}
             if keeps(named, at_ms):

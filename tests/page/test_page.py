@@ -11,7 +11,7 @@ from rich.progress import Progress
 
 from relevanced.daemon.commands.demo.run import SETTINGS
 from relevanced.daemon.commands.replay import read_lane, view_of
-from relevanced.daemon.commands.simulate.traffic import Regression, Traffic, events
+from relevanced.daemon.commands.simulate.traffic import Regression, Traffic, generate_events
 from relevanced.daemon.config import loading as config
 from relevanced.daemon.exporter.pane_reader import Reading
 from relevanced.daemon.exporter.published import Condition
@@ -101,7 +101,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Reading:
     path = tmp_path_factory.mktemp("story") / "events.jsonl"
     encoder = msgspec.json.Encoder()
     with path.open("wb") as file:
-        for time_ms, event in events(traffic, start_ms):
+        for time_ms, event in generate_events(traffic, start_ms):
             if time_ms >= NOW_MS:
                 break
             file.write(encoder.encode(event) + b"\n")

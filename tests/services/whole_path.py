@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from relevanced.daemon.commands.simulate import traffic as simulate
+from relevanced.daemon.commands.simulate.traffic import Faults, Traffic, generate_events
 from relevanced.daemon.config.fingerprint import namespace
 from relevanced.daemon.config.loading import load
 from relevanced.daemon.errors import Unavailable
@@ -26,7 +26,7 @@ from tests.services.redis_lanes import stray_keys
 
 PARTITIONS = 4
 START_MS = 1_795_176_000_000
-FAULTS = simulate.Faults(duplicates=0.01, disorder=0.02, orphans=0.01, off_list=0.01)
+FAULTS = Faults(duplicates=0.01, disorder=0.02, orphans=0.01, off_list=0.01)
 CONFIG = OracleConfig(
     windows_s=(60, 300, 3600),
     attribution_window_s=60,
@@ -64,8 +64,8 @@ class Stage:
         self, kafka: Broker, redis_url: str, topic: str, directory: Path, rate: float = 150
     ) -> None:
         self.kafka, self.redis_url, self.topic, self.directory = kafka, redis_url, topic, directory
-        traffic = simulate.Traffic(seed=5, rate=rate, faults=FAULTS)
-        self.events = simulate.events(traffic, START_MS)
+        traffic = Traffic(seed=5, rate=rate, faults=FAULTS)
+        self.events = generate_events(traffic, START_MS)
         self.daemons: list[Daemon] = []
 
     def toml(self, name: str) -> str:

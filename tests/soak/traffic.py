@@ -7,12 +7,12 @@ from typing import Final
 
 import msgspec
 
-from relevanced.daemon.commands.simulate import traffic as simulate
+from relevanced.daemon.commands.simulate.traffic import Faults, Traffic, generate_events
 from relevanced.daemon.kafka.source import KafkaProducer, KafkaSettings
 
 START_MS: Final = 1_900_000_000_000
 """Ahead of the clock, so that the windows are those of the events whoever looks."""
-FAULTS: Final = simulate.Faults(duplicates=0.01, disorder=0.02, orphans=0.02, off_list=0.02)
+FAULTS: Final = Faults(duplicates=0.01, disorder=0.02, orphans=0.02, off_list=0.02)
 RUBBISH: Final = 0.005
 NEW_VALUES: Final = 0.2
 """Share of the impressions whose country is one that is new now."""
@@ -22,8 +22,8 @@ AT_ONCE: Final = 500
 def events(seed: int, rate: float, new_value_every_s: int | None) -> Iterator[tuple[int, bytes]]:
     """Endless (arrival in ms, record); `rate` is per second of event time."""
     random = Random(f"soak {seed}")
-    traffic = simulate.Traffic(seed=seed, rate=rate, faults=FAULTS)
-    for arrival_ms, event in simulate.events(traffic, START_MS):
+    traffic = Traffic(seed=seed, rate=rate, faults=FAULTS)
+    for arrival_ms, event in generate_events(traffic, START_MS):
         key = str(event["impression_id"]).encode()
         if new_value_every_s and random.random() < NEW_VALUES and "attributes" in event:
             fresh = f"new-{arrival_ms // 1000 // new_value_every_s}"

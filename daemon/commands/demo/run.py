@@ -19,7 +19,7 @@ from ...config import loading as config
 from ...config.loading import Config
 from ...worker.ownership import Beginning
 from ..app import Service, serve
-from ..simulate import traffic as simulate
+from ..simulate.traffic import Regression, Traffic, generate_events
 from .source import LANES, DemoSource
 from .story import story
 
@@ -54,18 +54,18 @@ def demo(port: int, seed: int, rate: int, regression_after_s: int, max_seconds: 
             "RELEVANCED_HTTP__LISTEN": f"127.0.0.1:{port}",
         }
         settings = config.load(SETTINGS, environment, "demo")
-        traffic = simulate.Traffic(
+        traffic = Traffic(
             seed=seed,
             rate=rate,
-            regression=simulate.Regression(after_s=BACKFILL_S + regression_after_s),
+            regression=Regression(after_s=BACKFILL_S + regression_after_s),
         )
         return asyncio.run(_run(settings, traffic, max_seconds))
 
 
-async def _run(settings: Config, traffic: simulate.Traffic, max_seconds: int | None) -> int:
+async def _run(settings: Config, traffic: Traffic, max_seconds: int | None) -> int:
     service = Service(settings, "all")
     start_ms = int((time.time() - BACKFILL_S) * 1000)
-    source = DemoSource(simulate.events(traffic, start_ms), time.time)
+    source = DemoSource(generate_events(traffic, start_ms), time.time)
 
     async def work(of: Service) -> None:
         await of.namespace.register(LANES)
@@ -82,7 +82,7 @@ async def _run(settings: Config, traffic: simulate.Traffic, max_seconds: int | N
     return code
 
 
-async def _tell(service: Service, traffic: simulate.Traffic, start_ms: int) -> None:
+async def _tell(service: Service, traffic: Traffic, start_ms: int) -> None:
     """Say once in a while what there is to see."""
     console = Console()
     host, port = service.config.http.host, service.http.port

@@ -24,8 +24,17 @@ from ...kafka.settings import kafka_settings
 from ...plan import EXPERIMENT_PREFIX
 from ...telemetry import logs
 from .. import options
-from . import traffic as simulate
 from .sinks import FileSink, KafkaSink, Sink
+from .traffic import (
+    CONTROL,
+    EXPERIMENT,
+    SHARES,
+    TREATMENT,
+    Faults,
+    Regression,
+    Traffic,
+    generate_events,
+)
 
 TICK_MS: Final = 10
 """Least time that a pause takes: what falls due within it goes out together."""
@@ -85,8 +94,8 @@ def span_of(
 
 def check_segment(segment: dict[str, str]) -> None:
     """Raises BadParameter for a segment that the traffic never has."""
-    known = {name: list(values) for name, values in simulate.SHARES.items()}
-    known[f"{EXPERIMENT_PREFIX}{simulate.EXPERIMENT}"] = [simulate.CONTROL, simulate.TREATMENT]
+    known = {name: list(values) for name, values in SHARES.items()}
+    known[f"{EXPERIMENT_PREFIX}{EXPERIMENT}"] = [CONTROL, TREATMENT]
     for name, value in segment.items():
         if name not in known:
             raise click.BadParameter(f"{name}: must be one of {', '.join(known)}")
@@ -94,7 +103,7 @@ def check_segment(segment: dict[str, str]) -> None:
             raise click.BadParameter(f"{name}={value}: must be one of {', '.join(known[name])}")
 
 
-async def send_all(traffic: simulate.Traffic, span: Span, sink: Sink, progress: Progress) -> None:
+async def send_all(traffic: Traffic, span: Span, sink: Sink, progress: Progress) -> None:
     """Send the span's events, each when it is due; opens and closes the sink."""
     await sink.start()
     try:
@@ -103,10 +112,10 @@ async def send_all(traffic: simulate.Traffic, span: Span, sink: Sink, progress: 
         await sink.stop()
 
 
-async def _send_due(traffic: simulate.Traffic, span: Span, sink: Sink, progress: Progress) -> None:
+async def _send_due(traffic: Traffic, span: Span, sink: Sink, progress: Progress) -> None:
     now_ms = progress.told_ms = _now_ms()
     encode = msgspec.json.Encoder().encode
-    for arrival_ms, event in simulate.events(traffic, span.start_ms):
+    for arrival_ms, event in generate_events(traffic, span.start_ms):
         if span.end_ms is not None and arrival_ms >= span.end_ms:
             break
         while span.paced and arrival_ms > now_ms:
@@ -125,7 +134,7 @@ async def _send_due(traffic: simulate.Traffic, span: Span, sink: Sink, progress:
 
 
 async def run_until_interrupted(
-    traffic: simulate.Traffic, span: Span, sink: Sink, progress: Progress
+    traffic: Traffic, span: Span, sink: Sink, progress: Progress
 ) -> None:
     """`send_all`, ended in good order by SIGINT or SIGTERM."""
     sending = asyncio.ensure_future(send_all(traffic, span, sink, progress))
@@ -173,13 +182,13 @@ async def run_until_interrupted(
     type=options.segment,
     default="country=DE",
     show_default=True,
-    help=f"Which one: country, device or {EXPERIMENT_PREFIX}{simulate.EXPERIMENT}.",
+    help=f"Which one: country, device or {EXPERIMENT_PREFIX}{EXPERIMENT}.",
 )
 @click.option(
     "--effect",
     default=0.0,
     show_default=True,
-    help=f"True change of RR@10 in the treatment of {simulate.EXPERIMENT}.",
+    help=f"True change of RR@10 in the treatment of {EXPERIMENT}.",
 )
 @click.option(
     "--faults",
@@ -210,13 +219,13 @@ def simulate_command(
     check_segment(regression_segment)
     regression = None
     if regression_after is not None:
-        regression = simulate.Regression((backfill + regression_after) / 1000, regression_segment)
-    traffic = simulate.Traffic(
+        regression = Regression((backfill + regression_after) / 1000, regression_segment)
+    traffic = Traffic(
         seed=seed,
         rate=rate,
         regression=regression,
         effect=effect,
-        faults=simulate.Faults(faults, faults, faults, faults),
+        faults=Faults(faults, faults, faults, faults),
     )
     _check_effect(traffic)
     config = _config(config_file, kafka, topic)
@@ -237,7 +246,7 @@ def _check_usage(
         raise click.UsageError("--duration: must be > 0s, or give --backfill")
 
 
-def _check_effect(traffic: simulate.Traffic) -> None:
+def _check_effect(traffic: Traffic) -> None:
     try:
         traffic.treated_share
     except ValueError as error:
@@ -254,9 +263,7 @@ def _config(config_file: str | None, kafka: str | None, topic: str | None) -> Co
     return read(config_file, {**os.environ, **given})
 
 
-def _run(
-    traffic: simulate.Traffic, span: Span, config: Config, out: str | None, partitions: int
-) -> int:
+def _run(traffic: Traffic, span: Span, config: Config, out: str | None, partitions: int) -> int:
     console = Console(stderr=True)
     status = console.status("starting") if console.is_terminal else None
     progress = Progress(status)
@@ -271,7 +278,7 @@ def _run(
 
 
 async def _open_and_run(
-    traffic: simulate.Traffic,
+    traffic: Traffic,
     span: Span,
     config: Config,
     out: str | None,

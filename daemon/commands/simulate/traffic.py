@@ -103,7 +103,7 @@ class Traffic:
         return self.effect / most
 
 
-def events(traffic: Traffic, start_ms: int) -> Iterator[tuple[int, NativeEvent]]:
+def generate_events(traffic: Traffic, start_ms: int) -> Iterator[tuple[int, NativeEvent]]:
     """Endless (arrival in ms, event), in order of arrival, which is event time but for disorder.
 
     Raises ValueError for a rate that is not positive or an effect that cannot be.

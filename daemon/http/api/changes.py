@@ -13,11 +13,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from relevanced.metrics.lists import Floats
 from relevanced.metrics.metric import Direction
 
 from ...exporter.pane_reader import Reading
 from ...exporter.scores import optional, timestamp
-from ...exporter.snapshot import LIVE, Floats, Segment, WindowRows, estimates, stretch
+from ...exporter.snapshot import LIVE, Segment, WindowRows, estimates, stretch
 from ...lane.paged_rows import Rows
 from .history import metric_number
 from .stretches import Span, Stretch, spans

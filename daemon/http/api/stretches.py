@@ -2,17 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import msgspec
 
 from ...exporter.pane_reader import Reading
 from ...exporter.scores import timestamp
 from ...exporter.snapshot import pane_starts
-from ...panes import pane_start
+from ...panes import HOUR_MS, pane_start
 from .history import kept_starts, window_number
-
-HOUR_MS: Final = 3_600_000
 
 
 class Stretch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

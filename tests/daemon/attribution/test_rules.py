@@ -2,7 +2,7 @@
 
 import pytest
 
-from relevanced.daemon.attribution import rules as attribution
+from relevanced.daemon.attribution import rules
 from relevanced.daemon.events.types import Event, Feedback, Impression, Rejected
 from relevanced.daemon.lane.counts import FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES
 from tests.builders import (
@@ -174,7 +174,7 @@ def test_waiting_feedback_dies_at_the_same_watermark(
     lane = lane_of()
     meet(lane, clicked(0, "a"))
     lane.watermarks["events"] = START_MS + DIES_MS + watermark_ms
-    attribution.advance(lane)
+    rules.advance(lane)
     assert dict(lane.counts["feedback_outcomes"]) == told
     assert len(lane.waiting) == 1 - len(told)
 
@@ -182,10 +182,10 @@ def test_waiting_feedback_dies_at_the_same_watermark(
 def test_the_lane_watermark_decides_over_death() -> None:
     lane = lane_of("searches", "clicks")
     meet(lane, clicked(0, "a"), passing(2 * DIES_MS), topic="clicks")
-    attribution.advance(lane)
+    rules.advance(lane)
     assert len(lane.waiting) == 1
     meet(lane, passing(2 * DIES_MS), topic="searches")
-    attribution.advance(lane)
+    rules.advance(lane)
     assert len(lane.waiting) == 0
 
 
@@ -342,7 +342,7 @@ def test_what_feedback_dies_of(
 ) -> None:
     lane = lane_of()
     meet(lane, *([impression] if impression else []), feedback, passing(DIES_MS))
-    attribution.advance(lane)
+    rules.advance(lane)
     assert dict(lane.counts["feedback_outcomes"]) == {"ignored_kind": 1, told: 1}
 
 
@@ -350,7 +350,7 @@ def test_feedback_that_found_its_impression_late_is_bound_to_it() -> None:
     lane = lane_of()
     meet(lane, clicked(0, "x"), shown(0), passing(DIES_MS))
     assert lane.waiting.by_serial[0].bound_ms == START_MS
-    attribution.advance(lane)
+    rules.advance(lane)
     assert lane.counts["feedback_outcomes"]["off_list"] == 1
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from relevanced.daemon.attribution import vectorized as joining
+from relevanced.daemon.attribution import vectorized
 from relevanced.daemon.events.decoder import decoder
 from relevanced.daemon.events.types import Limits
 from relevanced.daemon.lane.lane import Lane
@@ -95,7 +95,7 @@ def after(values: list[bytes], plan: Plan, small_run: int, cut: int) -> Lane:
 def test_joined_at_once_is_joined_one_by_one(seed: int) -> None:
     values = traffic(random.Random(seed), 600)
     one_by_one = after(values, PLAN, small_run=ALONE, cut=150)
-    for small_run, cut in ((1, 150), (1, 600), (joining.SMALL_RUN, 150)):
+    for small_run, cut in ((1, 150), (1, 600), (vectorized.SMALL_RUN, 150)):
         lane = after(values, PLAN, small_run, cut)
         assert lane.counts["segment_overflow"].total() > 20
         assert rows_of(lane) == rows_of(one_by_one)
@@ -125,7 +125,7 @@ def test_lists_that_are_too_long_together_are_searched_in_parts(
 ) -> None:
     values = traffic(random.Random(1), 300)
     whole = after(values, PLAN, small_run=1, cut=300)
-    monkeypatch.setattr(joining, "MOST_TEXT_BYTES", 100)
+    monkeypatch.setattr(vectorized, "MOST_TEXT_BYTES", 100)
     parts = after(values, PLAN, small_run=1, cut=300)
     assert (rows_of(parts), counts_of(parts)) == (rows_of(whole), counts_of(whole))
 
@@ -139,8 +139,8 @@ def test_most_of_plain_traffic_is_joined_at_once(monkeypatch: pytest.MonkeyPatch
         alone += 1
         taken(*arguments)  # type: ignore[arg-type]
 
-    taken = joining.attribution.meet
-    monkeypatch.setattr(joining.attribution, "meet", meet)
+    taken = vectorized.attribution.meet
+    monkeypatch.setattr(vectorized.attribution, "meet", meet)
     values = traffic(random.Random(1), 3000)
     after(values, PLAN, small_run=1, cut=1000)
     assert alone < len(values) / 2
@@ -156,7 +156,9 @@ def test_a_told_rank_of_zero_contradicts() -> None:
 
 
 def test_ids_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joining, "hashes_of", lambda ids, count: joining.np.zeros(count, "i8"))
+    monkeypatch.setattr(
+        vectorized, "hashes_of", lambda ids, count: vectorized.np.zeros(count, "i8")
+    )
     monkeypatch.setattr("relevanced.daemon.lane.open_impressions.hash_of", lambda text: 0)
     values = traffic(random.Random(3), 200)
     collided = after(values, PLAN, small_run=1, cut=50)

@@ -12,7 +12,7 @@ from rich.progress import Progress
 
 from relevanced.daemon.commands import replay
 from relevanced.daemon.commands.cli import cli
-from relevanced.daemon.commands.simulate import traffic as simulate
+from relevanced.daemon.commands.simulate.traffic import EXPERIMENT, Traffic, generate_events
 from relevanced.daemon.config.loading import load
 from relevanced.daemon.experiments.types import Finding, Findings
 from tests.arms import dealt_arms, found_of
@@ -23,7 +23,7 @@ CONFIG = f"""
 groupings = []
 [metrics]
 names = ["RR@10", "Success@10"]
-[experiments.{simulate.EXPERIMENT}]
+[experiments.{EXPERIMENT}]
 planned_impressions = {IMPRESSIONS}
 """
 START_MS = 1_795_176_000_000
@@ -90,10 +90,10 @@ def test_what_cannot_be_told_is_an_error_with_its_reason(serve: Serve) -> None:
 
 def simulated(tmp_path: Path, effect: float, seed: int) -> Finding:
     """What is found of so many impressions of an experiment with a true effect on RR@10."""
-    traffic = simulate.Traffic(seed=seed, rate=200.0, effect=effect)
+    traffic = Traffic(seed=seed, rate=200.0, effect=effect)
     path, shown = tmp_path / "events.jsonl", 0
     with path.open("wb") as file:
-        for _, event in simulate.events(traffic, START_MS):
+        for _, event in generate_events(traffic, START_MS):
             shown += event["type"] == "impression"
             if shown > IMPRESSIONS:
                 break

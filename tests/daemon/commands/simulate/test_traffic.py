@@ -17,7 +17,7 @@ from relevanced.daemon.commands.simulate.traffic import (
     NativeEvent,
     Regression,
     Traffic,
-    events,
+    generate_events,
 )
 from relevanced.daemon.commands.simulate.world import (
     ideal_quality,
@@ -37,12 +37,12 @@ HOUR_S: Final = 3600
 
 
 def first(count: int, traffic: Traffic) -> list[tuple[int, NativeEvent]]:
-    return list(islice(events(traffic, START_MS), count))
+    return list(islice(generate_events(traffic, START_MS), count))
 
 
 def within(seconds: float, traffic: Traffic) -> Iterator[NativeEvent]:
     end_ms = START_MS + seconds * 1000
-    stream = takewhile(lambda pair: pair[0] < end_ms, events(traffic, START_MS))
+    stream = takewhile(lambda pair: pair[0] < end_ms, generate_events(traffic, START_MS))
     return (event for _, event in stream)
 
 
@@ -164,11 +164,11 @@ def test_experiment_has_its_true_effect(effect: float) -> None:
 
 def test_effect_beyond_any_ranker_is_refused() -> None:
     with pytest.raises(ValueError, match=r"effect=0.5: must be <= 0\.\d+"):
-        events(Traffic(effect=0.5), START_MS)
+        generate_events(Traffic(effect=0.5), START_MS)
     with pytest.raises(ValueError, match="effect=-0.9: must be >= -0"):
-        events(Traffic(effect=-0.9), START_MS)
+        generate_events(Traffic(effect=-0.9), START_MS)
     with pytest.raises(ValueError, match="rate=0: must be > 0"):
-        events(Traffic(rate=0), START_MS)
+        generate_events(Traffic(rate=0), START_MS)
 
 
 def test_quality_of_chance_is_exact() -> None:

@@ -1,9 +1,9 @@
-"""Pieces that are gathered say the same, in few writes, and long ones are not copied."""
+"""Chunks that are gathered say the same, in few writes, and long ones are not copied."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relevanced.daemon.exporter.pieces import gathered
+from relevanced.daemon.exporter.chunks import gathered
 
 LONG = 8
 cuts = st.lists(st.binary(max_size=2 * LONG), max_size=30)

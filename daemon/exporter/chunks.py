@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 from typing import Final, TypeAlias
 
-Pieces: TypeAlias = tuple[bytes, ...]
+Chunks: TypeAlias = tuple[bytes, ...]
 
 LONG_BYTES: Final = 16_384
 """A piece of this length is worth a write of its own."""
 
 
-def gathered(pieces: Iterable[bytes], long: int = LONG_BYTES) -> Pieces:
+def gathered(pieces: Iterable[bytes], long: int = LONG_BYTES) -> Chunks:
     """The same bytes in fewer pieces: short neighbours are joined, long pieces stay the objects
     that they are.
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from relevanced.daemon.lane.columns.number_table import NOT_THERE, NumberTable
+from relevanced.daemon.lane.columns.sorted_map import MISSING, SortedMap
 
 
 def test_it_finds_what_a_dictionary_finds(rng: np.random.Generator) -> None:
-    table, known = NumberTable(), dict[int, int]()
+    table, known = SortedMap(), dict[int, int]()
     for size in (0, 1, 3, 200, 0, 1000):
         drawn = rng.permutation(np.unique(rng.integers(-5000, 2**62, size)))
         keys = drawn[[key not in known for key in drawn.tolist()]]
@@ -14,6 +14,6 @@ def test_it_finds_what_a_dictionary_finds(rng: np.random.Generator) -> None:
         table.add(keys, numbers)
         known.update(zip(keys.tolist(), numbers.tolist(), strict=True))
         asked = np.concatenate((rng.permutation(list(known) or [0]), rng.integers(0, 2**62, 50)))
-        expected = [known.get(key, NOT_THERE) for key in asked.tolist()]
+        expected = [known.get(key, MISSING) for key in asked.tolist()]
         assert table.find(asked).tolist() == expected
         assert len(table) == len(known)

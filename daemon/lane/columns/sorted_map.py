@@ -4,17 +4,15 @@ A dictionary asks for a Python object of each key; a batch has thousands of keys
 which were there before.
 """
 
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+from relevanced.metrics.lists import Integers
 
-Integers: TypeAlias = NDArray[np.int64]
-
-NOT_THERE: Final = -1
+MISSING: Final = -1
 
 
-class NumberTable:
+class SortedMap:
     """A number, at least 0, of each of many keys."""
 
     def __init__(self) -> None:
@@ -25,11 +23,11 @@ class NumberTable:
         return len(self._keys)
 
     def find(self, keys: Integers) -> Integers:
-        """The number of each key, (n,); NOT_THERE where it has none."""
+        """The number of each key, (n,); MISSING where it has none."""
         if not len(self._keys):
-            return np.full(len(keys), NOT_THERE)
+            return np.full(len(keys), MISSING)
         places = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        return np.where(self._keys[places] == keys, self._numbers[places], NOT_THERE)
+        return np.where(self._keys[places] == keys, self._numbers[places], MISSING)
 
     def add(self, keys: Integers, numbers: Integers) -> None:
         """New keys, each once, with their numbers: (n,) of each."""
