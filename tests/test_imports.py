@@ -80,7 +80,7 @@ PURE: Final = (
     *("daemon.exporter", "daemon.exporter.baselines", "daemon.exporter.counters"),
     *("daemon.exporter.experiment_series", "daemon.exporter.exposition"),
     *("daemon.exporter.history", "daemon.exporter.labels", "daemon.exporter.lane_view"),
-    *("daemon.exporter.pane_reader", "daemon.exporter.pieces", "daemon.exporter.scores"),
+    *("daemon.exporter.pane_reader", "daemon.exporter.chunks", "daemon.exporter.scores"),
     *("daemon.exporter.selection", "daemon.exporter.snapshot"),
     *("daemon.http", "daemon.http.negotiation", "daemon.http.api", "daemon.http.api.changes"),
     *("daemon.http.api.history", "daemon.http.api.parameters", "daemon.http.api.segments"),

@@ -139,8 +139,8 @@ def test_most_of_plain_traffic_is_joined_at_once(monkeypatch: pytest.MonkeyPatch
         alone += 1
         taken(*arguments)  # type: ignore[arg-type]
 
-    taken = vectorized.attribution.meet
-    monkeypatch.setattr(vectorized.attribution, "meet", meet)
+    taken = vectorized.rules.meet
+    monkeypatch.setattr(vectorized.rules, "meet", meet)
     values = traffic(random.Random(1), 3000)
     after(values, PLAN, small_run=1, cut=1000)
     assert alone < len(values) / 2
