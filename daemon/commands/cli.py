@@ -1,47 +1,76 @@
-"""The command line: names, options and help of every command. What they do is loaded when they run.
+"""The command line: names, options and help of every command.
+
+A command imports what it needs when it is called, not with this module: `--help` and shell
+completion answer without loading numpy, aiokafka, redis or aiohttp.
 
 Exit codes: 0, 1 failure, 2 bad usage or configuration (every fault listed).
 """
 
 import os
 import sys
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from ..config.kinds import ConfigError
 from . import options
 
+if TYPE_CHECKING:
+    from ..config.settings import Config
+    from ..http.api.health import Role
+
 USAGE_EXIT: Final = 2
 
-LAZY_COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
-    "eval": (
-        "relevanced.daemon.commands.evaluation.command:eval_command",
-        "Score TREC run files against judgements, offline.",
-    ),
-    "simulate": (
-        "relevanced.daemon.commands.simulate.command:simulate_command",
-        "Produce simulated search traffic to a topic or a file.",
-    ),
-    "check-config": (
-        "relevanced.daemon.commands.check_config:check_config_command",
-        "Say every fault of a configuration, or what it comes to.",
-    ),
-    "report": (
-        "relevanced.daemon.commands.report:report_command",
-        "Say what an experiment has shown so far.",
-    ),
+
+def _eval() -> click.Command:
+    from .evaluation.command import eval_command
+
+    return eval_command
+
+
+def _simulate() -> click.Command:
+    from .simulate.command import simulate_command
+
+    return simulate_command
+
+
+def _check_config() -> click.Command:
+    from .check_config import check_config_command
+
+    return check_config_command
+
+
+def _report() -> click.Command:
+    from .report import report_command
+
+    return report_command
+
+
+def _propensities() -> click.Command:
+    from .propensities import propensities_command
+
+    return propensities_command
+
+
+def _healthcheck() -> click.Command:
+    from .healthcheck import healthcheck_command
+
+    return healthcheck_command
+
+
+LAZY_COMMANDS: Final[Mapping[str, tuple[Callable[[], click.Command], str]]] = {
+    "eval": (_eval, "Score TREC run files against judgements, offline."),
+    "simulate": (_simulate, "Produce simulated search traffic to a topic or a file."),
+    "check-config": (_check_config, "Say every fault of a configuration, or what it comes to."),
+    "report": (_report, "Say what an experiment has shown so far."),
     "propensities": (
-        "relevanced.daemon.commands.report:propensities_command",
+        _propensities,
         "Estimate how likely each rank is looked at, from recorded events.",
     ),
-    "healthcheck": (
-        "relevanced.daemon.commands.healthcheck:healthcheck_command",
-        "Ask the daemon that runs here how it is.",
-    ),
+    "healthcheck": (_healthcheck, "Ask the daemon that runs here how it is."),
 }
-"""Command → (module:name, what the list of commands says of it)"""
+"""Command → (what loads it, its line in the list of commands)."""
 
 ORDER: Final = (
     "run",
@@ -57,7 +86,7 @@ ORDER: Final = (
 
 
 class LazyGroup(click.Group):
-    """Loads a command's module when the command is used, and tells configuration faults."""
+    """Loads a command's module when the command is used, and prints configuration faults."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """In the order in which a user meets them."""
@@ -67,8 +96,8 @@ class LazyGroup(click.Group):
         """The command, or None where there is none of that name."""
         if cmd_name not in LAZY_COMMANDS:
             return super().get_command(ctx, cmd_name)
-        command: click.Command = options.load(LAZY_COMMANDS[cmd_name][0])
-        return command
+        load, _ = LAZY_COMMANDS[cmd_name]
+        return load()
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands, without loading any."""
@@ -102,10 +131,11 @@ def cli() -> None:
     show_default=True,
     help="worker: reads Kafka and serves no scores. exporter: serves scores and reads no Kafka.",
 )
-def run(config_file: str | None, role: str) -> None:
+def run(config_file: str | None, role: "Role") -> None:
     """Run the daemon: Kafka in, Redis state, Prometheus out."""
-    config = _configured(config_file, {})
-    sys.exit(options.load("relevanced.daemon.commands.app:run")(config, role))
+    from .app import run as run_daemon
+
+    sys.exit(run_daemon(_configured(config_file, {}), role))
 
 
 @cli.command()
@@ -136,8 +166,11 @@ def run(config_file: str | None, role: str) -> None:
 )
 def demo(port: int, seed: int, rate: int, regression_after: int, duration: int | None) -> None:
     """See it all on simulated traffic, with nothing else installed."""
-    options.load("relevanced.daemon.telemetry.logs:configure")("warning", "auto", sys.stderr)
-    code = options.load("relevanced.daemon.commands.demo.run:demo")(
+    from ..telemetry import logs
+    from .demo.run import demo as run_demo
+
+    logs.configure("warning", "auto", sys.stderr)
+    code = run_demo(
         port=port,
         seed=seed,
         rate=rate,
@@ -169,11 +202,12 @@ def replay(
     as_is: bool,
 ) -> None:
     """Score recorded events with the daemon's own pipeline."""
+    from .replay import replay as score_files
+
     overrides = {} if format_name is None else {"RELEVANCED_EVENTS__FORMAT": format_name}
-    config = _configured(config_file, overrides)
-    code = options.load("relevanced.daemon.commands.replay:replay")(
+    code = score_files(
         list(files),
-        config,
+        _configured(config_file, overrides),
         output,
         experiment=experiment,
         as_is=as_is,
@@ -187,12 +221,11 @@ def main() -> None:
     cli(prog_name="relevanced")
 
 
-def _configured(config_file: str | None, overrides: Mapping[str, str]) -> Any:
-    """The configuration, with the log set up by it. Raises ConfigError."""
-    config = options.load("relevanced.daemon.config.loading:read")(
-        config_file, {**os.environ, **overrides}
-    )
-    options.load("relevanced.daemon.telemetry.logs:configure")(
-        config.log.level, config.log.format, sys.stderr
-    )
+def _configured(config_file: str | None, overrides: Mapping[str, str]) -> "Config":
+    """Read the configuration and set the log up by it. Raises ConfigError."""
+    from ..config.loading import read
+    from ..telemetry import logs
+
+    config = read(config_file, {**os.environ, **overrides})
+    logs.configure(config.log.level, config.log.format, sys.stderr)
     return config

@@ -5,12 +5,14 @@ differs by the ranks alone.
 """
 
 import math
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Final
 
+import click
 import msgspec
 import numpy as np
 from rich.console import Console
@@ -19,10 +21,11 @@ from rich.progress import Progress
 from relevanced.metrics.harvesting import Exposures, Harvest, harvest
 
 from ..config.kinds import quoted
-from ..config.loading import Config
+from ..config.loading import Config, read
 from ..config.propensities import Table, written_table
 from ..events.decoder import decoder
 from ..events.types import Feedback, Impression, Limits
+from . import options
 from .replay import lines_of
 
 
@@ -163,3 +166,60 @@ def ranks_of(found: Harvest) -> list[Rank]:
 
 def _known(value: float) -> float | None:
     return value if math.isfinite(value) else None
+
+
+@click.command("propensities")
+@click.argument(
+    "files",
+    nargs=-1,
+    required=True,
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE...",
+)
+@options.config_option(
+    "Configuration: the events' format, which kinds of feedback count, and for how long."
+)
+@click.option(
+    "--depth",
+    type=click.IntRange(2, 100),
+    default=10,
+    show_default=True,
+    help="Ranks that are estimated.",
+)
+@click.option(
+    "--surface",
+    metavar="ATTRIBUTE=VALUE",
+    help="Look only at impressions that were shown there, as device=ios.",
+)
+@options.output_option(
+    "How the table is printed; toml: for a configuration.", "table", "json", "toml"
+)
+def propensities_command(
+    files: tuple[str, ...], config_file: str | None, depth: int, surface: str | None, output: str
+) -> None:
+    """Estimate how likely each rank is looked at, relative to the first, from recorded events.
+
+    Needs several rankings of the same queries, as experiments make them: only items that were shown
+    at different ranks for the same query tell anything.
+    """
+    config = read(config_file, os.environ)
+    attribute, equals, value = (surface or "").partition("=")
+    if surface is not None and not (attribute and value):
+        raise click.BadParameter("must be ATTRIBUTE=VALUE", param_hint="--surface")
+    asked = Asked(depth, (attribute, value) if equals else None)
+    try:
+        found = estimate(files, config, asked, progress=sys.stderr.isatty())
+    except OSError as error:
+        raise click.ClickException(f"{error.filename}: cannot be read: {error.strerror}") from error
+    ranks = ranks_of(found.harvest)
+    if output == "toml":
+        click.echo(as_toml(found, asked), nl=False)
+        return
+    if output == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode(ranks)))
+        return
+    click.echo(f"{'rank':>4}  {'propensity':>10}  {'± error':>8}  {'shared items':>12}")
+    for one in ranks:
+        cells = ("" if n is None else f"{n:.4f}" for n in (one.propensity, one.stderr))
+        propensity, stderr = cells
+        click.echo(f"{one.rank:>4}  {propensity:>10}  {stderr:>8}  {one.shared_items:>12,}")

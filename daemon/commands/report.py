@@ -1,8 +1,7 @@
-"""`relevanced report`: what a running daemon says of one experiment; `relevanced propensities`."""
+"""`relevanced report`: what a running daemon reports of one experiment."""
 
 import os
 import ssl
-import sys
 from base64 import b64encode
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Final
@@ -12,11 +11,10 @@ import click
 import msgspec
 
 from ..config.loading import read
-from ..experiments.report import told_of
+from ..experiments.report import render_report
 from ..experiments.types import Findings
 from . import options
 from .healthcheck import answer, connection
-from .propensities import Asked, as_toml, estimate, ranks_of
 
 PATH: Final = "/api/v1/experiments"
 TIMEOUT_S: Final = 10.0
@@ -47,7 +45,7 @@ def told(findings: Findings, experiment: str, output: str) -> str:
     if not named:
         known = ", ".join(one.experiment for one in findings.experiments) or "none"
         raise click.ClickException(f"{experiment}: no experiment of this name; known: {known}")
-    return told_of(named[0], findings.as_of, output)
+    return render_report(named[0], findings.as_of, output)
 
 
 def _connection(url: str) -> tuple[HTTPConnection, str, dict[str, str]]:
@@ -79,60 +77,3 @@ def _asked(to: HTTPConnection, path: str, headers: dict[str, str]) -> Findings:
         return msgspec.json.decode(body, type=Findings)
     except msgspec.DecodeError as error:
         raise click.ClickException(f"{where}: is no answer of this program: {error}") from error
-
-
-@click.command("propensities")
-@click.argument(
-    "files",
-    nargs=-1,
-    required=True,
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE...",
-)
-@options.config_option(
-    "Configuration: the events' format, which kinds of feedback count, and for how long."
-)
-@click.option(
-    "--depth",
-    type=click.IntRange(2, 100),
-    default=10,
-    show_default=True,
-    help="Ranks that are estimated.",
-)
-@click.option(
-    "--surface",
-    metavar="ATTRIBUTE=VALUE",
-    help="Look only at impressions that were shown there, as device=ios.",
-)
-@options.output_option(
-    "How the table is printed; toml: for a configuration.", "table", "json", "toml"
-)
-def propensities_command(
-    files: tuple[str, ...], config_file: str | None, depth: int, surface: str | None, output: str
-) -> None:
-    """Estimate how likely each rank is looked at, relative to the first, from recorded events.
-
-    Needs several rankings of the same queries, as experiments make them: only items that were shown
-    at different ranks for the same query tell anything.
-    """
-    config = read(config_file, os.environ)
-    attribute, equals, value = (surface or "").partition("=")
-    if surface is not None and not (attribute and value):
-        raise click.BadParameter("must be ATTRIBUTE=VALUE", param_hint="--surface")
-    asked = Asked(depth, (attribute, value) if equals else None)
-    try:
-        found = estimate(files, config, asked, progress=sys.stderr.isatty())
-    except OSError as error:
-        raise click.ClickException(f"{error.filename}: cannot be read: {error.strerror}") from error
-    ranks = ranks_of(found.harvest)
-    if output == "toml":
-        click.echo(as_toml(found, asked), nl=False)
-        return
-    if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(ranks)))
-        return
-    click.echo(f"{'rank':>4}  {'propensity':>10}  {'± error':>8}  {'shared items':>12}")
-    for one in ranks:
-        cells = ("" if n is None else f"{n:.4f}" for n in (one.propensity, one.stderr))
-        propensity, stderr = cells
-        click.echo(f"{one.rank:>4}  {propensity:>10}  {stderr:>8}  {one.shared_items:>12,}")
