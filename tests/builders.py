@@ -12,7 +12,7 @@ from relevanced.daemon.events.types import Decoded, Feedback, Impression, LogRec
 from relevanced.daemon.lane.lane import Lane, new_lane
 from relevanced.daemon.panes import timing
 from relevanced.daemon.plan import Plan
-from relevanced.daemon.storage.commit import Commit, Held, confirm, plan_commit
+from relevanced.daemon.storage.commit import Commit, ClaimedLane, confirm, plan_commit
 from relevanced.daemon.storage.restore import rebuild
 from relevanced.daemon.worker import batch
 from relevanced.metrics.catalog import parse
@@ -137,13 +137,15 @@ def record(value: Any, *, offset: int = 0, topic: str = TOPIC, timestamp: int = 
     )
 
 
-def claimed(store: MemoryLane, token: str = "t1", *, plan: Plan = PLAN, topic: str = TOPIC) -> Held:
+def claimed(
+    store: MemoryLane, token: str = "t1", *, plan: Plan = PLAN, topic: str = TOPIC
+) -> ClaimedLane:
     """The lane as the store holds it, for a new owner."""
     head = store.claim(token, msgspec.json.encode({topic: 0}))
     return rebuild(0, plan, [topic], head, store.names, store.load(head))
 
 
-def commit(store: MemoryLane, held: Held, *events: Decoded) -> Commit:
+def commit(store: MemoryLane, held: ClaimedLane, *events: Decoded) -> Commit:
     """Feed events as one batch and make it durable."""
     settled(held.lane, *events)
     planned = plan_commit(held)

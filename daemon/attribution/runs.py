@@ -13,7 +13,7 @@ import numpy as np
 
 from relevanced.metrics.lists import Integers
 
-from ..events.fields import Refused, timestamp_ms
+from ..events.fields import InvalidField, timestamp_ms
 from ..events.types import (
     Decoded,
     Decoder,
@@ -24,7 +24,7 @@ from ..events.types import (
     PlainImpression,
     Rejected,
 )
-from ..lane.attribute_texts import UNTOLD, AttributeTexts, Told
+from ..lane.attribute_texts import NOT_PARSED, AttributeTexts, ParsedAttributes
 from .item_lists import NOT_PLAIN, lengths_of, respelled
 
 _NO_TIME: Final = -1
@@ -44,7 +44,7 @@ class Run:
     lengths: Integers
     told: Integers
     """What their attributes and experiments tell, (m,): places in `table`."""
-    table: Sequence[Told]
+    table: Sequence[ParsedAttributes]
     units: tuple[Sequence[str | None], ...]
     """Whom they were shown to, (m,) for each unit of experiments."""
     reacted: Integers
@@ -137,7 +137,7 @@ class _Looked:
     items: list[bytes]
     lengths: Integers
     told: Integers
-    table: Sequence[Told]
+    table: Sequence[ParsedAttributes]
     units: tuple[Sequence[str | None], ...]
 
 
@@ -173,7 +173,7 @@ def _times_ms(plain: Sequence[Plain | None]) -> Integers:
 def _time_ms(one: Plain) -> int:
     try:
         return timestamp_ms(one.timestamp)
-    except Refused:
+    except InvalidField:
         return _NO_TIME
 
 
@@ -191,11 +191,11 @@ def _look_closer(plain: list[Plain | None], depth: int, texts: AttributeTexts) -
     shown = np.flatnonzero(np.frombuffer(is_shown, np.bool_))
     impressions = cast(list[PlainImpression], list(compress(plain, is_shown)))
     items: list[bytes] = [one.items for one in impressions]
-    told, table = texts.told_by(impressions)
+    told, table = texts.parse(impressions)
     lengths = lengths_of(items)
     for number in np.flatnonzero(lengths == NOT_PLAIN).tolist():
         items[number], lengths[number] = respelled(bytes(items[number]))
-    good = (lengths != NOT_PLAIN) & (lengths <= depth) & (told != UNTOLD)
+    good = (lengths != NOT_PLAIN) & (lengths <= depth) & (told != NOT_PARSED)
     if not good.all():
         for place in shown[~good].tolist():
             plain[place] = None

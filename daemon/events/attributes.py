@@ -12,7 +12,7 @@ from typing import Final, final
 
 import msgspec
 
-from .fields import ABSENT, Refused, decoded, too_long
+from .fields import ABSENT, InvalidField, decoded, too_long
 from .types import Impression
 
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
@@ -73,7 +73,7 @@ def attribute_texts(raws: Mapping[str, msgspec.Raw], dropped: list[str]) -> dict
     for name, raw in raws.items():
         try:
             value = decoded(name, raw, _SCALAR, "bad_value")
-        except Refused as refusal:
+        except InvalidField as refusal:
             if refusal.reason != "bad_value":
                 raise
             dropped.append(refusal.reason)

@@ -51,7 +51,7 @@ _FIELDS: Final = raw_decoder(
 
 
 def read_carefully(value: bytes, limits: Limits) -> Event | Trimmed:
-    """The event of one object, or `Refused` with the first rule that it breaks."""
+    """The event of one object; raises `InvalidField` for the first rule that it breaks."""
     raw = decoded("record", value, _FIELDS, "wrong_type")
     kind = present(plain_values(raw, _TYPE_FIELD), "type")
     if kind == "impression":

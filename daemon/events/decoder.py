@@ -14,7 +14,7 @@ import msgspec
 
 from . import native, ubi
 from .attributes import Trimmed
-from .fields import Refused, decoded
+from .fields import InvalidField, decoded
 from .types import (
     DROP_REASONS,
     REJECTION_REASONS,
@@ -30,7 +30,7 @@ from .types import (
 ReadObject: TypeAlias = Callable[[bytes], Event | Trimmed | None]
 """Reads one JSON object: its event, whole or trimmed, or None for a line that is no record.
 
-Raises `Refused`, and nothing else, for any other bytes, arrays included.
+Raises `InvalidField`, and nothing else, for any other bytes, arrays included.
 """
 
 ReadPlain: TypeAlias = Callable[[bytes], Plain]
@@ -43,7 +43,8 @@ FORMATS: Final[Mapping[str, tuple[Callable[[Limits], ReadObject], ReadPlain | No
 there is one. A new format is one entry."""
 
 DETAILED_ELEMENTS: Final = 100
-"""Refused elements of one array that get a detail: rubbish must not fill memory with sentences."""
+"""How many refused elements of one array get a detail: rubbish must not fill memory with
+sentences."""
 
 _JSON_SPACE: Final = b" \t\r\n"
 _ELEMENTS: Final = msgspec.json.Decoder(list[msgspec.Raw])
@@ -78,7 +79,7 @@ class RecordDecoder:
             return [Rejected("too_large", f"{len(value)} bytes: {rule}")]
         try:
             event = self.read(value)
-        except Refused as refusal:
+        except InvalidField as refusal:
             if _is_array(value):
                 return _decode_elements(value, record_time_ms, self)
             return [Rejected(refusal.reason, refusal.detail)]
@@ -105,7 +106,7 @@ def _decode_elements(value: bytes, record_time_ms: int | None, decode: Decoder) 
     """The elements of an array, each refused singly; an array in an array is no event."""
     try:
         elements = decoded("record", value, _ELEMENTS, "wrong_type")
-    except Refused as refusal:
+    except InvalidField as refusal:
         return [Rejected(refusal.reason, refusal.detail)]
     events: list[Decoded] = []
     refusals = 0

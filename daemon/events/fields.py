@@ -1,7 +1,8 @@
 """The gates that every event format reads its fields through.
 
-A gate takes a decoded JSON value and returns what an event may hold, or raises `Refused` with the
-reason and a sentence for people. Gates know no format: field names are arguments. No clock, no I/O.
+A gate takes a decoded JSON value and returns the value that the event contains, or raises
+`InvalidField` with the reason and a sentence for people. Gates know no format: field names are
+arguments. No clock, no I/O.
 """
 
 import json
@@ -42,7 +43,7 @@ ABSENT: Final = msgspec.Raw(b"null")
 _ANYTHING: Final = msgspec.json.Decoder()
 
 
-class Refused(ValueError):
+class InvalidField(ValueError):
     """No event can be made of this: `reason` is a rejection or skip reason, `detail` for people."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
@@ -59,11 +60,11 @@ def shown(value: object) -> str:
     return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…"
 
 
-def refused(reason: str, name: str, value: object, rule: str) -> Refused:
+def refused(reason: str, name: str, value: object, rule: str) -> InvalidField:
     """The refusal of one field: its value beside the rule that it breaks."""
     # Names of attributes come from the record too, and a detail is one line.
     field = name if name.isprintable() else repr(name)
-    return Refused(reason, f"{field}={shown(value)}: {rule}")
+    return InvalidField(reason, f"{field}={shown(value)}: {rule}")
 
 
 def present(values: Mapping[str, object], name: str) -> object:
@@ -73,9 +74,9 @@ def present(values: Mapping[str, object], name: str) -> object:
     return values[name]
 
 
-def missing(name: str) -> Refused:
+def missing(name: str) -> InvalidField:
     """The refusal of a record that lacks a field, or has null there."""
-    return Refused("missing_field", f"{name}: must be there and not null")
+    return InvalidField("missing_field", f"{name}: must be there and not null")
 
 
 def decoded(
@@ -85,9 +86,9 @@ def decoded(
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError as error:
-        raise Refused(reason, f"{name}: {error}") from error
+        raise InvalidField(reason, f"{name}: {error}") from error
     except (ValueError, RecursionError) as error:
-        raise Refused("not_json", f"{name}: {error}") from error
+        raise InvalidField("not_json", f"{name}: {error}") from error
 
 
 def raw_decoder(names: Iterable[str]) -> msgspec.json.Decoder[msgspec.Struct]:
@@ -171,7 +172,7 @@ def check_place(item: str | None, rank: int | None) -> None:
     if item is not None:
         return
     if rank is None:
-        raise Refused("missing_field", "item, rank: one of them must be there and not null")
+        raise InvalidField("missing_field", "item, rank: one of them must be there and not null")
     if rank < 1:
         raise refused("bad_rank", "rank", rank, "must be >= 1 where there is no item")
 

@@ -27,7 +27,7 @@ from .attributes import Trimmed, as_fields, can_be_fields
 from .careful import read_carefully
 from .fields import (
     RANK_LIMIT,
-    Refused,
+    InvalidField,
     check_place,
     grade_value,
     grade_values,
@@ -188,12 +188,12 @@ def _all_strings(items: tuple[str | int, ...]) -> TypeGuard[tuple[str, ...]]:
 def _as_strings(items: tuple[str | int, ...]) -> tuple[str, ...]:
     strings = tuple(map(str, items))
     if max(map(len, strings)) > MAX_TEXT_BYTES:
-        raise Refused("bad_id")
+        raise InvalidField("bad_id")
     return strings
 
 
 def _check_bytes(wire: _Impression | _Feedback) -> None:
-    """Refused where a text of few enough characters has too many bytes."""
+    """Raise `InvalidField` where a text of few enough characters has too many bytes."""
     texts: list[object]
     if isinstance(wire, _Impression):
         texts = [wire.impression_id, wire.user_id, *wire.items, *(wire.grades or ())]
@@ -207,4 +207,4 @@ def _check_bytes(wire: _Impression | _Feedback) -> None:
         texts = [wire.impression_id, wire.kind, wire.item]
     for text in texts:
         if type(text) is str and len(text) > SURELY_SHORT and too_long(text):
-            raise Refused("bad_id")
+            raise InvalidField("bad_id")

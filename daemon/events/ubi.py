@@ -27,7 +27,7 @@ from msgspec import Raw
 
 from .attributes import Trimmed, attribute_texts, raw_members
 from .fields import (
-    Refused,
+    InvalidField,
     decoded,
     identifier,
     identifiers,
@@ -100,7 +100,7 @@ def _read_query(
     query_id = identifier("query_id", present(values, "query_id"))
     listed = [name for name in _LISTS if values[name] is not None]
     if not listed:
-        raise Refused("no_list", f"{', '.join(_LISTS)}: neither is there")
+        raise InvalidField("no_list", f"{', '.join(_LISTS)}: neither is there")
     items = identifiers(listed[0], values[listed[0]])
     # Plugins write an empty string where a browser has told no user.
     who = next((name for name in ("user_id", "client_id") if values[name] not in (None, "")), None)
@@ -140,7 +140,7 @@ def _scalars(named: Mapping[str, Raw]) -> dict[str, Raw]:
 
 def _read_event(action: object, values: Mapping[str, object], limits: Limits) -> Feedback:
     if values["query_id"] is None:
-        raise Refused("no_query_id", "query_id: the event belongs to no search")
+        raise InvalidField("no_query_id", "query_id: the event belongs to no search")
     query_id = identifier("query_id", values["query_id"])
     details = members("event_attributes", values["event_attributes"])
     item = members("event_attributes.object", details.get("object")).get("object_id")
@@ -155,7 +155,7 @@ def _read_event(action: object, values: Mapping[str, object], limits: Limits) ->
         rank=None if ordinal is None else _rank(ordinal, limits.rank_base),
     )
     if feedback.item is None and (feedback.rank is None or feedback.rank < 1):
-        raise Refused("no_item", "object_id, ordinal: the event is about no item of a list")
+        raise InvalidField("no_item", "object_id, ordinal: the event is about no item of a list")
     return feedback
 
 

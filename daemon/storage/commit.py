@@ -16,7 +16,7 @@ from ..lane.lane import Lane
 from . import experiments as keeping
 from .block_log import Block, merged
 from .blocks import encode
-from .head import BlockEntry, LaneState
+from .head import BlockEntry, WriterState
 from .keys import ADMITTED_KEY, block_key, hour_page_key, page_key, totals_key
 from .packing import pack, pack_page
 
@@ -42,7 +42,7 @@ class Commit:
 
 
 @dataclass
-class Held:
+class ClaimedLane:
     """A lane in its owner's memory, with what the store is believed to hold of it."""
 
     lane: Lane
@@ -54,7 +54,7 @@ class Held:
     next_serial: int
 
 
-def plan_commit(held: Held, idle_ms: int | None = None) -> Commit:
+def plan_commit(held: ClaimedLane, idle_ms: int | None = None) -> Commit:
     """What to write so that the store holds the lane as it is now.
 
     `idle_ms` is the clock where the log was read to its end, else None.
@@ -104,9 +104,9 @@ def _dropped(lane: Lane) -> list[str]:
     return [*panes, *of_hours, *keeping.unlinked(lane.experiments)]
 
 
-def _state(lane: Lane, log: Sequence[Block]) -> LaneState:
+def _state(lane: Lane, log: Sequence[Block]) -> WriterState:
     tracking = lane.plan.tracking
-    return LaneState(
+    return WriterState(
         next_slot=lane.open.next_slot,
         next_serial=lane.waiting.next_serial,
         settled_before=lane.settled_before,
@@ -121,7 +121,7 @@ def _open_hour(lane: Lane) -> int | None:
     return None if lane.settled_before is None else hours.open_hour(lane.settled_before, lane.plan)
 
 
-def _append_block(held: Held, blobs: dict[str, bytes]) -> tuple[list[Block], list[str]]:
+def _append_block(held: ClaimedLane, blobs: dict[str, bytes]) -> tuple[list[Block], list[str]]:
     """Add the batch's block to `blobs`; the log with it, and the keys of blocks that are over or
     merged."""
     lane, changes = held.lane, held.lane.changes
@@ -135,7 +135,7 @@ def _append_block(held: Held, blobs: dict[str, bytes]) -> tuple[list[Block], lis
         slots=earlier[earlier < held.next_slot],
         relisted={slot for slot in changes.relisted if slot < held.next_slot},
         bound={serial for serial in changes.bound if serial < held.next_serial},
-        gone={serial: dies for serial, dies in changes.gone.items() if serial < held.next_serial},
+        gone={serial: dies for serial, dies in changes.joined.items() if serial < held.next_serial},
     )
     living = [block for block in held.log if not _is_over(block, watermark)]
     over = [block for block in held.log if _is_over(block, watermark)]
@@ -171,7 +171,7 @@ def _block_key(block: Block) -> str:
     return block_key(block.entry.number)
 
 
-def _head_fields(lane: Lane, state: LaneState, idle_ms: int | None) -> dict[str, bytes]:
+def _head_fields(lane: Lane, state: WriterState, idle_ms: int | None) -> dict[str, bytes]:
     counts = {family: dict(labels) for family, labels in lane.counts.items() if labels}
     fields = {
         "offsets": msgspec.json.encode(lane.offsets),
@@ -184,7 +184,7 @@ def _head_fields(lane: Lane, state: LaneState, idle_ms: int | None) -> dict[str,
     return fields
 
 
-def confirm(held: Held, commit: Commit) -> None:
+def confirm(held: ClaimedLane, commit: Commit) -> None:
     """The store has taken the commit: the lane's changes are durable."""
     lane = held.lane
     held.sequence = commit.sequence + 1

@@ -25,7 +25,7 @@ class BlockEntry(msgspec.Struct, array_like=True, frozen=True):
     size: int
 
 
-class LaneState(msgspec.Struct, array_like=True, frozen=True):
+class WriterState(msgspec.Struct, array_like=True, frozen=True):
     """The packed part of a lane's head: what only its writer reads."""
 
     next_slot: int = 0
@@ -47,7 +47,7 @@ class Head:
     offsets: Mapping[str, int]
     watermarks: Mapping[str, int | None] = field(default_factory=dict)
     counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    state: LaneState = LaneState()
+    state: WriterState = WriterState()
     idle_ms: int | None = None
 
 
@@ -77,7 +77,7 @@ def _head_of(fields: Mapping[str, bytes]) -> Head:
         offsets=msgspec.json.decode(fields["offsets"], type=dict[str, int]),
         watermarks=msgspec.json.decode(fields.get("watermarks", b"{}"), type=dict[str, int | None]),
         counts=msgspec.json.decode(fields.get("counts", b"{}"), type=dict[str, dict[str, int]]),
-        state=unpack(fields["state"], LaneState) if "state" in fields else LaneState(),
+        state=unpack(fields["state"], WriterState) if "state" in fields else WriterState(),
         idle_ms=None if idle is None else int(idle),
     )
 

@@ -14,8 +14,8 @@ from ..panes import pane_start
 from ..plan import ALL, Plan
 from . import experiments as keeping
 from .blocks import replay
-from .commit import Held
-from .head import Head, LaneState, is_past, whole_or_damaged
+from .commit import ClaimedLane
+from .head import Head, WriterState, is_past, whole_or_damaged
 from .keys import ADMITTED_KEY, HOURS_PREFIX, block_key, parse_hour_page_key, parse_page_key
 from .packing import unpack, unpack_page
 
@@ -29,7 +29,7 @@ def rebuild(
     head: Head,
     names: Mapping[str, bytes],
     blobs: Mapping[str, bytes | None],
-) -> Held:
+) -> ClaimedLane:
     """The lane as its last commit left it. Raises Damaged where a part is missing or not ours."""
     with whole_or_damaged(f"lane {number}"):
         lane = _counts_and_names(number, plan, topics, head, names)
@@ -42,7 +42,7 @@ def rebuild(
     if plan.tracking is not None:
         next_ms = _next_pane_ms(lane)
         keeping.adopt(lane.experiments, plan.tracking, head.state.experiments, held, next_ms)
-    return Held(
+    return ClaimedLane(
         lane=lane,
         token=head.token,
         sequence=head.sequence,
@@ -119,7 +119,7 @@ def _rebuild_hours(lane: Lane, blobs: Mapping[str, bytes | None], head: Head) ->
         else:
             rows = _rows_of(lane.hours, start, lane.plan)
             rows.set_page(page, unpack_page(_blob(blobs, key)))
-    lane.past = {start: tuple(pages) for start, pages in past.items()}
+    lane.stored_hours = {start: tuple(pages) for start, pages in past.items()}
 
 
 def _rows_of(held: dict[Key, PagedRows], key: Key, plan: Plan) -> PagedRows:
@@ -128,7 +128,7 @@ def _rows_of(held: dict[Key, PagedRows], key: Key, plan: Plan) -> PagedRows:
     return held[key]
 
 
-def _close_what_is_over(lane: Lane, state: LaneState) -> None:
+def _close_what_is_over(lane: Lane, state: WriterState) -> None:
     """Leave the open state as the last commit left it: blocks are unlinked whole, so they hold some
     that is over."""
     if lane.settled_before is not None:
@@ -142,5 +142,5 @@ def _close_what_is_over(lane: Lane, state: LaneState) -> None:
     lane.waiting.next_serial = state.next_serial
     watermark = lane.watermark_ms
     if watermark is not None:
-        for _ in lane.waiting.take_older(watermark - lane.plan.timing.dies_at(0)):
+        for _ in lane.waiting.take_older(watermark - lane.plan.timing.expires_at(0)):
             pass

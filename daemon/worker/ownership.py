@@ -19,7 +19,7 @@ import structlog
 from ..backoff import pause_s
 from ..errors import Damaged, Lost, Unavailable
 from ..plan import Plan
-from ..storage.commit import Held, confirm, plan_commit
+from ..storage.commit import ClaimedLane, confirm, plan_commit
 from ..storage.head import blob_keys
 from ..storage.restore import rebuild
 from ..storage.store import Store
@@ -46,7 +46,7 @@ class Beginning:
 class OwnedLane:
     """A lane in this process's memory."""
 
-    held: Held
+    held: ClaimedLane
     asked_s: float
     """When the store was last asked about it, by the monotonic clock."""
     durable: Mapping[str, int]
@@ -188,7 +188,7 @@ class Ownership:
         owned.durable = dict(owned.held.lane.offsets)
         self._attempts.pop(owned.held.lane.number, None)
 
-    async def _open(self, lane: int, attempt: _Attempt) -> Held:
+    async def _open(self, lane: int, attempt: _Attempt) -> ClaimedLane:
         late_born = lane >= self._beginning.born_lanes
         start = "earliest" if late_born else self._beginning.start
         begin = await self._source.starting_offsets(lane, start, int(self._clock() * 1000))
@@ -211,7 +211,7 @@ class Ownership:
         log.info("lane owned", lane=lane, sequence=held.sequence, impressions=len(held.lane.open))
         return held
 
-    async def _commit_gaps(self, held: Held, gaps: Mapping[str, int]) -> None:
+    async def _commit_gaps(self, held: ClaimedLane, gaps: Mapping[str, int]) -> None:
         """Count what will never be read, and make the count durable: nothing may ever follow."""
         if not gaps:
             return
@@ -247,7 +247,7 @@ class Ownership:
         self.refused[lane] = reason
 
 
-def _tell_what_is_missing(held: Held, durable: Mapping[str, int]) -> None:
+def _tell_what_is_missing(held: ClaimedLane, durable: Mapping[str, int]) -> None:
     """Say so where the store holds nothing of a lane, or less than it had confirmed."""
     offsets, behind = dict(held.lane.offsets), Counter(durable) - Counter(held.lane.offsets)
     told = log.bind(lane=held.lane.number, offsets=offsets)

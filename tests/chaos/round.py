@@ -15,7 +15,7 @@ import msgspec
 
 from relevanced.daemon.config.fingerprint import namespace
 from relevanced.daemon.config.loading import load
-from relevanced.daemon.storage.commit import Held
+from relevanced.daemon.storage.commit import ClaimedLane
 from relevanced.daemon.storage.redis.client import connect
 from relevanced.daemon.storage.redis.lane_store import LaneStore
 from relevanced.daemon.storage.redis.upkeep import SIGN_OF_LIFE_EVERY_S
@@ -266,12 +266,12 @@ class Round:
             account.doubled += doubled
             account.problems += await self._strays(held)
 
-    async def _strays(self, held: Held) -> list[str]:
+    async def _strays(self, held: ClaimedLane) -> list[str]:
         """Keys of a lane that nobody would ever read, or unlink."""
         async with connect(self.redis.master.url) as client:
             return await stray_keys(client, self._namespace(), held)
 
-    async def _load(self, lane: int) -> Held:
+    async def _load(self, lane: int) -> ClaimedLane:
         async with connect(self.redis.master.url) as client:
             store = LaneStore(client, self._namespace())
             head = await store.claim(lane, f"reader-{random.random()}", {})

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from relevanced.daemon.storage.commit import Held, confirm, plan_commit
+from relevanced.daemon.storage.commit import ClaimedLane, confirm, plan_commit
 from relevanced.daemon.storage.head import Head, blob_keys
 from relevanced.daemon.storage.restore import rebuild
 from relevanced.daemon.worker import batch
@@ -98,7 +98,7 @@ class Machine:
         self.claims = 0
         self.held = self.claim()
 
-    def claim(self, keys_of: Callable[[Head, Sequence[str]], list[str]] = blob_keys) -> Held:
+    def claim(self, keys_of: Callable[[Head, Sequence[str]], list[str]] = blob_keys) -> ClaimedLane:
         self.claims += 1
         start = msgspec.json.encode({topic: 0 for topic in self.logs})
         head = self.store.claim(f"token-{self.claims}", start)

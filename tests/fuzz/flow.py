@@ -23,7 +23,7 @@ from relevanced.daemon.events.types import (
 from relevanced.daemon.exporter.labels import attribute_values, label_names
 from relevanced.daemon.lane.counts import FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES
 from relevanced.daemon.plan import OTHER, Plan
-from relevanced.daemon.storage.commit import Commit, Held, confirm, plan_commit
+from relevanced.daemon.storage.commit import Commit, ClaimedLane, confirm, plan_commit
 from relevanced.daemon.storage.restore import rebuild
 from relevanced.daemon.worker import batch
 from tests.fakes import MemoryLane
@@ -49,7 +49,7 @@ class Flow:
         self.store = MemoryLane()
         self.held = self.load()
 
-    def load(self) -> Held:
+    def load(self) -> ClaimedLane:
         """The lane as the next owner would find it."""
         token = f"t{self.store.fields.get('sequence', b'')!r}{len(self.store.fields)}"
         head = self.store.claim(token, msgspec.json.encode({TOPIC: 0}))

@@ -11,8 +11,8 @@ from redis.asyncio import Redis
 from redis.crc import key_slot
 from redis.exceptions import MovedError
 
-from relevanced.daemon.storage.commit import Commit, Held
-from relevanced.daemon.storage.head import Head, LaneState
+from relevanced.daemon.storage.commit import Commit, ClaimedLane
+from relevanced.daemon.storage.head import Head, WriterState
 from relevanced.daemon.storage.keys import block_key
 from relevanced.daemon.storage.packing import pack
 from relevanced.daemon.storage.redis.client import Client, close, connect
@@ -65,7 +65,7 @@ def commit_of(
         "offsets": msgspec.json.encode(offsets),
         "watermarks": msgspec.json.encode({"impressions": offset, "feedback": None}),
         "counts": msgspec.json.encode({"events": {"impression": offset}}),
-        "state": pack(LaneState(next_slot=offset)),
+        "state": pack(WriterState(next_slot=offset)),
     }
     listed = dict(blobs or {})
     return Commit(
@@ -140,7 +140,7 @@ async def restore(url: str, before: Dump) -> None:
             await pipeline.execute()
 
 
-async def stray_keys(client: Client, namespace: str, held: Held) -> list[str]:
+async def stray_keys(client: Client, namespace: str, held: ClaimedLane) -> list[str]:
     """Keys of a lane that nobody would ever read or unlink: they belong to no life of it, or to a
     former one. Parts that are staged end by themselves."""
     prefix = LaneStore(client, namespace).prefix(held.lane.number)

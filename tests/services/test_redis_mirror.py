@@ -19,7 +19,7 @@ from relevanced.daemon.exporter.lane_view import LaneView, Names
 from relevanced.daemon.exporter.mirror import Mirror
 from relevanced.daemon.lane.lane import Lane
 from relevanced.daemon.lane.paged_rows import Pages
-from relevanced.daemon.storage.commit import Commit, Held, confirm, plan_commit
+from relevanced.daemon.storage.commit import Commit, ClaimedLane, confirm, plan_commit
 from relevanced.daemon.storage.head import blob_keys
 from relevanced.daemon.storage.redis import lane_store as redis_store
 from relevanced.daemon.storage.redis.lane_store import LaneStore
@@ -63,7 +63,7 @@ def told_of_view(view: LaneView) -> Told:
         "counts": {family: dict(labels) for family, labels in view.counts.items() if labels},
         "watermark": view.watermark_ms,
         "offsets": dict(view.offsets),
-        "names": view.names.listed,
+        "names": view.names.segments,
     }
 
 
@@ -100,7 +100,7 @@ class Writer:
     """(token, sequence) → what the lane was then."""
     claims: int = 0
 
-    async def claim(self) -> Held:
+    async def claim(self) -> ClaimedLane:
         while True:
             self.claims += 1
             try:

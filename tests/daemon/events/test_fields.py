@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from relevanced.daemon.events import fields
 from relevanced.daemon.events.attributes import attribute_texts, raw_members
-from relevanced.daemon.events.fields import SHOWN_CHARACTERS, Refused, shown, timestamp_ms
+from relevanced.daemon.events.fields import SHOWN_CHARACTERS, InvalidField, shown, timestamp_ms
 
 NOON_MS = 1_795_176_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def reason_of(gate: str, *arguments: object) -> str:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(InvalidField) as caught:
         getattr(fields, gate)(*arguments)
     return caught.value.reason
 
@@ -171,7 +171,7 @@ def test_attributes_are_short_scalars(values: dict[str, object], reason: str) ->
 
 @pytest.mark.parametrize("value", ["US", 5, ["US"]])
 def test_attributes_are_an_object(value: object) -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(InvalidField) as caught:
         texts_of(value)
     assert caught.value.reason == "wrong_type"
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from relevanced.daemon.events import decoder as formats, native
 from relevanced.daemon.events.careful import read_carefully
-from relevanced.daemon.events.fields import Refused
+from relevanced.daemon.events.fields import InvalidField
 from relevanced.daemon.events.types import Event, Feedback, Impression, Limits, Rejected
 from tests.daemon.events.records import (
     FEEDBACK,
@@ -30,7 +30,7 @@ decode = formats.decoder("native", LIMITS)
 
 
 def not_fast(value: bytes, limits: Limits) -> NoReturn:
-    raise Refused("not_fast")
+    raise InvalidField("not_fast")
 
 
 read_fast = native.reader(LIMITS, read_rest=not_fast)
@@ -321,7 +321,7 @@ def test_fast_answers_are_careful_answers(names: tuple[str, ...] | None, value: 
     limits = replace(LIMITS, attributes=names)
     try:
         fast = native.reader(limits, read_rest=not_fast)(value)
-    except Refused:
+    except InvalidField:
         return
     assert fast == read_carefully(value, limits)
 

@@ -9,8 +9,8 @@ from relevanced.daemon.errors import Damaged
 from relevanced.daemon.events.types import Event
 from relevanced.daemon.lane import hours
 from relevanced.daemon.lane.paged_rows import PAGE_ROWS
-from relevanced.daemon.storage.commit import Commit, Held, confirm, plan_commit
-from relevanced.daemon.storage.head import Head, LaneState, blob_keys, head_of
+from relevanced.daemon.storage.commit import Commit, ClaimedLane, confirm, plan_commit
+from relevanced.daemon.storage.head import Head, WriterState, blob_keys, head_of
 from relevanced.daemon.storage.keys import (
     ADMITTED_KEY,
     HOURS_PREFIX,
@@ -56,7 +56,7 @@ def store() -> MemoryLane:
 
 
 @pytest.fixture
-def held(store: MemoryLane) -> Held:
+def held(store: MemoryLane) -> ClaimedLane:
     return claimed(store)
 
 
@@ -67,7 +67,9 @@ def open_keys(planned: Commit) -> list[str]:
 # What is written
 
 
-def test_a_commit_writes_what_changed_and_nothing_else(store: MemoryLane, held: Held) -> None:
+def test_a_commit_writes_what_changed_and_nothing_else(
+    store: MemoryLane, held: ClaimedLane
+) -> None:
     first = commit(store, held, shown(0, attributes={"country": "US"}))
     pages = {PAGE, page_key((1, START_MS), 0)}
     assert set(first.blobs) == {*pages, "open:1", ADMITTED_KEY}
@@ -76,14 +78,14 @@ def test_a_commit_writes_what_changed_and_nothing_else(store: MemoryLane, held: 
     assert (set(second.listed), second.unlinked, second.names) == (pages, ["open:1"], {})
 
 
-def test_a_batch_without_effect_writes_the_head_alone(store: MemoryLane, held: Held) -> None:
+def test_a_batch_without_effect_writes_the_head_alone(store: MemoryLane, held: ClaimedLane) -> None:
     commit(store, held, shown(0))
     idle = commit(store, held, passing(1))
     assert (dict(idle.blobs), list(idle.unlinked), dict(idle.names)) == ({}, [], {})
     assert head_of(store.fields).watermarks == {"events": START_MS + 1}
 
 
-def test_only_new_names_are_written(store: MemoryLane, held: Held) -> None:
+def test_only_new_names_are_written(store: MemoryLane, held: ClaimedLane) -> None:
     first = commit(store, held, shown(0, attributes={"country": "US"}))
     second = commit(store, held, shown(0, of="p", attributes={"country": "DE"}))
     assert dict(first.names) == {"1": b'[1,"US"]'}
@@ -99,14 +101,14 @@ def test_only_pages_that_changed_are_written(store: MemoryLane) -> None:
     assert unpack_page(again.blobs[PAGE])[0, 0] == PAGE_ROWS + 7
 
 
-def test_totals_are_written_when_a_pane_settles(store: MemoryLane, held: Held) -> None:
+def test_totals_are_written_when_a_pane_settles(store: MemoryLane, held: ClaimedLane) -> None:
     commit(store, held, shown(0))
     settling = commit(store, held, passing(SETTLES_MS))
     assert list(settling.listed) == [totals_key(0)]
     assert unpack_page(settling.blobs[totals_key(0)])[0, 0] == 1
 
 
-def test_planning_twice_gives_the_same_bytes(store: MemoryLane, held: Held) -> None:
+def test_planning_twice_gives_the_same_bytes(store: MemoryLane, held: ClaimedLane) -> None:
     commit(store, held, shown(0), clicked(1, "nowhere"))
     settled(held.lane, clicked(2, "a"), shown(3, of="p"))
     one, two = plan_commit(held, 5), plan_commit(held, 5)
@@ -114,7 +116,9 @@ def test_planning_twice_gives_the_same_bytes(store: MemoryLane, held: Held) -> N
     assert (one.unlinked, one.listed, one.sequence) == (two.unlinked, two.listed, two.sequence)
 
 
-def test_planning_changes_nothing_until_it_is_confirmed(store: MemoryLane, held: Held) -> None:
+def test_planning_changes_nothing_until_it_is_confirmed(
+    store: MemoryLane, held: ClaimedLane
+) -> None:
     settled(held.lane, shown(0))
     planned = plan_commit(held)
     assert (held.sequence, held.log, held.names, held.next_slot) == (0, [], 1, 0)
@@ -123,7 +127,7 @@ def test_planning_changes_nothing_until_it_is_confirmed(store: MemoryLane, held:
     assert not held.lane.changes.pages
 
 
-def test_confirming_twice_is_confirming_once(store: MemoryLane, held: Held) -> None:
+def test_confirming_twice_is_confirming_once(store: MemoryLane, held: ClaimedLane) -> None:
     settled(held.lane, shown(0))
     planned = plan_commit(held)
     confirm(held, planned)
@@ -131,7 +135,7 @@ def test_confirming_twice_is_confirming_once(store: MemoryLane, held: Held) -> N
     assert (held.sequence, len(held.log), held.next_slot) == (1, 1, 1)
 
 
-def test_a_commit_sent_again_is_known(store: MemoryLane, held: Held) -> None:
+def test_a_commit_sent_again_is_known(store: MemoryLane, held: ClaimedLane) -> None:
     settled(held.lane, shown(0))
     planned = plan_commit(held)
     assert [store.commit(planned) for _ in range(2)] == ["applied", "already"]
@@ -140,7 +144,7 @@ def test_a_commit_sent_again_is_known(store: MemoryLane, held: Held) -> None:
     assert [store.commit(one) for one in (planned, later)] == ["lost", "already"]
 
 
-def test_the_idle_mark_is_written_only_where_it_is_known(held: Held) -> None:
+def test_the_idle_mark_is_written_only_where_it_is_known(held: ClaimedLane) -> None:
     assert "idle" not in plan_commit(held).fields
     assert plan_commit(held, 0).fields["idle"] == b"0"
 
@@ -148,14 +152,14 @@ def test_the_idle_mark_is_written_only_where_it_is_known(held: Held) -> None:
 # What is removed
 
 
-def test_blocks_that_are_over_are_unlinked(store: MemoryLane, held: Held) -> None:
+def test_blocks_that_are_over_are_unlinked(store: MemoryLane, held: ClaimedLane) -> None:
     commit(store, held, shown(0))
     over = commit(store, held, passing(SETTLES_MS))
     assert (list(over.unlinked), held.log) == (["open:1"], [])
     assert not [key for key in store.blobs if key.startswith("open:")]
 
 
-def test_panes_that_are_over_are_unlinked(store: MemoryLane, held: Held) -> None:
+def test_panes_that_are_over_are_unlinked(store: MemoryLane, held: ClaimedLane) -> None:
     commit(store, held, shown(0))
     commit(store, held, passing(LONG_AFTER_MS))
     assert set(store.blobs) == {totals_key(0), ADMITTED_KEY}
@@ -170,13 +174,13 @@ def test_all_pages_of_a_pane_that_is_over_are_unlinked(store: MemoryLane) -> Non
     assert set(store.blobs) == {totals_key(0), totals_key(1), ADMITTED_KEY}
 
 
-def test_a_block_counts_each_of_its_things_once(store: MemoryLane, held: Held) -> None:
+def test_a_block_counts_each_of_its_things_once(store: MemoryLane, held: ClaimedLane) -> None:
     commit(store, held, shown(0), clicked(1, "a"), clicked(1, "nowhere"))
     assert [block.size for block in held.log] == [2]
 
 
 def test_merged_blocks_are_unlinked_with_the_commit_that_holds_them(
-    store: MemoryLane, held: Held
+    store: MemoryLane, held: ClaimedLane
 ) -> None:
     commit(store, held, shown(0))
     merging = commit(store, held, shown(1, of="p"))
@@ -184,14 +188,16 @@ def test_merged_blocks_are_unlinked_with_the_commit_that_holds_them(
     assert [block.entry and block.entry.number for block in held.log] == [2]
 
 
-def test_a_merged_block_of_which_nothing_lives_is_no_block(store: MemoryLane, held: Held) -> None:
+def test_a_merged_block_of_which_nothing_lives_is_no_block(
+    store: MemoryLane, held: ClaimedLane
+) -> None:
     commit(store, held, shown(0), clicked(1, "x"))
     gone = commit(store, held, shown(2, "x", first_rank=4), passing(LONG_AFTER_MS))
     assert (open_keys(gone), list(gone.unlinked)[:1]) == ([], ["open:1"])
     assert claimed(store, "t2").lane.open.next_slot == 1
 
 
-def needed(store: MemoryLane, held: Held) -> set[str]:
+def needed(store: MemoryLane, held: ClaimedLane) -> set[str]:
     """The keys that a rebuild reads, and no others."""
     blocks = {f"open:{entry.number}" for entry in head_of(store.fields).state.blocks}
     pages = {
@@ -231,7 +237,7 @@ def test_the_store_holds_what_a_rebuild_needs_and_nothing_else(seed: int) -> Non
 # Reading back
 
 
-def test_a_lane_goes_on_where_it_was(store: MemoryLane, held: Held) -> None:
+def test_a_lane_goes_on_where_it_was(store: MemoryLane, held: ClaimedLane) -> None:
     commit(store, held, shown(0, attributes={"country": "US"}), clicked(1, "a"), clicked(1, "x"))
     commit(store, held, shown(BASE_MS, of="p"), passing(SETTLES_MS))
     back = claimed(store, "t2")
@@ -242,12 +248,12 @@ def test_a_lane_goes_on_where_it_was(store: MemoryLane, held: Held) -> None:
     assert back.lane.counts["feedback_outcomes"]["joined"] == 2
 
 
-def test_a_lane_that_was_only_claimed_is_empty(store: MemoryLane, held: Held) -> None:
+def test_a_lane_that_was_only_claimed_is_empty(store: MemoryLane, held: ClaimedLane) -> None:
     assert (held.lane.offsets, held.lane.watermark_ms, held.sequence) == ({"events": 0}, None, 0)
     assert (len(held.lane.open), held.log, held.lane.segments.names) == (0, [], [(0, "all")])
 
 
-def test_a_new_owner_commits_under_its_own_token(store: MemoryLane, held: Held) -> None:
+def test_a_new_owner_commits_under_its_own_token(store: MemoryLane, held: ClaimedLane) -> None:
     settled(held.lane, shown(0))
     old = plan_commit(held)
     back = claimed(store, "t2")
@@ -255,7 +261,7 @@ def test_a_new_owner_commits_under_its_own_token(store: MemoryLane, held: Held) 
     assert commit(store, back, shown(0)).token == "t2"
 
 
-def test_slots_and_serials_are_not_given_again(store: MemoryLane, held: Held) -> None:
+def test_slots_and_serials_are_not_given_again(store: MemoryLane, held: ClaimedLane) -> None:
     commit(store, held, shown(0), clicked(1, "x"))
     commit(store, held, passing(LONG_AFTER_MS))
     back = claimed(store, "t2")
@@ -263,12 +269,12 @@ def test_slots_and_serials_are_not_given_again(store: MemoryLane, held: Held) ->
     assert (back.next_slot, back.next_serial, len(back.lane.open)) == (1, 1, 0)
 
 
-def earlier(store: MemoryLane, held: Held, *events: Event) -> None:
+def earlier(store: MemoryLane, held: ClaimedLane, *events: Event) -> None:
     """A block too large to be merged into, so that what comes then changes it from outside."""
     commit(store, held, *events, *(shown(0, of=f"filler{n}") for n in range(9)))
 
 
-def test_a_list_that_grew_later_is_read_back_long(store: MemoryLane, held: Held) -> None:
+def test_a_list_that_grew_later_is_read_back_long(store: MemoryLane, held: ClaimedLane) -> None:
     earlier(store, held, shown(0, "a"))
     commit(store, held, shown(1, "b", first_rank=2), judged(2, "b", 3))
     back = claimed(store, "t2").lane
@@ -276,7 +282,7 @@ def test_a_list_that_grew_later_is_read_back_long(store: MemoryLane, held: Held)
     assert back.open.grades == held.lane.open.grades
 
 
-def test_feedback_that_joined_later_waits_no_more(store: MemoryLane, held: Held) -> None:
+def test_feedback_that_joined_later_waits_no_more(store: MemoryLane, held: ClaimedLane) -> None:
     earlier(store, held, clicked(1, "a"), clicked(1, "nowhere"))
     commit(store, held, shown(0))
     back = claimed(store, "t2").lane
@@ -284,7 +290,7 @@ def test_feedback_that_joined_later_waits_no_more(store: MemoryLane, held: Held)
     assert back.waiting.by_serial[1].bound_ms == START_MS
 
 
-def test_what_is_over_in_a_living_block_stays_over(store: MemoryLane, held: Held) -> None:
+def test_what_is_over_in_a_living_block_stays_over(store: MemoryLane, held: ClaimedLane) -> None:
     commit(store, held, shown(0, "a"), clicked(1, "x"), shown(5 * BASE_MS, of="p"))
     commit(store, held, passing(SETTLES_MS + 5_002))
     back = claimed(store, "t2").lane
@@ -292,7 +298,7 @@ def test_what_is_over_in_a_living_block_stays_over(store: MemoryLane, held: Held
     assert (len(back.waiting), back.counts["feedback_outcomes"]["off_list"]) == (0, 1)
 
 
-def test_admission_goes_on_where_it_was(store: MemoryLane, held: Held) -> None:
+def test_admission_goes_on_where_it_was(store: MemoryLane, held: ClaimedLane) -> None:
     full = [shown(0, of=f"q{n}", attributes={"country": f"c{n}"}) for n in range(11)]
     commit(store, held, *full[:10])
     back = claimed(store, "t2")
@@ -301,21 +307,21 @@ def test_admission_goes_on_where_it_was(store: MemoryLane, held: Held) -> None:
 
 
 @pytest.mark.parametrize("part", ["open:1", PAGE, page_key((1, START_MS), 0), totals_key(0)])
-def test_a_missing_part_is_an_error(store: MemoryLane, held: Held, part: str) -> None:
+def test_a_missing_part_is_an_error(store: MemoryLane, held: ClaimedLane, part: str) -> None:
     commit(store, held, shown(0), shown(9 * BASE_MS, of="p"), passing(SETTLES_MS))
     del store.blobs[part]
     with pytest.raises(Damaged, match=part):
         claimed(store, "t2")
 
 
-def test_a_missing_name_is_an_error(store: MemoryLane, held: Held) -> None:
+def test_a_missing_name_is_an_error(store: MemoryLane, held: ClaimedLane) -> None:
     commit(store, held, shown(0))
     store.names.clear()
     with pytest.raises(Damaged, match="1"):
         claimed(store, "t2")
 
 
-def test_a_part_that_is_not_ours_is_an_error(store: MemoryLane, held: Held) -> None:
+def test_a_part_that_is_not_ours_is_an_error(store: MemoryLane, held: ClaimedLane) -> None:
     commit(store, held, shown(0))
     store.names["1"] = b'{"name":"US"}'
     with pytest.raises(Damaged):
@@ -325,7 +331,7 @@ def test_a_part_that_is_not_ours_is_an_error(store: MemoryLane, held: Held) -> N
 # The head
 
 
-def test_a_head_comes_back(held: Held) -> None:
+def test_a_head_comes_back(held: ClaimedLane) -> None:
     settled(held.lane, shown(0), passing(1))
     fields = {**plan_commit(held, 77).fields, "token": b"t", "sequence": b"4"}
     head = head_of(fields)
@@ -338,7 +344,7 @@ def test_a_head_comes_back(held: Held) -> None:
 def test_a_head_that_was_only_claimed_has_defaults() -> None:
     head = head_of({"token": b"t", "sequence": b"0", "offsets": b'{"events":3}'})
     assert head == Head("t", 0, {"events": 3})
-    assert head.state == LaneState()
+    assert head.state == WriterState()
 
 
 @pytest.mark.parametrize("gone", ["token", "sequence", "offsets"])
@@ -405,6 +411,6 @@ def test_only_pages_that_are_held_are_unlinked(new_owner: bool, leap_hours: int)
     over = commit(store, held, passing((4 + leap_hours) * hour))
     assert {key for key in over.unlinked if not key.startswith("open:")} <= stored
     left = {parse_hour_page_key(key)[0] for key in store.blobs if key.startswith(HOURS_PREFIX)}
-    assert left == held.lane.past.keys() | held.lane.hours.keys()
+    assert left == held.lane.stored_hours.keys() | held.lane.hours.keys()
     first = hours.kept_from(held.lane.settled_before or 0, plan)
     assert min(left, default=first) >= first and bool(left) == (leap_hours < 4)

@@ -6,7 +6,7 @@ from relevanced.daemon.events.types import Impression
 from relevanced.daemon.experiments.specs import Spec, Tracking
 from relevanced.daemon.exporter.mirror import Mirror
 from relevanced.daemon.plan import Plan
-from relevanced.daemon.storage.commit import Held
+from relevanced.daemon.storage.commit import ClaimedLane
 from tests.builders import BASE_MS, PLAN, SETTLE_MS, claimed, commit, passing, shown
 from tests.daemon.exporter.test_mirror import delta
 from tests.fakes import MemoryLane
@@ -29,10 +29,10 @@ def searched(number: int, at_ms: int) -> Impression:
     return shown(at_ms, of=f"q{number}", user_id=f"u{number}", experiments=dealt)
 
 
-def impressions(held: Held) -> dict[str, int]:
+def impressions(held: ClaimedLane) -> dict[str, int]:
     return {
         name: sum(arm.impressions for arm in tallies.arms.values())
-        for name, tallies in held.lane.experiments.held.items()
+        for name, tallies in held.lane.experiments.by_name.items()
     }
 
 
