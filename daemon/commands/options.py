@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from ..config.kinds import Refused, duration_ms
+from ..config.kinds import InvalidValue, duration_ms
 
 CONFIG_HELP: Final = "Configuration (TOML); RELEVANCED_SECTION__KEY variables override it."
 
@@ -46,7 +46,7 @@ def duration(text: str) -> int:
     """
     try:
         return duration_ms(_number(text))
-    except Refused as refused:
+    except InvalidValue as refused:
         raise click.BadParameter(str(refused)) from refused
 
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
-from .faults import Fault, some
+from .faults import ConfigFault, some
 from .settings import Config
 
-Rule: TypeAlias = Callable[[Config], Iterator[Fault]]
+Rule: TypeAlias = Callable[[Config], Iterator[ConfigFault]]
 
 HIGHEST_PORT: Final = 65_535
 SECRETS_TWICE: Final = (
@@ -26,14 +26,16 @@ SSL_KEYS: Final = (
 )
 
 
-def _brokers(config: Config) -> Iterator[Fault]:
+def _brokers(config: Config) -> Iterator[ConfigFault]:
     yield from some("kafka.bootstrap_servers", config.kafka.bootstrap_servers, "broker")
     for server in config.kafka.bootstrap_servers:
         if not 0 < int(server.rpartition(":")[2]) <= HIGHEST_PORT:
-            yield Fault("kafka.bootstrap_servers", server, f"port must be 1 to {HIGHEST_PORT}")
+            yield ConfigFault(
+                "kafka.bootstrap_servers", server, f"port must be 1 to {HIGHEST_PORT}"
+            )
 
 
-def _sasl(config: Config) -> Iterator[Fault]:
+def _sasl(config: Config) -> Iterator[ConfigFault]:
     kafka = config.kafka
     if not kafka.security_protocol.startswith("SASL_"):
         yield from _unused(kafka, SASL_KEYS, 'security_protocol "SASL_SSL" or "SASL_PLAINTEXT"')
@@ -45,36 +47,38 @@ def _sasl(config: Config) -> Iterator[Fault]:
     }
     for name, value in needed.items():
         if value is None:
-            yield Fault(f"kafka.{name}", None, f"must be set for {kafka.security_protocol}")
+            yield ConfigFault(f"kafka.{name}", None, f"must be set for {kafka.security_protocol}")
 
 
-def _ssl(config: Config) -> Iterator[Fault]:
+def _ssl(config: Config) -> Iterator[ConfigFault]:
     kafka = config.kafka
     if not kafka.security_protocol.endswith("SSL"):
         yield from _unused(kafka, SSL_KEYS, 'security_protocol "SSL" or "SASL_SSL"')
     elif kafka.ssl_keyfile is not None and kafka.ssl_certfile is None:
-        yield Fault("kafka.ssl_keyfile", kafka.ssl_keyfile, "needs ssl_certfile beside it")
+        yield ConfigFault("kafka.ssl_keyfile", kafka.ssl_keyfile, "needs ssl_certfile beside it")
 
 
-def _secrets(config: Config) -> Iterator[Fault]:
+def _secrets(config: Config) -> Iterator[ConfigFault]:
     for section, name, file_name in SECRETS_TWICE:
         owner = getattr(config, section)
         file = getattr(owner, file_name)
         if file is not None and getattr(owner, name) is not None:
-            yield Fault(f"{section}.{file_name}", file, f"{name} is given already: keep one")
+            yield ConfigFault(f"{section}.{file_name}", file, f"{name} is given already: keep one")
 
 
-def _redis_url(config: Config) -> Iterator[Fault]:
+def _redis_url(config: Config) -> Iterator[ConfigFault]:
     redis = config.redis
     credentials, at, _ = redis.url.reveal().partition("://")[2].rpartition("@")
     if not at or not credentials.partition(":")[2]:
         return
     for name in ("password", "password_file"):
         if getattr(redis, name) is not None:
-            yield Fault(f"redis.{name}", getattr(redis, name), "the URL holds a password: keep one")
+            yield ConfigFault(
+                f"redis.{name}", getattr(redis, name), "the URL holds a password: keep one"
+            )
 
 
-def _redis_address(config: Config) -> Iterator[Fault]:
+def _redis_address(config: Config) -> Iterator[ConfigFault]:
     """A password whose `/`, `?` or `#` ends the address early would come out in error messages. So
     would the value here, which may hold the password in a wrong place: it stays unsaid."""
     rule = "is no URL of host:port: special characters of a password must be written as %2F, %40 …"
@@ -83,20 +87,20 @@ def _redis_address(config: Config) -> Iterator[Fault]:
         hosts = parts.netloc.rpartition("@")[2].split(",")
         ports = [urlsplit(f"//{host}").port for host in hosts]
     except ValueError:
-        yield Fault("redis.url", None, rule)
+        yield ConfigFault("redis.url", None, rule)
         return
     late_at = "@" not in parts.netloc and "@" in f"{parts.path}{parts.query}{parts.fragment}"
     if late_at or 0 in ports:
-        yield Fault("redis.url", None, rule)
+        yield ConfigFault("redis.url", None, rule)
 
 
-def _unused(kafka: Any, names: tuple[str, ...], needs: str) -> Iterator[Fault]:
+def _unused(kafka: Any, names: tuple[str, ...], needs: str) -> Iterator[ConfigFault]:
     """Credentials that would silently not be used, where their owner thinks the connection safe."""
     for name in names:
         value = getattr(kafka, name)
         if value is not None:
             rule = f"is of no effect with {kafka.security_protocol}: needs {needs}"
-            yield Fault(f"kafka.{name}", value, rule)
+            yield ConfigFault(f"kafka.{name}", value, rule)
 
 
 _SASL_KEYS = ("kafka.security_protocol", *(f"kafka.{name}" for name in SASL_KEYS))

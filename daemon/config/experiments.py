@@ -13,7 +13,7 @@ from relevanced.metrics.metric import Metric
 
 from ..events.types import MAX_TEXT_BYTES
 from ..experiments.specs import MOST_VARIANTS, PLANNED_IMPRESSIONS, USER, Spec, Tracking
-from .kinds import Kind, Refused, integer, number, optional, quoted, text
+from .kinds import InvalidValue, Kind, integer, number, optional, quoted, text
 from .lists import several, table
 from .sections import setting
 from .tables import Told, read_fields, written_fields
@@ -34,9 +34,9 @@ def instant() -> Kind[int]:
             try:
                 moment = datetime.fromisoformat(value)
             except ValueError:
-                raise Refused((value, rule)) from None
+                raise InvalidValue((value, rule)) from None
         if not isinstance(moment, datetime) or moment.tzinfo is None:
-            raise Refused((str(value), rule))
+            raise InvalidValue((str(value), rule))
         return round(moment.timestamp() * 1000)
 
     def write(value: int) -> str:

@@ -8,7 +8,7 @@ from .kinds import shown
 
 
 @dataclass(frozen=True)
-class Fault:
+class ConfigFault:
     """One broken rule of one key."""
 
     key: str
@@ -22,14 +22,14 @@ class Fault:
         return f"{self.key}={shown(self.value)}: {self.rule}"
 
 
-def some(key: str, values: tuple[str, ...], what: str) -> Iterator[Fault]:
+def some(key: str, values: tuple[str, ...], what: str) -> Iterator[ConfigFault]:
     """At least one must be there."""
     if not values:
-        yield Fault(key, [], f"at least one {what} is needed")
+        yield ConfigFault(key, [], f"at least one {what} is needed")
 
 
-def once(key: str, values: tuple[str, ...]) -> Iterator[Fault]:
+def once(key: str, values: tuple[str, ...]) -> Iterator[ConfigFault]:
     """Each must stand there once."""
     for value, count in Counter(values).items():
         if count > 1:
-            yield Fault(key, value, "stands more than once")
+            yield ConfigFault(key, value, "stands more than once")

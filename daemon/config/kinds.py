@@ -42,7 +42,7 @@ PLAIN_OPTIONS: Final = (
 as well, and would decode answers that are bytes, or repeat commands, or fail at the first one."""
 
 
-class Refused(ValueError):
+class InvalidValue(ValueError):
     """A value, or several elements of one, that a kind does not take: (value, rule) pairs."""
 
     def __init__(self, *faults: tuple[object, str]) -> None:
@@ -83,7 +83,7 @@ class Secret:
 
 @dataclass(frozen=True)
 class Kind(Generic[T]):
-    """One kind of setting. `read` and `parse` raise `Refused`."""
+    """One kind of setting. `read` and `parse` raise `InvalidValue`."""
 
     name: str
     """For people: what to write."""
@@ -127,9 +127,9 @@ def duration_ms(value: object) -> int:
     elif isinstance(value, int | float) and not isinstance(value, bool):
         total_ms = value * 1000
     else:
-        raise Refused((value, 'must be a duration such as "90s", "5m", "36h", "7d"'))
+        raise InvalidValue((value, 'must be a duration such as "90s", "5m", "36h", "7d"'))
     if not 0 <= total_ms <= LONGEST_MS:
-        raise Refused((value, "must be between 0s and 366d"))
+        raise InvalidValue((value, "must be between 0s and 366d"))
     return round(total_ms)
 
 
@@ -146,7 +146,7 @@ def text(pattern: str = r".+", rule: str = "must be a non-empty text") -> Kind[s
 
     def read(value: object) -> str:
         if not isinstance(value, str) or not re.fullmatch(pattern, value):
-            raise Refused((value, rule))
+            raise InvalidValue((value, rule))
         return value
 
     return Kind("text", read, quoted)
@@ -158,7 +158,7 @@ def choice(*names: str) -> Kind[str]:
 
     def read(value: object) -> str:
         if not isinstance(value, str) or value.lower() not in known:
-            raise Refused((value, f"must be one of {', '.join(names)}"))
+            raise InvalidValue((value, f"must be one of {', '.join(names)}"))
         return known[value.lower()]
 
     return Kind(" | ".join(quoted(name) for name in names), read, quoted)
@@ -169,7 +169,7 @@ def integer(low: int, high: int) -> Kind[int]:
 
     def read(value: object) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-            raise Refused((value, f"must be a whole number between {low} and {high}"))
+            raise InvalidValue((value, f"must be a whole number between {low} and {high}"))
         return value
 
     return Kind("whole number", read, str, number_or_text)
@@ -190,9 +190,9 @@ def number(rule: str, check: Callable[[float], bool]) -> Kind[float]:
 
     def read(value: object) -> float:
         if not isinstance(value, int | float) or isinstance(value, bool):
-            raise Refused((value, rule))
+            raise InvalidValue((value, rule))
         if not math.isfinite(value) or not check(value):
-            raise Refused((value, rule))
+            raise InvalidValue((value, rule))
         return float(value)
 
     return Kind("number", read, number_text, number_or_text)
@@ -208,7 +208,7 @@ def flag() -> Kind[bool]:
 
     def read(value: object) -> bool:
         if not isinstance(value, bool):
-            raise Refused((value, "must be true or false"))
+            raise InvalidValue((value, "must be true or false"))
         return value
 
     def parse(given: str) -> object:
@@ -224,9 +224,9 @@ def duration(unit_ms: int, low_ms: int, high_ms: int = LONGEST_MS) -> Kind[int]:
         length_ms = duration_ms(value)
         if not low_ms <= length_ms <= high_ms:
             bounds = f"{duration_text(low_ms)} and {duration_text(high_ms)}"
-            raise Refused((value, f"must be between {bounds}"))
+            raise InvalidValue((value, f"must be between {bounds}"))
         if length_ms % unit_ms:
-            raise Refused((value, f"must be a multiple of {duration_text(unit_ms)}"))
+            raise InvalidValue((value, f"must be a multiple of {duration_text(unit_ms)}"))
         return length_ms // unit_ms
 
     def write(value: int) -> str:
@@ -244,7 +244,7 @@ def secret(
 
     def read(value: object) -> Secret:
         if not isinstance(value, str) or not re.fullmatch(pattern, value, re.DOTALL):
-            raise Refused((mask(value) if isinstance(value, str) else MASK, rule))
+            raise InvalidValue((mask(value) if isinstance(value, str) else MASK, rule))
         return Secret(value, mask(value))
 
     return Kind("text (secret)", read, lambda value: quoted(repr(value)))

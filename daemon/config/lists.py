@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from .kinds import (
+    InvalidValue,
     Kind,
-    Refused,
     duration,
     duration_ms,
     duration_text,
@@ -31,7 +31,7 @@ def several(kind: Kind[T], name: str) -> Kind[tuple[T, ...]]:
         if isinstance(value, str):
             value = _parts(value)
         if not isinstance(value, list):
-            raise Refused((value, f"must be a list ({name})"))
+            raise InvalidValue((value, f"must be a list ({name})"))
         return tuple(each(value, kind.read))
 
     def write(values: tuple[T, ...]) -> str:
@@ -41,16 +41,16 @@ def several(kind: Kind[T], name: str) -> Kind[tuple[T, ...]]:
 
 
 def each(values: Sequence[object], read: Callable[[object], T]) -> list[T]:
-    """Read every element; raises one `Refused` with the faults of all of them."""
+    """Read every element; raises one `InvalidValue` with the faults of all of them."""
     good: list[T] = []
     faults: list[tuple[object, str]] = []
     for value in values:
         try:
             good.append(read(value))
-        except Refused as refused:
+        except InvalidValue as refused:
             faults.extend(refused.faults)
     if faults:
-        raise Refused(*faults)
+        raise InvalidValue(*faults)
     return good
 
 
@@ -61,13 +61,13 @@ def table(name: str, value_kind: Kind[float]) -> Kind[dict[str, float]]:
         key, value = pair if isinstance(pair, tuple) else ("", pair)
         try:
             return key, value_kind.read(value)
-        except Refused as refused:
+        except InvalidValue as refused:
             faults = [(f"{key}={shown(found)}", rule) for found, rule in refused.faults]
-            raise Refused(*faults) from refused
+            raise InvalidValue(*faults) from refused
 
     def read(value: object) -> dict[str, float]:
         if not isinstance(value, dict):
-            raise Refused((value, f"must be a table ({name})"))
+            raise InvalidValue((value, f"must be a table ({name})"))
         return dict(each(list(value.items()), entry))
 
     def write(value: dict[str, float]) -> str:
@@ -94,7 +94,7 @@ def groupings() -> Kind[tuple[tuple[str, ...], ...]]:
     def element(value: object) -> tuple[str, ...]:
         names = [value] if isinstance(value, str) else value
         if not isinstance(names, list):
-            raise Refused((value, "must be a list of attribute names"))
+            raise InvalidValue((value, "must be a list of attribute names"))
         return tuple(each(names, text(rule="must be a non-empty attribute name").read))
 
     def write(names: tuple[str, ...]) -> str:
@@ -111,9 +111,9 @@ def start() -> Kind[str]:
             return value.lower()
         try:
             return duration_text(duration_ms(value))
-        except Refused as refused:
+        except InvalidValue as refused:
             rule = 'must be "earliest", "latest" or a duration such as "36h"'
-            raise Refused((value, rule)) from refused
+            raise InvalidValue((value, rule)) from refused
 
     return Kind('"earliest" | "latest" | duration', read, quoted, duration(1, 0).parse)
 
@@ -129,7 +129,7 @@ def _json_or_text(given: str) -> object:
     try:
         return json.loads(given)
     except (ValueError, RecursionError) as error:
-        raise Refused((given, f"is not JSON: {error}")) from error
+        raise InvalidValue((given, f"is not JSON: {error}")) from error
 
 
 def _table_of(given: str) -> object:

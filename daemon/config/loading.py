@@ -16,8 +16,8 @@ from typing import Any, Final, TypeAlias
 
 from . import experiments, propensities
 from .connection_rules import SECRETS_TWICE
-from .faults import Fault
-from .kinds import ConfigError, Refused, Secret
+from .faults import ConfigFault
+from .kinds import ConfigError, InvalidValue, Secret
 from .rules import broken
 from .settings import SECTIONS, SETTINGS, Config
 
@@ -61,7 +61,7 @@ def load(
     declared, told = experiments.read(document.pop(experiments.SECTION, {}))
     weighed, more_told = propensities.read(document.pop(propensities.SECTION, None))
     given, faults = _given_in(document)
-    faults += [Fault(*fault) for fault in (*told, *more_told)]
+    faults += [ConfigFault(*fault) for fault in (*told, *more_told)]
     from_environment, more = _given_by(environment)
     faults += more
     given |= from_environment
@@ -96,17 +96,17 @@ def read_file(path: str) -> str:
     return Path(path).read_text(encoding="utf-8")
 
 
-def _given_in(document: Mapping[str, object]) -> tuple[dict[str, Given], list[Fault]]:
+def _given_in(document: Mapping[str, object]) -> tuple[dict[str, Given], list[ConfigFault]]:
     known = {setting.key for setting in SETTINGS}
     given: dict[str, Given] = {}
-    faults: list[Fault] = []
+    faults: list[ConfigFault] = []
     for name, value in document.items():
         if name in known and "." not in name:
             given[name] = Given(value)
         elif name not in SECTIONS or not name:
             faults.append(_unknown(name))
         elif not isinstance(value, dict):
-            faults.append(Fault(name, None, f"must be a section: [{name}]"))
+            faults.append(ConfigFault(name, None, f"must be a section: [{name}]"))
         else:
             for inner, inner_value in value.items():
                 key = f"{name}.{inner}"
@@ -117,10 +117,10 @@ def _given_in(document: Mapping[str, object]) -> tuple[dict[str, Given], list[Fa
     return given, faults
 
 
-def _given_by(environment: Mapping[str, str]) -> tuple[dict[str, Given], list[Fault]]:
+def _given_by(environment: Mapping[str, str]) -> tuple[dict[str, Given], list[ConfigFault]]:
     by_variable = {setting.variable: setting for setting in SETTINGS}
     given: dict[str, Given] = {}
-    faults: list[Fault] = []
+    faults: list[ConfigFault] = []
     for variable, text in sorted(environment.items()):
         if not variable.startswith(PREFIX):
             continue
@@ -130,23 +130,25 @@ def _given_by(environment: Mapping[str, str]) -> tuple[dict[str, Given], list[Fa
             continue
         try:
             given[setting.key] = Given(setting.kind.parse(text), variable)
-        except Refused as refused:
+        except InvalidValue as refused:
             origin = f"(from {variable})"
-            faults += [Fault(setting.key, v, f"{rule} {origin}") for v, rule in refused.faults]
+            faults += [
+                ConfigFault(setting.key, v, f"{rule} {origin}") for v, rule in refused.faults
+            ]
     return given, faults
 
 
-def _build(given: Mapping[str, Given]) -> tuple[Config, list[Fault]]:
+def _build(given: Mapping[str, Given]) -> tuple[Config, list[ConfigFault]]:
     """The configuration of the values that could be read, defaults elsewhere."""
     values: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
-    faults: list[Fault] = []
+    faults: list[ConfigFault] = []
     for setting in SETTINGS:
         if setting.key not in given:
             continue
         try:
             value = setting.kind.read(given[setting.key].value)
-        except Refused as refused:
-            faults += [Fault(setting.key, value, rule) for value, rule in refused.faults]
+        except InvalidValue as refused:
+            faults += [ConfigFault(setting.key, value, rule) for value, rule in refused.faults]
             continue
         values[setting.section][setting.attribute] = value
     top = values.pop("")
@@ -154,8 +156,8 @@ def _build(given: Mapping[str, Given]) -> tuple[Config, list[Fault]]:
     return Config(**top, **sections), faults
 
 
-def _with_secrets(config: Config, read_secret: ReadSecret) -> tuple[Config, list[Fault]]:
-    faults: list[Fault] = []
+def _with_secrets(config: Config, read_secret: ReadSecret) -> tuple[Config, list[ConfigFault]]:
+    faults: list[ConfigFault] = []
     for section, name, file_name in SECRETS_TWICE:
         owner = getattr(config, section)
         path = getattr(owner, file_name)
@@ -165,15 +167,15 @@ def _with_secrets(config: Config, read_secret: ReadSecret) -> tuple[Config, list
             text = read_secret(path).strip()
         except (OSError, UnicodeDecodeError) as error:
             rule = f"cannot be read: {_reason(error)}"
-            faults.append(Fault(f"{section}.{file_name}", path, rule))
+            faults.append(ConfigFault(f"{section}.{file_name}", path, rule))
             continue
         if not text:
-            faults.append(Fault(f"{section}.{file_name}", path, "the file is empty"))
+            faults.append(ConfigFault(f"{section}.{file_name}", path, "the file is empty"))
         config = replace(config, **{section: replace(owner, **{name: Secret(text)})})
     return config, faults
 
 
-def _unknown(key: str) -> Fault:
+def _unknown(key: str) -> ConfigFault:
     known = [setting.key for setting in SETTINGS]
     same_name = [candidate for candidate in known if candidate.endswith(f".{key}")]
     section, _, name = key.rpartition(".")
@@ -186,10 +188,10 @@ def _unknown(key: str) -> Fault:
     )
     suggestion = f": did you mean {near[0]}?" if near else ""
     # The value stays unsaid: it may be a secret under a misspelt name.
-    return Fault(key, None, f"unknown key{suggestion}")
+    return ConfigFault(key, None, f"unknown key{suggestion}")
 
 
-def _unknown_variable(variable: str, known: Iterable[str]) -> list[Fault]:
+def _unknown_variable(variable: str, known: Iterable[str]) -> list[ConfigFault]:
     """Only names that were meant for us: a cluster sets RELEVANCED_SERVICE_HOST by itself."""
     meant = {name.replace(SEPARATOR, "_"): name for name in known}
     if SEPARATOR not in variable:
@@ -199,10 +201,10 @@ def _unknown_variable(variable: str, known: Iterable[str]) -> list[Fault]:
     if SEPARATOR not in variable and not near:
         return []
     suggestion = f": did you mean {near[0]}?" if near else ""
-    return [Fault(variable, None, f"unknown variable{suggestion}")]
+    return [ConfigFault(variable, None, f"unknown variable{suggestion}")]
 
 
-def _told(fault: Fault, given: Mapping[str, Given]) -> str:
+def _told(fault: ConfigFault, given: Mapping[str, Given]) -> str:
     origin = given.get(fault.key)
     if origin is None or origin.variable is None:
         return str(fault)

@@ -20,14 +20,14 @@ from ..events.types import MAX_TEXT_BYTES
 from ..plan import ALL, EXPERIMENT_PREFIX, LARGEST_EXACT
 from . import connection_rules, experiments, propensities
 from .connection_rules import HIGHEST_PORT, Rule
-from .faults import Fault, once, some
+from .faults import ConfigFault, once, some
 from .settings import Config
 
 CARRIED: Final[tuple[Need, ...]] = ("timing", "propensities")
 """What the daemon can know of an impression beyond its list and gains."""
 
 
-def broken(config: Config, unreadable: Iterable[str] = ()) -> list[Fault]:
+def broken(config: Config, unreadable: Iterable[str] = ()) -> list[ConfigFault]:
     """Every fault of the configuration, but for rules that read an unreadable key."""
     without = set(unreadable)
     return [
@@ -35,75 +35,77 @@ def broken(config: Config, unreadable: Iterable[str] = ()) -> list[Fault]:
     ]
 
 
-def _windows(config: Config) -> Iterator[Fault]:
+def _windows(config: Config) -> Iterator[ConfigFault]:
     twice = Counter(seconds for _, seconds in config.windows)
     for name, seconds in config.windows:
         if twice[seconds] > 1:
-            yield Fault("windows", name, "stands more than once")
+            yield ConfigFault("windows", name, "stands more than once")
     if len(twice) < len(config.windows):
         return
     try:
         config.timing
     except ValueError as error:
         names = [name for name, _ in config.windows]
-        yield Fault("windows", names, str(error).removeprefix("windows: "))
+        yield ConfigFault("windows", names, str(error).removeprefix("windows: "))
 
 
-def _topics(config: Config) -> Iterator[Fault]:
+def _topics(config: Config) -> Iterator[ConfigFault]:
     yield from some("kafka.topics", config.kafka.topics, "topic")
     yield from once("kafka.topics", config.kafka.topics)
     if config.events.dead_letter_topic in config.kafka.topics:
         rule = "must not be an input topic (kafka.topics)"
-        yield Fault("events.dead_letter_topic", config.events.dead_letter_topic, rule)
+        yield ConfigFault("events.dead_letter_topic", config.events.dead_letter_topic, rule)
 
 
-def _format(config: Config) -> Iterator[Fault]:
+def _format(config: Config) -> Iterator[ConfigFault]:
     if config.events.format not in FORMATS:
-        yield Fault("events.format", config.events.format, f"must be one of {', '.join(FORMATS)}")
+        yield ConfigFault(
+            "events.format", config.events.format, f"must be one of {', '.join(FORMATS)}"
+        )
 
 
-def _grades(config: Config) -> Iterator[Fault]:
+def _grades(config: Config) -> Iterator[ConfigFault]:
     for kind in config.attribution.grades:
         if not 0 < len(kind.encode()) <= MAX_TEXT_BYTES:
             rule = f"a kind must be 1 to {MAX_TEXT_BYTES} bytes"
-            yield Fault("attribution.grades", kind, rule)
+            yield ConfigFault("attribution.grades", kind, rule)
     highest = max(config.attribution.grades.values(), default=0.0)
     max_grade = config.metrics.max_grade
     if max_grade is not None and max_grade < highest:
         rule = f"must be >= the highest of attribution.grades ({highest:g})"
-        yield Fault("metrics.max_grade", max_grade, rule)
+        yield ConfigFault("metrics.max_grade", max_grade, rule)
 
 
-def _relevant(config: Config) -> Iterator[Fault]:
+def _relevant(config: Config) -> Iterator[ConfigFault]:
     if config.metrics.relevant_from > config.resolved_max_grade:
         rule = f"must be <= the highest grade ({config.resolved_max_grade:g}): nothing is relevant"
-        yield Fault("metrics.relevant_from", config.metrics.relevant_from, rule)
+        yield ConfigFault("metrics.relevant_from", config.metrics.relevant_from, rule)
 
 
-def _metrics(config: Config) -> Iterator[Fault]:
+def _metrics(config: Config) -> Iterator[ConfigFault]:
     yield from some("metrics.names", config.metrics.names, "metric")
     meant: Counter[str] = Counter()
     for name in config.metrics.names:
         try:
             metric = config.parse_metric(name)
         except ValueError as error:
-            yield Fault("metrics.names", name, str(error).removeprefix(f"{name!r}: "))
+            yield ConfigFault("metrics.names", name, str(error).removeprefix(f"{name!r}: "))
             continue
         meant[metric.name] += 1
         refusal = metric.refusal(CARRIED)
         if refusal is not None:
-            yield Fault("metrics.names", name, refusal)
+            yield ConfigFault("metrics.names", name, refusal)
         if meant[metric.name] == 2:
-            yield Fault("metrics.names", name, f"{metric.name} stands more than once")
+            yield ConfigFault("metrics.names", name, f"{metric.name} stands more than once")
 
 
-def _cutoffs(config: Config) -> Iterator[Fault]:
+def _cutoffs(config: Config) -> Iterator[ConfigFault]:
     for name, metric in _by_name(config).items():
         if metric.k is not None and metric.k > config.metrics.depth:
-            yield Fault("metrics.names", name, f"k must be <= depth ({config.metrics.depth})")
+            yield ConfigFault("metrics.names", name, f"k must be <= depth ({config.metrics.depth})")
 
 
-def _exact(config: Config) -> Iterator[Fault]:
+def _exact(config: Config) -> Iterator[ConfigFault]:
     """Counters hold whole numbers: the best list there can be must not pass what is exact."""
     best = np.full((1, config.metrics.depth), config.resolved_max_grade)
     clip = CLIP if config.propensities is None else config.propensities.clip
@@ -120,10 +122,10 @@ def _exact(config: Config) -> Iterator[Fault]:
             value = float(metric.values(lists)[0])
         if not metric.unit * max(value, value * value) < LARGEST_EXACT:
             rule = f"can get too large to be counted with grades up to {best.max():g}"
-            yield Fault("metrics.names", name, rule)
+            yield ConfigFault("metrics.names", name, rule)
 
 
-def _groupings(config: Config) -> Iterator[Fault]:
+def _groupings(config: Config) -> Iterator[ConfigFault]:
     groupings = config.segments.groupings
     seen: set[frozenset[str]] = set()
     for names in groupings:
@@ -132,7 +134,7 @@ def _groupings(config: Config) -> Iterator[Fault]:
             rule = "stands more than once"
         seen.add(frozenset(names))
         if rule is not None:
-            yield Fault("segments.groupings", list(names), rule)
+            yield ConfigFault("segments.groupings", list(names), rule)
 
 
 def _grouping_rule(names: tuple[str, ...]) -> str | None:
@@ -149,17 +151,19 @@ def _grouping_rule(names: tuple[str, ...]) -> str | None:
     return None
 
 
-def _experiments(config: Config) -> Iterator[Fault]:
+def _experiments(config: Config) -> Iterator[ConfigFault]:
     by_name = _by_name(config)
     metrics = by_name | {metric.name: metric for metric in by_name.values()}
     groupings = [",".join(names) for names in config.segments.groupings]
     told = experiments.broken(config.experiments, metrics, groupings)
-    yield from (Fault(*fault) for fault in told)
+    yield from (ConfigFault(*fault) for fault in told)
 
 
-def _propensities(config: Config) -> Iterator[Fault]:
+def _propensities(config: Config) -> Iterator[ConfigFault]:
     metrics, depth = list(_by_name(config).values()), config.metrics.depth
-    yield from (Fault(*told) for told in propensities.broken(config.propensities, metrics, depth))
+    yield from (
+        ConfigFault(*told) for told in propensities.broken(config.propensities, metrics, depth)
+    )
 
 
 def _by_name(config: Config) -> dict[str, Metric]:
@@ -171,16 +175,16 @@ def _by_name(config: Config) -> dict[str, Metric]:
     return metrics
 
 
-def _listen(config: Config) -> Iterator[Fault]:
+def _listen(config: Config) -> Iterator[ConfigFault]:
     if config.http.port > HIGHEST_PORT:
-        yield Fault("http.listen", config.http.listen, f"port must be 0 to {HIGHEST_PORT}")
+        yield ConfigFault("http.listen", config.http.listen, f"port must be 0 to {HIGHEST_PORT}")
 
 
-def _keep(config: Config) -> Iterator[Fault]:
+def _keep(config: Config) -> Iterator[ConfigFault]:
     longest_s = max((seconds for _, seconds in config.windows), default=0)
     if config.redis.keep_s < longest_s:
         rule = f"must be >= the longest window ({longest_s}s)"
-        yield Fault("redis.keep", f"{config.redis.keep_s}s", rule)
+        yield ConfigFault("redis.keep", f"{config.redis.keep_s}s", rule)
 
 
 _GRADES_KEYS = ("attribution.grades", "metrics.max_grade")

@@ -50,7 +50,7 @@ _NAME = text(r"[A-Za-z0-9_.-]+", "must be letters, digits, . _ -")
 
 
 @dataclass(frozen=True)
-class Kafka:
+class KafkaSection:
     """Where the events come from."""
 
     bootstrap_servers: tuple[str, ...] = setting(
@@ -111,7 +111,7 @@ class Kafka:
 
 
 @dataclass(frozen=True)
-class Redis:
+class RedisSection:
     """Where the state lives."""
 
     url: Secret = setting(
@@ -137,7 +137,7 @@ class Redis:
 
 
 @dataclass(frozen=True)
-class Events:
+class EventsSection:
     """How records are read."""
 
     format: str = setting("native", text(), "Format of the records.", restarts=True)
@@ -162,7 +162,7 @@ class Events:
 
 
 @dataclass(frozen=True)
-class Attribution:
+class AttributionSection:
     """Which feedback counts for which impression, and how much."""
 
     window_s: int = setting(
@@ -180,7 +180,7 @@ class Attribution:
 
 
 @dataclass(frozen=True)
-class Metrics:
+class MetricsSection:
     """Which numbers are kept."""
 
     names: tuple[str, ...] = setting(
@@ -202,7 +202,7 @@ class Metrics:
 
 
 @dataclass(frozen=True)
-class Segments:
+class SegmentsSection:
     """What the numbers are broken down by."""
 
     groupings: tuple[tuple[str, ...], ...] = setting(
@@ -222,7 +222,7 @@ class Segments:
 
 
 @dataclass(frozen=True)
-class History:
+class HistorySection:
     """What is kept of the past, to know what is usual."""
 
     days: int = setting(
@@ -235,7 +235,7 @@ class History:
 
 
 @dataclass(frozen=True)
-class Worker:
+class WorkerSection:
     """What a process may take that reads events."""
 
     max_memory_mib: int | None = setting(
@@ -246,7 +246,7 @@ class Worker:
 
 
 @dataclass(frozen=True)
-class Http:
+class HttpSection:
     """Where scores are served."""
 
     listen: str = setting("0.0.0.0:9465", _LISTEN, "Address and port.")
@@ -268,7 +268,7 @@ class Http:
 
 
 @dataclass(frozen=True)
-class Log:
+class LogSection:
     """What is said on the standard error stream."""
 
     level: str = setting("info", choice("debug", "info", "warning", "error"), "Least severity.")

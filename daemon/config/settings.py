@@ -17,16 +17,16 @@ from .kinds import Kind, duration_ms
 from .lists import OPEN_ENDS, windows
 from .propensities import Given
 from .sections import (
-    Attribution,
-    Events,
-    History,
-    Http,
-    Kafka,
-    Log,
-    Metrics,
-    Redis,
-    Segments,
-    Worker,
+    AttributionSection,
+    EventsSection,
+    HistorySection,
+    HttpSection,
+    KafkaSection,
+    LogSection,
+    MetricsSection,
+    RedisSection,
+    SegmentsSection,
+    WorkerSection,
     setting,
 )
 
@@ -39,16 +39,16 @@ class Config:
         ["5m", "1h", "24h"], windows(), "Lengths of the sliding windows.", restarts=True
     )
     """(name as written, seconds)"""
-    kafka: Kafka = field(default_factory=Kafka)
-    redis: Redis = field(default_factory=Redis)
-    events: Events = field(default_factory=Events)
-    attribution: Attribution = field(default_factory=Attribution)
-    metrics: Metrics = field(default_factory=Metrics)
-    segments: Segments = field(default_factory=Segments)
-    history: History = field(default_factory=History)
-    worker: Worker = field(default_factory=Worker)
-    http: Http = field(default_factory=Http)
-    log: Log = field(default_factory=Log)
+    kafka: KafkaSection = field(default_factory=KafkaSection)
+    redis: RedisSection = field(default_factory=RedisSection)
+    events: EventsSection = field(default_factory=EventsSection)
+    attribution: AttributionSection = field(default_factory=AttributionSection)
+    metrics: MetricsSection = field(default_factory=MetricsSection)
+    segments: SegmentsSection = field(default_factory=SegmentsSection)
+    history: HistorySection = field(default_factory=HistorySection)
+    worker: WorkerSection = field(default_factory=WorkerSection)
+    http: HttpSection = field(default_factory=HttpSection)
+    log: LogSection = field(default_factory=LogSection)
     experiments: Experiments = ()
     """Declared ones, by name; no part of the table of settings."""
     propensities: Given = None
@@ -135,16 +135,16 @@ class Config:
 
 SECTIONS: Final[Mapping[str, type]] = {
     "": Config,
-    "kafka": Kafka,
-    "redis": Redis,
-    "events": Events,
-    "attribution": Attribution,
-    "metrics": Metrics,
-    "segments": Segments,
-    "history": History,
-    "worker": Worker,
-    "http": Http,
-    "log": Log,
+    "kafka": KafkaSection,
+    "redis": RedisSection,
+    "events": EventsSection,
+    "attribution": AttributionSection,
+    "metrics": MetricsSection,
+    "segments": SegmentsSection,
+    "history": HistorySection,
+    "worker": WorkerSection,
+    "http": HttpSection,
+    "log": LogSection,
 }
 """Section names in the file; the keys of "" stand before the first section."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import Field, fields
 from typing import Any, TypeAlias
 
-from .kinds import Refused
+from .kinds import InvalidValue
 
 Told: TypeAlias = tuple[str, object, str]
 """(key, value, rule) of a fault."""
@@ -31,7 +31,7 @@ def read_fields(
             continue
         try:
             values[entry.name] = entry.metadata["kind"].read(value)
-        except Refused as refused:
+        except InvalidValue as refused:
             faults += [(f"{key}.{name}", wrong, rule) for wrong, rule in refused.faults]
     return values, faults
 

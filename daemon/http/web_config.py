@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 import yaml
 
-from ..config.kinds import MASK, ConfigError, Refused, Secret, shown
+from ..config.kinds import MASK, ConfigError, InvalidValue, Secret, shown
 from . import password_hashes
 from .tls_names import CURVES, TLS12_SUITES, TLS13_SUITES
 
@@ -42,7 +42,7 @@ HEADERS: Final[Mapping[str, tuple[str, ...]]] = {
 _QUOTED: Final = re.compile(r"'.*'|\".*\"", re.DOTALL)
 
 Read: TypeAlias = Callable[[object], Any]
-"""From a text, list or table of the file to the value. Raises Refused."""
+"""From a text, list or table of the file to the value. Raises InvalidValue."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def _section(
             else:
                 known = ", ".join(keys)
                 faults.append(f"{prefix}{_named(key)}: unknown key: must be one of {known}")
-        except Refused as refused:
+        except InvalidValue as refused:
             faults += [f"{prefix}{_named(key)}{_told(v, rule)}" for v, rule in refused.faults]
     return values
 
@@ -180,7 +180,7 @@ def _broken(tls: Mapping[str, Any]) -> Iterator[str]:
 
 def _text(value: object) -> str:
     if not isinstance(value, str) or not value or not value.isprintable():
-        raise Refused((value, "must be a non-empty text of one line"))
+        raise InvalidValue((value, "must be a non-empty text of one line"))
     return value
 
 
@@ -188,7 +188,7 @@ def _one_of(names: Sequence[str], refused: Mapping[str, str]) -> Read:
     def read(value: object) -> str:
         if not isinstance(value, str) or value not in names:
             rule = f"must be one of {', '.join(names)}"
-            raise Refused((value, refused.get(str(value), rule)))
+            raise InvalidValue((value, refused.get(str(value), rule)))
         return value
 
     return read
@@ -199,7 +199,7 @@ def _several(read: Read, at_most: int, rule: str) -> Read:
         if _is_nothing(value):
             return ()
         if not isinstance(value, list) or len(value) > at_most:
-            raise Refused((value, rule))
+            raise InvalidValue((value, rule))
         return tuple(read(element) for element in value)
 
     return read_all
@@ -208,13 +208,13 @@ def _several(read: Read, at_most: int, rule: str) -> Read:
 def _flag(value: object) -> bool:
     known = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
     if not isinstance(value, str) or value.lower() not in known:
-        raise Refused((value, "must be true or false"))
+        raise InvalidValue((value, "must be true or false"))
     return known[value.lower()]
 
 
 def _http2(value: object) -> bool:
     if _flag(value):
-        raise Refused((value, "this server speaks HTTP/1.1 only: leave it out, or say false"))
+        raise InvalidValue((value, "this server speaks HTTP/1.1 only: leave it out, or say false"))
     return False
 
 
@@ -222,7 +222,7 @@ def _headers(value: object) -> dict[str, str]:
     if _is_nothing(value):
         return {}
     if not isinstance(value, dict):
-        raise Refused((value, "must be a table of headers"))
+        raise InvalidValue((value, "must be a table of headers"))
     faults: list[tuple[object, str]] = []
     for name, text in value.items():
         if name not in HEADERS:
@@ -232,23 +232,23 @@ def _headers(value: object) -> dict[str, str]:
         elif HEADERS[name] and text not in HEADERS[name]:
             faults.append((f"{name}: {text}", f"must be {' or '.join(HEADERS[name])}"))
     if faults:
-        raise Refused(*faults)
+        raise InvalidValue(*faults)
     return value
 
 
 def _user(name: object, value: object) -> Secret:
     """The hash of a user. Never shown, nor what stands in its place: it may be a password."""
     if not isinstance(name, str) or ":" in name:
-        raise Refused((None, "a user's name must not hold a colon"))
+        raise InvalidValue((None, "a user's name must not hold a colon"))
     rule = password_hashes.refusal(value)
     if rule is not None:
-        raise Refused((None, rule))
+        raise InvalidValue((None, rule))
     return Secret(str(value))
 
 
 def _not_here(rule: str) -> Read:
     def read(_: object) -> None:
-        raise Refused((None, f"is not supported here: {rule}"))
+        raise InvalidValue((None, f"is not supported here: {rule}"))
 
     return read
 
