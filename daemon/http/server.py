@@ -20,7 +20,7 @@ from ..telemetry.process import Telemetry
 from .api import openapi
 from .api.answers import Answer, answer, error, packed
 from .api.health import Role
-from .api.routes import ROUTES, Asked, Route
+from .api.routes import ROUTES, RequestContext, Route
 from .assets import ASSETS, HEADERS, Asset
 from .negotiation import wants_gzip, wants_openmetrics
 from .security import Security
@@ -152,7 +152,7 @@ class HttpServer:
         return page.with_rest_gzipped(rest) if gzipped else page.with_rest(rest)
 
     async def _api(self, route: Route, request: web.Request) -> web.StreamResponse:
-        asked = Asked(
+        context = RequestContext(
             self.published,
             self._telemetry,
             self._role,
@@ -160,7 +160,7 @@ class HttpServer:
             int(self._clock() * 1000),
         )
         made = await asyncio.get_running_loop().run_in_executor(
-            self._threads, answer, route, asked, list(request.query.items()), *_wishes(request)
+            self._threads, answer, route, context, list(request.query.items()), *_wishes(request)
         )
         return await _answered(request, made)
 

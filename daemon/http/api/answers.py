@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from .parameters import Refused, read_query
-from .routes import Asked, Route
+from .parameters import BadRequest, read_query
+from .routes import RequestContext, Route
 
 GZIP_FROM_BYTES: Final = 1_000
 """Shorter bodies fit into one packet as they are."""
@@ -27,13 +27,17 @@ class Answer:
 
 
 def answer(
-    route: Route, asked: Asked, query: Sequence[tuple[str, str]], gzipped: bool, if_none_match: str
+    route: Route,
+    context: RequestContext,
+    query: Sequence[tuple[str, str]],
+    gzipped: bool,
+    if_none_match: str,
 ) -> Answer:
     """What is answered; every refusal is JSON with its reason."""
     try:
-        known = asked.known() if route.of_scores else {}
-        result = route.make(asked, read_query(query, route.parameters, known))
-    except Refused as refusal:
+        known = context.known() if route.of_scores else {}
+        result = route.make(context, read_query(query, route.parameters, known))
+    except BadRequest as refusal:
         return Answer(refusal.status, error(str(refusal)))
     return packed(msgspec.json.encode(result), gzipped, if_none_match)
 

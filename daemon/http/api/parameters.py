@@ -8,7 +8,7 @@ SOME: Final = 20
 """Known values that a refusal lists."""
 
 
-class Refused(Exception):
+class BadRequest(Exception):
     """A question that cannot be answered; the message shows the value and the rule."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -32,26 +32,27 @@ def read_query(
     parameters: Sequence[Parameter],
     known: Mapping[str, Sequence[str]],
 ) -> dict[str, list[str]]:
-    """Parameter → the values asked for, defaults filled in.
+    """The values of each parameter of a query string, defaults filled in.
 
-    Raises Refused with the value, and what it may be, for an unknown parameter or value, one that
-    is named twice and may not be, and one that is missing.
+    `known` lists the values of those parameters that have a fixed set. Raises BadRequest with the
+    value and what is allowed: for an unknown parameter or value, for a missing parameter, and for
+    one that is given twice but may not be.
     """
     wanted: dict[str, list[str]] = {}
     for name, value in query:
         if name not in [parameter.name for parameter in parameters]:
             names = ", ".join(parameter.name for parameter in parameters) or "none: there are none"
-            raise Refused(400, f"{name}: must be one of {names}")
+            raise BadRequest(400, f"{name}: must be one of {names}")
         if name in known and value not in known[name]:
-            raise Refused(400, f"{name}={value}: must be one of {_listed(known[name])}")
+            raise BadRequest(400, f"{name}={value}: must be one of {_listed(known[name])}")
         wanted.setdefault(name, []).append(value)
     for parameter in parameters:
         values = wanted.get(parameter.name, [])
         if len(values) > 1 and not parameter.repeatable:
-            raise Refused(400, f"{parameter.name}={', '.join(values)}: must be given once")
+            raise BadRequest(400, f"{parameter.name}={', '.join(values)}: must be given once")
         if not values and parameter.required:
             choice = f"one of {_listed(known[parameter.name])}"
-            raise Refused(400, f"{parameter.name}: must be given, {choice}")
+            raise BadRequest(400, f"{parameter.name}: must be given, {choice}")
         if not values and parameter.default is not None:
             wanted[parameter.name] = [parameter.default]
     return wanted

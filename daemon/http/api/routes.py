@@ -1,6 +1,6 @@
-"""The one table of what can be asked: a path, its parameters, the form of its answer, who makes it.
+"""The one table of API routes: path, parameters, type of the answer, and what makes it.
 
-Handlers, the OpenAPI document and the page follow from it: a new question is one entry.
+The handlers and the OpenAPI document are made from it: a new route is one new entry.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,14 +19,14 @@ from ...telemetry.process import Telemetry
 from .changes import Changes, changes
 from .health import Health, Role, health
 from .history import History, history
-from .parameters import Parameter, Refused
+from .parameters import BadRequest, Parameter
 from .segments import Segments, segments
 
 Query: TypeAlias = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestContext:
     """What an answer is made of: what is served now, this process, and its clock."""
 
     published: Published
@@ -37,13 +37,13 @@ class Asked:
 
     @property
     def reading(self) -> Reading:
-        """Raises Refused where this process has none."""
+        """Raises BadRequest where this process has none."""
         if self.role == "worker":
-            raise Refused(
+            raise BadRequest(
                 404, "role worker serves no scores: ask a process of role exporter or all"
             )
         if self.published.reading is None:
-            raise Refused(503, "no scores here yet: /readyz says why")
+            raise BadRequest(503, "no scores here yet: /readyz says why")
         return self.published.reading
 
     def known(self) -> dict[str, tuple[str, ...]]:
@@ -60,13 +60,13 @@ class Asked:
 
 @dataclass(frozen=True)
 class Route:
-    """One question. `make` runs in a thread and may raise Refused."""
+    """One question. `make` runs in a thread and may raise BadRequest."""
 
     path: str
     summary: str
     parameters: tuple[Parameter, ...]
     answer: type[msgspec.Struct]
-    make: Callable[[Asked, Query], msgspec.Struct]
+    make: Callable[[RequestContext, Query], msgspec.Struct]
     of_scores: bool = True
     """False for what any process can answer at any time."""
 
@@ -78,40 +78,42 @@ _FILTERS: Final = (
 )
 
 
-def _scores(asked: Asked, query: Query) -> Report:
-    report = asked.published.report
+def _scores(context: RequestContext, query: Query) -> Report:
+    report = context.published.report
     assert report is not None, "published with its reading"
     return matching(report, query) if query else report
 
 
-def _history(asked: Asked, query: Query) -> History:
+def _history(context: RequestContext, query: Query) -> History:
     (metric,), (grouping,), (segment,), (window,) = (
         query[name] for name in ("metric", "grouping", "segment", "window")
     )
-    if (grouping, segment) not in asked.reading.shown.segments:
-        raise Refused(
+    if (grouping, segment) not in context.reading.selection.segments:
+        raise BadRequest(
             404,
             f"segment={segment}: no segment of grouping={grouping} that is shown; "
             "/api/v1/segments lists them",
         )
-    return history(asked.reading, metric, (grouping, segment), window)
+    return history(context.reading, metric, (grouping, segment), window)
 
 
-def _changes(asked: Asked, query: Query) -> Changes:
+def _changes(context: RequestContext, query: Query) -> Changes:
     (window,), (view,) = query["window"], query["view"]
-    return changes(asked.reading, window, view, query)
+    return changes(context.reading, window, view, query)
 
 
-def _segments(asked: Asked, query: Query) -> Segments:
-    return segments(asked.reading)
+def _segments(context: RequestContext, query: Query) -> Segments:
+    return segments(context.reading)
 
 
-def _experiments(asked: Asked, query: Query) -> Findings:
-    return asked.reading.experiments
+def _experiments(context: RequestContext, query: Query) -> Findings:
+    return context.reading.experiments
 
 
-def _health(asked: Asked, query: Query) -> Health:
-    return health(asked.published, asked.telemetry, asked.role, asked.version, asked.now_ms)
+def _health(context: RequestContext, query: Query) -> Health:
+    return health(
+        context.published, context.telemetry, context.role, context.version, context.now_ms
+    )
 
 
 ROUTES: Final = (
