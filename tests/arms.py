@@ -33,7 +33,7 @@ def arm(means: Sequence[float], seed: int, users: range = range(300), per_user: 
         made.tallies[:, 1 + 3 * place : 4 + 3 * place] = np.stack(
             (found.counts, found.sums, found.squares), axis=1
         )
-    made.see(np.unique(hashes))
+    made.add_users(np.unique(hashes))
     return made
 
 

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from relevanced.daemon.experiments.types import NOTHING, Findings
 from relevanced.daemon.exporter.baselines import Comparison
-from relevanced.daemon.exporter.counters import ShownBefore, show
+from relevanced.daemon.exporter.counters import PreviousSelection, show
 from relevanced.daemon.exporter.exposition import Exposition, render, render_compared
 from relevanced.daemon.exporter.lane_view import LaneView, Names
 from relevanced.daemon.exporter.pane_reader import Reading
@@ -107,7 +107,7 @@ def exposed(
     """Both texts of these lanes."""
     snapshot = evaluate(views, plan)
     gauges = busiest(snapshot, plan)
-    counters, _ = show(snapshot, gauges, plan, ShownBefore())
+    counters, _ = show(snapshot, gauges, plan, PreviousSelection())
     return render(snapshot, gauges, counters, plan, experiments)
 
 
@@ -135,7 +135,7 @@ def reading_of(views: list[LaneView], plan: Plan = PLAN) -> Reading:
 def published_of(reading: Reading, *conditions: Condition) -> Published:
     """What an exporter hands out of it."""
     plan, views = reading.plan, list(reading.views)
-    made = report(reading.snapshot, reading.shown, plan)
+    made = report(reading.snapshot, reading.selection, plan)
     return publish(exposed(views, plan), made, reading, conditions or (Condition("redis", True),))
 
 

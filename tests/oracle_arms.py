@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-MOST_TOLD = 16
+MOST_UNDECLARED = 16
 MOST_VARIANTS = 10
 MOST_STRATA = 16
 SILENT_MS = 7 * 86_400_000
@@ -90,7 +90,7 @@ def told(
     experiments: Mapping[str, str], units: Mapping[str, str], discovered: int
 ) -> dict[str, str]:
     others = sorted(name for name in experiments if name not in units)
-    kept = others[:MOST_TOLD] if discovered else []
+    kept = others[:MOST_UNDECLARED] if discovered else []
     return {name: v for name, v in experiments.items() if name in units or name in kept}
 
 

@@ -21,7 +21,7 @@ from ..config.loading import Config
 from ..events.decoder import decoder
 from ..events.types import Decoded, Impression, Rejected
 from ..experiments.findings import findings
-from ..experiments.report import told_of
+from ..experiments.report import render_report
 from ..experiments.types import Findings
 from ..exporter import scores, selection, snapshot
 from ..exporter.lane_view import LaneView, Names
@@ -120,7 +120,7 @@ def _place_in_time(event: Decoded) -> tuple[int, int]:
 def report_of(lane: Lane) -> Report:
     """The lane's scores: the windows as of its last event, and everything in it."""
     view = view_of(lane)
-    whole = snapshot.evaluate([view], lane.plan, view.names.listed)
+    whole = snapshot.evaluate([view], lane.plan, view.names.segments)
     whole = snapshot.with_everything(whole, [view], lane.plan)
     return scores.report(whole, selection.busiest(whole, lane.plan), lane.plan)
 
@@ -131,7 +131,7 @@ def experiments_of(lane: Lane) -> Findings:
         settle_pane(lane, pane)
     at_ms = lane.watermark_ms
     as_of = None if at_ms is None else scores.timestamp(at_ms)
-    return findings([lane.experiments.held], lane.plan.tracking, lane.plan.metrics, at_ms, as_of)
+    return findings([lane.experiments.by_name], lane.plan.tracking, lane.plan.metrics, at_ms, as_of)
 
 
 def show_experiment(lane: Lane, experiment: str, output: str) -> int:
@@ -143,7 +143,7 @@ def show_experiment(lane: Lane, experiment: str, output: str) -> int:
         refused = f"{experiment}: no experiment of this name; known: {known}"
         print(refused if not named else "--experiment: no csv, but table or json", file=sys.stderr)
         return 1 if not named else 2
-    print(told_of(named[0], found.as_of, output), end="")
+    print(render_report(named[0], found.as_of, output), end="")
     return 0
 
 

@@ -11,7 +11,7 @@ from relevanced.metrics.discoveries import discoveries
 from relevanced.metrics.inference import ArmComparison
 
 from .strata import Strata
-from .types import SegmentFinding, Stratified, known
+from .types import SegmentFinding, Stratified, finite_or_none
 
 Key = TypeVar("Key", bound=tuple[str, ...])
 
@@ -54,17 +54,17 @@ def stratified(told: Compared, variant: str, metric: str) -> Stratified | None:
         return None
     together = strata.together
     return Stratified(
-        difference=known(together.found.value),
-        lower=known(together.interval.lower),
-        upper=known(together.interval.upper),
-        covered=known(strata.covered),
+        difference=finite_or_none(together.found.value),
+        lower=finite_or_none(together.interval.lower),
+        upper=finite_or_none(together.interval.upper),
+        covered=finite_or_none(strata.covered),
         segments=tuple(
             SegmentFinding(
                 segment=segment,
-                difference=known(found.absolute.found.value),
-                lower=known(found.absolute.interval.lower),
-                upper=known(found.absolute.interval.upper),
-                log_evalue=known(found.absolute.log_evalue),
+                difference=finite_or_none(found.absolute.found.value),
+                lower=finite_or_none(found.absolute.interval.lower),
+                upper=finite_or_none(found.absolute.interval.upper),
+                log_evalue=finite_or_none(found.absolute.log_evalue),
                 discovery=told.discovered_segments[variant, metric, segment],
                 verdict=found.absolute.verdict,
             )

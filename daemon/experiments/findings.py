@@ -24,7 +24,15 @@ from .merging import Merged, merge
 from .specs import IMPRESSION, INTERLEAVED, Role, Spec, Tracking
 from .strata import Strata, buckets_of, compared_by_segment
 from .tallies import Arm, Tallies
-from .types import Finding, Findings, Interleaving, MetricFinding, SampleRatio, Variant, known
+from .types import (
+    Finding,
+    Findings,
+    Interleaving,
+    MetricFinding,
+    SampleRatio,
+    Variant,
+    finite_or_none,
+)
 from .wording import in_words, warnings_of
 
 
@@ -48,7 +56,7 @@ def findings(
     return Findings(as_of, tuple(found))
 
 
-class FindingsMemory:
+class FindingsCache:
     """The last findings: worked out anew when a lane's tallies are others."""
 
     def __init__(self) -> None:
@@ -158,11 +166,11 @@ def _interleaving(one: Merged) -> Interleaving | None:
         wins=told.wins,
         ties=told.ties,
         losses=told.losses,
-        delta=known(told.delta),
-        lower=known(credit.interval.lower / 2),
-        upper=known(credit.interval.upper / 2),
-        log_evalue=known(credit.log_evalue),
-        p_value=known(credit.p_value),
+        delta=finite_or_none(told.delta),
+        lower=finite_or_none(credit.interval.lower / 2),
+        upper=finite_or_none(credit.interval.upper / 2),
+        log_evalue=finite_or_none(credit.log_evalue),
+        p_value=finite_or_none(credit.p_value),
         sign_test_p=told.sign_test_p,
         verdict=credit.verdict,
     )
@@ -226,7 +234,7 @@ def _metrics(
             MetricFinding(
                 metric.name,
                 spec.role(metric.name),
-                known(float(mean(buckets_of(one.arms[variant].tallies, spec, metric)))),
+                finite_or_none(float(mean(buckets_of(one.arms[variant].tallies, spec, metric)))),
                 words="the control" if variant == one.control else "two rankers in one list",
             )
             for metric in _metrics_of(spec, metrics)
@@ -247,20 +255,20 @@ def _metric(name: str, role: Role, found: ArmComparison, planned: int) -> Metric
     return MetricFinding(
         metric=name,
         role=role,
-        mean=known(found.treatment.value),
-        control_mean=known(found.control.value),
-        difference=known(absolute.found.value),
-        lower=known(absolute.interval.lower),
-        upper=known(absolute.interval.upper),
-        relative_difference=known(relative.found.value),
-        relative_lower=known(relative.interval.lower),
-        relative_upper=known(relative.interval.upper),
-        log_evalue=known(absolute.log_evalue),
-        p_value=known(absolute.p_value),
-        guardrail_log_evalue=known(absolute.guardrail_log_evalue),
-        minimum_detectable_effect=known(absolute.minimum_detectable_effect),
-        design_effect=known(found.design_effect),
-        further_impressions=known(absolute.further_impressions),
+        mean=finite_or_none(found.treatment.value),
+        control_mean=finite_or_none(found.control.value),
+        difference=finite_or_none(absolute.found.value),
+        lower=finite_or_none(absolute.interval.lower),
+        upper=finite_or_none(absolute.interval.upper),
+        relative_difference=finite_or_none(relative.found.value),
+        relative_lower=finite_or_none(relative.interval.lower),
+        relative_upper=finite_or_none(relative.interval.upper),
+        log_evalue=finite_or_none(absolute.log_evalue),
+        p_value=finite_or_none(absolute.p_value),
+        guardrail_log_evalue=finite_or_none(absolute.guardrail_log_evalue),
+        minimum_detectable_effect=finite_or_none(absolute.minimum_detectable_effect),
+        design_effect=finite_or_none(found.design_effect),
+        further_impressions=finite_or_none(absolute.further_impressions),
         verdict=absolute.verdict,
         words=in_words(found, planned),
     )

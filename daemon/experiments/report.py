@@ -20,7 +20,7 @@ READING: Final = (
 _UNBOUNDED: Final = 100_000
 
 
-def told_of(found: Finding, as_of: str | None, output: str) -> str:
+def render_report(found: Finding, as_of: str | None, output: str) -> str:
     """The report as `table` or `json`: the object of /api/v1/experiments with one experiment."""
     if output == "json":
         return msgspec.json.format(msgspec.json.encode(Findings(as_of, (found,)))).decode() + "\n"

@@ -19,7 +19,7 @@ CONTROLS: Final = ("control", "baseline", "A", "a", "off", "0", "false")
 INTERLEAVED: Final = "interleaved"
 """The variant of impressions whose list two rankers share: their items carry teams."""
 PLANNED_IMPRESSIONS: Final = 100_000
-MOST_TOLD: Final = 16
+MOST_UNDECLARED: Final = 16
 """Undeclared experiments of one impression that are looked at, the first by name."""
 MOST_VARIANTS: Final = 10
 MOST_STRATA: Final = 16
@@ -112,5 +112,5 @@ class Tracking:
         declared = [name for name in experiments if name in self.declared]
         others: list[str] = []
         if self.most_discovered:
-            others = sorted(experiments.keys() - self.declared.keys())[:MOST_TOLD]
+            others = sorted(experiments.keys() - self.declared.keys())[:MOST_UNDECLARED]
         return tuple((name, experiments[name]) for name in sorted([*declared, *others]))

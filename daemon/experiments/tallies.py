@@ -38,7 +38,7 @@ class Arm:
         """All of them."""
         return int(self.tallies[:, 0].sum()) + self.without_unit
 
-    def see(self, hashes: Hashes) -> set[int]:
+    def add_users(self, hashes: Hashes) -> set[int]:
         """Add users, ascending and each once; the pages of the sketch that changed."""
         if len(self.users) >= CAPACITY:
             hashes = hashes[hashes < self.users[-1]]
@@ -52,7 +52,7 @@ class Arm:
         self.users = np.insert(self.users, places[~known], fresh)[:CAPACITY]
         return set((fresh & np.uint64(USER_PAGES - 1)).tolist())
 
-    def page(self, number: int) -> Hashes:
+    def user_page(self, number: int) -> Hashes:
         """One part of the sketch."""
         chosen: Hashes = self.users[self.users & np.uint64(USER_PAGES - 1) == number]
         return chosen
@@ -75,7 +75,7 @@ class Experiments:
     since_ms: dict[str, int | None] = field(default_factory=dict)
     """By name ("": all that nobody declared) the first base pane that counts; None: from the
     beginning."""
-    held: dict[str, Tallies] = field(default_factory=dict)
+    by_name: dict[str, Tallies] = field(default_factory=dict)
     changed: set[str] = field(default_factory=set)
     user_pages: set[tuple[str, int]] = field(default_factory=set)
     dropped: set[str] = field(default_factory=set)
@@ -86,7 +86,7 @@ class Experiments:
 
     def begin(self, name: str, digest: str) -> None:
         """Hold one more experiment."""
-        self.held[name] = Tallies(digest)
+        self.by_name[name] = Tallies(digest)
         self.changed.add(name)
         if name in self.dropped:
             # its former users are still stored
@@ -94,7 +94,7 @@ class Experiments:
 
     def drop(self, name: str) -> None:
         """Forget an experiment."""
-        del self.held[name]
+        del self.by_name[name]
         self.changed.discard(name)
         self.user_pages = {page for page in self.user_pages if page[0] != name}
         self.dropped.add(name)

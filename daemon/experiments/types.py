@@ -118,7 +118,7 @@ class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     impressions: int
     warnings: tuple[str, ...]
     srm: SampleRatio | None
-    """Null where it is not known how the traffic is dealt."""
+    """Null where it is not finite_or_none how the traffic is dealt."""
     crossover_users: float
     without_control: bool
     variants: tuple[Variant, ...]
@@ -139,6 +139,6 @@ class Findings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 NOTHING: Final = Findings(None)
 
 
-def known(value: float) -> float | None:
+def finite_or_none(value: float) -> float | None:
     """What JSON can hold of it."""
     return value if math.isfinite(value) else None

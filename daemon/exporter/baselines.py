@@ -14,7 +14,7 @@ from relevanced.metrics.lists import Floats
 
 from ..panes import Window, pane_start
 from ..plan import Plan
-from .history import Past
+from .history import History
 from .lane_view import LaneView
 from .selection import Selection
 from .snapshot import SETTLED, Snapshot, pane_starts
@@ -42,7 +42,7 @@ Weights: TypeAlias = Mapping[int, float]
 
 
 @dataclass(frozen=True)
-class Stretch:
+class Period:
     """The recent window: from a time to the end of the settled view, and its rows."""
 
     from_ms: int
@@ -62,7 +62,7 @@ class Comparison:
 
 
 def compare(
-    past: Past, views: Sequence[LaneView], snapshot: Snapshot, shown: Selection, plan: Plan
+    past: History, views: Sequence[LaneView], snapshot: Snapshot, shown: Selection, plan: Plan
 ) -> list[Comparison]:
     """Each of `WINDOWS` that enough is known of. The past must have taken these views."""
     watched = past.watched()
@@ -89,7 +89,7 @@ def compare(
 
 def _exactly(
     snapshot: Snapshot, shown: Selection, plan: Plan, hours: int, end_ms: int
-) -> Stretch | None:
+) -> Period | None:
     """By the panes of a configured window that is as long, where they are fine enough."""
     for span in plan.timing.windows:
         if span.length_ms == hours * plan.hour_ms and span.pane_ms * FINE_PANE <= plan.hour_ms:
@@ -97,22 +97,22 @@ def _exactly(
     return None
 
 
-def _of_window(snapshot: Snapshot, shown: Selection, span: Window, end_ms: int) -> Stretch | None:
+def _of_window(snapshot: Snapshot, shown: Selection, span: Window, end_ms: int) -> Period | None:
     for window in snapshot.windows:
         if (window.window, window.view) == (span.name, SETTLED):
             rows = shown.fold(window.rows).astype(np.float64)
-            return Stretch(pane_starts(span, end_ms)[0], end_ms, rows)
+            return Period(pane_starts(span, end_ms)[0], end_ms, rows)
     return None
 
 
 def _by_hours(
-    past: Past,
+    past: History,
     views: Sequence[LaneView],
     shown: Selection,
     plan: Plan,
     hours: int,
     end_ms: int,
-) -> Stretch | None:
+) -> Period | None:
     """By hours, the last of which holds what has settled so far; and by the base panes that end
     before now but wait for a watermark that stands still."""
     from_ms = end_ms - hours * plan.hour_ms
@@ -128,7 +128,7 @@ def _by_hours(
             waits = lane.settled_before is None or start >= lane.settled_before
             if window == 0 and waits and from_ms <= start < end_ms:
                 rows += shown.fold_pages(pages, lane.names, plan.row_width)
-    return Stretch(from_ms, end_ms, rows)
+    return Period(from_ms, end_ms, rows)
 
 
 def shares(from_ms: int, until_ms: int, hour_ms: int) -> Weights:

@@ -1,7 +1,7 @@
 """What keeps a counter from ever going down, so that its growth can be read as a rate.
 
 Pure. Two things could lower one. A store that lost its last second shows a lane as it was before:
-`TotalsMemory` holds the highest values until the lane has caught up. And a segment that is newly
+`HighestTotals` holds the highest values until the lane has caught up. And a segment that is newly
 shown by name leaves `other`: `show` leaves in `other` what it had counted there, and starts the
 segment's own counter at 0.
 """
@@ -21,7 +21,7 @@ from .selection import Selection, select
 from .snapshot import WHOLE, Segment, Snapshot
 
 
-class TotalsMemory:
+class HighestTotals:
     """The highest totals and counts seen of each lane since its life began."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ def _raised(view: LaneView, before: LaneView | None) -> LaneView:
     totals, raised = dict(view.totals), dict[str, Integers]()
     for page, highest in before.totals.items():
         named = before.names.of_page(page)
-        numbers = np.array([names.numbers[name] for name in named], np.intp)
+        numbers = np.array([names.ids[name] for name in named], np.intp)
         missing = highest[: len(named)] - take(totals, numbers, highest.shape[1])
         for line in np.flatnonzero((missing > 0).any(axis=1)).tolist():
             more, grouping = np.maximum(missing[line], 0), named[line][0]
@@ -79,8 +79,8 @@ def _events(view: LaneView) -> int:
 
 def _with_lost(names: Names, before: Names) -> Names:
     """The names, and behind them those that were there before and no longer are."""
-    lost = [name for name in before.listed if name not in names.numbers]
-    return Names([*names.listed, *lost]) if lost else names
+    lost = [name for name in before.segments if name not in names.ids]
+    return Names([*names.segments, *lost]) if lost else names
 
 
 def _add_row(pages: dict[int, Rows], segment: int, row: Integers) -> None:
@@ -103,7 +103,7 @@ def _highest_of(counts: Mapping[str, int], before: Mapping[str, int]) -> Mapping
     }
 
 
-class ShownBefore(msgspec.Struct, frozen=True):
+class PreviousSelection(msgspec.Struct, frozen=True):
     """The segments that counters have shown, and what of each stays counted in `other`.
 
     Plain enough to be stored (`msgspec.json`) and given to the next process that serves the
@@ -132,8 +132,8 @@ class Counters:
 
 
 def show(
-    snapshot: Snapshot, gauges: Selection, plan: Plan, before: ShownBefore
-) -> tuple[Counters, ShownBefore]:
+    snapshot: Snapshot, gauges: Selection, plan: Plan, before: PreviousSelection
+) -> tuple[Counters, PreviousSelection]:
     """The counters of what gauges show and of everything that was ever shown, which the snapshot
     was asked for.
 
@@ -154,7 +154,7 @@ def show(
         bases[segment] = np.minimum(total, np.asarray(base, np.int64))
     counters = _moved_to_other(snapshot, plan, bases)
     in_other = tuple((*segment, tuple(map(int, base))) for segment, base in bases.items())
-    return counters, ShownBefore(before.begun or bool(snapshot.totals.any()), in_other)
+    return counters, PreviousSelection(before.begun or bool(snapshot.totals.any()), in_other)
 
 
 def _may_join(segment: Segment, kept: Mapping[Segment, object]) -> bool:

@@ -15,15 +15,15 @@ import msgspec
 import structlog
 
 from ..errors import Damaged, Unavailable
-from ..experiments.findings import FindingsMemory
+from ..experiments.findings import FindingsCache
 from ..panes import pane_start
 from ..plan import Plan
 from ..storage.store import LaneDelta, Store
 from ..telemetry.process import Telemetry
 from . import baselines as usual, exposition, scores, selection, snapshot
-from .counters import ShownBefore, TotalsMemory, show
+from .counters import PreviousSelection, HighestTotals, show
 from .exposition import Exposition
-from .history import Past
+from .history import History
 from .lane_view import LaneView
 from .mirror import Mirror
 from .pane_reader import Reading
@@ -57,10 +57,10 @@ class Coordination(Protocol):
     async def release(self, token: str) -> None:
         """Let another do it."""
 
-    async def shown(self) -> bytes | None:
+    async def stored_selection(self) -> bytes | None:
         """What the last exporter remembered."""
 
-    async def remember_shown(self, memory: bytes) -> None:
+    async def store_selection(self, memory: bytes) -> None:
         """Keep this for the next one."""
 
 
@@ -77,13 +77,17 @@ def refresh_after_s(took_s: float) -> float:
     return min(max(took_s / REFRESH_SHARE, SOONEST_REFRESH_S), REFRESH_EVERY_S)
 
 
-def _remembered(stored: bytes | None) -> ShownBefore:
+def _remembered(stored: bytes | None) -> PreviousSelection:
     """What the last exporter remembered; nothing where that is none of ours."""
     try:
-        return ShownBefore() if stored is None else msgspec.json.decode(stored, type=ShownBefore)
+        return (
+            PreviousSelection()
+            if stored is None
+            else msgspec.json.decode(stored, type=PreviousSelection)
+        )
     except msgspec.DecodeError as error:
         log.warning("what counters have shown cannot be read", reason=str(error))
-        return ShownBefore()
+        return PreviousSelection()
 
 
 class Exporter:
@@ -110,12 +114,12 @@ class Exporter:
         self._stop = stop
         self._published = Published()
         self._holds_lease = False
-        self._memory = TotalsMemory()
-        self._experiments = FindingsMemory()
-        self._shown = ShownBefore()
+        self._memory = HighestTotals()
+        self._experiments = FindingsCache()
+        self._shown = PreviousSelection()
         self._mirrors: dict[int, Mirror] = {}
         self._pulses: dict[int, _Pulse] = {}
-        self._past = Past(plan)
+        self._past = History(plan)
         self._compared_of: object = None
         self._compared_texts = Exposition()
 
@@ -165,20 +169,20 @@ class Exporter:
         held = await self._coordination.lease(self._token, LEASE_MS)
         self._telemetry.exporter_lease_held.set(held)
         if held and not self._holds_lease:
-            stored = await self._coordination.shown()
+            stored = await self._coordination.stored_selection()
             self._shown = _remembered(stored)
             log.info("serving the scores")
         if self._holds_lease and not held:
             log.warning("another process serves the scores now")
             self._published = Published()
             self._mirrors.clear()
-            self._memory = TotalsMemory()
+            self._memory = HighestTotals()
         self._holds_lease = held
         return held
 
     async def _remember(self) -> None:
         try:
-            await self._coordination.remember_shown(msgspec.json.encode(self._shown))
+            await self._coordination.store_selection(msgspec.json.encode(self._shown))
         except Unavailable as error:
             log.warning("what counters have shown is not stored", reason=str(error))
 

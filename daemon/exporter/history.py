@@ -37,13 +37,13 @@ class _Hour:
     """By this room's own segment numbers; None where nobody has asked."""
 
 
-class Past:
+class History:
     """What the lanes hold of the past."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._names: list[Names] = []
-        self._numbered = Names()
+        self._segments = Names()
         """The segments of the hours that were asked for: all lanes' together."""
         self._hours: dict[int, _Hour] = {}
 
@@ -77,7 +77,7 @@ class Past:
             for page, rows in self._pages(start).items():
                 into = total.setdefault(page, np.zeros((PAGE_ROWS, width)))
                 into += weight * rows
-        return shown.fold_pages(total, self._numbered, width)
+        return shown.fold_pages(total, self._segments, width)
 
     def forget_but(self, starts: set[int]) -> None:
         """Keep only these hours unpacked."""
@@ -98,8 +98,8 @@ class Past:
         return hour.rows.pages
 
     def _numbers(self, names: Sequence[Segment]) -> Integers:
-        known = self._numbered.numbers
-        self._numbered.append(name for name in names if name not in known)
+        known = self._segments.ids
+        self._segments.append(name for name in names if name not in known)
         return np.array([known[name] for name in names], np.int64)
 
 

@@ -30,22 +30,22 @@ class Names:
     """
 
     def __init__(self, listed: Iterable[tuple[str, str]] = ((ALL, ALL),)) -> None:
-        self.listed = list(listed)
-        self.numbers = {name: number for number, name in enumerate(self.listed)}
+        self.segments = list(listed)
+        self.ids = {name: number for number, name in enumerate(self.segments)}
         """Segment → its number."""
 
     def __len__(self) -> int:
-        return len(self.listed)
+        return len(self.segments)
 
     def append(self, names: Iterable[tuple[str, str]]) -> None:
         """Number the segments that come next."""
         for name in names:
-            self.numbers[name] = len(self.listed)
-            self.listed.append(name)
+            self.ids[name] = len(self.segments)
+            self.segments.append(name)
 
     def of_page(self, page: int) -> list[tuple[str, str]]:
         """The segments of a page, fewer than PAGE_ROWS in the last one."""
-        return self.listed[page * PAGE_ROWS : (page + 1) * PAGE_ROWS]
+        return self.segments[page * PAGE_ROWS : (page + 1) * PAGE_ROWS]
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class LaneView:
         return np.asarray(whole - self.raised.get(ALL, 0) + self.raised.get(grouping, 0), np.int64)
 
     @property
-    def held_an_event(self) -> bool:
+    def has_events(self) -> bool:
         """False for a lane that has not seen anything yet: such a lane holds nothing back."""
         return any(self.counts.get("events", {}).values())
 

@@ -25,7 +25,7 @@ class Reading:
     plan: Plan
     views: Sequence[LaneView]
     snapshot: Snapshot
-    shown: Selection
+    selection: Selection
     experiments: Findings = NOTHING
 
     @cached_property
@@ -33,7 +33,7 @@ class Reading:
         """For each lane, page by page of what lives in it, the places where its segments count."""
         return [
             {
-                page: self.shown.places(lane.names.of_page(page))
+                page: self.selection.places(lane.names.of_page(page))
                 for page in {page for pages in lane.panes.values() for page in pages}
             }
             for lane in self.views
@@ -47,7 +47,7 @@ class Reading:
 
     def panes(self, window: int, starts: Sequence[int], segment: Segment) -> Rows:
         """(starts, columns): a shown segment in each pane of the window."""
-        place = self.shown.segments.index(segment)
+        place = self.selection.segments.index(segment)
         summed = np.zeros((len(starts), self.plan.row_width), np.int64)
         for number, start in enumerate(starts):
             for places, rows in self._pages(window, start):
@@ -56,7 +56,7 @@ class Reading:
 
     def column(self, window: int, starts: Sequence[int], column: int) -> Floats:
         """(starts, segments shown): one column of them all in each pane of the window."""
-        size = len(self.shown.segments) + 1
+        size = len(self.selection.segments) + 1
         summed = np.zeros((len(starts), size))
         for number, start in enumerate(starts):
             for places, rows in self._pages(window, start):

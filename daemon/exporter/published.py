@@ -33,7 +33,7 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True)
-class Page:
+class MetricsText:
     """The beginning of a page, plain and as deflated blocks that more may follow."""
 
     plain: Chunks = ()
@@ -62,8 +62,8 @@ class Published:
     """
 
     conditions: tuple[Condition, ...] = (Condition("started", False, "the process is starting"),)
-    text: Page = Page()
-    openmetrics: Page = Page()
+    text: MetricsText = MetricsText()
+    openmetrics: MetricsText = MetricsText()
     report: Report | None = None
     reading: Reading | None = None
     """What the questions are answered from; there exactly where `report` is."""
@@ -80,19 +80,19 @@ def publish(
     """Compress a snapshot's texts. Takes long: meant for a thread."""
     return Published(
         conditions=tuple(conditions),
-        text=page(exposition.text),
-        openmetrics=page(exposition.openmetrics),
+        text=metrics_text(exposition.text),
+        openmetrics=metrics_text(exposition.openmetrics),
         report=report,
         reading=reading,
     )
 
 
-def page(plain: Chunks) -> Page:
+def metrics_text(plain: Chunks) -> MetricsText:
     """The beginning of a page, compressed so that more can follow."""
     compressor = _compressor()
     deflated = [compressor.compress(piece) for piece in plain]
     deflated.append(compressor.flush(zlib.Z_SYNC_FLUSH))
-    return Page(plain, b"".join(deflated), reduce(_checked, plain, 0))
+    return MetricsText(plain, b"".join(deflated), reduce(_checked, plain, 0))
 
 
 def _checked(crc: int, piece: bytes) -> int:

@@ -51,12 +51,12 @@ class WindowRows:
 
 
 @dataclass(frozen=True)
-class LaneState:
+class LaneStatus:
     """How far a lane is."""
 
     lane: int
     sequence: int
-    held_an_event: bool
+    has_events: bool
     watermark_ms: int | None
     time_ms: int | None
 
@@ -78,7 +78,7 @@ class Snapshot:
     totals: Rows
     elsewhere: Mapping[str, Integers] = field(default_factory=dict)
     counts: Counts = field(default_factory=dict)
-    lanes: tuple[LaneState, ...] = ()
+    lanes: tuple[LaneStatus, ...] = ()
 
     def count(self, family: str, label: str) -> int:
         """One count, 0 where there is none."""
@@ -86,7 +86,7 @@ class Snapshot:
 
     def holding_back(self) -> tuple[int, ...]:
         """The lanes whose time is as_of, or that have no time yet."""
-        return tuple(s.lane for s in self.lanes if s.held_an_event and s.time_ms == self.as_of_ms)
+        return tuple(s.lane for s in self.lanes if s.has_events and s.time_ms == self.as_of_ms)
 
 
 def evaluate(views: Sequence[LaneView], plan: Plan, asked: Iterable[Segment] = ()) -> Snapshot:
@@ -136,7 +136,7 @@ def pane_starts(window: Window, end_ms: int) -> range:
     return range(last - window.length_ms + window.pane_ms, last + 1, window.pane_ms)
 
 
-def stretch(
+def sum_panes(
     snapshot: Snapshot, views: Sequence[LaneView], number: int, starts: Iterable[int]
 ) -> Rows:
     """(segments of the snapshot of these views, columns): the sum of these panes of window
@@ -181,7 +181,7 @@ def check_sum(magnitudes: Iterable[int]) -> None:
 def _common_segments(views: Sequence[LaneView], asked: Iterable[Segment]) -> tuple[Segment, ...]:
     """The segments in any page of a pane that is kept, and those asked for; the whole first, then
     by name."""
-    known = {name for name in asked if any(name in lane.names.numbers for lane in views)}
+    known = {name for name in asked if any(name in lane.names.ids for lane in views)}
     for lane in views:
         for page in {page for pages in lane.panes.values() for page in pages}:
             known.update(lane.names.of_page(page))
@@ -189,7 +189,7 @@ def _common_segments(views: Sequence[LaneView], asked: Iterable[Segment]) -> tup
 
 
 def _places(lane: LaneView, segments: Sequence[Segment]) -> _Places:
-    numbers = [lane.names.numbers.get(segment, -1) for segment in segments]
+    numbers = [lane.names.ids.get(segment, -1) for segment in segments]
     known = np.flatnonzero(np.array(numbers) >= 0)
     return known, np.array(numbers, np.intp)[known]
 
@@ -201,7 +201,7 @@ def _panes(lane: LaneView, number: int, starts: Iterable[int]) -> list[Pages]:
 
 def _as_of(views: Sequence[LaneView]) -> int | None:
     """The least time of the lanes that held an event; None where one does not know its time yet."""
-    times = [lane.time_ms for lane in views if lane.held_an_event]
+    times = [lane.time_ms for lane in views if lane.has_events]
     known = [time_ms for time_ms in times if time_ms is not None]
     return min(known) if known and len(known) == len(times) else None
 
@@ -288,5 +288,5 @@ def _family_of(stored: str, label: str) -> str:
     return "dropped_values" if stored == "rejected" and label in DROP_REASONS else stored
 
 
-def _state(lane: LaneView) -> LaneState:
-    return LaneState(lane.lane, lane.sequence, lane.held_an_event, lane.watermark_ms, lane.time_ms)
+def _state(lane: LaneView) -> LaneStatus:
+    return LaneStatus(lane.lane, lane.sequence, lane.has_events, lane.watermark_ms, lane.time_ms)

@@ -50,7 +50,7 @@ def settle_pane(lane: Lane, start_ms: int) -> None:
         return
     slots = np.fromiter(lane.open.slots_in([start_ms]), np.int64)
     places = slots - lane.open.base
-    assignments = subjects.numbers()[places].astype(np.int64)
+    assignments = subjects.assignment_ids()[places].astype(np.int64)
     chosen = assignments > 0
     if not chosen.any():
         return
@@ -59,7 +59,7 @@ def settle_pane(lane: Lane, start_ms: int) -> None:
     pane = _Pane(start_ms, slots, places, assignments, states)
     told = _told(lane, assignments)
     _give_places(lane, tracking, pane, told)
-    for name in sorted(told.keys() & lane.experiments.held.keys()):
+    for name in sorted(told.keys() & lane.experiments.by_name.keys()):
         spec = tracking.spec(name)
         since_ms = lane.experiments.since_ms.get(name if spec and spec.declared else "")
         if spec is not None and spec.covers(start_ms):
@@ -81,7 +81,7 @@ def _give_places(
 ) -> None:
     """Let in what is new, the busiest first; count the impressions of what finds no place."""
     experiments, counts = lane.experiments, np.bincount(pane.assignments)
-    new = {name: variants for name, variants in told.items() if name not in experiments.held}
+    new = {name: variants for name, variants in told.items() if name not in experiments.by_name}
     for name in tracking.declared.keys() & new.keys():
         experiments.begin(name, tracking.declared[name].digest)
         del new[name]
@@ -97,17 +97,17 @@ def _give_places(
 
 def _room(experiments: Experiments, tracking: Tracking, now_ms: int) -> bool:
     """Whether one more undeclared experiment has a place; those silent for long give theirs."""
-    found = [name for name in experiments.held if name not in tracking.declared]
+    found = [name for name in experiments.by_name if name not in tracking.declared]
     if len(found) < tracking.most_discovered:
         return True
-    silent = [name for name in found if experiments.held[name].last_ms < now_ms - SILENT_MS]
+    silent = [name for name in found if experiments.by_name[name].last_ms < now_ms - SILENT_MS]
     for name in silent:
         experiments.drop(name)
     return len(found) - len(silent) < tracking.most_discovered
 
 
 def _settle_experiment(lane: Lane, spec: Spec, pane: _Pane, variants: Mapping[int, str]) -> None:
-    tallies = lane.experiments.held[spec.name]
+    tallies = lane.experiments.by_name[spec.name]
     tallies.last_ms = max(tallies.last_ms, pane.start_ms)
     lane.experiments.changed.add(spec.name)
     variant_of = np.full(len(lane.assignments), -1)
@@ -127,7 +127,7 @@ def _settle_experiment(lane: Lane, spec: Spec, pane: _Pane, variants: Mapping[in
         arm, inside = tallies.arms[name], arms == place
         arm.without_unit += int(np.count_nonzero(inside & (units == NO_UNIT)))
         users = distinct(units[inside & (units != NO_UNIT)].view(np.uint64))
-        changed = arm.see(users)
+        changed = arm.add_users(users)
         lane.experiments.user_pages.update((spec.name, page) for page in changed)
 
 

@@ -49,8 +49,8 @@ def blobs_of(experiments: Experiments) -> dict[str, bytes]:
         experiment_key(name): _header(experiments, name) for name in sorted(experiments.changed)
     }
     for name, page in sorted(experiments.user_pages):
-        arms = experiments.held[name].arms
-        parts = [(variant, arm.page(page)) for variant, arm in arms.items()]
+        arms = experiments.by_name[name].arms
+        parts = [(variant, arm.user_page(page)) for variant, arm in arms.items()]
         users = [(variant, pack_integers(p.view(np.int64))) for variant, p in parts]
         blobs[experiment_users_key(name, page)] = pack(_Users(name, users))
     return blobs
@@ -58,7 +58,7 @@ def blobs_of(experiments: Experiments) -> dict[str, bytes]:
 
 def unlinked(experiments: Experiments) -> list[str]:
     """Keys of experiments that are no longer held."""
-    gone = sorted(experiments.dropped - experiments.held.keys())
+    gone = sorted(experiments.dropped - experiments.by_name.keys())
     return [
         key
         for name in gone
@@ -71,7 +71,7 @@ def unlinked(experiments: Experiments) -> list[str]:
 
 def tracked(experiments: Experiments, tracking: Tracking) -> list[Tracked]:
     """What the head says: what is asked for, and all that is held."""
-    digests = {name: tallies.digest for name, tallies in experiments.held.items()}
+    digests = {name: tallies.digest for name, tallies in experiments.by_name.items()}
     digests |= tracking.digests()
     since_ms, of_others = experiments.since_ms, experiments.since_ms.get("")
     return [
@@ -133,7 +133,7 @@ def adopt(
         experiments.since_ms[name] = known[name].since_ms if same else next_pane_ms
     for name, tallies in held.items():
         spec = tracking.spec(name)
-        experiments.held[name] = tallies
+        experiments.by_name[name] = tallies
         entry = name if spec is not None and spec.declared else ""
         kept = entry in known and spec is not None and known[entry].digest == spec.digest
         if not kept or spec is None or tallies.digest != spec.digest:
@@ -141,7 +141,7 @@ def adopt(
 
 
 def _header(experiments: Experiments, name: str) -> bytes:
-    tallies = experiments.held[name]
+    tallies = experiments.by_name[name]
     variants = [
         (
             variant,

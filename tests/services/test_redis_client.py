@@ -165,7 +165,7 @@ async def live_in(client: RedisCluster, name: str) -> None:
     assert await store.read(LANE, "b", 2, 1) is not None
     assert (await namespace.register(3)).born == 3
     assert await namespace.lease("t", 60_000) and await namespace.lease("t", 60_000)
-    await namespace.remember_shown(b"x")
+    await namespace.store_selection(b"x")
     await namespace.release("t")
 
 

@@ -110,10 +110,10 @@ async def test_lease_whose_answer_was_lost_is_held(redis: AnyRedis) -> None:
 async def test_what_was_shown_is_remembered(redis: AnyRedis) -> None:
     memory = bytes(range(256)) * 100
     async with client_at(redis.url) as client:
-        assert await own(client).shown() is None
-        await own(client).remember_shown(memory)
-        assert await own(client).shown() == memory
-        assert await own(client, "relevanced-other").shown() is None
+        assert await own(client).stored_selection() is None
+        await own(client).store_selection(memory)
+        assert await own(client).stored_selection() == memory
+        assert await own(client, "relevanced-other").stored_selection() is None
 
 
 # Removal
@@ -124,7 +124,7 @@ async def fill(client: Client, name: str, lanes: int = 3) -> None:
     store = LaneStore(client, name)
     await own(client, name).register(lanes)
     await own(client, name).lease("t", 60_000)
-    await own(client, name).remember_shown(b"x")
+    await own(client, name).store_selection(b"x")
     await lane_with(store, "a", commits=2)
     await store._stage({f"{store.prefix(LANE)}stage:a:2:0": b"part"})
     for lane in range(lanes):
@@ -247,8 +247,8 @@ async def test_every_step_says_when_the_server_is_gone(redis: AnyRedis) -> None:
             namespace.lanes(),
             namespace.lease("a", 1),
             namespace.release("a"),
-            namespace.shown(),
-            namespace.remember_shown(b""),
+            namespace.stored_selection(),
+            namespace.store_selection(b""),
             namespace.now_ms(),
             namespace.sign_of_life(1),
             namespace.remove_silent(1),

@@ -18,7 +18,7 @@ from relevanced.metrics.metric import Direction
 
 from ...exporter.pane_reader import Reading
 from ...exporter.scores import optional, timestamp
-from ...exporter.snapshot import LIVE, Segment, WindowRows, estimates, stretch
+from ...exporter.snapshot import LIVE, Segment, WindowRows, estimates, sum_panes
 from ...lane.paged_rows import Rows
 from .history import metric_number
 from .stretches import Span, Stretch, spans
@@ -87,7 +87,7 @@ def changes(
     """The changes of the shown segments whose names have one of the wanted values each."""
     as_of_ms = reading.snapshot.as_of_ms
     as_of = None if as_of_ms is None else timestamp(as_of_ms)
-    beyond = NormalDist().inv_cdf(1 - FALSE_CALLS / (2 * len(reading.shown.segments)))
+    beyond = NormalDist().inv_cdf(1 - FALSE_CALLS / (2 * len(reading.selection.segments)))
     shown = [
         rows for rows in reading.snapshot.windows if (rows.window, rows.view) == (window, view)
     ]
@@ -153,9 +153,9 @@ class _Compared:
         self.reading = reading
         self.live = shown.view == LIVE
         self.span, self.before_span = now, before
-        self.now = reading.shown.fold(shown.rows)
-        earlier = stretch(reading.snapshot, reading.views, before.window, before.starts)
-        self.before = reading.shown.fold(earlier)
+        self.now = reading.selection.fold(shown.rows)
+        earlier = sum_panes(reading.snapshot, reading.views, before.window, before.starts)
+        self.before = reading.selection.fold(earlier)
         self.beyond = beyond
 
     def of_metric(self, name: str, wanted: Mapping[str, Sequence[str]]) -> list[Change]:
@@ -166,7 +166,7 @@ class _Compared:
         said = [verdict(*one, direction) for one in zip(now, before, sizes, strict=True)]
         asked = [
             (place, segment)
-            for place, segment in enumerate(self.reading.shown.segments)
+            for place, segment in enumerate(self.reading.selection.segments)
             if _is_wanted(segment, wanted)
         ]
         called = any(said[place] in CALLS for place, _ in asked)

@@ -30,9 +30,9 @@ class Segments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def segments(reading: Reading) -> Segments:
     """What is shown by name, and each grouping's `other`."""
-    impressions = reading.shown.fold(busiest_rows(reading.snapshot))[:, 0].tolist()
+    impressions = reading.selection.fold(busiest_rows(reading.snapshot))[:, 0].tolist()
     found: dict[str, list[Named]] = {name: [] for name in reading.plan.grouping_names}
-    for (grouping, segment), count in zip(reading.shown.segments, impressions, strict=True):
+    for (grouping, segment), count in zip(reading.selection.segments, impressions, strict=True):
         found[grouping].append(Named(segment, count))
     as_of_ms = reading.snapshot.as_of_ms
     return Segments(

@@ -80,12 +80,12 @@ class Namespace:
         """Let another process serve the scores at once."""
         await self._answered(self._client.eval(_RELEASE, 1, f"{self.name}:exporter", token))
 
-    async def shown(self) -> bytes | None:
+    async def stored_selection(self) -> bytes | None:
         """What the last exporter remembered of its counters."""
         stored: Any = await self._answered(self._client.get(f"{self.name}:shown"))
         return None if stored is None else bytes(stored)
 
-    async def remember_shown(self, memory: bytes) -> None:
+    async def store_selection(self, memory: bytes) -> None:
         """Keep this for the next exporter."""
         await self._answered(self._client.set(f"{self.name}:shown", memory))
 

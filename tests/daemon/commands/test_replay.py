@@ -166,7 +166,7 @@ def test_a_view_is_the_lane_itself() -> None:
     lane = lane_of()
     settled(lane, shown(0, attributes={"country": "US"}), clicked(1, "a"), passing(2))
     view = view_of(lane)
-    assert view.names.listed == [("all", "all"), ("country", "US")]
+    assert view.names.segments == [("all", "all"), ("country", "US")]
     assert (view.watermark_ms, view.totals, view.panes.keys()) == (
         START_MS + 2,
         {},

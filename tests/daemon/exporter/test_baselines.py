@@ -20,7 +20,7 @@ from relevanced.daemon.exporter.baselines import (
     outages,
     shares,
 )
-from relevanced.daemon.exporter.history import Past
+from relevanced.daemon.exporter.history import History
 from relevanced.daemon.exporter.lane_view import LaneView, Names
 from relevanced.daemon.exporter.selection import Selection, busiest, select
 from relevanced.daemon.exporter.snapshot import WHOLE, Segment, evaluate
@@ -67,7 +67,7 @@ def lane_of(
 
 
 def compared(*lanes: LaneView) -> dict[str, Comparison]:
-    past = Past(PLAN)
+    past = History(PLAN)
     past.take(lanes)
     snapshot = evaluate(lanes, PLAN)
     shown = busiest(snapshot, PLAN)
@@ -194,7 +194,7 @@ def test_a_configured_window_serves_to_its_panes() -> None:
     plan = replace(PLAN, timing=timing([("1m", 60), ("one", 3600)], 60, 4))
     pane = pages_of(np.array([[11] + [0] * (plan.row_width - 1)]))
     lane = replace(lane_of(steady(30)), panes={(1, NOON - 120_000): pane})
-    past = Past(plan)
+    past = History(plan)
     past.take([lane])
     snapshot = evaluate([lane], plan)
     first, *_ = compare(past, [lane], snapshot, busiest(snapshot, plan), plan)
@@ -204,7 +204,7 @@ def test_a_configured_window_serves_to_its_panes() -> None:
 def test_a_page_that_cannot_be_read_is_damage() -> None:
     lane = lane_of(steady(30))
     with pytest.raises(Damaged):
-        Past(PLAN).take([replace(lane, hours={NOON: {0: b"rubbish"}})])
+        History(PLAN).take([replace(lane, hours={NOON: {0: b"rubbish"}})])
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -222,7 +222,7 @@ def test_any_past_equals_the_slow_twin(seed: int) -> None:
             if rng.random() > 0.05
         }
         lanes.append(lane_of(hours, names, end_ms))
-    past = Past(PLAN)
+    past = History(PLAN)
     past.take(lanes)
     named = rng.sample(segments, rng.randrange(len(segments)))
     snapshot = evaluate(lanes, PLAN, named)
@@ -252,7 +252,7 @@ def random_row(rng: random.Random) -> tuple[int, int, int, int]:
 
 def slow(lanes: Sequence[LaneView], from_ms: int, until_ms: int) -> dict[Segment, float] | None:
     """Impressions by segment, one hour and lane after the other."""
-    past = Past(PLAN)
+    past = History(PLAN)
     past.take(lanes)
     held = past.watched()
     covered = range(min(held) + HOUR_MS, NOON, HOUR_MS)
@@ -266,7 +266,7 @@ def slow(lanes: Sequence[LaneView], from_ms: int, until_ms: int) -> dict[Segment
         counted_ms += part_ms
         for lane in lanes:
             rows = past_rows(lane, start)
-            for number, name in enumerate(lane.names.listed):
+            for number, name in enumerate(lane.names.segments):
                 total[name] = total.get(name, 0.0) + rows[number] * part_ms / HOUR_MS
     whole_ms = until_ms - from_ms
     if counted_ms * 2 < whole_ms:
@@ -276,7 +276,7 @@ def slow(lanes: Sequence[LaneView], from_ms: int, until_ms: int) -> dict[Segment
 
 def past_rows(lane: LaneView, start: int) -> list[float]:
     """Impressions by segment number of one hour of one lane."""
-    one = Past(PLAN)
+    one = History(PLAN)
     one.take([replace(lane, hours={start: lane.hours[start]} if start in lane.hours else {})])
-    every = Selection(tuple(lane.names.listed), (), ())
+    every = Selection(tuple(lane.names.segments), (), ())
     return [float(row[0]) for row in one.summed({start: 1.0}, every)]

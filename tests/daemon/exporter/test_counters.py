@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relevanced.daemon.exporter.counters import Counters, ShownBefore, TotalsMemory, show
+from relevanced.daemon.exporter.counters import Counters, PreviousSelection, HighestTotals, show
 from relevanced.daemon.exporter.lane_view import LaneView
 from relevanced.daemon.exporter.selection import busiest
 from relevanced.daemon.exporter.snapshot import Segment, evaluate
@@ -25,7 +25,9 @@ def lane(shown: list[Shown], number: int = 0) -> LaneView:
     return replace(view, sequence=len(shown))
 
 
-def counters(views: list[LaneView], before: ShownBefore) -> tuple[Counters, ShownBefore]:
+def counters(
+    views: list[LaneView], before: PreviousSelection
+) -> tuple[Counters, PreviousSelection]:
     snapshot = evaluate(views, PLAN, before.segments)
     return show(snapshot, busiest(snapshot, PLAN), PLAN, before)
 
@@ -35,22 +37,26 @@ def by_segment(result: Counters) -> dict[Segment, list[int]]:
 
 
 def totals_by_name(view: LaneView) -> dict[Segment, int]:
-    return {name: int(row[0]) for name, row in zip(view.names.listed, view.totals[0], strict=False)}
+    return {
+        name: int(row[0]) for name, row in zip(view.names.segments, view.totals[0], strict=False)
+    }
 
 
 def test_a_lane_rolled_back_keeps_its_highest_totals() -> None:
-    memory = TotalsMemory()
+    memory = HighestTotals()
     before = lane([Shown(country="US"), Shown(country="DE"), Shown(country="DE")])
     back = lane([Shown(country="DE")])
     memory.hold([before])
     [held] = memory.hold([back])
     assert totals_by_name(held) == totals_by_name(before)
     assert held.counts["events"]["impression"] == 3
-    assert held.panes is back.panes and held.names.listed[: len(back.names)] == back.names.listed
+    assert (
+        held.panes is back.panes and held.names.segments[: len(back.names)] == back.names.segments
+    )
 
 
 def test_a_lane_that_caught_up_goes_on_from_there() -> None:
-    memory = TotalsMemory()
+    memory = HighestTotals()
     memory.hold([lane([Shown()] * 3)])
     memory.hold([lane([])])
     [held] = memory.hold([lane([Shown()] * 4)])
@@ -58,7 +64,7 @@ def test_a_lane_that_caught_up_goes_on_from_there() -> None:
 
 
 def test_a_lane_that_disappeared_starts_anew() -> None:
-    memory = TotalsMemory()
+    memory = HighestTotals()
     memory.hold([lane([Shown()] * 3, 0), lane([Shown()], 1)])
     memory.hold([lane([Shown()], 1)])
     first, _ = memory.hold([lane([Shown()], 0), lane([Shown()], 1)])
@@ -71,7 +77,7 @@ def read_to(offset: int, shown: int) -> LaneView:
 
 @pytest.mark.parametrize("offset", [100, 107])
 def test_a_lane_that_began_again_behind_what_was_read_starts_anew(offset: int) -> None:
-    memory = TotalsMemory()
+    memory = HighestTotals()
     memory.hold([read_to(100, 5)])
     [held] = memory.hold([read_to(offset, 2)])
     assert (held.totals[0][0, 0], held.counts["events"]["impression"]) == (2, 2)
@@ -80,7 +86,7 @@ def test_a_lane_that_began_again_behind_what_was_read_starts_anew(offset: int) -
 
 
 def test_a_lane_that_is_not_as_far_as_it_was_keeps_what_it_had() -> None:
-    memory = TotalsMemory()
+    memory = HighestTotals()
     memory.hold([read_to(100, 5)])
     for offset in (50, 99):
         [held] = memory.hold([read_to(offset, 2)])
@@ -88,7 +94,7 @@ def test_a_lane_that_is_not_as_far_as_it_was_keeps_what_it_had() -> None:
 
 
 def test_a_count_that_a_roll_back_lost_is_held() -> None:
-    memory = TotalsMemory()
+    memory = HighestTotals()
     view = replace(lane([]), counts={"rejected": {"not_json": 2}, "events": {"feedback": 1}})
     memory.hold([view])
     [held] = memory.hold([replace(view, counts={"events": {"feedback": 5}})])
@@ -97,7 +103,7 @@ def test_a_count_that_a_roll_back_lost_is_held() -> None:
 
 def test_a_newly_shown_segment_leaves_its_past_in_other() -> None:
     quiet = [Shown(country="US")] * 4 + [Shown(country="DE")] * 3 + [Shown(country="FR")]
-    first, memory = counters([lane(quiet)], ShownBefore())
+    first, memory = counters([lane(quiet)], PreviousSelection())
     second, _ = counters([lane(quiet + [Shown(country="FR")] * 9)], memory)
     assert by_segment(first)["country", "other"][0] == 1
     assert ("country", "FR") not in first.segments
@@ -110,20 +116,20 @@ def test_what_is_over_stays_in_other_and_costs_no_row() -> None:
     over = replace(lane([Shown(country=name) for name in "AABBC"]), panes={})
     snapshot = evaluate([over, lane([Shown(country="D")], 1)], PLAN)
     assert {segment for grouping, segment in snapshot.segments if grouping == "country"} == {"D"}
-    result, _ = counters([over, lane([Shown(country="D")], 1)], ShownBefore())
+    result, _ = counters([over, lane([Shown(country="D")], 1)], PreviousSelection())
     assert by_segment(result)["country", OTHER][0] == 5
     assert by_segment(result)["country", "D"][0] == 1
 
 
 def test_what_was_shown_stays_shown() -> None:
-    _, memory = counters([lane([Shown(country="US"), Shown(country="DE")])], ShownBefore())
+    _, memory = counters([lane([Shown(country="US"), Shown(country="DE")])], PreviousSelection())
     busier = [Shown(country=name) for name in ("US", "DE", *"JJJBBB")]
     after, _ = counters([lane(busier)], memory)
     assert {("country", name) for name in ("US", "DE", "J", "B", "other")} <= set(after.segments)
 
 
 def test_the_set_of_shown_segments_is_bounded() -> None:
-    memory = ShownBefore()
+    memory = PreviousSelection()
     shown: list[Shown] = []
     for number in range(30):
         shown += [Shown(country=f"c{number}")] * (number + 1)
@@ -134,14 +140,14 @@ def test_the_set_of_shown_segments_is_bounded() -> None:
 
 
 def test_memory_survives_being_stored() -> None:
-    _, memory = counters([lane([Shown(), Shown(country='"\\,\n')])], ShownBefore())
+    _, memory = counters([lane([Shown(), Shown(country='"\\,\n')])], PreviousSelection())
     stored = msgspec.json.encode(memory)
-    assert msgspec.json.decode(stored, type=ShownBefore) == memory
+    assert msgspec.json.decode(stored, type=PreviousSelection) == memory
 
 
 def test_the_end_of_a_lane_leaves_no_counter_below_zero() -> None:
     many = [Shown(country=name) for name in "AABBC"]
-    _, memory = counters([lane(many)], ShownBefore())
+    _, memory = counters([lane(many)], PreviousSelection())
     _, memory = counters([lane([*many, *[Shown(country="C")] * 9])], memory)
     after, _ = counters([lane([Shown(country="C")])], memory)
     assert (after.rows >= 0).all()
@@ -157,7 +163,7 @@ def test_counters_only_grow_and_lose_nothing(
     steps: list[list[str]], rollback: int, silent: set[int]
 ) -> None:
     """In silence no pane is kept: nothing lives, and what has settled stays counted."""
-    memory, totals = ShownBefore(), TotalsMemory()
+    memory, totals = PreviousSelection(), HighestTotals()
     seen: list[Shown] = []
     last: dict[Segment, list[int]] = {}
     for number, step in enumerate(steps):

@@ -38,10 +38,10 @@ class Namespace:
     async def release(self, token: str) -> None:
         self.released = True
 
-    async def shown(self) -> bytes | None:
+    async def stored_selection(self) -> bytes | None:
         return self.memory
 
-    async def remember_shown(self, memory: bytes) -> None:
+    async def store_selection(self, memory: bytes) -> None:
         self.memory = memory
 
 

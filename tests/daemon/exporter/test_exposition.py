@@ -210,7 +210,7 @@ def test_distinct_names_have_distinct_labels(names: list[str]) -> None:
 def test_a_taken_name_is_no_second_label(parse: Parse) -> None:
     plan = replace(PLAN, groupings=(("view",), ("view", "device")))
     view = lane_view([Shown()])
-    names = Names((g.replace("country", "view"), s) for g, s in view.names.listed)
+    names = Names((g.replace("country", "view"), s) for g, s in view.names.segments)
     families = parse(exposed([replace(view, names=names)], plan))
     [one] = samples(families, "relevanced_impressions", grouping="view", window="1m", view="live")
     assert one.labels["attr_view"] == "US"

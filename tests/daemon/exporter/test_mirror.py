@@ -51,7 +51,7 @@ def same_rows(one: Pages, other: Pages) -> bool:
 
 
 def assert_same(one: Mirror, other: Mirror) -> None:
-    assert one.names.listed == other.names.listed
+    assert one.names.segments == other.names.segments
     assert one.panes.keys() == other.panes.keys()
     assert all(same_rows(pages, other.panes[key]) for key, pages in one.panes.items())
     assert same_rows(one.totals, other.totals)
@@ -79,8 +79,8 @@ def test_a_view_shows_the_lane_at_its_commit() -> None:
     commit(store, claimed(store), shown(0, attributes={"country": "US"}), clicked(1, "a"))
     view = read(store).view()
     assert (view.token, view.sequence) == ("t1", 1)
-    assert view.names.listed == [("all", "all"), ("country", "US")]
-    assert (view.watermark_ms, view.idle_ms, view.held_an_event) == (START_MS + 1, None, True)
+    assert view.names.segments == [("all", "all"), ("country", "US")]
+    assert (view.watermark_ms, view.idle_ms, view.has_events) == (START_MS + 1, None, True)
     assert view.panes[0, START_MS][0][:3, 0].tolist() == [1, 1, 0]
     assert view.totals == {}
 
@@ -93,7 +93,7 @@ def test_reading_on_takes_in_what_changed() -> None:
     commit(store, held, shown(BASE_MS, of="p", attributes={"country": "DE"}))
     assert set(delta(store, mirror).pages) < set(store.listed)
     read(store, mirror)
-    assert [name for _, name in mirror.names.listed] == ["all", "US", "DE"]
+    assert [name for _, name in mirror.names.segments] == ["all", "US", "DE"]
     assert mirror.panes.keys() == {(0, START_MS), (0, START_MS + BASE_MS), (1, START_MS)}
 
 
@@ -104,7 +104,7 @@ def test_a_new_owner_means_reading_everything_again() -> None:
     mirror.panes[0, START_MS][0][0, 0] = 99
     claimed(store, "t2")
     assert_same(read(store, mirror), read(store))
-    assert [name for _, name in mirror.names.listed] == ["all", "US"]
+    assert [name for _, name in mirror.names.segments] == ["all", "US"]
 
 
 def test_panes_that_no_view_needs_are_dropped() -> None:

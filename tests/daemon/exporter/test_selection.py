@@ -45,7 +45,7 @@ def test_a_segment_without_impressions_vanishes() -> None:
 
 def test_the_admitted_other_joins_the_rest_and_never_ranks() -> None:
     lane = lane_view(traffic(US=1, DE=2, other=9))
-    names = Names((g, s.replace("\\other", "other")) for g, s in lane.names.listed)
+    names = Names((g, s.replace("\\other", "other")) for g, s in lane.names.segments)
     snapshot = evaluate([type(lane)(**{**vars(lane), "names": names})], PLAN)
     selection = busiest(snapshot, PLAN)
     assert countries(selection) == ["DE", "US", "other"]

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relevanced.daemon.exporter.published import Condition, Published, page
+from relevanced.daemon.exporter.published import Condition, Published, metrics_text
 from relevanced.daemon.http.api.parameters import Parameter, read_query
 from relevanced.daemon.http.negotiation import wants_gzip, wants_openmetrics
 from relevanced.daemon.http.server import HttpServer, ListenError, Role
@@ -102,14 +102,14 @@ async def test_gzip_is_the_same_page(asked: Asked) -> None:
 
 @given(st.lists(st.binary(max_size=300), max_size=4), st.binary(max_size=300))
 def test_pages_compressed_in_parts_are_one_stream(first: list[bytes], rest: bytes) -> None:
-    one, whole = page(tuple(first)), b"".join((*first, rest))
+    one, whole = metrics_text(tuple(first)), b"".join((*first, rest))
     assert gzip.decompress(b"".join(one.with_rest_gzipped(rest))) == whole
     assert b"".join(one.with_rest(rest)) == whole
 
 
 async def test_a_page_of_many_pieces_arrives_whole(asked: Asked) -> None:
     plain = b"# " + random.Random(5).randbytes(3_000_000).hex().encode() + b"\n"
-    asked.server.published = replace(Published(), text=page((plain,)))
+    asked.server.published = replace(Published(), text=metrics_text((plain,)))
     _, headers, body = await asked.get("/metrics")
     assert body.startswith(plain) and body.endswith(b"\n")
     assert int(headers["Content-Length"]) == len(body) > len(plain)

@@ -83,7 +83,7 @@ def test_panes_of_a_window_sum_to_its_score(window: str, segment: tuple[str, str
     views = [lane_view(shown[:70], lane=0), lane_view(shown[70:], lane=1)]
     reading = reading_of(views)
     found = history(reading, "RR@10", segment, window)
-    scores = report(reading.snapshot, reading.shown, PLAN).scores
+    scores = report(reading.snapshot, reading.selection, PLAN).scores
     wanted = ("RR@10", *segment, window, "live")
     (score,) = (
         one
