@@ -2,8 +2,8 @@
 
 
 class Unavailable(Exception):
-    """The server does not answer, or not now: wait with jitter and try again. The text says which
-    and why."""
+    """A server, Kafka or Redis, does not answer in time or cannot do its work now: wait with jitter
+    and try again. Nothing is lost. The text says which server and why."""
 
 
 class Lost(Exception):

@@ -21,14 +21,15 @@ import structlog
 from ..backoff import finished_before_stop, pause_s, stopped_within
 from ..config.fingerprint import namespace
 from ..config.loading import Config
-from ..errors import Unavailable
+from ..errors import StartError, Unavailable
 from ..events.decoder import decoder
 from ..exporter.exporter import Exporter
 from ..exporter.published import Condition, Published
 from ..http.api.health import Role
 from ..http.server import HttpServer, ListenError
 from ..kafka.settings import kafka_settings
-from ..kafka.source import KafkaProducer, KafkaSource, StartError
+from ..kafka.producer import KafkaProducer
+from ..kafka.source import KafkaSource
 from ..storage.redis.client import close, connect
 from ..storage.redis.lane_store import LaneStore
 from ..storage.redis.namespace import Namespace

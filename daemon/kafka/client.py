@@ -1,5 +1,4 @@
-"""What it takes to talk to a Kafka cluster: addresses, credentials, times; and the errors that the
-Kafka door raises.
+"""What it takes to talk to a Kafka cluster: addresses, credentials, times.
 
 Every client of this process (consumer, producer, the ones that ask for topics) is made from these
 values.
@@ -14,17 +13,12 @@ from typing import Any, Final
 import structlog
 
 from ..errors import StartError
-from ..worker.source import SourceUnavailable
 
 STOP_PATIENCE_S: Final = 15.0
 SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 logger = structlog.get_logger(__name__)
-
-
-class KafkaUnavailable(SourceUnavailable):
-    """The cluster did not answer in time, or not as hoped. Nothing is lost: try again later."""
 
 
 @dataclass(frozen=True)

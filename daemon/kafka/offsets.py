@@ -8,9 +8,9 @@ import structlog
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
+from ..errors import Unavailable
 from ..telemetry.kafka_faults import ADVICE, NoteFault
 from ..worker.source import OffsetBeyondEnd
-from .client import KafkaUnavailable
 from .lanes import Place, start_of_reading
 
 ANSWER_PATIENCE_S: Final = 10.0
@@ -30,7 +30,7 @@ async def log_bounds(
 ) -> tuple[dict[Place, int], dict[Place, int]]:
     """The first offset that each log holds, and the offset after its last readable record.
 
-    Raises KafkaUnavailable.
+    Raises Unavailable.
     """
     partitions = list(map(partition_of, places))
     starts, ends = await _answer(
@@ -45,7 +45,7 @@ async def starting_offsets(
     """Topic → offset where reading begins: "earliest", "latest", or milliseconds before `now_ms`.
 
     Time is that of the records' Kafka timestamps; where no record is that young, reading begins at
-    the end. Raises KafkaUnavailable.
+    the end. Raises Unavailable.
     """
     starts, ends = await log_bounds(consumer, places)
     if start == "earliest":
@@ -98,9 +98,9 @@ async def _answer(asked: Awaitable[T]) -> T:
         async with asyncio.timeout(ANSWER_PATIENCE_S):
             return await asked
     except TimeoutError as error:
-        raise KafkaUnavailable(f"no answer within {ANSWER_PATIENCE_S} s") from error
+        raise Unavailable(f"no answer within {ANSWER_PATIENCE_S} s") from error
     except KafkaError as error:
-        raise KafkaUnavailable(str(error)) from error
+        raise Unavailable(str(error)) from error
 
 
 def _by_place(offsets: Mapping[TopicPartition, int]) -> dict[Place, int]:

@@ -16,9 +16,9 @@ from aiokafka.errors import (
     RecordListTooLargeError,
 )
 
-from ..errors import RecordRefused
+from ..errors import RecordRefused, Unavailable
 from . import codecs
-from .client import KafkaSettings, KafkaUnavailable, client_arguments, end
+from .client import KafkaSettings, client_arguments, end
 
 MAX_REQUEST_BYTES: Final = 64 << 20
 """Larger than any broker takes: how large a record may be is the broker's decision."""
@@ -79,7 +79,7 @@ class KafkaProducer:
     ) -> None:
         """Hand a record over; `flush` tells what became of it. Waits while the buffer is full.
 
-        Raises RecordRefused for a record that can never be sent, KafkaUnavailable when the topic
+        Raises RecordRefused for a record that can never be sent, Unavailable when the topic
         cannot be found now.
         """
         if value is None and key is None:
@@ -97,7 +97,7 @@ class KafkaProducer:
     async def flush(self) -> None:
         """Wait until every record handed over is acknowledged.
 
-        Raises RecordRefused or KafkaUnavailable (within about twice SEND_TIMEOUT_S) where one was
+        Raises RecordRefused or Unavailable (within about twice SEND_TIMEOUT_S) where one was
         not: any of the records sent since the last flush may then be missing.
         """
         await self._settled.wait()
@@ -137,4 +137,4 @@ def _meaning(topic: str, error: BaseException) -> Exception:
     message = f"{topic}: {error}" if topic else str(error)
     if isinstance(error, _NEVER_TAKEN):
         return RecordRefused(message)
-    return KafkaUnavailable(message)
+    return Unavailable(message)

@@ -23,34 +23,19 @@ from typing import Any, Final
 
 import structlog
 
-from ..errors import RecordRefused, StartError
+from ..errors import Unavailable
 from ..telemetry.kafka_faults import ADVICE, NoteFault, not_noted
-from ..worker.source import Batch, LaneLost, OffsetBeyondEnd, PlaceStatus
+from ..worker.source import Batch, LaneLost, PartitionStatus
 from . import codecs, records
-from .client import KafkaSettings, KafkaUnavailable
+from .client import KafkaSettings
 from .diagnosis import Diagnosis
 from .group import GroupOffsets
 from .lanes import LaneBook, Place, is_stuck
 from .member import GroupMember
 from .offsets import beginnings, log_bounds, partition_of, starting_offsets
-from .producer import KafkaProducer
 from .reader import Reader
-from .status import is_caught_up, place_status
-from .topics import create_topic, require_equal_counts, wait_for_topics
-
-__all__ = [
-    "Batch",
-    "KafkaProducer",
-    "KafkaSettings",
-    "KafkaSource",
-    "KafkaUnavailable",
-    "LaneLost",
-    "OffsetBeyondEnd",
-    "PlaceStatus",
-    "RecordRefused",
-    "StartError",
-    "create_topic",
-]
+from .status import is_caught_up, partition_status
+from .topics import require_equal_counts, wait_for_topics
 
 LAST_HINT_PATIENCE_S: Final = 2.0
 
@@ -155,7 +140,7 @@ class KafkaSource:
         records are gone.
 
         Raises OffsetBeyondEnd (the log is not the one that was read), LaneLost (not assigned whole
-        any more), KafkaUnavailable (no answer in time). The lane is then not open.
+        any more), Unavailable (no answer in time). The lane is then not open.
         """
         generation = self._book.generation
         if lane not in self.lanes_to_open():
@@ -178,7 +163,7 @@ class KafkaSource:
     async def starting_offsets(self, lane: int, start: str | int, now_ms: int) -> dict[str, int]:
         """Where a lane without stored offsets begins: "earliest", "latest", or so many milliseconds
         back by the records' Kafka timestamps (the end of the log where no record is that young).
-        Raises KafkaUnavailable.
+        Raises Unavailable.
         """
         return await starting_offsets(self._consumer(), self._book.places(lane), start, now_ms)
 
@@ -223,10 +208,10 @@ class KafkaSource:
         found = self._diagnosis.obstacle
         return None if found is None else found.reason
 
-    def status(self) -> list[PlaceStatus]:
+    def status(self) -> list[PartitionStatus]:
         """All assigned topic-partitions."""
         consumer, book, faults = self._member.consumer, self._book, self._reader.faults
-        return [place_status(consumer, book, faults, place) for place in sorted(book.assigned)]
+        return [partition_status(consumer, book, faults, place) for place in sorted(book.assigned)]
 
     async def _fetch(self, max_records: int, timeout_ms: int, lanes: Collection[int]) -> None:
         await self._reader.fetch(self._consumer(), max_records, timeout_ms, lanes)
@@ -295,5 +280,5 @@ class KafkaSource:
 
     def _consumer(self) -> Any:
         if self._member.consumer is None:
-            raise KafkaUnavailable("not connected")
+            raise Unavailable("not connected")
         return self._member.consumer

@@ -2,19 +2,21 @@
 
 from typing import Any
 
-from ..worker.source import PlaceStatus
+from ..worker.source import PartitionStatus
 from .lanes import Faults, LaneBook, Place, is_at_end
 from .offsets import partition_of
 
 
-def place_status(consumer: Any, book: LaneBook, faults: Faults, place: Place) -> PlaceStatus:
+def partition_status(
+    consumer: Any, book: LaneBook, faults: Faults, place: Place
+) -> PartitionStatus:
     """What is known of a place."""
     next_offset = book.next_offset.get(place)
     if next_offset is None:
-        return PlaceStatus(*place, None, None, None, None)
+        return PartitionStatus(*place, None, None, None, None)
     end = consumer.highwater(partition_of(place))
     fault = faults.blamed.get(place)
-    return PlaceStatus(
+    return PartitionStatus(
         *place,
         next_offset=next_offset,
         lag_records=None if end is None else max(end - next_offset, 0),

@@ -9,7 +9,6 @@ import structlog
 
 from ..errors import RecordRefused, Unavailable
 from .batch import DeadLetter
-from .source import SourceUnavailable
 
 log = structlog.get_logger(__name__)
 
@@ -59,7 +58,7 @@ class DeadLetterTopic:
                 # Which one it was is not said.
                 for letter in letters:
                     await self._send_what_fits(letter)
-        except SourceUnavailable as error:
+        except Unavailable as error:
             raise Unavailable(f"dead-letter topic {self._topic}: {error}") from error
 
     async def _send_what_fits(self, letter: DeadLetter) -> None:

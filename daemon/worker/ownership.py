@@ -24,7 +24,7 @@ from ..storage.head import blob_keys
 from ..storage.restore import rebuild
 from ..storage.store import Store
 from ..telemetry.process import Telemetry
-from .source import LaneLost, OffsetBeyondEnd, Source, SourceUnavailable
+from .source import LaneLost, OffsetBeyondEnd, Source
 
 log = structlog.get_logger(__name__)
 
@@ -169,11 +169,11 @@ class Ownership:
         attempt = self._attempts[lane]
         try:
             if attempt.confirm_first and not await self._source.still_member():
-                raise SourceUnavailable("the group does not confirm this process yet")
+                raise Unavailable("the group does not confirm this process yet")
             held = await self._open(lane, attempt)
         except (OffsetBeyondEnd, Damaged) as error:
             self._stop(lane, attempt, error)
-        except (Unavailable, SourceUnavailable, LaneLost) as error:
+        except (Unavailable, LaneLost) as error:
             self._postpone(lane, attempt, str(error))
         except Lost:
             self._postpone(lane, attempt, "another process claimed it meanwhile")

@@ -9,10 +9,6 @@ from typing import Protocol
 from ..events.types import LogRecord
 
 
-class SourceUnavailable(Exception):
-    """No answer now: wait with jitter and try again. The text says why."""
-
-
 class LaneLost(Exception):
     """The lane is not, or no longer, assigned to this process."""
 
@@ -47,7 +43,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class PlaceStatus:
+class PartitionStatus:
     """One assigned topic-partition, for gauges. None: not known (yet), or not read."""
 
     topic: str
@@ -82,7 +78,7 @@ class Source(Protocol):
         """Read the lane from these offsets; returns how many records of a topic are gone, where any
         are.
 
-        Raises OffsetBeyondEnd, LaneLost, SourceUnavailable.
+        Raises OffsetBeyondEnd, LaneLost, Unavailable.
         """
 
     async def close(self, lane: int) -> None:
@@ -90,7 +86,7 @@ class Source(Protocol):
 
     async def starting_offsets(self, lane: int, start: str | int, now_ms: int) -> Mapping[str, int]:
         """Where a lane begins: "earliest", "latest", or so many milliseconds back. Raises
-        SourceUnavailable."""
+        Unavailable."""
 
     async def still_member(self) -> bool:
         """Whether this process was still counted in after the call began."""
@@ -102,7 +98,7 @@ class Source(Protocol):
     def open_lanes(self) -> frozenset[int]:
         """The lanes that are read."""
 
-    def status(self) -> Sequence[PlaceStatus]:
+    def status(self) -> Sequence[PartitionStatus]:
         """All assigned topic-partitions."""
 
     @property

@@ -14,7 +14,9 @@ from relevanced.daemon.commands.simulate.traffic import (
     Traffic,
     generate_events,
 )
-from relevanced.daemon.kafka.source import KafkaProducer, KafkaSettings, KafkaUnavailable
+from relevanced.daemon.errors import Unavailable
+from relevanced.daemon.kafka.client import KafkaSettings
+from relevanced.daemon.kafka.producer import KafkaProducer
 from tests.oracle import Record
 
 PARTITIONS: Final = 4
@@ -73,7 +75,7 @@ class Producer:
                     await self._send(arrival_ms, event)
                 await self._producer.flush()
                 return
-            except KafkaUnavailable:
+            except Unavailable:
                 await asyncio.sleep(TICK_S)
 
     async def _send(self, arrival_ms: int, event: NativeEvent) -> None:

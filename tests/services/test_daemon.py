@@ -14,7 +14,8 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from prometheus_client.parser import text_string_to_metric_families
 
-from relevanced.daemon.kafka.source import KafkaProducer, KafkaSettings
+from relevanced.daemon.kafka.client import KafkaSettings
+from relevanced.daemon.kafka.producer import KafkaProducer
 from tests.services import processes
 from tests.services.daemons import Daemon
 from tests.services.fixtures import MakeTopic

@@ -16,21 +16,14 @@ from aiokafka.consumer import fetcher
 from aiokafka.protocol.group import LeaveGroupRequest
 from structlog.testing import capture_logs
 
+from relevanced.daemon.errors import RecordRefused, StartError, Unavailable
 from relevanced.daemon.kafka import codecs, group as kafka_group, offsets as kafka_offsets
-from relevanced.daemon.kafka.client import consumer_arguments
-from relevanced.daemon.kafka.source import (
-    Batch,
-    KafkaProducer,
-    KafkaSettings,
-    KafkaSource,
-    KafkaUnavailable,
-    LaneLost,
-    OffsetBeyondEnd,
-    RecordRefused,
-    StartError,
-    create_topic,
-)
+from relevanced.daemon.kafka.client import KafkaSettings, consumer_arguments
+from relevanced.daemon.kafka.producer import KafkaProducer
+from relevanced.daemon.kafka.source import KafkaSource
+from relevanced.daemon.kafka.topics import create_topic
 from relevanced.daemon.telemetry.kafka_faults import ADVICE, KafkaFault, NoteFault, not_noted
+from relevanced.daemon.worker.source import Batch, LaneLost, OffsetBeyondEnd
 from tests.services.fixtures import MakeTopic, OwnKafka
 from tests.services.kafka_server import Broker
 
@@ -681,7 +674,7 @@ async def test_without_a_broker_everything_ends_in_time(
     await until(lambda: reader.lanes_to_open() == {0}, reader)
     await asyncio.to_thread(broker.kill)
     async with asyncio.timeout(6):
-        with pytest.raises(KafkaUnavailable):
+        with pytest.raises(Unavailable):
             await reader.open(0, {"events": 0})
         assert reader.open_lanes == set() and not await reader.still_member()
         assert (await reader.poll(10, 300)).lanes == {}

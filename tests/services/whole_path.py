@@ -13,7 +13,8 @@ from relevanced.daemon.commands.simulate.traffic import Faults, Traffic, generat
 from relevanced.daemon.config.fingerprint import namespace
 from relevanced.daemon.config.loading import load
 from relevanced.daemon.errors import Unavailable
-from relevanced.daemon.kafka.source import KafkaProducer, KafkaSettings
+from relevanced.daemon.kafka.client import KafkaSettings
+from relevanced.daemon.kafka.producer import KafkaProducer
 from relevanced.daemon.storage.redis.client import close, connect
 from relevanced.daemon.storage.redis.lane_store import LaneStore
 from relevanced.daemon.storage.restore import rebuild

@@ -8,7 +8,8 @@ from typing import Final
 import msgspec
 
 from relevanced.daemon.commands.simulate.traffic import Faults, Traffic, generate_events
-from relevanced.daemon.kafka.source import KafkaProducer, KafkaSettings
+from relevanced.daemon.kafka.client import KafkaSettings
+from relevanced.daemon.kafka.producer import KafkaProducer
 
 START_MS: Final = 1_900_000_000_000
 """Ahead of the clock, so that the windows are those of the events whoever looks."""

@@ -18,8 +18,7 @@ from rich.console import Console
 from rich.status import Status
 
 from ...config.loading import Config, read
-from ...errors import RecordRefused, StartError
-from ...kafka.client import KafkaUnavailable
+from ...errors import RecordRefused, StartError, Unavailable
 from ...kafka.settings import kafka_settings
 from ...plan import EXPERIMENT_PREFIX
 from ...telemetry import logs
@@ -270,7 +269,7 @@ def _run(traffic: Traffic, span: Span, config: Config, out: str | None, partitio
     try:
         with status or nullcontext():
             asyncio.run(_open_and_run(traffic, span, config, out, partitions, progress))
-    except (KafkaUnavailable, RecordRefused, StartError, OSError) as error:
+    except (Unavailable, RecordRefused, StartError, OSError) as error:
         click.echo(f"Error: {error}", err=True)
         return 1
     click.echo(f"{progress.sent:,} events sent", err=True)

@@ -51,7 +51,7 @@ class KafkaSink:
         await self._producer.send(self._topic, value, key, timestamp_ms=time_ms)
 
     async def flush(self) -> None:
-        """Raises KafkaUnavailable or RecordRefused where a record was not taken."""
+        """Raises Unavailable or RecordRefused where a record was not taken."""
         await self._producer.flush()
 
     async def stop(self) -> None:

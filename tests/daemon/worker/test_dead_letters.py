@@ -9,7 +9,6 @@ import pytest
 from relevanced.daemon.errors import RecordRefused, Unavailable
 from relevanced.daemon.worker.batch import DeadLetter
 from relevanced.daemon.worker.dead_letters import SHORTENED_BYTES, DeadLetterTopic, headers_of
-from relevanced.daemon.worker.source import SourceUnavailable
 
 
 class Broker:
@@ -19,7 +18,7 @@ class Broker:
         self,
         *,
         fails_at: int | None = None,
-        failure: Exception = SourceUnavailable("broker 1 is away"),
+        failure: Exception = Unavailable("broker 1 is away"),
         largest: int = 1_000_000,
     ) -> None:
         self._failure = failure
