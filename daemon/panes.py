@@ -84,7 +84,7 @@ class Timing:
         """The watermark at which an impression of this time stops being open."""
         return pane_start(time_ms, self.base_ms) + self.base_ms + self.settle_ms
 
-    def dies_at(self, time_ms: Instants) -> Instants:
+    def expires_at(self, time_ms: Instants) -> Instants:
         """The watermark at which waiting feedback of this time can join nothing any more."""
         return time_ms + GRACE_MS + self.base_ms + self.settle_ms
 

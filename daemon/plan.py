@@ -18,7 +18,7 @@ from relevanced.metrics.propensities import CLIP, Propensities
 from .experiments.specs import Tracking
 from .panes import HOUR_MS, Timing
 
-UNKNOWN: Final = 0
+NO_SURFACE: Final = 0
 """Number of no surface: propensities of its ranks are not known."""
 
 
@@ -42,9 +42,9 @@ class Surfaces:
         told = attributes.get(self.attribute)
         return told if told in self._numbers else self.default
 
-    def number(self, surface: str | None) -> int:
+    def id_of(self, surface: str | None) -> int:
         """The number of a surface."""
-        return self._numbers.get(surface, UNKNOWN)
+        return self._numbers.get(surface, NO_SURFACE)
 
     def weights(self, depth: int) -> Floats:
         """(surfaces, depth) what a reaction at each rank counts, by number; NaN for no surface."""
@@ -137,10 +137,10 @@ class Plan:
 
     def surface_of(self, values: Values) -> int:
         """The number of the surface in what `values_of` returned."""
-        return UNKNOWN if self.surfaces is None else self.surfaces.number(values[-1])
+        return NO_SURFACE if self.surfaces is None else self.surfaces.id_of(values[-1])
 
     @cached_property
-    def places_of_values(self) -> tuple[tuple[int, ...], ...]:
+    def value_indices(self) -> tuple[tuple[int, ...], ...]:
         """For each grouping where its values stand in what `values_of` returns."""
         names = (*self.attributes, *(EXPERIMENT_PREFIX + name for name in self.experiments))
         return tuple(tuple(map(names.index, grouping)) for grouping in self.groupings)

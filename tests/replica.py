@@ -165,7 +165,7 @@ def arms_of(lane: Lane) -> ArmsTold:
             )
             for variant, arm in tallies.arms.items()
         }
-        for name, tallies in lane.experiments.held.items()
+        for name, tallies in lane.experiments.by_name.items()
     }
 
 

@@ -10,14 +10,14 @@ from relevanced.metrics.lists import Integers
 from ..lane.columns.texts import joined, joined_texts
 from ..lane.gain_states import NO_STATE
 from ..lane.lane import Lane
-from ..lane.open_impressions import Born
+from ..lane.open_impressions import NewImpressions
 from ..lane.segments import NO_COMBINATION, combination_of
 from ..lane.subjects import Subjects
 from .runs import Run
 
 
 @dataclass(frozen=True)
-class Meeting:
+class RunAtWatermarks:
     """A run about to meet a lane, with an entry for each event."""
 
     run: Run
@@ -26,12 +26,12 @@ class Meeting:
     hashes: Integers
     """Of the ids."""
 
-    def part(self, stop: int) -> "Meeting":
+    def part(self, stop: int) -> "RunAtWatermarks":
         """The events before `stop`."""
-        return Meeting(self.run.part(0, stop), self.met_ms[:stop], self.hashes[:stop])
+        return RunAtWatermarks(self.run.part(0, stop), self.met_ms[:stop], self.hashes[:stop])
 
 
-def accept(lane: Lane, topic: str, meeting: Meeting, chosen: Integers) -> None:
+def accept(lane: Lane, topic: str, meeting: RunAtWatermarks, chosen: Integers) -> None:
     """Remember chosen impressions of the run."""
     run, base_ms = meeting.run, lane.plan.timing.base_ms
     numbers, places = chosen.tolist(), run.shown[chosen]
@@ -40,7 +40,7 @@ def accept(lane: Lane, topic: str, meeting: Meeting, chosen: Integers) -> None:
     times_ms = run.times_ms[places]
     panes = times_ms - times_ms % base_ms
     lane.open.add_many(
-        Born(
+        NewImpressions(
             ids=joined_texts([run.ids[place] for place in places.tolist()]),
             items=joined([run.items[n] for n in numbers]),
             times_ms=times_ms,
@@ -59,10 +59,10 @@ def _subjects(lane: Lane, run: Run, chosen: Integers) -> Subjects | None:
     """Whom chosen impressions were shown to, and in which arms."""
     if lane.plan.tracking is None:
         return None
-    number_of = lane.assignments.number
+    number_of = lane.assignments.id_of
     numbers = _by_text(run, chosen, lambda text, _: number_of(run.table[text].assignment))
     units = [[values[number] for number in chosen.tolist()] for values in run.units]
-    return lane.assignments.born(numbers, units)
+    return lane.assignments.subjects_of(numbers, units)
 
 
 def _surfaces(lane: Lane, run: Run, chosen: Integers) -> Integers | None:
@@ -72,7 +72,7 @@ def _surfaces(lane: Lane, run: Run, chosen: Integers) -> Integers | None:
     return _by_text(run, chosen, lambda text, _: lane.plan.surface_of(run.table[text].values))
 
 
-def _combinations(lane: Lane, topic: str, meeting: Meeting, chosen: Integers) -> Integers:
+def _combinations(lane: Lane, topic: str, meeting: RunAtWatermarks, chosen: Integers) -> Integers:
     """The combinations of chosen impressions, (n,), admitted in their order."""
     run, met_ms = meeting.run, int(meeting.met_ms[0])  # of the same longest pane as all others
     admission, overflow = lane.admissions[topic], lane.counts["segment_overflow"]

@@ -56,7 +56,7 @@ def advance(lane: Lane) -> None:
     if watermark is None:
         return
     timing = lane.plan.timing
-    for held in lane.waiting.take_older(watermark - timing.dies_at(0)):
+    for held in lane.waiting.take_older(watermark - timing.expires_at(0)):
         lane.count("feedback_outcomes", _death(held, lane.plan.depth))
 
 
@@ -99,7 +99,7 @@ def _accept(lane: Lane, topic: str, event: Impression, met_ms: int) -> None:
     admission = lane.admissions[topic]
     values = lane.plan.values_of(event.attributes, event.experiments)
     combination = combination_of(values, met_ms, admission, lane.segments, overflow)
-    state = lane.states.number((len(event.items), ()), lane.plan.surface_of(values))
+    state = lane.states.id_of((len(event.items), ()), lane.plan.surface_of(values))
     pane = pane_start(event.time_ms, lane.plan.timing.base_ms)
     items = encode_items(event.items)
     slot = lane.open.add(
@@ -125,8 +125,8 @@ def _subject(lane: Lane, event: Impression) -> Subjects | None:
         return None
     told = tracking.assignment(event.experiments)
     units = units_of(tracking, event.impression_id, event.user_id, event.attributes)
-    number = lane.assignments.number(told)
-    return lane.assignments.born([number], [[unit] for unit in units])
+    number = lane.assignments.id_of(told)
+    return lane.assignments.subjects_of([number], [[unit] for unit in units])
 
 
 def _again(lane: Lane, slot: int, event: Impression) -> str:
@@ -146,7 +146,7 @@ def _again(lane: Lane, slot: int, event: Impression) -> str:
     lane.changes.relisted.add(slot)
     before = lane.open.states[slot - lane.open.base]
     after = (len(longer), lane.states[before][1])
-    change_state(lane, slot, lane.states.number(after, lane.states.surface(before)))
+    change_state(lane, slot, lane.states.id_of(after, lane.states.surface_id_of(before)))
     _grade_new_places(lane, slot, event, first_place=len(known))
     _retry_waiting(lane, event.impression_id)
     return "extended" if known else "filled"
@@ -176,7 +176,7 @@ def _feedback_outcome(lane: Lane, event: Feedback, watermark: int | None) -> str
     """What became of the feedback; None where it waits."""
     if event.grade is None and event.kind not in lane.plan.grades:
         return "ignored_kind"
-    if watermark is not None and lane.plan.timing.dies_at(event.time_ms) <= watermark:
+    if watermark is not None and lane.plan.timing.expires_at(event.time_ms) <= watermark:
         return "late"
     slot = _candidate(lane, event.impression_id, event.time_ms, watermark)
     outcome = None if slot is None else _join(lane, slot, event)
@@ -260,7 +260,7 @@ def _retry_waiting(lane: Lane, impression_id: str) -> None:
         outcome = _join(lane, slot, held)
         if outcome is not None:
             lane.waiting.remove(serial)
-            lane.changes.gone[serial] = lane.plan.timing.dies_at(held.time_ms)
+            lane.changes.joined[serial] = lane.plan.timing.expires_at(held.time_ms)
             lane.count("feedback_outcomes", outcome)
         elif held.bound_ms is None:
             held.bound_ms = shown_ms

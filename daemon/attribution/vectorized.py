@@ -21,7 +21,7 @@ from ..lane.columns.id_index import NOT_FOUND, hashes_of
 from ..lane.lane import Lane
 from ..panes import GRACE_MS
 from . import rules
-from .accepting import Meeting, accept
+from .accepting import RunAtWatermarks, accept
 from .gains import note_delay
 from .item_lists import NO_RANK, places_of
 from .runs import Run
@@ -54,7 +54,7 @@ def _apply_some(lane: Lane, topic: str, run: Run, small_run: int) -> tuple[int, 
     if count < small_run:
         return 0, count
     met_ms = np.maximum.accumulate(np.append(watermark, run.times_ms[: count - 1]))
-    meeting = Meeting(run.part(0, count), met_ms, hashes_of(run.ids[:count], count))
+    meeting = RunAtWatermarks(run.part(0, count), met_ms, hashes_of(run.ids[:count], count))
     new = _new(lane, meeting)
     stop = _first_unknown(lane, topic, meeting, new)
     if stop < min(small_run, count):
@@ -71,7 +71,7 @@ def _within_a_pane(lane: Lane, watermark: int, times_ms: Integers) -> int:
     return int(beyond.argmax()) + 1 if beyond.any() else len(times_ms)
 
 
-def _new(lane: Lane, meeting: Meeting) -> Booleans:
+def _new(lane: Lane, meeting: RunAtWatermarks) -> Booleans:
     """Which plain impressions, (m,), are accepted for sure: the only record of a new id, in
     time."""
     run, timing = meeting.run, lane.plan.timing
@@ -83,7 +83,7 @@ def _new(lane: Lane, meeting: Meeting) -> Booleans:
     return new
 
 
-def _first_unknown(lane: Lane, topic: str, meeting: Meeting, new: Booleans) -> int:
+def _first_unknown(lane: Lane, topic: str, meeting: RunAtWatermarks, new: Booleans) -> int:
     """The first impression that is left to the rules for one, and may have to be admitted: those
     behind it must wait for that."""
     run, plan = meeting.run, lane.plan
@@ -101,7 +101,7 @@ def _first_unknown(lane: Lane, topic: str, meeting: Meeting, new: Booleans) -> i
     return min(unknown, default=len(run))
 
 
-def _apply_known(lane: Lane, topic: str, meeting: Meeting, new: Booleans) -> None:
+def _apply_known(lane: Lane, topic: str, meeting: RunAtWatermarks, new: Booleans) -> None:
     """Join what is plain, then let the others meet the lane one by one."""
     run, watermark = meeting.run, lane.watermarks[topic]
     left = np.zeros(len(run), np.bool_)
@@ -136,7 +136,7 @@ def _alone(run: Run, hashes: Integers) -> Booleans:
 # Feedback
 
 
-def _join(lane: Lane, meeting: Meeting) -> Booleans:
+def _join(lane: Lane, meeting: RunAtWatermarks) -> Booleans:
     """Join the feedback whose impression and place are sure, (f,)."""
     run, hashes, met_ms = meeting.run, meeting.hashes, meeting.met_ms
     timing, held = lane.plan.timing, lane.open
@@ -153,7 +153,7 @@ def _join(lane: Lane, meeting: Meeting) -> Booleans:
         sure &= timing.closes_at(shown_ms) > met_ms
         sure &= times_ms >= shown_ms - GRACE_MS
         sure &= times_ms <= shown_ms + timing.attribution_ms
-        sure &= timing.dies_at(times_ms) > met_ms
+        sure &= timing.expires_at(times_ms) > met_ms
     for few in (held.grades, held.paged_items):
         if few:
             sure &= flags(slot not in few for slot in slots.tolist())

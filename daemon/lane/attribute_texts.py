@@ -20,13 +20,13 @@ from ..plan import Plan, Values
 REMEMBERED_TEXTS: Final = 50_000
 """Distinct attribute texts whose values are remembered."""
 
-UNTOLD: Final = -1
+NOT_PARSED: Final = -1
 
 _Text: TypeAlias = Annotated[str, Meta(max_length=SURELY_SHORT)]
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class ParsedAttributes:
     """What the attributes and experiments of an impression come to."""
 
     values: Values
@@ -50,7 +50,7 @@ class AttributeTexts:
         self._plan = plan
         self._numbers: dict[bytes, int] = {}
         """By both texts, the one behind the other: an object or null ends where it ends."""
-        self._table: list[Told] = []
+        self._table: list[ParsedAttributes] = []
         units = () if plan.tracking is None else plan.tracking.unit_attributes
         surface = () if plan.surfaces is None else (plan.surfaces.attribute,)
         self._names = tuple(dict.fromkeys((*plan.attributes, *units, *surface)))
@@ -61,15 +61,17 @@ class AttributeTexts:
         self._attributes = _decoder_of(self._names if self._can_parse else ())
         self._experiments = msgspec.json.Decoder(dict[_Text, _Text] | None)
 
-    def told_by(self, impressions: Sequence[PlainImpression]) -> tuple[Integers, Sequence[Told]]:
-        """(m,) what each tells, as its place in a table, or UNTOLD where its texts are not plain;
+    def parse(
+        self, impressions: Sequence[PlainImpression]
+    ) -> tuple[Integers, Sequence[ParsedAttributes]]:
+        """(m,) what each tells, as its place in a table, or NOT_PARSED where its texts are not plain;
         and that table."""
         if len(self._table) >= REMEMBERED_TEXTS:
             self._numbers, self._table = {}, []
         known = self._numbers.get
         texts = [b"".join((one.attributes, one.experiments)) for one in impressions]
-        numbers = [known(text, UNTOLD) for text in texts]
-        if UNTOLD in numbers:
+        numbers = [known(text, NOT_PARSED) for text in texts]
+        if NOT_PARSED in numbers:
             pairs = zip(texts, impressions, strict=True)
             numbers = [known(text) or self._read(text, one) for text, one in pairs]
         return np.fromiter(numbers, np.int64, len(numbers)), self._table
@@ -78,16 +80,18 @@ class AttributeTexts:
         if text in self._numbers:
             return self._numbers[text]
         if not self._can_parse:
-            return UNTOLD
+            return NOT_PARSED
         try:
             attributes = self._attributes.decode(impression.attributes)
             experiments = self._experiments.decode(impression.experiments) or {}
         except (ValueError, RecursionError):
-            return UNTOLD
+            return NOT_PARSED
         asked = dict(zip(self._names, () if attributes is None else astuple(attributes)))
         tracking = self._plan.tracking
         assignment = () if tracking is None else tracking.assignment(experiments)
-        self._table.append(Told(self._plan.values_of(asked, experiments), assignment, asked))
+        self._table.append(
+            ParsedAttributes(self._plan.values_of(asked, experiments), assignment, asked)
+        )
         return self._numbers.setdefault(text, len(self._table) - 1)
 
     def units_of(

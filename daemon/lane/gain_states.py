@@ -24,7 +24,7 @@ from relevanced.metrics.precision import hits
 from relevanced.metrics.propensities import weighted_hits
 
 from ..events.types import MOST_ITEMS
-from ..plan import COUNT_COLUMNS, LARGEST_EXACT, UNKNOWN, WEIGHT_COLUMNS, WEIGHT_UNIT, Plan
+from ..plan import COUNT_COLUMNS, LARGEST_EXACT, NO_SURFACE, WEIGHT_COLUMNS, WEIGHT_UNIT, Plan
 from .columns.sorted_map import MISSING, SortedMap
 
 Cells: TypeAlias = tuple[tuple[int, float], ...]
@@ -47,7 +47,7 @@ class GainStates:
         self._plan = plan
         self._numbers: dict[tuple[GainState, int], int] = {}
         self._states: list[GainState] = [(0, ())]
-        self._surfaces: list[int] = [UNKNOWN]
+        self._surfaces: list[int] = [NO_SURFACE]
         self._changes: dict[tuple[int, int, float], int] = {}
         self._gains = distinct(np.array(list(plan.grades.values()), np.float64))
         self._raises = SortedMap()
@@ -70,7 +70,7 @@ class GainStates:
     def __getitem__(self, number: int) -> GainState:
         return self._states[number]
 
-    def number(self, state: GainState, surface: int = UNKNOWN) -> int:
+    def id_of(self, state: GainState, surface: int = NO_SURFACE) -> int:
         """The number of a state on a surface, a new one if it was not met before."""
         known = self._numbers.get((state, surface))
         if known is None:
@@ -79,7 +79,7 @@ class GainStates:
             self._surfaces.append(surface)
         return known
 
-    def surface(self, number: int) -> int:
+    def surface_id_of(self, number: int) -> int:
         """The surface of a state."""
         return self._surfaces[number]
 
@@ -93,7 +93,7 @@ class GainStates:
 
     def _changed(self, number: int, place: int, gain: float) -> int:
         length, cells = self._states[number]
-        return self.number((length, with_cell(cells, place, gain)), self._surfaces[number])
+        return self.id_of((length, with_cell(cells, place, gain)), self._surfaces[number])
 
     def raised(self, numbers: Integers, places: Integers, gains: Floats) -> Integers:
         """The states, (n,), in which `places` hold at least these gains, which must be those of
@@ -117,11 +117,11 @@ class GainStates:
     def untouched(self, lengths: Integers, surfaces: Integers | None = None) -> Integers:
         """The states of lists of these lengths and on these surfaces, (n,) of each, that nobody has
         reacted to."""
-        most = 1 if surfaces is None else int(surfaces.max(initial=UNKNOWN)) + 1
+        most = 1 if surfaces is None else int(surfaces.max(initial=NO_SURFACE)) + 1
         kinds = lengths if surfaces is None else lengths * most + surfaces
         distinct, which = np.unique(kinds, return_inverse=True)
         told = (divmod(kind, most) for kind in distinct.tolist())
-        numbers = [self.number((length, ()), surface) for length, surface in told]
+        numbers = [self.id_of((length, ()), surface) for length, surface in told]
         untouched: Integers = np.array(numbers, np.int64)[which.reshape(-1)]
         return untouched
 
@@ -158,7 +158,7 @@ def score_states(
     noise off the ties. Raises OverflowError where a scaled value is too large to be exact.
     """
     lists = lists_of(states)
-    on = np.array(surfaces or [UNKNOWN] * len(states), np.int64)
+    on = np.array(surfaces or [NO_SURFACE] * len(states), np.int64)
     if plan.surfaces is not None:
         lists = replace(lists, weights=plan.rank_weights[on, : max(lists.depth, 1)])
     rows = np.zeros((len(states), plan.row_width), np.int64)
@@ -181,7 +181,7 @@ def score_states(
 def _weigh(rows: Integers, lists: Lists, weights: Floats, plan: Plan, surfaces: Integers) -> None:
     """Write the columns of what was weighed: items with a gain on a surface that is known."""
     k, clipped = plan.weighted_depth, plan.clipped_ranks[surfaces, : lists.depth]
-    gained = (lists.gains > 0) & (surfaces != UNKNOWN)[:, np.newaxis]
+    gained = (lists.gains > 0) & (surfaces != NO_SURFACE)[:, np.newaxis]
     known = np.nan_to_num(weights)
     columns = (
         hits(gained, k),

@@ -26,12 +26,12 @@ from .gain_states import GainStates
 from .open_impressions import OpenImpressions
 from .paged_rows import PagedRows
 from .segments import Admission, Segments
-from .subjects import Assignments, Columns
+from .subjects import Assignments, SubjectColumns
 from .waiting_feedback import WaitingFeedback
 
 
 @dataclass
-class Changes:
+class BatchChanges:
     """What one batch did: the part of the state that the next commit must write."""
 
     panes: "array[int]" = field(default_factory=lambda: array("q"))
@@ -47,7 +47,7 @@ class Changes:
     """Those of them whose list changed too."""
     bound: set[int] = field(default_factory=set)
     """Waiting feedback that found its impression, but not its item."""
-    gone: dict[int, int] = field(default_factory=dict)
+    joined: dict[int, int] = field(default_factory=dict)
     """Waiting feedback that joined, with the watermark at which it would have died."""
     pages: set[tuple[PaneKey, int]] = field(default_factory=set)
     """Pages of rows that changed."""
@@ -101,9 +101,9 @@ class Lane:
     experiments: Experiments = field(default_factory=Experiments)
     hours: dict[int, PagedRows] = field(default_factory=dict)
     """Rows of the hours that can still change, or whose changes are not durable yet."""
-    past: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    stored_hours: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """The pages that are stored of the hours before them."""
-    changes: Changes = field(default_factory=Changes)
+    changes: BatchChanges = field(default_factory=BatchChanges)
 
     @property
     def watermark_ms(self) -> int | None:
@@ -113,12 +113,12 @@ class Lane:
 
     def start_batch(self) -> None:
         """Forget what was changed: it is durable, or nobody wants it to be."""
-        self.changes = Changes()
+        self.changes = BatchChanges()
         self.experiments.start_batch()
         if self.settled_before is not None:
             still_open = hours.open_hour(self.settled_before, self.plan)
             for start in [start for start in self.hours if start < still_open]:
-                self.past[start] = self.hours.pop(start).held
+                self.stored_hours[start] = self.hours.pop(start).page_numbers
         for admission in self.admissions.values():
             admission.changed = False
 
@@ -127,7 +127,9 @@ class Lane:
         assert not self.changes.panes
         known, fresh = self.states, GainStates(self.plan)
         self._renumber(
-            column(self.open.states), len(known), lambda n: fresh.number(known[n], known.surface(n))
+            column(self.open.states),
+            len(known),
+            lambda n: fresh.id_of(known[n], known.surface_id_of(n)),
         )
         fresh.leave_room()
         self.states = fresh
@@ -137,7 +139,7 @@ class Lane:
         columns = self.open.subjects
         assert columns is not None
         known, fresh = self.assignments, Assignments()
-        self._renumber(columns.numbers(), len(known), lambda n: fresh.number(known[n]))
+        self._renumber(columns.assignment_ids(), len(known), lambda n: fresh.id_of(known[n]))
         fresh.leave_room()
         self.assignments = fresh
 
@@ -175,8 +177,8 @@ class Lane:
         self.counts[family][label] += amount
 
 
-def _columns_of(plan: Plan) -> Columns | None:
-    return None if plan.tracking is None else Columns(len(plan.tracking.units))
+def _columns_of(plan: Plan) -> SubjectColumns | None:
+    return None if plan.tracking is None else SubjectColumns(len(plan.tracking.units))
 
 
 def new_lane(number: int, plan: Plan, offsets: dict[str, int], topics: Sequence[str]) -> Lane:

@@ -18,7 +18,7 @@ from .columns.id_index import NOT_FOUND, IdIndex, hash_of
 from .columns.pane_spans import PaneSpans
 from .columns.texts import Joined, Texts, cut, joined, piece
 from .columns.times import Times
-from .subjects import Columns, Subjects
+from .subjects import SubjectColumns, Subjects
 
 Slots: TypeAlias = tuple[int, ...]
 Grades: TypeAlias = dict[int, tuple[int, float]]
@@ -42,7 +42,7 @@ class OpenImpressions:
     stands.
     """
 
-    def __init__(self, base: int = 0, columns: Columns | None = None) -> None:
+    def __init__(self, base: int = 0, columns: SubjectColumns | None = None) -> None:
         self.base = base
         self.ids = Texts()
         self.items = Texts()
@@ -108,7 +108,7 @@ class OpenImpressions:
         self._panes.note(pane, slots)
         return slot
 
-    def add_many(self, born: "Born") -> int:
+    def add_many(self, born: "NewImpressions") -> int:
         """Remember new impressions; returns the slot of the first. No two of them, and none that is
         here already, may have the same hash."""
         first, count = self.next_slot, len(born.times_ms)
@@ -130,7 +130,7 @@ class OpenImpressions:
             self._panes.note(pane, slots[chosen])
         return first
 
-    def restore(self, slots: NDArray[np.int64], born: "Born") -> None:
+    def restore(self, slots: NDArray[np.int64], born: "NewImpressions") -> None:
         """Remember impressions under the slots, ascending, that they have already."""
         known = self.find(born.hashes) != NOT_FOUND
         ordered = np.sort(born.hashes)
@@ -208,7 +208,7 @@ class OpenImpressions:
             for slot in few.keys() & slots.tolist() if few else ():
                 few.pop(slot)
 
-    def holds(self, slot: int) -> bool:
+    def has_open(self, slot: int) -> bool:
         """True where the slot is that of an open impression."""
         return self.base <= slot < self.next_slot and self.is_open[slot - self.base] == 1
 
@@ -246,7 +246,7 @@ class OpenImpressions:
 
 
 @dataclass(frozen=True)
-class Born:
+class NewImpressions:
     """Impressions to remember, (n,) of each; texts as `Texts.extend` takes them."""
 
     ids: Joined
@@ -258,12 +258,12 @@ class Born:
     hashes: NDArray[np.int64]
     subjects: Subjects | None = None
 
-    def part(self, start: int, stop: int) -> "Born":
+    def part(self, start: int, stop: int) -> "NewImpressions":
         """Those from `start` to before `stop`."""
         if (start, stop) == (0, len(self.times_ms)):
             return self
         chosen = slice(start, stop)
-        return Born(
+        return NewImpressions(
             ids=piece(self.ids, start, stop),
             items=piece(self.items, start, stop),
             times_ms=self.times_ms[chosen],

@@ -31,21 +31,21 @@ class PagedRows:
     2^62."""
 
     def __init__(self, width: int) -> None:
-        self._held: list[int] = []
+        self._page_numbers: list[int] = []
         self._rows = np.zeros((0, width), np.int64)
-        """The pages in the order of `_held`, and room for more."""
+        """The pages in the order of `_page_numbers`, and room for more."""
         self._places = np.zeros(0, np.int32)
-        """Page → its place in `_held`, or `_NOWHERE`."""
+        """Page → its place in `_page_numbers`, or `_NOWHERE`."""
 
     @property
-    def held(self) -> tuple[int, ...]:
+    def page_numbers(self) -> tuple[int, ...]:
         """The pages that were touched."""
-        return tuple(self._held)
+        return tuple(self._page_numbers)
 
     @property
     def pages(self) -> Pages:
         """What is held, not copied."""
-        return {page: self._at(place) for place, page in enumerate(self._held)}
+        return {page: self._at(place) for place, page in enumerate(self._page_numbers)}
 
     def page(self, page: int) -> Rows:
         """(PAGE_ROWS, columns), not copied. Raises LookupError where it is not held."""
@@ -95,11 +95,11 @@ class PagedRows:
             more = np.full(beyond, _NOWHERE, np.int32)
             self._places = np.concatenate([self._places, more])
         for page in sorted(fresh):
-            self._places[page] = len(self._held)
-            self._held.append(page)
-        needed = len(self._held) * PAGE_ROWS
+            self._places[page] = len(self._page_numbers)
+            self._page_numbers.append(page)
+        needed = len(self._page_numbers) * PAGE_ROWS
         if needed > len(self._rows):
-            room = len(self._held) + len(self._held) // _SPARE
+            room = len(self._page_numbers) + len(self._page_numbers) // _SPARE
             larger = np.zeros((room * PAGE_ROWS, self._rows.shape[1]), np.int64)
             larger[: len(self._rows)] = self._rows
             self._rows = larger

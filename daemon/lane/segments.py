@@ -76,7 +76,7 @@ class Segments:
         numbers = {name: number for number, name in enumerate(listed)}
         return Segments(names=listed, _numbers=numbers)
 
-    def number(self, grouping: int, segment: str) -> int:
+    def segment_id(self, grouping: int, segment: str) -> int:
         """The number of a segment, a new one if it was not met before."""
         known = self._numbers.get((grouping, segment))
         if known is None:
@@ -84,7 +84,7 @@ class Segments:
             self.names.append((grouping, segment))
         return known
 
-    def combination(self, segments: Combination) -> int:
+    def combination_id(self, segments: Combination) -> int:
         """The number of a combination, a new one if it was not met before."""
         known = self._combination_numbers.get(segments)
         if known is None:
@@ -223,13 +223,13 @@ def combination_of(
 
 def _admit_all(values: Values, time_ms: int, admission: Admission, segments: Segments) -> Known:
     plan, numbers, left_out = admission.plan, [0], []
-    for position, places in enumerate(plan.places_of_values):
+    for position, places in enumerate(plan.value_indices):
         segment = segment_of([values[place] for place in places])
         if not admission.admit(position, segment, time_ms):
             segment = OTHER
             left_out.append(plan.grouping_names[position + 1])
-        numbers.append(segments.number(position + 1, segment))
-    return Known(segments.combination(tuple(numbers)), tuple(left_out))
+        numbers.append(segments.segment_id(position + 1, segment))
+    return Known(segments.combination_id(tuple(numbers)), tuple(left_out))
 
 
 def admitted_of(stored: Mapping[str, Admitted], topic: str, plan: Plan) -> Admission:

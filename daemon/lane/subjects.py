@@ -67,7 +67,7 @@ class Assignments:
     def __getitem__(self, number: int) -> Assignment:
         return self._table[number]
 
-    def number(self, assignment: Assignment) -> int:
+    def id_of(self, assignment: Assignment) -> int:
         """The number of an assignment, a new one if it was not met before."""
         known = self._numbers.get(assignment)
         if known is None:
@@ -76,7 +76,9 @@ class Assignments:
         return known
 
     @staticmethod
-    def born(numbers: Integers | Sequence[int], units: Sequence[Sequence[str | None]]) -> Subjects:
+    def subjects_of(
+        numbers: Integers | Sequence[int], units: Sequence[Sequence[str | None]]
+    ) -> Subjects:
         """The columns of new impressions of these assignments, (n,), and units, (n,) for each;
         nothing is kept of one without an experiment."""
         hashes = np.full((len(numbers), len(units)), NO_UNIT, np.int64)
@@ -89,7 +91,7 @@ class Assignments:
         return Subjects(np.asarray(numbers, np.int64), hashes)
 
 
-class Columns:
+class SubjectColumns:
     """By place among the columns of the open impressions."""
 
     def __init__(self, units: int) -> None:
@@ -113,7 +115,7 @@ class Columns:
         self.assignments.drop_front(count)
         self._units.drop_front(count * self.units_each)
 
-    def numbers(self) -> Numbers:
+    def assignment_ids(self) -> Numbers:
         """(n,) assignments: gone before any are added."""
         return self.assignments.view()
 

@@ -17,11 +17,11 @@ from ..lane.columns.id_index import hashes_of
 from ..lane.columns.texts import cut
 from ..lane.gain_states import GainState
 from ..lane.lane import Lane
-from ..lane.open_impressions import Born
+from ..lane.open_impressions import NewImpressions
 from ..lane.segments import Combination
 from ..lane.subjects import NO_UNIT, Subjects
 from ..lane.waiting_feedback import Waiting
-from ..plan import UNKNOWN
+from ..plan import NO_SURFACE
 from .block_log import Block
 from .head import BlockEntry
 from .packing import pack, pack_integers, unpack, unpack_integers
@@ -72,7 +72,7 @@ def encode(lane: Lane, block: Block) -> tuple[bytes, int] | None:
     if not (len(born) or len(changed) or waiting or bound or alive):
         return None
     timing = lane.plan.timing
-    ends = [timing.dies_at(held.time_ms) for _, held in (*waiting, *bound)]
+    ends = [timing.expires_at(held.time_ms) for _, held in (*waiting, *bound)]
     ends += [dies_ms for _, dies_ms in alive]
     for slots in (born, changed):
         if len(slots):
@@ -80,7 +80,7 @@ def encode(lane: Lane, block: Block) -> tuple[bytes, int] | None:
             ends.append(timing.closes_at(int(latest)))
     wire = _wire(lane, born, changed)
     _write_subjects(lane, wire, born)
-    relisted = (s for s in sorted(block.relisted) if lane.open.holds(s))
+    relisted = (s for s in sorted(block.relisted) if lane.open.has_open(s))
     wire.relisted = [(s, lane.open.text_of(s)) for s in relisted]
     wire.waiting = waiting
     wire.bound = [(serial, held.bound_ms) for serial, held in bound if held.bound_ms is not None]
@@ -111,7 +111,7 @@ def _wire(lane: Lane, born: Integers, changed: Integers) -> _Wire:
     states, of_both = _distinct(column(held.states)[both - base])
     (ids, id_lengths), (items, item_lengths) = held.texts_of(born)
     graded = sorted(held.grades.keys() & both.tolist()) if held.grades else []
-    surfaces = [lane.states.surface(number) for number in states]
+    surfaces = [lane.states.surface_id_of(number) for number in states]
     return _Wire(
         born=pack_integers(born),
         changed=pack_integers(changed),
@@ -146,7 +146,7 @@ def _write_subjects(lane: Lane, wire: _Wire, born: Integers) -> None:
     if columns is None or tracking is None or not len(born):
         return
     places, held = born - lane.open.base, lane.open.teams
-    numbers = columns.numbers()[places]
+    numbers = columns.assignment_ids()[places]
     dealt = np.flatnonzero(numbers)
     table, which = _distinct(numbers[dealt].astype(np.int64))
     wire.subjects, wire.assignments = pack_integers(dealt), pack_integers(which)
@@ -161,7 +161,7 @@ def _read_subjects(lane: Lane, wire: _Wire, born: int) -> Subjects | None:
     tracking, dealt = lane.plan.tracking, unpack_integers(wire.subjects)
     if tracking is None or not len(dealt):
         return None
-    table = np.array([lane.assignments.number(told) for told in wire.assignment_table])
+    table = np.array([lane.assignments.id_of(told) for told in wire.assignment_table])
     assignments = np.zeros(born, np.int64)
     assignments[dealt] = table[unpack_integers(wire.assignments)]
     stored = unpack_integers(wire.units).reshape(len(wire.unit_names), -1)
@@ -199,8 +199,8 @@ def replay(lane: Lane, entry: BlockEntry, data: bytes) -> Block:
     )
     block.written(entry)
     table = wire.state_table
-    surfaces = unpack_integers(wire.surfaces).tolist() or [UNKNOWN] * len(table)
-    states = [lane.states.number(*told) for told in zip(table, surfaces, strict=True)]
+    surfaces = unpack_integers(wire.surfaces).tolist() or [NO_SURFACE] * len(table)
+    states = [lane.states.id_of(*told) for told in zip(table, surfaces, strict=True)]
     numbers = [states[number] for number in unpack_integers(wire.states).tolist()]
     _replay_born(lane, wire, numbers)
     _replay_changed(lane, wire, changed, numbers[len(numbers) - len(changed) :])
@@ -216,8 +216,8 @@ def _replay_born(lane: Lane, wire: _Wire, states: list[int]) -> None:
     id_lengths = unpack_integers(wire.id_lengths)
     if not held.times_ms:
         held.start_at(int(slots[0]))
-    combinations = np.array([lane.segments.combination(c) for c in wire.combination_table])
-    born = Born(
+    combinations = np.array([lane.segments.combination_id(c) for c in wire.combination_table])
+    born = NewImpressions(
         ids=(wire.ids, id_lengths),
         items=(wire.items, unpack_integers(wire.item_lengths)),
         times_ms=times_ms,
@@ -228,22 +228,22 @@ def _replay_born(lane: Lane, wire: _Wire, states: list[int]) -> None:
         subjects=_read_subjects(lane, wire, len(slots)),
     )
     held.restore(slots, born)
-    held.teams.update((slot, tuple(teams)) for slot, teams in wire.teams if held.holds(slot))
+    held.teams.update((slot, tuple(teams)) for slot, teams in wire.teams if held.has_open(slot))
 
 
 def _replay_changed(lane: Lane, wire: _Wire, slots: list[int], states: list[int]) -> None:
     held = lane.open
     for slot, state in zip(slots, states, strict=True):
-        if held.holds(slot):
+        if held.has_open(slot):
             held.states[slot - held.base] = state
     for slot, text in wire.relisted:
-        if held.holds(slot):
+        if held.has_open(slot):
             held.paged_items[slot] = text
     for slot, delay_ms in wire.delays:
-        if held.holds(slot):
+        if held.has_open(slot):
             held.delays_ms[slot] = delay_ms
     for slot, grades in wire.grades:
-        if held.holds(slot):
+        if held.has_open(slot):
             held.grades[slot] = {place: (time_ms, grade) for place, time_ms, grade in grades}
 
 

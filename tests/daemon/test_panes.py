@@ -61,8 +61,8 @@ def test_an_impression_closes_with_its_whole_base_pane() -> None:
 
 def test_waiting_feedback_outlives_every_impression_that_it_could_join() -> None:
     latest_ms = START_MS + GRACE_MS
-    assert TIMING.dies_at(START_MS) == latest_ms + BASE_MS + SETTLE_MS
-    assert TIMING.dies_at(START_MS) >= TIMING.closes_at(latest_ms)
+    assert TIMING.expires_at(START_MS) == latest_ms + BASE_MS + SETTLE_MS
+    assert TIMING.expires_at(START_MS) >= TIMING.closes_at(latest_ms)
 
 
 def settled_panes(times: Timing, number: int, as_of_ms: int) -> range:

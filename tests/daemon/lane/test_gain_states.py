@@ -33,21 +33,21 @@ def floats(*values: float) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
 
 def test_a_state_has_one_number() -> None:
     states = GainStates(PLAN)
-    assert states.number((3, ())) == states.number((3, ())) == 1
-    assert states.number((3, ((0, 1.0),))) == 2
+    assert states.id_of((3, ())) == states.id_of((3, ())) == 1
+    assert states.id_of((3, ((0, 1.0),))) == 2
     assert (len(states), states[2]) == (3, (3, ((0, 1.0),)))
 
 
 def test_an_empty_list_is_something_else_than_no_impression() -> None:
     states = GainStates(PLAN)
-    assert states.number(EMPTY_LIST) != NO_STATE
+    assert states.id_of(EMPTY_LIST) != NO_STATE
     assert states.rows()[NO_STATE].tolist() == [0] * PLAN.row_width
-    assert states.rows()[states.number(EMPTY_LIST), :4].tolist() == [1, 0, 1, 0]
+    assert states.rows()[states.id_of(EMPTY_LIST), :4].tolist() == [1, 0, 1, 0]
 
 
 def test_the_same_cells_are_one_state_whatever_their_order() -> None:
     states = GainStates(PLAN)
-    bare = states.number((3, ()))
+    bare = states.id_of((3, ()))
     forth = states.with_gain(states.with_gain(bare, 0, 1.0), 2, 3.0)
     back = states.with_gain(states.with_gain(bare, 2, 3.0), 0, 1.0)
     assert forth == back
@@ -56,17 +56,17 @@ def test_the_same_cells_are_one_state_whatever_their_order() -> None:
 
 def test_a_gain_takes_the_place_of_the_one_before() -> None:
     states = GainStates(PLAN)
-    clicked = states.with_gain(states.number((3, ())), 1, 3.0)
+    clicked = states.with_gain(states.id_of((3, ())), 1, 3.0)
     assert states[states.with_gain(clicked, 1, 0.0)] == (3, ((1, 0.0),))
     assert states[clicked] == (3, ((1, 3.0),))
 
 
 def test_no_feedback_is_something_else_than_a_gain_of_0() -> None:
     states = GainStates(PLAN)
-    judged = states.with_gain(states.number((3, ())), 1, 0.0)
+    judged = states.with_gain(states.id_of((3, ())), 1, 0.0)
     assert states.gain_at(judged, 1) == 0.0
     assert states.gain_at(judged, 0) is None
-    assert judged != states.number((3, ()))
+    assert judged != states.id_of((3, ()))
 
 
 def test_cells_stay_sorted_by_place() -> None:
@@ -76,7 +76,7 @@ def test_cells_stay_sorted_by_place() -> None:
 
 def test_gains_raised_at_once_are_raised_one_by_one(rng: np.random.Generator) -> None:
     states, gains = GainStates(PLAN), list(PLAN.grades.values())
-    numbers = np.array([states.number((length, ())) for length in rng.integers(1, 6, 300)])
+    numbers = np.array([states.id_of((length, ())) for length in rng.integers(1, 6, 300)])
     for _ in range(6):
         lengths = [states[number][0] for number in numbers.tolist()]
         places, raised_to = rng.integers(0, lengths), rng.choice(gains, len(numbers))
@@ -100,9 +100,9 @@ def raised(state: GainState, place: int, gain: float) -> GainState:
 
 def test_rows_grow_with_the_states_and_stay() -> None:
     states = GainStates(PLAN)
-    first = states.number((2, ((0, 1.0),)))
+    first = states.id_of((2, ((0, 1.0),)))
     before = states.rows()[first].tolist()
-    second = states.number((2, ((1, 1.0),)))
+    second = states.id_of((2, ((1, 1.0),)))
     assert states.rows()[first].tolist() == before != states.rows()[second].tolist()
     assert states.rows().shape == (3, PLAN.row_width)
 

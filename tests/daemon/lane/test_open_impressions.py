@@ -43,7 +43,7 @@ def test_a_closed_pane_takes_its_impressions_along() -> None:
     held.grades[0] = {0: (1, 1.0)}
     held.close_pane(0)
     assert held.slots_of("q") == (1,)
-    assert [held.holds(slot) for slot in range(4)] == [False, True, False, False]
+    assert [held.has_open(slot) for slot in range(4)] == [False, True, False, False]
     assert (len(held), held.panes(), held.grades) == (1, [10], {})
 
 
@@ -92,7 +92,7 @@ def test_memory_is_given_back_when_it_is_worth_it(closed: int, base: int) -> Non
     held.close_pane(0)
     held.trim()
     assert (held.base, held.next_slot, held.slots_of("last")) == (base, closed + 1, (last,))
-    assert held.holds(last) and held.list_of(last) == ["a", None]
+    assert held.has_open(last) and held.list_of(last) == ["a", None]
 
 
 def test_an_older_pane_holds_the_slots_behind_it() -> None:
@@ -118,7 +118,7 @@ def test_everything_closed_gives_all_memory_back() -> None:
 def test_empty_columns_may_begin_anywhere() -> None:
     held = OpenImpressions()
     held.start_at(7)
-    assert (add(held), held.base, held.holds(6)) == (7, 7, False)
+    assert (add(held), held.base, held.has_open(6)) == (7, 7, False)
 
 
 # Waiting feedback

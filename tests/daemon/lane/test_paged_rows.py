@@ -36,7 +36,7 @@ def test_any_steps_equal_those_on_a_matrix(steps: list[tuple[str, list[int], int
         getattr(rows, step)(page, whole)
         matrix[of_page] = whole + (matrix[of_page] if step == "add_page" else 0)
         touched.add(page)
-    assert set(rows.held) == rows.pages.keys() == touched
+    assert set(rows.page_numbers) == rows.pages.keys() == touched
     for page, held in rows.pages.items():
         np.testing.assert_array_equal(held, matrix[page * PAGE_ROWS :][:PAGE_ROWS])
         assert np.shares_memory(held, rows.page(page))
@@ -58,7 +58,7 @@ def test_pages_sum_like_matrices(parts: list[list[int]]) -> None:
 def test_a_high_segment_costs_one_page() -> None:
     rows = PagedRows(25)
     rows.add(np.array([0, 10**7]), np.ones((2, 25), np.int64))
-    assert rows.held == (0, 10**7 // PAGE_ROWS)
+    assert rows.page_numbers == (0, 10**7 // PAGE_ROWS)
     assert sum(page.nbytes for page in rows.pages.values()) == 2 * PAGE_ROWS * 25 * 8
 
 

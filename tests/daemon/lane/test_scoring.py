@@ -310,7 +310,7 @@ def test_totals_that_would_pass_the_limit_are_an_error() -> None:
 def test_a_batch_whose_sum_would_wrap_is_an_error() -> None:
     """4096 of the largest exact values sum to 2^64, which wraps to 0."""
     lane = lane_of()
-    combination, state = lane.segments.combination((0, 0)), lane.states.number((1, ()))
+    combination, state = lane.segments.combination_id((0, 0)), lane.states.id_of((1, ()))
     lane.states.rows()[state, 4:] = 2**52
     for _ in range(4096):
         lane.changes.add(START_MS, combination, 0, state)

@@ -65,7 +65,7 @@ def test_a_missing_value_is_none_in_brackets() -> None:
 def test_experiments_are_read_by_their_prefix() -> None:
     plan = plan_with(groupings=(("experiment:ranker", "country"), ("device",)))
     values = plan.values_of({"ranker": "no", "device": "ios"}, {"ranker": "b", "country": "no"})
-    told = [[values[place] for place in places] for places in plan.places_of_values]
+    told = [[values[place] for place in places] for places in plan.value_indices]
     assert told == [["b", None], ["ios"]]
 
 
@@ -74,20 +74,24 @@ def test_experiments_are_read_by_their_prefix() -> None:
 
 def test_numbers_are_given_once_and_in_order() -> None:
     segments = Segments()
-    numbers = [segments.number(1, "US"), segments.number(2, "US"), segments.number(1, "US")]
+    numbers = [
+        segments.segment_id(1, "US"),
+        segments.segment_id(2, "US"),
+        segments.segment_id(1, "US"),
+    ]
     assert numbers == [1, 2, 1]
-    assert segments.number(0, "all") == 0
+    assert segments.segment_id(0, "all") == 0
     assert segments.names == [(0, "all"), (1, "US"), (2, "US")]
 
 
 def test_stored_names_keep_their_numbers() -> None:
     segments = Segments.of([(0, "all"), (1, "US"), (1, "DE")])
-    assert [segments.number(1, name) for name in ("DE", "US", "FR")] == [2, 1, 3]
+    assert [segments.segment_id(1, name) for name in ("DE", "US", "FR")] == [2, 1, 3]
 
 
 def test_combinations_are_shared() -> None:
     segments = Segments()
-    numbers = [segments.combination(each) for each in ((0, 1), (0, 2), (0, 1))]
+    numbers = [segments.combination_id(each) for each in ((0, 1), (0, 2), (0, 1))]
     assert numbers == [0, 1, 0]
     assert segments.combination_table().tolist() == [[0, 1], [0, 2]]
 
@@ -208,8 +212,8 @@ def test_admission_read_back_is_a_copy() -> None:
 def test_of_many_combinations_those_in_use_are_kept() -> None:
     segments = Segments()
     for number in range(5):
-        segments.combination((0, number))
+        segments.combination_id((0, number))
     assert segments.keep_combinations(np.array([1, 4]))[[1, 4]].tolist() == [0, 1]
     assert segments.combinations == [(0, 1), (0, 4)]
-    assert [segments.combination((0, number)) for number in (4, 1, 2)] == [1, 0, 2]
+    assert [segments.combination_id((0, number)) for number in (4, 1, 2)] == [1, 0, 2]
     assert segments.combination_table().tolist() == [[0, 1], [0, 4], [0, 2]]
