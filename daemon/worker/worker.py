@@ -26,17 +26,16 @@ from .committer import DeadLetters, Finisher
 from .memory import Leisure, MemoryBound
 from .ownership import OwnedLane, Ownership
 from .pacing import LEAST_RECORDS, Work, is_backlog, next_piece, next_size
-from .source import Batch, PlaceStatus, Source
+from .reporting import Reporter
+from .source import Batch, Source
 
 TOUCH_EVERY_S: Final = 2.0
 """An idle owner compares, and writes its idle mark, this often; readers rely on 5 s."""
-REPORT_EVERY_S: Final = 1.0
 POLL_MS: Final = 500
 BUSY_POLL_MS: Final = 20
 """While lanes are busy, or being opened: their next records wait for the end of the poll."""
 LAST_TRY_S: Final = 5.0
 """How long batches in hand are still tried to be committed when the process is told to stop."""
-KAFKA: Final = "Kafka"
 WRONG_LANE_SAMPLE: Final = 20
 """Waiting feedback per batch that is looked up in the other lanes."""
 
@@ -80,15 +79,15 @@ class Worker:
         self._piece = LEAST_RECORDS
         self._busy: dict[int, asyncio.Task[None]] = {}
         self._polled_ms = 0
-        self._reported_s = 0.0
+        self._reporter = Reporter(source, ownership, telemetry)
         self._finisher = Finisher(source, store, ownership, dead_letters, telemetry, stop)
-        self._kafka_faults: dict[str, str] = {}
-        self._left_behind = False  # whether a lane went since the last report
+        self._lane_went = False
+        """Whether a lane was dropped since the last report."""
 
     @property
     def waiting_for(self) -> dict[str, str]:
         """What does not answer, and for which lane or partition, with the reason: for readiness."""
-        return self._finisher.waiting_for | self._kafka_faults
+        return self._finisher.waiting_for | self._reporter.kafka_faults
 
     async def run(self) -> None:
         """Work until told to stop; the batches in hand are committed before this returns, if that
@@ -144,7 +143,7 @@ class Worker:
 
     def _drop_lost(self) -> None:
         for lane in self._ownership.drop_lost():
-            self._left_behind = True
+            self._lane_went = True
             if lane in self._busy:
                 self._busy[lane].cancel()
             self._finisher.forget(lane)
@@ -256,40 +255,11 @@ class Worker:
                 self._telemetry.wrong_lane_feedback.inc()
 
     def _report(self) -> None:
-        """Bring the gauges of this process up to date, once in a while."""
-        now_s = time.monotonic()
-        if now_s - self._reported_s < REPORT_EVERY_S:
-            return
-        self._reported_s = now_s
-        if self._left_behind:
-            # What was fetched for a lane that went is megabytes in a circle, in the client.
+        if self._reporter.report() and self._lane_went:
+            # What was fetched for a lane that went is megabytes that refer to themselves in the
+            # client: only the garbage collector finds them.
             gc.collect()
-            self._left_behind = False
-        telemetry = self._telemetry
-        telemetry.owned_lanes.set(len(self._ownership.lanes))
-        for number, owned in self._ownership.lanes.items():
-            lane = owned.held.lane
-            telemetry.open_impressions.labels(str(number)).set(len(lane.open))
-            telemetry.waiting_feedback.labels(str(number)).set(len(lane.waiting))
-            for topic, mark in lane.watermarks.items():
-                if mark is not None:
-                    telemetry.watermark_s.labels(topic, str(number)).set(mark / 1000)
-        self._report_source(self._source.status(), self._source.obstacle)
-
-    def _report_source(self, places: Sequence[PlaceStatus], obstacle: str | None) -> None:
-        faults = {f"{KAFKA}, {p.topic}[{p.partition}]": p.fault for p in places if p.fault}
-        if obstacle is not None:
-            faults[KAFKA] = obstacle
-        self._kafka_faults = faults
-        for place in places:
-            labels = (place.topic, str(place.partition))
-            self._telemetry.partition_unreadable.labels(*labels).set(place.fault is not None)
-            if place.lag_records is not None:
-                self._telemetry.lag_records.labels(*labels).set(place.lag_records)
-        answered_ms = [place.fetched_ms for place in places if place.fetched_ms is not None]
-        if answered_ms:
-            # Of the partition that waits longest: one broker of many can be away.
-            self._telemetry.last_poll_s.set(min(answered_ms) / 1000)
+            self._lane_went = False
 
 
 def _raise_fault(task: "asyncio.Task[None]") -> None:

@@ -14,7 +14,7 @@ from zlib import crc32
 
 import msgspec
 
-from ...worker.source import Batch, OffsetBeyondEnd, PlaceStatus
+from ...worker.source import Batch, OffsetBeyondEnd, PartitionStatus
 
 TOPIC: Final = "demo"
 LANES: Final = 2
@@ -129,11 +129,11 @@ class DemoSource:
         """The lanes that are read."""
         return frozenset(self._next)
 
-    def status(self) -> Sequence[PlaceStatus]:
+    def status(self) -> Sequence[PartitionStatus]:
         """How far each lane is read."""
         now_ms = int(self._clock() * 1000)
         return [
-            PlaceStatus(TOPIC, lane, offset, self._ends[lane] - offset, now_ms, None)
+            PartitionStatus(TOPIC, lane, offset, self._ends[lane] - offset, now_ms, None)
             for lane, offset in sorted(self._next.items())
         ]
 

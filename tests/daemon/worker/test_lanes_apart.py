@@ -20,7 +20,7 @@ from relevanced.daemon.telemetry.process import Telemetry
 from relevanced.daemon.worker import ownership as ownership_room
 from relevanced.daemon.worker.batch import DeadLetter
 from relevanced.daemon.worker.ownership import Beginning, Ownership
-from relevanced.daemon.worker.source import Batch, PlaceStatus
+from relevanced.daemon.worker.source import Batch, PartitionStatus
 from relevanced.daemon.worker.worker import Pace, Worker
 from tests.builders import PLAN, START_MS
 from tests.fakes import MemoryLane
@@ -110,7 +110,7 @@ class Logs:
     def open_lanes(self) -> frozenset[int]:
         return frozenset(self.next)
 
-    def status(self) -> Sequence[PlaceStatus]:
+    def status(self) -> Sequence[PartitionStatus]:
         return []
 
     obstacle = None

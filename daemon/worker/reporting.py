@@ -1,0 +1,67 @@
+"""The gauges of a worker: its lanes, how far each partition is read, and what Kafka does not
+answer.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from ..telemetry.process import Telemetry
+from .ownership import OwnedLane, Ownership
+from .source import PartitionStatus, Source
+
+REPORT_EVERY_S: Final = 1.0
+KAFKA: Final = "Kafka"
+
+
+class Reporter:
+    """Brings the gauges of this process up to date, at most once a second: a turn of a busy worker
+    takes milliseconds, and a scrape reads them every 15 s or so."""
+
+    def __init__(self, source: Source, ownership: Ownership, telemetry: Telemetry) -> None:
+        self._source = source
+        self._ownership = ownership
+        self._telemetry = telemetry
+        self._reported_s = 0.0
+        self.kafka_faults: dict[str, str] = {}
+        """What of Kafka cannot be read, with the reason: for readiness."""
+
+    def report(self) -> bool:
+        """Set the gauges where that is due; returns whether it was."""
+        now_s = time.monotonic()
+        if now_s - self._reported_s < REPORT_EVERY_S:
+            return False
+        self._reported_s = now_s
+        self._telemetry.owned_lanes.set(len(self._ownership.lanes))
+        for number, owned in self._ownership.lanes.items():
+            self._report_lane(number, owned)
+        partitions = self._source.status()
+        self.kafka_faults = _faults(partitions, self._source.obstacle)
+        self._report_partitions(partitions)
+        return True
+
+    def _report_lane(self, number: int, owned: OwnedLane) -> None:
+        telemetry, lane = self._telemetry, owned.held.lane
+        telemetry.open_impressions.labels(str(number)).set(len(lane.open))
+        telemetry.waiting_feedback.labels(str(number)).set(len(lane.waiting))
+        for topic, watermark_ms in lane.watermarks.items():
+            if watermark_ms is not None:
+                telemetry.watermark_s.labels(topic, str(number)).set(watermark_ms / 1000)
+
+    def _report_partitions(self, partitions: Sequence[PartitionStatus]) -> None:
+        telemetry = self._telemetry
+        for partition in partitions:
+            labels = (partition.topic, str(partition.partition))
+            telemetry.partition_unreadable.labels(*labels).set(partition.fault is not None)
+            if partition.lag_records is not None:
+                telemetry.lag_records.labels(*labels).set(partition.lag_records)
+        fetched_ms = [p.fetched_ms for p in partitions if p.fetched_ms is not None]
+        if fetched_ms:
+            # Of the partition that waits longest: one broker of many can be away.
+            telemetry.last_poll_s.set(min(fetched_ms) / 1000)
+
+
+def _faults(partitions: Sequence[PartitionStatus], obstacle: str | None) -> dict[str, str]:
+    """Each partition that cannot be read, and the topics as such, with the reason."""
+    faults = {f"{KAFKA}, {p.topic}[{p.partition}]": p.fault for p in partitions if p.fault}
+    return faults if obstacle is None else faults | {KAFKA: obstacle}
