@@ -1,19 +1,17 @@
-"""Random lists for tests, and one metric or more of every family of the catalog."""
+"""Random lists for tests, and metrics of every family of the catalog."""
 
 from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 
-from relevanced.metrics import CATALOG, Metric, parse
+from relevanced.metrics import CATALOG, Entry, Metric, parse
 from tests.metrics.oracles import Plain
 
 MAX_GRADE: Final = 3
 VARIANTS: Final = (
-    "P",
     "P(rel=2)@4",
     "P(variant=shown)@4",
-    "R",
     "F(beta=2)@3",
     "RR(rel=2)",
     "AP(variant=returned)",
@@ -26,7 +24,6 @@ VARIANTS: Final = (
     "RBP(p=0.5)",
     "DCG(gain=linear,jk=2)@4",
     "nCG(gain=exponential,ideal=pool)",
-    "nDCG",
     "nDCG(gain=linear)@3",
     "nDCG(ideal=pool)@3",
     "nDCG(ideal=pool)",
@@ -41,16 +38,24 @@ VARIANTS: Final = (
     "IPS-P(rel=2)",
     "IPS-DCG(gain=linear,jk=2)@4",
 )
-"""Beside the default settings of every family."""
+"""Names with other settings than the defaults."""
+
+
+CUTOFFS: Final = {"rank": ("@3", ""), "recall": ("@0.5",), "none": ("",)}
+"""What to write behind a family's name, by what its entry says of the cut-off."""
+
+
+def family_names(family: str, entry: Entry) -> list[str]:
+    """The names of a family with its default settings: with each cut-off that it takes."""
+    required = [f"{key}={p.default}" for key, p in entry.parameters.items() if p.required]
+    brackets = f"({','.join(required)})" if required else ""
+    return [f"{family}{brackets}{cutoff}" for cutoff in CUTOFFS[entry.cutoff]]
 
 
 def every_metric() -> Iterator[tuple[str, Metric]]:
-    """(family, metric): each family as it comes, cut at 3 where it can be, and the variants."""
-    names = []
-    for family, entry in CATALOG.items():
-        words = [f"{key}={p.default}" for key, p in entry.parameters.items() if p.required]
-        brackets = f"({','.join(words)})" if words else ""
-        names.append(family + brackets + {"rank": "@3", "recall": "@0.5", "none": ""}[entry.cutoff])
+    """(family, metric): every family with its default settings, cut at 3 and not cut where it takes
+    @k, and `VARIANTS`."""
+    names = [name for family, entry in CATALOG.items() for name in family_names(family, entry)]
     for name in (*names, *VARIANTS):
         metric = parse(name, max_grade=MAX_GRADE)
         yield metric.name.partition("(")[0].partition("@")[0], metric

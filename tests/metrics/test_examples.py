@@ -43,6 +43,10 @@ def test_every_public_function_has_an_example(name: str) -> None:
 
 
 def test_examples_of_the_readme_run() -> None:
-    readme = Path(__file__).parents[2] / "metrics" / "README.md"
-    failed, run = doctest.testfile(str(readme), module_relative=False)
+    """All but that of the metric to be added, which `test_adding.py` runs in a copy."""
+    text = (Path(__file__).parents[2] / "metrics" / "README.md").read_text()
+    before, _, rest = text.partition("## Adding a metric")
+    parser, runner = doctest.DocTestParser(), doctest.DocTestRunner()
+    runner.run(parser.get_doctest(before + rest.partition("\n## ")[2], {}, "README.md", None, 0))
+    failed, run = runner.summarize()
     assert (failed, run > 0) == (0, True)

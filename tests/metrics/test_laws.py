@@ -6,9 +6,10 @@ from typing import Final
 import numpy as np
 import pytest
 
-from relevanced.metrics import CATALOG, Lists, Metric, parse
+from relevanced.metrics import CATALOG, Entry, Lists, Metric, parse
 from relevanced.metrics.lists import Floats
-from tests.metrics.batches import MAX_GRADE, every_metric, random_rows
+from relevanced.metrics.parsing import resolve
+from tests.metrics.batches import MAX_GRADE, every_metric, family_names, random_rows
 from tests.metrics.oracles import ORACLES, Plain, as_lists, value
 
 TOLERANCE: Final = 1e-12
@@ -54,6 +55,32 @@ def goodness(metric: Metric, rows: list[Plain]) -> Floats:
 
 def test_every_family_has_an_oracle() -> None:
     assert set(ORACLES) == set(CATALOG)
+
+
+def needs_no_cutoff(metric: Metric, lists: Lists) -> None:
+    """Fails, and says what to write, for a kernel that asks for the k of a name without @k."""
+    try:
+        metric.values(lists)
+    except Exception as error:
+        pytest.fail(
+            f"{metric.name} fails without @k: {error!r}. Its binding must take metric.ranks(lists),"
+            " the whole list where the name has no @k, instead of metric.k; or its entry must say"
+            ' cutoff="none"',
+            pytrace=False,
+        )
+
+
+@pytest.mark.parametrize("family", [name for name, e in CATALOG.items() if e.cutoff == "rank"])
+def test_metric_that_takes_k_works_without_it(family: str, rng: np.random.Generator) -> None:
+    metric = parse(family_names(family, CATALOG[family])[-1], max_grade=MAX_GRADE)
+    assert metric.k is None
+    needs_no_cutoff(metric, as_lists(random_rows(rng, 20, 9)))
+
+
+def test_kernel_that_needs_k_is_told_what_to_write() -> None:
+    entry = Entry(lambda lists, metric: lists.gains.sum(axis=1) / metric.k, "")  # type: ignore
+    with pytest.raises(pytest.fail.Exception, match=r"Mean fails without @k.*metric\.ranks"):
+        needs_no_cutoff(resolve("Mean", {"Mean": entry}, configured={}), Lists.of([[1, 0]]))
 
 
 @EVERY
