@@ -107,7 +107,7 @@ def settled(lane: Lane, *events: Decoded, topic: str = TOPIC) -> list[str]:
 def gains(lane: Lane, of: str = "q") -> list[float | None]:
     """What each place of the newest impression of the id holds; None where there is no feedback."""
     slot = lane.open.slots_of(of)[-1]
-    length, cells = lane.states[lane.open.states[slot - lane.open.base]]
+    length, cells = lane.states[lane.open.states[lane.open.index_of(slot)]]
     return [dict(cells).get(place) for place in range(length)]
 
 

@@ -135,11 +135,11 @@ def counts_of(lane: Lane) -> Mapping[str, dict[str, int]]:
 def open_of(lane: Lane) -> dict[tuple[str, int], tuple[tuple[str | None, ...], tuple[float, ...]]]:
     held, told = lane.open, {}
     for slot in held.slots_in(held.panes()):
-        length, cells = lane.states[held.states[slot - held.base]]
+        length, cells = lane.states[held.states[held.index_of(slot)]]
         gains = [0.0] * length
         for place, gain in cells:
             gains[place] = gain
-        key = (held.ids[slot - held.base].decode(), held.times_ms[slot - held.base])
+        key = (held.ids[held.index_of(slot)].decode(), held.times_ms[held.index_of(slot)])
         told[key] = (tuple(held.list_of(slot)), tuple(gains))
     return told
 

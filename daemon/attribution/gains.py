@@ -12,7 +12,7 @@ def set_gain(
 ) -> None:
     """The gain rule: the latest explicit grade (of equal times the higher), else the highest
     implicit one."""
-    before = lane.open.states[slot - lane.open.base]
+    before = lane.open.states[lane.open.index_of(slot)]
     held = lane.open.grades.get(slot, {}).get(place)
     if grade is not None:
         if held is not None and held >= (time_ms, grade):
@@ -30,7 +30,7 @@ def set_gain(
 
 def change_state(lane: Lane, slot: int, after: int) -> None:
     """Bring an impression into another gain state, and note what that changes of its rows."""
-    column = slot - lane.open.base
+    column = lane.open.index_of(slot)
     before = lane.open.states[column]
     pane = pane_start(lane.open.times_ms[column], lane.plan.timing.base_ms)
     lane.open.states[column] = after
@@ -40,7 +40,7 @@ def change_state(lane: Lane, slot: int, after: int) -> None:
 
 def note_delay(lane: Lane, slot: int, time_ms: int) -> None:
     """The first feedback counts, whichever comes first here; one before its impression, as 0."""
-    column = slot - lane.open.base
+    column = lane.open.index_of(slot)
     shown_ms = lane.open.times_ms[column]
     delay_ms = max(time_ms - shown_ms, 0)
     known = lane.open.delays_ms.get(slot)

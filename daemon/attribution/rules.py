@@ -90,7 +90,7 @@ def _open_slot(lane: Lane, impression_id: str, watermark: int | None) -> int | N
 
 
 def _is_open(lane: Lane, slot: int, watermark: int | None) -> bool:
-    time_ms = lane.open.times_ms[slot - lane.open.base]
+    time_ms = lane.open.times_ms[lane.open.index_of(slot)]
     return watermark is None or lane.plan.timing.closes_at(time_ms) > watermark
 
 
@@ -144,7 +144,7 @@ def _again(lane: Lane, slot: int, event: Impression) -> str:
         return "duplicate"
     lane.open.paged_items[slot] = encode_items(longer)
     lane.changes.relisted.add(slot)
-    before = lane.open.states[slot - lane.open.base]
+    before = lane.open.states[lane.open.index_of(slot)]
     after = (len(longer), lane.states[before][1])
     change_state(lane, slot, lane.states.id_of(after, lane.states.surface_id_of(before)))
     _grade_new_places(lane, slot, event, first_place=len(known))
@@ -181,7 +181,7 @@ def _feedback_outcome(lane: Lane, event: Feedback, watermark: int | None) -> str
     slot = _candidate(lane, event.impression_id, event.time_ms, watermark)
     outcome = None if slot is None else _join(lane, slot, event)
     if outcome is None:
-        bound_ms = None if slot is None else lane.open.times_ms[slot - lane.open.base]
+        bound_ms = None if slot is None else lane.open.times_ms[lane.open.index_of(slot)]
         lane.waiting.add(_waiting(event, watermark, bound_ms))
     return outcome
 
@@ -195,21 +195,21 @@ def _candidate(lane: Lane, impression_id: str, time_ms: int, watermark: int | No
     for slot in lane.open.slots_of(impression_id):
         if not _is_open(lane, slot, watermark):
             continue
-        if lane.open.times_ms[slot - lane.open.base] <= time_ms + GRACE_MS:
+        if lane.open.times_ms[lane.open.index_of(slot)] <= time_ms + GRACE_MS:
             return slot
     return None
 
 
 def _join(lane: Lane, slot: int, event: Feedback | Waiting) -> str | None:
     """Join feedback to its impression; the outcome, or None while the list lacks the item."""
-    shown_ms = lane.open.times_ms[slot - lane.open.base]
+    shown_ms = lane.open.times_ms[lane.open.index_of(slot)]
     if event.time_ms > shown_ms + lane.plan.timing.attribution_ms:
         return "out_of_window"
     if event.item is None:
         assert event.rank is not None
         if event.rank > lane.plan.depth:
             return "beyond_depth"
-        length, _ = lane.states[lane.open.states[slot - lane.open.base]]
+        length, _ = lane.states[lane.open.states[lane.open.index_of(slot)]]
         place: int | None = event.rank - 1 if event.rank <= length else None
     else:
         place = _place_of(lane.open.list_of(slot), event.item, event.rank)
@@ -235,7 +235,7 @@ def _place_of(items: list[str | None], item: str, rank: int | None) -> int | Non
 
 def _waiting(event: Feedback, watermark: int | None, bound_ms: int | None) -> Waiting:
     return Waiting(
-        met_ms=watermark,
+        watermark_ms=watermark,
         bound_ms=bound_ms,
         impression_id=event.impression_id,
         time_ms=event.time_ms,
@@ -248,12 +248,12 @@ def _waiting(event: Feedback, watermark: int | None, bound_ms: int | None) -> Wa
 
 def _retry_waiting(lane: Lane, impression_id: str) -> None:
     """Try the waiting feedback of an impression again that is new, or has a longer list."""
-    for serial in lane.waiting.of(impression_id):
+    for serial in lane.waiting.serials_of(impression_id):
         held = lane.waiting.by_serial[serial]
-        slot = _candidate(lane, impression_id, held.time_ms, held.met_ms)
+        slot = _candidate(lane, impression_id, held.time_ms, held.watermark_ms)
         if slot is None:
             continue
-        shown_ms = lane.open.times_ms[slot - lane.open.base]
+        shown_ms = lane.open.times_ms[lane.open.index_of(slot)]
         if held.bound_ms is not None and held.bound_ms != shown_ms:
             # Its own impression has closed; this one shares no more than the id.
             continue

@@ -144,7 +144,7 @@ def _join(lane: Lane, meeting: RunAtWatermarks) -> Booleans:
     gains = np.fromiter(map(lane.plan.grades.get, kinds, repeat(np.nan)), np.float64, len(kinds))
     slots = held.find(hashes[run.reacted])
     found = slots != NOT_FOUND
-    columns = np.where(found, slots - held.base, 0)
+    columns = np.where(found, held.index_of(slots), 0)
     times_ms, met_ms = run.times_ms[run.reacted], met_ms[run.reacted]
     sure = found & ~np.isnan(gains)
     if len(held.times_ms):
@@ -206,7 +206,7 @@ def _raise(lane: Lane, columns: Integers, places: Integers, gains: Floats) -> No
         shown_ms = held.times_ms.at(at)
         combinations = column(held.combinations)[at]
         lane.changes.add_many(shown_ms - shown_ms % base_ms, combinations, before, after)
-        lane.changes.slots.frombytes((at + held.base).tobytes())
+        lane.changes.slots.frombytes(held.slots_at(at).tobytes())
 
 
 def _turns(numbers: Integers) -> Iterator[Integers]:

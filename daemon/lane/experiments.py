@@ -49,7 +49,7 @@ def settle_pane(lane: Lane, start_ms: int) -> None:
     if tracking is None or subjects is None:
         return
     slots = np.fromiter(lane.open.slots_in([start_ms]), np.int64)
-    places = slots - lane.open.base
+    places = lane.open.index_of(slots)
     assignments = subjects.assignment_ids()[places].astype(np.int64)
     chosen = assignments > 0
     if not chosen.any():

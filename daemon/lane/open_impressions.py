@@ -1,13 +1,14 @@
 """What a lane remembers of impressions that can still change.
 
-Open impressions are columns indexed by slot. Slots are numbered upwards for the life of the lane
-and never reused, so that a slot names the same impression in memory and in everything stored; the
-columns hold the slots from `base` on.
+Open impressions are columns, not objects. Slots are numbered upwards for the lifetime of the lane
+and never reused, so that a slot names the same impression in memory and in everything stored. The
+columns contain the slots from `base` on: `index_of` and `slots_at` convert between a slot and its
+index into the columns, which changes whenever `trim` drops closed impressions at the front.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
@@ -20,51 +21,54 @@ from .columns.texts import Joined, Texts, cut, joined, piece
 from .columns.times import Times
 from .subjects import SubjectColumns, Subjects
 
-Slots: TypeAlias = tuple[int, ...]
+IntOrArray = TypeVar("IntOrArray", int, NDArray[np.int64])
+"""One integer, or an array of them."""
 Grades: TypeAlias = dict[int, tuple[int, float]]
-"""Place → (event time, grade) of its latest explicit grade."""
+"""Rank from 0 → (event time, grade) of its latest explicit grade."""
 
 _TRIM_AT_LEAST: Final = 4096
-"""Closed slots at the front that are worth moving the columns for."""
+"""Fewer closed slots than this at the front are not worth dropping."""
 
 BLANK: Final = b"null"
-"""A list with a blank holds this; so may one without."""
+"""A list with a blank contains this text; a list without one may contain it too."""
 
 encode_items = msgspec.json.Encoder().encode
-"""A list as text. Between two ids stands `","` and nothing else, which `joining` relies on."""
+"""A list as text. Between two ids stands `","` and nothing else: `attribution.item_lists` relies on
+it."""
 _decode_items = msgspec.json.Decoder(list[str | None]).decode
 
 
 class OpenImpressions:
     """The open impressions of one lane.
 
-    A list is kept as JSON text: it is read only when feedback or a page comes, and is stored as it
-    stands.
+    A list stays JSON text: it is parsed only when feedback or a later page comes, which most lists
+    never see, and it is stored as it is.
     """
 
     def __init__(self, base: int = 0, columns: SubjectColumns | None = None) -> None:
         self.base = base
+        """The slot at index 0 of the columns."""
         self.ids = Texts()
         self.items = Texts()
-        """Lists as they came."""
+        """Lists as they arrived."""
         self.paged_items: dict[int, bytes] = {}
-        """Lists by slot that a later page may have extended, instead of `items`. All lists with a
-        blank are here."""
+        """Slot → list that a later page may have extended, instead of the one in `items`. Every
+        list with a blank is here."""
         self.times_ms = Times()
         self.combinations = Codes()
         self.states = Codes()
         self.hashes = Column("I")
-        """Of the ids."""
+        """Hash of each impression id."""
         self.is_open = bytearray()
         """1 where the impression is open, 0 where its pane has settled."""
         self.grades: dict[int, Grades] = {}
-        """Explicit grades by slot, for the few impressions that have one."""
+        """Slot → explicit grades, for the few impressions that have any."""
         self.delays_ms: dict[int, int] = {}
-        """From the impression to its first feedback, by slot; kept where a metric asks for it."""
+        """Slot → time from the impression to its first feedback, where a metric needs it."""
         self.subjects = columns
-        """Whom they were shown to, and in which arms; None where nobody asks."""
+        """Units (user, session, …) and experiment arms; None where no experiment is tracked."""
         self.teams: dict[int, tuple[str | None, ...]] = {}
-        """By slot whose ranker brought each place, for lists that two rankers share."""
+        """Slot → the ranker that contributed each rank, for lists that two rankers share."""
         self.shared_hashes: set[int] = set()
         """Hashes that more than one slot has."""
         self._index = IdIndex()
@@ -72,8 +76,17 @@ class OpenImpressions:
 
     @property
     def next_slot(self) -> int:
-        """The slot that the next impression gets."""
+        """The slot of the next new impression."""
         return self.base + len(self.times_ms)
+
+    def index_of(self, slots: IntOrArray) -> IntOrArray:
+        """The index of a slot into the columns, or of each of several: below 0 for slots that were
+        trimmed."""
+        return slots - self.base
+
+    def slots_at(self, indices: IntOrArray) -> IntOrArray:
+        """The slot at an index into the columns, or at each of several."""
+        return indices + self.base
 
     def __len__(self) -> int:
         return self._panes.impressions
@@ -88,10 +101,10 @@ class OpenImpressions:
         items: bytes,
         subject: Subjects | None = None,
     ) -> int:
-        """Remember a new impression; returns its slot."""
+        """Add a new impression; returns its slot."""
         slot, code = self.next_slot, hash_of(impression_id)
-        places = (other - self.base for other in self._index.candidates(code))
-        if any(place >= 0 and self.hashes[place] == code for place in places):
+        indices = map(self.index_of, self._index.candidates(code))
+        if any(index >= 0 and self.hashes[index] == code for index in indices):
             self.shared_hashes.add(code)
         self._make_room(1)
         self.ids.append(impression_id.encode())
@@ -108,86 +121,91 @@ class OpenImpressions:
         self._panes.note(pane, slots)
         return slot
 
-    def add_many(self, born: "NewImpressions") -> int:
-        """Remember new impressions; returns the slot of the first. No two of them, and none that is
+    def add_many(self, new: "NewImpressions") -> int:
+        """Add new impressions; returns the slot of the first. No two of them, and none that is
         here already, may have the same hash."""
-        first, count = self.next_slot, len(born.times_ms)
+        first, count = self.next_slot, len(new.times_ms)
         if not count:
             return first
         self._make_room(count)
-        self.ids.extend(*born.ids)
-        self.items.extend(*born.items)
-        self.times_ms.extend(born.times_ms)
-        self.combinations.extend(born.combinations)
-        self.states.extend(born.states)
-        self.hashes.extend(born.hashes)
+        self.ids.extend(*new.ids)
+        self.items.extend(*new.items)
+        self.times_ms.extend(new.times_ms)
+        self.combinations.extend(new.combinations)
+        self.states.extend(new.states)
+        self.hashes.extend(new.hashes)
         self.is_open += b"\1" * count
         if self.subjects is not None:
-            self.subjects.extend(born.subjects, count)
+            self.subjects.extend(new.subjects, count)
         slots = np.arange(first, first + count)
-        self._index.insert(slots, born.hashes)
-        for pane, chosen in grouped(born.panes):
-            self._panes.note(pane, slots[chosen])
+        self._index.insert(slots, new.hashes)
+        for pane, is_member in grouped(new.panes):
+            self._panes.note(pane, slots[is_member])
         return first
 
-    def restore(self, slots: NDArray[np.int64], born: "NewImpressions") -> None:
-        """Remember impressions under the slots, ascending, that they have already."""
-        known = self.find(born.hashes) != NOT_FOUND
-        ordered = np.sort(born.hashes)
+    def restore(self, slots: NDArray[np.int64], new: "NewImpressions") -> None:
+        """Add impressions under the slots, ascending, that they had when they were stored."""
+        is_known = self.find(new.hashes) != NOT_FOUND
+        ordered = np.sort(new.hashes)
         self.shared_hashes.update(ordered[1:][ordered[1:] == ordered[:-1]].tolist())
-        self.shared_hashes.update(born.hashes[known].tolist())
-        if BLANK in born.items[0]:
-            texts = zip(slots.tolist(), cut(*born.items), strict=True)
+        self.shared_hashes.update(new.hashes[is_known].tolist())
+        if BLANK in new.items[0]:
+            texts = zip(slots.tolist(), cut(*new.items), strict=True)
             self.paged_items.update((slot, text) for slot, text in texts if BLANK in text)
         starts = np.flatnonzero(np.diff(slots, prepend=slots[:1] - 2) > 1).tolist()
         for start, stop in zip(starts, [*starts[1:], len(slots)], strict=True):
             self.skip_to(int(slots[start]))
-            self.add_many(born.part(start, stop))
+            self.add_many(new.part(start, stop))
 
     def _make_room(self, count: int) -> None:
         if self._index.is_full(count):
             opened = np.flatnonzero(np.frombuffer(self.is_open, np.uint8))
             hashes = column(self.hashes)[opened]
-            self._index.rebuild(opened + self.base, hashes, max(count, len(opened) // 2))
+            self._index.rebuild(self.slots_at(opened), hashes, max(count, len(opened) // 2))
             ordered = np.sort(hashes)
             self.shared_hashes = set(ordered[1:][ordered[1:] == ordered[:-1]].tolist())
 
     def find(self, hashes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The earliest slot of each hash, (n,); NOT_FOUND where there is none. It may be closed, of
-        another id, or (`shared_hashes`) one of several."""
+        """The earliest slot of each hash, (n,); NOT_FOUND where there is none. The slot may be
+        closed, of another id, or (`shared_hashes`) one of several."""
         return self._index.find(hashes, column(self.hashes), self.base)
 
-    def slots_of(self, impression_id: str) -> Slots:
+    def slots_of(self, impression_id: str) -> tuple[int, ...]:
         """The open slots of an id, in the order in which they were accepted."""
         code, text, found = hash_of(impression_id), impression_id.encode(), []
         for slot in self._index.candidates(code):
-            place = slot - self.base
-            if place >= 0 and self.is_open[place] and self.hashes[place] == code:
-                if self.ids[place] == text:
+            index = self.index_of(slot)
+            if index >= 0 and self.is_open[index] and self.hashes[index] == code:
+                if self.ids[index] == text:
                     found.append(slot)
         return tuple(sorted(found))
 
+    def only_open(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Those of the slots, ascending, that are open."""
+        slots = slots[slots >= self.base]
+        return slots[np.frombuffer(self.is_open, np.bool_)[self.index_of(slots)]]
+
     def texts_of(self, slots: NDArray[np.int64]) -> tuple[Joined, Joined]:
         """The ids and the lists of slots, ascending, as `Texts.extend` takes them."""
-        places = (slots - self.base).tolist()
-        whole = len(places) and places[-1] - places[0] == len(places) - 1
-        if whole and self.paged_items.keys().isdisjoint(slots.tolist()):
-            first, end = places[0], places[-1] + 1
+        indices = self.index_of(slots).tolist()
+        consecutive = len(indices) and indices[-1] - indices[0] == len(indices) - 1
+        if consecutive and self.paged_items.keys().isdisjoint(slots.tolist()):
+            first, end = indices[0], indices[-1] + 1
             return self.ids.joined(first, end), self.items.joined(first, end)
-        ids = [self.ids[place] for place in places]
+        ids = [self.ids[index] for index in indices]
         return joined(ids), joined([self.text_of(slot) for slot in slots.tolist()])
 
     def text_of(self, slot: int) -> bytes:
-        """The shown list as text."""
+        """The shown list as JSON text."""
         paged = self.paged_items.get(slot)
-        return self.items[slot - self.base] if paged is None else paged
+        return self.items[self.index_of(slot)] if paged is None else paged
 
     def list_of(self, slot: int) -> list[str | None]:
-        """The shown list; None is a blank: a place whose item stands further up."""
+        """The shown list; None is a blank: a rank whose item stands further up."""
         return _decode_items(self.text_of(slot))
 
     def panes(self) -> list[int]:
-        """Base panes that hold an open impression, earliest first."""
+        """Base panes that have an open impression, earliest first."""
         return sorted(self._panes)
 
     def slots_in(self, panes: Iterable[int]) -> Iterator[int]:
@@ -202,23 +220,23 @@ class OpenImpressions:
     def close_pane(self, pane: int) -> None:
         """Forget the impressions of a base pane that has settled."""
         slots = self._slots_of(pane)
-        np.frombuffer(self.is_open, np.uint8)[slots - self.base] = 0
+        np.frombuffer(self.is_open, np.uint8)[self.index_of(slots)] = 0
         self._panes.forget(pane)
-        for few in (self.grades, self.delays_ms, self.paged_items, self.teams):
-            for slot in few.keys() & slots.tolist() if few else ():
-                few.pop(slot)
+        for by_slot in (self.grades, self.delays_ms, self.paged_items, self.teams):
+            for slot in by_slot.keys() & slots.tolist() if by_slot else ():
+                by_slot.pop(slot)
 
     def has_open(self, slot: int) -> bool:
         """True where the slot is that of an open impression."""
-        return self.base <= slot < self.next_slot and self.is_open[slot - self.base] == 1
+        return self.base <= slot < self.next_slot and self.is_open[self.index_of(slot)] == 1
 
     def start_at(self, slot: int) -> None:
-        """Number the slots of empty columns from here on."""
+        """Let the slots of empty columns start here."""
         assert not self.times_ms
         self.base = slot
 
     def skip_to(self, slot: int) -> None:
-        """Leave the slots below this one unused: they belonged to impressions that have closed."""
+        """Leave the slots below this one unused: they are those of impressions that have closed."""
         missing = slot - self.next_slot
         if missing > 0:
             self.ids.skip(missing)
@@ -230,9 +248,9 @@ class OpenImpressions:
                 self.subjects.extend(None, missing)
 
     def trim(self) -> None:
-        """Give back the memory of closed slots at the front."""
+        """Release the memory of closed slots at the front."""
         first = self._panes.first_slot
-        closed = (self.next_slot if first is None else first) - self.base
+        closed = self.index_of(self.next_slot if first is None else first)
         if closed < max(_TRIM_AT_LEAST, len(self.times_ms) // 4):
             return
         self.ids.drop_front(closed)
@@ -247,7 +265,7 @@ class OpenImpressions:
 
 @dataclass(frozen=True)
 class NewImpressions:
-    """Impressions to remember, (n,) of each; texts as `Texts.extend` takes them."""
+    """Impressions to add, (n,) of each; texts as `Texts.extend` takes them."""
 
     ids: Joined
     items: Joined
@@ -259,17 +277,17 @@ class NewImpressions:
     subjects: Subjects | None = None
 
     def part(self, start: int, stop: int) -> "NewImpressions":
-        """Those from `start` to before `stop`."""
+        """The impressions from `start` to before `stop`."""
         if (start, stop) == (0, len(self.times_ms)):
             return self
-        chosen = slice(start, stop)
+        part = slice(start, stop)
         return NewImpressions(
             ids=piece(self.ids, start, stop),
             items=piece(self.items, start, stop),
-            times_ms=self.times_ms[chosen],
-            panes=self.panes[chosen],
-            combinations=self.combinations[chosen],
-            states=self.states[chosen],
-            hashes=self.hashes[chosen],
+            times_ms=self.times_ms[part],
+            panes=self.panes[part],
+            combinations=self.combinations[part],
+            states=self.states[part],
+            hashes=self.hashes[part],
             subjects=self.subjects and self.subjects.part(start, stop),
         )

@@ -1,4 +1,4 @@
-"""Feedback that could not join yet, and the watermark it met."""
+"""Feedback that could not join yet, with the watermark it arrived at."""
 
 from collections.abc import Iterator, KeysView
 from dataclasses import dataclass, field
@@ -8,13 +8,14 @@ import msgspec
 
 
 class Waiting(msgspec.Struct, array_like=True):
-    """Feedback that could not join yet, with the watermark that it met.
+    """Feedback that could not join yet. Stored as an array: the order of the fields is the format.
 
+    `watermark_ms` is its topic-partition's watermark when it arrived, None before the first event.
     `bound_ms` is the time of the impression it belongs to, once there is one whose list lacks its
     item.
     """
 
-    met_ms: int | None
+    watermark_ms: int | None
     bound_ms: int | None
     impression_id: str
     time_ms: int
@@ -26,40 +27,41 @@ class Waiting(msgspec.Struct, array_like=True):
 
 @dataclass
 class WaitingFeedback:
-    """The feedback of one lane that waits, by serial number, and by impression id."""
+    """The waiting feedback of one lane, by serial and by impression id."""
 
     next_serial: int = 0
     by_serial: dict[int, Waiting] = field(default_factory=dict)
     _serials: dict[str, list[int]] = field(default_factory=dict)
     _by_age: list[tuple[int, int]] = field(default_factory=list)
-    """Heap of (time, serial); those removed since are passed over when their turn comes."""
+    """Heap of (time, serial); entries of feedback that was removed are skipped when they are
+    popped."""
 
     def __len__(self) -> int:
         return len(self.by_serial)
 
     def ids(self) -> KeysView[str]:
-        """The impression ids that something waits for."""
+        """The impression ids for which feedback waits."""
         return self._serials.keys()
 
     def add(self, feedback: Waiting) -> int:
-        """Let feedback wait; returns its serial number."""
+        """Add feedback; returns its serial."""
         serial = self.next_serial
         self.put(serial, feedback)
         self.next_serial = serial + 1
         return serial
 
     def put(self, serial: int, feedback: Waiting) -> None:
-        """Let feedback wait under a serial number that it has already."""
+        """Add feedback under the serial that it had when it was stored."""
         self.by_serial[serial] = feedback
         self._serials.setdefault(feedback.impression_id, []).append(serial)
         heappush(self._by_age, (feedback.time_ms, serial))
 
-    def of(self, impression_id: str) -> list[int]:
-        """Serial numbers of what waits for this impression id, in order of arrival."""
+    def serials_of(self, impression_id: str) -> list[int]:
+        """The serials of feedback that waits for this impression id, in order of arrival."""
         return list(self._serials.get(impression_id, ()))
 
     def remove(self, serial: int) -> Waiting:
-        """Feedback that waits no more."""
+        """Remove feedback and return it."""
         feedback = self.by_serial.pop(serial)
         serials = self._serials[feedback.impression_id]
         serials.remove(serial)

@@ -62,8 +62,8 @@ class _Wire(msgspec.Struct, array_like=True):
 def encode(lane: Lane, block: Block) -> tuple[bytes, int] | None:
     """The block's bytes and the watermark at which all of it is over; None where nothing in it is
     alive."""
-    born = _open_slots(lane, np.arange(max(block.first_slot, lane.open.base), block.end_slot))
-    changed = _open_slots(lane, block.slots)
+    born = lane.open.only_open(np.arange(max(block.first_slot, lane.open.base), block.end_slot))
+    changed = lane.open.only_open(block.slots)
     by_serial = lane.waiting.by_serial
     serials = [s for s in range(block.first_serial, block.end_serial) if s in by_serial]
     waiting = [(s, by_serial[s]) for s in serials]
@@ -76,7 +76,7 @@ def encode(lane: Lane, block: Block) -> tuple[bytes, int] | None:
     ends += [dies_ms for _, dies_ms in alive]
     for slots in (born, changed):
         if len(slots):
-            latest = lane.open.times_ms.at(slots - lane.open.base).max()
+            latest = lane.open.times_ms.at(lane.open.index_of(slots)).max()
             ends.append(timing.closes_at(int(latest)))
     wire = _wire(lane, born, changed)
     _write_subjects(lane, wire, born)
@@ -86,12 +86,6 @@ def encode(lane: Lane, block: Block) -> tuple[bytes, int] | None:
     wire.bound = [(serial, held.bound_ms) for serial, held in bound if held.bound_ms is not None]
     wire.gone = alive
     return pack(wire), max(ends)
-
-
-def _open_slots(lane: Lane, slots: Integers) -> Integers:
-    """Those of the slots, ascending, that are open."""
-    slots = slots[slots >= lane.open.base]
-    return slots[np.frombuffer(lane.open.is_open, np.bool_)[slots - lane.open.base]]
 
 
 def _lasting(lane: Lane, gone: dict[int, int]) -> list[tuple[int, int]]:
@@ -105,10 +99,11 @@ def _lasting(lane: Lane, gone: dict[int, int]) -> list[tuple[int, int]]:
 
 
 def _wire(lane: Lane, born: Integers, changed: Integers) -> _Wire:
-    held, base = lane.open, lane.open.base
+    held = lane.open
     both = np.concatenate((born, changed))
-    combinations, of_born = _distinct(column(held.combinations)[born - base])
-    states, of_both = _distinct(column(held.states)[both - base])
+    born_at, both_at = held.index_of(born), held.index_of(both)
+    combinations, of_born = _distinct(column(held.combinations)[born_at])
+    states, of_both = _distinct(column(held.states)[both_at])
     (ids, id_lengths), (items, item_lengths) = held.texts_of(born)
     graded = sorted(held.grades.keys() & both.tolist()) if held.grades else []
     surfaces = [lane.states.surface_id_of(number) for number in states]
@@ -117,7 +112,7 @@ def _wire(lane: Lane, born: Integers, changed: Integers) -> _Wire:
         changed=pack_integers(changed),
         ids=ids,
         id_lengths=pack_integers(id_lengths),
-        times_ms=pack_integers(held.times_ms.at(born - base)),
+        times_ms=pack_integers(held.times_ms.at(born_at)),
         items=items,
         item_lengths=pack_integers(item_lengths),
         combination_table=[lane.segments.combinations[number] for number in combinations],
@@ -145,7 +140,7 @@ def _write_subjects(lane: Lane, wire: _Wire, born: Integers) -> None:
     columns, tracking = lane.open.subjects, lane.plan.tracking
     if columns is None or tracking is None or not len(born):
         return
-    places, held = born - lane.open.base, lane.open.teams
+    places, held = lane.open.index_of(born), lane.open.teams
     numbers = columns.assignment_ids()[places]
     dealt = np.flatnonzero(numbers)
     table, which = _distinct(numbers[dealt].astype(np.int64))
@@ -235,7 +230,7 @@ def _replay_changed(lane: Lane, wire: _Wire, slots: list[int], states: list[int]
     held = lane.open
     for slot, state in zip(slots, states, strict=True):
         if held.has_open(slot):
-            held.states[slot - held.base] = state
+            held.states[held.index_of(slot)] = state
     for slot, text in wire.relisted:
         if held.has_open(slot):
             held.paged_items[slot] = text
