@@ -80,7 +80,7 @@ def test_a_reader_holds_what_the_writer_holds() -> None:
     commit(store, held, passing(3 * SETTLE_MS))
     mirror.apply(delta(store, mirror))
     lane = held.lane
-    theirs = replace(lane, experiments=replace(lane.experiments, held=dict(mirror.experiments)))
+    theirs = replace(lane, experiments=replace(lane.experiments, by_name=dict(mirror.experiments)))
     assert arms_of(theirs) == arms_of(lane) and set(arms_of(lane)) == {"a", "b"}
 
 
