@@ -1,0 +1,130 @@
+"""What an earlier version wrote still works: its configuration, its state, a recorded file.
+
+`compatibility/` was written by the version before the modules were moved into rooms.
+`events.jsonl.gz` is recorded traffic with duplicates, disorder, orphans and bad records.
+`state.json.gz` contains the state in Redis after the first `records_before` records, digests of it
+and of the state after all of them, and what `relevanced replay` printed.
+"""
+
+import gzip
+import json
+import sys
+from base64 import b64decode
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from relevanced.daemon.commands.cli import cli
+from relevanced.daemon.config.loading import Config, read
+from relevanced.daemon.events.decoder import decoder
+from relevanced.daemon.storage.commit import ClaimedLane, confirm, plan_commit
+from relevanced.daemon.storage.restore import rebuild
+from relevanced.daemon.storage.schema import namespace
+from relevanced.daemon.worker import batch
+from tests.fakes import MemoryLane
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+FOLDER: Final = Path(__file__).parent / "compatibility"
+WRITTEN: Final[Mapping[str, Any]] = json.loads(
+    gzip.decompress((FOLDER / "state.json.gz").read_bytes())
+)
+RECORDS: Final = gzip.decompress((FOLDER / "events.jsonl.gz").read_bytes()).splitlines()
+TOPIC: Final = "search-events"
+BATCH: Final = 200
+KINDS: Final = ("fields", "names", "blobs")
+
+
+def configured() -> Config:
+    return read(str(FOLDER / "relevanced.toml"), {})
+
+
+def written_store() -> MemoryLane:
+    """The state as the earlier version left it."""
+    stored = WRITTEN["stored"]
+    parts = ({key: b64decode(data) for key, data in stored[kind].items()} for kind in KINDS)
+    return MemoryLane(*parts, stored["listed"])
+
+
+def owner(store: MemoryLane, token: str) -> ClaimedLane:
+    head = store.claim(token, msgspec.json.encode({TOPIC: 0}))
+    return rebuild(0, configured().plan, [TOPIC], head, store.names, store.load(head))
+
+
+def process(store: MemoryLane, claimed: ClaimedLane, start: int, stop: int) -> None:
+    """Commit the records from `start` to before `stop`, in the batches of the earlier version."""
+    decode = decoder("native", configured().limits)
+    for first in range(start, stop, BATCH):
+        offsets = range(first, min(first + BATCH, stop))
+        records = [
+            SimpleNamespace(
+                topic=TOPIC, partition=0, offset=n, timestamp=-1, key=b"k", value=RECORDS[n]
+            )
+            for n in offsets
+        ]
+        batch.process(claimed.lane, {TOPIC: records}, {TOPIC: offsets.stop}, decode)
+        commit = plan_commit(claimed)
+        assert store.commit(commit) == "applied"
+        confirm(claimed, commit)
+
+
+def digests(store: MemoryLane) -> dict[str, Mapping[str, object]]:
+    """Of all that is stored. Compressed values count by what they contain: another version of the
+    compressor may choose other bytes."""
+    kinds = {
+        kind: {key: sha256(plain(data).hex().encode()).hexdigest()[:16] for key, data in of.items()}
+        for kind, of in zip(KINDS, (store.fields, store.names, store.blobs), strict=True)
+    }
+    return {**kinds, "listed": store.listed}
+
+
+def plain(data: bytes) -> bytes:
+    try:
+        return bytes(zstd.decompress(data))
+    except zstd.ZstdError:
+        return data
+
+
+def test_same_records_are_stored_as_the_same_bytes() -> None:
+    store = MemoryLane()
+    process(store, owner(store, "before"), 0, WRITTEN["records_before"])
+    assert digests(store) == WRITTEN["stored_digests"]
+
+
+def test_stored_state_is_read_and_continued() -> None:
+    store = written_store()
+    assert digests(store) == WRITTEN["stored_digests"]
+    process(store, owner(store, "after"), WRITTEN["records_before"], len(RECORDS))
+    assert digests(store) == WRITTEN["final_digests"]
+
+
+def test_same_configuration_has_the_same_namespace() -> None:
+    assert namespace(configured()) == WRITTEN["namespace"]
+
+
+@pytest.mark.parametrize(
+    ("key", "arguments"),
+    [
+        ("scores", ["--output", "json"]),
+        ("scores_as_is", ["--output", "csv", "--as-is"]),
+        ("report", ["--experiment", "ranker-v2", "--output", "json"]),
+    ],
+)
+def test_recorded_file_gives_the_same_output(
+    key: str, arguments: list[str], tmp_path: Path
+) -> None:
+    recorded = tmp_path / "events.jsonl"
+    recorded.write_bytes(b"\n".join(RECORDS) + b"\n")
+    config = str(FOLDER / "relevanced.toml")
+    result = CliRunner().invoke(cli, ["replay", str(recorded), "--config", config, *arguments])
+    assert result.exit_code == 0, result.output
+    assert result.stdout == WRITTEN[key]
