@@ -1,8 +1,9 @@
-"""Scores as text: all the traffic's series in the Prometheus text format and in OpenMetrics.
+"""Scores as text: the series of all the traffic in the Prometheus text format and in OpenMetrics.
 
-Pure. Families come from one table; a segment's labels are put together once and reused for all its
-samples, whose lines are then only joined. A text stays in pieces: to join or to copy megabytes at
-once would hold the interpreter, and with it the event loop.
+Pure. The families come from `telemetry.families`, the one table of their names. The labels of a
+segment are formatted once and reused for all its samples, so that a sample costs one string.
+A text stays in chunks: joining or copying megabytes in one call would hold the interpreter, and
+with it the event loop. Without those copies rendering took half the time.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +21,8 @@ from ..experiments.types import NOTHING, Findings
 from ..lane.counts import FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES
 from ..lane.paged_rows import Rows
 from ..plan import COUNT_COLUMNS, WEIGHT_UNIT, Plan, Surfaces
-from ..telemetry.families import BY_NAME
+from ..telemetry import families
+from ..telemetry.compared_families import BASELINE, RECENT, PeriodFamilies
 from ..telemetry.family import Family
 from .baselines import Comparison, averaged
 from .chunks import Chunks, gathered
@@ -30,49 +32,44 @@ from .labels import escape, label_names, segment_labels
 from .selection import Selection
 from .snapshot import VIEWS, Snapshot, estimates
 
-GAUGE_OF_COLUMN: Final = dict(
-    zip(
-        COUNT_COLUMNS,
-        (
-            "relevanced_impressions",
-            "relevanced_impressions_with_feedback",
-            "relevanced_zero_result_impressions",
-            "relevanced_feedback",
-        ),
-        strict=True,
-    )
+COUNT_GAUGES: Final = (
+    families.IMPRESSIONS,
+    families.IMPRESSIONS_WITH_FEEDBACK,
+    families.ZERO_RESULT_IMPRESSIONS,
+    families.FEEDBACK,
 )
-_COMPARED_COLUMNS: Final = tuple(GAUGE_OF_COLUMN.values())[:3]
-COUNTER_OF_COLUMN: Final = {
-    column: name.replace("relevanced_", "relevanced_settled_") + "_total"
-    for column, name in GAUGE_OF_COLUMN.items()
+"""The gauge of each of `COUNT_COLUMNS`."""
+COUNT_COUNTERS: Final = (
+    families.SETTLED_IMPRESSIONS,
+    families.SETTLED_IMPRESSIONS_WITH_FEEDBACK,
+    families.SETTLED_ZERO_RESULT_IMPRESSIONS,
+    families.SETTLED_FEEDBACK,
+)
+"""The counter of each of `COUNT_COLUMNS`."""
+assert len(COUNT_GAUGES) == len(COUNT_COUNTERS) == len(COUNT_COLUMNS)
+FAMILY_OF_COUNT: Final[Mapping[str, tuple[Family, tuple[str, ...]]]] = {
+    "events": (families.EVENTS, ("impression", "feedback")),
+    "rejected": (families.REJECTED_EVENTS, (*REJECTION_REASONS, *SKIP_REASONS)),
+    "dropped_values": (families.DROPPED_ATTRIBUTE_VALUES, DROP_REASONS),
+    "impression_outcomes": (families.IMPRESSION_OUTCOMES, IMPRESSION_OUTCOMES),
+    "feedback_outcomes": (families.FEEDBACK_OUTCOMES, FEEDBACK_OUTCOMES),
+    "experiment_overflow": (families.EXPERIMENT_OVERFLOW_IMPRESSIONS, ("experiment", "variant")),
+    "segment_overflow": (families.SEGMENT_OVERFLOW, ()),
+    "gap_records": (families.GAP_RECORDS, ()),
 }
-FAMILY_OF_COUNT: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
-    "events": ("relevanced_events_total", ("impression", "feedback")),
-    "rejected": ("relevanced_rejected_events_total", (*REJECTION_REASONS, *SKIP_REASONS)),
-    "dropped_values": ("relevanced_dropped_attribute_values_total", DROP_REASONS),
-    "impression_outcomes": ("relevanced_impression_outcomes_total", IMPRESSION_OUTCOMES),
-    "feedback_outcomes": ("relevanced_feedback_outcomes_total", FEEDBACK_OUTCOMES),
-    "experiment_overflow": (
-        "relevanced_experiment_overflow_impressions_total",
-        ("experiment", "variant"),
-    ),
-    "segment_overflow": ("relevanced_segment_overflow_total", ()),
-    "gap_records": ("relevanced_gap_records_total", ()),
-}
-"""Family of stored counts → its family of series, and the labels that are there even at 0.
+"""Family of stored counts → its family of series, and the label values that are exposed even at 0.
 
-Of `segment_overflow` these are the configured groupings.
+For `segment_overflow` these are the configured groupings.
 """
 
-_Chunks: TypeAlias = dict[str, list[bytes]]
-"""Family name → its lines, as many together as were added together."""
+_Bodies: TypeAlias = dict[str, list[bytes]]
+"""Family name → its lines, in one chunk for each call that added some."""
 
 
 @dataclass(frozen=True)
 class Exposition:
-    """The same series in both formats, long pieces shared. OpenMetrics lacks its `# EOF`: the
-    process's own series follow."""
+    """The same series in both formats, which share their long chunks. The OpenMetrics text lacks
+    its `# EOF`, because the process's own series follow it."""
 
     text: Chunks = ()
     openmetrics: Chunks = ()
@@ -86,71 +83,48 @@ def render(
     experiments: Findings = NOTHING,
 ) -> Exposition:
     """Both texts of a snapshot. A family without a sample is left out."""
-    chunks: _Chunks = {}
-    attributes = dict(zip(plan.grouping_names, ((), *plan.groupings), strict=True))
-    names = label_names(plan.groupings)
-    _windows(chunks, snapshot, gauges, segment_labels(gauges.segments, attributes, names), plan)
-    _counters(chunks, counters, segment_labels(counters.segments, attributes, names), plan)
-    _counts(chunks, snapshot, plan)
-    _times(chunks, snapshot, plan)
+    bodies: _Bodies = {}
+    _add_windows(bodies, snapshot, gauges, _segment_labels(gauges.segments, plan), plan)
+    _add_counters(bodies, counters, _segment_labels(counters.segments, plan), plan)
+    _add_counts(bodies, snapshot, plan)
+    _add_times(bodies, snapshot, plan)
     if plan.surfaces is not None:
-        _propensities(chunks, plan.surfaces)
-    for family, told, value in samples(experiments):
-        _add_lines(chunks, family, [f"{family}{{{told}}} {value:.9g}\n"])
-    return _texts(chunks)
+        _add_propensities(bodies, plan.surfaces)
+    for family, labels, value in samples(experiments):
+        _add_lines(bodies, family, [f"{family.name}{{{labels}}} {value:.9g}\n"])
+    return _texts(bodies)
 
 
 def render_compared(comparisons: Sequence[Comparison], gauges: Selection, plan: Plan) -> Exposition:
-    """The last hours and what is usual for them, of the segments that gauges show."""
-    chunks: _Chunks = {}
-    attributes = dict(zip(plan.grouping_names, ((), *plan.groupings), strict=True))
-    labels = segment_labels(gauges.segments, attributes, label_names(plan.groupings))
-    for one in comparisons:
-        tail = f',window="{one.window}"}} '
-        _of_time(chunks, "recent", [one.recent], labels, tail, plan)
-        if one.periods:
-            _of_time(chunks, "baseline", one.periods, labels, tail, plan)
-        unit = f'{{window="{one.window}",unit="{one.unit}"}} '
-        _add(chunks, "relevanced_baseline_periods", "", [""], unit, [len(one.periods)])
-    return _texts(chunks)
-
-
-def _of_time(
-    chunks: _Chunks,
-    of: str,
-    periods: Sequence[Floats],
-    labels: Sequence[str],
-    tail: str,
-    plan: Plan,
-) -> None:
-    expected = np.mean(periods, axis=0)
-    for column, name in enumerate(_COMPARED_COLUMNS):
-        series = name.replace("relevanced_", f"relevanced_{of}_")
-        _add_defined(chunks, series, "{", labels, tail, expected[:, column])
-    for number, metric in enumerate(plan.metrics):
-        head = f'{{metric="{escape(metric.name)}",'
-        values = [estimates(rows, plan, number) for rows in periods]
-        means, errors = values[0]
-        if of == "baseline":
-            means, errors = averaged(*(np.array(one) for one in zip(*values, strict=True)))
-        _add_defined(chunks, f"relevanced_{of}_score", head, labels, tail, means)
-        _add_defined(chunks, f"relevanced_{of}_score_stderr", head, labels, tail, errors)
-        scored = expected[:, plan.metric_column(number)]
-        name = f"relevanced_{of}_scored_impressions"
-        _add_defined(chunks, name, head, labels, tail, scored)
+    """Both texts of the last hours and their baselines, for the segments that gauges show."""
+    bodies: _Bodies = {}
+    labels = _segment_labels(gauges.segments, plan)
+    for comparison in comparisons:
+        tail = f',window="{comparison.window}"}} '
+        _add_period(bodies, RECENT, [comparison.recent], labels, tail, plan)
+        if comparison.periods:
+            _add_period(bodies, BASELINE, comparison.periods, labels, tail, plan)
+        unit = f'{{window="{comparison.window}",unit="{comparison.unit}"}} '
+        _add(bodies, families.BASELINE_PERIODS, "", [""], unit, [len(comparison.periods)])
+    return _texts(bodies)
 
 
 def joined(first: Exposition, second: Exposition) -> Exposition:
-    """Both texts of two expositions without a family in common."""
+    """Both texts of two expositions that have no family in common."""
     return Exposition(first.text + second.text, first.openmetrics + second.openmetrics)
 
 
-def _texts(chunks: _Chunks) -> Exposition:
-    families = [(BY_NAME[name], body) for name, body in chunks.items() if body]
+def _segment_labels(segments: Sequence[tuple[str, str]], plan: Plan) -> list[str]:
+    attributes = dict(zip(plan.grouping_names, ((), *plan.groupings), strict=True))
+    return segment_labels(segments, attributes, label_names(plan.groupings))
+
+
+def _texts(bodies: _Bodies) -> Exposition:
+    found = [(families.BY_NAME[name], body) for name, body in bodies.items() if body]
     return Exposition(
-        text=gathered(piece for of, body in families for piece in (_text_head(of), *body)),
+        text=gathered(chunk for family, body in found for chunk in (_text_head(family), *body)),
         openmetrics=gathered(
-            piece for of, body in families for piece in (_openmetrics_head(of), *body)
+            chunk for family, body in found for chunk in (_openmetrics_head(family), *body)
         ),
     )
 
@@ -160,123 +134,145 @@ def _text_head(family: Family) -> bytes:
 
 
 def _openmetrics_head(family: Family) -> bytes:
-    name = family.name.removesuffix("_total")
+    name = family.openmetrics_name
     return f"# HELP {name} {family.help}\n# TYPE {name} {family.kind}\n".encode()
 
 
-def _windows(
-    chunks: _Chunks, snapshot: Snapshot, gauges: Selection, labels: Sequence[str], plan: Plan
+def _add_windows(
+    bodies: _Bodies, snapshot: Snapshot, gauges: Selection, labels: Sequence[str], plan: Plan
 ) -> None:
     for window in snapshot.windows:
         rows = gauges.fold(window.rows)
         tail = f',window="{escape(window.window)}",view="{window.view}"}} '
-        for column, name in enumerate(GAUGE_OF_COLUMN.values()):
-            _add(chunks, name, "{", labels, tail, rows[:, column].tolist())
-        for number, metric in enumerate(plan.metrics):
+        for column, family in enumerate(COUNT_GAUGES):
+            _add(bodies, family, "{", labels, tail, rows[:, column].tolist())
+        for index, metric in enumerate(plan.metrics):
             head = f'{{metric="{escape(metric.name)}",'
-            means, errors = estimates(rows, plan, number)
-            _add_defined(chunks, "relevanced_score", head, labels, tail, means)
-            _add_defined(chunks, "relevanced_score_stderr", head, labels, tail, errors)
-            scored = rows[:, plan.metric_column(number)].tolist()
-            _add(chunks, "relevanced_scored_impressions", head, labels, tail, scored)
+            means, errors = estimates(rows, plan, index)
+            _add_defined(bodies, families.SCORE_MEAN, head, labels, tail, means)
+            _add_defined(bodies, families.SCORE_STDERR, head, labels, tail, errors)
+            scored = rows[:, plan.metric_column(index)].tolist()
+            _add(bodies, families.SCORED_IMPRESSIONS, head, labels, tail, scored)
         if plan.surfaces is not None:
-            _weighed(chunks, rows[:, plan.weight_column :], labels, tail)
+            _add_weights(bodies, rows[:, plan.weight_column :], labels, tail)
 
 
-def _weighed(chunks: _Chunks, columns: Rows, labels: Sequence[str], tail: str) -> None:
+def _add_weights(bodies: _Bodies, columns: Rows, labels: Sequence[str], tail: str) -> None:
     sums = [
         WeightSums(items, clipped, weights / WEIGHT_UNIT, squares / WEIGHT_UNIT)
         for items, clipped, weights, squares in columns.tolist()
     ]
-    _add(chunks, "relevanced_ips_items", "{", labels, tail, [one.items for one in sums])
-    sizes = np.array([effective_sample_size(one) for one in sums])
-    _add_defined(chunks, "relevanced_ips_effective_sample_size", "{", labels, tail, sizes)
-    shares = np.array([clipped_share(one) for one in sums])
-    _add_defined(chunks, "relevanced_ips_clipped_share", "{", labels, tail, shares)
+    _add(bodies, families.IPS_ITEMS, "{", labels, tail, [weights.items for weights in sums])
+    sizes = np.array([effective_sample_size(weights) for weights in sums])
+    _add_defined(bodies, families.IPS_EFFECTIVE_SAMPLE_SIZE, "{", labels, tail, sizes)
+    shares = np.array([clipped_share(weights) for weights in sums])
+    _add_defined(bodies, families.IPS_CLIPPED_SHARE, "{", labels, tail, shares)
 
 
-def _propensities(chunks: _Chunks, surfaces: Surfaces) -> None:
-    for table in surfaces.tables:
-        told = f'{{surface="{escape(table.surface)}",version="{escape(table.version)}"}} '
-        _add(chunks, "relevanced_propensities_info", "", [""], told, [1])
-
-
-def _counters(chunks: _Chunks, counters: Counters, labels: Sequence[str], plan: Plan) -> None:
-    rows = counters.rows
-    for column, name in enumerate(COUNTER_OF_COLUMN.values()):
-        _add(chunks, name, "{", labels, "} ", rows[:, column].tolist())
-    for number, metric in enumerate(plan.metrics):
+def _add_period(
+    bodies: _Bodies,
+    period: PeriodFamilies,
+    rows_of_periods: Sequence[Floats],
+    labels: Sequence[str],
+    tail: str,
+    plan: Plan,
+) -> None:
+    """Add the last hours, which are one period, or the baseline, the average of several."""
+    expected = np.mean(rows_of_periods, axis=0)
+    for column, family in enumerate(period.counts):
+        _add_defined(bodies, family, "{", labels, tail, expected[:, column])
+    for index, metric in enumerate(plan.metrics):
         head = f'{{metric="{escape(metric.name)}",'
-        for name, values in _metric_totals(rows, plan.metric_column(number), metric.unit):
-            _add(chunks, name, head, labels, "} ", values)
+        values = [estimates(rows, plan, index) for rows in rows_of_periods]
+        means, errors = values[0]
+        if period is BASELINE:
+            means, errors = averaged(*(np.array(each) for each in zip(*values, strict=True)))
+        _add_defined(bodies, period.score, head, labels, tail, means)
+        _add_defined(bodies, period.score_stderr, head, labels, tail, errors)
+        scored = expected[:, plan.metric_column(index)]
+        _add_defined(bodies, period.scored_impressions, head, labels, tail, scored)
 
 
-def _metric_totals(rows: Rows, column: int, unit: int) -> Iterable[tuple[str, list[float]]]:
-    yield "relevanced_settled_score_sum_total", (rows[:, column + 1] / unit).tolist()
-    yield "relevanced_settled_score_squares_total", (rows[:, column + 2] / unit).tolist()
-    yield "relevanced_settled_scored_impressions_total", rows[:, column].tolist()
+def _add_propensities(bodies: _Bodies, surfaces: Surfaces) -> None:
+    for table in surfaces.tables:
+        tail = f'{{surface="{escape(table.surface)}",version="{escape(table.version)}"}} '
+        _add(bodies, families.PROPENSITIES_INFO, "", [""], tail, [1])
 
 
-def _counts(chunks: _Chunks, snapshot: Snapshot, plan: Plan) -> None:
-    for stored, (name, always) in FAMILY_OF_COUNT.items():
-        known = plan.grouping_names[1:] if stored == "segment_overflow" else always
-        counts = dict.fromkeys(known, 0) | dict(snapshot.counts.get(stored, {}))
-        labels = _labelled(BY_NAME[name].labels[0], counts)
-        _add(chunks, name, "{", labels, "} ", list(counts.values()))
+def _add_counters(bodies: _Bodies, counters: Counters, labels: Sequence[str], plan: Plan) -> None:
+    rows = counters.rows
+    for column, family in enumerate(COUNT_COUNTERS):
+        _add(bodies, family, "{", labels, "} ", rows[:, column].tolist())
+    for index, metric in enumerate(plan.metrics):
+        head = f'{{metric="{escape(metric.name)}",'
+        for family, values in _metric_totals(rows, plan.metric_column(index), metric.unit):
+            _add(bodies, family, head, labels, "} ", values)
 
 
-def _times(chunks: _Chunks, snapshot: Snapshot, plan: Plan) -> None:
+def _metric_totals(rows: Rows, column: int, unit: int) -> Iterable[tuple[Family, list[float]]]:
+    yield families.SETTLED_SCORE_SUM, (rows[:, column + 1] / unit).tolist()
+    yield families.SETTLED_SCORE_SQUARES, (rows[:, column + 2] / unit).tolist()
+    yield families.SETTLED_SCORED_IMPRESSIONS, rows[:, column].tolist()
+
+
+def _add_counts(bodies: _Bodies, snapshot: Snapshot, plan: Plan) -> None:
+    for stored, (family, always) in FAMILY_OF_COUNT.items():
+        expected = plan.grouping_names[1:] if stored == "segment_overflow" else always
+        counts = dict.fromkeys(expected, 0) | dict(snapshot.counts.get(stored, {}))
+        [label] = family.labels
+        labels = [f'{label}="{escape(value)}"' for value in counts]
+        _add(bodies, family, "{", labels, "} ", list(counts.values()))
+
+
+def _add_times(bodies: _Bodies, snapshot: Snapshot, plan: Plan) -> None:
     for window in snapshot.windows:
         tail = f'{{window="{escape(window.window)}",view="{window.view}"}} '
-        _add_time(chunks, "relevanced_window_end_timestamp_seconds", tail, window.end_ms)
+        _add_time(bodies, families.WINDOW_END, tail, window.end_ms)
     if snapshot.as_of_ms is not None:
         for span in plan.timing.windows:
             left_out = [int((span.name, view) in snapshot.incomplete) for view in VIEWS]
             labels = [f'window="{escape(span.name)}",view="{view}"' for view in VIEWS]
-            _add(chunks, "relevanced_window_incomplete", "{", labels, "} ", left_out)
-    _add_time(chunks, "relevanced_as_of_timestamp_seconds", " ", snapshot.as_of_ms)
+            _add(bodies, families.WINDOW_INCOMPLETE, "{", labels, "} ", left_out)
+    _add_time(bodies, families.AS_OF, " ", snapshot.as_of_ms)
     for lane in snapshot.lanes:
         tail = f'{{lane="{lane.lane}"}} '
-        _add_time(chunks, "relevanced_lane_time_timestamp_seconds", tail, lane.time_ms)
-        _add_time(chunks, "relevanced_lane_watermark_timestamp_seconds", tail, lane.watermark_ms)
+        _add_time(bodies, families.LANE_TIME, tail, lane.time_ms)
+        _add_time(bodies, families.LANE_WATERMARK, tail, lane.watermark_ms)
 
 
-def _labelled(label: str, values: Mapping[str, int]) -> list[str]:
-    return [f'{label}="{escape(value)}"' for value in values]
-
-
-def _add_time(chunks: _Chunks, name: str, tail: str, time_ms: int | None) -> None:
+def _add_time(bodies: _Bodies, family: Family, tail: str, time_ms: int | None) -> None:
     if time_ms is not None:
-        _add_lines(chunks, name, [f"{name}{tail}{time_ms / 1000!r}\n"])
+        _add_lines(bodies, family, [f"{family.name}{tail}{time_ms / 1000!r}\n"])
 
 
 def _add_defined(
-    chunks: _Chunks, name: str, head: str, labels: Sequence[str], tail: str, values: Floats
+    bodies: _Bodies, family: Family, head: str, labels: Sequence[str], tail: str, values: Floats
 ) -> None:
     """Add the samples that have a value: what is undefined is absent, neither 0 nor NaN.
 
     Nine digits: more than the millionths that rows are kept in, and half the time of all seventeen.
     """
-    start = name + head
+    start = family.name + head
     defined = ~np.isnan(values)
-    shown = zip(compress(labels, defined.tolist()), values[defined].tolist(), strict=True)
-    _add_lines(chunks, name, [f"{start}{label}{tail}{value:.9g}\n" for label, value in shown])
+    pairs = zip(compress(labels, defined.tolist()), values[defined].tolist(), strict=True)
+    _add_lines(bodies, family, [f"{start}{label}{tail}{value:.9g}\n" for label, value in pairs])
 
 
 def _add(
-    chunks: _Chunks,
-    name: str,
+    bodies: _Bodies,
+    family: Family,
     head: str,
     labels: Sequence[str],
     tail: str,
     values: Sequence[float],
 ) -> None:
-    start = name + head
+    """Add a sample for each label text: `head` and `tail` are what its line has around that."""
+    start = family.name + head
     pairs = zip(labels, values, strict=True)
-    _add_lines(chunks, name, [f"{start}{label}{tail}{value!r}\n" for label, value in pairs])
+    _add_lines(bodies, family, [f"{start}{label}{tail}{value!r}\n" for label, value in pairs])
 
 
-def _add_lines(chunks: _Chunks, name: str, lines: Sequence[str]) -> None:
-    body = chunks.setdefault(name, [])
+def _add_lines(bodies: _Bodies, family: Family, lines: Sequence[str]) -> None:
+    body = bodies.setdefault(family.name, [])
     if lines:
         body.append("".join(lines).encode())

@@ -1,36 +1,62 @@
-"""The series that tell the same of the last hours and of what is usual for them. Pure."""
+"""The families of the last hours and of their baselines, the same six for each. Pure."""
 
-from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
+from .family import SEGMENT, Family, gauge
+
 _RECENT: Final = "over the window that ends where no feedback can change it any more"
-_USUAL: Final = (
+_BASELINE: Final = (
     "over the same stretch of time of the last three weeks (of the last days, where no week is "
     "known), on average, outages left out"
 )
 
 
-def of_time(segment: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...], str]]:
-    """(name, labels, help) of each; `segment` are the labels of a segment."""
-    for of, when in (("recent", _RECENT), ("baseline", _USUAL)):
-        yield from _alike(of, when, (*segment, "window"))
+@dataclass(frozen=True)
+class PeriodFamilies:
+    """The families of one side of the comparison."""
+
+    score: Family
+    score_stderr: Family
+    scored_impressions: Family
+    counts: tuple[Family, Family, Family]
+    """Of impressions, of those with feedback, and of those without a result."""
+
+    @property
+    def all(self) -> tuple[Family, ...]:
+        """Every family of this side, in the order of the table."""
+        return (self.score, self.score_stderr, self.scored_impressions, *self.counts)
 
 
-def _alike(
-    of: str, when: str, compared: tuple[str, ...]
-) -> Iterator[tuple[str, tuple[str, ...], str]]:
-    yield f"{of}_score", ("metric", *compared), f"Mean of the search-quality metric {when}."
-    yield (
-        f"{of}_score_stderr",
-        ("metric", *compared),
-        f"Standard error of relevanced_{of}_score, as if impressions were independent. That of a "
-        "mean of three weeks or more is not below what the weeks differ by.",
+def _families(side: str, when: str) -> PeriodFamilies:
+    labels = (*SEGMENT, "window")
+    score = gauge(
+        f"{side}_score", ("metric", *labels), f"Mean of the search-quality metric {when}."
     )
-    yield (
-        f"{of}_scored_impressions",
-        ("metric", *compared),
-        f"Impressions for which the metric is defined, {when}.",
+    return PeriodFamilies(
+        score=score,
+        score_stderr=gauge(
+            f"{side}_score_stderr",
+            ("metric", *labels),
+            f"Standard error of {score.name}, as if impressions were independent. That of a "
+            "mean of three weeks or more is not below what the weeks differ by.",
+        ),
+        scored_impressions=gauge(
+            f"{side}_scored_impressions",
+            ("metric", *labels),
+            f"Impressions for which the metric is defined, {when}.",
+        ),
+        counts=(
+            gauge(f"{side}_impressions", labels, f"Impressions {when}."),
+            gauge(
+                f"{side}_impressions_with_feedback", labels, f"Impressions with feedback {when}."
+            ),
+            gauge(
+                f"{side}_zero_result_impressions", labels, f"Impressions without a result {when}."
+            ),
+        ),
     )
-    yield f"{of}_impressions", compared, f"Impressions {when}."
-    yield f"{of}_impressions_with_feedback", compared, f"Impressions with feedback {when}."
-    yield f"{of}_zero_result_impressions", compared, f"Impressions without a result {when}."
+
+
+RECENT: Final = _families("recent", _RECENT)
+BASELINE: Final = _families("baseline", _BASELINE)

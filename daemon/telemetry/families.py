@@ -7,7 +7,7 @@ from each one. Dashboards, rules and both renderers are held to this table.
 from collections.abc import Mapping
 from typing import Final
 
-from .compared_families import of_time
+from .compared_families import BASELINE, RECENT
 from .experiment_families import OF_EXPERIMENTS
 from .family import SCORE, SEGMENT, VIEW, Family, counter, gauge
 from .process_families import OF_PROCESSES
@@ -21,166 +21,215 @@ _SETTLED: Final = (
     "happen."
 )
 
+# Gauges over sliding windows of event time.
+SCORE_MEAN: Final = gauge(
+    "score",
+    SCORE,
+    "Mean of the search-quality metric over the impressions of the window; the mean of RR is "
+    f"what is called MRR. Absent where no impression has a defined value. {_IN_VIEW}",
+)
+SCORE_STDERR: Final = gauge(
+    "score_stderr",
+    SCORE,
+    "Standard error of relevanced_score, as if impressions were independent: too small where "
+    "few users make many of them. Absent below two scored impressions.",
+)
+SCORED_IMPRESSIONS: Final = gauge(
+    "scored_impressions",
+    SCORE,
+    "Impressions of the window for which the metric is defined: those that relevanced_score "
+    "is the mean of. relevanced_impressions less these were left out as undefined.",
+)
+IMPRESSIONS: Final = gauge(
+    "impressions", (*SEGMENT, *VIEW), f"Impressions in the window. {_IN_VIEW}"
+)
+IMPRESSIONS_WITH_FEEDBACK: Final = gauge(
+    "impressions_with_feedback",
+    (*SEGMENT, *VIEW),
+    "Impressions of the window with feedback on at least one item.",
+)
+ZERO_RESULT_IMPRESSIONS: Final = gauge(
+    "zero_result_impressions",
+    (*SEGMENT, *VIEW),
+    "Impressions of the window whose result list is empty.",
+)
+FEEDBACK: Final = gauge(
+    "feedback", (*SEGMENT, *VIEW), "Items with feedback, over the window's impressions."
+)
+IPS_ITEMS: Final = gauge(
+    "ips_items",
+    (*SEGMENT, *VIEW),
+    "Items with a gain, over the window's impressions, at the ranks that the metrics weighed "
+    "by inverse propensities count: those on a surface whose propensities are configured.",
+)
+IPS_EFFECTIVE_SAMPLE_SIZE: Final = gauge(
+    "ips_effective_sample_size",
+    (*SEGMENT, *VIEW),
+    "How many items of equal weight would tell as much as relevanced_ips_items do.",
+)
+IPS_CLIPPED_SHARE: Final = gauge(
+    "ips_clipped_share",
+    (*SEGMENT, *VIEW),
+    "Share of relevanced_ips_items whose weight was cut: above a few percent the weighed "
+    "metrics lean to the top ranks. Absent without items.",
+)
+PROPENSITIES_INFO: Final = gauge(
+    "propensities_info",
+    ("surface", "version"),
+    "1 for each table of propensities: numbers of two versions do not compare.",
+)
+WINDOW_END: Final = gauge(
+    "window_end_timestamp_seconds",
+    VIEW,
+    "Event time at which the window ends: its events up to here have been read. Far behind "
+    "the clock means that the pipeline is late.",
+)
+WINDOW_INCOMPLETE: Final = gauge(
+    "window_incomplete",
+    VIEW,
+    "1 where the window is left out because a lane that is far ahead of the slowest no longer "
+    "keeps a part of it.",
+)
+
+# The last hours, and their baselines in earlier weeks or days.
+BASELINE_PERIODS: Final = gauge(
+    "baseline_periods",
+    ("window", "unit"),
+    "How many earlier weeks, or days, the usual values of the window are averages over.",
+)
+
+# Counters of what has settled.
+SETTLED_SCORE_SUM: Final = counter(
+    "settled_score_sum",
+    ("metric", *SEGMENT),
+    f"Sum of the metric {_SETTLED} Divided by relevanced_settled_scored_impressions_total it "
+    "is the mean.",
+)
+SETTLED_SCORE_SQUARES: Final = counter(
+    "settled_score_squares",
+    ("metric", *SEGMENT),
+    f"Sum of the squared metric, for standard deviations, {_SETTLED}",
+)
+SETTLED_SCORED_IMPRESSIONS: Final = counter(
+    "settled_scored_impressions",
+    ("metric", *SEGMENT),
+    f"Number, as far as the metric is defined, {_SETTLED}",
+)
+SETTLED_IMPRESSIONS: Final = counter("settled_impressions", SEGMENT, f"Number {_SETTLED}")
+SETTLED_IMPRESSIONS_WITH_FEEDBACK: Final = counter(
+    "settled_impressions_with_feedback",
+    SEGMENT,
+    f"Number, with feedback on at least one item, {_SETTLED}",
+)
+SETTLED_ZERO_RESULT_IMPRESSIONS: Final = counter(
+    "settled_zero_result_impressions",
+    SEGMENT,
+    f"Number, with an empty result list, {_SETTLED}",
+)
+SETTLED_FEEDBACK: Final = counter("settled_feedback", SEGMENT, f"Items with feedback {_SETTLED}")
+
+# Counters of events, as stored with the lanes.
+EVENTS: Final = counter(
+    "events", ("kind",), "Impression and feedback records that were read and understood."
+)
+REJECTED_EVENTS: Final = counter(
+    "rejected_events",
+    ("reason",),
+    "Records that were refused or skipped, by reason (tombstone and no_list are legitimate: "
+    "only skipped).",
+)
+DROPPED_ATTRIBUTE_VALUES: Final = counter(
+    "dropped_attribute_values",
+    ("reason",),
+    "Values of attributes and experiments that impressions count without, by reason: "
+    "long_value, long_name (256 bytes are allowed), bad_value (no text, number or boolean). "
+    "The segment of the impression is (none) there.",
+)
+IMPRESSION_OUTCOMES: Final = counter(
+    "impression_outcomes",
+    ("outcome",),
+    "What became of impression records. Only accepted ones are new impressions.",
+)
+FEEDBACK_OUTCOMES: Final = counter(
+    "feedback_outcomes",
+    ("outcome",),
+    "What became of feedback. rank_mismatch is counted beside joined; unjoined never found "
+    "its impression.",
+)
+SEGMENT_OVERFLOW: Final = counter(
+    "segment_overflow",
+    ("grouping",),
+    "Impressions whose segment found no place and that count in segment other.",
+)
+GAP_RECORDS: Final = counter(
+    "gap_records",
+    ("topic",),
+    "Records that Kafka deleted before they were read: they are missing from every number.",
+)
+EXPERIMENT_OVERFLOW_IMPRESSIONS: Final = counter(
+    "experiment_overflow_impressions",
+    ("place",),
+    "Settled impressions that count in no arm: their experiment, or variant, found no place.",
+)
+
+# Lanes.
+AS_OF: Final = gauge(
+    "as_of_timestamp_seconds",
+    (),
+    "Event time up to which every lane is known: the live windows end here.",
+)
+LANE_TIME: Final = gauge(
+    "lane_time_timestamp_seconds",
+    ("lane",),
+    "Event time up to which the lane is known. The lane with the least holds all windows back.",
+)
+LANE_WATERMARK: Final = gauge(
+    "lane_watermark_timestamp_seconds",
+    ("lane",),
+    "Event time by which the lane judges lateness and settles: the least over its topics.",
+)
+
 FAMILIES: Final = (
     # Gauges over sliding windows of event time.
-    gauge(
-        "score",
-        SCORE,
-        "Mean of the search-quality metric over the impressions of the window; the mean of RR is "
-        f"what is called MRR. Absent where no impression has a defined value. {_IN_VIEW}",
-    ),
-    gauge(
-        "score_stderr",
-        SCORE,
-        "Standard error of relevanced_score, as if impressions were independent: too small where "
-        "few users make many of them. Absent below two scored impressions.",
-    ),
-    gauge(
-        "scored_impressions",
-        SCORE,
-        "Impressions of the window for which the metric is defined: those that relevanced_score "
-        "is the mean of. relevanced_impressions less these were left out as undefined.",
-    ),
-    gauge("impressions", (*SEGMENT, *VIEW), f"Impressions in the window. {_IN_VIEW}"),
-    gauge(
-        "impressions_with_feedback",
-        (*SEGMENT, *VIEW),
-        "Impressions of the window with feedback on at least one item.",
-    ),
-    gauge(
-        "zero_result_impressions",
-        (*SEGMENT, *VIEW),
-        "Impressions of the window whose result list is empty.",
-    ),
-    gauge("feedback", (*SEGMENT, *VIEW), "Items with feedback, over the window's impressions."),
-    gauge(
-        "ips_items",
-        (*SEGMENT, *VIEW),
-        "Items with a gain, over the window's impressions, at the ranks that the metrics weighed "
-        "by inverse propensities count: those on a surface whose propensities are configured.",
-    ),
-    gauge(
-        "ips_effective_sample_size",
-        (*SEGMENT, *VIEW),
-        "How many items of equal weight would tell as much as relevanced_ips_items do.",
-    ),
-    gauge(
-        "ips_clipped_share",
-        (*SEGMENT, *VIEW),
-        "Share of relevanced_ips_items whose weight was cut: above a few percent the weighed "
-        "metrics lean to the top ranks. Absent without items.",
-    ),
-    gauge(
-        "propensities_info",
-        ("surface", "version"),
-        "1 for each table of propensities: numbers of two versions do not compare.",
-    ),
-    gauge(
-        "window_end_timestamp_seconds",
-        VIEW,
-        "Event time at which the window ends: its events up to here have been read. Far behind "
-        "the clock means that the pipeline is late.",
-    ),
-    gauge(
-        "window_incomplete",
-        VIEW,
-        "1 where the window is left out because a lane that is far ahead of the slowest no longer "
-        "keeps a part of it.",
-    ),
-    # The last hours, and what is usual for them.
-    *(gauge(*of_time) for of_time in of_time(SEGMENT)),
-    gauge(
-        "baseline_periods",
-        ("window", "unit"),
-        "How many earlier weeks, or days, the usual values of the window are averages over.",
-    ),
+    SCORE_MEAN,
+    SCORE_STDERR,
+    SCORED_IMPRESSIONS,
+    IMPRESSIONS,
+    IMPRESSIONS_WITH_FEEDBACK,
+    ZERO_RESULT_IMPRESSIONS,
+    FEEDBACK,
+    IPS_ITEMS,
+    IPS_EFFECTIVE_SAMPLE_SIZE,
+    IPS_CLIPPED_SHARE,
+    PROPENSITIES_INFO,
+    WINDOW_END,
+    WINDOW_INCOMPLETE,
+    # The last hours, and their baselines in earlier weeks or days.
+    *RECENT.all,
+    *BASELINE.all,
+    BASELINE_PERIODS,
     # Counters of what has settled.
-    counter(
-        "settled_score_sum",
-        ("metric", *SEGMENT),
-        f"Sum of the metric {_SETTLED} Divided by relevanced_settled_scored_impressions_total it "
-        "is the mean.",
-    ),
-    counter(
-        "settled_score_squares",
-        ("metric", *SEGMENT),
-        f"Sum of the squared metric, for standard deviations, {_SETTLED}",
-    ),
-    counter(
-        "settled_scored_impressions",
-        ("metric", *SEGMENT),
-        f"Number, as far as the metric is defined, {_SETTLED}",
-    ),
-    counter("settled_impressions", SEGMENT, f"Number {_SETTLED}"),
-    counter(
-        "settled_impressions_with_feedback",
-        SEGMENT,
-        f"Number, with feedback on at least one item, {_SETTLED}",
-    ),
-    counter(
-        "settled_zero_result_impressions",
-        SEGMENT,
-        f"Number, with an empty result list, {_SETTLED}",
-    ),
-    counter("settled_feedback", SEGMENT, f"Items with feedback {_SETTLED}"),
+    SETTLED_SCORE_SUM,
+    SETTLED_SCORE_SQUARES,
+    SETTLED_SCORED_IMPRESSIONS,
+    SETTLED_IMPRESSIONS,
+    SETTLED_IMPRESSIONS_WITH_FEEDBACK,
+    SETTLED_ZERO_RESULT_IMPRESSIONS,
+    SETTLED_FEEDBACK,
     # Counters of events, as stored with the lanes.
-    counter("events", ("kind",), "Impression and feedback records that were read and understood."),
-    counter(
-        "rejected_events",
-        ("reason",),
-        "Records that were refused or skipped, by reason (tombstone and no_list are legitimate: "
-        "only skipped).",
-    ),
-    counter(
-        "dropped_attribute_values",
-        ("reason",),
-        "Values of attributes and experiments that impressions count without, by reason: "
-        "long_value, long_name (256 bytes are allowed), bad_value (no text, number or boolean). "
-        "The segment of the impression is (none) there.",
-    ),
-    counter(
-        "impression_outcomes",
-        ("outcome",),
-        "What became of impression records. Only accepted ones are new impressions.",
-    ),
-    counter(
-        "feedback_outcomes",
-        ("outcome",),
-        "What became of feedback. rank_mismatch is counted beside joined; unjoined never found "
-        "its impression.",
-    ),
-    counter(
-        "segment_overflow",
-        ("grouping",),
-        "Impressions whose segment found no place and that count in segment other.",
-    ),
-    counter(
-        "gap_records",
-        ("topic",),
-        "Records that Kafka deleted before they were read: they are missing from every number.",
-    ),
-    counter(
-        "experiment_overflow_impressions",
-        ("place",),
-        "Settled impressions that count in no arm: their experiment, or variant, found no place.",
-    ),
+    EVENTS,
+    REJECTED_EVENTS,
+    DROPPED_ATTRIBUTE_VALUES,
+    IMPRESSION_OUTCOMES,
+    FEEDBACK_OUTCOMES,
+    SEGMENT_OVERFLOW,
+    GAP_RECORDS,
+    EXPERIMENT_OVERFLOW_IMPRESSIONS,
     *OF_EXPERIMENTS,
     # Lanes.
-    gauge(
-        "as_of_timestamp_seconds",
-        (),
-        "Event time up to which every lane is known: the live windows end here.",
-    ),
-    gauge(
-        "lane_time_timestamp_seconds",
-        ("lane",),
-        "Event time up to which the lane is known. The lane with the least holds all windows back.",
-    ),
-    gauge(
-        "lane_watermark_timestamp_seconds",
-        ("lane",),
-        "Event time by which the lane judges lateness and settles: the least over its topics.",
-    ),
+    AS_OF,
+    LANE_TIME,
+    LANE_WATERMARK,
     *OF_PROCESSES,
 )
 

@@ -25,6 +25,11 @@ class Family:
     help: str
     source: Source = "snapshot"
 
+    @property
+    def openmetrics_name(self) -> str:
+        """The name that OpenMetrics declares: a counter's without the `_total` of its samples."""
+        return self.name.removesuffix("_total")
+
 
 def gauge(name: str, labels: tuple[str, ...], text: str) -> Family:
     """A gauge of the snapshot."""
