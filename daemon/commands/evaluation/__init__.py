@@ -1,1 +1,1 @@
-"""`relevanced eval`: offline evaluation of TREC run files."""
+"""`relevanced eval`: score TREC run files against judgements."""

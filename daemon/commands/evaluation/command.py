@@ -1,4 +1,4 @@
-"""`relevanced eval`: TREC runs against judgements, with the metrics of the catalog."""
+"""`relevanced eval`: score TREC runs against judgements, with the metrics of the catalog."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,21 +11,21 @@ from relevanced.metrics import Metric, parse
 from .. import options
 from .results import (
     DEFAULT_METRICS,
-    Compared,
     EvaluationError,
     Missing,
     Negative,
     Policies,
-    Scored,
+    RunComparison,
+    ScoredRun,
     Ties,
     Undefined,
     compare_runs,
     score,
 )
 from .text import as_csv, as_json, table
-from .trec import Run, TrecError, parse_qrels, parse_run
+from .trec import RunFile, TrecError, parse_qrels, parse_run
 
-FAULTS_SHOWN: Final = 20
+MAX_FAULTS_SHOWN: Final = 20
 USAGE_EXIT: Final = 2
 FILE: Final = click.Path(exists=True, dir_okay=False)
 
@@ -45,20 +45,26 @@ def _choice(kind: object) -> click.Choice[str]:
     "metric_names",
     multiple=True,
     metavar="NAME",
-    help="A metric such as nDCG@10 or 'P(rel=2)@5'; may be repeated, or hold several names with"
-    f" blanks between.  [default: {' '.join(DEFAULT_METRICS)}]",
+    help="A metric such as nDCG@10 or 'P(rel=2)@5'. May be repeated, or name several metrics"
+    f" separated by blanks.  [default: {' '.join(DEFAULT_METRICS)}]",
 )
-@click.option("-q", "--per-query", is_flag=True, help="Every query's value beside the mean.")
-@click.option("--compare", is_flag=True, help="Each further run against the first, with p-values.")
-@options.output_option("How the values are printed.", "table", "json", "csv")
-@click.option("--plot", metavar="FILE.png|svg", help="Draw the precision-recall curves.")
+@click.option("-q", "--per-query", is_flag=True, help="Also print the value of every query.")
+@click.option(
+    "--compare",
+    is_flag=True,
+    help="Also compare each further run with the first: wins, ties, losses, p-values.",
+)
+@options.output_option("Output format.", "table", "json", "csv")
+@click.option(
+    "--plot", metavar="FILE.png|svg", help="Draw the precision-recall curves to this file."
+)
 @click.option(
     "-l",
     "--relevant-from",
     type=click.FloatRange(0, min_open=True),
     default=1.0,
     show_default=True,
-    help="Least grade that is relevant.",
+    help="Lowest grade that counts as relevant.",
 )
 @click.option(
     "--max-grade",
@@ -72,44 +78,46 @@ def _choice(kind: object) -> click.Choice[str]:
     type=click.Choice(["pool", "list"]),
     default="pool",
     show_default=True,
-    help="What nDCG takes for the best order where its name does not say: all judged items of the"
-    " query, as trec_eval does, or the items returned, as the daemon does.",
+    help="Ideal list of an nDCG whose name does not state one: all judged items of the query, as in"
+    " trec_eval, or the returned items, as in the daemon.",
 )
 @click.option(
     "--ties",
     type=_choice(Ties),
     default="item",
     show_default=True,
-    help="Order of equal scores: item id descending (trec_eval), rank column, order of the file.",
+    help="Order of results with equal scores: by item id, descending (trec_eval); by the rank"
+    " column; or as in the file.",
 )
 @click.option(
     "--missing",
     type=_choice(Missing),
     default="skip",
     show_default=True,
-    help="Judged queries without results: left out (trec_eval), an empty list (trec_eval -c),"
-    " or refused.",
+    help="Judged queries without results: left out (trec_eval), scored as empty lists"
+    " (trec_eval -c), or an error.",
 )
 @click.option(
     "--undefined",
     type=_choice(Undefined),
     default="zero",
     show_default=True,
-    help="Queries for which a metric is undefined: 0 in the mean (trec_eval), or left out of it.",
+    help="Queries for which a metric is undefined: count as 0 in the mean (trec_eval), or are left"
+    " out of it.",
 )
 @click.option(
     "--negative",
     type=_choice(Negative),
     default="unjudged",
     show_default=True,
-    help="Negative grades: as if unjudged (trec_eval), or judged not relevant.",
+    help="Items with a negative grade: treated as unjudged (trec_eval), or as judged not relevant.",
 )
 @click.option(
     "-M",
     "--most-results",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Only the first N results of a query count.  [default: all]",
+    help="Use only the first N results of each query.  [default: all]",
 )
 def eval_command(
     qrels_file: str,
@@ -128,18 +136,18 @@ def eval_command(
     negative: Negative,
     most_results: int | None,
 ) -> None:
-    """Score TREC run files against judgements, offline, with the daemon's own kernels.
+    """Score TREC run files against judgements, with the metrics of the daemon.
 
-    QRELS holds lines `query iteration item grade`, each RUN lines `query Q0 item rank score tag`;
-    either may be compressed with gzip. Results stand in the order of their scores; the rank column
-    counts for --ties rank alone. nDCG's gain is 2^grade - 1: trec_eval's is nDCG(gain=linear).
+    QRELS contains lines `query iteration item grade`, each RUN lines `query Q0 item rank score
+    tag`; both may be compressed with gzip. Results are ordered by score; the rank column is used
+    with --ties rank only. The gain of nDCG is 2^grade - 1; that of trec_eval is nDCG(gain=linear).
     """
     metrics = _metrics(metric_names, relevant_from, max_grade, ideal)
     policies = Policies(ties, missing, undefined, negative, most_results)
-    scored = _scored(qrels_file, run_files, metrics, policies)
-    compared = compare_runs(scored, metrics) if compare else []
+    scored = _score_all(qrels_file, run_files, metrics, policies)
+    comparisons = compare_runs(scored, metrics) if compare else []
     names = [metric.name for metric in metrics]
-    click.echo(_text(output, scored, compared, policies, per_query, names))
+    click.echo(_text(output, scored, comparisons, policies, per_query, names))
     if plot is not None:
         _plot(scored, plot, relevant_from)
 
@@ -147,7 +155,7 @@ def eval_command(
 def _metrics(
     given: Sequence[str], relevant_from: float, max_grade: float, ideal: str
 ) -> list[Metric]:
-    """The metrics that the names mean, each once. Raises click.BadParameter with every fault."""
+    """Parse the names, each metric once. Raises click.BadParameter with all faults."""
     names = [name for text in given for name in text.split()] or list(DEFAULT_METRICS)
     metrics: dict[str, Metric] = {}
     faults = []
@@ -167,15 +175,15 @@ def _metrics(
     return list(metrics.values())
 
 
-def _scored(
+def _score_all(
     qrels_file: str, run_files: Sequence[str], metrics: Sequence[Metric], policies: Policies
-) -> list[Scored]:
-    """All runs' scores; ends the command with exit code 2 where a file is at fault."""
+) -> list[ScoredRun]:
+    """Score all runs; exits with code 2 if a file has faults."""
     faults: list[str] = []
-    qrels = _parsed(parse_qrels, qrels_file, faults)
-    runs = [_parsed(parse_run, file, faults) for file in run_files]
+    qrels = _parse(parse_qrels, qrels_file, faults)
+    runs = [_parse(parse_run, file, faults) for file in run_files]
     if qrels is None or faults:
-        _give_up(faults)
+        _exit_with(faults)
     names = _run_names([run for run in runs if run is not None], run_files)
     try:
         return [
@@ -184,10 +192,10 @@ def _scored(
             if run is not None
         ]
     except EvaluationError as error:
-        _give_up([str(error)])
+        _exit_with([str(error)])
 
 
-def _parsed(parser: Callable[[bytes, str], Parsed], file: str, faults: list[str]) -> Parsed | None:
+def _parse(parser: Callable[[bytes, str], Parsed], file: str, faults: list[str]) -> Parsed | None:
     try:
         return parser(Path(file).read_bytes(), file)
     except TrecError as error:
@@ -195,16 +203,16 @@ def _parsed(parser: Callable[[bytes, str], Parsed], file: str, faults: list[str]
         return None
 
 
-def _give_up(faults: Sequence[str]) -> NoReturn:
-    for fault in faults[:FAULTS_SHOWN]:
+def _exit_with(faults: Sequence[str]) -> NoReturn:
+    for fault in faults[:MAX_FAULTS_SHOWN]:
         click.echo(fault, err=True)
-    if len(faults) > FAULTS_SHOWN:
-        click.echo(f"and {len(faults) - FAULTS_SHOWN} more", err=True)
+    if len(faults) > MAX_FAULTS_SHOWN:
+        click.echo(f"and {len(faults) - MAX_FAULTS_SHOWN} more", err=True)
     raise SystemExit(USAGE_EXIT)
 
 
-def _run_names(runs: Sequence[Run], files: Sequence[str]) -> list[str]:
-    """The runs' own tags; the files' names where tags would not tell the runs apart."""
+def _run_names(runs: Sequence[RunFile], files: Sequence[str]) -> list[str]:
+    """The tags of the runs, or the names of their files where two runs have the same tag."""
     tags = [run.tag for run in runs]
     if len(set(tags)) == len(tags):
         return tags
@@ -214,27 +222,27 @@ def _run_names(runs: Sequence[Run], files: Sequence[str]) -> list[str]:
 
 def _text(
     output: str,
-    scored: Sequence[Scored],
-    compared: Sequence[Compared],
+    scored: Sequence[ScoredRun],
+    comparisons: Sequence[RunComparison],
     policies: Policies,
     per_query: bool,
     names: Sequence[str],
 ) -> str:
     if output == "json":
-        return as_json(scored, compared, policies, per_query=per_query, names=names)
+        return as_json(scored, comparisons, policies, per_query=per_query, names=names)
     if output == "csv":
         return as_csv(scored, per_query=per_query, names=names)
-    return table(scored, compared, per_query=per_query, names=names)
+    return table(scored, comparisons, per_query=per_query, names=names)
 
 
-def _plot(scored: Sequence[Scored], path: str, relevant_from: float) -> None:
+def _plot(scored: Sequence[ScoredRun], path: str, relevant_from: float) -> None:
     try:
-        draw = options.load("relevanced.daemon.commands.evaluation.plot:plot")
+        from .plot import plot  # matplotlib is optional, and slow to load
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "matplotlib":
             raise
-        _give_up(["--plot needs matplotlib: pip install 'relevanced[plot]'"])
+        _exit_with(["--plot needs matplotlib: pip install 'relevanced[plot]'"])
     try:
-        draw(scored, path, relevant_from=relevant_from)
+        plot(scored, path, relevant_from=relevant_from)
     except (OSError, ValueError) as error:
-        _give_up([f"--plot {path}: {error}"])
+        _exit_with([f"--plot {path}: {error}"])

@@ -1,4 +1,4 @@
-"""Curves of evaluated runs, drawn to a file: the only module that knows matplotlib."""
+"""Draw the curves of scored runs to a file: the only module that imports matplotlib."""
 
 from collections.abc import Sequence
 
@@ -12,16 +12,16 @@ from relevanced.metrics.curves import ELEVEN_LEVELS, interpolated_curve, r_preci
 from relevanced.metrics.lists import Floats, Integers
 from relevanced.metrics.precision import r_precision
 
-from .results import Scored
+from .results import ScoredRun
 
 _INCHES = (6.0, 5.0)
 _DOTS_PER_INCH = 150
 
 
-def plot(runs: Sequence[Scored], path: str, *, relevant_from: float) -> None:
-    """Mean interpolated precision at eleven recall levels; of two runs, the R-Precision too.
+def plot(runs: Sequence[ScoredRun], path: str, *, relevant_from: float) -> None:
+    """Draw the mean interpolated precision at eleven recall levels; for two runs, also R-Precision.
 
-    The file's ending says the format. Raises ValueError for one that matplotlib does not know.
+    The suffix of `path` selects the format. Raises ValueError for one that matplotlib lacks.
     """
     panels = 2 if len(runs) == 2 else 1
     figure = Figure(figsize=(_INCHES[0] * panels, _INCHES[1]), layout="constrained")
@@ -29,7 +29,7 @@ def plot(runs: Sequence[Scored], path: str, *, relevant_from: float) -> None:
     _draw_curves(axes[0], runs, relevant_from)
     if panels == 2:
         _draw_histogram(axes[1], runs[0], runs[1], relevant_from)
-    # The same input gives the same bytes: an SVG's ids are drawn by chance otherwise, and dated.
+    # The same input gives the same bytes: by default an SVG contains random ids and the date.
     with matplotlib.rc_context({"svg.hashsalt": "relevanced"}):
         metadata = {"Date": None} if path.lower().endswith(".svg") else None
         figure.savefig(path, dpi=_DOTS_PER_INCH, metadata=metadata)
@@ -42,8 +42,8 @@ def mean_curve(lists: Lists, relevant_from: float) -> Floats:
     return mean
 
 
-def histogram_bars(first: Scored, second: Scored, relevant_from: float) -> dict[str, float]:
-    """Query -> R-Precision of the first run less that of the second, where both have the query."""
+def histogram_bars(first: ScoredRun, second: ScoredRun, relevant_from: float) -> dict[str, float]:
+    """Query -> R-Precision of the first run minus that of the second, for queries of both runs."""
     by_run = []
     for run in (first, second):
         known = _known_relevant(run.lists, relevant_from)
@@ -60,7 +60,7 @@ def _known_relevant(lists: Lists, relevant_from: float) -> Integers:
     return counts
 
 
-def _draw_curves(axes: Axes, runs: Sequence[Scored], relevant_from: float) -> None:
+def _draw_curves(axes: Axes, runs: Sequence[ScoredRun], relevant_from: float) -> None:
     levels = [float(level) for level in ELEVEN_LEVELS]
     for run in runs:
         axes.plot(levels, mean_curve(run.lists, relevant_from), marker="o", label=run.name)
@@ -70,10 +70,10 @@ def _draw_curves(axes: Axes, runs: Sequence[Scored], relevant_from: float) -> No
     axes.legend()
 
 
-def _draw_histogram(axes: Axes, first: Scored, second: Scored, relevant_from: float) -> None:
+def _draw_histogram(axes: Axes, first: ScoredRun, second: ScoredRun, relevant_from: float) -> None:
     bars = histogram_bars(first, second, relevant_from)
     axes.bar(range(len(bars)), list(bars.values()))
     axes.axhline(0, color="black", linewidth=0.8)
     axes.set_xticks(range(len(bars)), list(bars), rotation=90, fontsize="small")
-    axes.set(xlabel="query", ylabel=f"R-Precision: {first.name} less {second.name}")
+    axes.set(xlabel="query", ylabel=f"R-Precision: {first.name} minus {second.name}")
     axes.set_title("R-Precision difference")

@@ -1,4 +1,4 @@
-"""Offline evaluation: runs against judgements by stated rules. Pure.
+"""Score runs against judgements, by policies for what the files leave open. Pure.
 
 qrels, run ─▶ align (ties, cut, missing queries) ─▶ lists ─▶ metrics ─▶ values and means per run
 """
@@ -12,7 +12,7 @@ import numpy as np
 from relevanced.metrics import Comparison, Lists, Mean, Metric, compare, macro
 from relevanced.metrics.lists import Floats
 
-from .trec import Qrels, Result, Run
+from .trec import Qrels, Result, RunFile
 
 Ties: TypeAlias = Literal["item", "rank", "file"]
 Missing: TypeAlias = Literal["skip", "zero", "refuse"]
@@ -32,33 +32,33 @@ DEFAULT_METRICS: Final = (
 
 
 class EvaluationError(Exception):
-    """The files cannot be evaluated as asked; the text says why, and by which rule."""
+    """The files cannot be evaluated under these policies; the message names the rule."""
 
 
 @dataclass(frozen=True)
 class Policies:
-    """What to do where the files leave it open. The defaults are trec_eval's."""
+    """How to treat what the files leave open. The defaults are those of trec_eval."""
 
     ties: Ties = "item"
-    """Order of equal scores: `item`, its id descending; `rank`, that column; `file`, as read."""
+    """Order of equal scores: by item id descending, by the rank column, or as in the file."""
     missing: Missing = "skip"
-    """A judged query without results: left out, an empty list, or refused."""
+    """A judged query without results: left out, scored as an empty list, or an error."""
     undefined: Undefined = "zero"
-    """A query for which a metric is undefined: counts as 0 in the mean, or is left out of it."""
+    """A query for which a metric is undefined: 0 in the mean, or left out of it."""
     negative: Negative = "unjudged"
-    """A negative grade: as if nobody had judged, or judged not relevant."""
+    """A negative grade: as if the item were unjudged, or judged not relevant."""
     most_results: int | None = None
-    """Results of a query that count."""
+    """Keep only so many results of a query; None keeps all."""
 
 
 @dataclass(frozen=True)
-class Scored:
-    """What one run scored."""
+class ScoredRun:
+    """One run with the values of its metrics."""
 
     name: str
     file: str
     queries: tuple[str, ...]
-    """The judged queries that count, in the judgements' order."""
+    """The judged queries that are scored, in the order of the judgements."""
     values: Mapping[str, Floats]
     """Metric's name -> (queries,); NaN where undefined."""
     means: Mapping[str, Mean]
@@ -66,8 +66,8 @@ class Scored:
 
 
 @dataclass(frozen=True)
-class Compared:
-    """One run against the first one by one metric: a win is a query where it is better."""
+class RunComparison:
+    """One run compared with the first by one metric; a win is a query where it is better."""
 
     run: str
     against: str
@@ -76,42 +76,48 @@ class Compared:
 
 
 def score(
-    qrels: Qrels, run: Run, metrics: Sequence[Metric], policies: Policies, *, name: str, file: str
-) -> Scored:
-    """The metrics of one run. Raises EvaluationError."""
+    qrels: Qrels,
+    run: RunFile,
+    metrics: Sequence[Metric],
+    policies: Policies,
+    *,
+    name: str,
+    file: str,
+) -> ScoredRun:
+    """Compute the metrics of one run. Raises EvaluationError."""
     queries, lists = align(qrels, run, policies, file)
     try:
         values = {metric.name: metric.values(lists) for metric in metrics}
     except ValueError as error:
         raise EvaluationError(f"{file}: {error}") from error
-    means = {key: macro(found, policies.undefined) for key, found in values.items()}
-    return Scored(name, file, queries, values, means, lists)
+    means = {key: macro(of_queries, policies.undefined) for key, of_queries in values.items()}
+    return ScoredRun(name, file, queries, values, means, lists)
 
 
 def align(
-    qrels: Qrels, run: Run, policies: Policies, file: str = "the run"
+    qrels: Qrels, run: RunFile, policies: Policies, file: str = "the run"
 ) -> tuple[tuple[str, ...], Lists]:
-    """The judged queries that count and the lists that the run shows for them.
+    """The judged queries that are scored, and the result lists of the run for them.
 
-    Results of queries that nobody judged are left out, as trec_eval does. Raises EvaluationError.
+    Results of queries without judgements are left out, as by trec_eval. Raises EvaluationError.
     """
-    lacking = [query for query in qrels if query not in run.results]
-    if lacking and policies.missing == "refuse":
-        some = ", ".join(lacking[:5])
+    missing = [query for query in qrels if query not in run.results]
+    if missing and policies.missing == "refuse":
+        first_five = ", ".join(missing[:5])
         raise EvaluationError(
-            f"{file}: no results for {len(lacking)} of {len(qrels)} judged queries ({some}):"
-            " must have results for all, unless missing queries are skipped or zero"
+            f"{file}: no results for {len(missing)} of {len(qrels)} judged queries ({first_five}):"
+            " with --missing refuse every judged query must have results"
         )
-    left_out = set(lacking) if policies.missing == "skip" else set()
+    left_out = set(missing) if policies.missing == "skip" else set()
     queries = tuple(query for query in qrels if query not in left_out)
     if not queries:
         raise EvaluationError(f"{file}: has no result for any judged query")
     judged = [_judged(qrels[query], policies.negative) for query in queries]
     grades = [
-        [known.get(item) for item in ordered(run.results.get(query, []), policies)]
-        for query, known in zip(queries, judged)
+        [grade_of.get(item) for item in ordered(run.results.get(query, []), policies)]
+        for query, grade_of in zip(queries, judged)
     ]
-    return queries, Lists.of(grades, pool=[list(known.values()) for known in judged])
+    return queries, Lists.of(grades, pool=[list(grade_of.values()) for grade_of in judged])
 
 
 def _judged(grades: Mapping[str, int], negative: Negative) -> dict[str, float]:
@@ -121,14 +127,14 @@ def _judged(grades: Mapping[str, int], negative: Negative) -> dict[str, float]:
 
 
 def ordered(results: Sequence[Result], policies: Policies) -> list[str]:
-    """The items from the highest score down, ties by the rule, cut where the policies cut."""
+    """The items by descending score, ties by the policy, cut at `most_results`."""
     if policies.ties == "item":
         best_first = sorted(results, key=lambda result: result.item, reverse=True)
     elif policies.ties == "rank":
         best_first = sorted(results, key=_rank)
     else:
         best_first = list(results)
-    # The sort is stable: what scores the same keeps the order just made.
+    # The sort is stable: results with equal scores keep the order of the tie rule.
     best_first.sort(key=lambda result: -result.score)
     return [result.item for result in best_first[: policies.most_results]]
 
@@ -138,25 +144,25 @@ def _rank(result: Result) -> int:
         return int(result.rank)
     except ValueError:
         raise EvaluationError(
-            f"rank={result.rank} of item {result.item}: must be a whole number to settle ties"
+            f"rank={result.rank} of item {result.item}: must be a whole number to break ties"
         ) from None
 
 
-def compare_runs(runs: Sequence[Scored], metrics: Sequence[Metric]) -> list[Compared]:
-    """Every further run against the first, over the queries that both have."""
+def compare_runs(runs: Sequence[ScoredRun], metrics: Sequence[Metric]) -> list[RunComparison]:
+    """Compare every further run with the first, over the queries that both have."""
     return [
-        Compared(run.name, runs[0].name, metric.name, compare(*_paired(run, runs[0], metric)))
+        RunComparison(run.name, runs[0].name, metric.name, compare(*_paired(run, runs[0], metric)))
         for run in runs[1:]
         for metric in metrics
     ]
 
 
-def _paired(run: Scored, first: Scored, metric: Metric) -> tuple[Floats, Floats]:
-    """The values of the queries that both have, turned so that more is better."""
-    places = {query: place for place, query in enumerate(first.queries)}
-    shared = [place for place, query in enumerate(run.queries) if query in places]
-    others = [places[run.queries[place]] for place in shared]
+def _paired(run: ScoredRun, first: ScoredRun, metric: Metric) -> tuple[Floats, Floats]:
+    """Values of the queries that both runs have, with the sign under which more is better."""
+    first_rows = {query: row for row, query in enumerate(first.queries)}
+    rows = [row for row, query in enumerate(run.queries) if query in first_rows]
+    paired_rows = [first_rows[run.queries[row]] for row in rows]
     sign = -1.0 if metric.direction == "down" else 1.0
-    mine = np.asarray(run.values[metric.name][shared], dtype=np.float64)
-    theirs = np.asarray(first.values[metric.name][others], dtype=np.float64)
+    mine = np.asarray(run.values[metric.name][rows], dtype=np.float64)
+    theirs = np.asarray(first.values[metric.name][paired_rows], dtype=np.float64)
     return sign * mine, sign * theirs

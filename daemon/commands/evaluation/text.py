@@ -1,4 +1,4 @@
-"""Evaluated runs as text: a table for people, JSON and CSV for programs. Pure."""
+"""Print scored runs: a table for people, JSON and CSV for programs. Pure."""
 
 import csv
 import io
@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Final
 
-from .results import Compared, Policies, Scored
+from .results import Policies, RunComparison, ScoredRun
 
 MEAN_LABEL: Final = "all"
-"""Stands in the query column of a mean, as in trec_eval's output."""
+"""The query column of a mean, as in the output of trec_eval."""
 _COMPARED: Final = (
     ("wins", "d"),
     ("ties", "d"),
@@ -24,9 +24,13 @@ _COMPARED: Final = (
 
 
 def table(
-    runs: Sequence[Scored], compared: Sequence[Compared], *, per_query: bool, names: Sequence[str]
+    runs: Sequence[ScoredRun],
+    comparisons: Sequence[RunComparison],
+    *,
+    per_query: bool,
+    names: Sequence[str],
 ) -> str:
-    """One line a metric, or a metric and query, and one column a run."""
+    """A column for each run; a line for each metric, or for each metric and query."""
     head = ["metric", "query", *(run.name for run in runs)]
     lines = [
         [name, query, *(_decimals(value) for value in values)]
@@ -34,13 +38,13 @@ def table(
     ]
     counts = ["queries", "", *(str(len(run.queries)) for run in runs)]
     text = _columns([head, *lines, counts])
-    if compared:
-        text += "\n\n" + _columns(list(_compared_lines(compared)))
+    if comparisons:
+        text += "\n\n" + _columns(list(_comparisons_lines(comparisons)))
     return text
 
 
-def as_csv(runs: Sequence[Scored], *, per_query: bool, names: Sequence[str]) -> str:
-    """Columns run, metric, query, value; the mean is the query `all`; undefined is empty."""
+def as_csv(runs: Sequence[ScoredRun], *, per_query: bool, names: Sequence[str]) -> str:
+    """Columns run, metric, query, value; the mean has query `all`, undefined values are empty."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["run", "metric", "query", "value"])
@@ -52,14 +56,14 @@ def as_csv(runs: Sequence[Scored], *, per_query: bool, names: Sequence[str]) -> 
 
 
 def as_json(
-    runs: Sequence[Scored],
-    compared: Sequence[Compared],
+    runs: Sequence[ScoredRun],
+    comparisons: Sequence[RunComparison],
     policies: Policies,
     *,
     per_query: bool,
     names: Sequence[str],
 ) -> str:
-    """One object: the policies, the runs with their metrics, the comparisons; null is undefined."""
+    """One object with policies, runs and comparisons; undefined values are null."""
     return json.dumps(
         {
             "policies": asdict(policies),
@@ -67,7 +71,7 @@ def as_json(
             "comparisons": [
                 {"run": entry.run, "against": entry.against, "metric": entry.metric}
                 | {key: _finite(value) for key, value in asdict(entry.comparison).items()}
-                for entry in compared
+                for entry in comparisons
             ],
         },
         indent=2,
@@ -75,7 +79,7 @@ def as_json(
     )
 
 
-def _run_object(run: Scored, names: Sequence[str], per_query: bool) -> dict[str, object]:
+def _run_object(run: ScoredRun, names: Sequence[str], per_query: bool) -> dict[str, object]:
     metrics = []
     for name in names:
         mean = run.means[name]
@@ -95,9 +99,9 @@ def _run_object(run: Scored, names: Sequence[str], per_query: bool) -> dict[str,
 
 
 def _cells(
-    runs: Sequence[Scored], names: Sequence[str], per_query: bool
+    runs: Sequence[ScoredRun], names: Sequence[str], per_query: bool
 ) -> Iterator[tuple[str, str, list[float | None]]]:
-    """(metric, query, value in each run: None where the run lacks the query), means last."""
+    """Yield (metric, query, values by run); None for a run without the query. Means come last."""
     queries = list(dict.fromkeys(query for run in runs for query in run.queries))
     by_query = [
         {name: dict(zip(run.queries, run.values[name].tolist())) for name in names} for run in runs
@@ -108,25 +112,25 @@ def _cells(
         yield name, MEAN_LABEL, [run.means[name].value for run in runs]
 
 
-def _compared_lines(compared: Sequence[Compared]) -> Iterator[list[str]]:
+def _comparisons_lines(comparisons: Sequence[RunComparison]) -> Iterator[list[str]]:
     yield ["metric", "run", "against", *(key for key, _ in _COMPARED)]
-    for entry in compared:
-        numbers = [
+    for entry in comparisons:
+        cells = [
             "-" if math.isnan(value) else format(value, style)
             for key, style in _COMPARED
             for value in [getattr(entry.comparison, key)]
         ]
-        yield [entry.metric, entry.run, entry.against, *numbers]
+        yield [entry.metric, entry.run, entry.against, *cells]
 
 
 def _columns(lines: Sequence[Sequence[str]]) -> str:
-    """Aligned columns: words to the left, what looks like a number to the right."""
-    widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
+    """Align columns: words to the left, numbers to the right."""
+    widths = [max(len(cell) for cell in column) for column in zip(*lines)]
     words = 2 if lines[0][1] == "query" else 3
     return "\n".join(
         "  ".join(
-            cell.ljust(width) if place < words else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(line, widths))
+            cell.ljust(width) if column < words else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths))
         ).rstrip()
         for line in lines
     )

@@ -1,6 +1,6 @@
-"""TREC's two formats, judgements (qrels) and results (run): bytes to values, faults by line.
+"""Parse TREC's two formats, judgements (qrels) and results (run), and report faults by line.
 
-Pure: whoever has the file open hands its bytes over. Compressed (gzip) bytes are seen as such.
+Pure: the caller reads the file and passes its bytes. Bytes compressed with gzip are recognised.
 """
 
 import gzip
@@ -11,30 +11,31 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 Qrels: TypeAlias = dict[str, dict[str, int]]
-"""Query -> item -> grade, both in the order of the file."""
+"""Query -> item -> grade; queries and items in the order of the file."""
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _SHOWN: Final = 60
-"""Characters of a faulty value that a message shows."""
+"""A message shows at most this many characters of an invalid value."""
 
 
 @dataclass(frozen=True)
-class Fault:
-    """What is wrong where."""
+class LineFault:
+    """A line, or a whole file, that breaks the format."""
 
     file: str
     line: int
     """Counted from 1; 0 for the file as a whole."""
-    what: str
+    reason: str
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.what}" if self.line else f"{self.file}: {self.what}"
+        where = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{where}: {self.reason}"
 
 
 class TrecError(Exception):
-    """A file that does not hold what it should; `faults` are all that were found, in order."""
+    """A file that breaks the format; `faults` lists every fault in the order of the lines."""
 
-    def __init__(self, faults: list[Fault]) -> None:
+    def __init__(self, faults: list[LineFault]) -> None:
         super().__init__("\n".join(str(fault) for fault in faults))
         self.faults = faults
 
@@ -45,29 +46,29 @@ class Result:
 
     item: str
     rank: str
-    """As the file has it; only the tie rule `rank` reads it."""
+    """As text, as the file has it: only the tie rule `rank` reads it as a number."""
     score: float
 
 
 @dataclass(frozen=True)
-class Run:
-    """What one system returned."""
+class RunFile:
+    """The results of one system."""
 
     tag: str
-    """The system's own name: the last column of the first line."""
+    """The system's name: the tag of the first line."""
     results: dict[str, list[Result]] = field(default_factory=dict)
-    """Query -> its items, in the order of the file."""
+    """Query -> its results, in the order of the file."""
 
 
 def parse_qrels(data: bytes, file: str) -> Qrels:
-    """Judgements of lines `query iteration item grade`. Raises TrecError.
+    """Parse lines `query iteration item grade`. Raises TrecError.
 
     >>> parse_qrels(b"301 0 d7 1\\n301 0 d9 -1\\n", "q")
     {'301': {'d7': 1, 'd9': -1}}
     """
     qrels: Qrels = {}
 
-    def take(words: list[str]) -> None:
+    def parse_words(words: list[str]) -> None:
         if len(words) != 4:
             raise ValueError(f"{len(words)} fields: must be 4, query iteration item grade")
         query, _, item, grade = words
@@ -76,12 +77,12 @@ def parse_qrels(data: bytes, file: str) -> Qrels:
             raise ValueError(f"item {_short(item)} of query {_short(query)} is judged twice")
         judged[item] = _grade(grade)
 
-    _parse_lines(data, file, take)
+    _parse_lines(data, file, parse_words)
     return qrels
 
 
-def parse_run(data: bytes, file: str) -> Run:
-    """Results of lines `query Q0 item rank score tag`; what stands behind the tag is passed over.
+def parse_run(data: bytes, file: str) -> RunFile:
+    """Parse lines `query Q0 item rank score tag`; words after the tag are ignored.
 
     Raises TrecError.
 
@@ -92,7 +93,7 @@ def parse_run(data: bytes, file: str) -> Run:
     seen: set[tuple[str, str]] = set()
     tags: list[str] = []
 
-    def take(words: list[str]) -> None:
+    def parse_words(words: list[str]) -> None:
         if len(words) < 6:
             raise ValueError(f"{len(words)} fields: must be 6, query Q0 item rank score tag")
         query, _, item, rank, score, tag = words[:6]
@@ -103,41 +104,45 @@ def parse_run(data: bytes, file: str) -> Run:
         if not tags:
             tags.append(tag)
 
-    _parse_lines(data, file, take)
-    return Run(tags[0], results)
+    _parse_lines(data, file, parse_words)
+    return RunFile(tags[0], results)
 
 
-def _parse_lines(data: bytes, file: str, take: Callable[[list[str]], None]) -> None:
-    """Hands the words of every line over; collects what each refuses. Raises TrecError."""
-    faults: list[Fault] = []
-    lines = 0
-    for number, line in _numbered(_unpacked(data, file)):
-        lines += 1
+def _parse_lines(data: bytes, file: str, parse_words: Callable[[list[str]], None]) -> None:
+    """Call `parse_words` with the words of every line that is not blank.
+
+    A ValueError of it becomes a fault of that line. Raises TrecError with all faults.
+    """
+    faults: list[LineFault] = []
+    any_line = False
+    for line_number, line in _numbered(_decompressed(data, file)):
+        any_line = True
         try:
-            take(line.decode().split())
+            parse_words(line.decode().split())
         except UnicodeDecodeError:
-            faults.append(Fault(file, number, "must be UTF-8 text"))
+            faults.append(LineFault(file, line_number, "must be UTF-8 text"))
         except ValueError as error:
-            faults.append(Fault(file, number, str(error)))
-    if not lines:
-        faults.append(Fault(file, 0, "holds no line"))
+            faults.append(LineFault(file, line_number, str(error)))
+    if not any_line:
+        faults.append(LineFault(file, 0, "contains no line"))
     if faults:
         raise TrecError(faults)
 
 
-def _unpacked(data: bytes, file: str) -> bytes:
+def _decompressed(data: bytes, file: str) -> bytes:
     if not data.startswith(_GZIP_MAGIC):
         return data
     try:
         return gzip.decompress(data)
     except (OSError, EOFError, zlib.error) as error:
-        raise TrecError([Fault(file, 0, f"is not a whole gzip file: {error}")]) from error
+        raise TrecError([LineFault(file, 0, f"is not a complete gzip file: {error}")]) from error
 
 
 def _numbered(data: bytes) -> Iterator[tuple[int, bytes]]:
-    for number, line in enumerate(data.split(b"\n"), start=1):
+    """(number from 1, line) of the lines that are not blank."""
+    for line_number, line in enumerate(data.split(b"\n"), start=1):
         if line.strip():
-            yield number, line
+            yield line_number, line
 
 
 def _grade(text: str) -> int:

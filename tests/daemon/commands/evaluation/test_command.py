@@ -1,4 +1,4 @@
-"""`relevanced eval` as a user meets it."""
+"""`relevanced eval` from the command line."""
 
 import csv
 import io
@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from relevanced.daemon.commands.evaluation.command import eval_command
 from relevanced.daemon.commands.evaluation.plot import histogram_bars, mean_curve
-from relevanced.daemon.commands.evaluation.results import Policies, Scored, score
+from relevanced.daemon.commands.evaluation.results import Policies, ScoredRun, score
 from relevanced.daemon.commands.evaluation.trec import parse_qrels, parse_run
 
 QRELS = "1 0 a 1\n1 0 b 0\n1 0 c 2\n2 0 a 1\n"
@@ -68,12 +68,12 @@ def test_csv_has_a_row_for_every_query(files: dict[str, str]) -> None:
     }
 
 
-def test_json_tells_policies_values_and_comparisons(files: dict[str, str]) -> None:
+def test_json_contains_policies_values_and_comparisons(files: dict[str, str]) -> None:
     text = printed(*files.values(), "-m", "RR", "-q", "--compare", "--output", "json")
-    found: dict[str, Any] = json.loads(text)
-    assert found["policies"]["ties"] == "item"
-    assert found["runs"][1]["metrics"][0]["per_query"] == {"1": 0.5, "2": 1.0}
-    (comparison,) = found["comparisons"]
+    output: dict[str, Any] = json.loads(text)
+    assert output["policies"]["ties"] == "item"
+    assert output["runs"][1]["metrics"][0]["per_query"] == {"1": 0.5, "2": 1.0}
+    (comparison,) = output["comparisons"]
     assert (comparison["run"], comparison["wins"], comparison["losses"]) == ("second", 1, 1)
     assert comparison["t_test_p"] == 1.0
 
@@ -86,19 +86,19 @@ def test_undefined_value_is_null_in_json(files: dict[str, str], tmp_path: Path) 
     assert json.loads(text)["runs"][0]["metrics"][0]["mean"] is None
 
 
-def test_comparison_stands_below_the_table(files: dict[str, str]) -> None:
+def test_comparison_is_printed_below_the_table(files: dict[str, str]) -> None:
     text = printed(*files.values(), "-m", "RR", "--compare")
     assert text.splitlines()[-1].split()[:6] == ["RR", "second", "first", "1", "0", "1"]
 
 
-def test_malformed_line_ends_with_2_and_its_place(files: dict[str, str]) -> None:
+def test_malformed_line_exits_with_2_and_is_named(files: dict[str, str]) -> None:
     Path(files["first"]).write_text(FIRST + "1 Q0 d 4 high first\n")
     result = run(*files.values())
     assert result.exit_code == 2
     assert f"{files['first']}:6: score=high: must be a number" in result.stderr
 
 
-def test_faults_of_all_files_are_told_at_once(files: dict[str, str]) -> None:
+def test_faults_of_all_files_are_reported_at_once(files: dict[str, str]) -> None:
     Path(files["qrels"]).write_text("x\n" * 30)
     Path(files["second"]).write_text("")
     result = run(*files.values())
@@ -106,7 +106,7 @@ def test_faults_of_all_files_are_told_at_once(files: dict[str, str]) -> None:
     assert "and 11 more" in result.stderr
 
 
-def test_unknown_metrics_are_all_told(files: dict[str, str]) -> None:
+def test_all_unknown_metrics_are_reported(files: dict[str, str]) -> None:
     result = run(files["qrels"], files["first"], "-m", "MRR@10 nDGC Fallout P@1")
     assert result.exit_code == 2
     assert "name RR@10" in result.stderr and "did you mean nDCG" in result.stderr
@@ -122,7 +122,7 @@ def test_policies_reach_the_numbers(files: dict[str, str]) -> None:
     assert "0.0000" in cut
 
 
-def test_runs_of_one_tag_are_told_apart_by_file(files: dict[str, str]) -> None:
+def test_runs_with_the_same_tag_are_named_by_file(files: dict[str, str]) -> None:
     Path(files["second"]).write_text(SECOND.replace("second", "first"))
     assert "first  second" in printed(*files.values(), "-m", "RR").splitlines()[0]
 
@@ -160,13 +160,13 @@ def test_plot_without_matplotlib_says_what_to_install(
     assert "relevanced[plot]" in result.stderr
 
 
-def scored(text: str) -> Scored:
+def scored(text: str) -> ScoredRun:
     run_ = parse_run(text.encode(), "run")
     qrels = parse_qrels(QRELS.encode(), "qrels")
     return score(qrels, run_, [], Policies(), name=run_.tag, file="run")
 
 
-def test_curve_is_the_mean_of_the_queries_curves() -> None:
+def test_curve_is_the_mean_over_queries() -> None:
     curve = mean_curve(scored(SECOND).lists, 1)
     assert curve.tolist() == pytest.approx([0.75] * 6 + [0.5] * 5)
 

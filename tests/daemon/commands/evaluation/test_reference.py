@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from relevanced.daemon.commands.evaluation.results import Policies, Scored, score
+from relevanced.daemon.commands.evaluation.results import Policies, ScoredRun, score
 from relevanced.daemon.commands.evaluation.trec import Qrels, parse_qrels, parse_run
 from relevanced.metrics import geometric, parse
 
@@ -38,12 +38,12 @@ OURS: Final = (
 """trec_eval's measure -> the metric of the same number."""
 
 OTHER_BY_DESIGN: Final = re.compile(
-    # Recall levels are tested in whole numbers here; trec_eval rounds them.
+    # Recall levels are compared in whole numbers here; trec_eval rounds them.
     r"iprec_at_recall_.*|11pt_avg.*"
 )
 NOT_HERE: Final = re.compile(
-    # Measures and counts that trec_eval alone has, or that its version 10 computes from memory
-    # that it has not set (rbp).
+    # Measures and counts that only trec_eval has, and rbp, which its version 10 computes from
+    # uninitialised memory.
     r"runid|relstring.*|num_.*|infAP|Rprec_mult_.*|binG|G|ndcg_rel|Rndcg|relative_P_.*"
     r"|set_relative_P|set_map|rbp.*|unj_.*|ndcg_1=3.*"
 )
@@ -68,13 +68,13 @@ def ours(measure: str) -> str | None:
 
 def evaluated(
     folder: Path, qrels: Qrels, run: str, names: set[str], rel: float, policies: Policies
-) -> Scored:
+) -> ScoredRun:
     metrics = [parse(name, relevant_from=rel, max_grade=4) for name in sorted(names)]
     read = parse_run((folder / run).read_bytes(), run)
     return score(qrels, read, metrics, policies, name=run, file=run)
 
 
-def value(scored: Scored, measure: str, query: str) -> float:
+def value(scored: ScoredRun, measure: str, query: str) -> float:
     name = ours(measure)
     assert name is not None
     if query != "all":
@@ -118,9 +118,9 @@ def test_interpolated_precision_differs_only_by_rounding_of_levels(shared: Path)
     names = {f"IPrec@{level / 10}" for level in range(11)}
     scored = evaluated(folder, qrels, "results.test", names, 1, Policies())
     same = [
-        f"{scored.values[metric][place]:.4f}" == printed[f"iprec_at_recall_{level / 10:.2f}", query]
+        f"{scored.values[metric][row]:.4f}" == printed[f"iprec_at_recall_{level / 10:.2f}", query]
         for level in range(11)
-        for place, query in enumerate(scored.queries)
+        for row, query in enumerate(scored.queries)
         for metric in [parse(f"IPrec@{level / 10}").name]
     ]
     assert len(same) == 33 and sum(same) >= 30

@@ -1,4 +1,4 @@
-"""What evaluation does where the files leave it open."""
+"""Policies of evaluation for what the files leave open."""
 
 from typing import Any
 
@@ -13,14 +13,14 @@ from relevanced.daemon.commands.evaluation.results import (
     ordered,
     score,
 )
-from relevanced.daemon.commands.evaluation.trec import Result, Run, parse_qrels, parse_run
+from relevanced.daemon.commands.evaluation.trec import Result, RunFile, parse_qrels, parse_run
 from relevanced.metrics import parse
 
 QRELS = parse_qrels(b"1 0 a 1\n1 0 b 0\n1 0 c -1\n2 0 a 2\n3 0 a 0\n", "qrels")
 RUN = parse_run(b"1 Q0 c 1 9 x\n1 Q0 a 2 8 x\n3 Q0 a 1 1 x\n9 Q0 a 1 1 x\n", "run")
 
 
-def scores_of(run: Run, name: str, policies: Policies = Policies()) -> dict[str, float]:
+def scores_of(run: RunFile, name: str, policies: Policies = Policies()) -> dict[str, float]:
     metric = parse(name, max_grade=4)
     scored = score(QRELS, run, [metric], policies, name="run", file="run")
     return dict(zip(scored.queries, scored.values[metric.name].tolist()))
@@ -44,19 +44,19 @@ def test_scores_keep_their_double_precision() -> None:
     assert ordered(results, Policies()) == ["a", "b"]
 
 
-def test_rank_that_is_no_number_cannot_settle_ties() -> None:
+def test_rank_that_is_not_a_number_cannot_break_ties() -> None:
     with pytest.raises(EvaluationError, match="rank=first of item a: must be a whole number"):
         ordered([Result("a", "first", 1.0)], Policies(ties="rank"))
 
 
-def test_missing_query_is_left_out_or_zero_or_refused() -> None:
+def test_missing_query_is_left_out_or_zero_or_an_error() -> None:
     assert scores_of(RUN, "P@1") == {"1": 0.0, "3": 0.0}
     assert scores_of(RUN, "RR", Policies(missing="zero")) == {"1": 0.5, "2": 0.0, "3": 0.0}
     with pytest.raises(EvaluationError, match=r"no results for 1 of 3 judged queries \(2\)"):
         scores_of(RUN, "P@1", Policies(missing="refuse"))
 
 
-def test_run_that_answers_no_judged_query_is_refused() -> None:
+def test_run_without_any_judged_query_is_an_error() -> None:
     with pytest.raises(EvaluationError, match="has no result for any judged query"):
         scores_of(parse_run(b"9 Q0 a 1 1 x\n", "run"), "P@1")
 
@@ -79,7 +79,7 @@ def test_undefined_is_zero_or_left_out_of_the_mean() -> None:
     assert means[1].value == pytest.approx(2 * means[0].value)
 
 
-def test_results_behind_the_cut_do_not_count() -> None:
+def test_results_after_the_cut_are_not_scored() -> None:
     _, lists = align(QRELS, RUN, Policies(most_results=1))
     assert lists.lengths.tolist() == [1, 1]
     assert scores_of(RUN, "RR", Policies(most_results=1))["1"] == 0.0
@@ -101,6 +101,6 @@ def test_runs_are_compared_over_their_common_queries() -> None:
     rank, false_rate = compare_runs(runs, metrics)
     assert (rank.run, rank.against, rank.comparison.pairs) == ("y", "x", 1)
     assert (rank.comparison.wins, rank.comparison.mean_difference) == (1, 0.5)
-    # Less of it is better: a win too.
+    # Lower is better, so the lower value is a win too.
     assert false_rate.comparison.wins == 1
     assert np.isnan(rank.comparison.t)

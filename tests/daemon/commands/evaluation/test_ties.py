@@ -22,22 +22,24 @@ MEASURES: Final = {
     "nDCG(gain=linear,ideal=pool)@5": "ndcg_cut_5",
 }
 QUERIES: Final = ("q1", "q2", "q3", "q4")
-ITEMS: Final = tuple(f"d{number}" for number in range(30))
+ITEMS: Final = tuple(f"d{index}" for index in range(30))
 
 Judgements = dict[str, dict[str, int]]
 Scores = dict[str, dict[str, float]]
 
 
-def random_files(luck: random.Random) -> tuple[Judgements, Scores]:
-    """Grades from -1 to 3 of some items; few different scores, so that most results are tied."""
-    grades = {q: {i: luck.randint(-1, 3) for i in some(luck, 1)} for q in QUERIES}
-    scores = {q: {i: float(luck.randint(0, 4)) for i in some(luck, 1)} for q in QUERIES}
-    del scores[luck.choice(QUERIES)]
+def random_files(generator: random.Random) -> tuple[Judgements, Scores]:
+    """Grades from -1 to 3 of some items; few distinct scores, so that most results are tied."""
+    grades = {q: {i: generator.randint(-1, 3) for i in sample_items(generator, 1)} for q in QUERIES}
+    scores = {
+        q: {i: float(generator.randint(0, 4)) for i in sample_items(generator, 1)} for q in QUERIES
+    }
+    del scores[generator.choice(QUERIES)]
     return grades, scores
 
 
-def some(luck: random.Random, least: int) -> list[str]:
-    return luck.sample(ITEMS, luck.randint(least, len(ITEMS)))
+def sample_items(generator: random.Random, least: int) -> list[str]:
+    return generator.sample(ITEMS, generator.randint(least, len(ITEMS)))
 
 
 def as_lines(rows: list[str]) -> bytes:

@@ -1,4 +1,4 @@
-"""TREC files: what is read, and what a fault says."""
+"""TREC files: what is parsed, and what the faults report."""
 
 import gzip
 
@@ -20,7 +20,7 @@ def test_judgements_keep_the_order_of_the_file() -> None:
     assert parse_qrels(QRELS, "q") == {"301": {"d1": 1, "d2": -1}, "302": {"d1": 3}}
 
 
-def test_words_behind_the_tag_are_passed_over() -> None:
+def test_words_after_the_tag_are_ignored() -> None:
     run = parse_run(RUN, "r")
     assert run.tag == "bm25"
     assert [(result.item, result.score) for result in run.results["301"]] == [
@@ -29,13 +29,13 @@ def test_words_behind_the_tag_are_passed_over() -> None:
     ]
 
 
-def test_gzip_and_windows_lines_read_the_same() -> None:
+def test_gzip_and_windows_line_ends_are_parsed_alike() -> None:
     assert parse_qrels(gzip.compress(QRELS), "q.gz") == parse_qrels(QRELS, "q")
     assert parse_run(RUN.replace(b"\n", b"\r\n"), "r") == parse_run(RUN, "r")
 
 
 @pytest.mark.parametrize(
-    ("line", "what"),
+    ("line", "reason"),
     [
         (b"301 d1 1", "3 fields: must be 4, query iteration item grade"),
         (b"301 0 d1 1 x", "5 fields: must be 4"),
@@ -45,14 +45,14 @@ def test_gzip_and_windows_lines_read_the_same() -> None:
         (b"301 0 d\xff 1", "must be UTF-8 text"),
     ],
 )
-def test_faulty_judgement_is_told_by_its_line(line: bytes, what: str) -> None:
+def test_invalid_judgement_is_reported_with_its_line(line: bytes, reason: str) -> None:
     found = faults_of(QRELS + line + b"\n", run=False)
     assert len(found) == 1
-    assert found[0].startswith(f"file:5: {what}")
+    assert found[0].startswith(f"file:5: {reason}")
 
 
 @pytest.mark.parametrize(
-    ("line", "what"),
+    ("line", "reason"),
     [
         (b"301 Q0 d9 1 0.5", "5 fields: must be 6, query Q0 item rank score tag"),
         (b"301 Q0 d9 1 high x", "score=high: must be a number"),
@@ -61,22 +61,22 @@ def test_faulty_judgement_is_told_by_its_line(line: bytes, what: str) -> None:
         (b"301 Q0 d9 1 " + b"9" * 200 + b"x t", f"score={'9' * 60}…: must be a number"),
     ],
 )
-def test_faulty_result_is_told_by_its_line(line: bytes, what: str) -> None:
+def test_invalid_result_is_reported_with_its_line(line: bytes, reason: str) -> None:
     found = faults_of(RUN + line + b"\n", run=True)
     assert len(found) == 1
-    assert found[0].startswith(f"file:3: {what}")
+    assert found[0].startswith(f"file:3: {reason}")
 
 
-def test_every_fault_is_told_at_once() -> None:
+def test_all_faults_are_reported_at_once() -> None:
     found = faults_of(b"a\n301 0 d1 1\nb c\n", run=False)
     assert [fault.split(":")[1] for fault in found] == ["1", "3"]
 
 
 @pytest.mark.parametrize("data", [b"", b"\n \n"])
 def test_empty_file_is_a_fault(data: bytes) -> None:
-    assert faults_of(data, run=True) == ["file: holds no line"]
+    assert faults_of(data, run=True) == ["file: contains no line"]
 
 
 def test_broken_gzip_is_a_fault() -> None:
     (found,) = faults_of(gzip.compress(RUN)[:-9], run=True)
-    assert found.startswith("file: is not a whole gzip file")
+    assert found.startswith("file: is not a complete gzip file")
