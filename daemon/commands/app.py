@@ -19,7 +19,6 @@ from typing import TypeAlias
 import structlog
 
 from ..backoff import finished_before_stop, pause_s, stopped_within
-from ..config.fingerprint import namespace
 from ..config.loading import Config
 from ..errors import StartError, Unavailable
 from ..events.decoder import decoder
@@ -34,7 +33,9 @@ from ..storage.redis.client import close, connect
 from ..storage.redis.lane_store import LaneStore
 from ..storage.redis.namespace import Namespace
 from ..storage.redis.upkeep import show_life, sweep_lanes, watch_eviction
-from ..telemetry.process import Telemetry, watch_stalls
+from ..storage.schema import namespace
+from ..telemetry.process import Telemetry
+from ..telemetry.stalls import watch_stalls
 from ..worker import memory
 from ..worker.dead_letters import DeadLetterTopic
 from ..worker.ownership import Beginning, Ownership
@@ -179,7 +180,7 @@ async def _run_parts(service: Service, job: Job | None) -> None:
             show_life(namespace, lambda: service.lanes(), keep_ms, stop),
             sweep_lanes(service.store, stop),
         ]
-    watch = asyncio.create_task(watch_stalls(service.telemetry))
+    watch = asyncio.create_task(watch_stalls(service.telemetry.note_stall))
     tasks = [asyncio.ensure_future(_then_stop(part, service.stop)) for part in parts]
     try:
         await asyncio.gather(*tasks)

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 import click
 
 from ..config import propensities
-from ..config.fingerprint import consumer_group, describe, namespace, what_differs, what_restarts
+from ..config.fingerprint import describe, what_differs, what_restarts
 from ..config.kinds import ConfigError
 from ..config.loading import load, read, read_file
 from ..config.settings import SETTINGS, Config
 from ..http.web_files import check as check_web_config
+from ..storage.schema import consumer_group, namespace
 
 FILE = click.Path(exists=True, dir_okay=False)
 

@@ -1,35 +1,9 @@
-"""A configuration as TOML, the namespace it gives, and what a change restarts. Pure."""
+"""A configuration as TOML, what of it shapes what is stored, and what a change restarts. Pure."""
 
-import hashlib
-import json
 from collections.abc import Iterator
-from typing import Final
 
 from . import experiments, propensities
 from .settings import SETTINGS, Config
-
-SCHEMA_VERSION: Final = 2
-"""Of what is stored. A new one starts fresh namespaces."""
-HASH_DIGITS: Final = 8
-
-
-def namespace_hash(config: Config) -> str:
-    """8 hexadecimal digits of everything that shapes rows, and of nothing else."""
-    shape = {"schema": SCHEMA_VERSION, **_shape(config)}
-    if config.propensities is None:
-        del shape[propensities.SECTION]  # nothing to hash: as before there were any
-    canonical = json.dumps(shape, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(canonical.encode()).hexdigest()[:HASH_DIGITS]
-
-
-def namespace(config: Config) -> str:
-    """The first part of every Redis key of this configuration."""
-    return f"{config.redis.namespace}-{namespace_hash(config)}"
-
-
-def consumer_group(config: Config) -> str:
-    """The Kafka consumer group of this configuration."""
-    return f"{config.kafka.group_id}-{namespace_hash(config)}"
 
 
 def what_differs(old: Config, new: Config) -> list[str]:
@@ -47,6 +21,16 @@ def what_restarts(old: Config, new: Config) -> list[str]:
 def describe(config: Config) -> str:
     """The effective configuration as TOML, secrets masked; keys that are not set as comments."""
     return "\n".join(_lines(config)) + "\n"
+
+
+def hashed_values(config: Config) -> dict[str, object]:
+    """Return everything of a configuration that shapes what is stored, by key: spellings and orders
+    that mean the same give the same values."""
+    values = _shape(config)
+    if config.propensities is None:
+        # without any the hash is what it was before there were propensities
+        del values[propensities.SECTION]
+    return values
 
 
 def _shape(config: Config) -> dict[str, object]:

@@ -1,8 +1,8 @@
 """From the configuration to the plain values that Kafka clients take. Pure."""
 
-from ..config.fingerprint import consumer_group
 from ..config.kinds import Secret
 from ..config.settings import Config
+from ..storage.schema import consumer_group
 from .client import KafkaSettings
 
 

@@ -15,8 +15,8 @@ from typing import Any, Final
 import msgspec
 import redis
 
-from relevanced.daemon.config.fingerprint import namespace
 from relevanced.daemon.config.loading import load
+from relevanced.daemon.storage.schema import namespace
 from tests.bench.cpu import Sample, Stretch, processor_s, stretch
 from tests.bench.topics import KEPT, fill
 from tests.bench.traffic import EXPERIMENT, Traffic

@@ -13,13 +13,13 @@ from typing import Final
 
 import msgspec
 
-from relevanced.daemon.config.fingerprint import namespace
 from relevanced.daemon.config.loading import load
 from relevanced.daemon.storage.commit import ClaimedLane
 from relevanced.daemon.storage.redis.client import connect
 from relevanced.daemon.storage.redis.lane_store import LaneStore
 from relevanced.daemon.storage.redis.upkeep import SIGN_OF_LIFE_EVERY_S
 from relevanced.daemon.storage.restore import rebuild
+from relevanced.daemon.storage.schema import namespace
 from tests.chaos.comparison import Difference, differences, expected_of, lost_and_doubled
 from tests.chaos.redis_pair import RedisPair
 from tests.chaos.schedule import SESSION_S, Plan

@@ -7,17 +7,13 @@ from typing import Final
 import pytest
 
 from relevanced.daemon.commands.replay import view_of
-from relevanced.daemon.config.fingerprint import (
-    describe,
-    namespace_hash,
-    what_differs,
-    what_restarts,
-)
+from relevanced.daemon.config.fingerprint import describe, what_differs, what_restarts
 from relevanced.daemon.config.kinds import ConfigError
 from relevanced.daemon.config.loading import Config, load
 from relevanced.daemon.lane.gain_states import score_states
 from relevanced.daemon.lane.lane import Lane
 from relevanced.daemon.plan import Plan, Surfaces
+from relevanced.daemon.storage.schema import namespace_hash
 from relevanced.metrics.catalog import parse
 from relevanced.metrics.propensities import Propensities
 from tests.builders import clicked, lane_of, plan_with, row, settled, shown

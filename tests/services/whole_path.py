@@ -10,7 +10,6 @@ import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from relevanced.daemon.commands.simulate.traffic import Faults, Traffic, generate_events
-from relevanced.daemon.config.fingerprint import namespace
 from relevanced.daemon.config.loading import load
 from relevanced.daemon.errors import Unavailable
 from relevanced.daemon.kafka.client import KafkaSettings
@@ -18,6 +17,7 @@ from relevanced.daemon.kafka.producer import KafkaProducer
 from relevanced.daemon.storage.redis.client import close, connect
 from relevanced.daemon.storage.redis.lane_store import LaneStore
 from relevanced.daemon.storage.restore import rebuild
+from relevanced.daemon.storage.schema import namespace
 from tests import oracle
 from tests.oracle import OracleConfig, Record
 from tests.replica import assert_equal, every_key, hours_of, plan_of

@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relevanced.daemon.config.fingerprint import describe, namespace, namespace_hash, what_restarts
+from relevanced.daemon.config.fingerprint import describe, what_restarts
 from relevanced.daemon.config.kinds import duration_ms, duration_text, masked_url
 from relevanced.daemon.config.loading import Config, ConfigError, load, read
 from relevanced.daemon.config.settings import SETTINGS
 from relevanced.daemon.events.types import Limits
 from relevanced.daemon.kafka.settings import kafka_settings
+from relevanced.daemon.storage.schema import namespace, namespace_hash
 
 PASSWORD: Final = "hunter2"
 SASL: Final = 'security_protocol = "SASL_SSL"\nsasl_mechanism = "PLAIN"\nsasl_username = "u"\n'

@@ -1,0 +1,40 @@
+"""The version of what is stored, and the names that it gives to namespace and consumer group.
+
+A namespace holds one encoding only: a process that reads other bytes than it would write starts a
+fresh namespace from the log beside the old one, and the old one is served until the new has caught
+up. No reader has to know two encodings.
+"""
+
+import hashlib
+import json
+from typing import Final
+
+from ..config.fingerprint import hashed_values
+from ..config.settings import Config
+
+SCHEMA_VERSION: Final = 2
+"""Of every stored byte: the fields of heads and `WriterState` (`head`), the names of keys (`keys`),
+pages and integers (`packing`), blocks (`blocks`), experiments (`experiments`), admitted values.
+
+A field with a default that is added at the end of an `array_like` struct reads older bytes as well
+and needs no new version. Every other change does."""
+HASH_DIGITS: Final = 8
+
+
+def namespace_hash(config: Config) -> str:
+    """Return 8 hexadecimal digits of everything that shapes what is stored, and of nothing else:
+    the settings that `hashed_values` lists, and the version."""
+    values = {"schema": SCHEMA_VERSION, **hashed_values(config)}
+    canonical = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:HASH_DIGITS]
+
+
+def namespace(config: Config) -> str:
+    """Return the first part of every Redis key of this configuration."""
+    return f"{config.redis.namespace}-{namespace_hash(config)}"
+
+
+def consumer_group(config: Config) -> str:
+    """Return the Kafka consumer group of this configuration. It carries the hash too: the offsets
+    of a group belong to what is stored."""
+    return f"{config.kafka.group_id}-{namespace_hash(config)}"

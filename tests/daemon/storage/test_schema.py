@@ -1,0 +1,256 @@
+"""The stored bytes stay what they are under one version of the schema.
+
+A test here fails where the encoding changes: then give `SCHEMA_VERSION` a new number, so that no
+process reads the bytes of another encoding, and renew the bytes below (`python -m
+tests.daemon.storage.test_schema` prints them). Frames are compared uncompressed, because libraries
+of another version may compress otherwise.
+"""
+
+import sys
+from typing import Any, Final
+
+import numpy as np
+
+from relevanced.daemon.config.loading import load
+from relevanced.daemon.events.types import Impression
+from relevanced.daemon.experiments.specs import Spec, Tracking
+from relevanced.daemon.panes import timing
+from relevanced.daemon.plan import Plan, Surfaces
+from relevanced.daemon.storage.block_log import Block
+from relevanced.daemon.storage.blocks import encode
+from relevanced.daemon.storage.commit import ClaimedLane, plan_commit
+from relevanced.daemon.storage.packing import pack_integers
+from relevanced.daemon.storage.schema import SCHEMA_VERSION, consumer_group, namespace
+from relevanced.metrics.catalog import parse
+from relevanced.metrics.propensities import Propensities
+from tests.builders import (
+    BASE_MS,
+    SETTLE_MS,
+    START_MS,
+    clicked,
+    commit,
+    judged,
+    passing,
+    settled,
+    shown,
+    claimed,
+)
+from tests.fakes import MemoryLane
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+FRAME: Final = bytes.fromhex("28b52ffd")
+"""What every compressed value begins with."""
+METRICS: Final = ("P@2", "IPS-P@2", "FirstFeedbackSeconds")
+SPECS: Final = {
+    "ranker": Spec("ranker", "control", 1_000, METRICS),
+    "colour": Spec("colour", "control", 1_000, METRICS, unit="impression"),
+}
+SMALL: Final = Plan(
+    timing=timing([("5m", 300), ("1h", 3600)], attribution_s=60, lateness_s=5),
+    metrics=tuple(parse(name) for name in METRICS),
+    groupings=(("country",),),
+    grades={"click": 1.0, "purchase": 2.0},
+    max_segments=1,
+    depth=5,
+    history_hours=1,
+    hour_ms=300_000,
+    surfaces=Surfaces("device", (Propensities("web", "1", (1.0, 0.5)),), "web"),
+    tracking=Tracking(SPECS, 0, Spec("", "control", 1_000, METRICS, declared=False)),
+)
+
+STORED: Final = {
+    "blobs admitted": (
+        "28b52ffd201ef1000081a66576656e74739182a25553ce00e444b8a6286e6f6e6529ce00e444b8"
+    ),
+    "blobs experiment:5855bf8d7fa06b27": (
+        "28b52ffd602d13650300c204121eb0a931384d4701a626b5c3df30bcd1dde82ab4a41692ecae0a90648b4c01"
+        "f168e0e01d9a5aaeeb73633d3eaceb0bd2d035056e7bf06196adea92fad3eec1888221f3b5c4ed739a0f1000"
+        "3af6f124bca7e24978a77812de5378129e8427e14978129e8427e14e2a03"
+    ),
+    "blobs experiment:5855bf8d7fa06b27:users:1": (
+        "28b52ffd201ef1000092a672616e6b65729192a974726561746d656e74c408c1eaf9e49bab23f5"
+    ),
+    "blobs experiment:5fb77f064e15d15d": (
+        "28b52ffd602b137d0300c40495a6636f6c6f7572a83466363166333862cf000001a1f8d3ea009194a7636f6e"
+        "74726f6c00c51400000000010001002000900001005000a80001000100a100d000c300610007000300c40090"
+        "0f100038f6f124bca7e24978a77812de5378129e8427e14978129e8427e14e2a03"
+    ),
+    "blobs experiment:5fb77f064e15d15d:users:3": (
+        "28b52ffd201ce1000092a6636f6c6f75729192a7636f6e74726f6cc408037760a0de7e0430"
+    ),
+    "blobs hours:1795176000000:0": (
+        "28b52ffd6000219d0300c40201010001012020909001015050a8a80101010110101010a1a100d0d000c3c300"
+        "6161002727000707000303001a00fa07fa21204d0fa8d0214840401a7a401d02d2d0201d02d2f400150c4878"
+        "40c20ed22890c0808407243c20e101090f487840c203121e48d88191a22041872001496008"
+    ),
+    "blobs open:3": (
+        "28b52ffd606e01550b00f612483b50a5560768b8959f1535bf2059cbefe616dc0b31633b41d4b05c211674fa"
+        "dfca20bb8903e5b9d10916192e306639d6c9f456bdf4900a455a2329053600340038004eb9e51575b9bb3b0c"
+        "c3b02ccb92244992524a270dd3342f1b485234af5735d3e336cc6665964eb3aa57e978142e5f8e4450cf3b71"
+        "81cf0cf1897c49f9f41fa07cf837d27ffd5ff41b3c2fc4dffc2f49080bf352af5e51a7f08a7a8653ae71ca31"
+        "bca27e71ca2fca2d01dcc5f9070feef78de31532881349ff38565b2b2eb84dc45c58760190543a1e908983ff"
+        "0ba28ffa1d285986cd3ca037603ff875c4d0bc6007f38e1be8c188078f900f02022434031d920a028d0409f7"
+        "824dd8da65c48dc3baae5a0b0d0bf0de5635cfaad6ebd88ad92ccbf98cb3dec65da2cd70591d00390db89763"
+        "168409095933ea261f43625643680858a4190161ab2a16264996c28092ee0adbe62a00a21c659ae5123034a3"
+        "8602bad010774e0576356fe5fa413606610e4117"
+    ),
+    "blobs rows:0:1795176000000:0": (
+        "28b52ffd6000219d0300c40201010001012020909001015050a8a80101010110101010a1a100d0d000c3c300"
+        "6161002727000707000303001a00fa07fa21204d0fa8d0214840401a7a401d02d2d0201d02d2f400150c4878"
+        "40c20ed22890c0808407243c20e101090f487840c203121e48d88191a22041872001496008"
+    ),
+    "blobs rows:0:1795176090000:0": (
+        "28b52ffd600021d504001404040103000201010004030100604020d04090010340f05090e8a8090306030240"
+        "30106050e342a11242d00d49c3d06e619c7527eac327160f07130f0303020000031f00be063d6ca1496f8044"
+        "04121848430423cd0629e0033554b4a4e1012a189086803434a443444b9a9e5c051b42c232823405096c6824"
+        "6c4e0a02d274889080803404a42120e1016908a4e9c092408044324849244004"
+    ),
+    "blobs rows:1:1795176000000:0": (
+        "28b52ffd600021f50400f40305020300030201000504010080602060d09002039040503890a80a0406040350"
+        "4010706084e3a1e312d0d00dc332d061c39c2711ea271e16071613030304032100ff047ad8418129f8011508"
+        "24a4c0484c20d981344430d26c90023e5043454b1a1ea0820169084843433a44b4a4e9c955b021242c234853"
+        "90c08646c2e6a420204d870809084843401a02121e9086409a0e2c090448248394440244"
+    ),
+    "blobs totals:0": (
+        "28b52ffd6000219d0300c40201010001012020909001015050a8a80101010110101010a1a100d0d000c3c300"
+        "6161002727000707000303001a00fa07fa21204d0fa8d0214840401a7a401d02d2d0201d02d2f400150c4878"
+        "40c20ed22890c0808407243c20e101090f487840c203121e48d88191a22041872001496008"
+    ),
+    "head counts": (
+        "7b226576656e7473223a7b22696d7072657373696f6e223a372c22666565646261636b223a377d2c22696d70"
+        "72657373696f6e5f6f7574636f6d6573223a7b226163636570746564223a352c22657874656e646564223a31"
+        "2c2266696c6c6564223a317d2c22666565646261636b5f6f7574636f6d6573223a7b226a6f696e6564223a35"
+        "7d7d"
+    ),
+    "head offsets": ("7b226576656e7473223a307d"),
+    "head sequence": ("33"),
+    "head state": (
+        "28b52ffd204c610200970502cf000001a1f8d45f300391970301050002cf000001a1f8d6959a069293a6636f"
+        "6c6f7572a83466363166333862c093a672616e6b6572a86632343032636161c0cf000001a1f8d3ea00"
+    ),
+    "head token": ("7431"),
+    "head watermarks": ("7b226576656e7473223a313739353137363039353030397d"),
+    "names 1": ("5b312c225553225d"),
+    "names 2": ("5b312c22286e6f6e6529225d"),
+    "block of changes": (
+        "28b52ffd20ea450400c2861720b0271dc082129d608e31d16592de306974c35be7802a0bc07a6138e4261ba7"
+        "144dc971b0c113fe4c001df584e53c8b928c36ac67cb0a2fc8a12f27ac8c503e58d9e04570fd59a6633d0b0d"
+        "703e4aebc987d2f806f979cc11351d2f6123100004d3a8b7303362e82478a9828112741ad659699a7300607d"
+        "94216074cb69c06aaeb8074002"
+    ),
+}
+"""What version 2 writes for the lane of `fed`, in hexadecimal digits."""
+
+
+def searched(at_ms: int, items: str, of: str, **more: Any) -> Impression:
+    dealt = {"ranker": "treatment", "colour": "control"}
+    return shown(at_ms, items, of=of, user_id=f"user of {of}", experiments=dealt, **more)
+
+
+def fed() -> tuple[MemoryLane, ClaimedLane]:
+    """A store after three commits that write every kind of key, and the lane of its owner."""
+    store = MemoryLane()
+    lane = claimed(store, plan=SMALL)
+    attributes = {"country": "US", "device": "web"}
+    commit(
+        store,
+        lane,
+        searched(0, "a b", "early", attributes=attributes),
+        clicked(1, "a", of="early"),
+    )
+    late_ms = SETTLE_MS + 3 * BASE_MS
+    commit(
+        store,
+        lane,
+        searched(late_ms, "a b a", "é\\", attributes=attributes, grades={"b": 0.5}),
+        shown(late_ms, "x y z", of="teams", teams=("ranker", None, "control")),
+        clicked(late_ms + 1, "nowhere", of="é\\"),
+        clicked(late_ms + 2, "c", of="not yet"),
+        clicked(late_ms + 3, rank=1, of="é\\"),
+        shown(late_ms + 3, "", of="blank"),
+    )
+    commit(
+        store,
+        lane,
+        shown(late_ms + 4, "c d", of="é\\", first_rank=4),
+        shown(late_ms + 5, "e", of="not yet"),
+        clicked(late_ms + 6, "d", of="é\\", kind="purchase"),
+        judged(late_ms + 7, "b", 1.5, of="é\\"),
+        shown(late_ms + 8, "g", of="blank"),
+        clicked(late_ms + 9, "g", of="blank"),
+    )
+    return store, lane
+
+
+def stored(store: MemoryLane, lane: ClaimedLane) -> dict[str, bytes]:
+    """Everything that a store keeps of a lane, and a block of changes to what earlier blocks
+    brought."""
+    slots, serials = lane.lane.open.next_slot, lane.lane.waiting.next_serial
+    first, blank = slots - 4, slots - 2
+    changes = Block(
+        slots,
+        slots,
+        serials,
+        serials,
+        slots=np.array([first, blank]),
+        relisted={first, blank},
+        bound={0, 1},
+        gone={0: START_MS + 10 * SETTLE_MS},
+    )
+    encoded = encode(lane.lane, changes)
+    assert encoded is not None
+    parts = {"head": store.fields, "names": store.names, "blobs": store.blobs}
+    whole = {
+        f"{part} {key}": data for part, values in parts.items() for key, data in values.items()
+    }
+    return dict(sorted(whole.items())) | {"block of changes": encoded[0]}
+
+
+def uncompressed(data: bytes) -> bytes:
+    return zstd.decompress(data) if data.startswith(FRAME) else data
+
+
+def test_what_is_written_stays_the_same_under_one_version() -> None:
+    written = {name: uncompressed(data) for name, data in stored(*fed()).items()}
+    expected = {name: uncompressed(bytes.fromhex(data)) for name, data in STORED.items()}
+    assert (SCHEMA_VERSION, written) == (2, expected)
+
+
+def test_a_lane_is_read_back_from_what_this_version_wrote_before() -> None:
+    """Both lanes then write the same: this one, and one that was read from `STORED`."""
+    store, lane = fed()
+    before = MemoryLane()
+    parts = {"head": before.fields, "names": before.names, "blobs": before.blobs}
+    for name, data in STORED.items():
+        part, _, key = name.partition(" ")
+        if part in parts:
+            parts[part][key] = bytes.fromhex(data)
+    before.listed = dict(store.listed)
+    token = store.fields["token"].decode()
+    read = claimed(before, token, plan=SMALL)
+    for owned in (lane, read):
+        at_ms = SETTLE_MS + 3 * BASE_MS + 10
+        settled(owned.lane, clicked(at_ms, "z", of="teams"), passing(2 * at_ms))
+    commits = [plan_commit(owned) for owned in (lane, read)]
+    assert commits[0].blobs and commits[0].blobs == commits[1].blobs
+    assert commits[0].fields == commits[1].fields
+
+
+def test_integers_are_written_by_byte_position_lowest_first() -> None:
+    packed = pack_integers(np.array([1, -2, 0x0102030405060708], np.int64))
+    assert packed.hex() == "01fe0800ff0700ff0600ff0500ff0400ff0300ff0200ff01"
+
+
+def test_the_default_configuration_keeps_its_namespace() -> None:
+    """A default that shapes rows starts fresh namespaces for all who rely on it."""
+    config = load("", {}, "test")
+    assert namespace(config) == consumer_group(config) == "relevanced-452750c3"
+
+
+if __name__ == "__main__":
+    for name, data in stored(*fed()).items():
+        print(repr(name), data.hex())
