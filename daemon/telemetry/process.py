@@ -1,55 +1,36 @@
 """The series that a process exposes of itself, in a registry of its own: one `Telemetry` is passed
-to whoever counts.
+to everything that counts.
 
 Names, labels and help come from the one table of families. Nothing here is shared between
 processes.
 """
 
-import asyncio
 import math
 import platform
-import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+    disable_created_metrics,
+)
 from prometheus_client.exposition import generate_latest as generate_text
-from prometheus_client.metrics_core import Metric as SeriesFamily
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from .families import BY_NAME
 from .kafka_faults import ADVICE, KafkaFault
+from .stalls import LongestStall
 
-WINDOW_S: Final = 60.0
-
-
-class LongestStall:
-    """The greatest of what was noted within the last minute."""
-
-    def __init__(self) -> None:
-        self._kept: deque[tuple[float, float]] = deque()
-        """(when, how long): older ones are longer, for a shorter one that is older never counts."""
-
-    def note(self, now_s: float, stall_s: float) -> None:
-        """A stall ended now."""
-        while self._kept and self._kept[-1][1] <= stall_s:
-            self._kept.pop()
-        self._kept.append((now_s, stall_s))
-        self._forget(now_s)
-
-    def seconds(self, now_s: float) -> float:
-        """The longest; 0 where nothing was noted."""
-        self._forget(now_s)
-        return self._kept[0][1] if self._kept else 0.0
-
-    def _forget(self, now_s: float) -> None:
-        while self._kept and self._kept[0][0] <= now_s - WINDOW_S:
-            self._kept.popleft()
-
+# Typed here: the library leaves them without types.
+_omit_created: Callable[[], None] = disable_created_metrics
+_openmetrics_text: Callable[[Collector], bytes] = generate_openmetrics
 
 COMMIT_OUTCOMES: Final = ("applied", "already", "lost")
 BATCH_BUCKETS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -61,10 +42,11 @@ class Telemetry:
     """This process's series. Safe to render from any thread while others count."""
 
     def __init__(self, version: str) -> None:
-        registry = CollectorRegistry()
+        # `_created` series double the text and nobody here reads them. The switch is of the whole
+        # process; its output is the same bytes from prometheus-client 0.20 on.
+        _omit_created()
         self.version = version
-        self._registry = _WithoutCreated(registry)
-        self._stall_lock = threading.Lock()
+        self._registry = registry = CollectorRegistry()
         self._longest_stall = LongestStall()
         build = BY_NAME["relevanced_build_info"]
         info = Info(build.name.removesuffix("_info"), build.help, registry=registry)
@@ -97,8 +79,8 @@ class Telemetry:
             self._kafka_faults.labels(fault)
         ProcessCollector(registry=registry)
 
-    def eviction_policy(self, policy: str) -> None:
-        """Note the `maxmemory-policy` of Redis."""
+    def set_eviction_policy(self, policy: str) -> None:
+        """Show the `maxmemory-policy` of Redis, and whether it may evict state."""
         self._may_evict.clear()
         self._may_evict.labels(policy).set(policy.startswith(EVICTS_ANY_KEY))
 
@@ -117,10 +99,8 @@ class Telemetry:
         self._kafka_faults.labels(fault).inc()
 
     def note_stall(self, stall_s: float) -> None:
-        """Note a time that the event loop kept others waiting; the longest of the last minute is
-        shown."""
-        with self._stall_lock:
-            self._longest_stall.note(time.monotonic(), stall_s)
+        """Note how long the event loop kept others waiting."""
+        self._longest_stall.note(time.monotonic(), stall_s)
 
     def samples(self) -> dict[str, list[tuple[dict[str, str], float]]]:
         """Series name → (labels, value), as they are now."""
@@ -133,38 +113,10 @@ class Telemetry:
     def render(self, openmetrics: bool) -> bytes:
         """The whole text, with the `# EOF` of OpenMetrics. Takes milliseconds: meant for a
         thread."""
-        with self._stall_lock:
-            self._stall.set(self._longest_stall.seconds(time.monotonic()))
+        self._stall.set(self._longest_stall.seconds(time.monotonic()))
         if openmetrics:
             return _openmetrics_text(self._registry)
         return generate_text(self._registry)
-
-
-async def watch_stalls(telemetry: Telemetry, interval_s: float = 0.1) -> None:
-    """Measure by how much the event loop wakes this task too late, until cancelled."""
-    loop = asyncio.get_running_loop()
-    while True:
-        due_s = loop.time() + interval_s
-        await asyncio.sleep(interval_s)
-        telemetry.note_stall(max(0.0, loop.time() - due_s))
-
-
-class _WithoutCreated(Collector):
-    """A registry without the `_created` series, which double the text and serve nobody here."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._registry = registry
-
-    def collect(self) -> Iterable[SeriesFamily]:
-        for family in self._registry.collect():
-            created = family.name + "_created"
-            family.samples = [sample for sample in family.samples if sample.name != created]
-            yield family
-
-
-def _openmetrics_text(registry: Collector) -> bytes:
-    generate: Callable[[Collector], bytes] = generate_openmetrics
-    return generate(registry)
 
 
 def _gauge(name: str, registry: CollectorRegistry) -> Gauge:

@@ -29,7 +29,7 @@ def check(promtool: str, text: bytes) -> tuple[int, str]:
 
 def page(shown: list[Shown]) -> bytes:
     telemetry = Telemetry("1.2.3")
-    telemetry.eviction_policy("noeviction")
+    telemetry.set_eviction_policy("noeviction")
     telemetry.batch_duration_s.observe(1)
     for gauge in (telemetry.lag_records, telemetry.watermark_s):
         gauge.labels("topic", "0").set(1)

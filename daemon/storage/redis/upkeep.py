@@ -70,7 +70,7 @@ async def watch_eviction(namespace: Namespace, telemetry: Telemetry, stop: async
         policy = await namespace.eviction_policy()
         if policy is not None and policy != known:
             known = policy
-            telemetry.eviction_policy(policy)
+            telemetry.set_eviction_policy(policy)
             if policy.startswith(EVICTS_ANY_KEY):
                 log.warning(
                     "Redis may evict state: set maxmemory-policy to noeviction or volatile-lru",

@@ -1,20 +1,13 @@
 """The process's own series: those of the table, and gone with what they describe."""
 
-import asyncio
 import math
-import time
 from typing import get_args
 
 import pytest
 
 from relevanced.daemon.telemetry.families import FAMILIES
 from relevanced.daemon.telemetry.kafka_faults import ADVICE, KafkaFault
-from relevanced.daemon.telemetry.process import (
-    BATCH_BUCKETS_S,
-    LongestStall,
-    Telemetry,
-    watch_stalls,
-)
+from relevanced.daemon.telemetry.process import BATCH_BUCKETS_S, Telemetry
 from tests.lane_views import read_text
 
 SUFFIXES = ("_total", "_info", "_bucket", "_count", "_sum")
@@ -36,7 +29,7 @@ def full() -> Telemetry:
     for gauge in (telemetry.open_impressions, telemetry.waiting_feedback, telemetry.lane_stopped):
         gauge.labels("0").set(1)
     telemetry.batch_duration_s.observe(0.2)
-    telemetry.eviction_policy("noeviction")
+    telemetry.set_eviction_policy("noeviction")
     return telemetry
 
 
@@ -58,12 +51,12 @@ def test_no_two_families_share_a_name() -> None:
     assert len(sampled) == len(bases) * (len(SUFFIXES) + 1)
 
 
-def test_nothing_tells_when_it_was_created() -> None:
+def test_no_series_says_when_it_was_created() -> None:
     for openmetrics in (False, True):
         assert b"_created" not in full().render(openmetrics)
 
 
-def test_openmetrics_ends_the_page() -> None:
+def test_openmetrics_text_ends_with_eof() -> None:
     assert full().render(True).endswith(b"# EOF\n")
 
 
@@ -86,7 +79,7 @@ def test_a_closed_lane_vanishes_and_a_stopped_one_stays() -> None:
 @pytest.mark.parametrize(("policy", "evicts"), [("allkeys-lru", 1.0), ("volatile-lru", 0.0)])
 def test_only_policies_over_all_keys_may_evict_state(policy: str, evicts: float) -> None:
     telemetry = full()
-    telemetry.eviction_policy(policy)
+    telemetry.set_eviction_policy(policy)
     assert series(telemetry)["relevanced_redis_may_evict_state"] == [({"policy": policy}, evicts)]
 
 
@@ -94,27 +87,6 @@ def test_commit_outcomes_begin_at_zero() -> None:
     outcomes = series(Telemetry("1"))["relevanced_commits_total"]
     assert sorted(labels["outcome"] for labels, _ in outcomes) == ["already", "applied", "lost"]
     assert len(BATCH_BUCKETS_S) + 1 <= 12
-
-
-async def test_a_stall_is_shown_to_every_scrape() -> None:
-    telemetry = Telemetry("1")
-    watch = asyncio.create_task(watch_stalls(telemetry, 0.001))
-    await asyncio.sleep(0)
-    time.sleep(0.05)
-    await asyncio.sleep(0.002)
-    watch.cancel()
-    for _ in range(2):
-        [(_, stall_s)] = series(telemetry)["relevanced_event_loop_stall_seconds"]
-        assert stall_s >= 0.04
-
-
-def test_the_longest_stall_counts_for_a_minute() -> None:
-    longest = LongestStall()
-    for now_s, stall_s in [(0.0, 0.1), (10.0, 0.5), (20.0, 0.2), (21.0, 0.01)]:
-        longest.note(now_s, stall_s)
-    assert [longest.seconds(now_s) for now_s in (21.0, 69.9, 70.0, 80.0, 81.0)] == [
-        *(0.5, 0.5, 0.2, 0.01, 0.0)
-    ]
 
 
 def test_every_kafka_fault_begins_at_zero_and_comes_with_advice() -> None:
