@@ -124,8 +124,8 @@ class Service:
 
 def run(config: Config, role: Role) -> int:
     """Run the daemon until it is told to stop; returns the exit code."""
-    memory.keep_memory_together()
-    memory.leave_what_stays()
+    memory.configure_allocator()
+    memory.freeze_startup_objects()
     return asyncio.run(_run(config, role))
 
 

@@ -1,8 +1,9 @@
-"""The bound of this process's memory. When it is met nothing more is read: no impression may be
-forgotten before its time, so there is nothing else to give up.
+"""The memory of this process: its bound, and how the C library's allocator is set.
 
-What the process holds then stands still, because time in the log stands still. It goes on as soon
-as there is room again: lanes went to another worker, or the bound was raised by a restart.
+At the bound the worker reads nothing more: no impression may be dropped before its time, so there
+is nothing else to give up. The state then neither grows nor shrinks, because event time stands
+still while nothing is read. Reading goes on once memory is free again: lanes moved to another
+worker, or a restart raised the bound.
 """
 
 import ctypes
@@ -18,43 +19,46 @@ log = structlog.get_logger(__name__)
 
 MIB: Final = 1 << 20
 SHARE_OF_CONTAINER: Final = 0.85
-"""What is bounded is seen between batches only: the rest is room for the batch in hand."""
-GOES_ON_BELOW: Final = 0.95
+"""The bound, as a share of the container's limit. Memory is measured between batches only: the rest
+is for the batch in hand."""
+RESUME_BELOW: Final = 0.95
 """The share of the bound below which reading goes on."""
 UNLIMITED_FROM: Final = 1 << 60
-"""What the first kind of control groups calls no limit is a number beyond this."""
+"""Control groups of version 1 write "no limit" as a number beyond this."""
 CONTAINER_FILES: Final = (
     Path("/sys/fs/cgroup/memory.max"),
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
 )
 MALLOC_TRIM_THRESHOLD: Final = -1
 MALLOC_MMAP_THRESHOLD: Final = -3
-MALLOC_HEAPS: Final = -8
-"""The options' numbers in the C library of Linux; the last is its M_ARENA_MAX."""
-LARGE_BYTES: Final = 12 * MIB
-"""More than most answers to a fetch (`fetch_max_bytes`): they come and go like batches."""
+MALLOC_ARENA_MAX: Final = -8
+"""The options' numbers in glibc's malloc.h: M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX."""
+MAPPED_FROM_BYTES: Final = 12 * MIB
+"""Blocks from this size on get pages of their own. Most answers to a fetch stay below it (Kafka
+sends at most 8 MiB where `fetch_max_bytes` is not changed): they come and go like batches."""
 KEPT_BYTES: Final = 32 * MIB
-MUCH_WORK: Final = 5000
-"""Records that take memory worth giving back."""
-OVER_AFTER_S: Final = 1.0
-"""Without any record."""
+"""Free memory at the end of the heap that stays with the process while it works."""
+TRIM_AFTER_RECORDS: Final = 5000
+"""Fewer records than this take too little memory to be worth a trim."""
+TRIM_AFTER_IDLE_S: Final = 1.0
 ADVICE: Final = "start another worker, raise worker.max_memory_mib, or shorten attribution.window"
 
 
 def bound_of(max_memory_mib: int | None, container_bytes: int | None) -> int | None:
-    """The bytes that this process may hold; None where nobody set a bound."""
+    """The bytes of memory at which reading stops; None where neither setting nor container sets a
+    bound."""
     if max_memory_mib is not None:
         return max_memory_mib * MIB
     return None if container_bytes is None else int(container_bytes * SHARE_OF_CONTAINER)
 
 
 def is_met(resident: int, bound: int, met_before: bool) -> bool:
-    """Whether there is no room for more. Once met, some must come free before it is not."""
-    return resident >= bound * (GOES_ON_BELOW if met_before else 1)
+    """Whether the bound is reached; once it was, memory must fall below RESUME_BELOW of it."""
+    return resident >= bound * (RESUME_BELOW if met_before else 1)
 
 
-def told(resident: int, bound: int) -> str:
-    """What is the matter, the rule, and what to do."""
+def bound_message(resident: int, bound: int) -> str:
+    """The value, the rule, and what to do."""
     return (
         f"{resident / MIB:.0f} MiB in memory: must be < {bound / MIB:.0f} MiB"
         f" (worker.max_memory_mib, or {SHARE_OF_CONTAINER:.0%} of what the container may have),"
@@ -63,7 +67,7 @@ def told(resident: int, bound: int) -> str:
 
 
 def container_bytes(files: Sequence[Path] = CONTAINER_FILES) -> int | None:
-    """What the container that this runs in may hold; None without a limit."""
+    """The memory limit of the container that this runs in; None without one."""
     for file in files:
         try:
             text = file.read_text().strip()
@@ -75,7 +79,7 @@ def container_bytes(files: Sequence[Path] = CONTAINER_FILES) -> int | None:
 
 
 def resident_bytes() -> int | None:
-    """What this process holds in memory now; None where the system does not tell."""
+    """The resident memory of this process; None where the system does not report it."""
     try:
         pages = Path("/proc/self/statm").read_text().split()[1]
     except OSError:
@@ -83,78 +87,84 @@ def resident_bytes() -> int | None:
     return int(pages) * os.sysconf("SC_PAGESIZE")
 
 
-def keep_memory_together() -> None:
-    """Tell the C library of Linux to hold what is free once; others have no such options.
+def configure_allocator() -> None:
+    """Set glibc's malloc for one process that works in batches; other C libraries are left alone.
 
-    One heap for all threads: each of its own would keep what its busiest moment took. And pages of
-    their own for large pieces, which grow without being copied and go back whole. But what each
-    batch takes and gives back is smaller, and stays until there is nothing to do (`Leisure`): to
-    get its pages from the system anew, and zeroed, costs a tenth of all the work.
+    * One heap (arena) for all threads. With one per thread, each kept what its busiest moment took,
+      and a worker grew by 4 MB an hour for hours.
+    * Pages of their own for blocks from MAPPED_FROM_BYTES on: the large columns. They grow without
+      a copy and go back to the system whole.
+    * What a batch takes and frees is smaller and stays with the process. To get it from the system
+      again, page by page and zeroed, cost a tenth of all the work; answers to fetches alone were
+      more than half of all page faults. `IdleTrim` gives it back when the work is over.
+
+    Setting one of the thresholds also ends glibc's own adjusting of both, so both are set.
     """
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
     if set_option is not None:
-        set_option(MALLOC_HEAPS, 1)
-        set_option(MALLOC_MMAP_THRESHOLD, LARGE_BYTES)
+        set_option(MALLOC_ARENA_MAX, 1)
+        set_option(MALLOC_MMAP_THRESHOLD, MAPPED_FROM_BYTES)
         set_option(MALLOC_TRIM_THRESHOLD, KEPT_BYTES)
 
 
-def give_back() -> None:
-    """Let the C library of Linux give the system all that is free, holes too."""
+def trim_heap() -> None:
+    """Give all free pages of the C library's heap back to the system, those inside it too."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
 
 
-class Leisure:
-    """Gives memory back when work is over.
+class IdleTrim:
+    """Gives memory back when the work is over.
 
-    That takes milliseconds, and so does to take it again: not in the middle of work, and not after
-    each of the few records of a quiet topic.
+    A trim takes milliseconds, and so does taking the memory again: it is not done in the middle of
+    work, and not after each of the few records of a quiet topic.
     """
 
-    def __init__(self, give: Callable[[], None] = give_back) -> None:
-        self._give = give
+    def __init__(self, trim: Callable[[], None] = trim_heap) -> None:
+        self._trim = trim
         self._records = 0
-        """Taken since memory was last given back."""
+        """Records since the last trim."""
         self._worked_s = 0.0
 
-    def after(self, records: int, now_s: float) -> None:
-        """A turn took so many records."""
+    def after_turn(self, records: int, now_s: float) -> None:
+        """Note that a turn took so many records, and trim where it is time to."""
         self._records += records
         if records:
             self._worked_s = now_s
-        elif self._records >= MUCH_WORK and now_s - self._worked_s >= OVER_AFTER_S:
+        elif self._records >= TRIM_AFTER_RECORDS and now_s - self._worked_s >= TRIM_AFTER_IDLE_S:
             self._records = 0
-            self._give()
+            self._trim()
 
 
-def leave_what_stays() -> None:
-    """Let the garbage collector look at what comes from now on only: programs stay as they are."""
+def freeze_startup_objects() -> None:
+    """Exempt all objects made so far from garbage collection: modules and classes stay for the life
+    of the process, and each collection would visit them again."""
     gc.collect()
     gc.freeze()
 
 
 class MemoryBound:
-    """Watches the bound of this process."""
+    """The bound of this process, and whether it is reached."""
 
     def __init__(
         self, bound: int | None, resident: Callable[[], int | None] = resident_bytes
     ) -> None:
         self.bytes = bound
         self.reason = ""
-        """Why nothing is read; "" where there is room."""
+        """Why nothing is read; "" below the bound."""
         self._resident = resident
         if bound is not None and resident() is None:
-            log.warning("memory is not bounded: this system does not tell how much is taken")
+            log.warning("memory has no bound: this system does not report how much is in use")
 
-    def look(self) -> bool:
-        """Whether the bound is met now; says so once, and once that it is over."""
+    def is_reached(self) -> bool:
+        """Whether the bound is reached now; logs when it is first, and when it is no longer."""
         resident = None if self.bytes is None else self._resident()
         if self.bytes is None or resident is None:
             return False
         before = bool(self.reason)
         met = is_met(resident, self.bytes, before)
-        self.reason = told(resident, self.bytes) if met else ""
+        self.reason = bound_message(resident, self.bytes) if met else ""
         if met and not before:
             log.error("memory bound met", reason=self.reason)
         if before and not met:
@@ -163,5 +173,5 @@ class MemoryBound:
 
 
 def bounded(max_memory_mib: int | None) -> MemoryBound:
-    """The bound by the setting, else by the container."""
+    """The bound of the setting, else of the container."""
     return MemoryBound(bound_of(max_memory_mib, container_bytes()))

@@ -23,7 +23,7 @@ from ..telemetry.process import Telemetry
 from . import batch as batches
 from .batch import DeadLetter
 from .committer import DeadLetters, Finisher
-from .memory import Leisure, MemoryBound
+from .memory import IdleTrim, MemoryBound
 from .ownership import OwnedLane, Ownership
 from .pacing import LEAST_RECORDS, Work, is_backlog, next_piece, next_size
 from .reporting import Reporter
@@ -72,7 +72,7 @@ class Worker:
         self._clock = clock
         self._stop = stop
         self.memory = memory or MemoryBound(None)
-        self._leisure = Leisure()
+        self._idle_trim = IdleTrim()
         bound = self.memory.bytes
         telemetry.memory_bound_bytes.set(math.inf if bound is None else bound)
         self._size = min(LEAST_RECORDS, pace.max_records)
@@ -117,14 +117,14 @@ class Worker:
         self._size = next_size(size, work, self._pace.max_records)
         self._piece = next_piece(self._piece, work)
         self._report()
-        self._leisure.after(work.taken, time.monotonic())
+        self._idle_trim.after_turn(work.taken, time.monotonic())
         if not (is_backlog(size, work) or (has_room and self._ownership.is_opening)):
             await self._gather(began_s, unasked)
 
     def _has_room(self) -> bool:
         """Whether this process may take more into its memory; else it stays in the group and reads
         nothing."""
-        is_full = self.memory.look()
+        is_full = self.memory.is_reached()
         self._telemetry.memory_bound_met.set(is_full)
         return not is_full
 

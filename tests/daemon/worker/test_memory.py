@@ -1,4 +1,4 @@
-"""The bound of memory: which it is, when it is met, and what is said of it."""
+"""The bound of memory: where it comes from, when it is met, and what is logged of it."""
 
 from pathlib import Path
 
@@ -7,15 +7,15 @@ from structlog.testing import capture_logs
 
 from relevanced.daemon.worker.memory import (
     MIB,
-    MUCH_WORK,
-    Leisure,
+    TRIM_AFTER_RECORDS,
+    IdleTrim,
     MemoryBound,
+    bound_message,
     bound_of,
     container_bytes,
-    give_back,
+    trim_heap,
     is_met,
     resident_bytes,
-    told,
 )
 
 
@@ -29,7 +29,7 @@ def test_the_setting_goes_before_the_container(
     assert bound_of(setting_mib, container) == bound
 
 
-def test_reading_goes_on_once_there_is_some_room() -> None:
+def test_reading_goes_on_below_95_percent_of_the_bound() -> None:
     assert [is_met(held, 100, False) for held in (99, 100, 101)] == [False, True, True]
     assert [is_met(held, 100, True) for held in (94, 95, 101)] == [False, True, True]
 
@@ -43,17 +43,17 @@ def test_limit_of_the_container(text: str, limit: int | None, tmp_path: Path) ->
     assert container_bytes([tmp_path / "missing", file]) == limit
 
 
-def test_what_is_said_has_the_value_and_the_rule_and_what_to_do() -> None:
-    text = told(300 * MIB, 200 * MIB)
+def test_the_message_has_the_value_the_rule_and_what_to_do() -> None:
+    text = bound_message(300 * MIB, 200 * MIB)
     assert text.startswith("300 MiB in memory: must be < 200 MiB")
     assert "worker.max_memory_mib" in text and "another worker" in text
 
 
-def test_met_and_over_are_said_once() -> None:
+def test_met_and_no_longer_met_are_logged_once_each() -> None:
     held = iter([10, 99, 100, 101, 96, 90, 91])
     with capture_logs() as logs:
-        bound = MemoryBound(100, lambda: next(held))  # the first look is at the start
-        met = [bound.look() for _ in range(6)]
+        bound = MemoryBound(100, lambda: next(held))  # the constructor measures first
+        met = [bound.is_reached() for _ in range(6)]
     assert met == [False, True, True, True, False, False]
     assert [line["event"] for line in logs] == [
         "memory bound met",
@@ -62,41 +62,41 @@ def test_met_and_over_are_said_once() -> None:
     assert bound.reason == ""
 
 
-def test_without_a_bound_nobody_looks() -> None:
-    assert not MemoryBound(None, lambda: 1 << 60).look()
+def test_without_a_bound_nothing_is_measured() -> None:
+    assert not MemoryBound(None, lambda: 1 << 60).is_reached()
 
 
-def test_this_process_holds_some_memory() -> None:
+def test_this_process_has_resident_memory() -> None:
     assert (resident_bytes() or 0) > 10 * MIB
 
 
 @pytest.mark.parametrize(
     ("turns", "gives"),
     [
-        ([(0.0, MUCH_WORK), (0.9, 0)], False),
-        ([(0.0, MUCH_WORK), (1.0, 0)], True),
-        ([(0.0, MUCH_WORK - 1), (9.0, 0)], False),
-        ([(0.0, MUCH_WORK - 1), (9.0, 1), (10.0, 0)], True),
-        ([(0.0, MUCH_WORK), (5.0, 1), (5.5, 0)], False),
+        ([(0.0, TRIM_AFTER_RECORDS), (0.9, 0)], False),
+        ([(0.0, TRIM_AFTER_RECORDS), (1.0, 0)], True),
+        ([(0.0, TRIM_AFTER_RECORDS - 1), (9.0, 0)], False),
+        ([(0.0, TRIM_AFTER_RECORDS - 1), (9.0, 1), (10.0, 0)], True),
+        ([(0.0, TRIM_AFTER_RECORDS), (5.0, 1), (5.5, 0)], False),
     ],
 )
-def test_memory_goes_back_when_much_work_is_over(
+def test_memory_goes_back_after_much_work_and_a_second_without(
     turns: list[tuple[float, int]], gives: bool
 ) -> None:
     given: list[None] = []
-    leisure = Leisure(lambda: given.append(None))
+    idle_trim = IdleTrim(lambda: given.append(None))
     for now_s, records in turns:
-        leisure.after(records, now_s)
+        idle_trim.after_turn(records, now_s)
     assert bool(given) == gives
-    leisure.after(0, 100.0)
-    leisure.after(0, 200.0)
+    idle_trim.after_turn(0, 100.0)
+    idle_trim.after_turn(0, 200.0)
     assert len(given) <= 1
 
 
-def test_what_is_free_goes_back() -> None:
-    pieces = [bytes(2048) for _ in range(10_000)]
-    kept = pieces[::100]
+def test_a_trim_gives_free_memory_back() -> None:
+    blocks = [bytes(2048) for _ in range(10_000)]
+    kept = blocks[::100]
     held = resident_bytes() or 0
-    pieces.clear()
-    give_back()
+    blocks.clear()
+    trim_heap()
     assert (resident_bytes() or 0) <= held and len(kept) == 100
