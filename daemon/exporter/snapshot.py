@@ -52,11 +52,9 @@ class WindowRows:
 
 @dataclass(frozen=True)
 class LaneStatus:
-    """How far a lane is."""
+    """The event times that a lane has reached; None where it knows none yet."""
 
     lane: int
-    sequence: int
-    has_events: bool
     watermark_ms: int | None
     time_ms: int | None
 
@@ -84,10 +82,6 @@ class Snapshot:
         """One count, 0 where there is none."""
         return self.counts.get(family, {}).get(label, 0)
 
-    def holding_back(self) -> tuple[int, ...]:
-        """The lanes whose time is as_of, or that have no time yet."""
-        return tuple(s.lane for s in self.lanes if s.has_events and s.time_ms == self.as_of_ms)
-
 
 def evaluate(views: Sequence[LaneView], plan: Plan, asked: Iterable[Segment] = ()) -> Snapshot:
     """Sum the lanes; `asked` are segments to tell whether they live or not. Raises OverflowError
@@ -114,7 +108,7 @@ def evaluate(views: Sequence[LaneView], plan: Plan, asked: Iterable[Segment] = (
         totals=totals,
         elsewhere=_elsewhere(views, segments, totals, plan),
         counts=_sum_counts(views),
-        lanes=tuple(_state(lane) for lane in views),
+        lanes=tuple(LaneStatus(lane.lane, lane.watermark_ms, lane.time_ms) for lane in views),
     )
 
 
@@ -286,7 +280,3 @@ def _sum_counts(views: Sequence[LaneView]) -> Counts:
 def _family_of(stored: str, label: str) -> str:
     """A value that was left out was read like a rejection, but its event counts."""
     return "dropped_values" if stored == "rejected" and label in DROP_REASONS else stored
-
-
-def _state(lane: LaneView) -> LaneStatus:
-    return LaneStatus(lane.lane, lane.sequence, lane.has_events, lane.watermark_ms, lane.time_ms)
