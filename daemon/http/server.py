@@ -22,14 +22,19 @@ from .api.answers import Answer, answer, error, packed
 from .api.health import Role
 from .api.routes import ROUTES, RequestContext, Route
 from .assets import ASSETS, HEADERS, Asset
+from .connections import Connections
 from .negotiation import wants_gzip, wants_openmetrics
 from .security import Security
 
 TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 PIECE_BYTES: Final = 262_144
+BACKLOG: Final = 128
+"""Connections that the system keeps ready while the loop is busy."""
 SHUTDOWN_PATIENCE_S: Final = 5.0
 """How long a request in hand may still take when the server stops."""
+CLOSING_PATIENCE_S: Final = 1.0
+"""How long a client may then take to read what was sent, before its connection is aborted."""
 
 API_THREADS: Final = 2
 """Threads of their own for answers: a scrape never waits behind those who look at the page."""
@@ -64,14 +69,16 @@ class HttpServer:
         self._openapi = openapi.document(telemetry.version, routes)
         self._threads: ThreadPoolExecutor | None = None
         self._runner: web.AppRunner | None = None
+        self._listener: asyncio.Server | None = None
+        self._connections: Connections | None = None
         self._security: Security | None = None
 
     @property
     def port(self) -> int:
         """The port listened on: of interest where 0, any free one, was asked for."""
-        if self._runner is None or not self._runner.addresses:
+        if self._listener is None or not self._listener.sockets:
             raise RuntimeError("the HTTP server is not started")
-        return int(self._runner.addresses[0][1])
+        return int(self._listener.sockets[0].getsockname()[1])
 
     @property
     def scheme(self) -> str:
@@ -96,20 +103,30 @@ class HttpServer:
         )
         self._runner, self._security = runner, security
         await runner.setup()
+        assert runner.server is not None, "made by setup"
+        self._connections = Connections(runner.server)
         context = None if security is None else security.context
         try:
-            await web.TCPSite(runner, host, port, ssl_context=context).start()
+            self._listener = await asyncio.get_running_loop().create_server(
+                self._connections, host, port, ssl=context, backlog=BACKLOG
+            )
         except OSError as error:
             await self.stop()
             raise ListenError(f"http.listen={host}:{port}: {_reason(error)}") from error
 
     async def stop(self) -> None:
         """Take no more connections, let requests in hand end, close."""
+        listener, self._listener = self._listener, None
+        connections, self._connections = self._connections, None
         runner, self._runner = self._runner, None
         security, self._security = self._security, None
         threads, self._threads = self._threads, None
+        if listener is not None and connections is not None:
+            await connections.end_listening(listener)
         if runner is not None:
             await runner.cleanup()
+        if connections is not None:
+            await connections.close(CLOSING_PATIENCE_S)
         if threads is not None:
             threads.shutdown(wait=False)
         if security is not None:

@@ -3,12 +3,13 @@
 import asyncio
 import base64
 import shutil
+import socket
 import ssl
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from relevanced.daemon.http.security import (
     Security,
     read_credentials,
 )
-from relevanced.daemon.http.server import HttpServer
+from relevanced.daemon.http.server import CLOSING_PATIENCE_S, SHUTDOWN_PATIENCE_S, HttpServer
 from relevanced.daemon.http.web_config import parse
 from relevanced.daemon.http.web_files import Unusable, load
 from relevanced.daemon.telemetry.process import Telemetry
@@ -211,6 +212,24 @@ async def test_tls_is_spoken_and_nothing_else(folder: Path) -> None:
         async with aiohttp.ClientSession() as session:
             with pytest.raises(aiohttp.ClientError):
                 await session.get(f"http://127.0.0.1:{asked.server.port}/livez")
+
+
+async def test_stop_does_not_wait_for_a_client_that_says_no_farewell(folder: Path) -> None:
+    def connect(port: int) -> ssl.SSLSocket:
+        raw = socket.create_connection(("127.0.0.1", port))
+        return client_context(folder).wrap_socket(raw, server_hostname="127.0.0.1")
+
+    async with served(folder, tls()) as asked:
+        with await asyncio.to_thread(connect, asked.server.port) as client:
+            await asyncio.to_thread(client.sendall, b"GET /livez HTTP/1.1\r\nHost: here\r\n\r\n")
+            await asyncio.to_thread(client.recv, 1)
+            began_s = time.monotonic()
+            await asked.server.stop()
+            assert time.monotonic() - began_s < CLOSING_PATIENCE_S + SHUTDOWN_PATIENCE_S / 2
+            client.settimeout(PATIENCE_S)
+            with suppress(ConnectionResetError):
+                while await asyncio.to_thread(client.recv, 65_536):
+                    pass
 
 
 @pytest.mark.parametrize(
