@@ -1,4 +1,4 @@
-{{- /* One role of the program as a Deployment: called with the root, the role, its values and its strategy. */ -}}
+{{- /* The Deployment of one role. Arguments: root context, role, its values (of), strategy, scaled (by KEDA). */ -}}
 {{- define "relevanced.deployment" -}}
 {{- $root := .root -}}
 {{- $values := .root.Values -}}
@@ -70,7 +70,8 @@ spec:
             {{- with $values.env }}
             {{- toYaml . | nindent 12 }}
             {{- end }}
-          # Alive says that the process turns; ready that Kafka and Redis answer it. Only the first one restarts it.
+          # /livez: the event loop runs; a failure restarts the container. /readyz: Kafka and Redis answer the process; a
+          # failure only removes the pod from the Service.
           livenessProbe:
             httpGet:
               path: /livez
