@@ -1,6 +1,6 @@
-"""What a configuration means to the arithmetic: one frozen value that the pure rooms are given.
+"""What a configuration means to the arithmetic: one frozen value that every pure room takes.
 
-A row is a vector of int64 counters; this page fixes its columns, for the writer and for every
+A row is a vector of int64 counters. Its columns are defined here, for the writer and for every
 reader.
 """
 
@@ -19,56 +19,58 @@ from .experiments.specs import Tracking
 from .panes import HOUR_MS, Timing
 
 NO_SURFACE: Final = 0
-"""Number of no surface: propensities of its ranks are not known."""
+"""Id of no surface: the propensities of its ranks are unknown."""
 
 
 @dataclass(frozen=True)
 class Surfaces:
-    """The tables, and what tells them apart. Surfaces are numbered from 1, in their order."""
+    """The propensity tables, and the attribute that selects one of them. Surface ids count from 1,
+    in the order of the tables."""
 
     attribute: str
     tables: tuple[Propensities, ...]
     default: str | None = None
-    """The surface of impressions that tell none, or one without a table; None: they have none."""
+    """The surface of impressions that name none, or one without a table; None: no surface."""
     clip: float = CLIP
     """Largest weight of a reaction."""
 
     @cached_property
-    def _numbers(self) -> Mapping[str | None, int]:
-        return {table.surface: number for number, table in enumerate(self.tables, 1)}
+    def _ids(self) -> Mapping[str | None, int]:
+        return {table.surface: surface_id for surface_id, table in enumerate(self.tables, 1)}
 
-    def told_by(self, attributes: Mapping[str, str | None]) -> str | None:
-        """The surface that an impression with these attributes counts for."""
-        told = attributes.get(self.attribute)
-        return told if told in self._numbers else self.default
+    @cached_property
+    def _default_id(self) -> int:
+        return self._ids.get(self.default, NO_SURFACE)
 
-    def id_of(self, surface: str | None) -> int:
-        """The number of a surface."""
-        return self._numbers.get(surface, NO_SURFACE)
+    def id_of(self, attributes: Mapping[str, str | None]) -> int:
+        """The id of the surface of an impression with these attributes; NO_SURFACE where it has
+        none."""
+        return self._ids.get(attributes.get(self.attribute), self._default_id)
 
     def weights(self, depth: int) -> Floats:
-        """(surfaces, depth) what a reaction at each rank counts, by number; NaN for no surface."""
-        known = [table.weights(depth, self.clip) for table in self.tables]
-        return np.array([np.full(depth, np.nan), *known])
+        """(surfaces, depth) weight of a reaction at each rank, by surface id; NaN for no
+        surface."""
+        by_table = [table.weights(depth, self.clip) for table in self.tables]
+        return np.array([np.full(depth, np.nan), *by_table])
 
     def clipped(self, depth: int) -> Booleans:
-        """(surfaces, depth) where the weight is less than 1 / propensity, being cut."""
-        known = [table.inverse(depth) > self.clip for table in self.tables]
-        return np.array([np.zeros(depth, np.bool_), *known])
+        """(surfaces, depth) True where the weight was clipped: where 1 / propensity is larger."""
+        by_table = [table.inverse(depth) > self.clip for table in self.tables]
+        return np.array([np.zeros(depth, np.bool_), *by_table])
 
 
 ALL: Final = "all"
 """Name of the grouping without attributes, and of its one segment: the whole."""
 OTHER: Final = "other"
-"""Segment of the values that found no place."""
+"""Segment of the values that were not admitted."""
 NONE: Final = "(none)"
-"""Value of an attribute that an impression does not carry."""
+"""Value of an attribute that an impression does not have."""
 EXPERIMENT_PREFIX: Final = "experiment:"
-"""A grouping's name with this prefix reads the variant of an experiment instead of an attribute."""
+"""A name in a grouping with this prefix means the variant of an experiment, not an attribute."""
 
 Values: TypeAlias = tuple[str | None, ...]
-"""Values of attributes and experiments, in the plan's order; None where one is missing. The
-surface stands behind them where propensities are configured."""
+"""Values of the attributes and experiments that groupings name, in the plan's order; None where one
+is missing."""
 
 COUNT_COLUMNS: Final = (
     "impressions",
@@ -76,16 +78,16 @@ COUNT_COLUMNS: Final = (
     "zero_result_impressions",
     "items_with_feedback",
 )
-"""The first columns of a row. Behind them stand (scored, sum, squares) of each metric."""
+"""The first columns of a row; (scored, sum, squares) of each metric follow them."""
 METRIC_COLUMNS: Final = ("scored", "sum", "squares")
 WEIGHT_COLUMNS: Final = ("weighted_items", "clipped_items", "weights", "squared_weights")
-"""The last columns where propensities are configured: items with a gain at ranks that a weighed
-metric counts, those of them whose weight was cut, and sums of their weights in steps of 1 /
-WEIGHT_UNIT."""
+"""The last columns where propensities are configured: items with a gain at ranks that a weighted
+metric counts, those of them whose weight was clipped, and the sums of their weights and squared
+weights in steps of 1 / WEIGHT_UNIT."""
 WEIGHT_UNIT: Final = 10_000
 
 LARGEST_EXACT: Final = 2.0**52
-"""From here on a float64 holds no fractions, so a scaled value could not be rounded exactly."""
+"""From here on a float64 has no fractions, so a scaled value could not be rounded exactly."""
 
 
 @dataclass(frozen=True)
@@ -95,18 +97,18 @@ class Plan:
     timing: Timing
     metrics: tuple[Metric, ...]
     groupings: tuple[tuple[str, ...], ...]
-    """Without the whole, which is always there as number 0 of `grouping_names`."""
+    """Without the whole, which is always the first of `grouping_names`."""
     grades: Mapping[str, float]
     max_segments: int = 100
     depth: int = 100
     tracking: Tracking | None = None
-    """The experiments to keep tallies of; None: nobody asks for any."""
+    """The experiments to keep tallies of; None: none are tracked."""
     history_hours: int = 0
     """How many whole hours of settled rows are kept; 0 keeps none."""
     hour_ms: int = HOUR_MS
-    """What an hour is: tests live faster."""
+    """Length of an hour; tests use shorter ones."""
     surfaces: Surfaces | None = None
-    """Propensities by surface; None: no metric asks for any."""
+    """Propensities by surface; None: no metric needs any."""
 
     @cached_property
     def grouping_names(self) -> tuple[str, ...]:
@@ -123,66 +125,67 @@ class Plan:
     def experiments(self) -> tuple[str, ...]:
         """Every experiment that a grouping names."""
         names = {name for grouping in self.groupings for name in grouping}
-        found = (name for name in names if name.startswith(EXPERIMENT_PREFIX))
-        return tuple(sorted(name.removeprefix(EXPERIMENT_PREFIX) for name in found))
+        prefixed = (name for name in names if name.startswith(EXPERIMENT_PREFIX))
+        return tuple(sorted(name.removeprefix(EXPERIMENT_PREFIX) for name in prefixed))
 
     def values_of(
         self, attributes: Mapping[str, str | None], experiments: Mapping[str, str]
     ) -> Values:
-        """Everything of an impression that its segments and its surface depend on."""
+        """The values that decide in which segments an impression counts."""
         values = tuple(map(attributes.get, self.attributes))
-        if self.experiments:
-            values = (*values, *map(experiments.get, self.experiments))
-        return values if self.surfaces is None else (*values, self.surfaces.told_by(attributes))
+        return (*values, *map(experiments.get, self.experiments)) if self.experiments else values
 
-    def surface_of(self, values: Values) -> int:
-        """The number of the surface in what `values_of` returned."""
-        return NO_SURFACE if self.surfaces is None else self.surfaces.id_of(values[-1])
+    def surface_id_of(self, attributes: Mapping[str, str | None]) -> int:
+        """The id of the surface of an impression with these attributes; NO_SURFACE where it has
+        none or no propensities are configured."""
+        return NO_SURFACE if self.surfaces is None else self.surfaces.id_of(attributes)
 
     @cached_property
     def value_indices(self) -> tuple[tuple[int, ...], ...]:
-        """For each grouping where its values stand in what `values_of` returns."""
+        """For each grouping the indices of its values in what `values_of` returns."""
         names = (*self.attributes, *(EXPERIMENT_PREFIX + name for name in self.experiments))
         return tuple(tuple(map(names.index, grouping)) for grouping in self.groupings)
 
     @cached_property
     def row_width(self) -> int:
-        """Columns of a row."""
+        """Number of columns of a row."""
         return self.weight_column + (0 if self.surfaces is None else len(WEIGHT_COLUMNS))
 
     @cached_property
     def weight_column(self) -> int:
-        """Column behind those of all metrics: the first of `WEIGHT_COLUMNS`, if there are any."""
+        """The column after those of all metrics: the first of `WEIGHT_COLUMNS`, if there are
+        any."""
         return self.metric_column(len(self.metrics))
 
-    def metric_column(self, number: int) -> int:
+    def metric_column(self, metric_index: int) -> int:
         """Column of `scored` of a metric; `sum` and `squares` follow it."""
-        return len(COUNT_COLUMNS) + len(METRIC_COLUMNS) * number
+        return len(COUNT_COLUMNS) + len(METRIC_COLUMNS) * metric_index
 
     @cached_property
     def timed(self) -> tuple[int, ...]:
-        """Positions of the metrics that look at when feedback came, not at which item it chose."""
+        """Indices of the metrics that depend on when feedback came, not on which item it was
+        for."""
         return tuple(n for n, metric in enumerate(self.metrics) if metric.needs == "timing")
 
     @cached_property
     def weighted_depth(self) -> int:
-        """Ranks that any weighed metric counts."""
+        """The deepest rank that any weighted metric counts."""
         cuts = [m.k or self.depth for m in self.metrics if m.needs == "propensities"]
         return min(max(cuts, default=0), self.depth)
 
     @cached_property
     def rank_weights(self) -> Floats:
-        """(surfaces, depth) as `Surfaces.weights`."""
+        """(surfaces, depth), as `Surfaces.weights` returns them."""
         assert self.surfaces is not None
         return self.surfaces.weights(self.depth)
 
     @cached_property
     def clipped_ranks(self) -> Booleans:
-        """(surfaces, depth) as `Surfaces.clipped`."""
+        """(surfaces, depth), as `Surfaces.clipped` returns them."""
         assert self.surfaces is not None
         return self.surfaces.clipped(self.depth)
 
     @property
     def admitted_values(self) -> int:
-        """Values of a grouping that one topic-partition admits."""
+        """How many values of a grouping one topic-partition admits."""
         return 10 * self.max_segments

@@ -69,7 +69,7 @@ def _surfaces(lane: Lane, run: Run, chosen: Integers) -> Integers | None:
     """Where chosen impressions were shown, (n,), where anybody asks."""
     if lane.plan.surfaces is None:
         return None
-    return _by_text(run, chosen, lambda text, _: lane.plan.surface_of(run.table[text].values))
+    return _by_text(run, chosen, lambda text, _: run.table[text].surface_id)
 
 
 def _combinations(lane: Lane, topic: str, meeting: RunAtWatermarks, chosen: Integers) -> Integers:

@@ -99,7 +99,7 @@ def _accept(lane: Lane, topic: str, event: Impression, met_ms: int) -> None:
     admission = lane.admissions[topic]
     values = lane.plan.values_of(event.attributes, event.experiments)
     combination = combination_of(values, met_ms, admission, lane.segments, overflow)
-    state = lane.states.id_of((len(event.items), ()), lane.plan.surface_of(values))
+    state = lane.states.id_of((len(event.items), ()), lane.plan.surface_id_of(event.attributes))
     pane = pane_start(event.time_ms, lane.plan.timing.base_ms)
     items = encode_items(event.items)
     slot = lane.open.add(

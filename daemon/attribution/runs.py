@@ -13,7 +13,8 @@ import numpy as np
 
 from relevanced.metrics.lists import Integers
 
-from ..events.fields import InvalidField, timestamp_ms
+from ..events.fields import InvalidField
+from ..events.timestamps import timestamp_ms
 from ..events.types import (
     Decoded,
     Decoder,

@@ -30,6 +30,7 @@ class ParsedAttributes:
     """What the attributes and experiments of an impression come to."""
 
     values: Values
+    surface_id: int
     assignment: Assignment
     attributes: Mapping[str, str | None]
     """Those that somebody asks for."""
@@ -89,9 +90,9 @@ class AttributeTexts:
         asked = dict(zip(self._names, () if attributes is None else astuple(attributes)))
         tracking = self._plan.tracking
         assignment = () if tracking is None else tracking.assignment(experiments)
-        self._table.append(
-            ParsedAttributes(self._plan.values_of(asked, experiments), assignment, asked)
-        )
+        plan = self._plan
+        values, surface_id = plan.values_of(asked, experiments), plan.surface_id_of(asked)
+        self._table.append(ParsedAttributes(values, surface_id, assignment, asked))
         return self._numbers.setdefault(text, len(self._table) - 1)
 
     def units_of(
