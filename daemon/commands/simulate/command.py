@@ -1,4 +1,4 @@
-"""`relevanced simulate`: the traffic model's events, to a topic in real time or to a file.
+"""`relevanced simulate`: send simulated traffic to a Kafka topic in real time, or to a file.
 
 events ─▶ paced by the clock ─▶ sink (Kafka topic or file)
 """
@@ -36,42 +36,43 @@ from .traffic import (
 )
 
 TICK_MS: Final = 10
-"""Least time that a pause takes: what falls due within it goes out together."""
+"""Shortest pause: events that fall due within it are sent together."""
 REPORT_MS: Final = 1_000
-PLAIN_REPORT_MS: Final = 10_000
-"""Where nobody watches a terminal, a line that often is enough."""
+"""Time between two progress lines on a terminal, where each replaces the one before."""
+LOG_REPORT_MS: Final = 10_000
+"""Time between two progress lines where standard error is not a terminal."""
 UNPACED_EVENTS: Final = 1_000
-"""Sent between two looks at the clock and at signals."""
+"""Events sent before the clock and the signals are checked again, where nothing is paced."""
 PARTITIONS: Final = 4
 
 
 @dataclass(frozen=True)
 class Span:
-    """The event time that is simulated, in milliseconds. `end_ms` None: until interrupted."""
+    """The interval of event time to simulate, in milliseconds; `end_ms` None: until interrupted."""
 
     start_ms: int
     end_ms: int | None
     paced: bool
-    """Whether events wait for their time to come."""
+    """Whether each event is sent at its own time, instead of as fast as possible."""
 
 
 @dataclass
 class Progress:
-    """What has been sent, told once in a while."""
+    """Number of events sent, and when it was last reported."""
 
     status: Status | None
     sent: int = 0
-    told_ms: int = 0
-    told_sent: int = 0
+    reported_ms: int = 0
+    reported_sent: int = 0
 
     def due(self, now_ms: int) -> bool:
-        """Whether it is time to tell."""
-        return now_ms - self.told_ms >= (PLAIN_REPORT_MS if self.status is None else REPORT_MS)
+        """Whether the next report is due."""
+        return now_ms - self.reported_ms >= (LOG_REPORT_MS if self.status is None else REPORT_MS)
 
-    def tell(self, now_ms: int, event_ms: int) -> None:
-        """One line, in place on a terminal."""
-        per_s = (self.sent - self.told_sent) * 1000 / max(now_ms - self.told_ms, 1)
-        self.told_ms, self.told_sent = now_ms, self.sent
+    def report(self, now_ms: int, event_ms: int) -> None:
+        """Print one line; on a terminal it replaces the line before."""
+        per_s = (self.sent - self.reported_sent) * 1000 / max(now_ms - self.reported_ms, 1)
+        self.reported_ms, self.reported_sent = now_ms, self.sent
         until = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(event_ms / 1000))
         line = f"{self.sent:,} events, {per_s:,.0f}/s, event time {until} UTC"
         if self.status is None:
@@ -83,7 +84,7 @@ class Progress:
 def span_of(
     now_ms: int, start_ms: int | None, backfill_ms: int, duration_ms: int | None, paced: bool
 ) -> Span:
-    """History first, then the present; a file without a duration holds the history alone."""
+    """The backfill, then the duration; a file without a duration gets the backfill only."""
     live_ms = now_ms if start_ms is None else start_ms + backfill_ms
     if duration_ms is None and not paced:
         duration_ms = 0
@@ -92,18 +93,18 @@ def span_of(
 
 
 def check_segment(segment: dict[str, str]) -> None:
-    """Raises BadParameter for a segment that the traffic never has."""
-    known = {name: list(values) for name, values in SHARES.items()}
-    known[f"{EXPERIMENT_PREFIX}{EXPERIMENT}"] = [CONTROL, TREATMENT]
+    """Raises BadParameter for an attribute or value that the simulated traffic does not have."""
+    allowed = {name: list(values) for name, values in SHARES.items()}
+    allowed[f"{EXPERIMENT_PREFIX}{EXPERIMENT}"] = [CONTROL, TREATMENT]
     for name, value in segment.items():
-        if name not in known:
-            raise click.BadParameter(f"{name}: must be one of {', '.join(known)}")
-        if value not in known[name]:
-            raise click.BadParameter(f"{name}={value}: must be one of {', '.join(known[name])}")
+        if name not in allowed:
+            raise click.BadParameter(f"{name}: must be one of {', '.join(allowed)}")
+        if value not in allowed[name]:
+            raise click.BadParameter(f"{name}={value}: must be one of {', '.join(allowed[name])}")
 
 
 async def send_all(traffic: Traffic, span: Span, sink: Sink, progress: Progress) -> None:
-    """Send the span's events, each when it is due; opens and closes the sink."""
+    """Open the sink, send the events of the span, each when it is due, and close the sink."""
     await sink.start()
     try:
         await _send_due(traffic, span, sink, progress)
@@ -112,7 +113,7 @@ async def send_all(traffic: Traffic, span: Span, sink: Sink, progress: Progress)
 
 
 async def _send_due(traffic: Traffic, span: Span, sink: Sink, progress: Progress) -> None:
-    now_ms = progress.told_ms = _now_ms()
+    now_ms = progress.reported_ms = _now_ms()
     encode = msgspec.json.Encoder().encode
     for arrival_ms, event in generate_events(traffic, span.start_ms):
         if span.end_ms is not None and arrival_ms >= span.end_ms:
@@ -126,36 +127,38 @@ async def _send_due(traffic: Traffic, span: Span, sink: Sink, progress: Progress
             now_ms = _now_ms()
             if progress.due(now_ms):
                 await sink.flush()
-                progress.tell(now_ms, arrival_ms)
+                progress.report(now_ms, arrival_ms)
         if progress.sent % UNPACED_EVENTS == 0:
-            await asyncio.sleep(0)  # a sink that never waits would keep signals waiting
+            await asyncio.sleep(0)  # a file never awaits, and signals are handled only in between
     await sink.flush()
 
 
 async def run_until_interrupted(
     traffic: Traffic, span: Span, sink: Sink, progress: Progress
 ) -> None:
-    """`send_all`, ended in good order by SIGINT or SIGTERM."""
+    """`send_all`; SIGINT and SIGTERM end it after the sink is flushed and closed."""
     sending = asyncio.ensure_future(send_all(traffic, span, sink, progress))
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, sending.cancel)
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(signal_number, sending.cancel)
     with suppress(asyncio.CancelledError):
         await sending
 
 
 @click.command("simulate")
-@click.option("--kafka", metavar="HOST:PORT", help="Brokers to send to.")
-@click.option("--topic", help="Topic to send to; made if missing.  [default: search-events]")
+@click.option("--kafka", metavar="HOST:PORT", help="Kafka brokers to send to.")
+@click.option("--topic", help="Topic to send to; created if missing.  [default: search-events]")
 @click.option(
     "--partitions",
     type=click.IntRange(min=1),
     default=PARTITIONS,
     show_default=True,
-    help="Of a topic that is made.",
+    help="Partitions of a topic that is created.",
 )
-@options.config_option("Where Kafka's other settings are taken from.", None)
-@click.option("--out", metavar="FILE.jsonl", help="Write to a file instead (- for the output).")
+@options.config_option("Configuration file with the other settings of Kafka.", None)
+@click.option(
+    "--out", metavar="FILE.jsonl", help="Write to a file instead (- for standard output)."
+)
 @click.option(
     "--rate",
     type=click.FloatRange(min=0, min_open=True),
@@ -163,38 +166,50 @@ async def run_until_interrupted(
     show_default=True,
     help="Events a second.",
 )
-@click.option("--duration", type=options.duration, help="How long.  [default: until interrupted]")
+@click.option(
+    "--duration",
+    type=options.duration,
+    help="Length of the live traffic.  [default: until interrupted]",
+)
 @click.option(
     "--backfill",
     type=options.duration,
     default="0s",
     show_default=True,
-    help="Send this much history first, as fast as it goes.",
+    help="First send this much history, as fast as possible.",
 )
-@click.option("--start", type=options.instant, help="When the traffic starts (with --out only).")
-@click.option("--seed", default=1, show_default=True, help="The same seed gives the same users.")
+@click.option("--start", type=options.instant, help="Start of the traffic (with --out only).")
 @click.option(
-    "--regression-after", type=options.duration, help="Rank a segment by chance, so long from now."
+    "--seed",
+    default=1,
+    show_default=True,
+    help="Seed of the random numbers: the same seed gives the same users.",
+)
+@click.option(
+    "--regression-after",
+    type=options.duration,
+    help="Rank one segment at random from this time on, counted from now.",
 )
 @click.option(
     "--regression-segment",
     type=options.segment,
     default="country=DE",
     show_default=True,
-    help=f"Which one: country, device or {EXPERIMENT_PREFIX}{EXPERIMENT}.",
+    help=f"That segment, by country, device or {EXPERIMENT_PREFIX}{EXPERIMENT}.",
 )
 @click.option(
     "--effect",
     default=0.0,
     show_default=True,
-    help=f"True change of RR@10 in the treatment of {EXPERIMENT}.",
+    help=f"True difference in mean RR@10 between treatment and control of {EXPERIMENT}.",
 )
 @click.option(
     "--faults",
     type=click.FloatRange(0, 0.5),
     default=0.0,
     show_default=True,
-    help="Share of duplicates, of disorder, of orphans and of unknown items.",
+    help="Share of duplicated events, of events out of order, of feedback without an impression and of"
+    " feedback on items that were not shown.",
 )
 def simulate_command(
     kafka: str | None,
@@ -212,7 +227,7 @@ def simulate_command(
     effect: float,
     faults: float,
 ) -> None:
-    """Produce simulated search traffic: impressions, clicks, purchases, and an experiment."""
+    """Simulate search traffic: impressions, clicks, purchases, and an experiment."""
     span = span_of(_now_ms(), start, backfill, duration, paced=out is None)
     _check_usage(kafka, config_file, out, start, span)
     check_segment(regression_segment)
@@ -236,11 +251,13 @@ def _check_usage(
     kafka: str | None, config_file: str | None, out: str | None, start: int | None, span: Span
 ) -> None:
     if out is None and kafka is None and config_file is None:
-        raise click.UsageError("give --kafka HOST:PORT, --config FILE or --out FILE.jsonl")
+        raise click.UsageError(
+            "one of --kafka HOST:PORT, --config FILE, --out FILE.jsonl is required"
+        )
     if out is not None and kafka is not None:
-        raise click.UsageError("--kafka and --out: give one of them")
+        raise click.UsageError("--kafka and --out: only one of them may be given")
     if start is not None and out is None:
-        raise click.UsageError("--start: only with --out")
+        raise click.UsageError("--start: only allowed with --out")
     if span.start_ms == span.end_ms:
         raise click.UsageError("--duration: must be > 0s, or give --backfill")
 
@@ -253,7 +270,7 @@ def _check_effect(traffic: Traffic) -> None:
 
 
 def _config(config_file: str | None, kafka: str | None, topic: str | None) -> Config:
-    """The configuration with what the command line overrides, held to the same rules."""
+    """The configuration with the overrides of the command line, validated as a whole."""
     overrides = {
         "RELEVANCED_KAFKA__BOOTSTRAP_SERVERS": kafka,
         "RELEVANCED_KAFKA__TOPICS": topic,

@@ -1,4 +1,4 @@
-"""Where simulated events go: a Kafka topic, or a file of JSON lines."""
+"""Sinks of simulated events: a Kafka topic, or a file of JSON lines."""
 
 import sys
 from typing import BinaryIO, Protocol
@@ -13,23 +13,23 @@ logger = structlog.get_logger(__name__)
 
 
 class Sink(Protocol):
-    """Where events go."""
+    """Destination of simulated events."""
 
     async def start(self) -> None:
-        """Open it."""
+        """Open the sink."""
 
     async def send(self, key: bytes, value: bytes, time_ms: int) -> None:
-        """Hand one event over."""
+        """Send one event that arrives at `time_ms`; it may be buffered."""
 
     async def flush(self) -> None:
-        """Wait until everything handed over is safe."""
+        """Wait until everything sent so far is stored."""
 
     async def stop(self) -> None:
-        """Close it."""
+        """Close the sink; sends what is still buffered."""
 
 
 class KafkaSink:
-    """A topic, made if it is missing."""
+    """A Kafka topic, created if it is missing."""
 
     def __init__(self, settings: KafkaSettings, topic: str, partitions: int) -> None:
         self._settings = settings
@@ -38,48 +38,49 @@ class KafkaSink:
         self._producer = KafkaProducer(settings)
 
     async def start(self) -> None:
-        """Waits while the cluster is away."""
+        """Connect and create the topic; waits while the cluster is unavailable."""
         await self._producer.start()
         try:
             await create_topic(self._settings, self._topic, partitions=self._partitions)
         except RuntimeError as error:
-            # What the Kafka client raises. Who may not make topics may still have one.
-            logger.warning("topic could not be made", topic=self._topic, reason=str(error))
+            # The Kafka client raises no narrower type. Without the right to create topics, an
+            # existing one may still be written to.
+            logger.warning("topic could not be created", topic=self._topic, reason=str(error))
 
     async def send(self, key: bytes, value: bytes, time_ms: int) -> None:
-        """The record's own timestamp is the time at which the event arrives."""
+        """Send one record; its Kafka timestamp is the arrival time of the event."""
         await self._producer.send(self._topic, value, key, timestamp_ms=time_ms)
 
     async def flush(self) -> None:
-        """Raises Unavailable or RecordRefused where a record was not taken."""
+        """Wait for the acknowledgements. Raises Unavailable or RecordRefused."""
         await self._producer.flush()
 
     async def stop(self) -> None:
-        """Sends what is buffered first."""
+        """Send what is buffered and disconnect."""
         await self._producer.stop()
 
 
 class FileSink:
-    """A file of JSON lines; `-` is the standard output."""
+    """A file of JSON lines; path `-` is standard output."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._file: BinaryIO = sys.stdout.buffer
 
     async def start(self) -> None:
-        """Replaces what the file held."""
+        """Open the file and truncate it."""
         if self._path != "-":
             self._file = open(self._path, "wb")
 
     async def send(self, key: bytes, value: bytes, time_ms: int) -> None:
-        """One line; the key stands in it already."""
+        """Write one line; the event contains the key already."""
         self._file.write(value + b"\n")
 
     async def flush(self) -> None:
-        """To the operating system."""
+        """Pass what is buffered to the operating system."""
         self._file.flush()
 
     async def stop(self) -> None:
-        """The standard output stays open."""
+        """Close the file; standard output stays open."""
         if self._path != "-":
             self._file.close()

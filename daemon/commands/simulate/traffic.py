@@ -1,7 +1,7 @@
-"""A model of search traffic: impressions and what users do with them, in order of arrival.
+"""A model of search traffic: impressions and the feedback on them, in order of arrival.
 
-Pure and seeded: the same `Traffic` and start give the same native events. What is hidden stands in
-`simulate_world`.
+Pure and seeded: the same `Traffic` and start time give the same native events. `world.py` has the
+users, queries and rankers behind them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ from .world import (
     ordinary_quality,
     shuffled,
     shuffled_quality,
-    world,
+    make_world,
 )
 
 NativeEvent: TypeAlias = dict[str, Any]
@@ -35,41 +35,41 @@ SHARES: Final[Mapping[str, Mapping[str, float]]] = {
     "device": {"ios": 0.40, "android": 0.35, "web": 0.25},
 }
 EVENTS_PER_IMPRESSION: Final = 2.10
-"""Mean number of events that one search gives, itself included."""
+"""Mean number of events of one search, the impression included."""
 
 CART_AFTER_CLICK: Final = 0.15
 PURCHASE_AFTER_CART: Final = 0.40
 LATE_CLICKS: Final = 0.02
-"""Share of the clicks that come minutes after the search."""
+"""Share of the clicks that are made minutes after the search."""
 
 
 @dataclass(frozen=True)
 class Regression:
-    """From an instant on, the impressions of one segment are ranked by chance."""
+    """From `after_s` on, the impressions of one segment are ranked at random."""
 
     after_s: float
     segment: Mapping[str, str] = field(default_factory=lambda: {"country": "DE"})
-    """Name → value, all of which must hold; `experiment:NAME` is the variant of an experiment."""
+    """Attribute → value, all of which must match; `experiment:NAME` stands for its variant."""
 
 
 @dataclass(frozen=True)
 class Faults:
-    """What goes wrong on the way: shares of the events, each drawn by itself."""
+    """Defects of delivery, each as the share of the events that have it, drawn independently."""
 
     duplicates: float = 0.0
     disorder: float = 0.0
-    """Arrive up to 45 s after their time."""
+    """Events that arrive up to 45 s after their event time."""
     orphans: float = 0.0
-    """Feedback whose impression is never heard of."""
+    """Feedback on an impression that never arrives."""
     off_list: float = 0.0
     """Feedback on an item that was not shown."""
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """What the traffic is like. `rate` is the mean number of events per second.
+    """Settings of the traffic. `rate` is the mean number of events per second.
 
-    `effect` is the true difference of mean RR@10 between treatment and control.
+    `effect` is the true difference in mean RR@10, treatment - control.
     """
 
     seed: int = 1
@@ -83,30 +83,32 @@ class Traffic:
 
     @cached_property
     def world(self) -> World:
-        """What is hidden behind this traffic."""
+        """The users, queries and rankers behind this traffic."""
         shares = {name: dict(values) for name, values in self.shares.items()}
-        return world(self.seed, shares, EXPERIMENT, self.variants)
+        return make_world(self.seed, shares, EXPERIMENT, self.variants)
 
     @cached_property
     def treated_share(self) -> float:
-        """Share of the treatment's lists that another ranker must make for the effect to be true.
+        """Share of the treatment's lists to take from another ranker, for `effect` to be exact.
 
-        Raises ValueError for an effect that no ranker could have.
+        Above 0 that is the ideal ranker, below 0 the random one.
+        Raises ValueError for an effect beyond either of them.
         """
         if not self.effect:
             return 0.0
         other = ideal_quality(self.world) if self.effect > 0 else shuffled_quality(self.world)
-        most = (1 - self.zero_results) * (other - ordinary_quality(self.world))
-        if abs(self.effect) > abs(most):
+        largest_effect = (1 - self.zero_results) * (other - ordinary_quality(self.world))
+        if abs(self.effect) > abs(largest_effect):
             direction = "<=" if self.effect > 0 else ">="
-            raise ValueError(f"effect={self.effect:g}: must be {direction} {most:.3f}")
-        return self.effect / most
+            raise ValueError(f"effect={self.effect:g}: must be {direction} {largest_effect:.3f}")
+        return self.effect / largest_effect
 
 
 def generate_events(traffic: Traffic, start_ms: int) -> Iterator[tuple[int, NativeEvent]]:
-    """Endless (arrival in ms, event), in order of arrival, which is event time but for disorder.
+    """Yield (arrival in ms, event) without end, in order of arrival.
 
-    Raises ValueError for a rate that is not positive or an effect that cannot be.
+    Arrival is the event time, unless `faults.disorder` delays it. Raises ValueError for a rate
+    that is not positive, or an effect that no ranker has.
     """
     if not traffic.rate > 0:
         raise ValueError(f"rate={traffic.rate:g}: must be > 0")
@@ -114,30 +116,31 @@ def generate_events(traffic: Traffic, start_ms: int) -> Iterator[tuple[int, Nati
 
 
 class _Stream:
-    """One run of the traffic: the random source, and the events that have not arrived yet."""
+    """One run of the traffic: its random generator, and a heap of the events still to arrive."""
 
     def __init__(self, traffic: Traffic, start_ms: int) -> None:
         self.traffic = traffic
         self.start_ms = start_ms
         self.random = Random(f"traffic {traffic.seed} {start_ms}")
-        self.waiting: list[tuple[int, int, NativeEvent]] = []
+        self.pending: list[tuple[int, int, NativeEvent]] = []
         self.count = 0
         self.treated_share = traffic.treated_share
 
     def run(self) -> Iterator[tuple[int, NativeEvent]]:
+        """Yield (arrival in ms, event): searches are a Poisson process."""
         per_ms = self.traffic.rate / EVENTS_PER_IMPRESSION / 1000
-        place, random, waiting = self.traffic.world, self.random, self.waiting
+        world, random, pending = self.traffic.world, self.random, self.pending
         time_ms = float(self.start_ms)
         searches = 0
         while True:
             time_ms += random.expovariate(per_ms)
             now_ms = int(time_ms)
-            while waiting and waiting[0][0] <= now_ms:
-                arrival_ms, _, event = heappop(waiting)
+            while pending and pending[0][0] <= now_ms:
+                arrival_ms, _, event = heappop(pending)
                 yield arrival_ms, event
             searches += 1
-            (query,) = random.choices(place.queries, cum_weights=place.query_weights)
-            (user,) = random.choices(place.users, cum_weights=place.user_weights)
+            (query,) = random.choices(world.queries, cum_weights=world.query_weights)
+            (user,) = random.choices(world.users, cum_weights=world.user_weights)
             self._search(f"{self.traffic.seed}-{self.start_ms:x}-{searches}", now_ms, query, user)
 
     def _search(self, impression_id: str, now_ms: int, query: Query, user: User) -> None:
@@ -152,9 +155,9 @@ class _Stream:
             "experiments": user.experiments,
             "user_id": user.user_id,
         }
-        self._arrive(now_ms, impression)
+        self._schedule(now_ms, impression)
         for rank in clicked_ranks(self.random, ranking.attractions):
-            self._react(impression_id, now_ms, ranking.items[rank - 1], rank)
+            self._click(impression_id, now_ms, ranking.items[rank - 1], rank)
 
     def _ranking(self, now_ms: int, query: Query, user: User) -> Ranking:
         traffic, random = self.traffic, self.random
@@ -170,10 +173,10 @@ class _Stream:
     def _regressed(self, regression: Regression, now_ms: int, user: User) -> bool:
         if now_ms < self.start_ms + regression.after_s * 1000:
             return False
-        return all(value_of(user, name) == wanted for name, wanted in regression.segment.items())
+        return all(value_of(user, name) == value for name, value in regression.segment.items())
 
-    def _react(self, impression_id: str, shown_ms: int, item: str, rank: int) -> None:
-        """A click 1 to 60 s later, a few of them minutes later, and what may follow from it."""
+    def _click(self, impression_id: str, shown_ms: int, item: str, rank: int) -> None:
+        """Schedule a click 1 to 60 s later, or minutes later, and the events that may follow it."""
         random, faults = self.random, self.traffic.faults
         if random.random() < LATE_CLICKS:
             clicked_ms = shown_ms + int(random.uniform(60_000, 1_200_000))
@@ -200,23 +203,23 @@ class _Stream:
             "item": item,
             "rank": rank,
         }
-        self._arrive(time_ms, event)
+        self._schedule(time_ms, event)
 
-    def _arrive(self, time_ms: int, event: NativeEvent) -> None:
+    def _schedule(self, time_ms: int, event: NativeEvent) -> None:
         random, faults = self.random, self.traffic.faults
         arrival_ms = time_ms
         if faults.disorder and random.random() < faults.disorder:
             arrival_ms += int(random.uniform(500, 45_000))
         self.count += 1
-        heappush(self.waiting, (arrival_ms, self.count, event))
+        heappush(self.pending, (arrival_ms, self.count, event))
         if faults.duplicates and random.random() < faults.duplicates:
             self.count += 1
             again_ms = arrival_ms + int(random.uniform(0, 3_000))
-            heappush(self.waiting, (again_ms, self.count, event))
+            heappush(self.pending, (again_ms, self.count, event))
 
 
 def value_of(user: User, name: str) -> str | None:
-    """A user's value of an attribute, or variant of an experiment."""
+    """The user's value of an attribute, or variant of `experiment:NAME`; None for another name."""
     if name.startswith(EXPERIMENT_PREFIX):
         return user.experiments.get(name.removeprefix(EXPERIMENT_PREFIX))
     return user.attributes.get(name)

@@ -1,7 +1,7 @@
-"""The hidden side of simulated search: users, queries, what attracts clicks, three rankers.
+"""What is behind simulated search: users, queries, click probabilities of items, three rankers.
 
-Pure: everything follows from the seed. The reciprocal rank that a ranker will get is known exactly,
-which is what lets an experiment have a true effect of a given size.
+Pure: everything follows from the seed. The mean reciprocal rank of each ranker is computed exactly,
+not drawn, so that an experiment can be given a true effect of a stated size.
 """
 
 import hashlib
@@ -14,8 +14,9 @@ from typing import Final
 SHOWN: Final = 10
 """Items of an impression."""
 CANDIDATES: Final = 20
-"""Items that match a query: a shuffled ranking shows any ten of them."""
+"""Items that match a query; each ranking shows `SHOWN` of them."""
 RANKINGS_PER_QUERY: Final = 8
+"""Rankings of the ordinary ranker for one query; each impression shows one of them."""
 QUERIES: Final = 400
 USERS: Final = 20_000
 PATIENCE: Final = 0.88
@@ -23,9 +24,10 @@ PATIENCE: Final = 0.88
 SATISFIED: Final = 0.65
 """Probability of stopping after a click."""
 RANKER_NOISE: Final = 0.20
-"""Standard deviation of what the ordinary ranker believes of an item's attraction."""
+"""Standard deviation of the ordinary ranker's error in an item's attraction."""
 ATTRACTIONS: Final = ((3, 0.30, 0.60), (5, 0.05, 0.15), (12, 0.005, 0.03))
-"""(candidates, lowest, highest probability of a click once looked at)"""
+"""(number of candidates, lowest and highest attraction): how likely a click is once the item is
+looked at."""
 ADJECTIVES: Final = (
     "red blue light warm small large cheap new used soft wide long dry fast quiet old".split()
 )
@@ -37,7 +39,7 @@ KINDS: Final = ("running", "kids", "outdoor", "office", "travel")
 
 @dataclass(frozen=True)
 class Ranking:
-    """Items in shown order and how attractive each is."""
+    """Items in shown order, and the attraction of each: its click probability once looked at."""
 
     items: tuple[str, ...]
     attractions: tuple[float, ...]
@@ -45,7 +47,7 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Query:
-    """One query with what each ranker makes of it."""
+    """One query, its candidates as (item, attraction), and the rankings of two rankers for it."""
 
     text: str
     candidates: tuple[tuple[str, float], ...]
@@ -55,7 +57,7 @@ class Query:
 
 @dataclass(frozen=True)
 class User:
-    """One user: everything that stays the same over all of a user's searches."""
+    """One user, with what is the same in all searches of that user."""
 
     user_id: str
     attributes: dict[str, str]
@@ -64,7 +66,7 @@ class User:
 
 @dataclass(frozen=True)
 class World:
-    """Everything hidden, with the running totals that draws by weight go by."""
+    """All queries and users, with the cumulative weights with which they are drawn."""
 
     queries: tuple[Query, ...]
     query_weights: tuple[float, ...]
@@ -72,16 +74,16 @@ class World:
     user_weights: tuple[float, ...]
 
 
-def world(
+def make_world(
     seed: int,
     shares: dict[str, dict[str, float]],
     experiment: str,
     variants: Sequence[str],
 ) -> World:
-    """The world of a seed. `shares`: attribute name → value → share of the users."""
+    """Draw the world of a seed. `shares` maps attribute → value → share of the users."""
     random = Random(f"world {seed}")
-    queries = tuple(_query(random, number) for number in range(QUERIES))
-    users = tuple(_user(random, number, shares, experiment, variants) for number in range(USERS))
+    queries = tuple(_query(random, index) for index in range(QUERIES))
+    users = tuple(_user(random, index, shares, experiment, variants) for index in range(USERS))
     return World(
         queries=queries,
         query_weights=_heavy_tail(QUERIES, 5),
@@ -91,18 +93,18 @@ def world(
 
 
 def variant_of(user_id: str, experiment: str, variants: Sequence[str]) -> str:
-    """The variant that a user sees: by hash, so that it never changes."""
+    """The variant that a user is assigned: by hash, so that it never changes."""
     digest = hashlib.sha256(f"{experiment}:{user_id}".encode()).digest()
     return variants[int.from_bytes(digest[:8]) % len(variants)]
 
 
 def shuffled(random: Random, query: Query) -> Ranking:
-    """Any ten of the candidates in any order: a ranker that knows nothing."""
+    """Rank `SHOWN` candidates drawn at random: the ranker that knows nothing."""
     return _ranking(random.sample(query.candidates, SHOWN))
 
 
 def clicked_ranks(random: Random, attractions: Sequence[float]) -> list[int]:
-    """Ranks (from 1) that one user clicks: a cascade, downwards until satisfied or tired."""
+    """Draw the ranks, from 1, that one user clicks: a cascade that ends when satisfied or tired."""
     draw = random.random
     ranks = []
     for rank, attraction in enumerate(attractions, 1):
@@ -116,7 +118,7 @@ def clicked_ranks(random: Random, attractions: Sequence[float]) -> list[int]:
 
 
 def expected_reciprocal_rank(attractions: Sequence[float]) -> float:
-    """Mean of 1 / rank of the first click, 0 where there is none."""
+    """Expected 1 / rank of the first click, 0 without one, over users of `clicked_ranks`."""
     reached, total = 1.0, 0.0
     for rank, attraction in enumerate(attractions, 1):
         total += reached * attraction / rank
@@ -124,36 +126,37 @@ def expected_reciprocal_rank(attractions: Sequence[float]) -> float:
     return total
 
 
-def ordinary_quality(place: World) -> float:
+def ordinary_quality(world: World) -> float:
     """Mean reciprocal rank of the ordinary ranker over the traffic."""
     return _mean_over_traffic(
-        place,
+        world,
         [
             sum(expected_reciprocal_rank(ranking.attractions) for ranking in query.ordinary)
             / len(query.ordinary)
-            for query in place.queries
+            for query in world.queries
         ],
     )
 
 
-def ideal_quality(place: World) -> float:
-    """Mean reciprocal rank of the ranker that knows every attraction."""
-    values = [expected_reciprocal_rank(query.ideal.attractions) for query in place.queries]
-    return _mean_over_traffic(place, values)
+def ideal_quality(world: World) -> float:
+    """Mean reciprocal rank over the traffic of the ranker that knows every attraction."""
+    values = [expected_reciprocal_rank(query.ideal.attractions) for query in world.queries]
+    return _mean_over_traffic(world, values)
 
 
-def shuffled_quality(place: World) -> float:
-    """Mean reciprocal rank of the ranker that knows nothing.
+def shuffled_quality(world: World) -> float:
+    """Mean reciprocal rank over the traffic of the ranker that knows nothing.
 
-    Exact: the mean chance that r different candidates all go unclicked is an elementary symmetric
-    sum of theirs, over the number of choices.
+    Exact: the probability that r distinct candidates drawn at random all go unclicked is the
+    elementary symmetric polynomial of degree r of their miss probabilities, divided by the number
+    of ways to choose them.
     """
-    return _mean_over_traffic(place, [_shuffled_quality(query) for query in place.queries])
+    return _mean_over_traffic(world, [_shuffled_quality(query) for query in world.queries])
 
 
 def _shuffled_quality(query: Query) -> float:
     misses = [1 - attraction for _, attraction in query.candidates]
-    # products[r]: the mean product of misses over all choices of r different candidates
+    # products[r]: mean over all choices of r distinct candidates of the product of their misses
     sums = [1.0] + [0.0] * SHOWN
     for miss in misses:
         for size in range(SHOWN, 0, -1):
@@ -168,24 +171,24 @@ def _shuffled_quality(query: Query) -> float:
     )
 
 
-def _mean_over_traffic(place: World, values: Sequence[float]) -> float:
+def _mean_over_traffic(world: World, values: Sequence[float]) -> float:
     total, before = 0.0, 0.0
-    for value, until in zip(values, place.query_weights, strict=True):
+    for value, until in zip(values, world.query_weights, strict=True):
         total += value * (until - before)
         before = until
     return total / before
 
 
-def _query(random: Random, number: int) -> Query:
-    words = (number % len(KINDS), number // len(KINDS))
-    noun, adjective = NOUNS[words[1] % len(NOUNS)], ADJECTIVES[words[1] // len(NOUNS)]
+def _query(random: Random, index: int) -> Query:
+    pair, kind = divmod(index, len(KINDS))
+    adjective, noun = ADJECTIVES[pair // len(NOUNS)], NOUNS[pair % len(NOUNS)]
     attractions = [
         random.uniform(low, high) for count, low, high in ATTRACTIONS for _ in range(count)
     ]
-    candidates = tuple((f"q{number}d{place}", value) for place, value in enumerate(attractions))
+    candidates = tuple((f"q{index}d{item}", value) for item, value in enumerate(attractions))
     best_first = sorted(candidates, key=_attraction, reverse=True)
     return Query(
-        text=f"{adjective} {KINDS[words[0]]} {noun}",
+        text=f"{adjective} {KINDS[kind]} {noun}",
         candidates=candidates,
         ordinary=tuple(_ordinary(random, candidates) for _ in range(RANKINGS_PER_QUERY)),
         ideal=_ranking(best_first[:SHOWN]),
@@ -193,9 +196,9 @@ def _query(random: Random, number: int) -> Query:
 
 
 def _ordinary(random: Random, candidates: Sequence[tuple[str, float]]) -> Ranking:
-    believed = [(value + random.gauss(0, RANKER_NOISE), item, value) for item, value in candidates]
-    believed.sort(reverse=True)
-    return _ranking([(item, value) for _, item, value in believed[:SHOWN]])
+    estimated = [(value + random.gauss(0, RANKER_NOISE), item, value) for item, value in candidates]
+    estimated.sort(reverse=True)
+    return _ranking([(item, value) for _, item, value in estimated[:SHOWN]])
 
 
 def _ranking(pairs: Sequence[tuple[str, float]]) -> Ranking:
@@ -204,12 +207,12 @@ def _ranking(pairs: Sequence[tuple[str, float]]) -> Ranking:
 
 def _user(
     random: Random,
-    number: int,
+    index: int,
     shares: dict[str, dict[str, float]],
     experiment: str,
     variants: Sequence[str],
 ) -> User:
-    user_id = f"u{number}"
+    user_id = f"u{index}"
     attributes = {
         name: random.choices(list(values), list(values.values()))[0]
         for name, values in shares.items()
@@ -218,8 +221,8 @@ def _user(
 
 
 def _heavy_tail(count: int, flat: int) -> tuple[float, ...]:
-    """Running totals of weights 1 / (place + flat): a few are busy, most are rare."""
-    return tuple(accumulate(1 / (place + flat) for place in range(count)))
+    """Cumulative weights 1 / (index + flat): a few are drawn often, most of them rarely."""
+    return tuple(accumulate(1 / (index + flat) for index in range(count)))
 
 
 def _attraction(candidate: tuple[str, float]) -> float:

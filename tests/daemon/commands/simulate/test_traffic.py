@@ -1,4 +1,4 @@
-"""The traffic model: seeded, in order, at its rate, with effects of the promised size."""
+"""The traffic model: seeded, in order, at its rate, with effects of the stated size."""
 
 import time
 from collections import Counter, defaultdict
@@ -49,19 +49,22 @@ def within(seconds: float, traffic: Traffic) -> Iterator[NativeEvent]:
 def lists_by(
     key: Callable[[NativeEvent], str], seconds: float, traffic: Traffic
 ) -> dict[str, Lists]:
-    """Gains of all impressions that had half an hour to gather feedback."""
+    """Gains of all impressions that had half an hour to receive feedback."""
     gains: dict[str, list[float]] = {}
     groups: dict[str, list[str]] = defaultdict(list)
     for event in within(seconds, traffic):
-        found = event["impression_id"]
+        impression_id = event["impression_id"]
         if event["type"] == "impression":
-            gains[found] = [0.0] * len(event["items"])
+            gains[impression_id] = [0.0] * len(event["items"])
             if event["timestamp"] < START_MS + (seconds - HOUR_S / 2) * 1000:
-                groups[key(event)].append(found)
+                groups[key(event)].append(impression_id)
         else:
-            place = event["rank"] - 1
-            gains[found][place] = max(gains[found][place], GRADES[event["kind"]])
-    return {name: Lists.of([gains[found] for found in ids]) for name, ids in groups.items()}
+            of_items, rank0 = gains[impression_id], event["rank"] - 1
+            of_items[rank0] = max(of_items[rank0], GRADES[event["kind"]])
+    return {
+        name: Lists.of([gains[impression_id] for impression_id in ids])
+        for name, ids in groups.items()
+    }
 
 
 def mean(name: str, lists: Lists) -> float:
@@ -89,7 +92,7 @@ def test_events_arrive_in_the_order_of_their_times() -> None:
     assert arrivals[0] >= START_MS
 
 
-def test_every_event_is_a_good_native_record() -> None:
+def test_every_event_is_a_valid_native_record() -> None:
     decode = decoder("native", Limits())
     kinds: Counter[type] = Counter()
     for arrival_ms, event in first(5000, Traffic(faults=Faults(0.05, 0.05, 0.05, 0.05))):
@@ -105,7 +108,7 @@ def test_rate_is_that_of_all_events(seed: int) -> None:
     assert len(steady) / HOUR_S == pytest.approx(10, rel=0.08)
 
 
-def test_users_are_few_and_busy_or_many_and_rare() -> None:
+def test_few_users_are_busy_and_many_are_rare() -> None:
     shown = [event for _, event in first(40_000, Traffic()) if event["type"] == "impression"]
     counts = Counter(event["user_id"] for event in shown)
     busiest = sum(count for _, count in counts.most_common(len(counts) // 100))
@@ -130,7 +133,7 @@ def test_variant_belongs_to_the_user() -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_regression_shows_in_its_segment_alone(seed: int) -> None:
+def test_regression_is_seen_in_its_segment_alone(seed: int) -> None:
     before = lists_by(country, HOUR_S, Traffic(seed=seed, rate=20))
     after = lists_by(country, HOUR_S, Traffic(seed=seed, rate=20, regression=Regression(0)))
     for name, least in {"nDCG@10": 0.10, "RR@10": 0.10, "Success@10": 0.10}.items():
@@ -162,7 +165,7 @@ def test_experiment_has_its_true_effect(effect: float) -> None:
     assert stderr < 0.01
 
 
-def test_effect_beyond_any_ranker_is_refused() -> None:
+def test_effect_beyond_any_ranker_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"effect=0.5: must be <= 0\.\d+"):
         generate_events(Traffic(effect=0.5), START_MS)
     with pytest.raises(ValueError, match="effect=-0.9: must be >= -0"):
@@ -171,16 +174,16 @@ def test_effect_beyond_any_ranker_is_refused() -> None:
         generate_events(Traffic(rate=0), START_MS)
 
 
-def test_quality_of_chance_is_exact() -> None:
-    """Against the same number, drawn: half an hour of rankings by chance."""
-    place = Traffic().world
-    assert shuffled_quality(place) < ordinary_quality(place) < ideal_quality(place)
+def test_quality_of_random_rankings_is_exact() -> None:
+    """Compared with the same number, drawn: half an hour of random rankings."""
+    world = Traffic().world
+    assert shuffled_quality(world) < ordinary_quality(world) < ideal_quality(world)
     lists = lists_by(
         country, HOUR_S, Traffic(rate=30, zero_results=0, regression=Regression(0, {}))
     )
     values = np.concatenate([parse("RR@10").values(found) for found in lists.values()])
     stderr = values.std() / np.sqrt(len(values))
-    assert values.mean() == pytest.approx(shuffled_quality(place), abs=3.5 * stderr)
+    assert values.mean() == pytest.approx(shuffled_quality(world), abs=3.5 * stderr)
 
 
 def test_shuffled_ranking_shows_candidates_once() -> None:
@@ -212,7 +215,7 @@ def test_disorder_keeps_to_the_default_lateness() -> None:
     assert [arrival_ms for arrival_ms, _ in pairs] == sorted(arrival_ms for arrival_ms, _ in pairs)
 
 
-def test_model_is_faster_than_any_rate_asked_of_it() -> None:
+def test_model_is_faster_than_20000_events_per_second() -> None:
     traffic = Traffic(rate=20_000)
     assert traffic.world.users
     began_s = time.process_time()
