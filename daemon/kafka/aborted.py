@@ -1,4 +1,6 @@
-"""The log's line on records of aborted transactions: at most one a minute for each partition."""
+"""Logs that records of aborted transactions were left out: at most one line a minute for each
+partition.
+"""
 
 from collections.abc import Mapping
 
@@ -6,31 +8,31 @@ import structlog
 
 from ..telemetry.kafka_faults import ADVICE, NoteFault
 from ..telemetry.rate_limit import Sayings
-from .lanes import Place
+from .topic_partition import TopicPartition
 
 logger = structlog.get_logger(__name__)
 
 
-class Aborted:
-    """What was said of them."""
+class AbortedLog:
+    """Counts and logs what was left out of each topic-partition."""
 
     def __init__(self, note: NoteFault) -> None:
         self._note = note
-        self._sayings = Sayings[Place]()
+        self._sayings = Sayings[TopicPartition]()
 
-    def tell(self, left_out: Mapping[Place, int], now_s: float) -> None:
-        """So many records were left out of each place; the line's `records` are those since the
-        one before."""
-        for place, count in left_out.items():
+    def report(self, left_out: Mapping[TopicPartition, int], now_s: float) -> None:
+        """Report that so many more records were left out of each; a line's `records` are those
+        since the line before.
+        """
+        for topic_partition, count in left_out.items():
             self._note("aborted")
-            records = self._sayings.due(place, count, now_s)
+            records = self._sayings.due(topic_partition, count, now_s)
             if records is None:
                 continue
-            topic, partition = place
             logger.info(
                 "aborted transaction left out",
-                topic=topic,
-                partition=partition,
+                topic=topic_partition.topic,
+                partition=topic_partition.partition,
                 records=records,
                 advice=ADVICE["aborted"],
             )

@@ -1,8 +1,7 @@
-"""The consumer group's side of the Kafka door: committed offsets as hints for lag tools, and the
-proof of membership.
+"""Commits offsets to the consumer group: as hints for lag tools, and as a proof of membership.
 
 Offsets in the group decide nothing (the ones that count are stored with the state they produced).
-But a commit that the coordinator accepts shows that the group still counts this member in.
+But a commit that the coordinator accepts shows that this process is still a member.
 """
 
 import asyncio
@@ -11,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import structlog
-from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
-from .lanes import LaneBook, Place
+from .assigned_lanes import AssignedLanes
+from .topic_partition import TopicPartition
 
 HINT_INTERVAL_S: Final = 5.0
 COMMIT_PATIENCE_S: Final = 5.0
@@ -24,13 +23,13 @@ logger = structlog.get_logger(__name__)
 
 
 class GroupOffsets:
-    """Commits to the group: hints in the background, one at a time; proofs when asked for."""
+    """Commits to the group: hints in the background, one at a time; proofs on request."""
 
-    def __init__(self, book: LaneBook) -> None:
-        self._book = book
-        self._generation = book.generation
-        self._pending: dict[Place, int] = {}
-        self._known: dict[Place, int] = {}
+    def __init__(self, lanes: AssignedLanes) -> None:
+        self._lanes = lanes
+        self._generation = lanes.generation
+        self._pending: dict[TopicPartition, int] = {}
+        self._durable: dict[TopicPartition, int] = {}
         self._task: asyncio.Task[None] | None = None
         self._last_s = -HINT_INTERVAL_S
         self._failed = False
@@ -38,13 +37,13 @@ class GroupOffsets:
         self._next_proof: asyncio.Task[bool] | None = None
         self._unproven_since_s: float | None = None
 
-    def note(self, offsets: Mapping[Place, int]) -> None:
-        """These may be told to the group at the next occasion."""
-        self._forget_the_past()
+    def note(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Keep these offsets for the next commit."""
+        self._forget_former_assignment()
         self._pending.update(offsets)
-        self._known.update(offsets)
+        self._durable.update(offsets)
 
-    def tell(self, consumer: Any) -> None:
+    def commit_pending(self, consumer: Any) -> None:
         """Begin a commit of what is pending, at most every HINT_INTERVAL_S. Never waits."""
         now_s = time.monotonic()
         busy = self._task is not None and not self._task.done()
@@ -56,7 +55,7 @@ class GroupOffsets:
             self._task = asyncio.create_task(self._hint(consumer, offsets, COMMIT_PATIENCE_S))
 
     async def close(self, consumer: Any, patience_s: float) -> None:
-        """Tell the last hints, if that is quickly done."""
+        """Stop, and commit what is pending within `patience_s`."""
         tasks = {task for task in (self._task, self._proof, self._next_proof) if task is not None}
         for task in tasks:
             task.cancel()
@@ -68,8 +67,9 @@ class GroupOffsets:
             await self._hint(consumer, offsets, patience_s)
 
     async def proves_membership(self, consumer: Any) -> bool:
-        """Whether the coordinator accepted a commit that was sent after this call began. Calls that
-        come while one is on its way share the next."""
+        """Whether the coordinator accepted a commit that was sent after this call began. Calls
+        during one commit share the next.
+        """
         if self._next_proof is None:
             self._next_proof = asyncio.create_task(self._prove_after(self._proof, consumer))
         return await asyncio.shield(self._next_proof)
@@ -79,7 +79,7 @@ class GroupOffsets:
             await asyncio.wait({before})
         self._proof, self._next_proof = self._next_proof, None
         proven = await self._prove(consumer)
-        if proven or not self._book.assigned:
+        if proven or not self._lanes.assigned:
             self._unproven_since_s = None
         elif self._unproven_since_s is None:
             self._unproven_since_s = time.monotonic()
@@ -87,18 +87,18 @@ class GroupOffsets:
 
     @property
     def unproven_since_s(self) -> float | None:
-        """When the group first refused to confirm the assignment that this process believes in."""
-        self._forget_the_past()
+        """When the group first did not confirm the present assignment; None while it does."""
+        self._forget_former_assignment()
         return self._unproven_since_s
 
     async def _prove(self, consumer: Any) -> bool:
-        self._forget_the_past()
-        places = sorted(self._book.assigned)
-        if not places:
+        self._forget_former_assignment()
+        assigned = sorted(self._lanes.assigned)
+        if not assigned:
             return False
         try:
             async with asyncio.timeout(COMMIT_PATIENCE_S):
-                offsets = _commit(self._known, places) or await _current(consumer, places[0])
+                offsets = _of(assigned, self._durable) or await _committed(consumer, assigned[0])
                 await consumer.commit(offsets)
         except (KafkaError, TimeoutError) as error:
             logger.info("membership not confirmed", error=str(error) or "no answer in time")
@@ -106,17 +106,17 @@ class GroupOffsets:
         return True
 
     def _take_pending(self) -> dict[TopicPartition, int]:
-        self._forget_the_past()
-        offsets = _commit(self._pending, self._book.assigned)
+        self._forget_former_assignment()
+        offsets = _of(self._lanes.assigned, self._pending)
         self._pending.clear()
         return offsets
 
-    def _forget_the_past(self) -> None:
-        """After a rebalance others may have told the group more than we know."""
-        if self._generation != self._book.generation:
-            self._generation = self._book.generation
+    def _forget_former_assignment(self) -> None:
+        """After a rebalance others may have committed more than this process knows of."""
+        if self._generation != self._lanes.generation:
+            self._generation = self._lanes.generation
             self._pending.clear()
-            self._known.clear()
+            self._durable.clear()
             self._unproven_since_s = None
 
     async def _hint(
@@ -127,17 +127,21 @@ class GroupOffsets:
                 await consumer.commit(dict(offsets))
             self._failed = False
         except (KafkaError, TimeoutError) as error:
-            # Nothing depends on it: said once, so that an empty lag tool has an explanation.
-            say = logger.debug if self._failed else logger.info
-            say("offsets not told to the consumer group", error=str(error) or "no answer in time")
+            # Nothing depends on it: logged once, so that an empty lag tool has an explanation.
+            log = logger.debug if self._failed else logger.info
+            log(
+                "offsets not committed to the consumer group",
+                error=str(error) or "no answer in time",
+            )
             self._failed = True
 
 
-def _commit(offsets: Mapping[Place, int], assigned: Iterable[Place]) -> dict[TopicPartition, int]:
-    return {TopicPartition(*place): offsets[place] for place in assigned if place in offsets}
+def _of(
+    topic_partitions: Iterable[TopicPartition], offsets: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    return {tp: offsets[tp] for tp in topic_partitions if tp in offsets}
 
 
-async def _current(consumer: Any, place: Place) -> dict[TopicPartition, int]:
-    """What the group knows of a place already: committing it changes nothing."""
-    partition = TopicPartition(*place)
-    return {partition: await consumer.committed(partition) or 0}
+async def _committed(consumer: Any, topic_partition: TopicPartition) -> dict[TopicPartition, int]:
+    """Return what the group has for a topic-partition: committing it again changes nothing."""
+    return {topic_partition: await consumer.committed(topic_partition) or 0}

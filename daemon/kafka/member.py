@@ -1,9 +1,8 @@
-"""One process's membership in the consumer group: joining, what a rebalance gives and takes,
-leaving.
+"""One process's membership in the consumer group: joining, rebalances, leaving.
 
-A rebalance takes everything and then gives anew (aiokafka knows no other kind). What it gives is
-paused before a record can pass; reading begins when a lane is opened. What it takes, it takes when
-the batch in hand is done.
+A rebalance revokes all partitions and then assigns anew (aiokafka has no incremental kind). What is
+assigned is paused before a record can pass, and is read once its lane is opened. What is revoked is
+revoked when the batch in hand is done.
 """
 
 import asyncio
@@ -13,13 +12,14 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import structlog
-from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.errors import KafkaError
 
-from ..telemetry.kafka_faults import ADVICE, NoteFault, not_noted
+from ..telemetry.kafka_faults import ADVICE, NoteFault, ignore_fault
+from .assigned_lanes import AssignedLanes
 from .client import KafkaSettings, consumer_arguments, end
-from .lanes import LaneBook
+from .topic_partition import TopicPartition
 
 RETRY_PAUSE_S: Final = 1.0
 
@@ -27,22 +27,22 @@ logger = structlog.get_logger(__name__)
 
 
 class GroupMember:
-    """Holds the consumer, and keeps the book of lanes as the group decides."""
+    """Owns the consumer, and keeps `lanes` as the group assigns them."""
 
     def __init__(
-        self, settings: KafkaSettings, book: LaneBook, note: NoteFault = not_noted
+        self, settings: KafkaSettings, lanes: AssignedLanes, note: NoteFault = ignore_fault
     ) -> None:
         self.consumer: Any = None
         self.rebalancing_since_s: float | None = time.monotonic()
-        """Since when no assignment is known, or the one that is known is being taken."""
+        """Since when there is no assignment, or the present one is being revoked; else None."""
         self._settings = settings
-        self._book = book
+        self._lanes = lanes
         self._note = note
         self._in_hand = 0
         self._hands_free = asyncio.Event()
         self._hands_free.set()
         self._change: asyncio.Future[None] | None = None
-        self._partial_said: dict[int, list[str]] = {}
+        self._missing_logged: dict[int, list[str]] = {}
 
     @property
     def rebalancing(self) -> bool:
@@ -50,7 +50,7 @@ class GroupMember:
         return self.rebalancing_since_s is not None
 
     async def join(self) -> None:
-        """Connect, waiting for the cluster, and ask for a place in the group; it comes while
+        """Connect, waiting for the cluster, and ask to join the group; the assignment comes while
         polling.
         """
         consumer = await self._connected()
@@ -59,14 +59,16 @@ class GroupMember:
         consumer.subscribe(topics=self._settings.topics, listener=_Listener(self, consumer))
 
     async def leave(self) -> None:
-        """Give the lanes to others, now. Time-bounded."""
+        """Leave the group, so that others take over the lanes now. Time-bounded."""
         consumer, self.consumer = self.consumer, None
-        self._book.revoke()
+        self._lanes.revoke()
         if consumer is not None:
             await end(_stop(consumer))
 
     def change(self) -> "asyncio.Future[None]":
-        """Done when lanes were given or taken since the last call."""
+        """Return a future that is done when lanes are assigned or revoked after this call, or were
+        since the last.
+        """
         change = self._change
         if change is None or change.done():
             self._change = asyncio.get_running_loop().create_future()
@@ -87,7 +89,7 @@ class GroupMember:
                 self._hands_free.set()
 
     async def revoke(self, consumer: Any) -> None:
-        """A rebalance begins."""
+        """Revoke all lanes when the batch in hand is done, as a rebalance begins."""
         if consumer is not self.consumer:
             return
         self.rebalancing_since_s = time.monotonic()
@@ -99,36 +101,36 @@ class GroupMember:
         except TimeoutError:
             logger.warning("rebalance did not wait for the batch in hand", patience_s=patience_s)
         if consumer is self.consumer:
-            self._book.revoke()
+            self._lanes.revoke()
             self._wake()
 
     def assign(self, consumer: Any, assigned: Iterable[TopicPartition]) -> None:
-        """A rebalance ended. These are paused."""
+        """Take over what a rebalance assigned, all of it paused."""
         if consumer is not self.consumer:
             return
-        self._book.assign((place.topic, place.partition) for place in assigned)
+        self._lanes.assign(assigned)
         self.rebalancing_since_s = None
         self._wake()
-        logger.info("lanes assigned", lanes=sorted(self._book.whole))
-        if self._book.partial and self._book.partial != self._partial_said:
+        logger.info("lanes assigned", lanes=sorted(self._lanes.whole))
+        if self._lanes.missing_topics and self._lanes.missing_topics != self._missing_logged:
             self._note("partly_assigned")
             logger.warning(
                 "lanes wait: not all their topic-partitions are assigned here",
-                lanes_and_missing_topics=self._book.partial,
+                lanes_and_missing_topics=self._lanes.missing_topics,
                 advice=ADVICE["partly_assigned"],
             )
-        self._partial_said = self._book.partial
+        self._missing_logged = self._lanes.missing_topics
 
     def _wake(self) -> None:
         if self._change is not None and not self._change.done():
             self._change.set_result(None)
 
     async def _connected(self) -> Any:
-        said = False
+        logged = False
         while True:
             consumer = AIOKafkaConsumer(
                 **consumer_arguments(self._settings),
-                # One assignor: with several, aiokafka joins several times. Range: it gives equal
+                # One assignor: with several, aiokafka joins several times. Range: it assigns equal
                 # partition numbers of all topics to one member.
                 partition_assignment_strategy=(RangePartitionAssignor,),
             )
@@ -138,9 +140,9 @@ class GroupMember:
                 started = True
                 return consumer
             except KafkaError as error:
-                if not said:
+                if not logged:
                     logger.warning("waiting for Kafka", reason=str(error))
-                said = True
+                logged = True
             finally:
                 if not started:
                     await end(_stop(consumer))
@@ -148,7 +150,7 @@ class GroupMember:
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
-    """What aiokafka calls; it would log and forget whatever is raised here."""
+    """What aiokafka calls in a rebalance; it would log and forget whatever is raised here."""
 
     def __init__(self, member: GroupMember, consumer: Any) -> None:
         self._member = member
@@ -160,10 +162,10 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka ha
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         # First of all, and without awaiting anything: records may come as soon as this loop turns.
         self._consumer.pause(*assigned)
-        for place in assigned:
-            # Somewhere to stand; else the client asks the group for a place, and fails where there
-            # is none.
-            self._consumer.seek(place, 0)
+        for topic_partition in assigned:
+            # Any position will do; without one, the client asks the group for a committed offset,
+            # and fails where there is none.
+            self._consumer.seek(topic_partition, 0)
         self._member.assign(self._consumer, assigned)
 
 

@@ -1,17 +1,17 @@
-"""Questions to the cluster about places in its logs, and answers in bounded time."""
+"""Asks the cluster for offsets of its logs, and waits for the answer for a bounded time."""
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import structlog
-from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
 from ..errors import Unavailable
 from ..telemetry.kafka_faults import ADVICE, NoteFault
 from ..worker.source import OffsetBeyondEnd
-from .lanes import Place, start_of_reading
+from .positions import resume_offset
+from .topic_partition import TopicPartition
 
 ANSWER_PATIENCE_S: Final = 10.0
 
@@ -20,66 +20,65 @@ T = TypeVar("T")
 logger = structlog.get_logger(__name__)
 
 
-def partition_of(place: Place) -> TopicPartition:
-    """A place as aiokafka names it."""
-    return TopicPartition(*place)
-
-
 async def log_bounds(
-    consumer: Any, places: Sequence[Place]
-) -> tuple[dict[Place, int], dict[Place, int]]:
-    """The first offset that each log holds, and the offset after its last readable record.
+    consumer: Any, topic_partitions: Sequence[TopicPartition]
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """Return the first offset of each log, and the offset after its last readable record.
 
     Raises Unavailable.
     """
-    partitions = list(map(partition_of, places))
     starts, ends = await _answer(
-        asyncio.gather(consumer.beginning_offsets(partitions), consumer.end_offsets(partitions))
+        asyncio.gather(
+            consumer.beginning_offsets(topic_partitions), consumer.end_offsets(topic_partitions)
+        )
     )
-    return _by_place(starts), _by_place(ends)
+    return starts, ends
 
 
 async def starting_offsets(
-    consumer: Any, places: Sequence[Place], start: str | int, now_ms: int
+    consumer: Any, topic_partitions: Sequence[TopicPartition], start: str | int, now_ms: int
 ) -> dict[str, int]:
-    """Topic → offset where reading begins: "earliest", "latest", or milliseconds before `now_ms`.
+    """Return, by topic, the offset where reading begins: "earliest", "latest", or milliseconds
+    before `now_ms`.
 
     Time is that of the records' Kafka timestamps; where no record is that young, reading begins at
     the end. Raises Unavailable.
     """
-    starts, ends = await log_bounds(consumer, places)
+    starts, ends = await log_bounds(consumer, topic_partitions)
     if start == "earliest":
         return {topic: offset for (topic, _), offset in starts.items()}
     if start != "latest":
         # The end was asked for first: a record that arrives in between is not skipped.
         since_ms = max(now_ms - int(start), 0)
-        times = {partition_of(place): since_ms for place in places}
+        times = dict.fromkeys(topic_partitions, since_ms)
         found = await _answer(consumer.offsets_for_times(times))
-        ends |= {tuple(place): at.offset for place, at in found.items() if at is not None}
+        ends |= {tp: record.offset for tp, record in found.items() if record is not None}
     return {topic: offset for (topic, _), offset in ends.items()}
 
 
-def beginnings(
-    places: Sequence[Place],
+def resume_offsets(
+    topic_partitions: Sequence[TopicPartition],
     stored: Mapping[str, int],
-    bounds: tuple[Mapping[Place, int], Mapping[Place, int]],
+    bounds: tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int]],
     note: NoteFault,
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Topic → offset where reading goes on, and, for the topics that have any, how many records are
-    gone. Raises OffsetBeyondEnd.
+    """Return, by topic, the offset where reading resumes, and how many records were deleted unread
+    for the topics that lost any.
+
+    `bounds` is what `log_bounds` returned. Raises OffsetBeyondEnd.
     """
-    begin: dict[str, int] = {}
+    offsets: dict[str, int] = {}
     gaps: dict[str, int] = {}
-    for place in places:
-        topic, partition = place
-        start, end = bounds[0][place], bounds[1][place]
+    for topic_partition in topic_partitions:
+        topic, partition = topic_partition
+        start, end = bounds[0][topic_partition], bounds[1][topic_partition]
         try:
-            begin[topic], lost = start_of_reading(place, stored[topic], start, end)
+            offsets[topic], gone = resume_offset(topic_partition, stored[topic], start, end)
         except OffsetBeyondEnd:
             note("log_shorter")
             raise
-        if lost:
-            gaps[topic] = lost
+        if gone:
+            gaps[topic] = gone
             note("records_gone")
             logger.error(
                 "the log begins behind the stored offset",
@@ -87,21 +86,17 @@ def beginnings(
                 partition=partition,
                 stored=stored[topic],
                 log_start=start,
-                records_gone=lost,
+                records_gone=gone,
                 advice=ADVICE["records_gone"],
             )
-    return begin, gaps
+    return offsets, gaps
 
 
-async def _answer(asked: Awaitable[T]) -> T:
+async def _answer(request: Awaitable[T]) -> T:
     try:
         async with asyncio.timeout(ANSWER_PATIENCE_S):
-            return await asked
+            return await request
     except TimeoutError as error:
         raise Unavailable(f"no answer within {ANSWER_PATIENCE_S} s") from error
     except KafkaError as error:
         raise Unavailable(str(error)) from error
-
-
-def _by_place(offsets: Mapping[TopicPartition, int]) -> dict[Place, int]:
-    return {(topic, partition): offset for (topic, partition), offset in offsets.items()}

@@ -14,11 +14,11 @@ import msgspec
 from aiokafka.consumer.fetcher import READ_COMMITTED, FetchResult, PartitionRecords
 from aiokafka.errors import CorruptRecordException
 
-from .lanes import Place
+from .topic_partition import TopicPartition
 
 NO_TIMESTAMP: Final = -1
 
-_aborted: Final[Counter[Place]] = Counter()
+_aborted: Final[Counter[TopicPartition]] = Counter()
 
 
 class Record(msgspec.Struct, gc=False):
@@ -33,7 +33,7 @@ class Record(msgspec.Struct, gc=False):
     headers: tuple[tuple[str, bytes], ...]
 
 
-def take_aborted() -> dict[Place, int]:
+def take_aborted() -> dict[TopicPartition, int]:
     """How many records of aborted transactions this process left out since the last call."""
     found = dict(_aborted)
     _aborted.clear()
@@ -60,9 +60,9 @@ def _unpacked_batches(fetched: PartitionRecords) -> Iterator[list[Record]]:
         fetched.next_fetch_offset = batch.next_offset
 
 
-def _records_of(place: Place, batch: Any, first: int) -> list[Record]:
+def _records_of(topic_partition: TopicPartition, batch: Any, first: int) -> list[Record]:
     """The records of a batch from an offset on: all of a batch are fetched, if one is asked for."""
-    topic, partition = place
+    topic, partition = topic_partition
     records: list[Any] = [
         Record(
             topic,

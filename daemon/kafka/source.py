@@ -1,4 +1,4 @@
-"""The Kafka door: records in, lane by lane, in offset order, none lost and none twice.
+"""Reads the input topics: lane by lane, in offset order, no record lost and none twice.
 
     source = KafkaSource(settings)
     await source.start()
@@ -10,9 +10,9 @@
         async with source.batch_in_hand(): …                    process, commit, then
             source.hint(lane, offsets)
 
-Where reading begins is said by whoever opens a lane, never by the group. One task polls; no queue
-stands between it and the consumer: not polling is the back-pressure. A rebalance waits for the
-batch in hand.
+Reading begins where the caller of `open` says, never where the group's offsets are. One task polls;
+no queue stands between it and the consumer: not polling is the back-pressure. A rebalance waits for
+the batch in hand.
 """
 
 import asyncio
@@ -24,17 +24,19 @@ from typing import Any, Final
 import structlog
 
 from ..errors import Unavailable
-from ..telemetry.kafka_faults import ADVICE, NoteFault, not_noted
+from ..telemetry.kafka_faults import ADVICE, NoteFault, ignore_fault
 from ..worker.source import Batch, LaneLost, PartitionStatus
 from . import codecs, records
+from .assigned_lanes import AssignedLanes
 from .client import KafkaSettings
 from .diagnosis import Diagnosis
 from .group import GroupOffsets
-from .lanes import LaneBook, Place, is_stuck
+from .liveness import is_stuck
 from .member import GroupMember
-from .offsets import beginnings, log_bounds, partition_of, starting_offsets
+from .offsets import log_bounds, resume_offsets, starting_offsets
 from .reader import Reader
 from .status import is_caught_up, partition_status
+from .topic_partition import TopicPartition
 from .topics import require_equal_counts, wait_for_topics
 
 LAST_HINT_PATIENCE_S: Final = 2.0
@@ -45,23 +47,23 @@ logger = structlog.get_logger(__name__)
 class KafkaSource:
     """The input topics, as one member of the consumer group. Open by `start`, close by `stop`."""
 
-    def __init__(self, settings: KafkaSettings, note: NoteFault = not_noted) -> None:
-        """`note` is told of every fault that is met, for a counter."""
+    def __init__(self, settings: KafkaSettings, note: NoteFault = ignore_fault) -> None:
+        """`note` is called with every fault that is found, for a counter."""
         codecs.install()
         records.install()
         self._settings = settings
         self._note = note
-        self._book = LaneBook(settings.topics)
-        self._member = GroupMember(settings, self._book, note)
-        self._reader = Reader(self._book, note)
+        self._lanes = AssignedLanes(settings.topics)
+        self._member = GroupMember(settings, self._lanes, note)
+        self._reader = Reader(self._lanes, note)
         self._diagnosis = Diagnosis(settings, note)
-        self._group = GroupOffsets(self._book)
+        self._group = GroupOffsets(self._lanes)
         self._fetching: asyncio.Task[None] | None = None
         self._joined = False
         self._count_at_start = 0
 
     async def start(self) -> None:
-        """Join the group once the cluster and all topics are there; says what it waits for.
+        """Join the group once the cluster and all topics are there; logs what it waits for.
 
         Raises StartError where the topics do not fit together or the settings cannot work.
         """
@@ -69,7 +71,7 @@ class KafkaSource:
         require_equal_counts(counts)
         self._count_at_start = max(counts.values())
         await self._member.join()
-        self._reader.note_sign()
+        self._reader.note_answer()
         self._joined = True
 
     async def stop(self) -> None:
@@ -87,17 +89,17 @@ class KafkaSource:
     async def poll(
         self, max_records: int, timeout_ms: int, lanes: Collection[int] | None = None
     ) -> Batch:
-        """What is there, or comes within the time, of these lanes (None: of all that are open); the
-        records of others wait. Returns early when lanes were given or taken.
+        """Return what is there, or comes within the time, of these lanes (None: of all that are
+        open); the records of others wait. Returns early when lanes are assigned or revoked.
 
         Must be called again and again, with or without lanes: the group drops a member that does
-        not. Outages end in empty batches and a line in the log, not in errors; what is raised is
-        not for this process to mend.
+        not. An outage gives empty batches and a line in the log, no error; an error that is raised
+        is one that this process cannot mend.
         """
         # A fetch in progress is waited for, never cancelled: aiokafka would count this member as
         # busy for ever, and a rebalance can hold it longer than a caller wants to wait.
         self._reader.resume_watch()
-        wanted = self._book.open_lanes if lanes is None else frozenset(lanes)
+        wanted = self._lanes.open_lanes if lanes is None else frozenset(lanes)
         unread = wanted - self._reader.waiting_lanes
         self._watch(unread)
         if self._fetching is None:
@@ -111,139 +113,143 @@ class KafkaSource:
             fetching, self._fetching = self._fetching, None
             fetching.result()
         if self._member.consumer is not None:
-            self._group.tell(self._member.consumer)
+            self._group.commit_pending(self._member.consumer)
         self._reader.rest_watch()
-        return self._handed_out(wanted)
+        return self._take(wanted)
 
     def batch_in_hand(self) -> AbstractAsyncContextManager[None]:
-        """`async with` around processing and committing what `poll` gave, entered without awaiting
-        anything before it.
+        """Return the `async with` around processing and committing what `poll` returned, entered
+        without awaiting anything before it.
 
         A rebalance waits until nobody is inside, for at most a third of the session timeout.
         """
         return self._member.batch_in_hand()
 
     def lanes_to_open(self) -> frozenset[int]:
-        """Lanes that are assigned whole and not open: also those that were closed."""
-        return frozenset() if self._member.rebalancing else self._book.to_open()
+        """Return the lanes that are assigned whole and not open: also those that were closed."""
+        return frozenset() if self._member.rebalancing else self._lanes.to_open()
 
     def lanes_lost(self) -> frozenset[int]:
-        """Lanes that stopped being open without `close` since the last call: revoked, or their
-        place in the log is gone.
+        """Return the lanes that stopped being open without `close` since the last call: revoked, or
+        their next offset is gone from the log.
 
-        Some of them may stand in `lanes_to_open` again.
+        `lanes_to_open` may return some of them again.
         """
-        return self._book.take_lost()
+        return self._lanes.take_lost()
 
     async def open(self, lane: int, offsets: Mapping[str, int]) -> dict[str, int]:
-        """Read the lane from these next offsets on. Returns, for the topics that have any, how many
-        records are gone.
+        """Read the lane from these next offsets on. Returns how many records were deleted unread,
+        for the topics that lost any.
 
         Raises OffsetBeyondEnd (the log is not the one that was read), LaneLost (not assigned whole
         any more), Unavailable (no answer in time). The lane is then not open.
         """
-        generation = self._book.generation
+        generation = self._lanes.generation
         if lane not in self.lanes_to_open():
             raise LaneLost(f"lane {lane} is not to be opened")
-        places = self._book.places(lane)
-        starts, ends = await log_bounds(self._consumer(), places)
-        if self._book.generation != generation or lane not in self.lanes_to_open():
+        topic_partitions = self._lanes.topic_partitions(lane)
+        bounds = await log_bounds(self._consumer(), topic_partitions)
+        if self._lanes.generation != generation or lane not in self.lanes_to_open():
             raise LaneLost(f"lane {lane} was taken while it was opened")
-        begin, gaps = beginnings(places, offsets, (starts, ends), self._note)
+        begin, gaps = resume_offsets(topic_partitions, offsets, bounds, self._note)
         self._begin(lane, begin)
         return gaps
 
     async def close(self, lane: int) -> None:
         """Stop reading the lane for now; it stays assigned, and is among `lanes_to_open`."""
-        if lane in self._book.open_lanes and not self._member.rebalancing:
-            self._member.consumer.pause(*map(partition_of, self._book.places(lane)))
-        self._book.close(lane, lost=False)
+        if lane in self._lanes.open_lanes and not self._member.rebalancing:
+            self._member.consumer.pause(*self._lanes.topic_partitions(lane))
+        self._lanes.close(lane, lost=False)
         self._reader.drop(lane)
 
     async def starting_offsets(self, lane: int, start: str | int, now_ms: int) -> dict[str, int]:
-        """Where a lane without stored offsets begins: "earliest", "latest", or so many milliseconds
-        back by the records' Kafka timestamps (the end of the log where no record is that young).
-        Raises Unavailable.
+        """Return where a lane without stored offsets begins: "earliest", "latest", or so many
+        milliseconds back by the records' Kafka timestamps (the end of the log where no record is
+        that young). Raises Unavailable.
         """
-        return await starting_offsets(self._consumer(), self._book.places(lane), start, now_ms)
+        return await starting_offsets(
+            self._consumer(), self._lanes.topic_partitions(lane), start, now_ms
+        )
 
     async def still_member(self) -> bool:
-        """Whether, after this call began, the group still counted this process in, with the same
-        lanes. Time-bounded.
+        """Whether this process was still a member of the group, with the same lanes, after this
+        call began. Time-bounded.
         """
-        generation = self._book.generation
+        generation = self._lanes.generation
         consumer = self._member.consumer
         if consumer is None or not await self._group.proves_membership(consumer):
             return False
-        return self._book.generation == generation and not self._member.rebalancing
+        return self._lanes.generation == generation and not self._member.rebalancing
 
     def hint(self, lane: int, offsets: Mapping[str, int]) -> None:
-        """Let lag tools know, some time, by the group's offsets. Never waits, decides nothing."""
-        self._group.note({(topic, lane): offset for topic, offset in offsets.items()})
+        """Commit these to the group some time, for lag tools. Never waits, decides nothing."""
+        self._group.note({TopicPartition(topic, lane): at for topic, at in offsets.items()})
 
     def next_offsets(self, lane: int) -> dict[str, int]:
-        """The next offset of every topic of an open lane, after all that `poll` gave."""
-        return {topic: self._book.next_offset[topic, lane] for topic in self._book.topics}
+        """Return the next offset of every topic of an open lane, after all that `poll` returned."""
+        next_offset = self._lanes.next_offset
+        return {tp.topic: next_offset[tp] for tp in self._lanes.topic_partitions(lane)}
 
     @property
-    def assignment(self) -> frozenset[Place]:
-        """The topic-partitions that the group gave to this process."""
-        return self._book.assigned
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The topic-partitions that the group assigned to this process."""
+        return self._lanes.assigned
 
     @property
     def open_lanes(self) -> frozenset[int]:
         """The lanes that are read."""
-        return self._book.open_lanes
+        return self._lanes.open_lanes
 
     @property
     def partition_count(self) -> int:
         """The number of partitions of the input topics (the largest, should they differ now)."""
         consumer = self._member.consumer
-        known = [consumer.partitions_for_topic(topic) for topic in self._book.topics if consumer]
-        return max((len(count) for count in known if count), default=self._count_at_start)
+        found = [consumer.partitions_for_topic(topic) for topic in self._lanes.topics if consumer]
+        return max((len(ids) for ids in found if ids), default=self._count_at_start)
 
     @property
     def obstacle(self) -> str | None:
         """What keeps the topics as such from being read, as far as that is known."""
-        found = self._diagnosis.obstacle
-        return None if found is None else found.reason
+        obstacle = self._diagnosis.obstacle
+        return None if obstacle is None else obstacle.reason
 
     def status(self) -> list[PartitionStatus]:
-        """All assigned topic-partitions."""
-        consumer, book, faults = self._member.consumer, self._book, self._reader.faults
-        return [partition_status(consumer, book, faults, place) for place in sorted(book.assigned)]
+        """Return how far each assigned topic-partition is read."""
+        consumer, lanes, faults = self._member.consumer, self._lanes, self._reader.faults
+        return [partition_status(consumer, lanes, faults, tp) for tp in sorted(lanes.assigned)]
 
     async def _fetch(self, max_records: int, timeout_ms: int, lanes: Collection[int]) -> None:
         await self._reader.fetch(self._consumer(), max_records, timeout_ms, lanes)
 
     def _watch(self, lanes: Collection[int]) -> None:
-        """Look for what aiokafka does not tell of, and begin anew where it waits for ever."""
+        """Look for what aiokafka does not report, and connect anew where it waits for ever."""
         if not self._joined:
             return
         session_s = self._settings.session_timeout_s
-        self._reader.leave_out_silent(self._member.consumer, lanes, session_s)
-        now_s, signs_s = time.monotonic(), self._signs_s()
+        self._reader.exclude_unanswered(self._member.consumer, lanes, session_s)
+        now_s, answers_s = time.monotonic(), self._answers_s()
         self._diagnosis.doubt(
-            not self._book.assigned
-            or bool(self._book.partial)
-            or min(signs_s) < now_s - session_s / 3
+            not self._lanes.assigned
+            or bool(self._lanes.missing_topics)
+            or min(answers_s) < now_s - session_s / 3
         )
-        if any(is_stuck(now_s, sign_s, session_s) for sign_s in signs_s):
+        if any(is_stuck(now_s, answer_s, session_s) for answer_s in answers_s):
             self._note("stuck")
             logger.warning(
                 "no sign of life from Kafka, connecting anew",
-                answers_missing_s=round(now_s - min(signs_s)),
+                answers_missing_s=round(now_s - min(answers_s)),
                 advice=ADVICE["stuck"],
             )
             self._joined = False
             self._fetching = asyncio.create_task(self._rejoin(self._fetching))
 
-    def _signs_s(self) -> list[float]:
-        """When the cluster last answered, when there last was an assignment, and when the group
-        last confirmed it."""
+    def _answers_s(self) -> list[float]:
+        """Return when the cluster last answered, when there last was an assignment, and when the
+        group last confirmed it.
+        """
         now_s = time.monotonic()
-        doubts = (self._member.rebalancing_since_s, self._group.unproven_since_s)
-        return [self._reader.last_sign_s, *(now_s if s is None else s for s in doubts)]
+        missing_since_s = (self._member.rebalancing_since_s, self._group.unproven_since_s)
+        return [self._reader.last_answer_s, *(now_s if s is None else s for s in missing_since_s)]
 
     async def _rejoin(self, hung: asyncio.Task[None] | None) -> None:
         if hung is not None:
@@ -252,30 +258,31 @@ class KafkaSource:
         await self._member.leave()
         await wait_for_topics(self._settings, self._note)
         await self._member.join()
-        self._reader.note_sign()
+        self._reader.note_answer()
         self._joined = True
 
-    def _handed_out(self, wanted: Collection[int]) -> Batch:
+    def _take(self, wanted: Collection[int]) -> Batch:
         if self._member.rebalancing:
             return Batch({}, {}, frozenset())
         now_ms = int(time.time() * 1000)
-        open_lanes = self._book.open_lanes
+        open_lanes = self._lanes.open_lanes
         lanes = self._reader.take(open_lanes.intersection(wanted))
         caught_up = (
             lane
             for lane in open_lanes - self._reader.waiting_lanes
-            if is_caught_up(self._member.consumer, self._book, lane, now_ms)
+            if is_caught_up(self._member.consumer, self._lanes, lane, now_ms)
         )
         return Batch(lanes, {lane: self.next_offsets(lane) for lane in lanes}, frozenset(caught_up))
 
     def _begin(self, lane: int, offsets: Mapping[str, int]) -> None:
-        self._reader.faults.keep(self._book.next_offset)
+        self._reader.faults.keep(self._lanes.next_offset)
         self._reader.drop(lane)
-        self._book.open(lane, offsets)
+        self._lanes.open(lane, offsets)
         consumer = self._consumer()
-        for place in self._book.places(lane):
-            consumer.seek(partition_of(place), offsets[place[0]])
-        consumer.resume(*map(partition_of, self._book.places(lane)))
+        topic_partitions = self._lanes.topic_partitions(lane)
+        for topic_partition in topic_partitions:
+            consumer.seek(topic_partition, offsets[topic_partition.topic])
+        consumer.resume(*topic_partitions)
         logger.info("lane opened", lane=lane, offsets=dict(offsets))
 
     def _consumer(self) -> Any:

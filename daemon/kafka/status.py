@@ -3,40 +3,42 @@
 from typing import Any
 
 from ..worker.source import PartitionStatus
-from .lanes import Faults, LaneBook, Place, is_at_end
-from .offsets import partition_of
+from .assigned_lanes import AssignedLanes
+from .partition_faults import PartitionFaults
+from .positions import is_at_end
+from .topic_partition import TopicPartition
 
 
 def partition_status(
-    consumer: Any, book: LaneBook, faults: Faults, place: Place
+    consumer: Any, lanes: AssignedLanes, faults: PartitionFaults, topic_partition: TopicPartition
 ) -> PartitionStatus:
-    """What is known of a place."""
-    next_offset = book.next_offset.get(place)
+    """Return how far a topic-partition is read, as far as that is known."""
+    next_offset = lanes.next_offset.get(topic_partition)
     if next_offset is None:
-        return PartitionStatus(*place, None, None, None, None)
-    end = consumer.highwater(partition_of(place))
-    fault = faults.blamed.get(place)
+        return PartitionStatus(*topic_partition, None, None, None, None)
+    end = consumer.highwater(topic_partition)
+    fault = faults.failed.get(topic_partition)
     return PartitionStatus(
-        *place,
+        *topic_partition,
         next_offset=next_offset,
         lag_records=None if end is None else max(end - next_offset, 0),
-        fetched_ms=consumer.last_poll_timestamp(partition_of(place)),
+        fetched_ms=consumer.last_poll_timestamp(topic_partition),
         fault=None if fault is None else fault.reason,
     )
 
 
-def is_caught_up(consumer: Any, book: LaneBook, lane: int, now_ms: int) -> bool:
-    """Whether all logs of an open lane were just seen at their ends, with nothing left to deliver.
+def is_caught_up(consumer: Any, lanes: AssignedLanes, lane: int, now_ms: int) -> bool:
+    """Whether the ends of all logs of an open lane were just seen, with nothing left to deliver.
 
     The end is that of the log, not of its committed part: while a transaction is open, records may
     come that are older than the clock.
     """
     return all(
         is_at_end(
-            book.next_offset[place],
-            consumer.highwater(partition_of(place)),
-            consumer.last_poll_timestamp(partition_of(place)),
+            lanes.next_offset[topic_partition],
+            consumer.highwater(topic_partition),
+            consumer.last_poll_timestamp(topic_partition),
             now_ms,
         )
-        for place in book.places(lane)
+        for topic_partition in lanes.topic_partitions(lane)
     )

@@ -21,7 +21,7 @@ from aiokafka.errors import (
 from aiokafka.protocol.metadata import MetadataRequest
 
 from ..errors import StartError
-from ..telemetry.kafka_faults import ADVICE, KafkaFault, NoteFault, not_noted
+from ..telemetry.kafka_faults import ADVICE, KafkaFault, NoteFault, ignore_fault
 from .client import KafkaSettings, client_arguments
 
 FIRST_PAUSE_S: Final = 0.5
@@ -53,7 +53,9 @@ class Obstacle:
     reason: str
 
 
-async def wait_for_topics(settings: KafkaSettings, note: NoteFault = not_noted) -> dict[str, int]:
+async def wait_for_topics(
+    settings: KafkaSettings, note: NoteFault = ignore_fault
+) -> dict[str, int]:
     """The number of partitions of each topic, once the cluster answers and all are there; what it
     waits for is logged and noted.
     """

@@ -22,7 +22,7 @@ from relevanced.daemon.kafka.client import KafkaSettings, consumer_arguments
 from relevanced.daemon.kafka.producer import KafkaProducer
 from relevanced.daemon.kafka.source import KafkaSource
 from relevanced.daemon.kafka.topics import create_topic
-from relevanced.daemon.telemetry.kafka_faults import ADVICE, KafkaFault, NoteFault, not_noted
+from relevanced.daemon.telemetry.kafka_faults import ADVICE, KafkaFault, NoteFault, ignore_fault
 from relevanced.daemon.worker.source import Batch, LaneLost, OffsetBeyondEnd
 from tests.services.fixtures import MakeTopic, OwnKafka
 from tests.services.kafka_server import Broker
@@ -42,7 +42,7 @@ async def source(kafka: Broker) -> AsyncIterator[Source]:
     """Starts sources, `await source("topic", …)`, and stops them after the test."""
     started: list[KafkaSource] = []
 
-    async def make(*topics: str, note: NoteFault = not_noted, **others: Any) -> KafkaSource:
+    async def make(*topics: str, note: NoteFault = ignore_fault, **others: Any) -> KafkaSource:
         made = KafkaSource(settings(kafka, *topics, **others), note)
         started.append(made)
         await made.start()
@@ -288,8 +288,8 @@ async def test_pause_between_polls_is_no_silence(kafka: Broker, topic: str, sour
     reader = await source(topic)
     await opened(reader)
     await reader.poll(1, 0)
-    reader._reader.last_sign_s -= 1_000
-    reader._reader._rested_s -= 1_000
+    reader._reader.last_answer_s -= 1_000
+    reader._reader._unwatched_since_s -= 1_000
     await reader.poll(1, 300)
     assert reader.open_lanes == {0}
 
@@ -535,7 +535,7 @@ async def test_silent_consumer_is_replaced(kafka: Broker, topic: str, source: So
     reader = await source(topic)
     await opened(reader)
     await read(reader, 9)
-    replaced, reader._reader.last_sign_s = reader._member.consumer, -1_000.0
+    replaced, reader._reader.last_answer_s = reader._member.consumer, -1_000.0
     await until(lambda: reader.lanes_lost() == {0}, reader)
     assert reader._member.consumer is not replaced
     await opened(reader, **{topic: 4})

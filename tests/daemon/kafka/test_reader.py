@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 from aiokafka import TopicPartition
-from aiokafka.consumer.fetcher import FetchError
+from aiokafka.consumer.fetcher import FetchError, Fetcher
 from aiokafka.errors import RecordTooLargeError
 
-from relevanced.daemon.kafka.lanes import LaneBook
-from relevanced.daemon.kafka.reader import Reader
+from relevanced.daemon.kafka.assigned_lanes import AssignedLanes
+from relevanced.daemon.kafka.reader import Reader, _fails_next
 
 TOPIC = "events"
 
@@ -25,11 +25,11 @@ class Client:
         self.paused: list[TopicPartition] = []
 
     async def getmany(self, *partitions: TopicPartition, **_: Any) -> dict[Any, Any]:
-        place = TopicPartition(TOPIC, 1)
-        if TopicPartition(TOPIC, 0) in partitions or place not in partitions:
+        bad = TopicPartition(TOPIC, 1)
+        if TopicPartition(TOPIC, 0) in partitions or bad not in partitions:
             return {}
-        if place in self._fetcher._records:
-            self._fetcher._records.pop(place).check_raise()
+        if bad in self._fetcher._records:
+            self._fetcher._records.pop(bad).check_raise()
         return {}
 
     async def position(self, partition: TopicPartition) -> int:
@@ -49,21 +49,21 @@ class Client:
 
 
 @pytest.fixture
-def book() -> LaneBook:
-    made = LaneBook([TOPIC])
-    made.assign([(TOPIC, 0), (TOPIC, 1)])
+def lanes() -> AssignedLanes:
+    made = AssignedLanes([TOPIC])
+    made.assign([TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)])
     made.open(0, {TOPIC: 5})
     made.open(1, {TOPIC: 5})
     return made
 
 
 async def test_markers_are_stepped_over_and_records_that_could_not_be_read_are_not(
-    book: LaneBook,
+    lanes: AssignedLanes,
 ) -> None:
     client, noted = Client(), list[str]()
-    reader = Reader(book, noted.append)
+    reader = Reader(lanes, noted.append)
     await reader.fetch(client, 100, 0, [0, 1])
-    assert book.next_offset == {(TOPIC, 0): 7, (TOPIC, 1): 5}
+    assert lanes.next_offset == {(TOPIC, 0): 7, (TOPIC, 1): 5}
     await reader.fetch(client, 100, 0, [1])
     assert client.at[TopicPartition(TOPIC, 1)] == 5 and noted == []
     client._fetcher._records[TopicPartition(TOPIC, 1)] = FetchError(
@@ -71,17 +71,27 @@ async def test_markers_are_stepped_over_and_records_that_could_not_be_read_are_n
     )
     client.at[TopicPartition(TOPIC, 1)] = 6
     await reader.fetch(client, 100, 0, [1])
-    assert book.next_offset[TOPIC, 1] == 5 == client.at[TopicPartition(TOPIC, 1)]
+    assert lanes.next_offset[TopicPartition(TOPIC, 1)] == 5 == client.at[TopicPartition(TOPIC, 1)]
     assert client.paused == [TopicPartition(TOPIC, 1)]
     assert noted == ["corrupt_batch"]
 
 
-async def test_lanes_that_are_not_asked_for_are_not_read(book: LaneBook) -> None:
+async def test_lanes_that_are_not_asked_for_are_not_read(lanes: AssignedLanes) -> None:
     client = Client()
-    await Reader(book).fetch(client, 100, 0, [])
+    await Reader(lanes).fetch(client, 100, 0, [])
     assert TopicPartition(TOPIC, 1) in client._fetcher._records
 
 
-async def test_a_suspect_that_a_rebalance_took_has_no_end(book: LaneBook) -> None:
-    reader = Reader(book)
-    assert not reader._end_seen(Client(), (TOPIC, 0))
+async def test_a_suspect_that_a_rebalance_took_has_no_end(lanes: AssignedLanes) -> None:
+    reader = Reader(lanes)
+    assert not reader._end_seen(Client(), TopicPartition(TOPIC, 0))
+
+
+def test_an_error_that_waits_to_be_raised_can_be_seen() -> None:
+    """It makes the client step over a record: the client must still keep it where we look."""
+    consumer = SimpleNamespace(_fetcher=SimpleNamespace(_records={}))
+    partition = TopicPartition("a", 0)
+    assert not _fails_next(consumer, partition)
+    consumer._fetcher._prefetch_backoff = 0.1
+    Fetcher._set_error(consumer._fetcher, partition, ValueError())
+    assert _fails_next(consumer, partition)

@@ -13,7 +13,7 @@ from aiokafka.record.memory_records import MemoryRecords
 from structlog.testing import capture_logs
 
 from relevanced.daemon.kafka import records
-from relevanced.daemon.kafka.aborted import Aborted
+from relevanced.daemon.kafka.aborted import AbortedLog
 from relevanced.daemon.telemetry.kafka_faults import KafkaFault
 
 RAW = SimpleNamespace(
@@ -138,10 +138,10 @@ def test_records_of_the_oldest_format_have_no_timestamp() -> None:
 def test_an_aborted_transaction_is_told_once_a_minute() -> None:
     noted: list[KafkaFault] = []
     with capture_logs() as told:
-        aborted = Aborted(noted.append)
+        aborted = AbortedLog(noted.append)
         for now_s in (0.0, 10.0, 59.0, 60.0):
-            aborted.tell({PLACE: 5}, now_s)
-        aborted.tell({}, 200.0)
+            aborted.report({PLACE: 5}, now_s)
+        aborted.report({}, 200.0)
     assert [(one["topic"], one["partition"], one["records"]) for one in told] == [
         ("events", 3, 5),
         ("events", 3, 15),

@@ -1,0 +1,24 @@
+"""Topics that fit together, and why others do not."""
+
+import pytest
+
+from relevanced.daemon.errors import StartError
+from relevanced.daemon.kafka.topics import judged, require_equal_counts
+
+
+def test_unequal_counts_name_every_topic_and_the_rule() -> None:
+    require_equal_counts({"a": 4, "b": 4})
+    with pytest.raises(StartError, match="a has 4, b has 8.*same record key.*murmur2"):
+        require_equal_counts({"a": 4, "b": 8})
+
+
+def test_topics_are_judged_one_by_one() -> None:
+    def topic(name: str, code: int, partitions: int) -> dict[str, object]:
+        return {"topic": name, "error_code": code, "partitions": [{}] * partitions}
+
+    assert judged([topic("a", 0, 3)]) == ({"a": 3}, None)
+    counts, obstacle = judged([topic("a", 0, 3), topic("b", 3, 0), topic("c", 29, 0)])
+    assert counts == {"a": 3} and obstacle is not None
+    assert obstacle.fault == "not_permitted"
+    assert "b does not exist" in obstacle.reason
+    assert "permission to describe topic c" in obstacle.reason
