@@ -208,8 +208,8 @@ async def run_until_interrupted(
     type=click.FloatRange(0, 0.5),
     default=0.0,
     show_default=True,
-    help="Share of duplicated events, of events out of order, of feedback without an impression and of"
-    " feedback on items that were not shown.",
+    help="Share of duplicated events, of events out of order, of feedback without an impression and"
+    " of feedback on items that were not shown.",
 )
 def simulate_command(
     kafka: str | None,
