@@ -27,6 +27,7 @@ from prometheus_client.registry import Collector
 from .families import BY_NAME
 from .kafka_faults import ADVICE, KafkaFault
 from .stalls import LongestStall
+from .status import ProcessStatus
 
 # Typed here: the library leaves them without types.
 _omit_created: Callable[[], None] = disable_created_metrics
@@ -102,13 +103,24 @@ class Telemetry:
         """Note how long the event loop kept others waiting."""
         self._longest_stall.note(time.monotonic(), stall_s)
 
-    def samples(self) -> dict[str, list[tuple[dict[str, str], float]]]:
-        """Series name → (labels, value), as they are now."""
-        found: dict[str, list[tuple[dict[str, str], float]]] = {}
-        for family in self._registry.collect():
-            for sample in family.samples:
-                found.setdefault(sample.name, []).append((sample.labels, sample.value))
-        return found
+    def status(self) -> ProcessStatus:
+        """The values that the API reports, as they are now. Safe from any thread."""
+        lags = _values(self.lag_records)
+        stopped = _values(self.lane_stopped)
+        commits = _values(self.commits, "_total")
+        return ProcessStatus(
+            lag_records={(topic, int(index)): int(lag) for (topic, index), lag in lags.items()},
+            owned_lanes=int(_total(self.owned_lanes)),
+            stopped_lanes=tuple(sorted(int(lane) for (lane,), is_on in stopped.items() if is_on)),
+            commits={outcome: int(count) for (outcome,), count in commits.items()},
+            batches=int(_total(self.batch_duration_s, "_count")),
+            batches_s=_total(self.batch_duration_s, "_sum"),
+            last_poll_s=_total(self.last_poll_s),
+            open_impressions=int(_total(self.open_impressions)),
+            waiting_feedback=int(_total(self.waiting_feedback)),
+            snapshot_duration_s=_total(self.snapshot_duration_s),
+            snapshot_errors=int(_total(self.snapshot_errors, "_total")),
+        )
 
     def render(self, openmetrics: bool) -> bytes:
         """The whole text, with the `# EOF` of OpenMetrics. Takes milliseconds: meant for a
@@ -134,3 +146,17 @@ def _histogram(name: str, registry: CollectorRegistry) -> Histogram:
     return Histogram(
         family.name, family.help, family.labels, registry=registry, buckets=BATCH_BUCKETS_S
     )
+
+
+def _values(series: Collector, suffix: str = "") -> dict[tuple[str, ...], float]:
+    """Label values → value; a counter or histogram needs the suffix of its samples."""
+    return {
+        tuple(sample.labels.values()): sample.value
+        for family in series.collect()
+        for sample in family.samples
+        if sample.name == family.name + suffix
+    }
+
+
+def _total(series: Collector, suffix: str = "") -> float:
+    return sum(_values(series, suffix).values(), start=0.0)

@@ -1,14 +1,14 @@
 """How the pipeline is: what this process knows of itself, and of the whole where it serves it."""
 
-from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
 
+from ...events.timestamps import timestamp_text
 from ...exporter.published import Condition, Published
-from ...exporter.scores import Events, timestamp
+from ...exporter.scores import Events
 from ...plan import Plan
-from ...telemetry.process import Telemetry
+from ...telemetry.status import ProcessStatus
 
 Role: TypeAlias = Literal["all", "worker", "exporter"]
 
@@ -85,21 +85,20 @@ class Health(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def health(
-    published: Published, telemetry: Telemetry, role: Role, version: str, now_ms: int
+    published: Published, status: ProcessStatus, role: Role, version: str, now_ms: int
 ) -> Health:
     """What is known now."""
     reading, report = published.reading, published.report
     as_of_ms = None if reading is None else reading.snapshot.as_of_ms
     counts = {} if reading is None else reading.snapshot.counts
-    samples = telemetry.samples()
     return Health(
         role=role,
         version=version,
-        now=timestamp(now_ms),
+        now=timestamp_text(now_ms),
         ready=published.ready,
         conditions=published.conditions,
         scores=_serves(role, published),
-        as_of=None if as_of_ms is None else timestamp(as_of_ms),
+        as_of=None if as_of_ms is None else timestamp_text(as_of_ms),
         behind_seconds=None if as_of_ms is None else (now_ms - as_of_ms) / 1000,
         settling_seconds=None if reading is None else reading.plan.timing.settle_ms // 1000,
         metrics=() if reading is None else _metrics(reading.plan),
@@ -107,9 +106,9 @@ def health(
         events=None if report is None else report.events,
         gap_records=sum(counts.get("gap_records", {}).values()),
         segment_overflow=sum(counts.get("segment_overflow", {}).values()),
-        snapshot_seconds=_sum(samples, "relevanced_snapshot_duration_seconds"),
-        snapshot_errors=int(_sum(samples, "relevanced_snapshot_errors_total")),
-        work=_work(samples),
+        snapshot_seconds=status.snapshot_duration_s,
+        snapshot_errors=status.snapshot_errors,
+        work=_work(status),
     )
 
 
@@ -119,38 +118,20 @@ def _serves(role: Role, published: Published) -> Literal["served", "not_yet", "e
     return "not_yet" if published.reading is None else "served"
 
 
-Samples: TypeAlias = Mapping[str, Sequence[tuple[Mapping[str, str], float]]]
-"""Series name → (labels, value)."""
-
-
-def _work(samples: Samples) -> Work:
-    partitions = [
-        Partition(labels["topic"], int(labels["partition"]), int(value))
-        for labels, value in samples.get("relevanced_lag_records", ())
-    ]
-    batches = int(_sum(samples, "relevanced_batch_duration_seconds_count"))
-    batch_seconds = _sum(samples, "relevanced_batch_duration_seconds_sum")
-    polled_s = _sum(samples, "relevanced_last_poll_timestamp_seconds")
-    stopped = samples.get("relevanced_lane_stopped", ())
+def _work(status: ProcessStatus) -> Work:
+    lags = sorted(status.lag_records.items())
     return Work(
-        lag_records=sum(one.lag_records for one in partitions),
-        partitions=tuple(sorted(partitions, key=lambda one: (one.topic, one.partition))),
-        owned_lanes=int(_sum(samples, "relevanced_owned_lanes")),
-        stopped_lanes=tuple(sorted(int(labels["lane"]) for labels, value in stopped if value)),
-        commits={
-            labels["outcome"]: int(value)
-            for labels, value in samples.get("relevanced_commits_total", ())
-        },
-        batches=batches,
-        batch_seconds=batch_seconds / batches if batches else None,
-        last_poll=timestamp(int(polled_s * 1000)) if polled_s else None,
-        open_impressions=int(_sum(samples, "relevanced_open_impressions")),
-        waiting_feedback=int(_sum(samples, "relevanced_waiting_feedback")),
+        lag_records=sum(status.lag_records.values()),
+        partitions=tuple(Partition(topic, index, lag) for (topic, index), lag in lags),
+        owned_lanes=status.owned_lanes,
+        stopped_lanes=status.stopped_lanes,
+        commits=dict(status.commits),
+        batches=status.batches,
+        batch_seconds=status.batches_s / status.batches if status.batches else None,
+        last_poll=timestamp_text(int(status.last_poll_s * 1000)) if status.last_poll_s else None,
+        open_impressions=status.open_impressions,
+        waiting_feedback=status.waiting_feedback,
     )
-
-
-def _sum(samples: Samples, name: str) -> float:
-    return sum(value for _, value in samples.get(name, ()))
 
 
 def _metrics(plan: Plan) -> tuple[Measured, ...]:

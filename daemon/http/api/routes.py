@@ -112,7 +112,7 @@ def _experiments(context: RequestContext, query: Query) -> Findings:
 
 def _health(context: RequestContext, query: Query) -> Health:
     return health(
-        context.published, context.telemetry, context.role, context.version, context.now_ms
+        context.published, context.telemetry.status(), context.role, context.version, context.now_ms
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from relevanced.daemon.telemetry.families import FAMILIES
 from relevanced.daemon.telemetry.kafka_faults import ADVICE, KafkaFault
-from relevanced.daemon.telemetry.process import BATCH_BUCKETS_S, Telemetry
+from relevanced.daemon.telemetry.process import BATCH_BUCKETS_S, COMMIT_OUTCOMES, Telemetry
 from tests.lane_views import read_text
 
 SUFFIXES = ("_total", "_info", "_bucket", "_count", "_sum")
@@ -93,3 +93,25 @@ def test_every_kafka_fault_begins_at_zero_and_comes_with_advice() -> None:
     found = series(Telemetry("1"))["relevanced_kafka_faults_total"]
     assert {labels["fault"]: value for labels, value in found} == dict.fromkeys(ADVICE, 0.0)
     assert set(get_args(KafkaFault)) == set(ADVICE)
+
+
+def test_the_status_of_a_new_process_is_all_zero() -> None:
+    status = Telemetry("1").status()
+    assert status.commits == dict.fromkeys(COMMIT_OUTCOMES, 0)
+    assert (status.lag_records, status.stopped_lanes) == ({}, ())
+    assert (status.batches, status.batches_s, status.last_poll_s) == (0, 0.0, 0.0)
+
+
+def test_the_status_has_the_values_of_the_series() -> None:
+    telemetry = full()
+    telemetry.lag_records.labels("t", "10").set(7)
+    telemetry.open_impressions.labels("4").set(6)
+    telemetry.lane_stopped.labels("3").set(0)
+    telemetry.commits.labels("lost").inc(2)
+    telemetry.snapshot_errors.inc(3)
+    status = telemetry.status()
+    assert status.lag_records == {("t", 0): 1, ("t", 10): 7}
+    assert (status.open_impressions, status.waiting_feedback) == (7, 1)
+    assert status.stopped_lanes == (0,)
+    assert status.commits == {"applied": 0, "already": 0, "lost": 2}
+    assert (status.batches, status.batches_s, status.snapshot_errors) == (1, 0.2, 3)
