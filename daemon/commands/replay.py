@@ -19,6 +19,7 @@ from rich.progress import Progress, TaskID
 from ..attribution import rules
 from ..config.loading import Config
 from ..events.decoder import decoder
+from ..events.timestamps import timestamp_text
 from ..events.types import Decoded, Impression, Rejected
 from ..experiments.findings import findings
 from ..experiments.report import render_report
@@ -130,7 +131,7 @@ def experiments_of(lane: Lane) -> Findings:
     for pane in lane.open.panes():
         settle_pane(lane, pane)
     at_ms = lane.watermark_ms
-    as_of = None if at_ms is None else scores.timestamp(at_ms)
+    as_of = None if at_ms is None else timestamp_text(at_ms)
     return findings([lane.experiments.by_name], lane.plan.tracking, lane.plan.metrics, at_ms, as_of)
 
 

@@ -6,11 +6,12 @@ of settings, and no environment variable overrides them.
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Final, TypeAlias
 
 from relevanced.metrics.metric import Metric
 
+from ..events.timestamps import instant_ms, timestamp_text
 from ..events.types import MAX_TEXT_BYTES
 from ..experiments.specs import MOST_VARIANTS, PLANNED_IMPRESSIONS, USER, Spec, Tracking
 from .kinds import InvalidValue, Kind, integer, number, optional, quoted, text
@@ -29,21 +30,14 @@ def instant() -> Kind[int]:
 
     def read(value: object) -> int:
         rule = "must be a time with its zone, as 2026-11-20T12:00:00Z"
-        moment = value
-        if isinstance(value, str):
-            try:
-                moment = datetime.fromisoformat(value)
-            except ValueError:
-                raise InvalidValue((value, rule)) from None
-        if not isinstance(moment, datetime) or moment.tzinfo is None:
+        if not isinstance(value, str | datetime):
             raise InvalidValue((str(value), rule))
-        return round(moment.timestamp() * 1000)
+        try:
+            return instant_ms(value)
+        except ValueError:
+            raise InvalidValue((str(value), rule)) from None
 
-    def write(value: int) -> str:
-        moment = datetime.fromtimestamp(value / 1000, timezone.utc)
-        return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-    return Kind("date and time", read, write)
+    return Kind("date and time", read, timestamp_text)
 
 
 @dataclass(frozen=True)

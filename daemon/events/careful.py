@@ -20,9 +20,9 @@ from .fields import (
     raw_decoder,
     refused,
     team_names,
-    timestamp_ms,
     whole_rank,
 )
+from .timestamps import timestamp_ms
 from .types import Event, Feedback, Impression, Limits
 
 # The fields, and the reason for a number there that nothing can hold.

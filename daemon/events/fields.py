@@ -6,38 +6,20 @@ arguments. No clock, no I/O.
 """
 
 import json
-import math
-import re
 from collections.abc import Iterable, Mapping
-from datetime import date, time
-from decimal import Decimal
-from functools import lru_cache
 from typing import Final, TypeVar
 
 import msgspec
 
-from .types import MAX_TEXT_BYTES, MILLISECONDS_BELOW, SECONDS_BELOW, SURELY_SHORT
+from .types import MAX_TEXT_BYTES, SURELY_SHORT
 
 SHOWN_CHARACTERS: Final = 80
 """As much of a refused value as its detail shows."""
 RANK_LIMIT: Final = 2**63 - 1
 """Ranks are kept in 64 bits."""
-MICROSECONDS_BELOW: Final = 10**17
-"""A bare number is seconds, milliseconds or microseconds by its size: each reaches year 5138."""
 
 _T = TypeVar("_T")
 
-_TIMESTAMP_RULE: Final = "must be an ISO 8601 date-time with a zone, or s, ms or µs, since 1970"
-_SECOND: Final = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d):(\d\d):(\d\d)", re.ASCII)
-_REST: Final = re.compile(
-    r"(?:[.,](\d{1,18}))?(?:[Zz]|([+-])([01]\d|2[0-3])(?::?([0-5]\d))?)", re.ASCII
-)
-_FRACTION_MS: Final = {"Z": 0} | {f".{ms:03}Z": ms for ms in range(1000)}
-_TEXTS_KEPT: Final = 4096
-_MINUTE_CHARACTERS: Final = len("2026-11-20T12:00")
-_ZONE_STARTS: Final = ("Z", "z", "+", "-")
-_SECOND_CHARACTERS: Final = len("2026-11-20T12:00:00")
-_EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 # A field that is not there reads like one that is null.
 ABSENT: Final = msgspec.Raw(b"null")
 _ANYTHING: Final = msgspec.json.Decoder()
@@ -103,9 +85,6 @@ def plain_values(raw: msgspec.Struct, reasons: Mapping[str, str]) -> dict[str, o
         name: decoded(name, getattr(raw, name), _ANYTHING, reason)
         for name, reason in reasons.items()
     }
-
-
-# Gates ----------------------------------------------------------------------------------------
 
 
 def too_long(text: str) -> bool:
@@ -201,69 +180,3 @@ def kind_text(name: str, value: object) -> str:
     if too_long(value):
         raise refused("bad_attribute", name, value, f"must have at most {MAX_TEXT_BYTES} bytes")
     return value
-
-
-# Time -----------------------------------------------------------------------------------------
-
-
-_LATEST_MS: Final = 10**14
-"""The year 5138, where the magnitudes of numbers end too."""
-
-
-def timestamp_ms(value: object, name: str = "timestamp") -> int:
-    """Milliseconds since the epoch, floored, of a date-time with a zone or a bare number."""
-    try:
-        if type(value) is str:
-            rest_ms = _FRACTION_MS.get(value[_SECOND_CHARACTERS:])
-            if rest_ms is None:
-                time_ms = _text_ms(value)
-            else:
-                time_ms = _second_ms(value[:_SECOND_CHARACTERS]) + rest_ms
-        else:
-            time_ms = _number_ms(value)
-    except ValueError as error:
-        raise refused("bad_timestamp", name, value, _TIMESTAMP_RULE) from error
-    if not 0 <= time_ms < _LATEST_MS:
-        raise refused("bad_timestamp", name, value, _TIMESTAMP_RULE)
-    return time_ms
-
-
-def _text_ms(text: str) -> int:
-    minute, rest = text[:_MINUTE_CHARACTERS], text[_MINUTE_CHARACTERS:]
-    if rest.startswith(_ZONE_STARTS):
-        text = f"{minute}:00{rest}"
-    return _second_ms(text[:_SECOND_CHARACTERS]) + _rest_ms(text[_SECOND_CHARACTERS:])
-
-
-@lru_cache(maxsize=_TEXTS_KEPT)
-def _second_ms(text: str) -> int:
-    """A whole second, as if in UTC: it repeats from event to event, hence the cache."""
-    match = _SECOND.fullmatch(text)
-    if match is None:
-        raise ValueError("not a date-time")
-    clock = time(int(match[2]), int(match[3]), int(match[4]))
-    days = date.fromisoformat(match[1]).toordinal() - _EPOCH_DAY
-    return (((days * 24 + clock.hour) * 60 + clock.minute) * 60 + clock.second) * 1000
-
-
-@lru_cache(maxsize=_TEXTS_KEPT)
-def _rest_ms(text: str) -> int:
-    """The fraction of a second and the zone: what they add to the whole second."""
-    match = _REST.fullmatch(text)
-    if match is None:
-        raise ValueError("no zone")
-    fraction, sign, hours, minutes = match.groups()
-    east_minutes = int(f"{sign}1") * (int(hours) * 60 + int(minutes or 0)) if sign else 0
-    return int((fraction or "")[:3].ljust(3, "0")) - east_minutes * 60_000
-
-
-def _number_ms(value: object) -> int:
-    if type(value) is not int and type(value) is not float:
-        raise ValueError("neither text nor number")
-    if not value < MICROSECONDS_BELOW:
-        raise ValueError("too large")
-    # As it was written: 1087841191.146 is a little less in binary; its product floors to .145.
-    exact = value if isinstance(value, int) else Decimal(repr(value))
-    if value < SECONDS_BELOW:
-        return math.floor(exact * 1000)
-    return math.floor(exact if value < MILLISECONDS_BELOW else exact // 1000)

@@ -33,9 +33,9 @@ from .fields import (
     grade_values,
     identifier,
     missing,
-    timestamp_ms,
     too_long,
 )
+from .timestamps import timestamp_ms
 from .types import (
     MAX_TEXT_BYTES,
     MILLISECONDS_BELOW,

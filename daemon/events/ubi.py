@@ -36,9 +36,9 @@ from .fields import (
     plain_values,
     present,
     raw_decoder,
-    timestamp_ms,
     whole_rank,
 )
+from .timestamps import timestamp_ms
 from .types import Event, Feedback, Impression, Limits
 
 # What is looked at, and the reason for a number there that nothing can hold.

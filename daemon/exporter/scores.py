@@ -8,7 +8,6 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta, timezone
 from typing import Final
 
 import msgspec
@@ -19,6 +18,7 @@ from rich.text import Text
 
 from relevanced.metrics.lists import Floats
 
+from ..events.timestamps import timestamp_text
 from ..lane.counts import FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES
 from ..plan import COUNT_COLUMNS, Plan
 from .selection import Selection
@@ -28,7 +28,6 @@ MEAN_OF_RR: Final = "MRR is the mean of RR."
 ONE_ERROR: Final = "± is one standard error."
 _UNBOUNDED: Final = 100_000
 _SEGMENT_WIDTH: Final = 40
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class Score(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
@@ -75,14 +74,8 @@ def report(snapshot: Snapshot, shown: Selection, plan: Plan) -> Report:
     scores: list[Score] = []
     for window in snapshot.windows:
         scores.extend(_window_scores(window, shown, plan))
-    as_of = None if snapshot.as_of_ms is None else timestamp(snapshot.as_of_ms)
+    as_of = None if snapshot.as_of_ms is None else timestamp_text(snapshot.as_of_ms)
     return Report(as_of, _events(snapshot), tuple(scores))
-
-
-def timestamp(time_ms: int) -> str:
-    """The instant in RFC 3339, in UTC."""
-    moment = _EPOCH + timedelta(milliseconds=time_ms)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def optional(values: Floats) -> list[float | None]:

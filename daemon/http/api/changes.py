@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from relevanced.metrics.lists import Floats
 from relevanced.metrics.metric import Direction
 
+from ...events.timestamps import timestamp_text
 from ...exporter.pane_reader import Reading
-from ...exporter.scores import optional, timestamp
+from ...exporter.scores import optional
 from ...exporter.snapshot import LIVE, Segment, WindowRows, estimates, sum_panes
 from ...lane.paged_rows import Rows
 from .history import metric_number
@@ -86,7 +87,7 @@ def changes(
 ) -> Changes:
     """The changes of the shown segments whose names have one of the wanted values each."""
     as_of_ms = reading.snapshot.as_of_ms
-    as_of = None if as_of_ms is None else timestamp(as_of_ms)
+    as_of = None if as_of_ms is None else timestamp_text(as_of_ms)
     beyond = NormalDist().inv_cdf(1 - FALSE_CALLS / (2 * len(reading.selection.segments)))
     shown = [
         rows for rows in reading.snapshot.windows if (rows.window, rows.view) == (window, view)
@@ -215,7 +216,7 @@ class _Compared:
             self.reading.column(self.before_span.window, starts, number)
             for number in (column, column + 1)
         )
-        return [timestamp(starts[place]) for place in onsets(scored, sums)]
+        return [timestamp_text(starts[place]) for place in onsets(scored, sums)]
 
 
 def _estimates(rows: Rows, compared: _Compared, number: int) -> list[Estimate]:

@@ -2,8 +2,9 @@
 
 import msgspec
 
+from ...events.timestamps import timestamp_text
 from ...exporter.pane_reader import Reading
-from ...exporter.scores import optional, timestamp
+from ...exporter.scores import optional
 from ...exporter.snapshot import Segment, estimates, kept_from
 from ...lane.paged_rows import Rows
 from ...panes import Window, pane_start
@@ -67,8 +68,8 @@ def history(reading: Reading, metric: str, segment: Segment, window: str) -> His
         window=window,
         window_seconds=span.length_ms // 1000,
         pane_seconds=span.pane_ms // 1000,
-        as_of=None if as_of_ms is None else timestamp(as_of_ms),
-        settled_until=None if settled_ms is None else timestamp(settled_ms),
+        as_of=None if as_of_ms is None else timestamp_text(as_of_ms),
+        settled_until=None if settled_ms is None else timestamp_text(settled_ms),
         panes=_panes(rows, starts, span, plan, metric_number(plan, metric)),
     )
 
@@ -90,6 +91,6 @@ def _panes(
     means, errors = (optional(values) for values in estimates(rows, plan, number))
     scored = rows[:, plan.metric_column(number)].tolist()
     return tuple(
-        Pane(timestamp(start), timestamp(start + span.pane_ms), *numbers)
+        Pane(timestamp_text(start), timestamp_text(start + span.pane_ms), *numbers)
         for start, *numbers in zip(starts, means, errors, scored, rows[:, 0].tolist(), strict=True)
     )

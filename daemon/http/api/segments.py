@@ -2,8 +2,8 @@
 
 import msgspec
 
+from ...events.timestamps import timestamp_text
 from ...exporter.pane_reader import Reading
-from ...exporter.scores import timestamp
 from ...exporter.selection import busiest_rows
 
 
@@ -36,7 +36,7 @@ def segments(reading: Reading) -> Segments:
         found[grouping].append(Named(segment, count))
     as_of_ms = reading.snapshot.as_of_ms
     return Segments(
-        None if as_of_ms is None else timestamp(as_of_ms),
+        None if as_of_ms is None else timestamp_text(as_of_ms),
         tuple(Grouping(name, tuple(sorted(named, key=_rank))) for name, named in found.items()),
     )
 

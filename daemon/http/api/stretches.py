@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import msgspec
 
+from ...events.timestamps import timestamp_text
 from ...exporter.pane_reader import Reading
-from ...exporter.scores import timestamp
 from ...exporter.snapshot import pane_starts
 from ...panes import HOUR_MS, pane_start
 from .history import kept_starts, window_number
@@ -34,7 +34,7 @@ class Span:
 
     def said(self) -> Stretch:
         """As it is told."""
-        return Stretch(timestamp(self.starts[0]), timestamp(self.end_ms))
+        return Stretch(timestamp_text(self.starts[0]), timestamp_text(self.end_ms))
 
 
 def spans(reading: Reading, window: str, end_ms: int) -> tuple[Span, Span]:

@@ -6,8 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from relevanced.daemon.events.timestamps import timestamp_text
 from relevanced.daemon.exporter.pane_reader import Reading
-from relevanced.daemon.exporter.scores import report, timestamp
+from relevanced.daemon.exporter.scores import report
 from relevanced.daemon.http.api.changes import (
     SCORED_ENOUGH,
     Change,
@@ -96,8 +97,8 @@ def test_panes_of_a_window_sum_to_its_score(window: str, segment: tuple[str, str
 def test_history_is_whole_panes_up_to_now() -> None:
     found = history(reading_of([lane_view([Shown()])]), "P@1", WHOLE, "1m")
     assert (found.window_seconds, found.pane_seconds) == (60, 2)
-    assert found.panes[-1].start == timestamp(NOW_MS) == found.as_of
-    assert found.settled_until == timestamp(NOW_MS - 64_000)
+    assert found.panes[-1].start == timestamp_text(NOW_MS) == found.as_of
+    assert found.settled_until == timestamp_text(NOW_MS - 64_000)
     for before, after in zip(found.panes, found.panes[1:], strict=False):
         assert before.end == after.start
     kept_ms = PLAN.timing.kept_ms(PLAN.timing.windows[0])
@@ -171,7 +172,7 @@ def test_a_fall_beyond_its_noise_is_called_with_its_beginning() -> None:
     assert found.difference == pytest.approx(-0.3)
     began_ms = NOW_MS - HOURLY.timing.settle_ms - 10 * MINUTE_MS
     # An hour of silence lies between: it began when traffic was next seen.
-    assert found.since is not None and found.since <= timestamp(began_ms + 120_000)
+    assert found.since is not None and found.since <= timestamp_text(began_ms + 120_000)
 
 
 def test_the_beginning_of_a_fall_is_found_to_the_pane() -> None:
@@ -180,7 +181,7 @@ def test_the_beginning_of_a_fall_is_found_to_the_pane() -> None:
     de = [*steady(0.5, country="DE", ago_ms=HOUR_MS), *steady(0.5, country="DE", count=2000)]
     since = said(hourly([*us, *de]))["US"].since
     assert since is not None
-    assert timestamp(NOW_MS - 240_000) <= since <= timestamp(NOW_MS)
+    assert timestamp_text(NOW_MS - 240_000) <= since <= timestamp_text(NOW_MS)
 
 
 @pytest.mark.parametrize(
