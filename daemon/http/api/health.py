@@ -5,7 +5,6 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from ...events.timestamps import timestamp_text
-from ...events.timestamps import timestamp_text
 from ...exporter.published import Condition, Published
 from ...exporter.scores import Events
 from ...plan import Plan
