@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import structlog
 
 from ..telemetry.kafka_faults import ADVICE, NoteFault
-from ..telemetry.rate_limit import Sayings
+from ..telemetry.rate_limit import RateLimit
 from .topic_partition import TopicPartition
 
 logger = structlog.get_logger(__name__)
@@ -18,7 +18,7 @@ class AbortedLog:
 
     def __init__(self, note: NoteFault) -> None:
         self._note = note
-        self._sayings = Sayings[TopicPartition]()
+        self._rate_limit = RateLimit[TopicPartition]()
 
     def report(self, left_out: Mapping[TopicPartition, int], now_s: float) -> None:
         """Report that so many more records were left out of each; a line's `records` are those
@@ -26,7 +26,7 @@ class AbortedLog:
         """
         for topic_partition, count in left_out.items():
             self._note("aborted")
-            records = self._sayings.due(topic_partition, count, now_s)
+            records = self._rate_limit.due(topic_partition, count, now_s)
             if records is None:
                 continue
             logger.info(

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
 from typing import Any, Final, Protocol
 
-import aiokafka.codec
 from aiokafka.errors import UnsupportedCodecError
 
 from . import snappy as kafka_snappy
@@ -29,15 +28,7 @@ attack or damage.
 _PIECE_BYTES: Final = 1 << 20
 
 
-def install() -> None:
-    """Make aiokafka read and write lz4, snappy and zstd. May be called any number of times, before
-    or after its clients.
-    """
-    aiokafka.codec.cramjam = shim()
-    aiokafka.codec.gzip = SimpleNamespace(GzipFile=_LimitedGzipFile)
-
-
-def shim(limit: int = MAX_UNPACKED_BYTES) -> SimpleNamespace:
+def decompressors(limit: int = MAX_UNPACKED_BYTES) -> SimpleNamespace:
     """What stands in for the `cramjam` module."""
     return SimpleNamespace(
         snappy=_Snappy(kafka_snappy.best(), limit),
@@ -130,7 +121,7 @@ class _Absent:
         raise UnsupportedCodecError(self._message)
 
 
-class _LimitedGzipFile(gzip.GzipFile):
+class LimitedGzipFile(gzip.GzipFile):
     """`gzip.GzipFile` that reads at most MAX_UNPACKED_BYTES."""
 
     def read(self, size: int | None = -1) -> bytes:

@@ -17,6 +17,7 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.errors import KafkaError
 
 from ..telemetry.kafka_faults import ADVICE, NoteFault, ignore_fault
+from . import aiokafka_patches
 from .assigned_lanes import AssignedLanes
 from .client import KafkaSettings, consumer_arguments, end
 from .topic_partition import TopicPartition
@@ -63,7 +64,7 @@ class GroupMember:
         consumer, self.consumer = self.consumer, None
         self._lanes.revoke()
         if consumer is not None:
-            await end(_stop(consumer))
+            await end(aiokafka_patches.stop(consumer))
 
     def change(self) -> "asyncio.Future[None]":
         """Return a future that is done when lanes are assigned or revoked after this call, or were
@@ -145,7 +146,7 @@ class GroupMember:
                 logged = True
             finally:
                 if not started:
-                    await end(_stop(consumer))
+                    await end(aiokafka_patches.stop(consumer))
             await asyncio.sleep(RETRY_PAUSE_S)
 
 
@@ -167,11 +168,3 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka ha
             # and fails where there is none.
             self._consumer.seek(topic_partition, 0)
         self._member.assign(self._consumer, assigned)
-
-
-async def _stop(consumer: Any) -> None:
-    try:
-        await consumer.stop()
-    finally:
-        # A fetch that is waiting to be retried breaks `stop` off before it closes the connections.
-        await consumer._client.close()

@@ -17,7 +17,7 @@ from aiokafka.errors import (
 )
 
 from ..errors import RecordRefused, Unavailable
-from . import codecs
+from .aiokafka_patches import install_codecs
 from .client import KafkaSettings, client_arguments, end
 
 MAX_REQUEST_BYTES: Final = 64 << 20
@@ -40,7 +40,7 @@ class KafkaProducer:
     """Open by `start`, close by `stop`. Keys choose partitions as Java's producer does: murmur2."""
 
     def __init__(self, settings: KafkaSettings, *, compression: str | None = None) -> None:
-        codecs.install()
+        install_codecs()
         self._settings = settings
         self._compression = compression
         self._producer: Any = None

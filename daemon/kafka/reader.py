@@ -8,21 +8,22 @@ after any error, and then reads the partitions one by one.
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any, Final, TypeAlias
 
 import structlog
-from aiokafka.consumer.fetcher import FetchError
 from aiokafka.errors import GroupAuthorizationFailedError, OffsetOutOfRangeError
 
 from ..telemetry.kafka_faults import ADVICE, KafkaFault, NoteFault, ignore_fault
 from .aborted import AbortedLog
+from .aiokafka_patches import counting_aborted, fails_next
 from .assigned_lanes import AssignedLanes
 from .diagnosis import fault_of
 from .liveness import UnansweredFetches
 from .partition_faults import PartitionFaults
 from .positions import is_at_end, not_yet_taken
-from .records import Record, take_aborted
+from .records import Record
 from .topic_partition import TopicPartition
 
 ERROR_PAUSE_S: Final = 0.2
@@ -43,7 +44,9 @@ class Reader:
         self.faults = PartitionFaults()
         self.last_answer_s = time.monotonic()
         self._note = note
-        self._aborted = AbortedLog(note)
+        self._aborted_log = AbortedLog(note)
+        self._aborted_records: Counter[TopicPartition] = Counter()
+        """How many were left out since the last report."""
         self._unwatched_since_s = self.last_answer_s
         self._lanes = lanes
         self._ready: Records = {}
@@ -99,22 +102,30 @@ class Reader:
             for topic_partition in self._lanes.next_offset
             if topic_partition.partition in lanes and topic_partition not in excluded
         ]
+        read = self._one_by_one if self.faults.suspects else self._together
         try:
-            if self.faults.suspects:
-                await self._one_by_one(consumer, max_records, timeout_ms, wanted)
-            else:
-                fetched = await consumer.getmany(
-                    *(wanted or [NO_PARTITION]), timeout_ms=timeout_ms, max_records=max_records
-                )
-                if await self._accept(consumer, fetched) >= max_records:
-                    await self._fill_up(consumer, fetched, max_records)
-                self._logged_error = None
+            with counting_aborted(self._aborted_records):
+                await read(consumer, max_records, timeout_ms, wanted)
         except OffsetOutOfRangeError as error:
             self._reopen_out_of_range(consumer, error)
         except Exception as error:  # whatever a codec, a checksum or the coordinator raises
             await self._step_back(consumer, error)
         if not wanted:
             self._excuse(time.monotonic() - began_s)
+
+    async def _together(
+        self,
+        consumer: Any,
+        max_records: int,
+        timeout_ms: int,
+        wanted: Collection[TopicPartition],
+    ) -> None:
+        fetched = await consumer.getmany(
+            *(wanted or [NO_PARTITION]), timeout_ms=timeout_ms, max_records=max_records
+        )
+        if await self._accept(consumer, fetched) >= max_records:
+            await self._fill_up(consumer, fetched, max_records)
+        self._logged_error = None
 
     async def _fill_up(self, consumer: Any, fetched: Fetched, max_records: int) -> None:
         """Fetch the rest of the last lane's batch: `max_records` cut it short after the others."""
@@ -177,11 +188,12 @@ class Reader:
         for topic_partition, expected in next_offset.items():
             # The client also steps over what is no record: markers, aborted transactions. And, when
             # it makes up an error of its own, over one record.
-            if not _fails_next(consumer, topic_partition):
+            if not fails_next(consumer, topic_partition):
                 position = await consumer.position(topic_partition)
                 next_offset[topic_partition] = max(expected, position)
         self._note_fetches(consumer)
-        self._aborted.report(take_aborted(), time.monotonic())
+        self._aborted_log.report(self._aborted_records, time.monotonic())
+        self._aborted_records.clear()
         return sum(map(len, fetched.values()))
 
     def _note_fetches(self, consumer: Any) -> None:
@@ -277,11 +289,6 @@ class Reader:
 
 def _described(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
-
-
-def _fails_next(consumer: Any, topic_partition: TopicPartition) -> bool:
-    """Whether the next read of it raises."""
-    return type(consumer._fetcher._records.get(topic_partition)) is FetchError
 
 
 def _now_ms() -> int:

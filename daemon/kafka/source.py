@@ -26,7 +26,7 @@ import structlog
 from ..errors import Unavailable
 from ..telemetry.kafka_faults import ADVICE, NoteFault, ignore_fault
 from ..worker.source import Batch, LaneLost, PartitionStatus
-from . import codecs, records
+from . import aiokafka_patches
 from .assigned_lanes import AssignedLanes
 from .client import KafkaSettings
 from .diagnosis import Diagnosis
@@ -49,8 +49,7 @@ class KafkaSource:
 
     def __init__(self, settings: KafkaSettings, note: NoteFault = ignore_fault) -> None:
         """`note` is called with every fault that is found, for a counter."""
-        codecs.install()
-        records.install()
+        aiokafka_patches.install()
         self._settings = settings
         self._note = note
         self._lanes = AssignedLanes(settings.topics)

@@ -8,7 +8,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import UnsupportedCodecError
 
-from relevanced.daemon.kafka import codecs
+from relevanced.daemon.kafka.aiokafka_patches import install_codecs
 from tests.services import kafka_jars
 from tests.services.fixtures import MakeTopic
 from tests.services.kafka_server import Broker
@@ -74,7 +74,7 @@ async def consumed(kafka: Broker, topic: str, count: int) -> list[bytes | None]:
 @pytest.mark.parametrize("codec", CODECS)
 async def test_batches_of_aiokafka_are_read_equal(kafka: Broker, topic: str, codec: str) -> None:
     """The broker unpacks each batch to check it: what it takes, Java reads."""
-    codecs.install()
+    install_codecs()
     await aiokafka_produces(kafka, topic, codec)
     assert await consumed(kafka, topic, len(lines())) == lines()
 
@@ -88,6 +88,6 @@ async def test_batches_of_java_are_read_equal(
     for codec in ("snappy", "lz4", "zstd"):  # they really are packed
         with pytest.raises(UnsupportedCodecError):
             await consumed(kafka, topics[codec], 1)
-    codecs.install()
+    install_codecs()
     for topic in topics.values():
         assert await consumed(kafka, topic, len(lines())) == lines()

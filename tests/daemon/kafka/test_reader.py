@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 from aiokafka import TopicPartition
-from aiokafka.consumer.fetcher import FetchError, Fetcher
+from aiokafka.consumer.fetcher import FetchError
 from aiokafka.errors import RecordTooLargeError
 
 from relevanced.daemon.kafka.assigned_lanes import AssignedLanes
-from relevanced.daemon.kafka.reader import Reader, _fails_next
+from relevanced.daemon.kafka.reader import Reader
 
 TOPIC = "events"
 
@@ -85,13 +85,3 @@ async def test_lanes_that_are_not_asked_for_are_not_read(lanes: AssignedLanes) -
 async def test_a_suspect_that_a_rebalance_took_has_no_end(lanes: AssignedLanes) -> None:
     reader = Reader(lanes)
     assert not reader._end_seen(Client(), TopicPartition(TOPIC, 0))
-
-
-def test_an_error_that_waits_to_be_raised_can_be_seen() -> None:
-    """It makes the client step over a record: the client must still keep it where we look."""
-    consumer = SimpleNamespace(_fetcher=SimpleNamespace(_records={}))
-    partition = TopicPartition("a", 0)
-    assert not _fails_next(consumer, partition)
-    consumer._fetcher._prefetch_backoff = 0.1
-    Fetcher._set_error(consumer._fetcher, partition, ValueError())
-    assert _fails_next(consumer, partition)

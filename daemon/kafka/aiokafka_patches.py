@@ -1,0 +1,156 @@
+"""Everything that relies on private parts of aiokafka: what is replaced there, read and called.
+
+A private part that has come to mean something else would lose records without an error, so
+`install` refuses every version that this module was not written for. To allow a new one, compare
+its `consumer/fetcher.py` and `codec.py` with those of the last version that is allowed, and add it
+to `WRITTEN_FOR`. The tests hold that the patched client returns the records, fields and positions
+that the untouched one does.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import chain, islice
+from types import SimpleNamespace
+from typing import Any, Final
+
+import aiokafka
+import aiokafka.codec
+from aiokafka.consumer.fetcher import READ_COMMITTED, FetchError, FetchResult, PartitionRecords
+from aiokafka.errors import CorruptRecordException
+
+from ..errors import StartError
+from . import codecs
+from .records import Record, records_of
+from .topic_partition import TopicPartition
+
+WRITTEN_FOR: Final = ("0.13", "0.14")
+"""The versions of aiokafka whose private parts are as this module needs them."""
+
+_aborted_records: ContextVar[Counter[TopicPartition] | None] = ContextVar(
+    "aborted_records", default=None
+)
+"""The counter of the reader whose task is fetching; see `counting_aborted`."""
+
+
+def install(version: str = aiokafka.__version__) -> None:
+    """Patch aiokafka for this process; consumers must have no deserializers. May be called again.
+
+    Raises StartError for a version that is not in `WRITTEN_FOR`.
+    """
+    if ".".join(version.split(".")[:2]) not in WRITTEN_FOR:
+        allowed = " or ".join(WRITTEN_FOR)
+        raise StartError(f"aiokafka {version} is not supported: install version {allowed}")
+    install_codecs()
+    # The client makes a record of eleven fields, one by one and with several calls for each: that
+    # costs as much as decoding the JSON in it. It has no setting for that.
+    PartitionRecords._unpack_records = _unpack_records
+    FetchResult.getall = _take_records
+
+
+def install_codecs() -> None:
+    """Let aiokafka unpack lz4, snappy and zstd without `cramjam`, and bound what gzip unpacks to.
+
+    Every function of `aiokafka.codec` looks these two modules up in its own namespace when it is
+    called, so this works before and after clients are made. Its functions themselves are bound by
+    other modules at import: replacing those would come too late.
+    """
+    aiokafka.codec.cramjam = codecs.decompressors()
+    aiokafka.codec.gzip = SimpleNamespace(GzipFile=codecs.LimitedGzipFile)
+
+
+@contextmanager
+def counting_aborted(counter: Counter[TopicPartition]) -> Iterator[None]:
+    """Count the records of aborted transactions that `getmany` leaves out inside this block.
+
+    The client drops them without a trace, deep inside `getmany`. It unpacks in the task that calls
+    it, so a context variable brings the counter of each reader there.
+    """
+    token = _aborted_records.set(counter)
+    try:
+        yield
+    finally:
+        _aborted_records.reset(token)
+
+
+def fails_next(consumer: Any, topic_partition: TopicPartition) -> bool:
+    """Whether the next `getmany` of the topic-partition raises.
+
+    For errors of its own making, such as an incomplete batch, the client moves its position over
+    one record before it raises. Only this shows that the position is not to be trusted.
+    """
+    return type(consumer._fetcher._records.get(topic_partition)) is FetchError
+
+
+async def stop(consumer: Any) -> None:
+    """Stop a consumer, and close its connections in any case.
+
+    `AIOKafkaConsumer.stop` is broken off, before it closes them, by a fetch that waits to be tried
+    again.
+    """
+    try:
+        await consumer.stop()
+    finally:
+        await consumer._client.close()
+
+
+def _unpack_records(fetched: PartitionRecords) -> Iterator[Record]:
+    """Replaces `PartitionRecords._unpack_records`: unpacks batch by batch instead of record by
+    record.
+
+    The client's object and this iterator refer to each other, so what is fetched and never read
+    stays until the garbage collector runs. A weak reference between them was tried: it cost a fifth
+    of a microsecond for each record, and so the worker collects garbage after it lost a lane.
+    """
+    return chain.from_iterable(_unpack_batches(fetched))
+
+
+def _unpack_batches(fetched: PartitionRecords) -> Iterator[list[Record]]:
+    """Yield the records of each batch; the next offset moves past a batch once it was all taken."""
+    batches = fetched._records
+    while batches.has_next():
+        batch = batches.next_batch()
+        if fetched._check_crcs and not batch.validate_crc():
+            raise CorruptRecordException(f"Invalid CRC - {fetched._tp}")
+        if _is_aborted(fetched, batch):
+            _count_aborted(fetched._tp, batch)
+        elif not batch.is_control_batch:
+            yield records_of(fetched._tp, batch, fetched.next_fetch_offset)
+        # The last offset of a compacted batch may be beyond its last record.
+        fetched.next_fetch_offset = batch.next_offset
+
+
+def _is_aborted(fetched: PartitionRecords, batch: Any) -> bool:
+    """Whether the batch is of an aborted transaction. Call it once for each batch, in order."""
+    if fetched._isolation_level != READ_COMMITTED or batch.producer_id is None:
+        return False
+    fetched._consume_aborted_up_to(batch.base_offset)
+    if batch.is_control_batch:
+        if fetched._contains_abort_marker(batch):
+            fetched._aborted_producers.discard(batch.producer_id)
+        return False
+    return batch.is_transactional and batch.producer_id in fetched._aborted_producers
+
+
+def _count_aborted(topic_partition: TopicPartition, batch: Any) -> None:
+    counter = _aborted_records.get()
+    if counter is not None:
+        counter[topic_partition] += sum(1 for _ in batch)
+
+
+def _take_records(result: FetchResult, max_records: int | None = None) -> list[Record]:
+    """Replaces `FetchResult.getall`: takes the next records of one partition in a single slice, and
+    moves the position behind them.
+    """
+    if not result.check_assignment(result._topic_partition) or not result.has_more():
+        return []
+    fetched = result._partition_records
+    taken = list(islice(fetched._records_iterator, max_records))
+    all_taken = max_records is None or len(taken) < max_records
+    if taken and not all_taken:
+        fetched.next_fetch_offset = taken[-1].offset + 1
+    result._update_position()
+    if all_taken:
+        fetched._records_iterator = result._partition_records = None
+    return taken
