@@ -1,4 +1,7 @@
-"""Search-quality metrics: numpy over batches of result lists. No clock, no I/O, no state."""
+"""Search-quality metrics and experiment statistics: numpy over batches of result lists.
+
+Pure: no clock, no I/O, no state.
+"""
 
 from .averages import Mean, geometric, macro
 from .buckets import Buckets

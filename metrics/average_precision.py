@@ -1,4 +1,4 @@
-"""Average precision over the ranks of the relevant items."""
+"""Average precision: the mean of the precision at the ranks of the relevant items."""
 
 import numpy as np
 
@@ -7,9 +7,9 @@ from .lists import Booleans, Floats, Integers
 
 
 def precision_sum(relevant: Booleans, k: int) -> Floats:
-    """Sum of the precision at the rank of every relevant item among the first k.
+    """Sum of the precisions at the ranks of the relevant items among the first k.
 
-    relevant (n, depth) -> (n,), 0…k. Never undefined.
+    relevant (n, depth) -> (n,), 0…k. Never undefined: 0 without a relevant item.
 
     >>> precision_sum(np.array([[True, False, True, True]]), 3).round(4).tolist()
     [1.6667]
@@ -24,8 +24,9 @@ def precision_sum(relevant: Booleans, k: int) -> Floats:
 
 
 def average_precision(relevant: Booleans, known_relevant: Integers, k: int) -> Floats:
-    """AP@k: the sum of precisions divided by all known relevant items, found or not, cut or not.
+    """AP@k: the sum of the precisions divided by all items known to be relevant, returned or not.
 
+    The cut at k shortens the sum, not the divisor.
     relevant (n, depth), known_relevant (n,) -> (n,), 0…1.
     Never undefined: 0 where nothing is relevant. Source: trec_eval `map`, `map_cut_k`.
 
@@ -38,7 +39,7 @@ def average_precision(relevant: Booleans, known_relevant: Integers, k: int) -> F
 def average_precision_of_returned(relevant: Booleans, k: int) -> Floats:
     """AP(variant=returned)@k: the mean precision over the relevant items returned.
 
-    It forgets what was missed and so favours a system that returns little.
+    It ignores the relevant items missed, and so favours a system that returns few items.
     relevant (n, depth) -> (n,), 0…1. Never undefined: 0 where nothing relevant was returned.
     Source: Baeza-Yates and Ribeiro-Neto 1999, "average precision at seen relevant documents".
 

@@ -1,4 +1,4 @@
-"""Averages of a metric over lists: macro and geometric. For micro see `Contingency.pooled`."""
+"""Averages of a metric over lists: macro and geometric. Micro: see `Contingency.pooled`."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -8,25 +8,25 @@ import numpy as np
 from .lists import Floats
 
 GEOMETRIC_FLOOR: Final = 1e-5
-"""Least value that a geometric mean takes (trec_eval's), for one 0 not to wipe out the rest."""
+"""Smaller values count as this in a geometric mean (as in trec_eval): one 0 would make it 0."""
 
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean over lists, and over how many of them."""
+    """A mean over lists, and the number of lists in it."""
 
     value: float
-    """NaN where nothing was averaged."""
+    """NaN if no list entered the mean."""
     scored: int
-    """Lists that entered the mean."""
+    """Number of lists in the mean."""
     lists: int
-    """Lists there were: more than `scored` where the metric is undefined for some."""
+    """Number of all lists: greater than `scored` if undefined values were left out."""
 
 
 def macro(values: Floats, undefined: Literal["skip", "zero"] = "skip") -> Mean:
-    """The arithmetic mean over lists. An undefined value is left out, or counted as 0.
+    """The arithmetic mean over lists. Undefined values are left out, or count as 0.
 
-    values (n,) with NaN where undefined.
+    values (n,), NaN where undefined. The mean is NaN if no value is left.
 
     >>> macro(np.array([1.0, 0.5, np.nan, np.nan]))
     Mean(value=0.75, scored=2, lists=4)
@@ -45,7 +45,8 @@ def geometric(
 ) -> Mean:
     """The geometric mean over lists: exp of the mean of ln(max(value, floor)).
 
-    Of AP it is GMAP. values (n,), >= 0, with NaN where undefined. Source: trec_eval `gm_map`.
+    Of AP it is GMAP. values (n,), >= 0, NaN where undefined. The mean is NaN if no value is left.
+    Source: trec_eval `gm_map`.
 
     >>> round(geometric(np.array([0.25, 1.0])).value, 6)
     0.5

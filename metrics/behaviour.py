@@ -1,4 +1,4 @@
-"""What searchers did with a list. A click is a rank that holds a gain above 0."""
+"""User behaviour on a result list. An item counts as clicked if its gain is above 0."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from .reciprocal_rank import first_rank
 
 
 def clicks(clicked: Booleans, k: int) -> Floats:
-    """Clicks@k: clicked items among the first k.
+    """Clicks@k: number of clicked items among the first k.
 
     clicked (n, depth) -> (n,), 0…k. Never undefined.
 
@@ -20,7 +20,7 @@ def clicks(clicked: Booleans, k: int) -> Floats:
 
 
 def click_share(clicked: Booleans, k: int) -> Floats:
-    """ClickShare@k: share of the list's clicks that fall on its first k ranks.
+    """ClickShare@k: clicked items among the first k, divided by those of the whole list.
 
     clicked (n, depth) -> (n,), 0…1. Undefined (NaN) without a click.
 
@@ -31,7 +31,7 @@ def click_share(clicked: Booleans, k: int) -> Floats:
 
 
 def first_click_rank(clicked: Booleans) -> Floats:
-    """FirstClickRank: highest clicked rank, counted from 1; less is better.
+    """FirstClickRank: rank of the first clicked item, from 1; lower is better.
 
     clicked (n, depth) -> (n,), 1…depth. Undefined (NaN) without a click.
 
@@ -43,19 +43,19 @@ def first_click_rank(clicked: Booleans) -> Floats:
 
 
 def abandonment(clicked: Booleans, lengths: Integers) -> Floats:
-    """Abandonment: 1 where something was shown and nothing clicked; less is better.
+    """Abandonment: 1 if items were shown and none was clicked, else 0; lower is better.
 
     clicked (n, depth), lengths (n,) -> (n,), 0 or 1. Undefined (NaN) for an empty list.
 
     >>> abandonment(np.array([[False], [True], [False]]), np.array([1, 1, 0])).tolist()
     [1.0, 0.0, nan]
     """
-    left = (hits(clicked, clicked.shape[1]) == 0).astype(np.float64)
-    return np.where(lengths > 0, left, np.nan)
+    abandoned = (hits(clicked, clicked.shape[1]) == 0).astype(np.float64)
+    return np.where(lengths > 0, abandoned, np.nan)
 
 
 def zero_results(lengths: Integers) -> Floats:
-    """ZeroResults: 1 where nothing was shown; less is better.
+    """ZeroResults: 1 if no item was shown, else 0; lower is better.
 
     lengths (n,) -> (n,), 0 or 1. Never undefined.
 

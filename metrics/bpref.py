@@ -1,4 +1,4 @@
-"""Binary preference: how often a relevant item stands below one that was judged not relevant."""
+"""Binary preference: how often items judged not relevant are ranked above relevant ones."""
 
 import numpy as np
 
@@ -14,9 +14,10 @@ def bpref(
 ) -> Floats:
     """Bpref: 1/R x sum over the relevant items returned of 1 - min(n, R) / min(N, R).
 
-    n counts the judged non-relevant items above, R and N all that are judged of the query. Unjudged
-    items are passed over; a relevant item with n = 0 counts 1. A negative grade is judged, and not
-    relevant: trec_eval takes it for unjudged.
+    n is the number of items judged not relevant that are ranked above the item; R and N are the
+    numbers of relevant and not relevant items judged for the query. Unjudged items are ignored; a
+    relevant item with n = 0 adds 1. A negative grade is judged not relevant; trec_eval treats it as
+    unjudged.
     relevant, nonrelevant (n, depth), known_relevant, known_nonrelevant (n,) -> (n,), 0…1.
     Never undefined: 0 where nothing is relevant. Source: trec_eval 8 and later, `bpref`.
 
@@ -24,12 +25,12 @@ def bpref(
     >>> bpref(shown, ~shown, np.array([6]), np.array([4])).tolist()
     [0.5]
     """
-    worst = np.minimum(known_nonrelevant, known_relevant)
-    return _preference(relevant, nonrelevant, known_relevant, known_relevant, worst)
+    divisor = np.minimum(known_nonrelevant, known_relevant)
+    return _preference(relevant, nonrelevant, known_relevant, known_relevant, divisor)
 
 
 def bpref_original(relevant: Booleans, nonrelevant: Booleans, known_relevant: Integers) -> Floats:
-    """Bpref(variant=original): 1/R x sum of 1 - n/R, n among the first R judged non-relevant items.
+    """Bpref(variant=original): 1/R x sum of 1 - n/R, n is at most R.
 
     relevant, nonrelevant (n, depth), known_relevant (n,) -> (n,), 0…1.
     Never undefined: 0 where nothing is relevant. Source: Buckley and Voorhees 2004.
@@ -42,7 +43,8 @@ def bpref_original(relevant: Booleans, nonrelevant: Booleans, known_relevant: In
 
 
 def bpref_10(relevant: Booleans, nonrelevant: Booleans, known_relevant: Integers) -> Floats:
-    """Bpref(variant=10): the original with 10 + R in place of R, for few relevant items.
+    """Bpref(variant=10): the original with 10 + R in place of R, for queries with few
+    relevant items.
 
     relevant, nonrelevant (n, depth), known_relevant (n,) -> (n,), 0…1.
     Never undefined: 0 where nothing is relevant. Source: Buckley and Voorhees 2004, `bpref-10`.
@@ -59,14 +61,14 @@ def _preference(
     relevant: Booleans,
     nonrelevant: Booleans,
     known_relevant: Integers,
-    most: Integers,
-    worst: Integers,
+    cap: Integers,
+    divisor: Integers,
 ) -> Floats:
-    """1/R x sum over relevant items of 1 - min(n, most) / worst; a term with n = 0 is 1."""
+    """1/R x sum over the relevant items of 1 - min(n, cap) / divisor; a term with n = 0 is 1."""
     above = np.zeros(len(relevant), dtype=np.int64)
     total = np.zeros(len(relevant))
     for column in range(relevant.shape[1]):
-        lost = ratio(np.minimum(above, most), worst, 0.0)
-        total += relevant[:, column] * (1.0 - lost)
+        penalty = ratio(np.minimum(above, cap), divisor, 0.0)
+        total += relevant[:, column] * (1.0 - penalty)
         above += nonrelevant[:, column]
     return ratio(total, known_relevant, 0.0)

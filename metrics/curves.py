@@ -1,4 +1,4 @@
-"""Precision against recall: the raw curve, the interpolated one, and the numbers read off them."""
+"""Precision-recall curves, raw and interpolated, and the metrics that are read off them."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -13,9 +13,10 @@ ELEVEN_LEVELS: Final = tuple(Fraction(tenth, 10) for tenth in range(11))
 
 
 def curve_points(relevant: Booleans, known_relevant: int) -> list[tuple[float, float]]:
-    """The (recall, precision) of one list at the rank of each relevant item.
+    """Points (recall, precision) of one list at the rank of each relevant item.
 
-    relevant (depth,) -> at most depth points, recall ascending; none where nothing is relevant.
+    relevant (depth,), known_relevant > 0 -> at most depth points, recall ascending; none if no item
+    is relevant.
 
     >>> curve_points(np.array([True, False, True]), 4)
     [(0.25, 1.0), (0.5, 0.6666666666666666)]
@@ -31,8 +32,8 @@ def interpolated_precision(
 ) -> Floats:
     """IPrec@level: the highest precision at any of the first k ranks with recall >= level.
 
-    The recall test is exact, in whole numbers: found x denominator >= numerator x known relevant.
-    trec_eval rounds there and so differs at some levels.
+    Recall is compared in whole numbers: hits x denominator >= numerator x known_relevant.
+    trec_eval compares rounded numbers, and so differs at some levels.
     relevant (n, depth), known_relevant (n,) -> (n,), 0…1.
     Never undefined: 0 where the level is not reached. Source: trec_eval `iprec_at_recall`.
 
@@ -55,9 +56,10 @@ def interpolated_curve(
     known_relevant: Integers,
     levels: Sequence[Fraction] = ELEVEN_LEVELS,
 ) -> Floats:
-    """Interpolated precision at several recall levels; its mean over lists is a system's curve.
+    """Interpolated precision at several recall levels; the mean over lists is a system's curve.
 
-    relevant (n, depth), known_relevant (n,) -> (n, levels), 0…1. Never undefined.
+    relevant (n, depth), known_relevant (n,) -> (n, levels), 0…1.
+    Never undefined: 0 at levels that are not reached. Source: trec_eval `iprec_at_recall`.
 
     >>> curve = interpolated_curve(np.array([[True, False, True]]), np.array([2]))
     >>> curve.mean(axis=0).round(3).tolist()
@@ -74,7 +76,8 @@ def eleven_point_average(relevant: Booleans, known_relevant: Integers, k: int) -
     """AP(variant=11pt)@k: the mean of the interpolated precision at recall 0, 0.1, … 1.
 
     relevant (n, depth), known_relevant (n,) -> (n,), 0…1.
-    Never undefined: a level that is not reached counts 0. Source: trec_eval `11pt_avg`, exact test.
+    Never undefined: 0 at levels that are not reached.
+    Source: trec_eval `11pt_avg`, but recall compared in whole numbers.
 
     >>> eleven_point_average(np.array([[True, False]]), np.array([2]), 2).round(4).tolist()
     [0.5455]
@@ -86,9 +89,10 @@ def eleven_point_average(relevant: Booleans, known_relevant: Integers, k: int) -
 
 
 def break_even_point(relevant: Booleans, known_relevant: Integers) -> Floats:
-    """The value at which precision and recall are equal: always at rank R, so it is R-Precision.
+    """BreakEven: the value at which precision equals recall. They do at rank R: it is R-Precision.
 
-    relevant (n, depth), known_relevant (n,) -> (n,), 0…1. Never undefined.
+    relevant (n, depth), known_relevant (n,) -> (n,), 0…1.
+    Never undefined: 0 where nothing is relevant. Source: van Rijsbergen 1979.
 
     >>> break_even_point(np.array([[True, False, True]]), np.array([2])).tolist()
     [0.5]
@@ -97,9 +101,10 @@ def break_even_point(relevant: Booleans, known_relevant: Integers) -> Floats:
 
 
 def r_precision_difference(first: Floats, second: Floats) -> Floats:
-    """The bars of the R-Precision histogram of two systems: above 0 where the first is better.
+    """Bars of the R-Precision histogram of two systems: above 0 where the first is better.
 
-    first (n,), second (n,), R-Precision of the same queries in the same order -> (n,), -1…1.
+    first (n,), second (n,): R-Precision of the same queries in the same order -> (n,), -1…1.
+    Source: Baeza-Yates and Ribeiro-Neto 1999.
 
     >>> r_precision_difference(np.array([0.5, 0.25]), np.array([0.25, 0.25])).tolist()
     [0.25, 0.0]

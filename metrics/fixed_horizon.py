@@ -1,7 +1,7 @@
-"""The classic test, for one look at an end that was planned: wrong at every other look.
+"""Welch's test, for a single look at a planned end. It is not valid at any other look.
 
-It is narrower than a confidence sequence because it pays for one look only. Looking at it while an
-experiment runs finds "effects" in half of all experiments that have none.
+Its interval is narrower than a confidence sequence, because it is valid at one look only. Tested
+at each of 1,000 looks, it claims an effect in 35 to 50 % of experiments that have none.
 """
 
 import math
@@ -13,10 +13,11 @@ from .estimates import Estimate, Interval, difference, relative_difference
 
 @dataclass(frozen=True)
 class PlannedEnd:
-    """Welch's test at the planned end; NaN where it is undefined."""
+    """Welch's test at the planned end; numbers are NaN where it is undefined."""
 
-    found: Estimate
+    estimate: Estimate
     degrees: float
+    """Degrees of freedom."""
     interval: Interval
     p_value: float
 
@@ -31,21 +32,22 @@ def welch_at_planned_end(
 ) -> PlannedEnd:
     """Difference of the arms with Student's t, for the one look that was planned.
 
-    `units` of control and treatment are what varies independently: buckets where the variances come
-    from buckets, users or impressions where they come from those; at least 2 each.
-    Undefined where an arm is, or where nothing spreads. Source: Welch 1947.
+    `units` are the numbers of independent units of control and treatment, at least 2 each: buckets,
+    if the variances were taken over buckets, or else users or impressions. `relative` takes the
+    difference as a share of the control's mean.
+    NaN where an arm is undefined or the variance is 0. Source: Welch 1947.
 
     >>> end = welch_at_planned_end(Estimate(0.6, 4e-6, 9), Estimate(0.59, 5e-6, 9), units=(64, 64))
     >>> round(end.degrees, 3), round(end.p_value, 6)
     (124.463, 0.001131)
     """
-    found = (relative_difference if relative else difference)(control, treatment)
-    if not found.defined:
-        return PlannedEnd(found, math.nan, Interval(math.nan, math.nan), math.nan)
+    change = (relative_difference if relative else difference)(control, treatment)
+    if not change.defined:
+        return PlannedEnd(change, math.nan, Interval(math.nan, math.nan), math.nan)
     pooled = (control.variance + treatment.variance) ** 2
     degrees = pooled / (
         control.variance**2 / (units[0] - 1) + treatment.variance**2 / (units[1] - 1)
     )
-    reach = student_t_critical(degrees, alpha) * found.stderr
-    interval = Interval(found.value - reach, found.value + reach)
-    return PlannedEnd(found, degrees, interval, student_t_two_sided(found.z, degrees))
+    half_width = student_t_critical(degrees, alpha) * change.stderr
+    interval = Interval(change.value - half_width, change.value + half_width)
+    return PlannedEnd(change, degrees, interval, student_t_two_sided(change.z, degrees))

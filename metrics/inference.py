@@ -1,4 +1,4 @@
-"""What an experiment says: two arms' buckets in, statements that hold at every look out.
+"""Compare the two arms of an experiment: from their buckets to statements valid at every look.
 
 Buckets ─▶ Estimate of each arm ─▶ difference, absolute and relative ─▶ Statement: interval,
 evidence, verdict
@@ -32,61 +32,61 @@ Undefined: TypeAlias = Literal[
 
 @dataclass(frozen=True)
 class Statement:
-    """All that is said of one value at this look; numbers are NaN where the value is undefined."""
+    """Inference about one value at one look; numbers are NaN where the value is undefined."""
 
-    found: Estimate
+    estimate: Estimate
     interval: Interval
-    """Confidence sequence: misses the truth at any look with a probability of at most alpha."""
+    """Confidence sequence: the probability that it ever misses the true value is at most alpha."""
     log_evalue: float
-    """ln of the evidence against 0."""
+    """ln of the e-value against a true value of 0."""
     p_value: float
-    """Always valid."""
+    """Always-valid p-value."""
     guardrail_log_evalue: float
-    """ln of the one-sided evidence that it is worse; NaN for a metric without a direction."""
+    """ln of the one-sided e-value for harm; NaN for a metric without a direction."""
     guardrail_interval: Interval
-    """What is compatible with that evidence, open on the side of harm."""
+    """The interval that belongs to it, unbounded on the side of harm."""
     minimum_detectable_effect: float
-    """At the planned total, with a power of 0.8."""
+    """Least true effect found at the planned total with a power of 0.8."""
     further_impressions: float
-    """Until a verdict, if the value stays as it is; 0 with a verdict, infinite for a value of 0."""
+    """Impressions until a verdict if the value stays the same: 0 with a verdict, infinite for 0."""
     verdict: Verdict
 
     @classmethod
-    def of(cls, found: Estimate, design: Design, direction: Direction = "up") -> "Statement":
-        """Of a difference, a relative difference, or a mean credit: whatever is 0 without effect.
+    def of(cls, estimate: Estimate, design: Design, direction: Direction = "up") -> "Statement":
+        """Of any estimate that is 0 without an effect: a difference, a relative one, a mean credit.
 
         >>> Statement.of(Estimate(-0.015, 1.2264e-5, 40_000), Design(5_000)).verdict
         'worse'
         """
-        interval = confidence_sequence(found, design)
-        evidence = log_evalue(found, design)
+        interval = confidence_sequence(estimate, design)
+        evidence = log_evalue(estimate, design)
         return cls(
-            found=found,
+            estimate=estimate,
             interval=interval,
             log_evalue=evidence,
             p_value=always_valid_p(evidence),
-            guardrail_log_evalue=guardrail_log_evalue(found, design, direction),
-            guardrail_interval=guardrail_interval(found, design, direction),
-            minimum_detectable_effect=minimum_detectable_effect(found, design),
-            further_impressions=further_impressions(found, design),
+            guardrail_log_evalue=guardrail_log_evalue(estimate, design, direction),
+            guardrail_interval=guardrail_interval(estimate, design, direction),
+            minimum_detectable_effect=minimum_detectable_effect(estimate, design),
+            further_impressions=further_impressions(estimate, design),
             verdict=verdict(interval, direction),
         )
 
 
 @dataclass(frozen=True)
 class ArmComparison:
-    """A treatment against its control, for one metric."""
+    """A treatment compared with its control by one metric."""
 
     control: Estimate
     treatment: Estimate
     absolute: Statement
-    """Of treatment - control."""
+    """About treatment - control."""
     relative: Statement
-    """Of the same as a share of the control's mean."""
+    """About (treatment - control) / control."""
     design_effect: float
-    """Variance of the difference / what it were if every impression had a user of its own."""
+    """Variance of the difference, divided by that of independent impressions; NaN if undefined."""
     undefined: Undefined | None
-    """Why there is no statement; the arms' means may still be there."""
+    """Why the statements are undefined, or None; the arms' means may still be defined."""
 
 
 def compare_arms(
@@ -97,15 +97,16 @@ def compare_arms(
     *,
     impressions: int | None = None,
 ) -> ArmComparison:
-    """Everything at once for two arms' tallies of one metric, (buckets,) each.
+    """Compare two arms by their tallies of one metric, (buckets,) each.
 
-    `impressions` of both arms, scored or not, are what the planned total is counted in; where they
-    are not given it is the scored ones.
+    `impressions` is the number of impressions of both arms, scored or not, in which the planned
+    total is counted; by default the scored ones. Undefined (NaN) for the reasons of
+    `why_undefined`.
 
     >>> users = np.arange(4_000) % 61
     >>> arms = [Buckets.of(np.arange(4_000) % 7 < limit, users) for limit in (5, 4)]
-    >>> found = compare_arms(*arms, Design(planned_impressions=8_000))
-    >>> round(found.absolute.found.value, 3), found.absolute.verdict, found.undefined
+    >>> result = compare_arms(*arms, Design(planned_impressions=8_000))
+    >>> round(result.absolute.estimate.value, 3), result.absolute.verdict, result.undefined
     (-0.143, 'worse', None)
     """
     totals = None if impressions is None else [impressions]
@@ -120,21 +121,21 @@ def compare_rows(
     *,
     impressions: Sequence[int] | None = None,
 ) -> list[ArmComparison]:
-    """The same for many pairs of arms of one metric, as of segments, several times as fast.
+    """`compare_arms` for many pairs of arms of one metric, such as segments, several times as fast.
 
-    (rows, buckets) each, `impressions` one a row -> a comparison for each row.
+    controls and treatments (rows, buckets), impressions (rows,) -> one comparison for each row.
 
-    >>> found = compare_rows(Buckets.empty(2, 64), Buckets.empty(2, 64), Design(8_000))
-    >>> [row.undefined for row in found]
+    >>> rows = compare_rows(Buckets.empty(2, 64), Buckets.empty(2, 64), Design(8_000))
+    >>> [row.undefined for row in rows]
     ['no control traffic', 'no control traffic']
     """
     arms = list(zip(estimates(controls), estimates(treatments), strict=True))
     totals = [c.n + t.n for c, t in arms] if impressions is None else impressions
-    spread = np.minimum(effective_buckets(controls), effective_buckets(treatments)).tolist()
+    effective = np.minimum(effective_buckets(controls), effective_buckets(treatments)).tolist()
     independent = (independent_variance(controls) + independent_variance(treatments)).tolist()
     comparisons = []
-    rows = zip(arms, totals, spread, independent, strict=True)
-    for (control, treatment), n, buckets, naive in rows:
+    rows = zip(arms, totals, effective, independent, strict=True)
+    for (control, treatment), n, buckets, independent_of_row in rows:
         undefined = why_undefined(control, treatment, buckets)
         changes = difference(control, treatment), relative_difference(control, treatment)
         absolute, relative = (
@@ -147,7 +148,7 @@ def compare_rows(
                 treatment,
                 absolute=Statement.of(absolute, design, direction),
                 relative=Statement.of(relative, design, direction),
-                design_effect=absolute.variance / naive if naive > 0.0 else math.nan,
+                design_effect=_ratio(absolute.variance, independent_of_row),
                 undefined=undefined,
             )
         )
@@ -155,9 +156,9 @@ def compare_rows(
 
 
 def why_undefined(control: Estimate, treatment: Estimate, buckets: float) -> Undefined | None:
-    """Why these arms cannot be compared, the first reason that holds; None if they can.
+    """The first reason why these arms cannot be compared; None if they can.
 
-    `buckets` are the effective ones of the arm that has fewer.
+    `buckets` is the number of effective buckets of the arm that has fewer.
 
     >>> why_undefined(Estimate(0.5, 1e-4, 90), Estimate(0.6, 1e-4, 90), buckets=9.7)
     'too few buckets'
@@ -171,10 +172,10 @@ def why_undefined(control: Estimate, treatment: Estimate, buckets: float) -> Und
     return None if difference(control, treatment).defined else "no spread"
 
 
-def guardrail_log_evalue(found: Estimate, design: Design, direction: Direction) -> float:
-    """ln of the one-sided evidence that the value means harm: alarm at ln(1 / alpha).
+def guardrail_log_evalue(estimate: Estimate, design: Design, direction: Direction) -> float:
+    """ln of the one-sided e-value for harm, against "no change or better"; alarm at ln(1 / alpha).
 
-    Against "no change or better". NaN where undefined, or for a metric without a direction.
+    NaN where undefined, or for a metric without a direction.
 
     >>> drop = Estimate(-0.015, 1.2264e-5, 40_000)
     >>> round(guardrail_log_evalue(drop, Design(5_000), "up"), 3)
@@ -182,13 +183,13 @@ def guardrail_log_evalue(found: Estimate, design: Design, direction: Direction) 
     >>> guardrail_log_evalue(drop, Design(5_000), "down") < 0
     True
     """
-    return one_sided_log_evalue(_harm(found, direction), design)
+    return one_sided_log_evalue(_harm(estimate, direction), design)
 
 
-def guardrail_interval(found: Estimate, design: Design, direction: Direction) -> Interval:
-    """How good it may still be: open on the side of harm, good at every look like the evidence.
+def guardrail_interval(estimate: Estimate, design: Design, direction: Direction) -> Interval:
+    """One-sided interval, unbounded on the side of harm: the best value that is still plausible.
 
-    It lies on the side of harm alone exactly where the evidence is at least ln(1 / alpha).
+    Valid at every look. It excludes 0 exactly where `guardrail_log_evalue` reaches ln(1 / alpha).
     NaN where undefined, or for a metric without a direction.
 
     >>> drop = Estimate(-0.015, 1.2264e-5, 40_000)
@@ -196,7 +197,7 @@ def guardrail_interval(found: Estimate, design: Design, direction: Direction) ->
     >>> interval.lower, round(interval.upper, 6)
     (-inf, -0.004658)
     """
-    least_harm = one_sided_interval(_harm(found, direction), design).lower
+    least_harm = one_sided_interval(_harm(estimate, direction), design).lower
     if math.isnan(least_harm):
         return Interval(math.nan, math.nan)
     if direction == "up":
@@ -204,10 +205,10 @@ def guardrail_interval(found: Estimate, design: Design, direction: Direction) ->
     return Interval(least_harm, math.inf)
 
 
-def _harm(found: Estimate, direction: Direction) -> Estimate:
-    """The same value with harm above 0."""
+def _harm(estimate: Estimate, direction: Direction) -> Estimate:
+    """The same value with the sign under which harm is above 0."""
     signs = {"up": -1.0, "down": 1.0, "none": math.nan}
-    return Estimate(signs[direction] * found.value, found.variance, found.n)
+    return Estimate(signs[direction] * estimate.value, estimate.variance, estimate.n)
 
 
 def verdict(interval: Interval, direction: Direction) -> Verdict:
@@ -221,3 +222,7 @@ def verdict(interval: Interval, direction: Direction) -> Verdict:
     if direction == "none" or not (interval.lower > 0.0 or interval.upper < 0.0):
         return "undecided"
     return "better" if (interval.lower > 0.0) == (direction == "up") else "worse"
+
+
+def _ratio(variance: float, independent: float) -> float:
+    return variance / independent if independent > 0.0 else math.nan

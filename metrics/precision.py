@@ -1,4 +1,4 @@
-"""Precision and recall at a cut-off and their relatives: kernels over binary relevance."""
+"""Kernels over binary relevance: precision, recall, R-Precision, success, share judged."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from .lists import Booleans, Floats, Integers
 
 
 def hits(relevant: Booleans, k: int) -> Integers:
-    """Relevant items among the first k.
+    """Number of relevant items among the first k.
 
     relevant (n, depth) -> (n,), 0…k. Never undefined.
 
@@ -15,15 +15,15 @@ def hits(relevant: Booleans, k: int) -> Integers:
     [1]
     """
     columns = min(k, relevant.shape[1])
-    # The narrowest integers are counted fastest.
-    counted = np.zeros(len(relevant), dtype=np.min_scalar_type(columns))
+    # The narrowest integer type that fits adds fastest.
+    counts = np.zeros(len(relevant), dtype=np.min_scalar_type(columns))
     for column in range(columns):
-        counted += relevant[:, column].view(np.uint8)
-    return counted.astype(np.int64)
+        counts += relevant[:, column].view(np.uint8)
+    return counts.astype(np.int64)
 
 
 def precision(relevant: Booleans, k: int) -> Floats:
-    """P@k: relevant items among the first k, divided by k however short the list is.
+    """P@k: relevant items among the first k, divided by k even if the list is shorter.
 
     relevant (n, depth) -> (n,), 0…1. Never undefined: 0 for an empty list.
     Source: trec_eval `P_k`.
@@ -37,7 +37,7 @@ def precision(relevant: Booleans, k: int) -> Floats:
 def precision_of_shown(relevant: Booleans, lengths: Integers, k: int) -> Floats:
     """P(variant=shown)@k: relevant items among the first k, divided by the items shown there.
 
-    It never blames a short list for being short. relevant (n, depth), lengths (n,) -> (n,), 0…1.
+    A short list is not penalised. relevant (n, depth), lengths (n,) -> (n,), 0…1.
     Never undefined: 0 for an empty list. Source: TensorFlow Ranking `precision`; trec_eval `set_P`.
 
     >>> precision_of_shown(np.array([[True, False]]), np.array([2]), 5).tolist()
@@ -47,7 +47,7 @@ def precision_of_shown(relevant: Booleans, lengths: Integers, k: int) -> Floats:
 
 
 def recall(relevant: Booleans, known_relevant: Integers, k: int) -> Floats:
-    """R@k: relevant items among the first k, divided by all that are known to be relevant.
+    """R@k: relevant items among the first k, divided by all items known to be relevant.
 
     relevant (n, depth), known_relevant (n,) -> (n,), 0…1.
     Never undefined: 0 where nothing is relevant. Source: trec_eval `recall_k`.
@@ -59,7 +59,7 @@ def recall(relevant: Booleans, known_relevant: Integers, k: int) -> Floats:
 
 
 def r_precision(relevant: Booleans, known_relevant: Integers) -> Floats:
-    """Rprec: precision at rank R, where R items are known to be relevant.
+    """Rprec: precision at rank R, the number of items known to be relevant.
 
     relevant (n, depth), known_relevant (n,) -> (n,), 0…1.
     Never undefined: 0 where nothing is relevant. Source: trec_eval `Rprec`.
@@ -67,14 +67,14 @@ def r_precision(relevant: Booleans, known_relevant: Integers) -> Floats:
     >>> r_precision(np.array([[True, False, True]]), np.array([2])).tolist()
     [0.5]
     """
-    counted = np.zeros(len(relevant), dtype=np.int64)
+    counts = np.zeros(len(relevant), dtype=np.int64)
     for column in range(relevant.shape[1]):
-        counted += relevant[:, column] & (known_relevant > column)
-    return ratio(counted, known_relevant, 0.0)
+        counts += relevant[:, column] & (known_relevant > column)
+    return ratio(counts, known_relevant, 0.0)
 
 
 def success(relevant: Booleans, k: int) -> Floats:
-    """Success@k: 1 where one of the first k items is relevant.
+    """Success@k: 1 if any of the first k items is relevant, else 0.
 
     relevant (n, depth) -> (n,), 0 or 1. Never undefined. Source: trec_eval `success_k`.
 
@@ -85,7 +85,7 @@ def success(relevant: Booleans, k: int) -> Floats:
 
 
 def judged_share(judged: Booleans, lengths: Integers, k: int) -> Floats:
-    """Judged@k: share of the first k items shown that somebody judged.
+    """Judged@k: share of the first k items shown that are judged.
 
     judged (n, depth), lengths (n,) -> (n,), 0…1. Undefined (NaN) for an empty list.
     Source: ir_measures `Judged@k`.

@@ -1,4 +1,4 @@
-"""Reciprocal rank."""
+"""Reciprocal rank: one divided by the rank of the first relevant item."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,8 @@ def first_rank(relevant: Booleans, k: int) -> Integers:
     >>> first_rank(np.array([[False, True, True], [False, False, False]]), 3).tolist()
     [2, 0]
     """
-    passed = _passed(relevant, k)
-    return np.where(passed < min(k, relevant.shape[1]), passed.astype(np.int64) + 1, 0)
+    before = _items_before_first(relevant, k)
+    return np.where(before < min(k, relevant.shape[1]), before.astype(np.int64) + 1, 0)
 
 
 def reciprocal_rank(relevant: Booleans, k: int) -> Floats:
@@ -28,16 +28,16 @@ def reciprocal_rank(relevant: Booleans, k: int) -> Floats:
     [0.5, 0.0]
     """
     ranks = np.arange(1, min(k, relevant.shape[1]) + 1)
-    values: Floats = np.append(1.0 / ranks, 0.0)[_passed(relevant, k)]
+    values: Floats = np.append(1.0 / ranks, 0.0)[_items_before_first(relevant, k)]
     return values
 
 
-def _passed(relevant: Booleans, k: int) -> NDArray[np.unsignedinteger]:
-    """(n,) items passed before the first relevant one; all of the first k where none is."""
+def _items_before_first(relevant: Booleans, k: int) -> NDArray[np.unsignedinteger]:
+    """(n,) number of items before the first relevant one; all of the first k if there is none."""
     columns = min(k, relevant.shape[1])
-    passed = np.zeros(len(relevant), dtype=np.min_scalar_type(columns))
+    before = np.zeros(len(relevant), dtype=np.min_scalar_type(columns))
     searching = np.ones(len(relevant), dtype=np.bool_)
     for column in range(columns):
         searching &= ~relevant[:, column]
-        passed += searching.view(np.uint8)
-    return passed
+        before += searching.view(np.uint8)
+    return before

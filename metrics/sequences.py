@@ -76,20 +76,20 @@ def boundary(n: float, rate: float, alpha: float) -> float:
     return math.sqrt((1.0 + 1.0 / information) * evidence)
 
 
-def confidence_sequence(found: Estimate, design: Design) -> Interval:
+def confidence_sequence(estimate: Estimate, design: Design) -> Interval:
     """The two-sided interval at this look. NaN where the estimate is undefined.
 
     >>> interval = confidence_sequence(Estimate(-0.015, 1.2264e-5, 40_000), Design(5_000))
     >>> round(interval.lower, 6), round(interval.upper, 6)
     (-0.026249, -0.003751)
     """
-    if not found.defined:
+    if not estimate.defined:
         return Interval(math.nan, math.nan)
-    half_width = boundary(found.n, design.rate, design.alpha) * found.stderr
-    return Interval(found.value - half_width, found.value + half_width)
+    half_width = boundary(estimate.n, design.rate, design.alpha) * estimate.stderr
+    return Interval(estimate.value - half_width, estimate.value + half_width)
 
 
-def log_evalue(found: Estimate, design: Design) -> float:
+def log_evalue(estimate: Estimate, design: Design) -> float:
     """ln of the evidence against a true value of 0, two-sided: at least ln(1 / alpha) exactly where
     the interval leaves 0 out.
 
@@ -98,8 +98,8 @@ def log_evalue(found: Estimate, design: Design) -> float:
     >>> round(log_evalue(Estimate(-0.015, 1.2264e-5, 40_000), Design(5_000)), 3)
     6.948
     """
-    information = found.n * design.rate
-    return information * found.z**2 / (2.0 * (information + 1.0)) - 0.5 * math.log1p(information)
+    information = estimate.n * design.rate
+    return information * estimate.z**2 / (2.0 * (information + 1.0)) - 0.5 * math.log1p(information)
 
 
 def always_valid_p(log_evidence: float) -> float:
@@ -111,7 +111,7 @@ def always_valid_p(log_evidence: float) -> float:
     return math.nan if math.isnan(log_evidence) else math.exp(-max(log_evidence, 0.0))
 
 
-def one_sided_log_evalue(found: Estimate, design: Design) -> float:
+def one_sided_log_evalue(estimate: Estimate, design: Design) -> float:
     """ln of the evidence that the true value is above 0, against 0 or less.
 
     The half-normal mixture 2 Phi(x) exp(x^2 / 2) / sqrt(n r + 1), x = z sqrt(n r / (n r + 1)).
@@ -120,8 +120,8 @@ def one_sided_log_evalue(found: Estimate, design: Design) -> float:
     >>> round(one_sided_log_evalue(Estimate(0.015, 1.2264e-5, 40_000), Design(5_000)), 3)
     7.717
     """
-    information = found.n * design.one_sided_rate
-    x = found.z * math.sqrt(information / (information + 1.0))
+    information = estimate.n * design.one_sided_rate
+    x = estimate.z * math.sqrt(information / (information + 1.0))
     return math.log(2.0) + log_scaled_cdf(x) - 0.5 * math.log1p(information)
 
 
@@ -163,7 +163,7 @@ def one_sided_closed_form(n: float, rate: float, alpha: float) -> float:
     return math.sqrt((1.0 + 1.0 / information) * evidence)
 
 
-def one_sided_interval(found: Estimate, design: Design) -> Interval:
+def one_sided_interval(estimate: Estimate, design: Design) -> Interval:
     """The interval whose lower end alone is doubted: [lower, infinity). NaN where undefined.
 
     Its lower end is above 0 exactly where `one_sided_log_evalue` is at least ln(1 / alpha).
@@ -171,10 +171,10 @@ def one_sided_interval(found: Estimate, design: Design) -> Interval:
     >>> round(one_sided_interval(Estimate(0.015, 1.2264e-5, 40_000), Design(5_000)).lower, 6)
     0.004658
     """
-    if not found.defined:
+    if not estimate.defined:
         return Interval(math.nan, math.nan)
-    reach = one_sided_boundary(found.n, design.one_sided_rate, design.alpha) * found.stderr
-    return Interval(found.value - reach, math.inf)
+    reach = one_sided_boundary(estimate.n, design.one_sided_rate, design.alpha) * estimate.stderr
+    return Interval(estimate.value - reach, math.inf)
 
 
 def log_scaled_cdf(x: float) -> float:

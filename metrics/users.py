@@ -45,10 +45,10 @@ def user_hashes(users: Iterable[str]) -> Hashes:
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
 
 
-def bucket_numbers(hashes: Hashes) -> Integers:
+def bucket_indices(hashes: Hashes) -> Integers:
     """The bucket of each user: the lowest 6 bits of the hash. (n,) -> (n,), 0…63.
 
-    >>> bucket_numbers(np.array([65, 2**63], dtype=np.uint64)).tolist()
+    >>> bucket_indices(np.array([65, 2**63], dtype=np.uint64)).tolist()
     [1, 0]
     """
     return (hashes & np.uint64(BUCKETS - 1)).astype(np.int64)

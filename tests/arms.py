@@ -11,7 +11,7 @@ from relevanced.daemon.experiments.specs import Spec, Tracking
 from relevanced.daemon.experiments.tallies import Arm, Tallies
 from relevanced.daemon.experiments.types import Finding, Findings
 from relevanced.metrics.buckets import Buckets
-from relevanced.metrics.users import bucket_numbers, user_hashes
+from relevanced.metrics.users import bucket_indices, user_hashes
 from tests.lane_views import PLAN
 
 METRICS: Final = tuple(metric.name for metric in PLAN.metrics)
@@ -24,7 +24,7 @@ def arm(means: Sequence[float], seed: int, users: range = range(300), per_user: 
     """Each of the users searches so often; a metric is 1 with the probability of its mean."""
     random = np.random.default_rng(seed)
     hashes = np.repeat(user_hashes(f"u{number}" for number in users), per_user)
-    numbers = bucket_numbers(hashes)
+    numbers = bucket_indices(hashes)
     made = Arm.empty(len(means))
     made.tallies[:, 0] = np.bincount(numbers, minlength=64)
     for place, mean in enumerate(means):

@@ -54,14 +54,14 @@ def stratified(told: Compared, variant: str, metric: str) -> Stratified | None:
         return None
     together = strata.together
     return Stratified(
-        difference=finite_or_none(together.found.value),
+        difference=finite_or_none(together.estimate.value),
         lower=finite_or_none(together.interval.lower),
         upper=finite_or_none(together.interval.upper),
         covered=finite_or_none(strata.covered),
         segments=tuple(
             SegmentFinding(
                 segment=segment,
-                difference=finite_or_none(found.absolute.found.value),
+                difference=finite_or_none(found.absolute.estimate.value),
                 lower=finite_or_none(found.absolute.interval.lower),
                 upper=finite_or_none(found.absolute.interval.upper),
                 log_evalue=finite_or_none(found.absolute.log_evalue),

@@ -57,31 +57,37 @@ def findings(
 
 
 class FindingsCache:
-    """The last findings: worked out anew when a lane's tallies are others."""
+    """The last findings, computed again only when a lane's tallies are others or an experiment
+    ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, tracking: Tracking | None, metrics: Sequence[Metric]) -> None:
+        self._tracking = tracking
+        self._metrics = metrics
         self._lanes: list[Mapping[str, Tallies]] = []
         self._at_ms = 0
-        self._found: Findings | None = None
+        self._findings: Findings | None = None
 
     def of(
-        self,
-        lanes: list[Mapping[str, Tallies]],
-        tracking: Tracking | None,
-        metrics: Sequence[Metric],
-        as_of_ms: int | None,
-        as_of: str | None,
+        self, lanes: list[Mapping[str, Tallies]], as_of_ms: int | None, as_of: str | None
     ) -> Findings:
-        """What the lanes' tallies say."""
+        """The findings of these lanes, given at `as_of`.
+
+        Snapshots are taken once a second, but tallies change only when a base pane settles. A
+        reader never changes the tallies of a lane, it replaces the mapping: so identity tells
+        whether they are the same.
+        """
         same = len(lanes) == len(self._lanes) and all(map(is_, lanes, self._lanes))
-        if same and as_of_ms is not None and tracking is not None:
-            # an experiment ends by time alone
-            ends = [spec.end_ms for spec in tracking.declared.values()]
-            same = not any(end is not None and self._at_ms < end <= as_of_ms for end in ends)
-        if self._found is None or not same:
-            self._found = findings(lanes, tracking, metrics, as_of_ms, as_of)
+        if self._findings is None or not same or self._has_ended_one(as_of_ms):
+            self._findings = findings(lanes, self._tracking, self._metrics, as_of_ms, as_of)
             self._lanes, self._at_ms = lanes, as_of_ms or 0
-        return msgspec.structs.replace(self._found, as_of=as_of)
+        return msgspec.structs.replace(self._findings, as_of=as_of)
+
+    def _has_ended_one(self, as_of_ms: int | None) -> bool:
+        """Whether an experiment has ended since: by time alone, without any change of tallies."""
+        if as_of_ms is None or self._tracking is None:
+            return False
+        ends = [spec.end_ms for spec in self._tracking.declared.values()]
+        return any(end is not None and self._at_ms < end <= as_of_ms for end in ends)
 
 
 def _finding(one: Merged, metrics: Sequence[Metric], as_of_ms: int | None) -> Finding:
@@ -257,10 +263,10 @@ def _metric(name: str, role: Role, found: ArmComparison, planned: int) -> Metric
         role=role,
         mean=finite_or_none(found.treatment.value),
         control_mean=finite_or_none(found.control.value),
-        difference=finite_or_none(absolute.found.value),
+        difference=finite_or_none(absolute.estimate.value),
         lower=finite_or_none(absolute.interval.lower),
         upper=finite_or_none(absolute.interval.upper),
-        relative_difference=finite_or_none(relative.found.value),
+        relative_difference=finite_or_none(relative.estimate.value),
         relative_lower=finite_or_none(relative.interval.lower),
         relative_upper=finite_or_none(relative.interval.upper),
         log_evalue=finite_or_none(absolute.log_evalue),

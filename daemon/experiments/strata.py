@@ -60,6 +60,6 @@ def _strata(
     control, treatment = (buckets_of(arm, spec, metric) for arm in arms)
     rows = compare_rows(control, treatment, design, metric.direction, impressions=impressions)
     told = post_stratified(control, treatment)
-    found = replace(told.found, n=sum(impressions))
+    found = replace(told.estimate, n=sum(impressions))
     together = Statement.of(found, design, metric.direction)
     return Strata(together, told.covered, dict(zip(segments, rows, strict=True)))

@@ -15,7 +15,7 @@ from relevanced.metrics.arithmetic import distinct
 from relevanced.metrics.buckets import BUCKETS, LARGEST_SUM, Buckets
 from relevanced.metrics.interleaving import credits
 from relevanced.metrics.lists import Integers
-from relevanced.metrics.users import bucket_numbers
+from relevanced.metrics.users import bucket_indices
 
 from ..experiments.specs import INTERLEAVED, MOST_STRATA, MOST_VARIANTS, Spec, Tracking
 from ..experiments.tallies import Arm, Experiments, Tallies
@@ -146,7 +146,7 @@ def _add_credits(
         sides = [spec.team(name) for name in told[slot][:depth]]
         teams[row, : len(sides)] = sides
     found = credits(gains, teams, lane.plan.depth)
-    buckets = Buckets.of(found, bucket_numbers(units[shared].view(np.uint64)), unit=1)
+    buckets = Buckets.of(found, bucket_indices(units[shared].view(np.uint64)), unit=1)
     arm.credits += np.stack((buckets.counts, buckets.sums, buckets.squares), axis=1)
 
 
@@ -186,7 +186,7 @@ def _add(
     """Add what the chosen impressions came to. Equal states are scored and added once."""
     if not len(chosen):
         return
-    buckets = bucket_numbers(units[chosen].view(np.uint64))
+    buckets = bucket_indices(units[chosen].view(np.uint64))
     segments, strata = _strata(lane, spec, tallies, pane, chosen)
     cells = (arms[chosen] * len(segments) + strata) * BUCKETS + buckets
     rows, columns = lane.states.rows(), [0, *columns_of(spec, lane.plan)]

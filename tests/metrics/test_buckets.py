@@ -90,7 +90,7 @@ def test_arm_without_traffic_is_undefined() -> None:
 
 def test_one_segment_is_the_plain_difference(rng: np.random.Generator) -> None:
     control, treatment = (Buckets.of(*traffic(rng)) for _ in range(2))
-    found = post_stratified(stacked(control), stacked(treatment)).found
+    found = post_stratified(stacked(control), stacked(treatment)).estimate
     arms = estimate(control), estimate(treatment)
     assert found.value == pytest.approx(arms[1].value - arms[0].value)
     assert found.variance == pytest.approx(arms[0].variance + arms[1].variance)
@@ -103,14 +103,14 @@ def test_another_mix_of_segments_is_no_effect(rng: np.random.Generator) -> None:
     high, low = np.full(4_000, 0.8), np.full(4_000, 0.2)
     control = stacked(Buckets.of(high, users), Buckets.of(low[:1_000], users[:1_000]))
     treatment = stacked(Buckets.of(high[:1_000], users[:1_000]), Buckets.of(low, users))
-    assert post_stratified(control, treatment).found.value == pytest.approx(0.0, abs=1e-12)
+    assert post_stratified(control, treatment).estimate.value == pytest.approx(0.0, abs=1e-12)
 
 
 def test_user_in_two_segments_counts_once(rng: np.random.Generator) -> None:
     """The same users with the same scores in two segments tell no more than in one."""
     control, treatment = (Buckets.of(*traffic(rng)) for _ in range(2))
-    once = post_stratified(stacked(control), stacked(treatment)).found
-    twice = post_stratified(stacked(control, control), stacked(treatment, treatment)).found
+    once = post_stratified(stacked(control), stacked(treatment)).estimate
+    twice = post_stratified(stacked(control, control), stacked(treatment, treatment)).estimate
     assert twice.variance == pytest.approx(once.variance)
 
 
@@ -118,7 +118,7 @@ def test_segment_of_one_arm_only_is_left_out(rng: np.random.Generator) -> None:
     control, treatment = (Buckets.of(*traffic(rng)) for _ in range(2))
     found = post_stratified(stacked(control, control), stacked(treatment, Buckets.empty()))
     only = post_stratified(stacked(control), stacked(treatment))
-    assert found.found == only.found
+    assert found.estimate == only.estimate
     assert 0.6 < found.covered < 0.7 and only.covered == 1.0
     nothing = post_stratified(stacked(control), stacked(Buckets.empty()))
-    assert np.isnan(nothing.found.value) and nothing.covered == 0.0
+    assert np.isnan(nothing.estimate.value) and nothing.covered == 0.0

@@ -102,8 +102,8 @@ def test_planned_total_counts_all_impressions(rng: np.random.Generator) -> None:
     """Where a metric is defined for few, its interval is still tightest at the planned total."""
     arms = arm(rng, 0.5), arm(rng, 0.5)
     scored, all_of_them = (compare_arms(*arms, DESIGN, impressions=n) for n in (None, 40_000))
-    assert (scored.absolute.found.n, all_of_them.absolute.found.n) == (20_000, 40_000)
-    assert scored.absolute.found.stderr == all_of_them.absolute.found.stderr
+    assert (scored.absolute.estimate.n, all_of_them.absolute.estimate.n) == (20_000, 40_000)
+    assert scored.absolute.estimate.stderr == all_of_them.absolute.estimate.stderr
 
 
 UNDEFINED = {
@@ -125,8 +125,8 @@ def test_undefined_is_named_and_stays_undecided(reason: str) -> None:
 def test_control_of_zero_has_no_relative_change() -> None:
     some = Buckets.of(np.repeat([0.0, 1.0], 640), np.arange(1_280) * 7 // 9 % BUCKETS)
     found = compare_arms(constant(0.0), some, DESIGN)
-    assert found.undefined is None and found.absolute.found.value > 0
-    assert math.isnan(found.relative.found.value) and found.relative.verdict == "undecided"
+    assert found.undefined is None and found.absolute.estimate.value > 0
+    assert math.isnan(found.relative.estimate.value) and found.relative.verdict == "undecided"
 
 
 def test_interval_that_holds_zero_decides_nothing() -> None:

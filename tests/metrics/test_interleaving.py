@@ -43,7 +43,7 @@ def test_counts_come_back_from_buckets(rng: np.random.Generator) -> None:
 
 def test_few_buckets_no_spread_and_no_impressions_are_undefined() -> None:
     few = preference(Buckets.of(np.ones(100), np.arange(100) % 15), Design(100))
-    assert few.wins == 100 and math.isnan(few.credit.found.value)
+    assert few.wins == 100 and math.isnan(few.credit.estimate.value)
     alike = preference(Buckets.of(np.ones(640), np.arange(640) % 64), Design(100))
     assert alike.wins == 640 and alike.credit.verdict == "undecided"
     nothing = preference(Buckets.empty(), Design(100))

@@ -119,7 +119,7 @@ def test_users_ratio_equals_gbstats_and_tea_tasting(golden: Numbers, own: Number
         assert found.value == near(peer[name])
     (control, c_units), (treatment, t_units) = arms["control"], arms["treatment"]
     end = welch_at_planned_end(control, treatment, units=(c_units, t_units))
-    assert [end.found.value, end.found.z] == near([peer["effect"], peer["statistic"]])
+    assert [end.estimate.value, end.estimate.z] == near([peer["effect"], peer["statistic"]])
     assert [end.interval.lower, end.interval.upper, end.p_value] == near([*peer["ci"], peer["p"]])
     assert relative_difference(control, treatment).value == near(peer["rel"])
 
@@ -185,8 +185,8 @@ def test_buckets_give_the_difference_of_the_file(own: Numbers) -> None:
         ]
         end = welch_at_planned_end(*arms, units=(int(buckets), int(buckets)))
         expected = row["difference"]
-        assert end.found.value == near(expected["estimate"])
-        assert [end.found.stderr, end.degrees] == near([expected["se"], expected["dof"]])
+        assert end.estimate.value == near(expected["estimate"])
+        assert [end.estimate.stderr, end.degrees] == near([expected["se"], expected["dof"]])
         assert [end.interval.lower, end.interval.upper] == near(expected["ci95"])
 
 
@@ -222,8 +222,8 @@ def test_interleaving_equals_scipy_and_gbstats(own: Numbers) -> None:
     naive = Estimate(row["mean_score"], float(independent_variance(tallies)), 3000)
     interval = confidence_sequence(naive, Design(row["cs_tune"]))
     assert [interval.lower, interval.upper] == near(row["asymptotic_cs_mean_score"])
-    assert found.credit.found.value == near(row["mean_score"])
-    assert found.credit.found.variance == near(float(mean_variance(tallies)))
+    assert found.credit.estimate.value == near(row["mean_score"])
+    assert found.credit.estimate.variance == near(float(mean_variance(tallies)))
 
 
 def test_inverse_propensities_equal_the_file(own: Numbers) -> None:

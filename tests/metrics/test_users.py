@@ -12,7 +12,7 @@ from relevanced.metrics.users import (
     ALL_HASHES,
     Hashes,
     Sketch,
-    bucket_numbers,
+    bucket_indices,
     crossover_count,
     merged,
     sampled_users,
@@ -39,14 +39,14 @@ def test_hash_never_changes() -> None:
 
 
 def test_buckets_are_filled_evenly() -> None:
-    tally = np.bincount(bucket_numbers(users(0, 64_000)), minlength=BUCKETS)
+    tally = np.bincount(bucket_indices(users(0, 64_000)), minlength=BUCKETS)
     assert stats.chisquare(tally).pvalue > 1e-4
 
 
 def test_buckets_do_not_depend_on_a_place_in_the_sketch() -> None:
     """Users with the least hashes fall into buckets as evenly as all others."""
     sample = Sketch.of(users(0, 64_000), capacity=6_400).hashes
-    assert stats.chisquare(np.bincount(bucket_numbers(sample), minlength=BUCKETS)).pvalue > 1e-4
+    assert stats.chisquare(np.bincount(bucket_indices(sample), minlength=BUCKETS)).pvalue > 1e-4
 
 
 @pytest.mark.parametrize("count", [0, 10, K - 1, K, 20 * K])
