@@ -1,9 +1,9 @@
-"""Kafka's compression codecs for aiokafka, without Rust.
+"""Unpacks Kafka's compressed batches for aiokafka, without Rust.
 
-aiokafka unpacks batches by `cramjam`, a compiled Rust module, which it looks up in its own
-namespace at each use. `install` puts an object there that answers alike by lz4, zstd and our own
-snappy; gzip, which aiokafka takes from the standard library, is only given a limit. What a machine
-lacks answers with UnsupportedCodecError when it is used.
+aiokafka unpacks by `cramjam`, a compiled Rust module. `decompressors` returns what stands in for
+it, by lz4, zstd and our own snappy; gzip, which aiokafka takes from the standard library, is only
+given a limit. Nothing here compresses: what the daemon sends, dead letters and simulated events, is sent
+as it is.
 
 Batches come from the network: a few bytes may unpack to gigabytes, so every codec stops at
 MAX_UNPACKED_BYTES.
@@ -12,9 +12,8 @@ MAX_UNPACKED_BYTES.
 import gzip
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from aiokafka.errors import UnsupportedCodecError
 
@@ -22,18 +21,26 @@ from . import snappy as kafka_snappy
 from .snappy import CorruptBlock, TooLarge
 
 MAX_UNPACKED_BYTES: Final = 256 << 20
-"""Brokers take batches of 1 MB unless told otherwise; text packs 20:1 at best. What is larger is an
-attack or damage.
+"""Brokers take batches of 1 MB unless configured otherwise; text packs 20:1 at best. What is larger
+is an attack or damage.
 """
 _PIECE_BYTES: Final = 1 << 20
 
 
 def decompressors(limit: int = MAX_UNPACKED_BYTES) -> SimpleNamespace:
-    """What stands in for the `cramjam` module."""
+    """Return what stands in for the `cramjam` module. A codec that this machine lacks raises
+    UnsupportedCodecError when it is used.
+    """
+    lz4 = _optional("lz4.frame")
+    zstd = _optional("compression.zstd") or _optional("backports.zstd")
     return SimpleNamespace(
         snappy=_Snappy(kafka_snappy.best(), limit),
-        lz4=_lz4(_optional("lz4.frame"), limit),
-        zstd=_zstd(_optional("compression.zstd") or _optional("backports.zstd"), limit),
+        lz4=_Frames("lz4", lz4.LZ4FrameDecompressor, limit) if lz4 else _Absent("lz4", "lz4"),
+        zstd=(
+            _Frames("zstd", zstd.ZstdDecompressor, limit)
+            if zstd
+            else _Absent("zstd", "backports.zstd")
+        ),
     )
 
 
@@ -44,75 +51,24 @@ class _Snappy:
         self._snappy = snappy
         self._limit = limit
 
-    def compress_raw(self, data: bytes | memoryview) -> bytes:
-        return self._snappy.compress(bytes(data))
-
     def decompress_raw(self, block: bytes | memoryview) -> bytes:
         return self._snappy.decompress(bytes(block), self._limit)
 
 
-def _lz4(module: ModuleType | None, limit: int) -> object:
-    if module is None:
-        return _Absent("lz4", "lz4")
-    return _Lz4(module, limit)
+class _Frames:
+    """Frames of lz4 or zstd, also without the size of their content, as Java writes them."""
 
-
-def _zstd(module: ModuleType | None, limit: int) -> object:
-    if module is None:
-        return _Absent("zstd", "backports.zstd")
-    return _Zstd(module, limit)
-
-
-class _Lz4:
-    """LZ4 frames."""
-
-    def __init__(self, module: Any, limit: int) -> None:
-        self._module = module
+    def __init__(self, codec: str, new: "Callable[[], Stream]", limit: int) -> None:
+        self._codec = codec
+        self._new = new
         self._limit = limit
 
-    def Compressor(self, *, level: int, **frame: bool) -> "_Lz4Compressor":  # noqa: N802
-        return _Lz4Compressor(self._module, level, frame)
-
     def decompress(self, frames: bytes | memoryview) -> bytes:
-        return unpacked("lz4", self._module.LZ4FrameDecompressor, bytes(frames), self._limit)
-
-
-@dataclass
-class _Lz4Compressor:
-    """Gathers one frame, whose blocks are independent: brokers take no others."""
-
-    module: Any
-    level: int
-    frame: dict[str, bool]
-    data: bytes = b""
-
-    def compress(self, data: bytes | memoryview) -> None:
-        self.data += data
-
-    def finish(self) -> bytes:
-        packed: bytes = self.module.compress(
-            self.data, compression_level=self.level, store_size=False, **self.frame
-        )
-        return packed
-
-
-class _Zstd:
-    """Zstandard frames, also those without the size of their content, as Java writes them."""
-
-    def __init__(self, module: Any, limit: int) -> None:
-        self._module = module
-        self._limit = limit
-
-    def compress(self, data: bytes | memoryview, *, level: int) -> bytes:
-        packed: bytes = self._module.compress(bytes(data), level=level)
-        return packed
-
-    def decompress(self, frames: bytes | memoryview) -> bytes:
-        return unpacked("zstd", self._module.ZstdDecompressor, bytes(frames), self._limit)
+        return unpacked(self._codec, self._new, bytes(frames), self._limit)
 
 
 class _Absent:
-    """A codec that this machine lacks: any use of it says what to install."""
+    """A codec that this machine lacks: the error names the package to install."""
 
     def __init__(self, codec: str, package: str) -> None:
         self._message = f"{codec}: install the Python package `{package}` to read such batches"
@@ -122,7 +78,7 @@ class _Absent:
 
 
 class LimitedGzipFile(gzip.GzipFile):
-    """`gzip.GzipFile` that reads at most MAX_UNPACKED_BYTES."""
+    """A `gzip.GzipFile` that refuses to unpack more than MAX_UNPACKED_BYTES."""
 
     def read(self, size: int | None = -1) -> bytes:
         if size is not None and size >= 0:
@@ -134,18 +90,18 @@ class LimitedGzipFile(gzip.GzipFile):
 
 
 class Stream(Protocol):
-    """What the decompressors of lz4 and zstd have in common."""
+    """The decompressor of one frame, of lz4 or zstd."""
 
     eof: bool
     needs_input: bool
     unused_data: bytes | None
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        """The next piece, of at most `max_length` bytes."""
+        """Return the next piece, of at most `max_length` bytes."""
 
 
 def unpacked(codec: str, new: Callable[[], Stream], data: bytes, limit: int) -> bytes:
-    """The content of the frames in `data`, one after the other.
+    """Return the content of the frames in `data`, one after the other.
 
     Raises CorruptBlock or TooLarge.
     """

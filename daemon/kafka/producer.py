@@ -1,5 +1,6 @@
-"""Records out: dead letters, and the simulator's traffic. Sent means handed over; flushed means
-acknowledged by all replicas.
+"""Sends records: dead letters, and the simulator's traffic.
+
+A record that was sent is buffered; one that was flushed is acknowledged by all replicas.
 """
 
 import asyncio
@@ -17,7 +18,6 @@ from aiokafka.errors import (
 )
 
 from ..errors import RecordRefused, Unavailable
-from .aiokafka_patches import install_codecs
 from .client import KafkaSettings, client_arguments, end
 
 MAX_REQUEST_BYTES: Final = 64 << 20
@@ -39,10 +39,8 @@ logger = structlog.get_logger(__name__)
 class KafkaProducer:
     """Open by `start`, close by `stop`. Keys choose partitions as Java's producer does: murmur2."""
 
-    def __init__(self, settings: KafkaSettings, *, compression: str | None = None) -> None:
-        install_codecs()
+    def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
-        self._compression = compression
         self._producer: Any = None
         self._waiting = 0
         self._failure: BaseException | None = None
@@ -50,20 +48,20 @@ class KafkaProducer:
         self._settled.set()
 
     async def start(self) -> None:
-        """Connect; waits, and says so once, while the cluster is away."""
-        said = False
+        """Connect; waits, and logs so once, while the cluster is away."""
+        logged = False
         while self._producer is None:
-            producer = self._made()
+            producer = AIOKafkaProducer(**self._arguments())
             try:
                 await producer.start()
                 self._producer = producer
             except KafkaError as error:
-                if not said:
+                if not logged:
                     servers = self._settings.bootstrap_servers
                     logger.warning(
                         "waiting for Kafka", reason=str(error), bootstrap_servers=servers
                     )
-                said = True
+                logged = True
                 await asyncio.sleep(RETRY_PAUSE_S)
             finally:
                 if self._producer is None:
@@ -77,7 +75,7 @@ class KafkaProducer:
         headers: Iterable[tuple[str, bytes]] = (),
         timestamp_ms: int | None = None,
     ) -> None:
-        """Hand a record over; `flush` tells what became of it. Waits while the buffer is full.
+        """Buffer a record; `flush` raises where it was not taken. Waits while the buffer is full.
 
         Raises RecordRefused for a record that can never be sent, Unavailable when the topic
         cannot be found now.
@@ -89,13 +87,13 @@ class KafkaProducer:
                 topic, value, key, timestamp_ms=timestamp_ms, headers=list(headers)
             )
         except KafkaError as error:
-            raise _meaning(topic, error) from error
+            raise _translated(topic, error) from error
         self._waiting += 1
         self._settled.clear()
         future.add_done_callback(self._settle)
 
     async def flush(self) -> None:
-        """Wait until every record handed over is acknowledged.
+        """Wait until every record sent is acknowledged.
 
         Raises RecordRefused or Unavailable (within about twice SEND_TIMEOUT_S) where one was
         not: any of the records sent since the last flush may then be missing.
@@ -103,7 +101,7 @@ class KafkaProducer:
         await self._settled.wait()
         failure, self._failure = self._failure, None
         if failure is not None:
-            raise _meaning("", failure) from failure
+            raise _translated("", failure) from failure
 
     async def stop(self) -> None:
         """Send what is buffered and close; gives up after a while when the cluster is away."""
@@ -112,17 +110,15 @@ class KafkaProducer:
         producer, self._producer = self._producer, None
         await end(producer.stop())
 
-    def _made(self) -> Any:
-        arguments = client_arguments(self._settings)
-        arguments["request_timeout_ms"] = int(SEND_TIMEOUT_S * 1000)
-        return AIOKafkaProducer(
-            **arguments,
-            acks="all",
-            compression_type=self._compression,
-            linger_ms=LINGER_MS,
-            max_batch_size=BATCH_BYTES,
-            max_request_size=MAX_REQUEST_BYTES,
-        )
+    def _arguments(self) -> dict[str, Any]:
+        return {
+            **client_arguments(self._settings),
+            "request_timeout_ms": int(SEND_TIMEOUT_S * 1000),
+            "acks": "all",
+            "linger_ms": LINGER_MS,
+            "max_batch_size": BATCH_BYTES,
+            "max_request_size": MAX_REQUEST_BYTES,
+        }
 
     def _settle(self, future: "asyncio.Future[object]") -> None:
         self._waiting -= 1
@@ -133,7 +129,7 @@ class KafkaProducer:
             self._settled.set()
 
 
-def _meaning(topic: str, error: BaseException) -> Exception:
+def _translated(topic: str, error: BaseException) -> Exception:
     message = f"{topic}: {error}" if topic else str(error)
     if isinstance(error, _NEVER_TAKEN):
         return RecordRefused(message)

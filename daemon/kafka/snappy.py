@@ -1,9 +1,9 @@
-"""Snappy's raw block format, without a compiled wheel: in pure Python, and by the system's
+"""Unpacks Snappy's raw blocks without a compiled wheel: in pure Python, or by the system's
 libsnappy where there is one.
 
 A block is its length as a varint, then literals and copies of what was already written. Both ways
-give equal results; the library is some twenty times faster. Blocks come from the network: nothing
-that they say is believed unchecked.
+give equal results; the library is some twenty times faster. Blocks come from the network: every
+length and distance in them is checked.
 """
 
 import ctypes
@@ -26,23 +26,17 @@ class TooLarge(ValueError):
 
 
 class Snappy(Protocol):
-    """Raw blocks, both ways."""
-
-    def compress(self, data: bytes) -> bytes:
-        """One block."""
+    """A way to unpack raw blocks."""
 
     def decompress(self, block: bytes, limit: int) -> bytes:
-        """Its content, of at most `limit` bytes. Raises CorruptBlock or TooLarge."""
+        """Return the content of a block, of at most `limit` bytes.
+
+        Raises CorruptBlock or TooLarge.
+        """
 
 
 class PythonSnappy:
-    """The format in Python. `compress` stores what it is given as a literal: valid for every
-    reader, and no smaller.
-    """
-
-    def compress(self, data: bytes) -> bytes:
-        length = _varint(len(data))
-        return length + _literal_head(len(data)) + data if data else length
+    """The format in Python."""
 
     def decompress(self, block: bytes, limit: int) -> bytes:
         length, position = _read_varint(block)
@@ -61,18 +55,10 @@ class PythonSnappy:
 
 
 class LibrarySnappy:
-    """The same by libsnappy's C interface."""
+    """The format by libsnappy's C interface."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
-        library.snappy_max_compressed_length.argtypes = [ctypes.c_size_t]
-        library.snappy_max_compressed_length.restype = ctypes.c_size_t
-
-    def compress(self, data: bytes) -> bytes:
-        size = ctypes.c_size_t(self._library.snappy_max_compressed_length(len(data)))
-        out = ctypes.create_string_buffer(size.value)
-        self._library.snappy_compress(data, ctypes.c_size_t(len(data)), out, ctypes.byref(size))
-        return out.raw[: size.value]
 
     def decompress(self, block: bytes, limit: int) -> bytes:
         size = ctypes.c_size_t()
@@ -88,7 +74,7 @@ class LibrarySnappy:
 
 
 def best() -> Snappy:
-    """The library's where this machine has it, else Python's."""
+    """Return the library's where this machine has it, else Python's."""
     for name in LIBRARIES:
         try:
             return LibrarySnappy(ctypes.CDLL(name))
@@ -127,23 +113,6 @@ def _append_copy(out: bytearray, block: bytes, position: int) -> int:
     else:  # a copy that overlaps what it writes repeats it
         out += (out[start:] * (size // distance + 1))[:size]
     return end
-
-
-def _literal_head(size: int) -> bytes:
-    if size <= _LONGEST_SHORT_LITERAL:
-        return bytes([(size - 1) << 2])
-    width = ((size - 1).bit_length() + 7) // 8
-    tag = (_LONGEST_SHORT_LITERAL + width - 1) << 2
-    return bytes([tag]) + (size - 1).to_bytes(width, "little")
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
 
 
 def _read_varint(block: bytes) -> tuple[int, int]:

@@ -16,7 +16,7 @@ import uuid
 import msgspec
 from aiokafka import AIOKafkaConsumer
 
-from relevanced.daemon.kafka import codecs
+from relevanced.daemon.kafka.aiokafka_patches import install_codecs
 from relevanced.daemon.kafka.client import KafkaSettings, consumer_arguments
 from tests.bench.cpu import Sample
 
@@ -39,7 +39,7 @@ class Feedback(msgspec.Struct, tag_field="type", tag="feedback"):
 
 async def read(bootstrap: str, topic: str, upto: int, batch: int) -> list[Sample]:
     """Read so many records of the topic, in batches of at most `batch`."""
-    codecs.install()
+    install_codecs()
     settings = KafkaSettings(bootstrap, (topic,), f"floor-{uuid.uuid4().hex}")
     arguments = consumer_arguments(settings) | {"auto_offset_reset": "earliest"}
     decode = msgspec.json.Decoder(Impression | Feedback).decode

@@ -16,7 +16,7 @@ from relevanced.daemon.commands.simulate.traffic import (
 )
 from relevanced.daemon.errors import Unavailable
 from relevanced.daemon.kafka.client import KafkaSettings
-from relevanced.daemon.kafka.producer import KafkaProducer
+from tests.kafka_compression import Lz4Producer
 from tests.oracle import Record
 
 PARTITIONS: Final = 4
@@ -42,7 +42,7 @@ class Producer:
         self._random = Random(f"rubbish {seed}")
         traffic = Traffic(seed=seed, rate=EVENT_TIME_RATE, faults=FAULTS)
         self._events = generate_events(traffic, START_MS)
-        self._producer = KafkaProducer(KafkaSettings(bootstrap), compression="lz4")
+        self._producer = Lz4Producer(KafkaSettings(bootstrap))
         self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 

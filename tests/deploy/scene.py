@@ -32,6 +32,7 @@ from relevanced.daemon.kafka.producer import KafkaProducer
 from tests.deploy.chart import DEPLOY
 from tests.deploy.test_alertmanager import CONFIG, Webhooks, quick
 from tests.deploy.watched import until
+from tests.kafka_compression import Lz4Producer
 from tests.services import processes
 from tests.services.daemons import Daemon
 from tests.services.kafka_server import Broker
@@ -229,7 +230,7 @@ class Scene:
 async def _produce(kafka: Broker, topic: str, records: Iterator[tuple[int, str, bytes]]) -> None:
     settings = {"retention.ms": "-1"}
     await kafka.create_topic(topic, 2, settings)
-    producer = KafkaProducer(KafkaSettings(kafka.bootstrap, (topic,), "none"), compression="lz4")
+    producer = Lz4Producer(KafkaSettings(kafka.bootstrap, (topic,), "none"))
     await producer.start()
     for at_ms, key, value in records:
         await producer.send(topic, value, key.encode(), timestamp_ms=at_ms)

@@ -1,4 +1,4 @@
-"""Every codec, written by Java's tools or by aiokafka with ours, is read back the same."""
+"""Every codec, written by Java's tools or by aiokafka, is read back the same."""
 
 import asyncio
 import random
@@ -9,6 +9,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import UnsupportedCodecError
 
 from relevanced.daemon.kafka.aiokafka_patches import install_codecs
+from tests.kafka_compression import install_compression
 from tests.services import kafka_jars
 from tests.services.fixtures import MakeTopic
 from tests.services.kafka_server import Broker
@@ -74,7 +75,7 @@ async def consumed(kafka: Broker, topic: str, count: int) -> list[bytes | None]:
 @pytest.mark.parametrize("codec", CODECS)
 async def test_batches_of_aiokafka_are_read_equal(kafka: Broker, topic: str, codec: str) -> None:
     """The broker unpacks each batch to check it: what it takes, Java reads."""
-    install_codecs()
+    install_compression()
     await aiokafka_produces(kafka, topic, codec)
     assert await consumed(kafka, topic, len(lines())) == lines()
 

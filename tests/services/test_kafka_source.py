@@ -18,13 +18,13 @@ from structlog.testing import capture_logs
 
 from relevanced.daemon.errors import RecordRefused, StartError, Unavailable
 from relevanced.daemon.kafka import group as kafka_group, offsets as kafka_offsets
-from relevanced.daemon.kafka.aiokafka_patches import install_codecs
 from relevanced.daemon.kafka.client import KafkaSettings, consumer_arguments
 from relevanced.daemon.kafka.producer import KafkaProducer
 from relevanced.daemon.kafka.source import KafkaSource
 from relevanced.daemon.kafka.topics import create_topic
 from relevanced.daemon.telemetry.kafka_faults import ADVICE, KafkaFault, NoteFault, ignore_fault
 from relevanced.daemon.worker.source import Batch, LaneLost, OffsetBeyondEnd
+from tests.kafka_compression import install_compression
 from tests.services.fixtures import MakeTopic, OwnKafka
 from tests.services.kafka_server import Broker
 
@@ -322,7 +322,7 @@ async def test_unreadable_partition_stops_only_itself(
 ) -> None:
     topic = await make_topic(partitions=3)
     await produce(kafka, topic, numbers(0, 5), 1)
-    install_codecs()
+    install_compression()
     await produce(kafka, topic, numbers(5, 9), 1, compression_type="zstd")
     for lane in (0, 2):
         await produce(kafka, topic, numbers(0, 300), lane)

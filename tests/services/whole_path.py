@@ -13,12 +13,12 @@ from relevanced.daemon.commands.simulate.traffic import Faults, Traffic, generat
 from relevanced.daemon.config.loading import load
 from relevanced.daemon.errors import Unavailable
 from relevanced.daemon.kafka.client import KafkaSettings
-from relevanced.daemon.kafka.producer import KafkaProducer
 from relevanced.daemon.storage.redis.client import close, connect
 from relevanced.daemon.storage.redis.lane_store import LaneStore
 from relevanced.daemon.storage.restore import rebuild
 from relevanced.daemon.storage.schema import namespace
 from tests import oracle
+from tests.kafka_compression import Lz4Producer
 from tests.oracle import OracleConfig, Record
 from tests.replica import assert_equal, every_key, hours_of, plan_of
 from tests.services.daemons import Daemon
@@ -78,7 +78,7 @@ class Stage:
         return self.daemons[-1]
 
     async def produce(self, count: int) -> None:
-        producer = KafkaProducer(KafkaSettings(self.kafka.bootstrap, (), "none"), compression="lz4")
+        producer = Lz4Producer(KafkaSettings(self.kafka.bootstrap, (), "none"))
         await producer.start()
         for arrival_ms, event in islice(self.events, count):
             key = str(event["impression_id"]).encode()

@@ -9,7 +9,7 @@ import msgspec
 
 from relevanced.daemon.commands.simulate.traffic import Faults, Traffic, generate_events
 from relevanced.daemon.kafka.client import KafkaSettings
-from relevanced.daemon.kafka.producer import KafkaProducer
+from tests.kafka_compression import Lz4Producer
 
 START_MS: Final = 1_900_000_000_000
 """Ahead of the clock, so that the windows are those of the events whoever looks."""
@@ -40,7 +40,7 @@ class Producer:
 
     def __init__(self, bootstrap: str, topic: str, source: Iterator[tuple[int, bytes]]) -> None:
         self._topic, self._source = topic, source
-        self._producer = KafkaProducer(KafkaSettings(bootstrap), compression="lz4")
+        self._producer = Lz4Producer(KafkaSettings(bootstrap))
         self.sent_ms = START_MS
 
     async def run(self, hours: float) -> None:
