@@ -1,4 +1,4 @@
-"""`python -m deploy.grafana [FOLDER]` writes the dashboards anew, from the modules beside it."""
+"""`python -m deploy.grafana [FOLDER]` builds the dashboards and writes their JSON files."""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,7 @@ from deploy.grafana.build import FOLDER, rendered
 
 
 def write(folder: Path) -> None:
-    """All dashboards, into the folder."""
+    """Write all dashboards into the folder."""
     for name, text in rendered().items():
         (folder / name).write_text(text)
 

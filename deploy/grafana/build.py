@@ -1,4 +1,4 @@
-"""The dashboards as the text of the files that Grafana is provisioned with."""
+"""The dashboards as the text of the JSON files that Grafana provisions."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -20,18 +20,18 @@ DASHBOARDS: Final[Mapping[str, Callable[[], builders.Dashboard]]] = {
     "experiment": experiment,
     "pipeline": pipeline,
 }
-"""File name without its ending → dashboard."""
+"""File name without suffix → function that builds the dashboard."""
 
 
 def rendered() -> dict[str, str]:
-    """File name → text."""
-    return {f"{name}.json": _text(make()) for name, make in DASHBOARDS.items()}
+    """File name → JSON text of every dashboard."""
+    return {f"{name}.json": _text(build()) for name, build in DASHBOARDS.items()}
 
 
-def _text(made: builders.Dashboard) -> str:
-    dashboard = json.loads(json.dumps(made.build(), cls=JSONEncoder))
+def _text(builder: builders.Dashboard) -> str:
+    dashboard = json.loads(json.dumps(builder.build(), cls=JSONEncoder))
     for link in dashboard["links"]:
         del link["placement"]  # the builder's default would hide the links in a menu
     for number, panel in enumerate(dashboard["panels"], start=1):
-        panel["id"] = number  # else every start of Grafana numbers them anew, and links break
+        panel["id"] = number  # without ids Grafana assigns new ones at every start, and links break
     return json.dumps(dashboard, indent=1, sort_keys=True) + "\n"

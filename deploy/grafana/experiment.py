@@ -20,9 +20,9 @@ from deploy.grafana.parts import (
 from deploy.grafana.promql import METRIC, OURS, THE_EXPERIMENT, top
 
 THE_VARIANT: Final = 'variant="$variant"'
-SURE: Final = round(log(20), 1)
-"""Natural logarithm of the evidence that makes an error of one in twenty."""
-SURE_OF_MISMATCH: Final = round(log(1000), 1)
+LOG_EVALUE: Final = round(log(20), 1)
+"""Natural logarithm of the e-value that corresponds to an error rate of 1 in 20."""
+MISMATCH_LOG_EVALUE: Final = round(log(1000), 1)
 
 
 def experiment() -> builders.Dashboard:
@@ -57,21 +57,23 @@ def _trust() -> list[stat.Panel]:
     return [
         number(
             "Shares of users",
-            "Evidence (natural logarithm) that users are not shared out as planned. From"
-            f" {SURE_OF_MISMATCH} on, do not trust the comparison: find out who is missing.",
+            "Evidence (natural logarithm of the e-value) that users are not split as planned. From"
+            f" {MISMATCH_LOG_EVALUE} on, do not trust the comparison: find out which users are"
+            " missing.",
             "none",
             top(by, "experiment_srm_log_evalue", THE_EXPERIMENT),
-            steps=((None, "green"), (SURE_OF_MISMATCH, "red")),
+            steps=((None, "green"), (MISMATCH_LOG_EVALUE, "red")),
         ),
         number(
             "Users in two variants",
-            "They are left out. Many of them mean that the assignment does not hold.",
+            "Users seen in more than one variant. They are left out. Many of them mean that the"
+            " assignment of users to variants is not stable.",
             "short",
             top(by, "experiment_crossover_users", THE_EXPERIMENT),
         ),
         number(
             "Control",
-            "Without traffic in the control there is nothing to compare with.",
+            "Without traffic in the control there is no comparison.",
             "none",
             top(by, "experiment_without_control", THE_EXPERIMENT),
             steps=GOOD_AT_ZERO,
@@ -90,19 +92,19 @@ def _reach() -> list[stat.Panel]:
     return [
         number(
             "Progress",
-            "Impressions of all variants, of those planned.",
+            "Impressions of all variants, as a share of the planned ones.",
             "percentunit",
             f"{impressions} / {planned}",
         ),
         number(
-            "Smallest visible effect",
-            "The difference that the data so far would most likely have shown.",
+            "Smallest detectable effect",
+            "The smallest difference that the data so far would probably have shown.",
             "none",
             top(by, "experiment_minimum_detectable_effect", *treated),
         ),
         number(
             "Design effect",
-            "By how much the variance is larger than if impressions were independent.",
+            "Variance as a multiple of the variance for independent impressions.",
             "none",
             top(by, "experiment_design_effect", *treated),
         ),
@@ -112,9 +114,9 @@ def _reach() -> list[stat.Panel]:
 def _difference() -> timeseries.Panel:
     treated = (THE_EXPERIMENT, THE_VARIANT, METRIC)
     panel = lines(
-        "Difference to the control",
-        "With an interval that holds at every look, however often you look. Away from 0 it is"
-        " decided.",
+        "Difference from the control",
+        "With a confidence interval that stays valid however often you check it. Once it excludes"
+        " 0, the difference is established.",
         "none",
         {
             "difference": top("variant", "experiment_difference", *treated),
@@ -128,7 +130,7 @@ def _difference() -> timeseries.Panel:
 def _scores() -> timeseries.Panel:
     return lines(
         "Score of each variant",
-        "Mean since the experiment began, control included.",
+        "Mean of each variant since the start of the experiment, including the control.",
         "none",
         {"{{variant}}": top("variant", "experiment_score", THE_EXPERIMENT, METRIC)},
     )
@@ -138,8 +140,8 @@ def _evidence() -> timeseries.Panel:
     by, here = "variant", (THE_EXPERIMENT, METRIC)
     return lines(
         "Evidence",
-        "Natural logarithm of the e-value: that there is a difference, and that the variant is"
-        f" worse. From {SURE} on it stands at an error of one in twenty.",
+        "Natural logarithm of the e-value: evidence that there is a difference, and that the"
+        f" variant is worse. A value of {LOG_EVALUE} corresponds to an error rate of 1 in 20.",
         "none",
         {
             "{{variant}} differs": top(by, "experiment_log_evalue", *here),
@@ -151,7 +153,7 @@ def _evidence() -> timeseries.Panel:
 def _exposure() -> timeseries.Panel:
     return counts(
         "Exposure",
-        "Impressions and users of each variant since the experiment began.",
+        "Impressions and users of each variant since the start of the experiment.",
         "short",
         {
             "{{variant}}, impressions": top("variant", "experiment_impressions", THE_EXPERIMENT),
@@ -166,8 +168,9 @@ def _by_metric() -> table.Panel:
 
     return rows(
         "Differences by metric",
-        "Relative to the control, with intervals that hold at every look. Every further metric and"
-        " variant is a further chance to be wrong: discoveries (1) stand among all of them.",
+        "Differences from the control, with confidence intervals that stay valid however often you"
+        " check them. Discovery is 1 for the discoveries among all variants and metrics, with"
+        " a false discovery rate of at most 5 %.",
         {
             "Difference": ("none", of("difference")),
             "Relative": ("percentunit", of("relative_difference")),
@@ -187,7 +190,7 @@ def _side_by_side() -> table.Panel:
     role = top("metric, role", "experiment_metric_info", THE_EXPERIMENT)
     return rows(
         "Variants side by side",
-        "Means since the experiment began, and what each metric is for.",
+        "Means since the start of the experiment, and the role of each metric.",
         {"Score": ("none", f"{score} * on (metric) group_left (role) {role}")},
         {"variant": "Variant", "metric": "Metric", "role": "Role"},
         "Metric",

@@ -1,4 +1,4 @@
-"""What every dashboard has around its panels: identity, variables, annotations and links."""
+"""The parts that all dashboards share: identity, variables, annotations and links."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ from deploy.grafana.promql import IN_GROUPING, OURS
 ALERTS: Final = (
     'ALERTS{alertname=~"Relevanced.+",alertname!="RelevancedWatchdog",alertstate="firing"}'
 )
-"""The watchdog always fires: that it stops is what somebody waits for."""
+"""Without the watchdog, which always fires."""
 NEW_BUILD: Final = (
     f"max by (version) (relevanced_build_info{{{OURS}}})"
     f" unless max by (version) (relevanced_build_info{{{OURS}}} offset 5m)"
@@ -23,7 +23,7 @@ SEGMENT_URL: Final = "/d/relevanced-segment?${datasource:queryparam}&${job:query
 
 
 def framed(uid: str, title: str, question: str, since: str) -> builders.Dashboard:
-    """An empty dashboard; `question` is what it answers."""
+    """A dashboard without panels; `question` is the question that it answers."""
     built = builders.Dashboard(title).uid(uid).description(question).tags([TAG]).readonly()
     built = built.time(since, "now").refresh(REFRESH).timezone("browser")
     built = built.tooltip(dashboard.DashboardCursorSync.CROSSHAIR)
@@ -34,13 +34,13 @@ def framed(uid: str, title: str, question: str, since: str) -> builders.Dashboar
         "job",
         "Job",
         "label_values(relevanced_build_info, job)",
-        hint="Jobs of Prometheus that scrape relevanced: of its exporters and of its workers.",
+        hint="Prometheus jobs that scrape relevanced: its exporters and its workers.",
     )
     namespaces = variable(
         "namespace",
         "Namespace",
         'label_values(relevanced_build_info{job=~"$job"}, namespace)',
-        hint="Of Kubernetes, where relevanced runs there.",
+        hint="Kubernetes namespace, if relevanced runs in Kubernetes.",
     )
     built = built.with_variable(several(jobs, ".+")).with_variable(several(namespaces, ".*"))
     for name, colour, title_format, query in (
@@ -59,17 +59,17 @@ def _annotation(name: str, colour: str, title: str, query: str) -> builders.Anno
 
 
 def grouping(series: str) -> builders.QueryVariable:
-    """How the traffic is broken down."""
+    """The variable that selects a grouping."""
     return variable(
         "grouping",
         "Grouping",
         f"label_values({series}{{{OURS}}}, grouping)",
-        hint="The attributes by which segments are told apart; all is everything together.",
+        hint="The attributes that define the segments; all is the whole traffic.",
     )
 
 
 def segment(series: str) -> builders.QueryVariable:
-    """One value of the grouping."""
+    """The variable that selects a segment of the grouping."""
     return variable(
         "segment",
         "Segment",
@@ -79,22 +79,22 @@ def segment(series: str) -> builders.QueryVariable:
 
 
 def metric(series: str) -> builders.QueryVariable:
-    """A search-quality number."""
+    """The variable that selects a metric."""
     built = variable(
         "metric",
         "Metric",
         f"label_values({series}{{{OURS}}}, metric)",
-        hint="The search-quality number. MRR is the mean of RR.",
+        hint="The search-quality metric. MRR is the mean of RR.",
     )
     return preset(built, "RR@10")
 
 
 def window(series: str) -> builders.QueryVariable:
-    """How long a stretch of event time counts."""
+    """The variable that selects the length of the window."""
     built = variable(
         "window",
         "Window",
         f"label_values({series}{{{OURS}}}, window)",
-        hint="Length of the sliding window.",
+        hint="Length of the sliding window of event time.",
     )
     return preset(built, "1h")

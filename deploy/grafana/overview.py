@@ -30,7 +30,7 @@ from deploy.grafana.promql import (
     IN_GROUPING,
     METRIC,
     OURS,
-    USUAL_DRIFT,
+    NORMAL_DRIFT,
     WHOLE,
     WINDOW,
     band,
@@ -46,8 +46,8 @@ from deploy.grafana.states import STATES, VERDICTS
 SEGMENT: Final = "grouping, segment"
 LIVE: Final = 'view="live"'
 COMPARED: Final = (
-    "The same stretch of event time one, two and three weeks earlier (of the last days, while there"
-    " is no week yet), outages left out."
+    "The baseline is the mean over the same period one, two and three weeks earlier (on the last"
+    " days, before the first week is complete), without outages."
 )
 
 
@@ -64,12 +64,12 @@ def overview() -> builders.Dashboard:
             "grouping",
             "Grouping",
             f'label_values(relevanced_recent_impressions{{{OURS},grouping!="all"}}, grouping)',
-            hint="The attributes by which the segments below are told apart.",
+            hint="The attributes that define the segments below.",
         )
     )
     built = built.with_variable(frame.metric("relevanced_recent_score"))
     built = built.with_variable(frame.window("relevanced_recent_impressions"))
-    for panel in (*_now(), *_news(), _against_baseline(), _changes(), _verdicts()):
+    for panel in (*_now(), *_current(), _against_baseline(), _changes(), _verdicts()):
         built = built.with_panel(panel)
     for table_ in (_by_metric(), _by_segment()):
         built = built.with_panel(table_)
@@ -80,9 +80,9 @@ def _now() -> list[stat.Panel]:
     return [
         number(
             "Search is",
-            f"The chosen metric over everything, against its baseline. A change is clear from"
-            f" {CLEAR_Z} standard errors on, {USUAL_DRIFT:.1%} of usual drift allowed for. Where"
-            " less of the metric is better, read it the other way round."
+            f"Recent score of the selected metric over all traffic, compared with its baseline. A"
+            f" change is clear from {CLEAR_Z} standard errors on, which include a normal drift of"
+            f" {NORMAL_DRIFT:.1%}. For metrics where lower is better, swap better and worse."
             f" {COMPARED}",
             "none",
             verdict(WHOLE),
@@ -90,7 +90,7 @@ def _now() -> list[stat.Panel]:
         ),
         number(
             "Score",
-            "Mean of the chosen metric over everything, in the last complete window.",
+            "Mean of the selected metric over all traffic in the last complete window.",
             "none",
             recent_with_states(SEGMENT, WHOLE),
             texts=STATES,
@@ -98,7 +98,7 @@ def _now() -> list[stat.Panel]:
         number("Baseline", COMPARED, "none", top(SEGMENT, "baseline_score", METRIC, WINDOW, WHOLE)),
         number(
             "Change",
-            "Of the score, relative to the baseline.",
+            "Change of the score, relative to the baseline.",
             "percentunit",
             change(SEGMENT, METRIC, WHOLE),
             steps=((None, "red"), (-0.02, "text"), (0.02, "green")),
@@ -106,21 +106,21 @@ def _now() -> list[stat.Panel]:
     ]
 
 
-def _news() -> list[stat.Panel]:
+def _current() -> list[stat.Panel]:
     late = f'time() - {top("view", "window_end_timestamp_seconds", LIVE)}'
     firing = f"count({ALERTS}) or vector(0)"
     return [
         number(
             "Newest data",
-            "Age of the end of the live windows. When it grows, the pipeline is late or stands"
-            " still, and nothing on this page is news.",
+            "Time since the end of the live windows. If it grows, the pipeline is late or has"
+            " stopped, and this dashboard shows outdated values.",
             "s",
             late,
             steps=((None, "green"), (300, "orange"), (900, "red")),
         ),
         number(
             "Alerts firing",
-            "Alerts of relevanced that fire now, as Prometheus knows them.",
+            "Number of relevanced alerts that are firing in Prometheus.",
             "none",
             firing,
             steps=GOOD_AT_ZERO,
@@ -137,7 +137,7 @@ def _against_baseline() -> timeseries.Panel:
     )
     panel = lines(
         "Score and baseline",
-        f"The whole, with two standard errors. {COMPARED}",
+        f"Over all traffic, with bands of two standard errors. {COMPARED}",
         "none",
         {
             "now": recent,
@@ -157,7 +157,7 @@ def _against_baseline() -> timeseries.Panel:
 def _changes() -> timeseries.Panel:
     return lines(
         "Change by segment",
-        f"Of the chosen metric, relative to the baseline of the same segment. {COMPARED}",
+        f"Change of the selected metric, relative to the baseline of the same segment. {COMPARED}",
         "percentunit",
         {"{{segment}}": change(SEGMENT, METRIC, IN_GROUPING)},
     )
@@ -166,9 +166,9 @@ def _changes() -> timeseries.Panel:
 def _verdicts() -> statetimeline.Panel:
     return states(
         "Better or worse, over time",
-        "The whole against its baseline. No traffic, undefined and no baseline are states of their"
-        " own, and none of them is a score of 0.",
-        {"everything": verdict(WHOLE)},
+        "All traffic compared with its baseline. No traffic, undefined and no baseline yet are"
+        " separate states; none of them is a score of 0.",
+        {"all traffic": verdict(WHOLE)},
         VERDICTS,
     )
 
@@ -177,8 +177,8 @@ def _by_metric() -> table.Panel:
     by = "metric"
     return rows(
         "Every metric against its baseline",
-        f"The whole. Certainty is the change in standard errors; beyond {CLEAR_Z} it is clear."
-        f" {COMPARED}",
+        "Over all traffic. Certainty is the change in standard errors: from"
+        f" {CLEAR_Z} on, above or below 0, the change is clear. {COMPARED}",
         {
             "Now": ("none", top(by, "recent_score", WINDOW, WHOLE)),
             "Baseline": ("none", top(by, "baseline_score", WINDOW, WHOLE)),
@@ -195,8 +195,8 @@ def _by_segment() -> table.Panel:
     here = (METRIC, IN_GROUPING)
     panel = rows(
         "Which segment moved most",
-        "Worst first. A segment without traffic and one without a defined score say so. Click a"
-        f" segment to look into it. {COMPARED}",
+        "Worst first. Segments without traffic or without a defined score show that instead of a"
+        f" score. Click a segment to open its dashboard. {COMPARED}",
         {
             "Now": ("none", recent_with_states(by, IN_GROUPING)),
             "Baseline": ("none", top(by, "baseline_score", WINDOW, *here)),
@@ -208,7 +208,7 @@ def _by_segment() -> table.Panel:
         "Certainty",
     )
     url = f"{SEGMENT_URL}&var-segment=${{__value.raw:percentencode}}"
-    link = [{"title": "Look into ${__value.raw}", "url": url}]
+    link = [{"title": "Open segment ${__value.raw}", "url": url}]
     panel = panel.override_by_name("Segment", properties(links=link))
     return panel.override_by_name("Now", properties(mappings=mapped(STATES)))
 
@@ -216,11 +216,11 @@ def _by_segment() -> table.Panel:
 def _traffic() -> timeseries.Panel:
     return counts(
         "Impressions",
-        f"In the window, and as many as are usual. {COMPARED}",
+        f"Impressions in the window, and their baseline. {COMPARED}",
         "short",
         {
             "now": top(SEGMENT, "recent_impressions", WINDOW, WHOLE),
-            "usual": top(SEGMENT, "baseline_impressions", WINDOW, WHOLE),
+            "baseline": top(SEGMENT, "baseline_impressions", WINDOW, WHOLE),
         },
     )
 
@@ -234,13 +234,13 @@ def _shares() -> timeseries.Panel:
 
     return counts(
         "Shares of impressions",
-        "With feedback on an item, and with an empty result list. When feedback stops while"
-        f" impressions go on, its tracking broke, not the ranking. {COMPARED}",
+        "Impressions with feedback on an item, and with an empty result list. If feedback stops"
+        f" while impressions continue, tracking is broken, not the ranking. {COMPARED}",
         "percentunit",
         {
             "with feedback": of("recent", "impressions_with_feedback"),
-            "with feedback, usual": of("baseline", "impressions_with_feedback"),
-            "without a result": of("recent", "zero_result_impressions"),
-            "without a result, usual": of("baseline", "zero_result_impressions"),
+            "with feedback, baseline": of("baseline", "impressions_with_feedback"),
+            "without results": of("recent", "zero_result_impressions"),
+            "without results, baseline": of("baseline", "zero_result_impressions"),
         },
     )

@@ -1,4 +1,4 @@
-"""What dashboards are put together from: panels, variables, links and annotations as functions."""
+"""Functions that build the parts of dashboards: queries, panels and variables."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
@@ -23,25 +23,25 @@ REF_IDS: Final = "ABCDEFGHIJ"
 Queries: TypeAlias = Mapping[str, str]
 """Legend → expression."""
 Steps: TypeAlias = Sequence[tuple[float | None, str]]
-"""(from this value on, colour); the first begins at None."""
+"""(threshold from which the colour applies, colour); the first threshold is None."""
 
 PLAIN: Final[Steps] = ((None, "text"),)
 GOOD_AT_ZERO: Final[Steps] = ((None, "green"), (1, "red"))
 
 
 def target(expression: str, legend: str = "", ref_id: str = "A") -> prometheus.Dataquery:
-    """A query over the range that is looked at."""
+    """A query over the time range of the dashboard."""
     query = prometheus.Dataquery().datasource(SOURCE).expr(expression).ref_id(ref_id).range()
     return query.legend_format(legend)
 
 
 def latest(expression: str, ref_id: str = "A") -> prometheus.Dataquery:
-    """A query of the newest values alone."""
+    """An instant query: the newest values only."""
     return prometheus.Dataquery().datasource(SOURCE).expr(expression).ref_id(ref_id).instant()
 
 
 def targets(queries: Queries) -> list[prometheus.Dataquery]:
-    """Range queries with letters of their own."""
+    """Range queries, each with its own ref id."""
     return [
         target(expression, legend, ref_id)
         for ref_id, (legend, expression) in zip(REF_IDS, queries.items(), strict=False)
@@ -49,22 +49,22 @@ def targets(queries: Queries) -> list[prometheus.Dataquery]:
 
 
 def mapped(texts: Texts) -> list[dashboard.ValueMapping]:
-    """Values that are shown as words."""
+    """Mappings of values to texts."""
     options = {
-        f"{value:g}": dashboard.ValueMappingResult(text=text, color=colour, index=place)
-        for place, (value, (text, colour)) in enumerate(texts.items())
+        f"{value:g}": dashboard.ValueMappingResult(text=text, color=colour, index=index)
+        for index, (value, (text, colour)) in enumerate(texts.items())
     }
     return [dashboard.ValueMap(options=options)] if options else []
 
 
 def coloured(steps: Steps) -> builders.ThresholdsConfig:
-    """Colours by value."""
+    """Thresholds that colour values."""
     config = builders.ThresholdsConfig().mode(dashboard.ThresholdsMode.ABSOLUTE)
     return config.steps([dashboard.Threshold(value=start, color=name) for start, name in steps])
 
 
 def properties(**values: object) -> list[dashboard.DynamicConfigValue]:
-    """What an override sets; `custom_x` is written `custom.x`."""
+    """The properties that an override sets; `custom_x` becomes `custom.x`."""
     return [
         dashboard.DynamicConfigValue(id_val=name.replace("custom_", "custom."), value=value)
         for name, value in values.items()
@@ -72,7 +72,7 @@ def properties(**values: object) -> list[dashboard.DynamicConfigValue]:
 
 
 def lines(title: str, description: str, unit: str, queries: Queries) -> timeseries.Panel:
-    """Curves over time. A gap is a gap: what is undefined is not drawn through."""
+    """A panel of curves over time. Undefined values leave a gap: no line is drawn across it."""
     legend = common_builders.VizLegendOptions().show_legend(True)
     tooltip = common_builders.VizTooltipOptions().mode(common.TooltipDisplayMode.MULTI)
     panel = timeseries.Panel().title(title).description(description).unit(unit)
@@ -84,12 +84,12 @@ def lines(title: str, description: str, unit: str, queries: Queries) -> timeseri
 
 
 def counts(title: str, description: str, unit: str, queries: Queries) -> timeseries.Panel:
-    """Curves of what cannot be below 0."""
+    """A panel of curves of values that cannot be below 0."""
     return lines(title, description, unit, queries).min(0).fill_opacity(10)
 
 
 def with_band(panel: timeseries.Panel, lower: str, upper: str, colour: str) -> timeseries.Panel:
-    """Fills the space between two of the panel's curves, by their legends."""
+    """Fill the area between two curves of the panel, named by their legends."""
     plain = {"custom_lineWidth": 0, "color": {"mode": "fixed", "fixedColor": colour}}
     quiet = {"custom_hideFrom": {"legend": True, "tooltip": False, "viz": False}}
     panel = panel.override_by_name(lower, properties(**plain, **quiet))
@@ -98,7 +98,7 @@ def with_band(panel: timeseries.Panel, lower: str, upper: str, colour: str) -> t
 
 
 def in_colour(panel: timeseries.Panel, legend: str, colour: str) -> timeseries.Panel:
-    """Gives one of the panel's curves its colour."""
+    """Give one curve of the panel a fixed colour."""
     fixed = {"mode": "fixed", "fixedColor": colour}
     return panel.override_by_name(legend, properties(color=fixed))
 
@@ -112,16 +112,16 @@ def number(
     steps: Steps = PLAIN,
     texts: Texts | None = None,
 ) -> stat_builders.Panel:
-    """The value of this moment, large; in words where it stands for a state."""
+    """A panel that shows the newest value large, and as text where it encodes a state."""
     panel = stat_builders.Panel().title(title).description(description).unit(unit)
     panel = panel.datasource(SOURCE).targets([latest(expression)]).span(4).height(4)
     panel = panel.no_value("no data").mappings(mapped(texts or {})).thresholds(coloured(steps))
-    shown = common_builders.ReduceDataOptions().calcs(["lastNotNull"])
-    return panel.graph_mode(common.BigValueGraphMode.NONE).reduce_options(shown)
+    last_value = common_builders.ReduceDataOptions().calcs(["lastNotNull"])
+    return panel.graph_mode(common.BigValueGraphMode.NONE).reduce_options(last_value)
 
 
 def states(title: str, description: str, queries: Queries, texts: Texts) -> statetimeline.Panel:
-    """Which state it was in, over time."""
+    """A panel of states over time."""
     panel = statetimeline.Panel().title(title).description(description).unit("none")
     panel = panel.datasource(SOURCE).targets(list(targets(queries))).span(24).height(4)
     panel = panel.mappings(mapped(texts)).thresholds(coloured(((None, "green"),)))
@@ -143,8 +143,10 @@ def rows(
         latest(columns[name][1], ref_id).format(as_table) for ref_id, name in headings.items()
     ]
     panel = panel.datasource(SOURCE).targets(list(queries)).span(24).height(9)
-    only = len(columns) == 1  # then Grafana leaves the letter out
-    values = {"Value" if only else f"Value #{letter}": name for letter, name in headings.items()}
+    is_single = len(columns) == 1  # then Grafana names the column without the ref id
+    values = {
+        "Value" if is_single else f"Value #{letter}": name for letter, name in headings.items()
+    }
     renamed = {**values, **named}
     arranged = {"excludeByName": {"Time": True}, "renameByName": renamed}
     panel = panel.with_transformation(dashboard.DataTransformerConfig(id_val="merge", options={}))
@@ -159,20 +161,20 @@ def rows(
 
 
 def variable(name: str, label: str, query: str, *, hint: str) -> builders.QueryVariable:
-    """A choice of what Prometheus knows, renewed when the time range changes."""
+    """A variable with values from Prometheus, refreshed when the time range changes."""
     built = builders.QueryVariable(name).label(label).description(hint).datasource(SOURCE)
     built = built.query(query).definition(query).sort(dashboard.VariableSort.NATURAL_ASC)
-    # A value that only another dashboard has, as a link brings it, gives way to one of these.
+    # A link may pass a value that only another dashboard has: Grafana then selects a valid one.
     built = built.allow_custom_value(False)
     return built.refresh(dashboard.VariableRefresh.ON_TIME_RANGE_CHANGED)
 
 
 def preset(variable_: builders.QueryVariable, value: str) -> builders.QueryVariable:
-    """The choice before anybody chose."""
+    """Set the value that is selected initially."""
     return variable_.current(dashboard.VariableOption(text=value, value=value))
 
 
 def several(variable_: builders.QueryVariable, all_value: str) -> builders.QueryVariable:
-    """Any number of them, all at first."""
+    """Allow several values; all are selected initially."""
     everything = dashboard.VariableOption(text="All", value="$__all")
     return variable_.multi(True).include_all(True).all_value(all_value).current(everything)

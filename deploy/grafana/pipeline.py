@@ -1,4 +1,4 @@
-"""Pipeline: is what the other dashboards show fresh and whole, and if not, where does it hang?"""
+"""Pipeline: is the data behind the dashboards fresh and complete, and if not, what is the cause?"""
 
 from typing import Final
 
@@ -16,17 +16,17 @@ def pipeline() -> builders.Dashboard:
     built = framed(
         "relevanced-pipeline",
         "relevanced: pipeline",
-        "Is what the other dashboards show fresh and whole, and if not, where does it hang?",
+        "Is the data behind the other dashboards fresh and complete? If not, what is the cause?",
         "now-3h",
     )
     instances = variable(
         "instance",
         "Process",
         f"label_values(relevanced_build_info{{{OURS}}}, instance)",
-        hint="Processes, by the address that Prometheus scrapes.",
+        hint="Processes of relevanced, by the address that Prometheus scrapes.",
     )
     built = built.with_variable(several(instances, ".+"))
-    for panel in (*_freshness(), *_dangers(), *_lag(), *_ages(), *_events(), *_commits()):
+    for panel in (*_freshness(), *_risks(), *_lag(), *_ages(), *_events(), *_commits()):
         built = built.with_panel(panel)
     for panel in (*_state(), *_exporters(), *_processes()):
         built = built.with_panel(panel)
@@ -39,21 +39,21 @@ def _freshness() -> list[stat.Panel]:
     return [
         number(
             "Newest data",
-            "How long ago the event time is up to which every lane is known.",
+            "Age of the event time up to which every lane has been processed.",
             "s",
             f"time() - {as_of}",
             steps=AGE_STEPS,
         ),
         number(
-            "Behind",
-            "Records in Kafka that are not read yet.",
+            "Unread records",
+            "Records in Kafka that have not been read yet.",
             "short",
             f"sum({own('lag_records')})",
         ),
         number(
             "Lost records",
-            "Deleted by Kafka before they were read, in the time range of this page: they are"
-            " missing from every number.",
+            "Records that Kafka deleted before they were read, in the time range of the dashboard."
+            " They are missing from every score and count.",
             "short",
             f"sum({lost}) or 0 * {as_of}",
             steps=GOOD_AT_ZERO,
@@ -61,21 +61,21 @@ def _freshness() -> list[stat.Panel]:
     ]
 
 
-def _dangers() -> list[stat.Panel]:
-    # 0 where processes answer and none of them has such a series.
+def _risks() -> list[stat.Panel]:
+    # 0 where processes answer and none of them has the series.
     stopped = f"sum({own('lane_stopped')}) or 0 * sum({own('owned_lanes')})"
     return [
         number(
             "Stopped lanes",
-            "They cannot go on without help, as after their topic was made anew. /readyz says why.",
+            "Lanes that need manual action, as after a topic was recreated. /readyz says why.",
             "short",
             stopped,
             steps=GOOD_AT_ZERO,
         ),
         number(
             "Redis may evict state",
-            "1 where its maxmemory-policy lets it remove keys that do not expire, and so lose"
-            " numbers.",
+            "yes: the maxmemory-policy of Redis allows it to evict keys that do not expire, which"
+            " loses stored state.",
             "none",
             f"max by (policy) ({own('redis_may_evict_state')})",
             steps=GOOD_AT_ZERO,
@@ -83,8 +83,8 @@ def _dangers() -> list[stat.Panel]:
         ),
         number(
             "Exporters",
-            "Processes that hold the lease to serve the series of all the traffic. More than one"
-            " can only be for a moment; none is an outage of every score.",
+            "Processes that hold the exporter lease and serve the series of all the traffic. More"
+            " than one is possible only for a moment; with none, no scores are served.",
             "none",
             f"sum({own('exporter_lease_held')})",
             steps=((None, "red"), (1, "green"), (2, "orange")),
@@ -97,14 +97,14 @@ def _lag() -> list[timeseries.Panel]:
     return [
         lines(
             "Age of the windows",
-            "Now less the end of each window. Settled windows are older by as long as feedback is"
-            " waited for.",
+            "Time since the end of each window. Settled windows are older by the time that feedback"
+            " is waited for.",
             "s",
             {"{{window}} {{view}}": f"time() - max by (window, view) ({window_end})"},
         ),
         counts(
             "Lag",
-            "Records in Kafka that are not read yet.",
+            "Records in Kafka that have not been read yet.",
             "short",
             {"{{topic}} {{partition}}": f"sum by (topic, partition) ({own('lag_records')})"},
         ),
@@ -115,8 +115,8 @@ def _ages() -> list[timeseries.Panel]:
     return [
         lines(
             "Age of the lanes",
-            "Now less the event time up to which a lane is known: the oldest holds all windows"
-            " back. And less its watermark, by which it settles.",
+            "Age of the event time up to which each lane has been processed; all windows wait for"
+            " the oldest lane. And age of its watermark, which decides when its panes settle.",
             "s",
             {
                 "lane {{lane}}": f"time() - {top('lane', 'lane_time_timestamp_seconds')}",
@@ -126,8 +126,8 @@ def _ages() -> list[timeseries.Panel]:
         ),
         lines(
             "Age of the partitions",
-            "Now less the latest event time that was read of each. A topic that stays silent holds"
-            " the settling of its lanes back.",
+            "Age of the latest event time read from each partition. A topic without new events"
+            " delays the settling of its lanes.",
             "s",
             {
                 "{{topic}} {{partition}}": "time() - max by (topic, partition) ("
@@ -139,29 +139,30 @@ def _ages() -> list[timeseries.Panel]:
 
 def _events() -> list[timeseries.Panel]:
     growth = (
-        ("Events", "Records that were read and understood.", "kind", "events_total"),
+        ("Events", "Valid events that were read, by kind.", "kind", "events_total"),
         (
             "Impressions",
-            "What became of impression records. Only accepted ones are new impressions.",
+            "Impression records by outcome. Only accepted ones are new impressions.",
             "outcome",
             "impression_outcomes_total",
         ),
         (
             "Feedback",
-            "What became of feedback. rank_mismatch is counted beside joined; unjoined never found"
-            " its impression, and off_list an item that was not shown.",
+            "Feedback by outcome. rank_mismatch is counted in addition to joined; unjoined feedback"
+            " never found its impression; off_list feedback names an item that was not shown.",
             "outcome",
             "feedback_outcomes_total",
         ),
         (
-            "Refused and skipped",
-            "Records that were no events, by reason. tombstone and no_list are legitimate.",
+            "Rejected and skipped records",
+            "Records that are not valid events, by reason. tombstone and no_list are legitimate.",
             "reason",
             "rejected_events_total",
         ),
         (
-            "Beyond the most segments",
-            "Impressions whose segment found no place and that count in segment other.",
+            "Segment overflow",
+            "Impressions counted in segment other, because their grouping had no capacity for"
+            " another segment.",
             "grouping",
             "segment_overflow_total",
         ),
@@ -180,22 +181,22 @@ def _events() -> list[timeseries.Panel]:
 def _commits() -> list[timeseries.Panel]:
     buckets = own("batch_duration_seconds_bucket")
 
-    def slowest(quantile: float) -> str:
-        return f"histogram_quantile({quantile}, sum by (le) (rate({buckets}[$__rate_interval])))"
+    def quantile(q: float) -> str:
+        return f"histogram_quantile({q}, sum by (le) (rate({buckets}[$__rate_interval])))"
 
     return [
         counts(
             "Commits",
-            "Commits to Redis by how they ended: lost ones are read and counted again by whoever"
-            " owns the lane then.",
+            "Commits to Redis by outcome. The records of a lost commit are read and counted again"
+            " by the next owner of the lane.",
             "cps",
             {"{{outcome}}": per_second("outcome", own("commits_total"))},
         ),
         counts(
-            "Time of a batch",
-            "To decode, attribute, score and commit it.",
+            "Duration of a batch",
+            "Time to decode, attribute, score and commit a batch, by quantile.",
             "s",
-            {"half": slowest(0.5), "19 of 20": slowest(0.95), "99 of 100": slowest(0.99)},
+            {"p50": quantile(0.5), "p95": quantile(0.95), "p99": quantile(0.99)},
         ),
     ]
 
@@ -204,7 +205,7 @@ def _state() -> list[timeseries.Panel]:
     return [
         counts(
             "Open state",
-            "What later feedback can still change, and feedback that waits for its impression.",
+            "Impressions that feedback can still change, and feedback that waits for one.",
             "short",
             {
                 "open impressions": f"sum by (job) ({own('open_impressions')})",
@@ -212,10 +213,10 @@ def _state() -> list[timeseries.Panel]:
             },
         ),
         counts(
-            "Dead letters and strayed feedback",
-            "Refused records that the dead-letter topic took; and unjoined feedback, of those"
-            " sampled, whose impression is in another lane: producers disagree on key or"
-            " partitioner.",
+            "Dead letters and feedback in the wrong lane",
+            "Rejected records sent to the dead-letter topic; and sampled unjoined feedback whose"
+            " impression is in another lane: the producers use different keys or"
+            " partitioners.",
             "cps",
             {
                 "dead letters": per_second("job", own("dead_letters_total")),
@@ -229,10 +230,10 @@ def _exporters() -> list[timeseries.Panel]:
     return [
         counts(
             "Snapshots",
-            "Time to read, sum and render all scores; failures per second; age of the last one.",
+            "Time to read, sum and render all scores, and age of the last snapshot.",
             "s",
             {
-                "{{instance}}, time": own("snapshot_duration_seconds"),
+                "{{instance}}, duration": own("snapshot_duration_seconds"),
                 "{{instance}}, age": "time() - (" + own("snapshot_timestamp_seconds") + " > 0)",
             },
         ),
@@ -249,19 +250,19 @@ def _processes() -> list[timeseries.Panel]:
     return [
         counts(
             "Event loop stalls",
-            "Longest time that each process kept its tasks waiting since the scrape before.",
+            "Longest time for which each process blocked its event loop since the previous scrape.",
             "s",
             {"{{instance}}": own("event_loop_stall_seconds")},
         ),
         counts(
             "Lanes by process",
-            "Lanes that each process writes.",
+            "Lanes that each process owns.",
             "short",
             {"{{instance}}": own("owned_lanes")},
         ),
         counts(
-            "Last answer of Kafka",
-            "How long ago Kafka last answered a fetch of each worker.",
+            "Last answer from Kafka",
+            "Time since Kafka last answered a fetch of each worker.",
             "s",
             {"{{instance}}": "time() - (" + own("last_poll_timestamp_seconds") + " > 0)"},
         ),
@@ -270,14 +271,14 @@ def _processes() -> list[timeseries.Panel]:
 
 
 def _machine() -> list[timeseries.Panel]:
-    chosen = f'{{{OURS},instance=~"$instance"}}'
-    processor = f"process_cpu_seconds_total{chosen}"
-    resident = f"process_resident_memory_bytes{chosen}"
+    selected = f'{{{OURS},instance=~"$instance"}}'
+    processor = f"process_cpu_seconds_total{selected}"
+    resident = f"process_resident_memory_bytes{selected}"
     bound = own("memory_bound_bytes")
     return [
         counts(
-            "Processor",
-            "Seconds of processor time per second.",
+            "CPU",
+            "CPU time of each process per second.",
             "percentunit",
             {"{{instance}}": f"sum by (instance) (rate({processor}[$__rate_interval]))"},
         ),
@@ -289,8 +290,8 @@ def _machine() -> list[timeseries.Panel]:
         ),
         counts(
             "Memory bound",
-            "Resident memory as a share of a worker's bound (0: it has none); 1 while it is met and"
-            " nothing is read.",
+            "Resident memory as a share of the worker's memory bound (0: no bound). The second"
+            " curve is 1 while the bound is met and the worker reads nothing.",
             "percentunit",
             {
                 "{{instance}}": f"{resident} / on (job, instance) {bound}",

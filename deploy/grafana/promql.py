@@ -1,8 +1,8 @@
-"""The expressions that more than one panel is made of. Text only.
+"""PromQL expressions that several panels share, as text.
 
-Every selector names its installation. Series of all the traffic come from whoever holds the
-exporter lease: they are aggregated over the labels of the process, so that a lease that moves on
-leaves no gap and counts nothing twice.
+Every selector matches the selected installation. The series of all the traffic come from the
+process that holds the exporter lease. They are aggregated over the labels of the process, so that
+a lease that moves to another process causes no gap and no double count.
 """
 
 from typing import Final
@@ -10,7 +10,8 @@ from typing import Final
 from deploy.grafana.states import NO_BASELINE, NO_TRAFFIC, UNDEFINED
 
 OURS: Final = 'job=~"$job",namespace=~"$namespace"'
-"""Which installation: outside Kubernetes there is no namespace, and all of them means that too."""
+"""Matches the selected installation. "All" namespaces also matches series without the label, as
+outside Kubernetes."""
 WHOLE: Final = 'grouping="all",segment="all"'
 IN_GROUPING: Final = 'grouping="$grouping"'
 THE_SEGMENT: Final = 'grouping="$grouping",segment="$segment"'
@@ -19,19 +20,19 @@ WINDOW: Final = 'window="$window"'
 THE_EXPERIMENT: Final = 'experiment="$experiment"'
 
 CLEAR_Z: Final = 3
-"""Differences of so many standard errors are called clear."""
-USUAL_DRIFT: Final = 0.006
-"""Relative change that search has from week to week without anybody's doing."""
+"""A difference of at least this many standard errors is called clear."""
+NORMAL_DRIFT: Final = 0.006
+"""Relative standard deviation of a score from week to week without any change to search."""
 
 
 def select(name: str, *matchers: str) -> str:
-    """A series of all the traffic."""
+    """Selector of a series of all the traffic."""
     inside = ",".join((OURS, *matchers))
     return f"relevanced_{name}{{{inside}}}"
 
 
 def own(name: str, *matchers: str) -> str:
-    """A series that each process has of itself, of the chosen processes."""
+    """Selector of a series that each process exposes about itself, for the selected processes."""
     return select(name, 'instance=~"$instance"', *matchers)
 
 
@@ -41,27 +42,27 @@ def top(by: str, name: str, *matchers: str) -> str:
 
 
 def per_second(by: str, selector: str) -> str:
-    """Growth of a counter."""
+    """Rate of a counter per second, summed by these labels."""
     return f"sum by ({by}) (rate({selector}[$__rate_interval]))"
 
 
 def with_states(by: str, score: str, impressions: str) -> str:
     """The score; -1 where there is traffic but no defined score, -2 where there is no traffic.
 
-    Nothing at all is a fourth thing: the segment is not shown, or nobody serves scores.
+    There is no value at all where the segment has no series or no process serves scores.
     """
     undefined = f"({impressions} > 0) * 0 {UNDEFINED:+}"
     return f"{score} or on ({by}) ({undefined}) or on ({by}) ({impressions} * 0 {NO_TRAFFIC:+})"
 
 
 def score_with_states(by: str, view: str, *matchers: str) -> str:
-    """`with_states` of the chosen metric and window."""
+    """`with_states` of the selected metric and window."""
     seen = (*matchers, WINDOW, f'view="{view}"')
     return with_states(by, top(by, "score", METRIC, *seen), top(by, "impressions", *seen))
 
 
 def recent_with_states(by: str, *matchers: str) -> str:
-    """`with_states` of what is compared with the baseline."""
+    """`with_states` of the recent score, which is compared with the baseline."""
     score = top(by, "recent_score", METRIC, WINDOW, *matchers)
     return with_states(by, score, top(by, "recent_impressions", WINDOW, *matchers))
 
@@ -74,34 +75,34 @@ def change(by: str, *matchers: str) -> str:
 
 
 def z(by: str, *matchers: str) -> str:
-    """The change in standard errors: those of both scores and of what is usual drift."""
+    """The change in standard errors, which combine those of both scores with normal drift."""
     recent, recent_stderr, baseline, baseline_stderr = (
         top(by, name, WINDOW, *matchers)
         for name in ("recent_score", "recent_score_stderr", "baseline_score")
         + ("baseline_score_stderr",)
     )
-    variance = f"{recent_stderr} ^ 2 + {baseline_stderr} ^ 2 + ({USUAL_DRIFT} * {baseline}) ^ 2"
+    variance = f"{recent_stderr} ^ 2 + {baseline_stderr} ^ 2 + ({NORMAL_DRIFT} * {baseline}) ^ 2"
     return f"({recent} - {baseline}) / sqrt({variance})"
 
 
 def verdict(*matchers: str) -> str:
-    """1 better, 0 no clear change, -1 worse of the chosen metric; below that there is none, and
-    why."""
+    """Verdict on the selected metric: 1 better, 0 no clear change, -1 worse; lower values say why
+    there is no verdict."""
     by = "grouping, segment"
-    sure = z(by, METRIC, *matchers)
-    clear = f"sgn({sure}) * (abs({sure}) >= bool {CLEAR_Z})"
-    lonely = f"({top(by, 'recent_score', METRIC, WINDOW, *matchers)}) * 0 {NO_BASELINE:+}"
+    errors = z(by, METRIC, *matchers)
+    clear = f"sgn({errors}) * (abs({errors}) >= bool {CLEAR_Z})"
+    no_baseline = f"({top(by, 'recent_score', METRIC, WINDOW, *matchers)}) * 0 {NO_BASELINE:+}"
     impressions = top(by, "recent_impressions", WINDOW, *matchers)
     undefined = f"({impressions} > 0) * 0 {NO_BASELINE - 1:+}"
-    nothing = f"{impressions} * 0 {NO_BASELINE - 2:+}"
-    return f"({clear}) or ({lonely}) or ({undefined}) or ({nothing})"
+    no_traffic = f"{impressions} * 0 {NO_BASELINE - 2:+}"
+    return f"({clear}) or ({no_baseline}) or ({undefined}) or ({no_traffic})"
 
 
 def band(score: str, stderr: str, sign: str) -> str:
-    """One edge of what two standard errors around a score span."""
+    """One bound of the band of two standard errors around a score; `sign` is + or -."""
     return f"{score} {sign} 2 * {stderr}"
 
 
 def share(part: str, of: str) -> str:
-    """A ratio; absent, not NaN, where there is nothing to divide by."""
+    """A ratio; absent, not NaN, where the denominator is 0."""
     return f"{part} / ({of} > 0)"

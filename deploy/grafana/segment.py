@@ -1,4 +1,4 @@
-"""Segment: how one segment does, how sure that is, and what it rests on."""
+"""Segment: the score of one segment, its uncertainty, and the data behind it."""
 
 from typing import Final
 
@@ -24,8 +24,8 @@ SEGMENT: Final = "grouping, segment"
 LIVE: Final = 'view="live"'
 SETTLED: Final = 'view="settled"'
 VIEWS: Final = (
-    "Live reaches up to now and still gathers feedback, so that it is low; settled is complete,"
-    " earlier by as long as feedback is waited for."
+    "The live view reaches up to now and still collects feedback, so its scores are low. The"
+    " settled view is complete, but ends earlier by the time that feedback is waited for."
 )
 
 
@@ -34,16 +34,16 @@ def segment() -> builders.Dashboard:
     built = framed(
         "relevanced-segment",
         "relevanced: segment",
-        "How does one segment do, how sure is that, and what does it rest on?",
+        "What is the score of one segment, how certain is it, and what data is it based on?",
         "now-6h",
     )
-    for chosen in (
+    for variable in (
         preset(frame.grouping("relevanced_impressions"), "all"),
         preset(frame.segment("relevanced_impressions"), "all"),
         frame.metric("relevanced_scored_impressions"),
         frame.window("relevanced_impressions"),
     ):
-        built = built.with_variable(chosen)
+        built = built.with_variable(variable)
     for panel in (
         *_scores(),
         *_basis(),
@@ -62,22 +62,22 @@ def _scores() -> list[stat.Panel]:
     return [
         number(
             "Settled score",
-            f"Mean of the chosen metric over the window. {VIEWS}",
+            f"Mean of the selected metric over the window. {VIEWS}",
             "none",
             score_with_states(SEGMENT, "settled", THE_SEGMENT),
             texts=STATES,
         ),
         number(
             "Live score",
-            f"Mean of the chosen metric over the window. {VIEWS}",
+            f"Mean of the selected metric over the window. {VIEWS}",
             "none",
             score_with_states(SEGMENT, "live", THE_SEGMENT),
             texts=STATES,
         ),
         number(
             "Standard error",
-            "Of the settled score, as if impressions were independent: too small where few users"
-            " make many of them.",
+            "Standard error of the settled score, computed as if impressions were independent: too"
+            " small where few users make many of the impressions.",
             "none",
             error,
         ),
@@ -90,17 +90,19 @@ def _basis() -> list[stat.Panel]:
 
     scored = top(SEGMENT, "scored_impressions", METRIC, THE_SEGMENT, WINDOW, SETTLED)
     return [
-        number("Impressions", "In the live window.", "short", seen("impressions", LIVE)),
+        number(
+            "Impressions", "Impressions in the live window.", "short", seen("impressions", LIVE)
+        ),
         number(
             "Scored",
-            "Share of the settled window's impressions for which the metric is defined.",
+            "Share of the impressions in the settled window for which the metric is defined.",
             "percentunit",
             share(scored, seen("impressions", SETTLED)),
         ),
         number(
-            "Mean since then",
-            "Of all that settled in the time range of this page, from counters: independent of the"
-            " chosen window.",
+            "Mean over the time range",
+            "Mean over all impressions that settled in the time range of the dashboard, computed"
+            " from counters and independent of the selected window.",
             "none",
             _settled_mean(),
         ),
@@ -123,8 +125,8 @@ def _views() -> timeseries.Panel:
     )
     panel = lines(
         "Score, live and settled",
-        f"The settled score with two standard errors. {VIEWS} A gap is a stretch without a defined"
-        " score; the states below say why.",
+        f"The settled score has a band of two standard errors. {VIEWS} In a gap there is no defined"
+        " score; the panel of states below says why.",
         "none",
         {
             "settled": settled,
@@ -145,8 +147,8 @@ def _against_baseline() -> timeseries.Panel:
     )
     return lines(
         "Score and baseline",
-        "Over one, six and twenty-four hours, and what the same stretches gave in the last weeks,"
-        " with the lowest that two of its standard errors make likely.",
+        "Recent scores over one, six and twenty-four hours, their baselines over the same periods"
+        " of the last weeks, and the baselines less two standard errors.",
         "none",
         {
             "{{window}}": recent,
@@ -158,15 +160,15 @@ def _against_baseline() -> timeseries.Panel:
 
 def _state() -> statetimeline.Panel:
     def state(view: str) -> str:
-        """1 for any score above 0; the others as they are."""
+        """1 for any score above 0; 0 and the encoded states unchanged."""
         return f"clamp_max(ceil({score_with_states(SEGMENT, view, THE_SEGMENT)}), 1)"
 
     texts = {1: ("above 0", "green"), 0: ("0: nothing relevant", "red"), **STATES}
     return states(
-        "What the score is",
+        "State of the score",
         "Undefined: there was traffic, but no impression for which the metric is defined. No"
-        " traffic: no impression at all. A score of 0 is neither. Nothing drawn: the segment was"
-        " not shown, or nobody served scores.",
+        " traffic: there were no impressions. A score of 0 is neither. No bar: the segment had no"
+        " series, or no process served scores.",
         {
             "settled": state("settled"),
             "live": state("live"),
@@ -178,7 +180,7 @@ def _state() -> statetimeline.Panel:
 def _metrics() -> timeseries.Panel:
     return lines(
         "Every metric",
-        "Settled means over the window.",
+        "Settled means over the window, one curve per metric.",
         "none",
         {"{{metric}}": top("metric", "score", THE_SEGMENT, WINDOW, SETTLED)},
     )
@@ -189,14 +191,15 @@ def _counts() -> timeseries.Panel:
         return top(SEGMENT, name, THE_SEGMENT, WINDOW, SETTLED, *matchers)
 
     return counts(
-        "What it rests on",
-        "Counts of the settled window. Scored are those for which the chosen metric is defined.",
+        "Data behind the score",
+        "Counts of the settled window. Scored impressions are those for which the selected metric"
+        " is defined.",
         "short",
         {
             "impressions": seen("impressions"),
             "scored": seen("scored_impressions", METRIC),
             "with feedback": seen("impressions_with_feedback"),
-            "without a result": seen("zero_result_impressions"),
+            "without results": seen("zero_result_impressions"),
             "items with feedback": seen("feedback"),
         },
     )
@@ -207,8 +210,8 @@ def _siblings() -> timeseries.Panel:
     busiest = f"topk(10, {top('segment', 'impressions', *here)})"
     score = top("segment", "score", METRIC, *here)
     return lines(
-        "The grouping's ten busiest segments",
-        "Settled means of the chosen metric.",
+        "Ten busiest segments of the grouping",
+        "Settled means of the selected metric.",
         "none",
         {"{{segment}}": f"{score} and on (segment) {busiest}"},
     )
@@ -223,10 +226,10 @@ def _shares() -> timeseries.Panel:
 
     return counts(
         "Shares of impressions",
-        "Of the settled window: with feedback on an item, and with an empty result list.",
+        "Impressions in the settled window with feedback on an item, and with an empty list.",
         "percentunit",
         {
             "with feedback": of("impressions_with_feedback"),
-            "without a result": of("zero_result_impressions"),
+            "without results": of("zero_result_impressions"),
         },
     )

@@ -1,16 +1,16 @@
-"""Values that stand for states, and how they look: where a panel shows one value, no traffic,
-undefined and 0 stay three things."""
+"""Values that encode states, and their texts and colours: a panel that shows a single value still
+distinguishes no traffic, undefined and a score of 0."""
 
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 Texts: TypeAlias = Mapping[float, tuple[str, str]]
-"""Value → (what is shown in its place, colour)."""
+"""Value → (text shown instead, colour)."""
 
 NO_TRAFFIC: Final = -2
 UNDEFINED: Final = -1
 NO_BASELINE: Final = -3
-"""Stand for states where a panel shows one value: no score is below 0."""
+"""Encode states where a panel shows a single value: no score is below 0."""
 
 STATES: Final[Texts] = {
     UNDEFINED: ("undefined", "purple"),
