@@ -1,9 +1,10 @@
-"""Columns of numbers that grow at the end and give memory back at the front.
+"""Columns of integers that grow at the end and return memory at the front.
 
-Each has memory of its own, straight from the system. What is reserved beyond the numbers costs
-nothing before it is written, so growing needs no slack, copies nothing and leaves no holes between
-other pieces; and what was dropped at the front goes back at once, while the others stay where they
-are.
+Why not `array` or numpy arrays: the columns of a lane are its largest objects, and in the heap each
+left a hole as large as itself whenever it grew and moved. Here each column is an anonymous mapping
+of its own. Addresses beyond its values are reserved, but cost no memory before they are written, so
+a column grows without slack, without a copy and without holes; and pages whose values were dropped
+at the front are returned to the system at once, while the other values stay where they are.
 """
 
 import mmap
@@ -25,32 +26,34 @@ DTYPES: Final[dict[Typecode, Any]] = {
     "q": np.int64,
 }
 SMALLEST_BYTES: Final = 1 << 16
-"""Reserved for an empty column; always a power of two, and whole pages."""
+"""Reserved for an empty column. Sizes are always powers of two, and whole pages."""
 
 Numbers: TypeAlias = NDArray[Any]
+"""(n,) integers of any width."""
 
 
 def reserved(size: int) -> mmap.mmap:
-    """So many bytes of zeros, of which a page takes memory when it is first written to."""
+    """Return `size` bytes of zeros: a page of them takes memory once it is written to."""
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if sys.platform == "linux":
         try:
-            # many columns end within a page each, and huge ones would cost 2 MiB each
+            # Each column ends within a page: with huge pages that would cost up to 2 MiB each.
             memory.madvise(mmap.MADV_NOHUGEPAGE)
         except OSError:
-            pass  # a kernel without huge pages
+            pass  # the kernel has no huge pages
     return memory
 
 
 def zeros(count: int) -> NDArray[np.int32]:
-    """An array of so many, in memory of its own that goes back with it."""
+    """Return `count` zeros, (count,), in a mapping of their own that is freed with the array."""
     return np.frombuffer(reserved(max(4 * count, mmap.PAGESIZE)), np.int32, count)
 
 
 class Column:
-    """Numbers of one type by place from 0, appended at the end and dropped at the front.
+    """Integers of one type by index from 0, appended at the end and dropped at the front.
 
-    Views of it must be gone before it changes its length.
+    Views must be gone before the length changes: the mapping may move, and BufferError is raised
+    while a view exists.
     """
 
     def __init__(self, typecode: Typecode) -> None:
@@ -59,69 +62,64 @@ class Column:
         self._memory = reserved(SMALLEST_BYTES)
         self._cells = self._all_cells()
         self._start = self._end = 0
-        """The cells that hold the numbers. Those behind them hold zeros."""
-
-    @property
-    def reserved_bytes(self) -> int:
-        """Of addresses; what is held of it in memory is about the numbers."""
-        return len(self._memory)
+        """The cells of the values. All cells behind them are zero."""
 
     def __len__(self) -> int:
         return self._end - self._start
 
-    def __getitem__(self, place: int) -> int:
-        if not -len(self) <= place < len(self):
-            raise IndexError(place)
-        return int(self._cells[self._start + place if place >= 0 else self._end + place])
+    def __getitem__(self, index: int) -> int:
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        return int(self._cells[self._start + index if index >= 0 else self._end + index])
 
-    def __setitem__(self, place: int, number: int) -> None:
-        self._cells[self._start + place] = number
+    def __setitem__(self, index: int, value: int) -> None:
+        self._cells[self._start + index] = value
 
     def view(self) -> Numbers:
-        """All of them, (n,); writing to it changes the column."""
+        """Return all values as an array, (n,); writing to it changes the column."""
         return np.frombuffer(
             self._cells, self._dtype, len(self), self._start * self._dtype.itemsize
         )
 
     def bytes_at(self, start: int, end: int) -> bytes:
-        """The bytes of the numbers from `start` to before `end`."""
+        """Return the bytes of the values from index `start` to before `end`."""
         return bytes(self._cells[self._start + start : self._start + end])
 
-    def append(self, number: int) -> None:
-        """One more number."""
+    def append(self, value: int) -> None:
+        """Append one value."""
         self._make_room(1)
-        self._cells[self._end] = number
+        self._cells[self._end] = value
         self._end += 1
 
-    def extend(self, numbers: Numbers) -> None:
-        """More numbers, (n,), which must fit the type."""
-        first = self._grow(len(numbers))
-        self.view()[first:] = numbers
+    def extend(self, values: Numbers) -> None:
+        """Append values, (n,), which must fit the type."""
+        first = self._grow(len(values))
+        self.view()[first:] = values
 
     def extend_bytes(self, data: bytes) -> None:
-        """More numbers of one byte."""
+        """Append values of one byte each."""
         self._make_room(len(data))
         self._cells[self._end : self._end + len(data)] = data
         self._end += len(data)
 
     def skip(self, count: int) -> None:
-        """As many zeros: they take no memory but where their pages hold other numbers."""
+        """Append zeros: they take no memory except where they share a page with other values."""
         self._grow(count)
 
     def drop_front(self, count: int) -> None:
-        """Forget the first numbers; the others move up."""
-        self._reserve(len(self._memory))
+        """Drop the first values; the indices of the others fall by `count`."""
+        self._reserve(len(self._memory))  # raises BufferError while a view exists
         before, self._start = self._start, self._start + count
         if self._start == self._end:
             self._give_back(0, self._end)
             self._start = self._end = 0
             return
-        # whole pages only: the rest of the last goes with what is dropped next
+        # Only whole pages: the rest of the last one is returned with the next values dropped.
         size, page = self._dtype.itemsize, mmap.PAGESIZE
         self._release(before * size // page * page, self._start * size // page * page)
 
     def _grow(self, count: int) -> int:
-        """Take in that many cells; the place of the first."""
+        """Lengthen the column by `count` cells; returns the index of the first."""
         first = len(self)
         self._make_room(count)
         self._end += count
@@ -130,15 +128,17 @@ class Column:
     def _make_room(self, count: int) -> None:
         if self._end + count <= len(self._cells):
             return
-        held = len(self)
-        if held + max(held, count) <= len(self._cells):
+        length = len(self)
+        # A column at most half full moves to the front instead of growing. At least as many cells
+        # are free then as were moved, so moving costs a constant per value.
+        if length + max(length, count) <= len(self._cells):
             self._move_to_front()
             return
         needed = (self._end + count) * self._dtype.itemsize
         self._reserve(1 << (needed - 1).bit_length())
 
     def _reserve(self, size: int) -> None:
-        """Reserve so many bytes; raises BufferError where somebody has a view."""
+        """Reserve `size` bytes; raises BufferError while a view exists."""
         self._cells.release()
         try:
             self._memory = _resized(self._memory, size)
@@ -150,13 +150,13 @@ class Column:
 
     def _move_to_front(self) -> None:
         self._reserve(len(self._memory))
-        size, held, end = self._dtype.itemsize, len(self), self._end
-        self._memory.move(0, self._start * size, held * size)
-        self._start, self._end = 0, held
-        self._give_back(held, end)
+        size, length, end = self._dtype.itemsize, len(self), self._end
+        self._memory.move(0, self._start * size, length * size)
+        self._start, self._end = 0, length
+        self._give_back(length, end)
 
     def _give_back(self, start: int, end: int) -> None:
-        """Let the cells from `start` to before `end` hold zeros, without memory if may be."""
+        """Set the cells from `start` to before `end` to zero and return their whole pages."""
         size, page = self._dtype.itemsize, mmap.PAGESIZE
         first, last = start * size, end * size
         inner = min(-(-first // page) * page, last)
@@ -167,8 +167,8 @@ class Column:
             self._memory[inner:outer] = bytes(outer - inner)
 
     def _release(self, first: int, last: int) -> bool:
-        """Give whole pages back to the system, which has zeros there from then on. False where it
-        does not do that."""
+        """Return whole pages to the system, which reads zeros there from then on. False where the
+        system cannot do that."""
         if sys.platform != "linux":
             return False
         if last > first:
@@ -177,8 +177,8 @@ class Column:
 
 
 class Codes(Column):
-    """Numbers out of a table, from 0: as wide as the largest that was ever among them needs. A view
-    must not be given a larger one."""
+    """Ids of table entries, from 0, in as many bytes as the largest id so far needs: tables are
+    small, so most ids take one byte instead of four. Do not write a larger id through a view."""
 
     _WIDER: Final[dict[Typecode, Typecode]] = {"B": "H", "H": "i"}
     _LARGEST: Final = {code: int(np.iinfo(dtype).max) for code, dtype in DTYPES.items()}
@@ -186,36 +186,36 @@ class Codes(Column):
     def __init__(self) -> None:
         super().__init__("B")
 
-    def append(self, number: int) -> None:
-        """One more number."""
-        self._fit(number)
-        super().append(number)
+    def append(self, value: int) -> None:
+        """Append one id."""
+        self._fit(value)
+        super().append(value)
 
-    def extend(self, numbers: Numbers) -> None:
-        """More numbers, (n,)."""
-        self._fit(int(numbers.max(initial=0)))
-        super().extend(numbers)
+    def extend(self, values: Numbers) -> None:
+        """Append ids, (n,)."""
+        self._fit(int(values.max(initial=0)))
+        super().extend(values)
 
-    def __setitem__(self, place: int, number: int) -> None:
-        self._fit(number)
-        super().__setitem__(place, number)
+    def __setitem__(self, index: int, value: int) -> None:
+        self._fit(value)
+        super().__setitem__(index, value)
 
-    def put(self, places: NDArray[np.int64], numbers: Numbers) -> None:
-        """Other numbers at these places, (n,) of each."""
-        self._fit(int(numbers.max(initial=0)))
-        self.view()[places] = numbers
+    def put(self, indices: NDArray[np.int64], values: Numbers) -> None:
+        """Replace the ids at these indices, (n,) of each."""
+        self._fit(int(values.max(initial=0)))
+        self.view()[indices] = values
 
     def _fit(self, largest: int) -> None:
         while largest > self._LARGEST[self._typecode]:
-            held = self.view()
+            before = self.view()
             super().__init__(self._WIDER[self._typecode])
-            super().extend(held)
+            super().extend(before)
 
 
 def _resized(memory: mmap.mmap, size: int) -> mmap.mmap:
-    """The same bytes with zeros behind them; copied only where the system cannot do otherwise."""
+    """Return the same bytes with zeros behind them: moved by the system on Linux, else copied."""
     if sys.platform == "linux":
-        memory.resize(size)  # to the same size too: it sees whether there are views
+        memory.resize(size)  # also to the same size: raises BufferError while there are views
     else:
         before, memory = memory, reserved(size)
         memory[: len(before)] = before[:]
@@ -223,13 +223,14 @@ def _resized(memory: mmap.mmap, size: int) -> mmap.mmap:
 
 
 def column(numbers: "array[int] | Column") -> NDArray[Any]:
-    """The numbers as an array that must be gone before they are appended to."""
+    """Return the values as an array, (n,), that must be gone before more are appended."""
     if isinstance(numbers, Column):
         return numbers.view()
     return np.frombuffer(numbers, {"q": np.int64, "i": np.int32}[numbers.typecode])
 
 
 def grouped(keys: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.bool_]]]:
-    """Each of a few distinct keys with where it stands, ascending."""
+    """Yield each distinct key, ascending, with the mask, (n,), of where it stands. For few distinct
+    keys: each costs a pass over all."""
     for key in sorted(set(keys.tolist())):
         yield key, keys == key

@@ -1,7 +1,13 @@
 """Slots by the id of their impression, for a whole batch of ids at once.
 
-An open-addressing table of slot numbers, probed by a 32-bit hash of the id. The table itself
-tells equal hashes only; whether the ids are equal is for the caller to see.
+An open-addressing table of slots, probed linearly by a 32-bit hash of the id. It finds equal hashes
+only: callers compare the ids of the few slots that it returns.
+
+Why not a dictionary: it needs a Python string, an integer and an entry per open impression, and a
+look-up per id. The table takes 4 bytes per cell, and all ids of a batch are probed together, in
+rounds of numpy calls. Every round costs the same calls for ten ids as for ten thousand, so the
+number of rounds is what counts: most chains end in the first round, which needs no second axis,
+and later rounds read twice as many cells each, so that one long chain does not cost forty rounds.
 """
 
 from collections.abc import Iterable
@@ -9,125 +15,130 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+from relevanced.metrics.lists import Integers
 
 from .column import zeros
 
 SMALLEST: Final = 1024
-"""Places of an empty table; always a power of two."""
+"""Cells of an empty table. Sizes are always powers of two."""
 ROOM: Final = 2
-"""A table is made with at least this many places for each of its entries."""
+"""A new table has at least this many cells per entry."""
 FULLEST: Final = 0.6
-"""The share of places taken, the dead included, at which a table is made anew."""
+"""The share of used cells, closed slots included, from which a table is rebuilt: chains of linear
+probing get long beyond it."""
 NOT_FOUND: Final = -1
 WIDEST: Final = 64
-"""Places of a chain that are looked at in one round."""
+"""The most cells of a chain that one round reads."""
 FEW: Final = 100
-"""Entries that are sooner put in one by one than in many rounds of arrays."""
+"""So few entries are inserted faster one by one than in further rounds of arrays."""
 MASK: Final = 0xFFFF_FFFF
-"""What is kept of a hash. Of a million ids a hundred pairs share one: they get a closer look."""
+"""Keeps 32 bits of a hash, half the memory of 64. Among a million ids about a hundred pairs have
+equal bits: the comparison of ids tells them apart."""
 
-Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 
 
 def hashes_of(ids: Iterable[str], count: int) -> Integers:
-    """The hashes of `count` ids. They hold in this process only."""
+    """Return the hashes of `count` ids, (count,). They differ in other processes."""
     return np.fromiter(map(hash, ids), np.int64, count) & MASK
 
 
 def hash_of(impression_id: str) -> int:
-    """The hash of one id."""
+    """Return the hash of one id."""
     return hash(impression_id) & MASK
 
 
 class IdIndex:
     """Which slots have an id of a given hash.
 
-    Entries are never removed one by one: `is_full` tells when the table is to be made anew from the
-    slots that are still open.
+    Entries are never removed singly, because a gap would end the chains that pass it. When the
+    table `is_full`, `rebuild` it from the slots that are still open.
     """
 
     def __init__(self) -> None:
         self._make(0, 0)
 
     def _make(self, entries: int, first_slot: int) -> None:
-        places = max(SMALLEST, 1 << (ROOM * entries - 1).bit_length() if entries else SMALLEST)
-        self._entries = zeros(places)
-        """Slot number − `_origin`; 0 where nothing is."""
+        cells = max(SMALLEST, 1 << (ROOM * entries - 1).bit_length() if entries else SMALLEST)
+        self._entries = zeros(cells)
+        """Slot − `_origin`, which fits four bytes; 0 in an empty cell."""
         self._origin = first_slot - 1
-        self._taken = 0
+        self._used = 0
 
     def is_full(self, more: int) -> bool:
-        """True where there is no room for as many more entries."""
-        return self._taken + more > FULLEST * len(self._entries)
+        """True where `more` entries do not fit any more."""
+        return self._used + more > FULLEST * len(self._entries)
 
     def rebuild(self, slots: Integers, hashes: Integers, more: int) -> None:
-        """Hold exactly these slots, (n,), in ascending order, with room for `more`."""
+        """Replace all entries by these slots, (n,), ascending, with room for `more`."""
         self._make(len(slots) + more, int(slots[0]) if len(slots) else 0)
         if not len(slots) and more:
             self._origin = -1
         self.insert(slots, hashes)
 
     def insert(self, slots: Integers, hashes: Integers) -> None:
-        """Add slots, each (n,). There must be room; equal hashes get an entry each."""
+        """Add slots by their hashes, (n,) of each. There must be room. Every slot gets an entry,
+        whether or not its hash is there already."""
         if not len(slots):
             return
-        if not self._taken:
+        if not self._used:
             self._origin = int(slots[0]) - 1
         entries, mask = self._entries, len(self._entries) - 1
-        wanted = (slots - self._origin).astype(np.int32)
-        places = hashes & mask
-        while len(wanted) > FEW:
-            free = entries[places] == 0
-            entries[places[free]] = wanted[free]
-            # of several that want one place the last has it
-            left = entries[places] != wanted
-            wanted, places = wanted[left], (places[left] + 1) & mask
-        for one, place in zip(wanted.tolist(), places.tolist(), strict=True):
-            while entries.item(place):
-                place = (place + 1) & mask
-            entries[place] = one
-        self._taken += len(slots)
+        pending = (slots - self._origin).astype(np.int32)
+        cells = hashes & mask
+        while len(pending) > FEW:
+            free = entries[cells] == 0
+            entries[cells[free]] = pending[free]
+            # Of several that were written to one cell the last stays: the others go on.
+            left = entries[cells] != pending
+            pending, cells = pending[left], (cells[left] + 1) & mask
+        for entry, cell in zip(pending.tolist(), cells.tolist(), strict=True):
+            while entries.item(cell):
+                cell = (cell + 1) & mask
+            entries[cell] = entry
+        self._used += len(slots)
 
     def find(self, wanted: Integers, hashes: NDArray[np.uint32], base: int) -> Integers:
-        """The first slot of each wanted hash, (n,), or NOT_FOUND. `hashes` are those of the slots
-        from `base` on; entries of earlier slots are dead."""
+        """Return the first slot of each wanted hash, (n,), or NOT_FOUND.
+
+        `hashes` are those of the slots from `base` on; entries of earlier slots are passed over.
+        """
         found, mask = np.full(len(wanted), NOT_FOUND, np.int64), len(self._entries) - 1
         if not len(hashes):
             return found
-        # nearly all chains are one entry long: these are seen without a second axis
-        slots, same, taken = self._look(wanted & mask, wanted, hashes, base)
+        # Nearly all chains are one entry long: the first round needs no second axis.
+        slots, same, used = self._read(wanted & mask, wanted, hashes, base)
         found[same] = slots[same]
-        pending, width = np.flatnonzero(taken & ~same), 2
-        places = (wanted.take(pending) + 1) & mask
+        pending, width = np.flatnonzero(used & ~same), 2
+        cells = (wanted.take(pending) + 1) & mask
         while len(pending):
-            # of few chains that are long: twice as many places in each round
-            around = (places[:, np.newaxis] + np.arange(width)) & mask
-            asked = wanted.take(pending)[:, np.newaxis]
-            slots, same, taken = self._look(around, asked, hashes, base)
+            # Few chains are longer: each round reads the next cells of all of them, (n, width).
+            chain = (cells[:, np.newaxis] + np.arange(width)) & mask
+            pending_hashes = wanted.take(pending)[:, np.newaxis]
+            slots, same, used = self._read(chain, pending_hashes, hashes, base)
             hit = same.any(axis=1)
             first = same.argmax(axis=1)
             found[pending[hit]] = slots[hit, first[hit]]
-            left = ~hit & taken.all(axis=1)
-            pending, places, width = pending[left], places[left] + width, min(width * 2, WIDEST)
+            left = ~hit & used.all(axis=1)
+            pending, cells, width = pending[left], cells[left] + width, min(width * 2, WIDEST)
         return found
 
-    def _look(
-        self, places: Integers, wanted: Integers, hashes: NDArray[np.uint32], base: int
+    def _read(
+        self, cells: Integers, wanted: Integers, hashes: NDArray[np.uint32], base: int
     ) -> tuple[Integers, Booleans, Booleans]:
-        """Of places of the table, of any shape: the slot there, whether it has the wanted hash, and
-        whether anything is there at all."""
-        entries = self._entries.take(places)
-        taken, slots = entries != 0, entries.astype(np.int64) + self._origin
+        """Return for cells of the table, in their shape: the slot, whether it is open and has the
+        wanted hash, and whether the cell is used."""
+        entries = self._entries.take(cells)
+        used, slots = entries != 0, entries.astype(np.int64) + self._origin
         same = hashes.take(np.maximum(slots - base, 0)) == wanted
-        same &= taken & (slots >= base)
-        return slots, same, taken
+        same &= used & (slots >= base)
+        return slots, same, used
 
     def candidates(self, wanted: int) -> list[int]:
-        """Every slot that may have an id of this hash, in no order."""
+        """Return every slot of the hash's chain, in no order: callers compare the ids."""
         entries, mask = self._entries, len(self._entries) - 1
-        place, slots = wanted & mask, []
-        while entry := entries.item(place):
+        cell, slots = wanted & mask, []
+        while entry := entries.item(cell):
             slots.append(entry + self._origin)
-            place = (place + 1) & mask
+            cell = (cell + 1) & mask
         return slots

@@ -1,8 +1,8 @@
 """Which of the open impressions belong to a base pane.
 
-To hold their slots by pane would take as much memory as the times that tell them already: of each
-pane is kept only between which slots its impressions are, and they are looked for there when it
-settles. They come about in the order of time, so the spans of panes are short.
+A list of slots per pane would take as much memory as the times, which say the same. So only the
+first and the last slot of each pane are stored, and its impressions are searched between them when
+it settles. Impressions arrive roughly in the order of time, so these spans are short.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from relevanced.metrics.lists import Integers
 
 
 @dataclass
 class _Span:
-    """The first and the last slot, and how many impressions of this pane there are among them."""
+    """The first and the last slot of a pane, and how many of its impressions are between them."""
 
     first: int
     last: int
@@ -22,7 +23,7 @@ class _Span:
 
 
 class PaneSpans:
-    """The base panes that hold an open impression."""
+    """The base panes of the open impressions."""
 
     def __init__(self) -> None:
         self._spans: dict[int, _Span] = {}
@@ -32,16 +33,16 @@ class PaneSpans:
 
     @property
     def impressions(self) -> int:
-        """How many there are in all panes."""
+        """Return how many impressions all panes have."""
         return sum(span.count for span in self._spans.values())
 
     @property
     def first_slot(self) -> int | None:
-        """No open impression has a lower one; None where there is none."""
+        """Return the lowest slot of an open impression; None where there is none."""
         return min((span.first for span in self._spans.values()), default=None)
 
-    def note(self, pane: int, slots: NDArray[np.int64]) -> None:
-        """New impressions of a base pane, ascending and behind all others."""
+    def note(self, pane: int, slots: Integers) -> None:
+        """Add new impressions of a base pane: their slots, (n,), ascending and above all others."""
         first, last = int(slots[0]), int(slots[-1])
         span = self._spans.setdefault(pane, _Span(first, last, 0))
         span.last, span.count = last, span.count + len(slots)
@@ -50,19 +51,24 @@ class PaneSpans:
         self,
         pane: int,
         base: int,
-        times_at: Callable[[slice], NDArray[np.int64]],
+        times_at: Callable[[slice], Integers],
         is_open: NDArray[np.bool_],
-    ) -> NDArray[np.int64]:
-        """The slots of a base pane, ascending, by the columns of the slots from `base` on."""
+    ) -> Integers:
+        """Return the open slots of a base pane, (n,), ascending.
+
+        `times_at` and `is_open` are the columns of the slots from `base` on.
+        """
         span = self._spans[pane]
         where = slice(span.first - base, span.last + 1 - base)
         times_ms = times_at(where)
-        mine = is_open[where] & (times_ms >= pane)
+        is_member = is_open[where] & (times_ms >= pane)
         later = [other for other in self._spans if other > pane]
-        if later:  # what is open is of a pane that is known here
-            mine &= times_ms < min(later)
-        return np.flatnonzero(mine) + span.first
+        # Every open impression is of one of these panes: where there is no later one, none of a
+        # later time is open.
+        if later:
+            is_member &= times_ms < min(later)
+        return np.flatnonzero(is_member) + span.first
 
     def forget(self, pane: int) -> None:
-        """The pane has settled: its impressions are not open any more."""
+        """Remove a pane that has settled: its impressions are open no more."""
         del self._spans[pane]

@@ -1,7 +1,7 @@
-"""Numbers by number, looked up for a whole batch at once: sorted keys that are searched. Pure.
+"""Integers by integer key, looked up for a whole batch at once in sorted arrays. Pure.
 
-A dictionary asks for a Python object of each key; a batch has thousands of keys, nearly all of
-which were there before.
+A dictionary needs a Python object and a look-up for each key of a batch. Nearly all keys of a batch
+were seen before: one binary search answers them together, and inserting is rare.
 """
 
 from typing import Final
@@ -13,25 +13,25 @@ MISSING: Final = -1
 
 
 class SortedMap:
-    """A number, at least 0, of each of many keys."""
+    """An integer, at least 0, for each of many keys."""
 
     def __init__(self) -> None:
         self._keys: Integers = np.zeros(0, np.int64)
-        self._numbers: Integers = np.zeros(0, np.int64)
+        self._values: Integers = np.zeros(0, np.int64)
 
     def __len__(self) -> int:
         return len(self._keys)
 
     def find(self, keys: Integers) -> Integers:
-        """The number of each key, (n,); MISSING where it has none."""
+        """Return the value of each key, (n,); MISSING for keys that were not added."""
         if not len(self._keys):
             return np.full(len(keys), MISSING)
-        places = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        return np.where(self._keys[places] == keys, self._numbers[places], MISSING)
+        indices = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        return np.where(self._keys[indices] == keys, self._values[indices], MISSING)
 
-    def add(self, keys: Integers, numbers: Integers) -> None:
-        """New keys, each once, with their numbers: (n,) of each."""
+    def add(self, keys: Integers, values: Integers) -> None:
+        """Add new keys, each once, with their values: (n,) of each."""
         order = np.argsort(keys)
-        places = np.searchsorted(self._keys, keys[order])
-        self._keys = np.insert(self._keys, places, keys[order])
-        self._numbers = np.insert(self._numbers, places, numbers[order])
+        indices = np.searchsorted(self._keys, keys[order])
+        self._keys = np.insert(self._keys, indices, keys[order])
+        self._values = np.insert(self._values, indices, values[order])

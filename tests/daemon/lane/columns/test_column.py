@@ -1,4 +1,4 @@
-"""A column is a list of numbers, whatever of it was moved, given back or reserved."""
+"""A column equals a list of integers, whatever was moved, returned to the system or reserved."""
 
 import mmap
 import sys
@@ -41,7 +41,7 @@ def test_a_column_is_a_list(rng: np.random.Generator, typecode: str) -> None:
         assert np.array_equal(column.view(), twin)
 
 
-def test_single_numbers_are_read_and_written_by_place() -> None:
+def test_single_values_are_read_and_written_by_index() -> None:
     column = column_of([1, 2, 3])
     column.drop_front(1)
     column[0] = 5
@@ -50,7 +50,7 @@ def test_single_numbers_are_read_and_written_by_place() -> None:
         column[2]
 
 
-def test_bytes_are_taken_in_and_given_out() -> None:
+def test_bytes_are_appended_and_returned() -> None:
     column = Column("B")
     column.extend_bytes(b"abcdef")
     column.drop_front(2)
@@ -73,32 +73,32 @@ def test_a_column_with_a_view_does_not_move() -> None:
         column.drop_front(1)
 
 
-def test_room_that_came_free_at_the_front_is_used_again() -> None:
+def test_space_dropped_at_the_front_is_used_again() -> None:
     column = column_of([1] * 1000)
     for _ in range(1000):
         column.extend(np.ones(1000, np.int64))
         column.drop_front(1000)
-    assert column.reserved_bytes == SMALLEST_BYTES
+    assert len(column._memory) == SMALLEST_BYTES
 
 
-def test_a_column_that_grows_reserves_no_more_than_four_times_its_numbers() -> None:
+def test_a_growing_column_reserves_at_most_four_times_its_values() -> None:
     column = column_of([1] * 100_000)
     column.drop_front(10)
     column.skip(100_000)
-    assert column.reserved_bytes <= 4 * 8 * 200_000
+    assert len(column._memory) <= 4 * 8 * 200_000
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="tells what it holds")
-def test_what_was_dropped_and_what_was_skipped_takes_no_memory() -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="reports resident memory there only")
+def test_dropped_and_skipped_values_take_no_memory() -> None:
     many = 1 << 26
     before = resident_bytes() or 0
     column = Column("B")
     column.extend(np.broadcast_to(np.uint8(1), many))
-    held = resident_bytes() or 0
+    filled = resident_bytes() or 0
     column.drop_front(many - mmap.PAGESIZE)
     column.skip(many)
     after = resident_bytes() or 0
-    assert held - before > many // 2 > after - before
+    assert filled - before > many // 2 > after - before
 
 
 @pytest.mark.parametrize("largest", [(255, 255), (255, 256), (7, 65_536), (65_535, 2**31 - 1)])
@@ -113,7 +113,7 @@ def test_codes_are_as_wide_as_the_largest_needs(largest: tuple[int, int]) -> Non
 
 
 @pytest.mark.parametrize("larger", [9, 256, 65_536])
-def test_codes_make_room_for_what_replaces_them(larger: int) -> None:
+def test_codes_widen_for_larger_replacements(larger: int) -> None:
     codes = Codes()
     codes.extend(np.arange(4))
     codes[1] = larger
@@ -122,7 +122,7 @@ def test_codes_make_room_for_what_replaces_them(larger: int) -> None:
     assert list(codes) == [5, larger, 2, larger + 1]
 
 
-def test_zeros_are_zeros_that_may_be_written() -> None:
+def test_zeros_are_writable() -> None:
     numbers = zeros(3)
     numbers[1] = 2
     assert numbers.tolist() == [0, 2, 0]

@@ -1,4 +1,4 @@
-"""Ends are those of a list of lengths, however they are held."""
+"""Ends are those of a list of lengths, however they are stored."""
 
 import numpy as np
 import pytest
@@ -17,31 +17,31 @@ def spans_of(lengths: list[int]) -> list[list[int]]:
 def test_ends_are_those_of_a_list_of_lengths(
     monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator, longest: int, narrow_bytes: int
 ) -> None:
-    """By one length, by narrow numbers that begin anew, and by wide ones."""
+    """With one length, with narrow ends that wrap, and with wide ones."""
     monkeypatch.setattr(ends, "NARROW_BYTES", narrow_bytes)
-    held, twin = Ends(), list[int]()
+    column, twin = Ends(), list[int]()
     for _ in range(300):
         more = rng.integers(0, longest + 1, int(rng.integers(0, 6)))
-        held.extend(more)
-        held.append(longest)
+        column.extend(more)
+        column.append(longest)
         twin += [*more.tolist(), longest]
         dropped = min(len(twin), int(rng.integers(0, 10 if len(twin) > 10 else 3)))
-        held.drop_front(dropped)
+        column.drop_front(dropped)
         del twin[:dropped]
-        assert len(held) == len(twin)
-        assert np.array(held.spans(np.arange(len(twin)))).T.tolist() == spans_of(twin)
-        assert [held.before(number) for number in range(len(twin) + 1)] == [
-            sum(twin[:number]) for number in range(len(twin) + 1)
+        assert len(column) == len(twin)
+        assert np.array(column.spans(np.arange(len(twin)))).T.tolist() == spans_of(twin)
+        assert [column.before(index) for index in range(len(twin) + 1)] == [
+            sum(twin[:index]) for index in range(len(twin) + 1)
         ]
 
 
 @pytest.mark.parametrize("narrow_bytes", [ROUND, 7])
-def test_lengths_that_differ_from_the_first_ones_are_told(
+def test_lengths_may_differ_from_the_first_ones(
     monkeypatch: pytest.MonkeyPatch, narrow_bytes: int
 ) -> None:
     monkeypatch.setattr(ends, "NARROW_BYTES", narrow_bytes)
-    held = Ends()
-    held.extend(np.array([3, 3]))
-    held.extend(np.array([3, 0, 5]))
-    held.append(4)
-    assert [held.before(number) for number in range(7)] == [0, 3, 6, 9, 9, 14, 18]
+    column = Ends()
+    column.extend(np.array([3, 3]))
+    column.extend(np.array([3, 0, 5]))
+    column.append(4)
+    assert [column.before(index) for index in range(7)] == [0, 3, 6, 9, 9, 14, 18]

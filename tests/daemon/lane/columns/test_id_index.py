@@ -25,8 +25,8 @@ def test_each_hash_finds_its_slot() -> None:
     assert found.tolist() == [73, 70, NOT_FOUND, 71, 72]
 
 
-def test_hashes_that_want_the_same_place_are_all_found() -> None:
-    """Multiples of the size of the table: one place for all."""
+def test_hashes_of_the_same_cell_are_all_found() -> None:
+    """Multiples of the size of the table: one cell for all."""
     hashes = integers([SMALLEST * number for number in range(200)])
     index = filled(hashes.tolist())
     assert index.find(hashes, hashes, base=0).tolist() == list(range(200))
@@ -39,7 +39,7 @@ def test_equal_hashes_are_all_candidates() -> None:
     assert index.candidates(700) == []
 
 
-def test_slots_that_were_given_back_are_not_found() -> None:
+def test_slots_below_the_base_are_not_found() -> None:
     hashes = integers([1, 2, 3])
     index = filled(hashes.tolist())
     assert index.find(hashes, hashes[2:], base=2).tolist() == [NOT_FOUND, NOT_FOUND, 2]
@@ -54,14 +54,14 @@ def test_it_is_full_before_probing_gets_long() -> None:
 @pytest.mark.parametrize("spread", [8, 2**62])
 def test_it_finds_what_a_dictionary_finds(rng: np.random.Generator, spread: int) -> None:
     hashes = rng.permutation(np.unique(rng.integers(-spread, spread, 3000)))
-    index, known = IdIndex(), 0
+    index, count = IdIndex(), 0
     for size in (1, 10, 200, len(hashes)):
-        fresh = hashes[known:size]
-        if index.is_full(len(fresh)):
-            index.rebuild(np.arange(known), hashes[:known], len(fresh))
-        index.insert(np.arange(known, known + len(fresh)), fresh)
-        known += len(fresh)
-    slots = {code: slot for slot, code in enumerate(hashes[:known].tolist())}
-    asked = rng.integers(-spread, spread, 3000)
-    expected = [slots.get(code, NOT_FOUND) for code in asked.tolist()]
-    assert index.find(asked, hashes, base=0).tolist() == expected
+        new = hashes[count:size]
+        if index.is_full(len(new)):
+            index.rebuild(np.arange(count), hashes[:count], len(new))
+        index.insert(np.arange(count, count + len(new)), new)
+        count += len(new)
+    slots = {code: slot for slot, code in enumerate(hashes[:count].tolist())}
+    wanted = rng.integers(-spread, spread, 3000)
+    expected = [slots.get(code, NOT_FOUND) for code in wanted.tolist()]
+    assert index.find(wanted, hashes, base=0).tolist() == expected

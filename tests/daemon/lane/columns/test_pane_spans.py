@@ -1,4 +1,4 @@
-"""The spans of panes find what lists of slots by pane would hold."""
+"""The spans of panes find the slots that a list per pane would contain."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ PANE_MS = 10
 
 
 @pytest.mark.parametrize("lateness", [0, 3, 400])
-def test_spans_tell_the_slots_that_lists_tell(rng: np.random.Generator, lateness: int) -> None:
+def test_spans_find_the_slots_of_a_list_per_pane(rng: np.random.Generator, lateness: int) -> None:
     count, base = 2000, 70
     times_ms = np.arange(count) - rng.integers(0, lateness + 1, count)
     panes = times_ms // PANE_MS * PANE_MS

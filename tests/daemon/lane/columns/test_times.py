@@ -1,4 +1,4 @@
-"""Times are those of a list, however they are held."""
+"""Times are those of a list, however they are stored."""
 
 import numpy as np
 import pytest
@@ -14,38 +14,40 @@ START_MS = 1_795_176_000_000
 def test_times_are_those_of_a_list(
     monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator, apart: int, a_round: int
 ) -> None:
-    """In one round, in rounds that begin anew, and in wide numbers."""
+    """With one origin, with origins that move, and in eight bytes each."""
     monkeypatch.setattr(times, "ROUND", a_round)
-    held, twin = Times(), list[int]()
+    column, twin = Times(), list[int]()
     for turn in range(300):
         about = START_MS + 20 * turn
         more = about + rng.integers(-apart, apart + 1, int(rng.integers(0, 6)))
-        held.extend(more)
-        held.append(about)
+        column.extend(more)
+        column.append(about)
         twin += [*more.tolist(), about]
         dropped = min(len(twin), int(rng.integers(0, 10 if len(twin) > 10 else 3)))
-        held.drop_front(dropped)
+        column.drop_front(dropped)
         del twin[:dropped]
-        assert len(held) == len(twin)
-        assert held.at(slice(None)).tolist() == [held[place] for place in range(len(twin))] == twin
-        places = rng.integers(0, len(twin), 4) if twin else np.zeros(0, np.int64)
-        assert held.at(places).tolist() == [twin[place] for place in places.tolist()]
+        assert len(column) == len(twin)
+        assert (
+            column.at(slice(None)).tolist() == [column[index] for index in range(len(twin))] == twin
+        )
+        indices = rng.integers(0, len(twin), 4) if twin else np.zeros(0, np.int64)
+        assert column.at(indices).tolist() == [twin[index] for index in indices.tolist()]
 
 
-def test_places_that_were_skipped_leave_the_others_where_they_are() -> None:
-    held = Times()
-    held.skip(2)
-    held.append(START_MS)
-    held.skip(1)
-    held.extend(np.array([START_MS + ROUND, 0]))
-    assert (len(held), held[2]) == (6, START_MS)
-    assert held.at(slice(4, 6)).tolist() == [START_MS + ROUND, 0]
+def test_skipped_entries_leave_the_others_at_their_index() -> None:
+    column = Times()
+    column.skip(2)
+    column.append(START_MS)
+    column.skip(1)
+    column.extend(np.array([START_MS + ROUND, 0]))
+    assert (len(column), column[2]) == (6, START_MS)
+    assert column.at(slice(4, 6)).tolist() == [START_MS + ROUND, 0]
 
 
 def test_times_within_days_take_four_bytes() -> None:
-    held, days_ms = Times(), 86_400_000
+    column, days_ms = Times(), 86_400_000
     for day in range(100):
-        held.extend(START_MS + np.array([day, day + 1]) * days_ms)
-        held.drop_front(max(len(held) - 60, 0))
-    assert held.at(slice(None))[-1] == START_MS + 100 * days_ms
-    assert held._told._dtype.itemsize == 4
+        column.extend(START_MS + np.array([day, day + 1]) * days_ms)
+        column.drop_front(max(len(column) - 60, 0))
+    assert column.at(slice(None))[-1] == START_MS + 100 * days_ms
+    assert column._offsets._dtype.itemsize == 4
