@@ -16,7 +16,10 @@ from tests.bench import findings, results
 from tests.deploy.commands import parsed, served_paths
 
 ROOT: Final = Path(__file__).parent.parent
-DOCUMENTS: Final = ("README.md", "daemon/README.md", "deploy/README.md", "deploy/runbook.md")
+DOCUMENTS: Final = (
+    *("README.md", ".github/CONTRIBUTING.md", "daemon/README.md"),
+    *("deploy/README.md", "deploy/runbook.md"),
+)
 EXAMPLE: Final = str(ROOT / "deploy/relevanced.toml")
 
 FENCE: Final = re.compile(r"^(?:> )?```\w*\n(.*?)^```", re.M | re.S)
@@ -31,7 +34,11 @@ TARGET: Final = re.compile(r"\bmake ([a-z-]+)")
 MEASURED: Final = re.compile(r"^\| (.+?) \| ([\d.]+) × \|", re.M)
 POWER: Final = re.compile(r"no more than the ([\d.]+)th power")
 LINK: Final = re.compile(r"\]\(([^)#\s]+)?(?:#([^)\s]+))?\)")
-FILE: Final = re.compile(r"^(?:tests|deploy|daemon|metrics|prometheus|grafana)/[\w./*-]+$")
+FILE: Final = re.compile(
+    r"^(?:(?:tests|deploy|daemon|metrics|prometheus|grafana)/[\w./*-]+|[a-z]+/[\w/]+\.(?:py|lua))$"
+)
+PLACEHOLDER: Final = re.compile(r"NAME|ROOM|GROUP")
+"""Stands for whatever the reader adds."""
 PATH: Final = re.compile(r"^/(?:livez|readyz|metrics|api/\S+)$")
 OF_OTHERS: Final = frozenset(
     ("--file", "--tag", "--values", "--install", "--constraint", "--now")
@@ -126,7 +133,16 @@ def test_links_and_files_lead_somewhere() -> None:
     for name, piece in code():
         if FILE.match(piece):
             places = (ROOT, ROOT / "deploy", (ROOT / name).parent)
-            assert any(list(place.glob(piece)) for place in places), (name, piece)
+            pattern = PLACEHOLDER.sub("*", piece)
+            assert any(list(place.glob(pattern)) for place in places), (name, piece)
+
+
+def test_the_walk_names_each_file_once() -> None:
+    text = (ROOT / "daemon/README.md").read_text()
+    walk = text[text.index("## One walk") : text.index("## The rules of the join")]
+    named = [piece for piece in INLINE.findall(walk) if FILE.match(piece)]
+    assert len(named) > 25
+    assert sorted(named) == sorted(set(named))
 
 
 def test_paths_are_served() -> None:
