@@ -1,9 +1,11 @@
-"""The files of the page at `/`, read once: plain HTML, CSS and JavaScript, all of it our own."""
+"""The files of the web page at `/`, read once: plain HTML, CSS and JavaScript."""
 
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Final
 
+# The page shows names out of events, which may be anything: the browser runs no script and loads no
+# file but those of this folder.
 HEADERS: Final = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -12,7 +14,7 @@ HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
-KINDS: Final = {
+CONTENT_TYPES: Final = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -22,20 +24,20 @@ KINDS: Final = {
 
 @dataclass(frozen=True)
 class Asset:
-    """One file and how it is announced."""
+    """One file and its Content-Type."""
 
     body: bytes
-    kind: str
+    content_type: str
 
 
 def read_assets() -> dict[str, Asset]:
-    """Path → file; the one of the page itself is `/`."""
+    """Path → file; `index.html` is at `/`."""
     found = {}
     for file in files(f"{__package__}.page").iterdir():
-        kind = KINDS.get("." + file.name.rpartition(".")[2])
-        if kind is not None:
+        content_type = CONTENT_TYPES.get("." + file.name.rpartition(".")[2])
+        if content_type is not None:
             path = "/" if file.name == "index.html" else f"/page/{file.name}"
-            found[path] = Asset(file.read_bytes(), kind)
+            found[path] = Asset(file.read_bytes(), content_type)
     return found
 
 

@@ -1,10 +1,10 @@
-"""What a request's headers accept: OpenMetrics or the text format, gzip or not. Pure."""
+"""Content negotiation: OpenMetrics or the text format, gzip or not. Pure."""
 
 from collections.abc import Iterable, Mapping
 
 
 def wants_openmetrics(accept: str) -> bool:
-    """True where the Accept header likes OpenMetrics 1.0 at least as much as plain text."""
+    """True if the Accept header rates OpenMetrics 1.0 at least as high as plain text."""
     best = {"application/openmetrics-text": 0.0, "text/plain": 0.0}
     for kind, parameters in _items(accept):
         version = parameters.get("version", "1.0.0")
@@ -18,7 +18,7 @@ def wants_openmetrics(accept: str) -> bool:
 
 
 def wants_gzip(accept_encoding: str) -> bool:
-    """True where the Accept-Encoding header allows gzip."""
+    """True if the Accept-Encoding header allows gzip."""
     qualities = {coding: _quality(parameters) for coding, parameters in _items(accept_encoding)}
     return qualities.get("gzip", qualities.get("*", 0.0)) > 0
 
@@ -31,7 +31,7 @@ def _items(header: str) -> Iterable[tuple[str, dict[str, str]]]:
 
 
 def _quality(parameters: Mapping[str, str]) -> float:
-    """The item's `q`; one that is no number counts as a refusal."""
+    """The quality `q` of an item, 1 by default; 0, which refuses it, if it is not a number."""
     try:
         return float(parameters.get("q", "1"))
     except ValueError:

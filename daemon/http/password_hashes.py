@@ -1,6 +1,6 @@
-"""The hashes of passwords that are taken. Pure.
+"""The forms of password hashes that are accepted. Pure.
 
-bcrypt, as `htpasswd -nBC 10 USER` writes it, or, where the system has no bcrypt,
+bcrypt, as `htpasswd -nBC 10 USER` writes it, or, for systems without bcrypt,
 `$scrypt$ln=15,r=8,p=1$SALT$KEY`: cost 2^ln, a salt and a key of 32 bytes in base64 without `=`.
 """
 
@@ -15,17 +15,17 @@ SCRYPT: Final = re.compile(
 BCRYPT_COSTS: Final = range(4, 19)
 """Each step doubles the time: 10 takes 0.06 s, 18 takes 15 s."""
 SCRYPT_BYTES: Final = 1 << 28
-"""Most that 128 · r · p · 2^ln may come to: the memory of a check, and at r=8 about a second."""
+"""Upper bound of 128 · r · p · 2^ln, the bytes that a check needs: at r=8 it takes about 1 s."""
 FORMS: Final = "must be a bcrypt hash ($2y$10$…) or $scrypt$ln=15,r=8,p=1$SALT$KEY"
 
 
 def refusal(hashed: object) -> str | None:
-    """Why this is no hash that can be taken; None where it is one. Shows nothing of it."""
+    """Why this hash is not accepted; None if it is. The message never contains the hash."""
     bcrypt, scrypt = BCRYPT.fullmatch(str(hashed)), SCRYPT.fullmatch(str(hashed))
     if bcrypt is not None:
         bounds = f"{BCRYPT_COSTS[0]} to {BCRYPT_COSTS[-1]}"
-        too_dear = int(bcrypt[1]) not in BCRYPT_COSTS
-        return f"the cost of a bcrypt hash must be {bounds}" if too_dear else None
+        too_costly = int(bcrypt[1]) not in BCRYPT_COSTS
+        return f"the cost of a bcrypt hash must be {bounds}" if too_costly else None
     if scrypt is None:
         return FORMS
     cost_log2, block, parallel = (int(number) for number in scrypt.groups()[:3])

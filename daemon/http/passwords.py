@@ -1,6 +1,6 @@
-"""Whether a password belongs to a hash: bcrypt by the system's C library, scrypt by Python's own.
+"""Checks of a password against a hash: bcrypt by the system's C library, scrypt by Python's own.
 
-The one door to that library. A check takes as long as the hash's cost says: meant for a thread.
+A check takes as long as the cost of the hash demands (0.06 s to seconds): call it in a thread.
 """
 
 import base64
@@ -15,48 +15,48 @@ from typing import Final, TypeAlias
 from .password_hashes import BCRYPT, SCRYPT, SCRYPT_BYTES
 
 Crypt: TypeAlias = Callable[[bytes, bytes], bytes | None]
-"""(password, hash or salt) → hash; None, or a text that is no hash, where it is not known."""
+"""(password, hash or salt) → hash; None, or a text that is not a hash, for an unknown algorithm."""
 
 LIBRARIES: Final = ("libcrypt.so.2", "libcrypt.so.1", None)
-"""libxcrypt by its two names; None: what the process holds anyway, as with musl."""
+"""libxcrypt under its two names. None is the process itself: musl has `crypt` in its libc."""
 PROBE: Final = b"$2b$04$abcdefghijklmnopqrstuu8gGHls/mdv32ht0pJqcxptBcJ3WwHFi"
 """The hash of `relevanced`."""
-_alone: Final = threading.Lock()
-"""`crypt` keeps its answer in one place of the process."""
+_crypt_lock: Final = threading.Lock()
+"""`crypt` returns a pointer to one static buffer of the process, which the next call overwrites."""
 
 
 def find_crypt(libraries: tuple[str | None, ...] = LIBRARIES) -> Crypt | None:
-    """The system's `crypt`, where it knows bcrypt."""
+    """The system's `crypt` function if it knows bcrypt, else None."""
     for name in libraries:
         try:
             crypt = ctypes.CDLL(name).crypt
         except (OSError, AttributeError):
             continue
         crypt.argtypes, crypt.restype = (ctypes.c_char_p, ctypes.c_char_p), ctypes.c_char_p
-        with _alone:
-            known = crypt(b"relevanced", PROBE) == PROBE
-        if known:
+        with _crypt_lock:
+            knows_bcrypt = crypt(b"relevanced", PROBE) == PROBE
+        if knows_bcrypt:
             found: Crypt = crypt
             return found
     return None
 
 
 def needs_crypt(hashed: str) -> bool:
-    """True for a hash that `matches` needs a `crypt` for."""
+    """True for a bcrypt hash, which `matches` can check only with a `crypt`."""
     return BCRYPT.fullmatch(hashed) is not None
 
 
 def matches(password: bytes, hashed: str, crypt: Crypt | None) -> bool:
-    """Whether the password belongs to the hash, compared in constant time."""
+    """True if the password belongs to the hash. Compares in constant time."""
     scrypt = SCRYPT.fullmatch(hashed)
     if scrypt is not None:
         return hmac.compare_digest(_scrypt(password, scrypt), _bytes(scrypt[5]))
     if crypt is None:
         return False
     expected = hashed.encode()
-    with _alone:
+    with _crypt_lock:
         computed = crypt(password, expected) or b""
-    # A C text ends at its first zero: what follows would count for nothing.
+    # A C string ends at its first zero byte: `crypt` would accept any bytes after it.
     return hmac.compare_digest(computed, expected) and b"\0" not in password
 
 

@@ -1,8 +1,9 @@
-"""Who may ask the HTTP server, and how connections are encrypted, as a web configuration file says.
+"""Passwords and TLS of the HTTP server, as a web configuration file states them.
 
-The file and the certificates it names are read again every second, in a thread. What changed counts
-for new connections and requests; what cannot be used is said in the log, and the last good state
-stays in force.
+The file and the certificates it names are read again every second, in a thread. Certificates are
+renewed while the daemon runs, and a restart would interrupt its lanes. A change counts for new
+connections and requests. One that cannot be used is logged, once, and the last good state stays in
+force: a key that is written a moment after its certificate must not end TLS.
 
     web-config.yml, certificates ─▶ load ─▶ State ─▶ TlsContext     each new connection
                                                   └▶ Security.guard each request
@@ -27,10 +28,12 @@ from .web_config import WebConfig
 from .web_files import State, TlsContext, Unusable, load, load_first
 
 OPEN_PATHS: Final = ("/livez", "/readyz", "/-/healthy", "/-/ready")
-"""For those who decide whether the process lives: they have no password."""
+"""Open without a password, for the probes of an orchestrator."""
 CHALLENGE: Final = 'Basic realm="relevanced", charset="UTF-8"'
 READ_AGAIN_EVERY_S: Final = 1.0
 REMEMBERED_LOGINS: Final = 1024
+"""Bound of the cache of good logins. Each scrape brings its password: a bcrypt check of cost 10
+takes 0.06 s of processor time, a cached login one HMAC."""
 
 _Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -38,30 +41,31 @@ log = structlog.get_logger(__name__)
 
 
 class Security:
-    """The guard of one server. Open it with `start`, close it with `stop`."""
+    """Guards one server. Open it with `start`, close it with `stop`."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._crypt: Crypt | None = None
         self._state = State(WebConfig(), None, b"")
-        self._bad: bytes | None = None
+        self._unusable: bytes | None = None
         self._watch: asyncio.Task[None] | None = None
+        # One thread: guesses of passwords queue here and leave the other cores to the daemon.
         self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="passwords")
         self._key = secrets.token_bytes(32)
         self._logins: OrderedDict[bytes, None] = OrderedDict()
         self.context: TlsContext | None = None
 
     async def start(self) -> None:
-        """Read the files, and again whenever they change. Raises ConfigError with every fault."""
+        """Read the files, now and whenever they change. Raises ConfigError with every fault."""
         self._crypt = await asyncio.to_thread(find_crypt)
         self._state = await asyncio.to_thread(load_first, self._path, self._crypt)
         if self._state.context is not None:
             self.context = TlsContext(ssl.PROTOCOL_TLS_SERVER)
             self.context.current = self._state.context
-        self._watch = asyncio.create_task(self._read_again(), name="web configuration")
+        self._watch = asyncio.create_task(self._watch_files(), name="web configuration")
 
     async def stop(self) -> None:
-        """Read no more. Can be repeated."""
+        """Stop reading the files. May be called twice."""
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.cancel()
@@ -71,7 +75,7 @@ class Security:
 
     @web.middleware
     async def guard(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
-        """Lets a request pass that needs no password, or brings the right one."""
+        """Serve a request that needs no password or brings the right one; else answer 401."""
         users = self._state.settings.users
         if not users or request.path in OPEN_PATHS:
             return await handler(request)
@@ -81,7 +85,7 @@ class Security:
         return await handler(request)
 
     async def add_headers(self, _: web.Request, response: web.StreamResponse) -> None:
-        """Adds the configured headers to any answer."""
+        """Add the configured headers to a response."""
         response.headers.update(self._state.settings.headers)
 
     async def _admits(self, user: str, password: bytes) -> bool:
@@ -92,8 +96,9 @@ class Security:
         return await loop.run_in_executor(self._threads, self._compare, user, password, hashes)
 
     def _compare(self, user: str, password: bytes, hashes: dict[str, str]) -> bool:
-        """The slow way, in the one thread that writes to the memory of logins."""
-        # An unknown user gets somebody's hash, always the same: it takes as long as a known one.
+        """Check a password by its hash, in the one thread that adds to the cache of logins."""
+        # An unknown user is checked against the hash of some user, always the same one: it takes as
+        # long as a wrong password does, so that time does not reveal which users exist.
         ordered = sorted(hashes.values())
         decoy = ordered[int.from_bytes(self._hmac(user.encode())) % len(ordered)]
         hashed = hashes.get(user, decoy)
@@ -108,41 +113,49 @@ class Security:
         return True
 
     def _login(self, user: str, password: bytes, hashed: str) -> bytes:
-        """What a good login is remembered by; neither of the first two parts holds a colon."""
+        """The cache key of a login: an HMAC with a secret of the process, so no password is kept.
+        Unambiguous, for neither user nor hash contains a colon."""
         return self._hmac(b":".join((user.encode(), hashed.encode(), password)))
 
     def _hmac(self, message: bytes) -> bytes:
         return hmac.digest(self._key, message, "sha256")
 
-    async def _read_again(self) -> None:
+    async def _watch_files(self) -> None:
         while True:
             await asyncio.sleep(READ_AGAIN_EVERY_S)
             try:
                 state = await asyncio.to_thread(load, self._path, self._crypt, self._state)
             except Unusable as error:
-                self._tell(error.digest, str(error))
+                self._log_unusable(error.digest, str(error))
                 continue
             if (state.context is None) != (self.context is None):
-                self._tell(state.digest, "TLS cannot begin or end without a restart")
+                self._log_unusable(
+                    state.digest, "TLS cannot be switched on or off without a restart"
+                )
             elif state.digest == self._state.digest:
-                self._bad = None
+                self._unusable = None
             else:
-                self._take(state)
+                self._use(state)
 
-    def _take(self, state: State) -> None:
-        self._state, self._bad = state, None
+    def _use(self, state: State) -> None:
+        self._state, self._unusable = state, None
         if self.context is not None and state.context is not None:
             self.context.current = state.context
-        log.info("web configuration taken over", path=self._path)
+        log.info("web configuration reloaded", path=self._path)
 
-    def _tell(self, digest: bytes, reason: str) -> None:
-        if digest != self._bad:
-            self._bad = digest
-            log.error("web configuration changed and is not used", path=self._path, reason=reason)
+    def _log_unusable(self, digest: bytes, reason: str) -> None:
+        """Log why the files cannot be used, once for each content."""
+        if digest != self._unusable:
+            self._unusable = digest
+            log.error(
+                "web configuration changed but cannot be used: the former one stays",
+                path=self._path,
+                reason=reason,
+            )
 
 
 def read_credentials(header: str) -> tuple[str, bytes] | None:
-    """User and password of an Authorization header; None where it holds none."""
+    """User and password of an Authorization header; None if it contains none."""
     scheme, _, encoded = header.partition(" ")
     if scheme.lower() != "basic":
         return None

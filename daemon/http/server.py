@@ -1,7 +1,8 @@
-"""The HTTP server: the only room that imports its library.
+"""The HTTP server: `/metrics`, health, the API and the web page.
 
-It computes nothing on the event loop: what it hands out was made elsewhere and is swapped whole;
-what depends on the request (the process's own series, answers of the API) is made in a thread.
+It computes nothing on the event loop, which reads Kafka in the same process. The exporter hands it
+finished bytes, replaced as a whole; what depends on the request (the process's own series, answers
+of the API, gzip) is made in a thread.
 """
 
 import asyncio
@@ -28,30 +29,30 @@ from .security import Security
 
 TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
-PIECE_BYTES: Final = 262_144
+CHUNK_BYTES: Final = 262_144
+"""Written at once: between two chunks the event loop serves others."""
 BACKLOG: Final = 128
 """Connections that the system keeps ready while the loop is busy."""
 SHUTDOWN_PATIENCE_S: Final = 5.0
-"""How long a request in hand may still take when the server stops."""
+"""How long a request in progress may still take when the server stops."""
 CLOSING_PATIENCE_S: Final = 1.0
 """How long a client may then take to read what was sent, before its connection is aborted."""
 
 API_THREADS: Final = 2
-"""Threads of their own for answers: a scrape never waits behind those who look at the page."""
+"""Threads for answers of the API alone: a scrape never waits for readers of the web page."""
 
 KEPT_HEADERS: Final = ("Allow", "WWW-Authenticate")
-"""Of the library's own refusals: what a client needs to do better."""
+"""Headers of the library's own errors that are passed on: they help clients to do better."""
 
 _Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class ListenError(Exception):
-    """The address cannot be listened on; the message is for people."""
+    """The server cannot listen on its address. The message says why and what to do."""
 
 
 class HttpServer:
-    """Answers from the last value that was published. Open it with `start`, close it with
-    `stop`."""
+    """Answers from `published`, which the exporter sets. Open with `start`, close with `stop`."""
 
     def __init__(
         self,
@@ -75,22 +76,22 @@ class HttpServer:
 
     @property
     def port(self) -> int:
-        """The port listened on: of interest where 0, any free one, was asked for."""
+        """The port that it listens on: of use when it was started with port 0, any free one."""
         if self._listener is None or not self._listener.sockets:
             raise RuntimeError("the HTTP server is not started")
         return int(self._listener.sockets[0].getsockname()[1])
 
     @property
     def scheme(self) -> str:
-        """`https` where connections are encrypted."""
+        """`https` if connections are encrypted, else `http`."""
         encrypted = self._security is not None and self._security.context is not None
         return "https" if encrypted else "http"
 
     async def start(self, host: str, port: int, web_config: str | None = None) -> None:
-        """Listen, protected as the file `web_config` says.
+        """Listen on the address, with the TLS and passwords of the file `web_config`.
 
-        Raises ListenError where the address is taken, not ours, or unknown, and ConfigError with
-        every fault of the file and of the certificates it names.
+        Raises ListenError if the address is in use, unknown or not of this machine; ConfigError
+        with every fault of the file and of the certificates it names.
         """
         security = None
         if self._threads is None:
@@ -115,7 +116,7 @@ class HttpServer:
             raise ListenError(f"http.listen={host}:{port}: {_reason(error)}") from error
 
     async def stop(self) -> None:
-        """Take no more connections, let requests in hand end, close."""
+        """Accept no more connections, finish the requests in progress, close every connection."""
         listener, self._listener = self._listener, None
         connections, self._connections = self._connections, None
         runner, self._runner = self._runner, None
@@ -143,7 +144,7 @@ class HttpServer:
             web.get("/-/healthy", self._livez),
             web.get("/readyz", self._readyz),
             web.get("/-/ready", self._readyz),
-            web.get(openapi.PATH, self._document),
+            web.get(openapi.PATH, self._openapi_document),
         ]
         routes += [web.get(route.path, partial(self._api, route)) for route in self._routes]
         routes += [web.get(path, partial(_asset, asset)) for path, asset in ASSETS.items()]
@@ -153,7 +154,7 @@ class HttpServer:
     async def _metrics(self, request: web.Request) -> web.StreamResponse:
         openmetrics = wants_openmetrics(_header(request, "Accept"))
         gzipped = wants_gzip(_header(request, "Accept-Encoding"))
-        parts = await asyncio.to_thread(self._page, openmetrics, gzipped)
+        parts = await asyncio.to_thread(self._metrics_text, openmetrics, gzipped)
         headers = {
             "Content-Type": OPENMETRICS if openmetrics else TEXT,
             "Vary": "Accept, Accept-Encoding",
@@ -162,11 +163,12 @@ class HttpServer:
             headers["Content-Encoding"] = "gzip"
         return await _send(request, parts, headers)
 
-    def _page(self, openmetrics: bool, gzipped: bool) -> Sequence[bytes]:
+    def _metrics_text(self, openmetrics: bool, gzipped: bool) -> Sequence[bytes]:
+        """The published text, compressed once per snapshot, and this process's series."""
         published = self.published
-        page = published.openmetrics if openmetrics else published.text
+        text = published.openmetrics if openmetrics else published.text
         rest = self._telemetry.render(openmetrics)
-        return page.with_rest_gzipped(rest) if gzipped else page.with_rest(rest)
+        return text.with_rest_gzipped(rest) if gzipped else text.with_rest(rest)
 
     async def _api(self, route: Route, request: web.Request) -> web.StreamResponse:
         context = RequestContext(
@@ -177,13 +179,18 @@ class HttpServer:
             int(self._clock() * 1000),
         )
         made = await asyncio.get_running_loop().run_in_executor(
-            self._threads, answer, route, context, list(request.query.items()), *_wishes(request)
+            self._threads,
+            answer,
+            route,
+            context,
+            list(request.query.items()),
+            *_preferences(request),
         )
-        return await _answered(request, made)
+        return await _send_answer(request, made)
 
-    async def _document(self, request: web.Request) -> web.StreamResponse:
-        made = await asyncio.to_thread(packed, self._openapi, *_wishes(request))
-        return await _answered(request, made)
+    async def _openapi_document(self, request: web.Request) -> web.StreamResponse:
+        made = await asyncio.to_thread(packed, self._openapi, *_preferences(request))
+        return await _send_answer(request, made)
 
     async def _livez(self, _: web.Request) -> web.StreamResponse:
         return _json(200, msgspec.json.encode(openapi.Alive(True)))
@@ -196,7 +203,7 @@ class HttpServer:
 
 @web.middleware
 async def _errors_as_json(request: web.Request, handler: _Handler) -> web.StreamResponse:
-    """A program that asks for a wrong path reads why in the form it reads everything else."""
+    """Send the library's own errors (404, 405 …) in the JSON form of all other errors."""
     try:
         return await handler(request)
     except web.HTTPException as refusal:
@@ -212,22 +219,23 @@ async def _errors_as_json(request: web.Request, handler: _Handler) -> web.Stream
 async def _send(
     request: web.Request, parts: Sequence[bytes], headers: Mapping[str, str], status: int = 200
 ) -> web.StreamResponse:
-    """Answer with the parts, piece by piece: a page of many megabytes must not stall the others."""
+    """Send the parts in chunks: a response of many megabytes must not stall other requests."""
     response = web.StreamResponse(status=status, headers=headers)
     response.content_length = sum(map(len, parts))
     await response.prepare(request)
     if request.method != "HEAD":
         for part in parts:
-            for start in range(0, len(part), PIECE_BYTES):
-                await response.write(memoryview(part)[start : start + PIECE_BYTES])
+            for start in range(0, len(part), CHUNK_BYTES):
+                await response.write(memoryview(part)[start : start + CHUNK_BYTES])
     await response.write_eof()
     return response
 
 
-async def _answered(
+async def _send_answer(
     request: web.Request, made: Answer, headers: Mapping[str, str] | None = None
 ) -> web.StreamResponse:
-    """Send what was made. Clients may keep it, and ask each time whether it still holds."""
+    """Send an answer with its ETag. Clients may cache it, but must ask each time if it still holds:
+    the scores change every few seconds, the files of the web page only with the version."""
     sent = {"Content-Type": "application/json", "Cache-Control": "no-cache", **(headers or {})}
     sent["Vary"] = "Accept-Encoding"
     if made.etag:
@@ -241,13 +249,13 @@ async def _answered(
 
 
 async def _asset(asset: Asset, request: web.Request) -> web.StreamResponse:
-    """One file of the page."""
-    made = packed(asset.body, *_wishes(request))
-    return await _answered(request, made, {"Content-Type": asset.kind, **HEADERS})
+    """Send one file of the web page."""
+    made = packed(asset.body, *_preferences(request))
+    return await _send_answer(request, made, {"Content-Type": asset.content_type, **HEADERS})
 
 
-def _wishes(request: web.Request) -> tuple[bool, str]:
-    """Whether the client takes gzip, and what it has already."""
+def _preferences(request: web.Request) -> tuple[bool, str]:
+    """Whether the client accepts gzip, and the ETags that it has cached."""
     return wants_gzip(_header(request, "Accept-Encoding")), _header(request, "If-None-Match")
 
 

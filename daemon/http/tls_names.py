@@ -1,4 +1,4 @@
-"""Curves and cipher suites: Go's names, which web configuration files use, and OpenSSL's. Pure."""
+"""Names of curves and cipher suites: Go's, as in web configuration files, and OpenSSL's. Pure."""
 
 from typing import Final
 
@@ -8,13 +8,13 @@ CURVES: Final = {
     "CurveP521": "secp521r1",
     "X25519": "X25519",
 }
-"""Go's names → OpenSSL's."""
+"""Go's names → OpenSSL's names."""
 TLS13_SUITES: Final = (
     "TLS_AES_128_GCM_SHA256",
     "TLS_AES_256_GCM_SHA384",
     "TLS_CHACHA20_POLY1305_SHA256",
 )
-"""Always on where TLS 1.3 is, whatever else is listed."""
+"""Always on with TLS 1.3, whatever else is listed, as in Go."""
 TLS12_SUITES: Final = {
     f"TLS_ECDHE_{key}_WITH_{long}": f"ECDHE-{key}-{short}"
     for key in ("ECDSA", "RSA")
@@ -26,4 +26,4 @@ TLS12_SUITES: Final = {
         ("CHACHA20_POLY1305_SHA256", "CHACHA20-POLY1305"),
     )
 }
-"""Go's names of the suites with forward secrecy → OpenSSL's."""
+"""Go's names of the suites with forward secrecy → OpenSSL's names."""

@@ -1,12 +1,15 @@
-"""The web configuration file of Prometheus exporters (`web-config.yml`): a text in, frozen settings
-or every fault out. Pure.
+"""The web configuration file of Prometheus exporters (`web-config.yml`): its text is parsed into
+frozen settings, or every fault is raised. Pure.
 
     tls_server_config:  cert_file, key_file, client_ca_file, client_auth_type, min_version,
                         max_version, cipher_suites, prefer_server_cipher_suites, curve_preferences
     http_server_config: http2 (false), headers
     basic_auth_users:   user: hash
 
-What the format knows and this server cannot do is a fault, never ignored.
+The format is that of exporter-toolkit, which the exporters of Prometheus share: users bring one
+file for all of them. So the rarer keys (cipher_suites, curve_preferences, headers) are read as
+well: a file with a policy on suites must be neither refused nor half obeyed. What the format knows
+but this server cannot do is a fault, never skipped.
 """
 
 import re
@@ -22,9 +25,9 @@ from .tls_names import CURVES, TLS12_SUITES, TLS13_SUITES
 
 VERSIONS: Final = ("TLS12", "TLS13")
 CLIENT_AUTH: Final = {
-    # whether a certificate is asked for, and whether it must be there
+    # → (whether a certificate of the client is requested, whether it is required)
     "NoClientCert": (False, False),
-    # Nothing here reads a certificate that nobody verified: to ask for one changes nothing.
+    # An unverified certificate would not be read here, so it is not requested.
     "RequestClientCert": (False, False),
     "VerifyClientCertIfGiven": (True, False),
     "RequireAndVerifyClientCert": (True, True),
@@ -37,17 +40,17 @@ HEADERS: Final[Mapping[str, tuple[str, ...]]] = {
     "X-Frame-Options": ("deny", "sameorigin"),
     "X-XSS-Protection": (),
 }
-"""Headers that may be added → their values; none: any."""
+"""Header that may be added → the values it may have; none: any value."""
 
 _QUOTED: Final = re.compile(r"'.*'|\".*\"", re.DOTALL)
 
 Read: TypeAlias = Callable[[object], Any]
-"""From a text, list or table of the file to the value. Raises InvalidValue."""
+"""Converts a text, list or table of the file to a value. Raises InvalidValue."""
 
 
 @dataclass(frozen=True)
 class Tls:
-    """How connections are encrypted, and who may connect. File names as written."""
+    """How connections are encrypted, and which clients may connect. File names as written."""
 
     cert_file: str
     key_file: str
@@ -62,7 +65,7 @@ class Tls:
 
 @dataclass(frozen=True)
 class WebConfig:
-    """A whole file. Without `tls` connections are plain; without users everybody is let in."""
+    """A whole file. Without `tls` nothing is encrypted; without users no password is needed."""
 
     tls: Tls | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -82,7 +85,7 @@ def parse(text: str) -> WebConfig:
     http = _section("http_server_config", found.get("http_server_config"), HTTP_KEYS, faults)
     users = _section("basic_auth_users", found.get("basic_auth_users"), None, faults)
     if found.get("tls_server_config") and not any(f.startswith("tls_server") for f in faults):
-        faults += [f"tls_server_config.{fault}" for fault in _broken(tls)]
+        faults += [f"tls_server_config.{fault}" for fault in _tls_faults(tls)]
     if faults:
         raise ConfigError(faults)
     headers = {name: value for name, value in http.get("headers", {}).items() if value}
@@ -90,27 +93,28 @@ def parse(text: str) -> WebConfig:
 
 
 class _Loader(yaml.BaseLoader):
-    """Every scalar is the text as written, so that a user may be called `on` or `007`; a key that
-    stands twice is an error."""
+    """Reads every scalar as the text that is written, so that a user may be called `on` or `007`.
+    A repeated key is an error."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
         for number, name in enumerate(names):
             if name in names[:number]:
                 raise yaml.constructor.ConstructorError(
-                    None, None, "a key stands more than once", node.value[number][0].start_mark
+                    None, None, "a key is given more than once", node.value[number][0].start_mark
                 )
         return super().construct_mapping(node, deep)
 
 
 def _document(text: str) -> object:
     try:
-        # A subclass of BaseLoader: texts, lists and tables are all that it makes.
+        # Safe: a subclass of BaseLoader makes texts, lists and tables only.
         return yaml.load(text, Loader=_Loader)
     except RecursionError as error:
         raise ConfigError(["is not YAML: too deeply nested"]) from error
     except yaml.YAMLError as error:
-        # Only where and what: the library's own message quotes the line, and a line may be secret.
+        # The library's own message quotes the line, and a line may contain a secret: keep place and
+        # problem only.
         mark = getattr(error, "problem_mark", None)
         problem = _QUOTED.sub("…", str(getattr(error, "problem", None) or "unreadable character"))
         where = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: "
@@ -120,12 +124,12 @@ def _document(text: str) -> object:
 def _section(
     name: str, given: object, keys: Mapping[str, Read] | None, faults: list[str]
 ) -> dict[str, Any]:
-    """The section's values that can be read; what is wrong with the others joins the faults.
+    """Read the values of a section, and append a fault for each that cannot be read.
 
-    `keys` None: the names are users.
+    `keys` is None for the section whose keys are user names.
     """
     prefix = f"{name}." if name else ""
-    if given is None or _is_nothing(given):
+    if given is None or _is_null(given):
         return {}
     if not isinstance(given, dict):
         faults.append(f"{name or 'file'}: must be a table of keys")
@@ -138,28 +142,28 @@ def _section(
             elif key in keys:
                 values[key] = keys[key](value)
             else:
-                known = ", ".join(keys)
-                faults.append(f"{prefix}{_named(key)}: unknown key: must be one of {known}")
-        except InvalidValue as refused:
-            faults += [f"{prefix}{_named(key)}{_told(v, rule)}" for v, rule in refused.faults]
+                allowed = ", ".join(keys)
+                faults.append(f"{prefix}{_named(key)}: unknown key: must be one of {allowed}")
+        except InvalidValue as invalid:
+            faults += [f"{prefix}{_named(key)}{_fault_text(v, rule)}" for v, rule in invalid.faults]
     return values
 
 
-def _told(value: object, rule: str) -> str:
+def _fault_text(value: object, rule: str) -> str:
     return f": {rule}" if value is None else f"={shown(value)}: {rule}"
 
 
 def _named(key: object) -> str:
-    """A name for a message; a hash that was put before its user stays unsaid."""
+    """The key for a message. Masked if it looks like a hash, written where the user should be."""
     return MASK if not isinstance(key, str) or key.startswith("$") else shown(key)
 
 
-def _is_nothing(value: object) -> bool:
+def _is_null(value: object) -> bool:
     return value in ("", "~", "null")
 
 
-def _broken(tls: Mapping[str, Any]) -> Iterator[str]:
-    """Rules between the keys of `tls_server_config`."""
+def _tls_faults(tls: Mapping[str, Any]) -> Iterator[str]:
+    """The faults of keys of `tls_server_config` that do not go together."""
     for name in ("cert_file", "key_file"):
         if name not in tls:
             yield f"{name}: must be set: without it nothing is encrypted"
@@ -168,14 +172,14 @@ def _broken(tls: Mapping[str, Any]) -> Iterator[str]:
     if verifies and "client_ca_file" not in tls:
         yield f"client_auth_type={kind}: needs client_ca_file"
     if kind == "NoClientCert" and "client_ca_file" in tls:
-        rule = "is of no effect without client_auth_type: RequireAndVerifyClientCert"
+        rule = "has no effect without client_auth_type: RequireAndVerifyClientCert"
         yield f"client_ca_file={shown(tls['client_ca_file'])}: {rule}"
     low, high = tls.get("min_version", VERSIONS[0]), tls.get("max_version", VERSIONS[-1])
     if low > high:
         yield f"min_version={low}: must be <= max_version ({high})"
     suites = tls.get("cipher_suites", ())
     if suites and high == "TLS12" and not set(suites) & set(TLS12_SUITES):
-        yield f"cipher_suites={shown(list(suites))}: names none that TLS12 can use"
+        yield f"cipher_suites={shown(list(suites))}: none of them is a suite of TLS12"
 
 
 def _text(value: object) -> str:
@@ -184,19 +188,19 @@ def _text(value: object) -> str:
     return value
 
 
-def _one_of(names: Sequence[str], refused: Mapping[str, str]) -> Read:
+def _one_of(names: Sequence[str], rules: Mapping[str, str]) -> Read:
     def read(value: object) -> str:
         if not isinstance(value, str) or value not in names:
             rule = f"must be one of {', '.join(names)}"
-            raise InvalidValue((value, refused.get(str(value), rule)))
+            raise InvalidValue((value, rules.get(str(value), rule)))
         return value
 
     return read
 
 
-def _several(read: Read, at_most: int, rule: str) -> Read:
+def _list_of(read: Read, at_most: int, rule: str) -> Read:
     def read_all(value: object) -> tuple[Any, ...]:
-        if _is_nothing(value):
+        if _is_null(value):
             return ()
         if not isinstance(value, list) or len(value) > at_most:
             raise InvalidValue((value, rule))
@@ -206,20 +210,22 @@ def _several(read: Read, at_most: int, rule: str) -> Read:
 
 
 def _flag(value: object) -> bool:
-    known = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-    if not isinstance(value, str) or value.lower() not in known:
+    flags = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+    if not isinstance(value, str) or value.lower() not in flags:
         raise InvalidValue((value, "must be true or false"))
-    return known[value.lower()]
+    return flags[value.lower()]
 
 
 def _http2(value: object) -> bool:
     if _flag(value):
-        raise InvalidValue((value, "this server speaks HTTP/1.1 only: leave it out, or say false"))
+        raise InvalidValue(
+            (value, "this server speaks HTTP/1.1 only: leave it out, or write false")
+        )
     return False
 
 
 def _headers(value: object) -> dict[str, str]:
-    if _is_nothing(value):
+    if _is_null(value):
         return {}
     if not isinstance(value, dict):
         raise InvalidValue((value, "must be a table of headers"))
@@ -237,16 +243,16 @@ def _headers(value: object) -> dict[str, str]:
 
 
 def _user(name: object, value: object) -> Secret:
-    """The hash of a user. Never shown, nor what stands in its place: it may be a password."""
+    """The hash of a user. No message shows the value: in place of a hash it may be a password."""
     if not isinstance(name, str) or ":" in name:
-        raise InvalidValue((None, "a user's name must not hold a colon"))
+        raise InvalidValue((None, "a user name must not contain a colon"))
     rule = password_hashes.refusal(value)
     if rule is not None:
         raise InvalidValue((None, rule))
     return Secret(str(value))
 
 
-def _not_here(rule: str) -> Read:
+def _unsupported(rule: str) -> Read:
     def read(_: object) -> None:
         raise InvalidValue((None, f"is not supported here: {rule}"))
 
@@ -258,16 +264,16 @@ def _as_is(value: object) -> object:
 
 
 _UNVERIFIED_RULE: Final = (
-    "a certificate that nobody verifies proves nothing: take RequireAndVerifyClientCert"
+    "a certificate that is not verified proves nothing: use RequireAndVerifyClientCert"
 )
-_OLD_RULE: Final = "is not safe any more: must be TLS12 or TLS13"
+_OLD_RULE: Final = "is no longer safe: must be TLS12 or TLS13"
 _VERSION: Final = _one_of(VERSIONS, {"TLS10": _OLD_RULE, "TLS11": _OLD_RULE})
 
 SECTIONS: Final[Mapping[str, Read]] = {
     "tls_server_config": _as_is,
     "http_server_config": _as_is,
     "basic_auth_users": _as_is,
-    "rate_limit": _not_here("limit requests in front of this server"),
+    "rate_limit": _unsupported("limit requests in front of this server"),
 }
 TLS_KEYS: Final[Mapping[str, Read]] = {
     "cert_file": _text,
@@ -276,16 +282,16 @@ TLS_KEYS: Final[Mapping[str, Read]] = {
     "client_auth_type": _one_of(tuple(CLIENT_AUTH), dict.fromkeys(UNVERIFIED, _UNVERIFIED_RULE)),
     "min_version": _VERSION,
     "max_version": _VERSION,
-    "cipher_suites": _several(
+    "cipher_suites": _list_of(
         _one_of((*TLS13_SUITES, *TLS12_SUITES), {}), 99, "must be a list of cipher suites"
     ),
     "prefer_server_cipher_suites": _flag,
-    "curve_preferences": _several(
-        _one_of(tuple(CURVES), {}), 1, "must be a list of one curve: no more can be set here"
+    "curve_preferences": _list_of(
+        _one_of(tuple(CURVES), {}), 1, "must be a list of one curve: this server can set only one"
     ),
-    "cert": _not_here("write cert_file"),
-    "key": _not_here("write key_file"),
-    "client_ca": _not_here("write client_ca_file"),
-    "client_allowed_sans": _not_here("issue certificates for scrapers from a CA of their own"),
+    "cert": _unsupported("write cert_file"),
+    "key": _unsupported("write key_file"),
+    "client_ca": _unsupported("write client_ca_file"),
+    "client_allowed_sans": _unsupported("issue certificates for scrapers from a CA of their own"),
 }
 HTTP_KEYS: Final[Mapping[str, Read]] = {"http2": _http2, "headers": _headers}

@@ -1,4 +1,4 @@
-"""A web configuration file and the certificates it names: read from disk, made ready for use."""
+"""Reads a web configuration file and the certificates it names, and makes the TLS context."""
 
 import hashlib
 import ssl
@@ -17,7 +17,7 @@ TLS_FILES: Final = ("cert_file", "key_file", "client_ca_file")
 
 
 class Unusable(Exception):
-    """The files cannot be used. `digest` names their content, so that it is said once."""
+    """The files cannot be used. `digest` identifies their content, so that it is logged once."""
 
     def __init__(self, faults: list[str], digest: bytes) -> None:
         super().__init__("; ".join(faults))
@@ -27,7 +27,7 @@ class Unusable(Exception):
 
 @dataclass(frozen=True)
 class State:
-    """What the files say: settings, a context for new connections, a digest of all their bytes."""
+    """The content of the files: settings, TLS context of new connections, digest of all bytes."""
 
     settings: WebConfig
     context: ssl.SSLContext | None
@@ -35,7 +35,11 @@ class State:
 
 
 class TlsContext(ssl.SSLContext):
-    """Hands every new connection to the context that is current then."""
+    """Encrypts each new connection by the context that is current at that moment.
+
+    asyncio takes a context once, when the server begins to listen, and calls its `wrap_bio` for
+    each connection. So certificates, authorities and versions change without a new listener.
+    """
 
     current: ssl.SSLContext
 
@@ -44,7 +48,7 @@ class TlsContext(ssl.SSLContext):
 
 
 def load(path: str, crypt: Crypt | None, former: State | None = None) -> State:
-    """Read the file and what it names; `former` where no byte has changed since. Blocks.
+    """Read the file and those it names. Returns `former` if no byte has changed. Blocks.
 
     Raises Unusable with every fault.
     """
@@ -55,13 +59,15 @@ def load(path: str, crypt: Crypt | None, former: State | None = None) -> State:
         raise Unusable([f"cannot be read: {_reason(error)}"], digest.digest()) from error
     except ConfigError as error:
         raise Unusable(error.faults, digest.digest()) from error
-    folder = Path(path).parent
-    faults = list(_uncheckable(settings, crypt)) + list(_unreadable(settings.tls, folder, digest))
+    ftls12_ciphers = Path(path).parent
+    faults = list(_uncheckable(settings, crypt)) + list(
+        _unreadable(settings.tls, ftls12_ciphers, digest)
+    )
     content = digest.digest()
     if former is not None and former.digest == content:
         return former
     try:
-        context = None if settings.tls is None or faults else _context(settings.tls, folder)
+        context = None if settings.tls is None or faults else _context(settings.tls, ftls12_ciphers)
     except ConfigError as error:
         raise Unusable(error.faults, content) from error
     if faults:
@@ -70,7 +76,7 @@ def load(path: str, crypt: Crypt | None, former: State | None = None) -> State:
 
 
 def load_first(path: str, crypt: Crypt | None) -> State:
-    """As `load`, for the start: raises ConfigError with every fault. Blocks."""
+    """Read the files at the start. Raises ConfigError with every fault. Blocks."""
     try:
         return load(path, crypt)
     except Unusable as error:
@@ -78,49 +84,51 @@ def load_first(path: str, crypt: Crypt | None) -> State:
 
 
 def check(path: str) -> None:
-    """Read everything once. Raises ConfigError with every fault. Blocks."""
+    """Check the files. Raises ConfigError with every fault. Blocks."""
     load_first(path, find_crypt())
 
 
 def _uncheckable(settings: WebConfig, crypt: Crypt | None) -> Iterator[str]:
     for user, hashed in settings.users.items():
         if crypt is None and needs_crypt(hashed.reveal()):
-            rule = "this system's crypt does not know bcrypt: take a hash $scrypt$ln=15,r=8,p=1$…"
+            rule = "this system's crypt does not know bcrypt: use a hash $scrypt$ln=15,r=8,p=1$…"
             yield f"basic_auth_users.{user}: {rule}"
 
 
-def _unreadable(tls: Tls | None, folder: Path, digest: "hashlib._Hash") -> Iterator[str]:
+def _unreadable(tls: Tls | None, ftls12_ciphers: Path, digest: "hashlib._Hash") -> Iterator[str]:
     for name in TLS_FILES:
         file = getattr(tls, name, None)
         try:
             if file is not None:
-                _read(str(folder / file), digest)
+                _read(str(ftls12_ciphers / file), digest)
         except OSError as error:
             yield f"tls_server_config.{name}={file}: cannot be read: {_reason(error)}"
 
 
-def _context(tls: Tls, folder: Path) -> ssl.SSLContext:
+def _context(tls: Tls, ftls12_ciphers: Path) -> ssl.SSLContext:
     """Raises ConfigError with every fault of the certificates."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = VERSIONS[tls.min_version]
     context.maximum_version = VERSIONS[tls.max_version]
     faults: list[str] = []
     try:
-        _choose_ciphers(context, tls)
+        _set_ciphers(context, tls)
     except (OSError, ValueError) as error:
         rule = f"cipher_suites, curve_preferences: this system's OpenSSL refuses them: {error}"
         faults.append(f"tls_server_config.{rule}")
     try:
-        # A password is never asked for on the terminal.
-        context.load_cert_chain(folder / tls.cert_file, folder / tls.key_file, password="")
+        # Without a password OpenSSL would ask for one on the terminal, and wait.
+        context.load_cert_chain(
+            ftls12_ciphers / tls.cert_file, ftls12_ciphers / tls.key_file, password=""
+        )
     except OSError as error:  # ssl.SSLError is one
         rule = f"must be an unencrypted PEM key that belongs to cert_file: {_reason(error)}"
         faults.append(f"tls_server_config.key_file={tls.key_file}: {rule}")
-    asked, required = CLIENT_AUTH[tls.client_auth_type]
-    if asked and tls.client_ca_file is not None:
+    requested, required = CLIENT_AUTH[tls.client_auth_type]
+    if requested and tls.client_ca_file is not None:
         context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
         try:
-            context.load_verify_locations(folder / tls.client_ca_file)
+            context.load_verify_locations(ftls12_ciphers / tls.client_ca_file)
         except OSError as error:
             rule = f"must be PEM certificates: {_reason(error)}"
             faults.append(f"tls_server_config.client_ca_file={tls.client_ca_file}: {rule}")
@@ -129,12 +137,12 @@ def _context(tls: Tls, folder: Path) -> ssl.SSLContext:
     return context
 
 
-def _choose_ciphers(context: ssl.SSLContext, tls: Tls) -> None:
-    older = [TLS12_SUITES[suite] for suite in tls.cipher_suites if suite in TLS12_SUITES]
-    if older:
-        context.set_ciphers(":".join(older))
+def _set_ciphers(context: ssl.SSLContext, tls: Tls) -> None:
+    tls12_ciphers = [TLS12_SUITES[suite] for suite in tls.cipher_suites if suite in TLS12_SUITES]
+    if tls12_ciphers:
+        context.set_ciphers(":".join(tls12_ciphers))
     elif tls.cipher_suites:
-        context.minimum_version = ssl.TLSVersion.TLSv1_3  # the only one that has a suite left
+        context.minimum_version = ssl.TLSVersion.TLSv1_3  # no suite of TLS 1.2 is listed
     for curve in tls.curve_preferences:
         context.set_ecdh_curve(CURVES[curve])
     if tls.prefer_server_cipher_suites:
@@ -144,7 +152,7 @@ def _choose_ciphers(context: ssl.SSLContext, tls: Tls) -> None:
 
 
 def _read(path: str, digest: "hashlib._Hash") -> bytes:
-    """The bytes of the file; they, or why there are none, go into the digest."""
+    """The bytes of the file. Updates the digest with them, or with the error in their place."""
     try:
         content = Path(path).read_bytes()
     except OSError as error:

@@ -278,10 +278,10 @@ async def test_new_connections_get_the_renewed_certificate(folder: Path) -> None
         kept = await session.get(asked.url("/livez"), ssl=client_context(folder))
         with capture_logs() as lines:
             shutil.copy(folder / "renewed.pem", folder / "server.pem")
-            await until(lambda: "and is not used" in str(lines))
+            await until(lambda: "cannot be used" in str(lines))
             assert await asked.serial() == before, "the key does not belong to it yet"
             shutil.copy(folder / "renewed.key", folder / "server.key")
-            await until(lambda: "taken over" in str(lines))
+            await until(lambda: "reloaded" in str(lines))
         assert await asked.serial() != before
         again = await session.get(asked.url("/livez"), ssl=client_context(folder))
         assert kept.status == again.status == 200
@@ -295,7 +295,7 @@ async def test_an_authority_taken_away_admits_nobody(folder: Path) -> None:
         with capture_logs() as lines:
             shutil.copy(folder / "other-ca.pem", folder / "trusted.pem")
             write(folder, text.replace("ca.pem", "trusted.pem"))
-            await until(lambda: "taken over" in str(lines))
+            await until(lambda: "reloaded" in str(lines))
         with pytest.raises((aiohttp.ClientError, ssl.SSLError)):
             await asked.get("/livez", context=scraper)
 
@@ -305,7 +305,7 @@ async def test_users_change_while_it_runs(folder: Path) -> None:
         assert (await asked.get("/metrics", RIGHT))[0] == 200
         with capture_logs() as lines:
             write(folder, USERS.replace("bob", "eve"))
-            await until(lambda: "taken over" in str(lines))
+            await until(lambda: "reloaded" in str(lines))
         assert (await asked.get("/metrics", RIGHT))[0] == 401
         assert (await asked.get("/metrics", ("eve", "relevanced")))[0] == 200
 
@@ -323,7 +323,7 @@ async def test_a_change_that_cannot_be_used_leaves_the_old_state(
             await until(lambda: lines)
         assert (await asked.get("/metrics"))[0] == 401
         assert (await asked.get("/metrics", RIGHT))[0] == 200
-    assert "changed and is not used" in str(lines) and "hunter2" not in str(lines)
+    assert "changed but cannot be used" in str(lines) and "hunter2" not in str(lines)
 
 
 async def test_each_unusable_change_is_said_once(folder: Path) -> None:

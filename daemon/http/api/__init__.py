@@ -1,3 +1,1 @@
-"""The API: the table of routes, and answers made from one reading of the lanes, off the event
-loop.
-"""
+"""The API: the table of routes, and the answers, made off the event loop from one `Reading`."""

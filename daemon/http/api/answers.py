@@ -1,4 +1,4 @@
-"""A question becomes the bytes of its answer. Takes long: meant for a thread."""
+"""Turns a request into the bytes of its answer. Takes up to seconds: call it in a thread."""
 
 import gzip
 from collections.abc import Sequence
@@ -12,13 +12,14 @@ from .parameters import BadRequest, read_query
 from .routes import RequestContext, Route
 
 GZIP_FROM_BYTES: Final = 1_000
-"""Shorter bodies fit into one packet as they are."""
+"""Shorter bodies fit into one packet anyway."""
 _GZIP_LEVEL: Final = 1
+"""The cheapest: answers are made for each request."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A body, and how it is sent. `etag` names the body, or one part of its two encodings."""
+    """A body and its status. The ETag names the bytes: plain and gzipped ones differ in it."""
 
     status: int
     body: bytes
@@ -33,17 +34,21 @@ def answer(
     gzipped: bool,
     if_none_match: str,
 ) -> Answer:
-    """What is answered; every refusal is JSON with its reason."""
+    """The answer of a route. A bad request is answered with its reason as JSON."""
     try:
-        known = context.known() if route.of_scores else {}
-        result = route.make(context, read_query(query, route.parameters, known))
-    except BadRequest as refusal:
-        return Answer(refusal.status, error(str(refusal)))
+        allowed = context.allowed_values() if route.of_scores else {}
+        result = route.make(context, read_query(query, route.parameters, allowed))
+    except BadRequest as bad:
+        return Answer(bad.status, error(str(bad)))
     return packed(msgspec.json.encode(result), gzipped, if_none_match)
 
 
 def packed(body: bytes, gzipped: bool, if_none_match: str) -> Answer:
-    """The body as the client wants it; without one where it has it already."""
+    """The body in the encoding that the client accepts; 304 and no body if the client has it.
+
+    The ETag is a hash of the body: a client that asks every few seconds gets a body only when a new
+    snapshot changed it.
+    """
     gzipped = gzipped and len(body) >= GZIP_FROM_BYTES
     etag = f'"{blake2b(body, digest_size=12).hexdigest()}{"-gzip" if gzipped else ""}"'
     if etag in [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]:
@@ -54,5 +59,5 @@ def packed(body: bytes, gzipped: bool, if_none_match: str) -> Answer:
 
 
 def error(message: str) -> bytes:
-    """The form of every refusal."""
+    """The JSON of an error."""
     return msgspec.json.encode({"error": message})

@@ -1,7 +1,8 @@
-"""Which segments got better or worse: a window now against one an hour before. Pure.
+"""Which segments got better or worse: a window now compared with one an hour before. Pure.
 
-A move is called only where it is beyond its noise. In the live view feedback is still to come,
-which moves every segment alike: there one is called only where it moved against the rest as well.
+A change is called better or worse only if it exceeds its noise. In the live view feedback is still
+missing, which shifts every segment alike: there a segment is called only if it also changed against
+the rest of the traffic.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,8 +22,8 @@ from ...exporter.pane_reader import Reading
 from ...exporter.scores import optional
 from ...exporter.snapshot import LIVE, Segment, WindowRows, estimates, sum_panes
 from ...lane.paged_rows import Rows
-from .history import metric_number
-from .stretches import Span, Stretch, spans
+from .history import metric_index
+from .periods import Period, Stretch, compared_periods
 
 Verdict: TypeAlias = Literal[
     "better", "worse", "moved", "level", "unripe", "too_few", "undefined", "no_traffic"
@@ -30,15 +31,15 @@ Verdict: TypeAlias = Literal[
 
 CALLS: Final[tuple[Verdict, ...]] = ("better", "worse", "moved")
 FALSE_CALLS: Final = 0.001
-"""Chance that any segment at all is called, at one look, though none has changed."""
+"""Probability that one answer calls any segment although none has changed."""
 DRIFT: Final = 0.006
-"""Standard deviation of what a healthy search moves by in an hour, as a share of its mean."""
-SCORED_ENOUGH: Final = 30
-"""From here on a mean is near enough to normal."""
+"""Standard deviation of the change of a healthy search in an hour, as a share of its mean."""
+LEAST_SCORED: Final = 30
+"""Scored impressions from which on a mean is close enough to normally distributed."""
 
 
 class Estimate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A mean over a stretch and what it rests on."""
+    """A mean over a period, and the impressions that it is made of."""
 
     mean: float | None
     """null where no impression has a defined value."""
@@ -57,19 +58,20 @@ class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     now: Estimate
     before: Estimate
     difference: float | None
-    """Now less before; null where either is undefined."""
+    """Now minus before; null where either is undefined."""
     noise: float | None
-    """Standard error of the difference, with the drift of a healthy search in it."""
+    """Standard error of the difference, including the drift of a healthy search."""
     verdict: Verdict
-    """`better`, `worse`: beyond the noise. `moved`: so, of a metric that has no better. `unripe`:
-    so, in the live view, where feedback still to come may make up for it. `too_few`: scored
-    impressions. `undefined`: one of the means. `no_traffic`: now or before."""
+    """`better`, `worse`: beyond the noise. `moved`: beyond it, for a metric that has no better
+    direction. `unripe`: beyond it in the live view, but missing feedback may be the reason.
+    `level`: within the noise. `too_few`: too few scored impressions. `undefined`: one of the
+    means is. `no_traffic`: now or before."""
     since: str | None
-    """When a move that was called began, as the panes tell."""
+    """Start of the pane in which a change that was called began."""
 
 
 class Changes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Every change asked for, segment by segment; null stretches where there is no time yet."""
+    """The requested changes, segment by segment. Before the first event the periods are null."""
 
     as_of: str | None
     window: str
@@ -77,35 +79,33 @@ class Changes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     now: Stretch | None
     before: Stretch | None
     beyond: float
-    """How many times its noise a difference must exceed to be called: more, the more segments are
-    looked at."""
+    """How many times its noise a difference must exceed to be called. Grows with the number of
+    segments, so that false calls stay rare."""
     changes: tuple[Change, ...]
 
 
 def changes(
     reading: Reading, window: str, view: str, wanted: Mapping[str, Sequence[str]]
 ) -> Changes:
-    """The changes of the shown segments whose names have one of the wanted values each."""
+    """The changes of the shown segments that pass the filters `wanted` (name → allowed values)."""
     as_of_ms = reading.snapshot.as_of_ms
     as_of = None if as_of_ms is None else timestamp_text(as_of_ms)
     beyond = NormalDist().inv_cdf(1 - FALSE_CALLS / (2 * len(reading.selection.segments)))
-    shown = [
-        rows for rows in reading.snapshot.windows if (rows.window, rows.view) == (window, view)
-    ]
-    if not shown or shown[0].end_ms is None:
+    rows = [rows for rows in reading.snapshot.windows if (rows.window, rows.view) == (window, view)]
+    if not rows or rows[0].end_ms is None:
         return Changes(as_of, window, view, None, None, beyond, ())
-    now, before = spans(reading, window, shown[0].end_ms)
-    found = _Compared(reading, shown[0], now, before, beyond)
+    now, before = compared_periods(reading, window, rows[0].end_ms)
+    compared = _Compared(reading, rows[0], now, before, beyond)
     names = wanted.get("metric") or [metric.name for metric in reading.plan.metrics]
     return Changes(
         as_of=as_of,
         window=window,
         view=view,
-        now=now.said(),
-        before=before.said(),
+        now=now.stretch(),
+        before=before.stretch(),
         beyond=beyond,
         changes=tuple(
-            change for name in dict.fromkeys(names) for change in found.of_metric(name, wanted)
+            change for name in dict.fromkeys(names) for change in compared.of_metric(name, wanted)
         ),
     )
 
@@ -113,13 +113,16 @@ def changes(
 def verdict(
     now: Estimate, before: Estimate, sizes: tuple[float, float | None], direction: Direction
 ) -> Verdict:
-    """What is said of a change. `sizes`: by how many times what must be exceeded the difference is
-    over 0, and over that of the rest (None where nothing is to be compared with)."""
+    """The verdict on a change.
+
+    `sizes` are the difference and its distance from the difference of the rest of the traffic (None
+    without such), each as a multiple of what must be exceeded to be called.
+    """
     if not now.impressions or not before.impressions:
         return "no_traffic"
     if now.mean is None or before.mean is None:
         return "undefined"
-    if min(now.scored, before.scored) < SCORED_ENOUGH:
+    if min(now.scored, before.scored) < LEAST_SCORED:
         return "too_few"
     own, against_rest = sizes
     if abs(own) <= 1:
@@ -132,97 +135,100 @@ def verdict(
 
 
 def onsets(scored: Floats, sums: Floats) -> NDArray[np.intp]:
-    """(panes, segments) → (segments,) numbers of the panes that begin the second of the two levels
-    that fit the panes best (least squares over the scored impressions). At least two panes."""
+    """The pane in which the level of each segment changed: (panes, segments) → (segments,) indices.
+
+    Fits two levels to the panes by least squares over the scored impressions, and returns the first
+    pane of the second level. Needs at least two panes.
+    """
     left, left_sum = np.cumsum(scored, 0)[:-1], np.cumsum(sums, 0)[:-1]
     right, right_sum = scored.sum(0) - left, sums.sum(0) - left_sum
-    known = (left > 0) & (right > 0)
+    is_defined = (left > 0) & (right > 0)
     first, second = (
-        np.divide(total, count, out=np.zeros_like(count), where=known)
+        np.divide(total, count, out=np.zeros_like(count), where=is_defined)
         for total, count in ((left_sum, left), (right_sum, right))
     )
-    fit = np.where(known, (first - second) ** 2 * left * right, -1.0)
+    fit = np.where(is_defined, (first - second) ** 2 * left * right, -1.0)
     return np.asarray(np.argmax(fit, axis=0) + 1, np.intp)
 
 
 class _Compared:
-    """The rows of both stretches, and what follows from them."""
+    """The rows of both periods, and the changes between them."""
 
     def __init__(
-        self, reading: Reading, shown: WindowRows, now: Span, before: Span, beyond: float
+        self, reading: Reading, shown: WindowRows, now: Period, before: Period, beyond: float
     ) -> None:
         self.reading = reading
         self.live = shown.view == LIVE
-        self.span, self.before_span = now, before
+        self.period, self.before_period = now, before
         self.now = reading.selection.fold(shown.rows)
-        earlier = sum_panes(reading.snapshot, reading.views, before.window, before.starts)
+        earlier = sum_panes(reading.snapshot, reading.views, before.window_at, before.starts)
         self.before = reading.selection.fold(earlier)
         self.beyond = beyond
 
     def of_metric(self, name: str, wanted: Mapping[str, Sequence[str]]) -> list[Change]:
         """The changes of one metric."""
-        number = metric_number(self.reading.plan, name)
-        now, before = (_estimates(rows, self, number) for rows in (self.now, self.before))
-        sizes, direction = self._sizes(number), self.reading.plan.metrics[number].direction
-        said = [verdict(*one, direction) for one in zip(now, before, sizes, strict=True)]
-        asked = [
-            (place, segment)
-            for place, segment in enumerate(self.reading.selection.segments)
+        metric_at = metric_index(self.reading.plan, name)
+        now, before = (_estimates(rows, self, metric_at) for rows in (self.now, self.before))
+        sizes, direction = self._sizes(metric_at), self.reading.plan.metrics[metric_at].direction
+        verdicts = [verdict(*one, direction) for one in zip(now, before, sizes, strict=True)]
+        requested = [
+            (index, segment)
+            for index, segment in enumerate(self.reading.selection.segments)
             if _is_wanted(segment, wanted)
         ]
-        called = any(said[place] in CALLS for place, _ in asked)
-        since = self._onsets(number) if called else [""] * len(said)
+        any_called = any(verdicts[index] in CALLS for index, _ in requested)
+        since = self._onsets(metric_at) if any_called else [""] * len(verdicts)
         return [
             Change(
                 name,
                 *segment,
-                now=now[place],
-                before=before[place],
-                difference=_difference(now[place].mean, before[place].mean),
-                noise=_noise(now[place], before[place]),
-                verdict=said[place],
-                since=since[place] if said[place] in CALLS else None,
+                now=now[index],
+                before=before[index],
+                difference=_difference(now[index].mean, before[index].mean),
+                noise=_noise(now[index], before[index]),
+                verdict=verdicts[index],
+                since=since[index] if verdicts[index] in CALLS else None,
             )
-            for place, segment in asked
+            for index, segment in requested
         ]
 
-    def _sizes(self, number: int) -> list[tuple[float, float | None]]:
-        own, noise = self._differences(self.now, self.before, number)
+    def _sizes(self, metric_at: int) -> list[tuple[float, float | None]]:
+        own, noise = self._differences(self.now, self.before, metric_at)
         own_sizes = (own / (self.beyond * noise)).tolist()
         if not self.live:
             return [(size, size) for size in own_sizes]
         rest, rest_noise = self._differences(
-            self.now[:1] - self.now, self.before[:1] - self.before, number
+            self.now[:1] - self.now, self.before[:1] - self.before, metric_at
         )
         against = ((own - rest) / (self.beyond * np.hypot(noise, rest_noise))).tolist()
-        known = [None if np.isnan(size) else size for size in against]
-        return list(zip(own_sizes, known, strict=True))
+        against_rest = [None if np.isnan(size) else size for size in against]
+        return list(zip(own_sizes, against_rest, strict=True))
 
-    def _differences(self, now: Rows, before: Rows, number: int) -> tuple[Floats, Floats]:
+    def _differences(self, now: Rows, before: Rows, metric_at: int) -> tuple[Floats, Floats]:
         plan = self.reading.plan
         (mean, error), (old_mean, old_error) = (
-            estimates(rows, plan, number) for rows in (now, before)
+            estimates(rows, plan, metric_at) for rows in (now, before)
         )
         noise = np.sqrt(error**2 + old_error**2 + (DRIFT * old_mean) ** 2)
-        # Where nothing varies nothing is noise: a difference of 0 stays 0.
+        # Where no value varies the noise is 0: avoids 0 / 0, and a difference of 0 stays 0.
         return mean - old_mean, np.maximum(noise, np.finfo(float).tiny)
 
-    def _onsets(self, number: int) -> list[str]:
-        """When the level of each segment changed, as the panes of the stretch before tell: they
-        reach up to now."""
-        column = self.reading.plan.metric_column(number)
-        starts = range(self.before_span.starts[0], self.span.end_ms, self.before_span.pane_ms)
+    def _onsets(self, metric_at: int) -> list[str]:
+        """When the level of each segment changed, by panes as short as those of the period before:
+        they are kept from its begin until now."""
+        column = self.reading.plan.metric_column(metric_at)
+        starts = range(self.before_period.starts[0], self.period.end_ms, self.before_period.pane_ms)
         scored, sums = (
-            self.reading.column(self.before_span.window, starts, number)
-            for number in (column, column + 1)
+            self.reading.column(self.before_period.window_at, starts, column_at)
+            for column_at in (column, column + 1)
         )
-        return [timestamp_text(starts[place]) for place in onsets(scored, sums)]
+        return [timestamp_text(starts[index]) for index in onsets(scored, sums)]
 
 
-def _estimates(rows: Rows, compared: _Compared, number: int) -> list[Estimate]:
+def _estimates(rows: Rows, compared: _Compared, metric_at: int) -> list[Estimate]:
     plan = compared.reading.plan
-    means, errors = (optional(values) for values in estimates(rows, plan, number))
-    scored = rows[:, plan.metric_column(number)].tolist()
+    means, errors = (optional(values) for values in estimates(rows, plan, metric_at))
+    scored = rows[:, plan.metric_column(metric_at)].tolist()
     return [Estimate(*one) for one in zip(means, errors, scored, rows[:, 0].tolist(), strict=True)]
 
 

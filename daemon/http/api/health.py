@@ -1,4 +1,4 @@
-"""How the pipeline is: what this process knows of itself, and of the whole where it serves it."""
+"""The state of the pipeline: this process, and everything if it serves the scores."""
 
 from typing import Literal, TypeAlias
 
@@ -18,7 +18,7 @@ class Measured(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     metric: str
     direction: Literal["up", "down", "none"]
-    """Where better is."""
+    """Which way is better."""
 
 
 class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,15 +38,15 @@ class Partition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Work(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What this process reads and writes itself; an exporter does neither."""
+    """What this process itself reads and writes; an exporter does neither."""
 
     lag_records: int
     partitions: tuple[Partition, ...]
     owned_lanes: int
     stopped_lanes: tuple[int, ...]
-    """Cannot go on without help."""
+    """Lanes that cannot go on without help."""
     commits: dict[str, int]
-    """By how they ended."""
+    """Outcome → commits."""
     batches: int
     batch_seconds: float | None
     """Mean time of a batch; null before the first."""
@@ -57,7 +57,7 @@ class Work(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Health(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One process: its readiness, its work, and what it knows of the whole."""
+    """One process: its readiness, its work, and what it knows of all the traffic."""
 
     role: Role
     version: str
@@ -77,7 +77,7 @@ class Health(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     gap_records: int
     """Records that were lost before they were read."""
     segment_overflow: int
-    """Impressions whose segment found no place."""
+    """Impressions counted in `other`: no more segments of their grouping are admitted."""
     snapshot_seconds: float
     """How long the last snapshot took."""
     snapshot_errors: int
@@ -87,7 +87,7 @@ class Health(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def health(
     published: Published, status: ProcessStatus, role: Role, version: str, now_ms: int
 ) -> Health:
-    """What is known now."""
+    """The health of this process now."""
     reading, report = published.reading, published.report
     as_of_ms = None if reading is None else reading.snapshot.as_of_ms
     counts = {} if reading is None else reading.snapshot.counts
@@ -97,7 +97,7 @@ def health(
         now=timestamp_text(now_ms),
         ready=published.ready,
         conditions=published.conditions,
-        scores=_serves(role, published),
+        scores=_scores_served(role, published),
         as_of=None if as_of_ms is None else timestamp_text(as_of_ms),
         behind_seconds=None if as_of_ms is None else (now_ms - as_of_ms) / 1000,
         settling_seconds=None if reading is None else reading.plan.timing.settle_ms // 1000,
@@ -112,7 +112,7 @@ def health(
     )
 
 
-def _serves(role: Role, published: Published) -> Literal["served", "not_yet", "elsewhere"]:
+def _scores_served(role: Role, published: Published) -> Literal["served", "not_yet", "elsewhere"]:
     if role == "worker":
         return "elsewhere"
     return "not_yet" if published.reading is None else "served"

@@ -12,7 +12,7 @@ from ...plan import Plan
 
 
 class Pane(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A short stretch of event time, up to but without its end."""
+    """A short interval of event time, without its end."""
 
     start: str
     end: str
@@ -25,10 +25,10 @@ class Pane(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class History(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The panes of a window that are kept, oldest first; the last one holds as_of.
+    """The panes of a window that are kept, oldest first; the last one contains as_of.
 
-    Summed over the window's length they give its scores: a pane's sum of squares follows from mean,
-    stderr and scored.
+    The panes of one window length add up to its scores: the sum of squares of a pane follows from
+    mean, stderr and scored.
     """
 
     metric: str
@@ -39,28 +39,28 @@ class History(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pane_seconds: int
     as_of: str | None
     settled_until: str | None
-    """Later panes still gather feedback: the settled view ends here."""
+    """End of the settled view. Later panes still gather feedback."""
     panes: tuple[Pane, ...]
 
 
-def window_number(plan: Plan, name: str) -> int:
-    """Which of the windows has this name."""
+def window_index(plan: Plan, name: str) -> int:
+    """The index of the window of this name."""
     return [span.name for span in plan.timing.windows].index(name)
 
 
-def metric_number(plan: Plan, name: str) -> int:
-    """Which of the metrics has this name."""
+def metric_index(plan: Plan, name: str) -> int:
+    """The index of the metric of this name."""
     return [metric.name for metric in plan.metrics].index(name)
 
 
 def history(reading: Reading, metric: str, segment: Segment, window: str) -> History:
-    """What is kept of the segment, which must be shown."""
+    """The panes of a segment, which must be one that is shown."""
     plan, as_of_ms = reading.plan, reading.snapshot.as_of_ms
-    number = window_number(plan, window)
-    span = plan.timing.windows[number]
+    window_at = window_index(plan, window)
+    span = plan.timing.windows[window_at]
     settled_ms = None if as_of_ms is None else as_of_ms - plan.timing.settle_ms
-    starts = [] if as_of_ms is None else kept_starts(reading, number, as_of_ms)
-    rows = reading.panes(number, starts, segment)
+    starts = [] if as_of_ms is None else kept_starts(reading, window_at, as_of_ms)
+    rows = reading.panes(window_at, starts, segment)
     return History(
         metric=metric,
         grouping=segment[0],
@@ -70,26 +70,26 @@ def history(reading: Reading, metric: str, segment: Segment, window: str) -> His
         pane_seconds=span.pane_ms // 1000,
         as_of=None if as_of_ms is None else timestamp_text(as_of_ms),
         settled_until=None if settled_ms is None else timestamp_text(settled_ms),
-        panes=_panes(rows, starts, span, plan, metric_number(plan, metric)),
+        panes=_panes(rows, starts, span, plan, metric_index(plan, metric)),
     )
 
 
-def kept_starts(reading: Reading, number: int, end_ms: int) -> list[int]:
-    """Where the panes of the window begin that every lane keeps, up to the one of this instant."""
+def kept_starts(reading: Reading, window_at: int, end_ms: int) -> list[int]:
+    """Start times of the panes of a window that every lane keeps, up to the pane of `end_ms`."""
     timing = reading.plan.timing
-    span = timing.windows[number]
+    span = timing.windows[window_at]
     first = max(
         pane_start(end_ms - timing.kept_ms(span), span.pane_ms) + span.pane_ms,
-        kept_from(reading.views, reading.plan, number),
+        kept_from(reading.views, reading.plan, window_at),
     )
     return list(range(first, end_ms + 1, span.pane_ms))
 
 
 def _panes(
-    rows: Rows, starts: list[int], span: Window, plan: Plan, number: int
+    rows: Rows, starts: list[int], span: Window, plan: Plan, metric_at: int
 ) -> tuple[Pane, ...]:
-    means, errors = (optional(values) for values in estimates(rows, plan, number))
-    scored = rows[:, plan.metric_column(number)].tolist()
+    means, errors = (optional(values) for values in estimates(rows, plan, metric_at))
+    scored = rows[:, plan.metric_column(metric_at)].tolist()
     return tuple(
         Pane(timestamp_text(start), timestamp_text(start + span.pane_ms), *numbers)
         for start, *numbers in zip(starts, means, errors, scored, rows[:, 0].tolist(), strict=True)

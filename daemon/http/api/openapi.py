@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document: made of the table of routes and the types of their answers."""
+"""The OpenAPI 3.1 document, made from the table of routes and the types of their answers."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -14,26 +14,26 @@ _REFERENCE: Final = "#/components/schemas/{name}"
 
 
 class Alive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The process turns."""
+    """The process is alive: its event loop runs."""
 
     alive: bool
 
 
 class Readiness(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whether the process is of use, and if not why."""
+    """Whether the process is ready, and if not, why."""
 
     ready: bool
     conditions: tuple[Condition, ...]
 
 
 class Error(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Why there is no answer."""
+    """Why the request was not answered."""
 
     error: str
 
 
-REFUSALS: Final = {
-    400: "A parameter that is unknown, missing, or has a value that it may not have.",
+ERRORS: Final = {
+    400: "A parameter is unknown, missing, or has a value that is not allowed.",
     404: "This process serves no scores, or the segment is not shown.",
     503: "No scores here yet.",
 }
@@ -61,15 +61,15 @@ def document(version: str, routes: Sequence[Route]) -> bytes:
 
 
 def _operation(route: Route) -> dict[str, Any]:
-    refusals = REFUSALS if route.of_scores else {400: REFUSALS[400]}
+    errors = ERRORS if route.of_scores else {400: ERRORS[400]}
     return {
         "summary": route.summary,
         "operationId": route.path.rpartition("/")[2],
         "parameters": [_parameter(parameter) for parameter in route.parameters],
         "responses": {
             "200": _json("The answer.", route.answer),
-            "304": {"description": "The client has it: If-None-Match named its ETag."},
-            **{str(status): _json(text, Error) for status, text in refusals.items()},
+            "304": {"description": "The client has this answer: If-None-Match contains its ETag."},
+            **{str(status): _json(text, Error) for status, text in errors.items()},
         },
     }
 
@@ -105,14 +105,14 @@ _OTHERS: Final = {
         "Series for Prometheus.",
         {
             "200": {
-                "description": "The text format, or OpenMetrics where it is liked better.",
+                "description": "The text format, or OpenMetrics if the Accept header prefers it.",
                 "content": {"text/plain": {}, "application/openmetrics-text": {}},
             }
         },
     ),
-    "/livez": _other("Whether the process turns.", {"200": _json("It does.", Alive)}),
+    "/livez": _other("Whether the process is alive.", {"200": _json("It is.", Alive)}),
     "/readyz": _other(
-        "Whether the process is of use.",
+        "Whether the process is ready.",
         {"200": _json("It is.", Readiness), "503": _json("It is not, and why.", Readiness)},
     ),
 }

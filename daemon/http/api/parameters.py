@@ -1,15 +1,15 @@
-"""What a question may name, and what is said of a value that is none. Pure."""
+"""The parameters of a route: their rules, and the errors for values that break them. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-SOME: Final = 20
-"""Known values that a refusal lists."""
+LISTED_VALUES: Final = 20
+"""Most allowed values that an error message lists."""
 
 
 class BadRequest(Exception):
-    """A question that cannot be answered; the message shows the value and the rule."""
+    """A request that cannot be answered. The message shows the value and the rule."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -30,34 +30,37 @@ class Parameter:
 def read_query(
     query: Iterable[tuple[str, str]],
     parameters: Sequence[Parameter],
-    known: Mapping[str, Sequence[str]],
+    allowed: Mapping[str, Sequence[str]],
 ) -> dict[str, list[str]]:
     """The values of each parameter of a query string, defaults filled in.
 
-    `known` lists the values of those parameters that have a fixed set. Raises BadRequest with the
-    value and what is allowed: for an unknown parameter or value, for a missing parameter, and for
+    `allowed` lists the values of those parameters that have a fixed set. Raises BadRequest with the
+    value and the rule: for an unknown parameter or value, for a missing parameter, and for
     one that is given twice but may not be.
     """
-    wanted: dict[str, list[str]] = {}
+    values_of: dict[str, list[str]] = {}
     for name, value in query:
         if name not in [parameter.name for parameter in parameters]:
-            names = ", ".join(parameter.name for parameter in parameters) or "none: there are none"
+            names = (
+                ", ".join(parameter.name for parameter in parameters)
+                or "none: this route takes none"
+            )
             raise BadRequest(400, f"{name}: must be one of {names}")
-        if name in known and value not in known[name]:
-            raise BadRequest(400, f"{name}={value}: must be one of {_listed(known[name])}")
-        wanted.setdefault(name, []).append(value)
+        if name in allowed and value not in allowed[name]:
+            raise BadRequest(400, f"{name}={value}: must be one of {_listed(allowed[name])}")
+        values_of.setdefault(name, []).append(value)
     for parameter in parameters:
-        values = wanted.get(parameter.name, [])
+        values = values_of.get(parameter.name, [])
         if len(values) > 1 and not parameter.repeatable:
             raise BadRequest(400, f"{parameter.name}={', '.join(values)}: must be given once")
         if not values and parameter.required:
-            choice = f"one of {_listed(known[parameter.name])}"
+            choice = f"one of {_listed(allowed[parameter.name])}"
             raise BadRequest(400, f"{parameter.name}: must be given, {choice}")
         if not values and parameter.default is not None:
-            wanted[parameter.name] = [parameter.default]
-    return wanted
+            values_of[parameter.name] = [parameter.default]
+    return values_of
 
 
 def _listed(values: Sequence[str]) -> str:
-    more = f"; … ({len(values)} in all)" if len(values) > SOME else ""
-    return "; ".join(sorted(values)[:SOME]) + more
+    more = f"; … ({len(values)} in all)" if len(values) > LISTED_VALUES else ""
+    return "; ".join(sorted(values)[:LISTED_VALUES]) + more

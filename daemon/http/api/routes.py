@@ -27,7 +27,7 @@ Query: TypeAlias = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True)
 class RequestContext:
-    """What an answer is made of: what is served now, this process, and its clock."""
+    """What answers are made of: the published values, this process, and the time of its clock."""
 
     published: Published
     telemetry: Telemetry
@@ -37,7 +37,7 @@ class RequestContext:
 
     @property
     def reading(self) -> Reading:
-        """Raises BadRequest where this process has none."""
+        """The published reading. Raises BadRequest if this process has none."""
         if self.role == "worker":
             raise BadRequest(
                 404, "role worker serves no scores: ask a process of role exporter or all"
@@ -46,9 +46,8 @@ class RequestContext:
             raise BadRequest(503, "no scores here yet: /readyz says why")
         return self.published.reading
 
-    def known(self) -> dict[str, tuple[str, ...]]:
-        """Values that a parameter may have. A segment may be any: it comes and goes with its
-        traffic."""
+    def allowed_values(self) -> dict[str, tuple[str, ...]]:
+        """Parameter → allowed values. Any are for a segment: it comes and goes with its traffic."""
         plan = self.reading.plan
         return {
             "metric": tuple(metric.name for metric in plan.metrics),
@@ -60,7 +59,7 @@ class RequestContext:
 
 @dataclass(frozen=True)
 class Route:
-    """One question. `make` runs in a thread and may raise BadRequest."""
+    """One route. `make` runs in a thread and may raise BadRequest."""
 
     path: str
     summary: str
@@ -68,13 +67,13 @@ class Route:
     answer: type[msgspec.Struct]
     make: Callable[[RequestContext, Query], msgspec.Struct]
     of_scores: bool = True
-    """False for what any process can answer at any time."""
+    """False if every process can answer it at any time."""
 
 
 _FILTERS: Final = (
     Parameter("metric", "Only this metric.", repeatable=True),
     Parameter("grouping", "Only this grouping.", repeatable=True),
-    Parameter("segment", "Only segments of this value.", repeatable=True),
+    Parameter("segment", "Only segments with this name.", repeatable=True),
 )
 
 
@@ -91,7 +90,7 @@ def _history(context: RequestContext, query: Query) -> History:
     if (grouping, segment) not in context.reading.selection.segments:
         raise BadRequest(
             404,
-            f"segment={segment}: no segment of grouping={grouping} that is shown; "
+            f"segment={segment}: no segment of grouping={grouping} is shown under this name; "
             "/api/v1/segments lists them",
         )
     return history(context.reading, metric, (grouping, segment), window)
@@ -130,10 +129,10 @@ ROUTES: Final = (
     ),
     Route(
         "/api/v1/history",
-        "One metric of one segment, pane by pane, as long as panes are kept.",
+        "One metric of one segment, pane by pane, for all panes that are kept.",
         (
             Parameter("metric", "The metric.", required=True),
-            Parameter("window", "The window whose panes are given.", required=True),
+            Parameter("window", "The window whose panes are returned.", required=True),
             Parameter("grouping", "The grouping.", default=ALL),
             Parameter("segment", "The segment.", default=ALL),
         ),
@@ -142,11 +141,11 @@ ROUTES: Final = (
     ),
     Route(
         "/api/v1/changes",
-        "What got better or worse: each segment now against an hour ago, with its noise.",
+        "What got better or worse: each segment now and an hour ago, with the noise of its change.",
         (
             *_FILTERS,
             Parameter("window", "The window that is compared.", required=True),
-            Parameter("view", "`settled`, or `live`: preliminary.", default="settled"),
+            Parameter("view", "`settled`, or `live`, which is preliminary.", default="settled"),
         ),
         Changes,
         _changes,
@@ -160,14 +159,14 @@ ROUTES: Final = (
     ),
     Route(
         "/api/v1/experiments",
-        "What the experiments say: each variant against its control, good at every look.",
+        "The experiments: each variant against its control, valid however often it is read.",
         (),
         Findings,
         _experiments,
     ),
     Route(
         "/api/v1/health",
-        "How the pipeline is, as this process sees it. Any process answers it at any time.",
+        "The state of the pipeline as this process sees it. Every process answers at any time.",
         (),
         Health,
         _health,

@@ -1,4 +1,4 @@
-"""Which segments there are. Pure."""
+"""The segments of each grouping. Pure."""
 
 import msgspec
 
@@ -8,38 +8,41 @@ from ...exporter.selection import busiest_rows
 
 
 class Named(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One segment and how much traffic it has in the longest live window."""
+    """One segment and its impressions in the longest live window."""
 
     segment: str
     impressions: int
 
 
 class Grouping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The segments of a grouping that are shown, busiest first, equals by name."""
+    """The shown segments of a grouping, busiest first; equally busy ones by name."""
 
     grouping: str
     segments: tuple[Named, ...]
 
 
 class Segments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Every grouping, the whole first, then as they are configured."""
+    """Every grouping: `all` first, then in configured order."""
 
     as_of: str | None
     groupings: tuple[Grouping, ...]
 
 
 def segments(reading: Reading) -> Segments:
-    """What is shown by name, and each grouping's `other`."""
+    """The segments that are shown by name, and the `other` of each grouping."""
     impressions = reading.selection.fold(busiest_rows(reading.snapshot))[:, 0].tolist()
-    found: dict[str, list[Named]] = {name: [] for name in reading.plan.grouping_names}
+    by_grouping: dict[str, list[Named]] = {name: [] for name in reading.plan.grouping_names}
     for (grouping, segment), count in zip(reading.selection.segments, impressions, strict=True):
-        found[grouping].append(Named(segment, count))
+        by_grouping[grouping].append(Named(segment, count))
     as_of_ms = reading.snapshot.as_of_ms
     return Segments(
         None if as_of_ms is None else timestamp_text(as_of_ms),
-        tuple(Grouping(name, tuple(sorted(named, key=_rank))) for name, named in found.items()),
+        tuple(
+            Grouping(name, tuple(sorted(named, key=_busiest_first)))
+            for name, named in by_grouping.items()
+        ),
     )
 
 
-def _rank(named: Named) -> tuple[int, str]:
+def _busiest_first(named: Named) -> tuple[int, str]:
     return (-named.impressions, named.segment)

@@ -10,7 +10,7 @@ from relevanced.daemon.events.timestamps import timestamp_text
 from relevanced.daemon.exporter.pane_reader import Reading
 from relevanced.daemon.exporter.scores import report
 from relevanced.daemon.http.api.changes import (
-    SCORED_ENOUGH,
+    LEAST_SCORED,
     Change,
     Changes,
     Estimate,
@@ -21,7 +21,7 @@ from relevanced.daemon.http.api.changes import (
 )
 from relevanced.daemon.http.api.history import History, history
 from relevanced.daemon.http.api.segments import segments
-from relevanced.daemon.http.api.stretches import spans
+from relevanced.daemon.http.api.periods import compared_periods
 from relevanced.daemon.panes import timing
 from relevanced.metrics.metric import Direction
 from tests.lane_views import NOW_MS, PLAN, Shown, lane_view, reading_of
@@ -138,30 +138,30 @@ def test_segments_are_listed_busiest_first() -> None:
 
 def test_an_hour_ago_is_an_hour_ago() -> None:
     reading = hourly([Shown()])
-    now, before = spans(reading, "1h", NOW_MS)
+    now, before = compared_periods(reading, "1h", NOW_MS)
     assert now.end_ms - before.end_ms == HOUR_MS
     assert (len(now.starts), len(before.starts)) == (30, 30)
 
 
 def test_a_short_window_is_compared_with_the_longer_panes_that_are_kept() -> None:
-    now, before = spans(hourly([Shown()]), "1m", NOW_MS)
-    assert (now.window, now.pane_ms, len(now.starts)) == (0, 2000, 30)
-    assert (before.window, before.pane_ms, len(before.starts)) == (2, 120_000, 1)
+    now, before = compared_periods(hourly([Shown()]), "1m", NOW_MS)
+    assert (now.window_at, now.pane_ms, len(now.starts)) == (0, 2000, 30)
+    assert (before.window_at, before.pane_ms, len(before.starts)) == (2, 120_000, 1)
     assert 0 <= now.end_ms - HOUR_MS - before.end_ms < 120_000
 
 
 def test_without_an_hour_it_is_the_window_just_before() -> None:
-    now, before = spans(reading_of([lane_view([Shown()])]), "1m", NOW_MS)
+    now, before = compared_periods(reading_of([lane_view([Shown()])]), "1m", NOW_MS)
     assert (before.end_ms, before.pane_ms) == (now.starts[0], now.pane_ms)
 
 
-def test_the_stretches_never_overlap() -> None:
+def test_compared_periods_never_overlap() -> None:
     odd = timing([("1m", 60), ("59m", 59 * 60), ("6h", 6 * 3600)], attribution_s=600, lateness_s=4)
     plan = replace(PLAN, timing=odd)
     reading = reading_of([lane_view([Shown()], plan=plan)], plan)
     for end_ms in range(NOW_MS, NOW_MS + 600_000, 7_000):
         for window in ("1m", "59m", "6h"):
-            now, before = spans(reading, window, end_ms)
+            now, before = compared_periods(reading, window, end_ms)
             assert before.end_ms <= now.starts[0]
 
 
@@ -216,7 +216,7 @@ def test_a_live_fall_against_the_rest_is_called() -> None:
 
 
 def test_few_scored_impressions_are_not_called() -> None:
-    few = SCORED_ENOUGH - 1
+    few = LEAST_SCORED - 1
     found = said(hourly([*steady(1.0, ago_ms=HOUR_MS), *steady(0.0, count=few)]))
     assert found["US"].verdict == "too_few"
 
