@@ -1,6 +1,6 @@
-"""The one table of what can be wrong with the input topics, and what a person does about it.
+"""The one table of faults of the input topics, and what a person does about each. Pure.
 
-Each has a counter, and its advice stands in the log beside what was seen.
+Each fault has a counter, and its advice is in the log line that reports it.
 """
 
 from collections.abc import Callable, Mapping
@@ -48,5 +48,5 @@ ADVICE: Final[Mapping[KafkaFault, str]] = {
 }
 
 
-def not_noted(_: KafkaFault) -> None:
-    """For who does not count faults."""
+def ignore_fault(_: KafkaFault) -> None:
+    """Count nothing: the default of callers that have no telemetry."""

@@ -1,6 +1,6 @@
-"""The log: one line per event on the standard error stream, ours and the libraries' alike.
+"""The log: one line per event on the standard error stream, from this program and its libraries.
 
-On a terminal lines are for eyes, elsewhere JSON for collectors.
+Lines are laid out for people on a terminal, and JSON for log collectors elsewhere.
 """
 
 import logging
@@ -16,35 +16,35 @@ LEVELS: Final = {
     "error": logging.ERROR,
 }
 RETRYING_LIBRARIES: Final = ("aiokafka", "redis")
-"""They log an error at every attempt; whether an outage is one is ours to say."""
-TELLS_SECRETS: Final = "aiokafka.conn"
-"""At debug level it logs every request whole, and the one that logs in holds the password."""
+"""They log an error at every attempt. Whether an outage is an error, this program decides."""
+LOGS_SECRETS: Final = "aiokafka.conn"
+"""At debug level it logs every request whole, and the one that logs in contains the password."""
 REPEAT_AFTER_S: Final = 60.0
 
 
 class RetryNoise(logging.Filter):
-    """Caps what retrying libraries say at warning, and passes each sentence once a minute."""
+    """Caps the level of retrying libraries at warning, and passes each message once a minute."""
 
     def __init__(self) -> None:
         super().__init__()
         self._last_s: dict[tuple[str, str], float] = {}
-        self._held_back: dict[tuple[str, str], int] = {}
+        self._suppressed: dict[tuple[str, str], int] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """False for a sentence that was said within the last minute."""
+        """False for a message that was passed within the last minute."""
         if record.name.partition(".")[0] not in RETRYING_LIBRARIES:
             return True
         if record.levelno > logging.WARNING:
             record.levelno, record.levelname = logging.WARNING, "WARNING"
-        sentence = (record.name, str(record.msg))
-        last_s = self._last_s.get(sentence)
+        message = (record.name, str(record.msg))
+        last_s = self._last_s.get(message)
         if last_s is not None and record.created - last_s < REPEAT_AFTER_S:
-            self._held_back[sentence] = self._held_back.get(sentence, 0) + 1
+            self._suppressed[message] = self._suppressed.get(message, 0) + 1
             return False
-        self._last_s[sentence] = record.created
-        held_back = self._held_back.pop(sentence, 0)
-        if held_back:
-            record.msg = f"{record.getMessage()} ({held_back} more like it since)"
+        self._last_s[message] = record.created
+        suppressed = self._suppressed.pop(message, 0)
+        if suppressed:
+            record.msg = f"{record.getMessage()} ({suppressed} more like it since)"
             record.args = ()
         return True
 
@@ -105,9 +105,9 @@ def _attach(handler: logging.Handler, level: int) -> None:
             root.removeHandler(former)
     root.addHandler(handler)
     root.setLevel(level)
-    # Their info lines tell of every metadata refresh and heartbeat.
+    # Their info lines report every metadata refresh and heartbeat.
     quiet = logging.DEBUG if level == logging.DEBUG else max(level, logging.WARNING)
     for library in RETRYING_LIBRARIES:
         logging.getLogger(library).setLevel(quiet)
-    logging.getLogger(TELLS_SECRETS).setLevel(max(quiet, logging.INFO))
+    logging.getLogger(LOGS_SECRETS).setLevel(max(quiet, logging.INFO))
     logging.captureWarnings(True)

@@ -1,4 +1,4 @@
-"""What the log says at most once a minute of each kind. Pure: time is an argument."""
+"""Log lines that are written at most once a minute for each key. Pure: time is an argument."""
 
 import math
 from collections import Counter
@@ -6,21 +6,21 @@ from typing import Final, Generic, TypeVar
 
 K = TypeVar("K")
 
-SAY_AGAIN_AFTER_S: Final = 60.0
+LOG_AGAIN_AFTER_S: Final = 60.0
 
 
-class Sayings(Generic[K]):
-    """What was said, by what it was of."""
+class RateLimit(Generic[K]):
+    """When each key was last logged, and how often it occurred since."""
 
     def __init__(self) -> None:
-        self._said_s: dict[K, float] = {}
-        self._unsaid: Counter[K] = Counter()
+        self._logged_s: dict[K, float] = {}
+        self._since: Counter[K] = Counter()
 
-    def due(self, of: K, count: int, now_s: float) -> int | None:
-        """So many more: how many there were since the last time, where it is time to say so; else
-        None."""
-        self._unsaid[of] += count
-        if now_s - self._said_s.get(of, -math.inf) < SAY_AGAIN_AFTER_S:
+    def due(self, key: K, count: int, now_s: float) -> int | None:
+        """Count `count` more occurrences. Returns how many there were since the last line where it
+        is time for another, else None."""
+        self._since[key] += count
+        if now_s - self._logged_s.get(key, -math.inf) < LOG_AGAIN_AFTER_S:
             return None
-        self._said_s[of] = now_s
-        return self._unsaid.pop(of)
+        self._logged_s[key] = now_s
+        return self._since.pop(key)

@@ -1,12 +1,13 @@
-"""The log's line on records that no event could be made of: one of each reason a minute, for
-counters say how many there are, and the dead letters which."""
+"""The log of records that could not be read as events: one line a minute for each reason. Counters
+give their number, and the dead letters the records themselves.
+"""
 
 from collections.abc import Sequence
 from typing import Final
 
 import structlog
 
-from ..telemetry.rate_limit import Sayings
+from ..telemetry.rate_limit import RateLimit
 from .batch import DeadLetter
 
 log = structlog.get_logger(__name__)
@@ -18,18 +19,18 @@ ADVICE: Final = (
 )
 
 
-class Refusals:
-    """What was said of them by one process."""
+class RefusedRecordsLog:
+    """Logs refused records, for one process."""
 
     def __init__(self) -> None:
-        self._sayings = Sayings[str]()
+        self._rate_limit = RateLimit[str]()
 
-    def tell(self, dead: Sequence[DeadLetter], now_s: float) -> None:
-        """Say it of the first of each reason, unless that was said within a minute; `records` are
-        those since."""
-        for letter in dead:
+    def log(self, letters: Sequence[DeadLetter], now_s: float) -> None:
+        """Log the first record of each reason, unless that reason was logged within the last
+        minute; `records` counts those since then."""
+        for letter in letters:
             reason, record = letter.reason, letter.record
-            records = self._sayings.due(reason, 1, now_s)
+            records = self._rate_limit.due(reason, 1, now_s)
             if records is None:
                 continue
             log.warning(
