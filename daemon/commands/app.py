@@ -1,14 +1,19 @@
-"""The only room that wires: a configuration becomes clients, a worker, an exporter and an HTTP
-server.
+"""The only module that wires the daemon: a configuration becomes clients, a worker, an exporter and
+an HTTP server.
 
-Tasks of a running process: the worker (unless role exporter), the exporter (unless role worker),
-and a watch on the event loop. The first to fail ends all; SIGINT and SIGTERM end all in order: the
-batch in hand is committed, the group left, the lease given back, connections closed.
+Every other module takes its collaborators as arguments, Kafka and Redis as ports. So the worker
+knows neither, each room can be tested without a server, and the demo runs the same worker on a
+source of its own. Which parts a process has, and in which order they start and end, is read here
+and nowhere else.
+
+Tasks of a running process: the worker (unless its role is exporter), the exporter (unless its role
+is worker), upkeep of Redis, and a watch on the event loop. The first to fail ends all. SIGINT and
+SIGTERM end all in order: the batch in hand is committed, the group left, the lease given back, the
+connections closed.
 """
 
 import asyncio
 import random
-import secrets
 import signal
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -39,6 +44,7 @@ from ..telemetry.stalls import watch_stalls
 from ..worker import memory
 from ..worker.dead_letters import DeadLetterTopic
 from ..worker.ownership import Beginning, Ownership
+from ..worker.ports import Ports, Process
 from ..worker.source import Source
 from ..worker.worker import Pace, Worker
 
@@ -46,7 +52,7 @@ log = structlog.get_logger(__name__)
 
 
 class Service:
-    """One running process: what its parts share."""
+    """One running process, and what its parts share."""
 
     def __init__(self, config: Config, role: Role) -> None:
         self.config = config
@@ -63,67 +69,63 @@ class Service:
         self.ownership: Ownership | None = None
         self.worker: Worker | None = None
         self.lanes: Callable[[], int | None] = lambda: None
-        """How many lanes there are, once Kafka has said so."""
+        """The number of lanes, once Kafka has answered."""
 
     def swap(self, published: Published) -> None:
-        """Serve this from now on."""
+        """Publish what the exporter made: from now on it is served."""
         self.http.published = published
 
     def conditions(self) -> Sequence[Condition]:
-        """What the worker says of its readiness."""
+        """What the readiness of the worker depends on."""
         if self.role == "exporter":
             return []
         if self.worker is None or self.ownership is None:
             return [Condition("started", False, "waiting for Kafka and Redis")]
-        full = self.worker.memory.reason
-        waiting = "; ".join(
-            f"{place}: {why}" for place, why in sorted(self.worker.waiting_for.items())
+        memory_bound = self.worker.memory.reason
+        unanswered = "; ".join(
+            f"{server}: {why}" for server, why in sorted(self.worker.waiting_for.items())
         )
-        refused = "; ".join(f"lane {n}: {why}" for n, why in sorted(self.ownership.refused.items()))
+        not_open = "; ".join(
+            f"lane {lane}: {why}" for lane, why in sorted(self.ownership.not_open.items())
+        )
         return [
-            Condition("memory", not full, full),
-            Condition("answers", not waiting, waiting),
-            Condition("lanes_open", not refused, refused),
+            Condition("memory", not memory_bound, memory_bound),
+            Condition("answers", not unanswered, unanswered),
+            Condition("lanes_open", not not_open, not_open),
         ]
 
     def make_worker(
         self, source: Source, beginning: Beginning, letters: DeadLetterTopic | None
     ) -> Worker:
-        """The worker over this source."""
+        """Make the worker that reads this source."""
         config = self.config
-        self.ownership = Ownership(
-            source, self.store, config.plan, beginning, self.telemetry, time.time
-        )
+        ports = Ports(source, self.store, letters)
+        process = Process(self.telemetry, time.time, self.stop)
+        self.ownership = Ownership(ports, process, config.plan, beginning)
         self.worker = Worker(
-            source,
-            self.store,
+            ports,
+            process,
             self.ownership,
             decoder(config.events.format, config.limits),
             Pace(config.kafka.max_batch_records, config.kafka.commit_interval_ms / 1000),
-            self.telemetry,
-            letters,
-            time.time,
-            self.stop,
             memory.bounded(config.worker.max_memory_mib),
         )
         return self.worker
 
     def make_exporter(self) -> Exporter:
-        """The exporter of this namespace."""
+        """Make the exporter of this namespace."""
         return Exporter(
             self.store,
             self.namespace,
             self.config.plan,
             self.telemetry,
-            secrets.token_hex(8),
-            self.swap,
-            self.conditions,
+            self,
             self.stop,
         )
 
 
 def run(config: Config, role: Role) -> int:
-    """Run the daemon until it is told to stop; returns the exit code."""
+    """Run the daemon until a signal stops it; returns the exit code."""
     memory.configure_allocator()
     memory.freeze_startup_objects()
     return asyncio.run(_run(config, role))
@@ -133,7 +135,7 @@ async def _run(config: Config, role: Role) -> int:
     try:
         service = Service(config, role)
     except ValueError as error:
-        # The one rule that only the Redis client knows: which options a URL may carry.
+        # Only the Redis client knows which options a URL may have.
         log.error("cannot run", reason=str(error))
         return 2
     return await serve(service, None if role == "exporter" else work_on_kafka)
@@ -143,8 +145,8 @@ Job: TypeAlias = Callable[[Service], Awaitable[None]]
 
 
 async def serve(service: Service, job: Job | None) -> int:
-    """Serve HTTP, do the job, and export where the role says so, until told to stop; returns the
-    exit code."""
+    """Serve HTTP, do the job, and export where that is the role, until a signal stops the process;
+    returns the exit code."""
     http = service.config.http
     try:
         await service.http.start(http.host, http.port, http.web_config)
@@ -166,7 +168,7 @@ async def serve(service: Service, job: Job | None) -> int:
 
 
 async def _run_parts(service: Service, job: Job | None) -> None:
-    """All tasks of the process. The first that ends tells the others to stop; what it raised is
+    """Run all tasks of the process. The first that ends stops the others; what it raised is
     raised."""
     namespace, stop = service.namespace, service.stop
     parts: list[Awaitable[None]] = [
@@ -197,7 +199,7 @@ async def _then_stop(part: Awaitable[None], stop: asyncio.Event) -> None:
 
 
 async def _exporting(service: Service) -> None:
-    """The exporter; in a worker, only its readiness."""
+    """Run the exporter; in a process that is only a worker, publish its readiness."""
     if service.role != "worker":
         await service.make_exporter().run()
         return
@@ -206,7 +208,7 @@ async def _exporting(service: Service) -> None:
 
 
 async def work_on_kafka(service: Service) -> None:
-    """Join the group and move the lanes forward until told to stop."""
+    """Join the group and move the lanes forward until the process is to stop."""
     config = service.config
     settings = kafka_settings(config)
     source = KafkaSource(settings, service.telemetry.kafka_fault)
@@ -219,11 +221,11 @@ async def work_on_kafka(service: Service) -> None:
             if not await finished_before_stop(producer.start(), service.stop):
                 return
             letters = DeadLetterTopic(producer, config.events.dead_letter_topic)
-        born = await _register(service, source.partition_count)
-        if born is not None:
+        initial_lanes = await _register(service, source.partition_count)
+        if initial_lanes is not None:
             service.lanes = lambda: source.partition_count
-            start = config.kafka.start if config.start_ms is None else config.start_ms
-            await service.make_worker(source, Beginning(start or "earliest", born), letters).run()
+            beginning = Beginning(config.start, initial_lanes)
+            await service.make_worker(source, beginning, letters).run()
     finally:
         await source.stop()
         if producer is not None:
@@ -231,8 +233,8 @@ async def work_on_kafka(service: Service) -> None:
 
 
 async def _register(service: Service, lanes: int) -> int | None:
-    """Note the number of lanes; how many the namespace began with, or None when told to stop
-    before."""
+    """Register the number of lanes; returns how many there were when the namespace was made, or
+    None where the process is to stop before Redis answers."""
     failures = 0
     while not service.stop.is_set():
         try:

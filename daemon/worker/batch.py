@@ -9,21 +9,21 @@ from ..attribution import rules, runs, vectorized
 from ..events.types import Decoder, LogRecord, Rejected
 from ..lane import scoring
 from ..lane.lane import Lane
-from .pacing import MOST_PIECE
+from .pacing import MAX_CHUNK_RECORDS
 
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """A record that holds something no event could be made of. One, however much of it is bad:
-    it carries all of the record."""
+    """A record of which a part could not be read as an event. There is one for each record, however
+    many of its elements are bad: it carries the whole record."""
 
     record: LogRecord
     reason: str
     detail: str
 
 
-def _dead_letters(single: runs.Single) -> Iterator[DeadLetter]:
-    """The record, where any of it is bad."""
+def _dead_letter(single: runs.Single) -> Iterator[DeadLetter]:
+    """The record as a dead letter where a part of it is bad, else nothing."""
     refused = [d for d in single.decoded if isinstance(d, Rejected) and not d.skipped]
     if refused:
         first, others = refused[0], len(refused) - 1
@@ -38,24 +38,25 @@ def process(
     decoder: Decoder,
     small_run: int = vectorized.SMALL_RUN,
 ) -> list[DeadLetter]:
-    """Take one batch, by topic, into the lane's memory; returns what to dead-letter before it is
-    committed. Fewer than `small_run` events in a row are taken one by one."""
+    """Apply one batch, by topic, to the lane in memory; returns the dead letters that must be
+    acknowledged before the batch is committed. Runs of fewer than `small_run` events are applied
+    one by one."""
     begin(lane)
-    dead: list[DeadLetter] = []
-    for topic, records in pieces(batch, MOST_PIECE):
-        dead += take(lane, topic, records, decoder, small_run)
+    letters: list[DeadLetter] = []
+    for topic, records in chunks(batch, MAX_CHUNK_RECORDS):
+        letters += apply(lane, topic, records, decoder, small_run)
     end(lane, next_offsets)
-    return dead
+    return letters
 
 
-def pieces(
+def chunks(
     batch: Mapping[str, Sequence[LogRecord]], most: int
 ) -> Iterator[tuple[str, Sequence[LogRecord]]]:
-    """A batch in pieces of at most so many records, of one topic each, in order and of about the
-    same length; who takes them may rest in between."""
+    """Cut a batch into chunks of at most `most` records, of one topic each, in order and of about
+    the same length. The caller may yield to others between two of them."""
     for topic, records in batch.items():
         count = max(math.ceil(len(records) / most), 1)
-        ends = [len(records) * number // count for number in range(count + 1)]
+        ends = [len(records) * part // count for part in range(count + 1)]
         for start, end in pairwise(ends):
             if end > start:
                 yield topic, records[start:end]
@@ -66,33 +67,33 @@ def begin(lane: Lane) -> None:
     lane.forget_what_is_over()
 
 
-def take(
+def apply(
     lane: Lane,
     topic: str,
     records: Sequence[LogRecord],
     decoder: Decoder,
     small_run: int = vectorized.SMALL_RUN,
 ) -> list[DeadLetter]:
-    """Let one piece of a batch meet the lane; returns what of it to dead-letter."""
-    dead: list[DeadLetter] = []
+    """Apply one chunk of a batch to the lane; returns the dead letters of its records."""
+    letters: list[DeadLetter] = []
     for part in runs.read(records, decoder, lane.texts):
         if isinstance(part, runs.Run):
             vectorized.apply(lane, topic, part, small_run)
             continue
         rules.apply(lane, topic, part.decoded)
-        dead += _dead_letters(part)
-    return dead
+        letters += _dead_letter(part)
+    return letters
 
 
 def end(lane: Lane, next_offsets: Mapping[str, int]) -> None:
-    """The whole batch was taken: bring the lane up to date with it."""
+    """Finish a batch of which every chunk was applied: store its offsets, and advance."""
     lane.offsets.update(next_offsets)
     advance(lane)
 
 
 def advance(lane: Lane) -> None:
-    """Bring the rows up to date with the events that were applied, and settle what the watermark
-    has passed."""
+    """Bring the rows up to date with the events that were applied, and settle the panes that the
+    watermark has passed."""
     rules.advance(lane)
     scoring.apply_changes(lane)
     scoring.settle(lane)

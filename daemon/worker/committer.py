@@ -1,122 +1,113 @@
-"""Making a lane's batch durable: dead letters acknowledged, then the commit.
+"""Making a lane's batch durable: dead letters acknowledged first, then the commit.
 
-Each is one lane's alone: whoever waits here holds back no other lane.
+That order is what makes dead letters at-least-once: the commit moves the stored offsets past the
+refused records, and nothing reads them again. A crash between the two steps sends the letters
+twice; in the other order it would lose them.
+
+Each step belongs to one lane alone: a lane that waits here holds back no other.
 """
 
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, Protocol, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
 
 import structlog
 
 from ..backoff import pause_s, stopped_within
 from ..errors import Unavailable
 from ..storage.commit import confirm, plan_commit
-from ..storage.store import Store
-from ..telemetry.process import Telemetry
 from .batch import DeadLetter
 from .ownership import OwnedLane, Ownership
-from .refused_records import Refusals
-from .source import Source
+from .ports import Ports, Process
+from .refused_records import RefusedRecordsLog
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 LAST_PAUSE_S: Final = 0.5
+"""The longest pause between tries once the process is to stop."""
 REDIS: Final = "Redis"
 DEAD_LETTERS: Final = "dead letters"
 LETTERS_AT_ONCE: Final = 50
-LETTERS_PATIENCE_S: Final = 3.0
-"""Without an acknowledgement for this long, dead letters are sent again."""
+LETTERS_TIMEOUT_S: Final = 3.0
+"""Dead letters that are not acknowledged within this time are sent again."""
+OTHER_OWNER: Final = "the store has another owner"
 
 
-class DeadLetters(Protocol):
-    """Where records go that no event could be made of."""
+class Committer:
+    """Commits batches, and compares the owner of idle lanes, however often a server fails."""
 
-    async def publish(self, letters: Sequence[DeadLetter]) -> None:
-        """Returns when all are acknowledged. Raises Unavailable."""
-
-
-class Finisher:
-    """What a lane does with the outside world between two batches."""
-
-    def __init__(
-        self,
-        source: Source,
-        store: Store,
-        ownership: Ownership,
-        dead_letters: DeadLetters | None,
-        telemetry: Telemetry,
-        stop: asyncio.Event,
-    ) -> None:
-        self._source = source
-        self._store = store
+    def __init__(self, ports: Ports, process: Process, ownership: Ownership) -> None:
+        self._source = ports.source
+        self._store = ports.store
+        self._dead_letters = ports.dead_letters
         self._ownership = ownership
-        self._dead_letters = dead_letters
-        self._telemetry = telemetry
-        self._stop = stop
-        self._refusals = Refusals()
+        self._telemetry = process.telemetry
+        self._stop = process.stop
+        self._refused_records = RefusedRecordsLog()
         self.waiting_for: dict[str, str] = {}
-        """What does not answer, and for which lane, with the reason."""
+        """Which server does not answer, for which lane, and why."""
 
     def forget(self, lane: int) -> None:
-        """The lane was taken away: whatever it waited for."""
-        self.waiting_for.pop(f"{REDIS}, lane {lane}", None)
+        """Wait for nothing more on behalf of a lane that was taken away."""
+        self.waiting_for.pop(_waiting_key(REDIS, lane), None)
 
-    async def finish(
-        self, owned: OwnedLane, dead: list[DeadLetter], idle_ms: int | None, began_s: float
+    async def commit(
+        self, owned: OwnedLane, letters: list[DeadLetter], idle_ms: int | None, began_s: float
     ) -> None:
-        """Make a processed batch durable: until then the lane's memory is ahead of the store."""
-        lane = owned.held.lane.number
-        if dead:
-            self._refusals.tell(dead, time.monotonic())
-            await self._insist(lane, DEAD_LETTERS, lambda: self._publish(dead))
-        commit = plan_commit(owned.held, idle_ms)
-        answer = await self._insist(lane, REDIS, lambda: self._store.commit(commit))
+        """Make a processed batch durable: until then the lane in memory is ahead of the store."""
+        claimed = owned.claimed
+        lane = claimed.lane.number
+        if letters:
+            self._refused_records.log(letters, time.monotonic())
+            await self._retry(lane, DEAD_LETTERS, lambda: self._publish(letters))
+        commit = plan_commit(claimed, idle_ms)
+        answer = await self._retry(lane, REDIS, lambda: self._store.commit(commit))
         self._telemetry.commits.labels(answer).inc()
         self._telemetry.batch_duration_s.observe(time.perf_counter() - began_s)
         if answer == "lost":
-            await self._ownership.give_up(lane, "the store has another owner", confirm_first=True)
+            await self._ownership.give_up(lane, OTHER_OWNER, confirm_first=True)
             return
-        confirm(owned.held, commit)
-        self._ownership.commit_taken(owned)
-        self._source.hint(lane, owned.held.lane.offsets)
+        confirm(claimed, commit)
+        self._ownership.commit_confirmed(owned)
+        self._source.hint(lane, claimed.lane.offsets)
 
     async def touch(self, owned: OwnedLane, idle_ms: int | None) -> None:
-        """Compare, and write the idle mark; a lane that has another owner is given up."""
-        held = owned.held
-        lane = held.lane.number
-        place = f"{REDIS}, lane {lane}"
+        """Compare token and sequence, and write the idle mark. A lane that has another owner is
+        given up."""
+        claimed = owned.claimed
+        lane = claimed.lane.number
+        key = _waiting_key(REDIS, lane)
         try:
             async with self._source.batch_in_hand():
-                known = await self._store.touch(lane, held.token, held.sequence, idle_ms)
+                is_owner = await self._store.touch(lane, claimed.token, claimed.sequence, idle_ms)
         except Unavailable as error:
-            # Nothing is at stake: the next batch, or the next touch, finds out.
-            self.waiting_for[place] = str(error)
+            # Not tried again: the next batch or touch compares too.
+            self.waiting_for[key] = str(error)
             return
-        self.waiting_for.pop(place, None)
-        if not known:
+        self.waiting_for.pop(key, None)
+        if not is_owner:
             self._telemetry.commits.labels("lost").inc()
-            await self._ownership.give_up(lane, "the store has another owner", confirm_first=True)
+            await self._ownership.give_up(lane, OTHER_OWNER, confirm_first=True)
 
-    async def _publish(self, dead: list[DeadLetter]) -> None:
-        while dead and self._dead_letters is not None:
-            some = dead[:LETTERS_AT_ONCE]
+    async def _publish(self, letters: list[DeadLetter]) -> None:
+        while letters and self._dead_letters is not None:
+            chunk = letters[:LETTERS_AT_ONCE]
             try:
-                async with asyncio.timeout(LETTERS_PATIENCE_S):
-                    await self._dead_letters.publish(some)
+                async with asyncio.timeout(LETTERS_TIMEOUT_S):
+                    await self._dead_letters.publish(chunk)
             except TimeoutError as error:
                 raise Unavailable("not acknowledged in time") from error
-            # Once acknowledged they are not sent again, however long the others take.
-            del dead[: len(some)]
-            self._telemetry.dead_letters.inc(len(some))
+            # Acknowledged letters are not sent again, however long the others take.
+            del letters[: len(chunk)]
+            self._telemetry.dead_letters.inc(len(chunk))
 
-    async def _insist(self, lane: int, world: str, call: Callable[[], Awaitable[T]]) -> T:
-        """Call until it is answered. A rebalance waits for a call, but not for the pauses between
-        calls: it takes the lane, and this is cancelled."""
-        failures, place = 0, f"{world}, lane {lane}"
+    async def _retry(self, lane: int, server: str, call: Callable[[], Awaitable[T]]) -> T:
+        """Call until there is an answer. A rebalance waits for a call in flight, but not for the
+        pauses between calls: there it takes the lane away, and this is cancelled."""
+        failures, key = 0, _waiting_key(server, lane)
         try:
             while True:
                 try:
@@ -125,19 +116,26 @@ class Finisher:
                 except Unavailable as error:
                     failures += 1
                     if failures == 1:
-                        log.warning("waiting", world=world, lane=lane, reason=str(error))
-                    self.waiting_for[place] = str(error)
+                        reason = str(error)
+                        log.warning(
+                            "waiting for an answer", server=server, lane=lane, reason=reason
+                        )
+                    self.waiting_for[key] = str(error)
                 else:
                     if failures:
-                        log.info("answered again", world=world, lane=lane, failures=failures)
+                        log.info("answered again", server=server, lane=lane, failures=failures)
                     return answer
-                await self._rest(pause_s(failures, random.random()))
+                await self._pause(pause_s(failures, random.random()))
         finally:
-            self.waiting_for.pop(place, None)
+            self.waiting_for.pop(key, None)
 
-    async def _rest(self, seconds: float) -> None:
-        """Wait before the next try. Being told to stop ends a long pause."""
+    async def _pause(self, seconds: float) -> None:
+        """Wait before the next try. A stop ends a long pause."""
         if self._stop.is_set():
             await asyncio.sleep(min(seconds, LAST_PAUSE_S))
         else:
             await stopped_within(self._stop, seconds)
+
+
+def _waiting_key(server: str, lane: int) -> str:
+    return f"{server}, lane {lane}"

@@ -1,5 +1,5 @@
-"""Dead letters: records that no event could be made of, written to a topic with where they came
-from and why."""
+"""The dead-letter topic: records that could not be read as events, with where they came from and
+why they were refused."""
 
 import asyncio
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ from .batch import DeadLetter
 log = structlog.get_logger(__name__)
 
 SHORTENED_BYTES: Final = 16_384
-"""What is kept of a record that the dead-letter topic refuses whole."""
+"""How many bytes of a record are kept that the dead-letter topic refuses whole."""
 
 
 class Producer(Protocol):
-    """What is asked of a producer."""
+    """The part of a Kafka producer that dead letters need."""
 
     async def send(
         self,
@@ -27,24 +27,27 @@ class Producer(Protocol):
         headers: Sequence[tuple[str, bytes]] = (),
         timestamp_ms: int | None = None,
     ) -> None:
-        """Hand a record over."""
+        """Put a record into the producer's buffer."""
 
     async def flush(self) -> None:
-        """Wait until everything handed over is acknowledged."""
+        """Wait until every record in the buffer is acknowledged."""
 
 
 class DeadLetterTopic:
-    """Publishes dead letters. Acknowledged before the commit that passes them, so at least once."""
+    """Publishes dead letters, at least once: they are acknowledged before the commit that moves the
+    offsets past them."""
 
     def __init__(self, producer: Producer, topic: str) -> None:
         self._producer = producer
         self._topic = topic
-        # A producer tells one failure once: it must be told to whose letters it belongs.
+        # A producer raises a failure once, in whichever call comes next: with one caller at a time
+        # it reaches the one whose letters failed.
         self._one_at_a_time = asyncio.Lock()
 
     async def publish(self, letters: Sequence[DeadLetter]) -> None:
-        """Returns when all are acknowledged. Raises Unavailable; then all are to be published
-        again. What the topic refuses, such as a record too large for it, is sent shortened."""
+        """Publish letters; returns when all are acknowledged. A record that the topic refuses,
+        because it is too large for it, is sent shortened. Raises Unavailable: then all must be
+        published again."""
         async with self._one_at_a_time:
             await self._publish(letters)
 
@@ -55,7 +58,7 @@ class DeadLetterTopic:
                     await self._send(letter, letter.record.value or b"")
                 await self._producer.flush()
             except RecordRefused:
-                # Which one it was is not said.
+                # The producer does not say which one: send them singly.
                 for letter in letters:
                     await self._send_what_fits(letter)
         except Unavailable as error:
@@ -74,7 +77,7 @@ class DeadLetterTopic:
             await self._send(letter, value[:SHORTENED_BYTES], shortened_from=len(value))
             await self._producer.flush()
         except RecordRefused as error:
-            # No dead letter is worth a lane that stands still.
+            # No dead letter is worth stopping its lane.
             log.error(
                 "dead letter refused",
                 topic=letter.record.topic,
@@ -99,7 +102,7 @@ class DeadLetterTopic:
 
 
 def headers_of(letter: DeadLetter) -> list[tuple[str, bytes]]:
-    """Where the record came from, and what is wrong with it."""
+    """The headers of a dead letter: where the record came from, and why it was refused."""
     record = letter.record
     return [
         ("relevanced.topic", record.topic.encode()),

@@ -1,36 +1,37 @@
-"""How many records one batch takes, and one piece of it. Pure: what the last ones cost is given.
+"""How many records one batch takes, and one chunk of it. Pure: what the last ones cost is given.
 
-A batch is committed as one. It is worked on in pieces that nobody interrupts: heartbeats, scrapes
-and the commits of other lanes wait for the end of one. So pieces follow the work that records turn
-out to be; batches grow to no more than what is there to be read, and are done soon.
+A batch is committed as one, and its commit costs about 7.5 ms however few records it has: measured
+against the least work that such a worker must do, batches of 1,000 cost twice what batches of
+10,000 do. A batch is worked on in chunks that nothing interrupts: heartbeats, scrapes and the
+commits of other lanes wait for the end of one. So the size of chunks follows what their records
+turn out to cost, and the size of batches follows the backlog, up to what half a second can do.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
-LEAST_RECORDS: Final = 500
-"""A batch of fewer is mostly the cost of its commit."""
-MOST_PIECE: Final = 6_144
-"""Records of a piece: beyond that they do not get cheaper by being many."""
-LEAST_PIECE: Final = 100
-PIECE_S: Final = 0.03
-"""What a piece of work may keep others waiting. What a lane commits may be put together in the same
-turn of the event loop, and what was fetched be unpacked: all of it stays below the 100 ms that
-nobody notices."""
-BATCH_S: Final = 0.5
-"""What a lane's batch may take until it is committed."""
+MIN_BATCH_RECORDS: Final = 500
+"""The cost of a batch of fewer is mostly that of its commit."""
+MAX_CHUNK_RECORDS: Final = 6_144
+"""Beyond this size a chunk's records do not get cheaper by being many."""
+MIN_CHUNK_RECORDS: Final = 100
+MAX_CHUNK_S: Final = 0.03
+"""How long a chunk may keep others waiting. The same turn of the event loop may also put a commit
+together and unpack the answer to a fetch: all of it stays below 100 ms, which nobody notices."""
+MAX_BATCH_S: Final = 0.5
+"""How long a lane's batch may take until it is committed."""
 
 
 @dataclass(frozen=True)
-class Spent:
-    """The longest of several pieces of work: its records, and what it took."""
+class Cost:
+    """The longest of several steps: its records, and how long it took."""
 
     records: int = 0
     seconds: float = 0.0
 
-    def or_longer(self, records: int, seconds: float) -> "Spent":
-        """This, or another that took longer."""
-        return Spent(records, seconds) if seconds > self.seconds else self
+    def or_longer(self, records: int, seconds: float) -> "Cost":
+        """This step, or the given one where that took longer."""
+        return Cost(records, seconds) if seconds > self.seconds else self
 
     def fitting(self, seconds: float) -> int:
         """How many records would have taken so long."""
@@ -38,54 +39,58 @@ class Spent:
 
 
 @dataclass(frozen=True)
-class Work:
-    """What one poll gave, and what it cost."""
+class PollCost:
+    """How many records one poll brought, and what they cost."""
 
     taken: int
     """Records in all."""
-    piece: Spent = Spent()
-    batch: Spent = Spent()
+    chunk: Cost = Cost()
+    batch: Cost = Cost()
     closing_s: float = 0.0
-    """The longest that the end of a batch took: most of that is the same for few and for many."""
-    asked_all: bool = True
-    """Whether all lanes were asked: those that are busy cannot tell whether they have more."""
+    """The longest time that the end of a batch took; it hardly depends on the records."""
+    polled_all: bool = True
+    """Whether every lane was polled. Busy lanes are not, and they may have more records."""
 
 
-def next_piece(piece: int, work: Work) -> int:
-    """The records of the next pieces, after some of `piece` at most: what would have fitted where
-    one took too long, twice as many where a full one took less than half of what it may."""
-    if work.piece.seconds > PIECE_S:
-        return max(work.piece.fitting(PIECE_S), LEAST_PIECE)
-    if work.piece.records * 2 > piece and work.piece.seconds * 2 <= PIECE_S:
-        return min(piece * 2, MOST_PIECE)
-    return piece
+def next_chunk_size(size: int, cost: PollCost) -> int:
+    """The most records of the next chunks, after chunks of at most `size` records.
+
+    What would have fitted into MAX_CHUNK_S where one took longer; twice as many where a full one
+    took less than half of it.
+    """
+    if cost.chunk.seconds > MAX_CHUNK_S:
+        return max(cost.chunk.fitting(MAX_CHUNK_S), MIN_CHUNK_RECORDS)
+    if cost.chunk.records * 2 > size and cost.chunk.seconds * 2 <= MAX_CHUNK_S:
+        return min(size * 2, MAX_CHUNK_RECORDS)
+    return size
 
 
-def next_size(size: int, work: Work, most: int) -> int:
-    """The size of the next batch, at most `most` (≥ 1), after a poll that asked for `size`.
+def next_batch_size(size: int, cost: PollCost, most: int) -> int:
+    """The size of the next batch, at most `most` (≥ 1), after a poll that asked for `size` records.
 
     1. A batch took too long: what would have fitted. 2. The end of a batch took too long: half, but
-    no less than the largest piece. 3. The poll came back more than half full, and twice the work
-    fits as well: there is a backlog, double. 4. Almost nothing came, of all lanes: half, so that
-    the first records after a silence cost little, whatever they are. 5. Otherwise the same.
+    no less than the largest chunk. 3. The poll came back more than half full, and twice the work
+    fits as well: there is a backlog, double. 4. Almost nothing came, and every lane was polled:
+    half, so that the first records after a silence cost little, whatever they are. 5. Otherwise the
+    same.
     """
-    if work.batch.seconds > BATCH_S:
-        wanted = min(size, work.batch.fitting(BATCH_S))
-    elif work.closing_s > PIECE_S and size > MOST_PIECE:
-        wanted = max(size // 2, MOST_PIECE)
-    elif is_backlog(size, work) and _twice_fits(work):
+    if cost.batch.seconds > MAX_BATCH_S:
+        wanted = min(size, cost.batch.fitting(MAX_BATCH_S))
+    elif cost.closing_s > MAX_CHUNK_S and size > MAX_CHUNK_RECORDS:
+        wanted = max(size // 2, MAX_CHUNK_RECORDS)
+    elif is_backlog(size, cost) and _twice_fits(cost):
         wanted = size * 2
-    elif work.asked_all and work.taken * 8 < size:
+    elif cost.polled_all and cost.taken * 8 < size:
         wanted = size // 2
     else:
         wanted = size
-    return min(max(wanted, LEAST_RECORDS), most)
+    return min(max(wanted, MIN_BATCH_RECORDS), most)
 
 
-def _twice_fits(work: Work) -> bool:
-    return work.batch.seconds * 2 <= BATCH_S and work.closing_s * 2 <= PIECE_S
+def _twice_fits(cost: PollCost) -> bool:
+    return cost.batch.seconds * 2 <= MAX_BATCH_S and cost.closing_s * 2 <= MAX_CHUNK_S
 
 
-def is_backlog(size: int, work: Work) -> bool:
-    """Whether so much came that more is likely to be there already."""
-    return work.taken * 2 > size
+def is_backlog(size: int, cost: PollCost) -> bool:
+    """Whether a poll for `size` records brought so many that more are likely to be there."""
+    return cost.taken * 2 > size

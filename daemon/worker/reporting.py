@@ -41,7 +41,7 @@ class Reporter:
         return True
 
     def _report_lane(self, number: int, owned: OwnedLane) -> None:
-        telemetry, lane = self._telemetry, owned.held.lane
+        telemetry, lane = self._telemetry, owned.claimed.lane
         telemetry.open_impressions.labels(str(number)).set(len(lane.open))
         telemetry.waiting_feedback.labels(str(number)).set(len(lane.waiting))
         for topic, watermark_ms in lane.watermarks.items():

@@ -1,11 +1,11 @@
-"""What the worker asks of whatever its records come from: a Kafka consumer group, or the demo's own
-traffic."""
+"""The port that records come from: a Kafka consumer group, or the demo's own traffic."""
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from ..config.start import Start
 from ..events.types import LogRecord
 
 
@@ -44,7 +44,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class PartitionStatus:
-    """One assigned topic-partition, for gauges. None: not known (yet), or not read."""
+    """One assigned topic-partition, for gauges. None: not known yet, or not read."""
 
     topic: str
     partition: int
@@ -55,24 +55,24 @@ class PartitionStatus:
 
 
 class Source(Protocol):
-    """Lanes of records. Where reading goes on is said by whoever opens a lane."""
+    """Lanes of records, read from the offsets with which the caller opens a lane."""
 
     async def poll(
         self, max_records: int, timeout_ms: int, lanes: Collection[int] | None = None
     ) -> Batch:
-        """What is there, or comes within the time, of these lanes (None: of all that are open), at
-        most `max_records` of each; the records of the others wait. Must be called again and again,
-        with or without lanes."""
+        """Return the records of these lanes (None: of all that are open) that are there or come
+        within `timeout_ms`, at most `max_records` of each lane; those of other lanes wait. Must be
+        called again and again, also without lanes."""
 
     def batch_in_hand(self) -> AbstractAsyncContextManager[None]:
         """`async with` around processing and committing, as often at once as there are batches:
         lanes are not taken away meanwhile, for a bounded time."""
 
     def lanes_to_open(self) -> frozenset[int]:
-        """Lanes that are assigned and not open."""
+        """The lanes that are assigned and not open."""
 
     def lanes_lost(self) -> frozenset[int]:
-        """Lanes that stopped being open without `close` since the last call."""
+        """The lanes that stopped being open without a `close` since the last call."""
 
     async def open(self, lane: int, offsets: Mapping[str, int]) -> Mapping[str, int]:
         """Read the lane from these offsets; returns how many records of a topic are gone, where any
@@ -84,23 +84,24 @@ class Source(Protocol):
     async def close(self, lane: int) -> None:
         """Stop reading the lane for now; it stays assigned."""
 
-    async def starting_offsets(self, lane: int, start: str | int, now_ms: int) -> Mapping[str, int]:
-        """Where a lane begins: "earliest", "latest", or so many milliseconds back. Raises
-        Unavailable."""
+    async def starting_offsets(self, lane: int, start: Start, now_ms: int) -> Mapping[str, int]:
+        """Return, by topic, the offset where a lane without stored offsets begins. `Ago` counts
+        back from `now_ms`. Raises Unavailable.
+        """
 
     async def still_member(self) -> bool:
-        """Whether this process was still counted in after the call began."""
+        """Whether the group confirmed this process as a member after the call began."""
 
     def hint(self, lane: int, offsets: Mapping[str, int]) -> None:
-        """These offsets are durable."""
+        """Note that these offsets are durable: a hint for tools that show lag, never read back."""
 
     @property
     def open_lanes(self) -> frozenset[int]:
-        """The lanes that are read."""
+        """The lanes that are open."""
 
     def status(self) -> Sequence[PartitionStatus]:
-        """All assigned topic-partitions."""
+        """The status of every assigned topic-partition."""
 
     @property
     def obstacle(self) -> str | None:
-        """What keeps the topics as such from being read, as far as that is known."""
+        """Why no topic can be read at all, where that is known; else None."""

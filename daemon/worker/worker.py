@@ -1,97 +1,95 @@
-"""The worker: records of its lanes in, commits out. One direction; not polling is the
-back-pressure.
+"""The worker: records of its lanes in, commits out. Data flows in one direction, and back-pressure
+is not polling.
 
     poll ─▶ process each lane ─▶ poll …
                     └▶ dead letters acknowledged ─▶ commit    (a task per lane)
 
-A lane whose batch is being made durable is busy: its next records wait in the source, and no other
-lane waits for it. So a lane has one writer, one step at a time, and a world that does not answer
-one lane holds back that lane alone.
+A lane is busy while its batch is made durable: its next records wait in the source, and no other
+lane waits for it. So a lane has one writer that does one step at a time, and a server that does not
+answer for one lane holds back that lane alone.
 """
 
 import asyncio
 import gc
 import math
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ..events.types import Decoder, LogRecord
-from ..storage.store import Store
-from ..telemetry.process import Telemetry
 from . import batch as batches
 from .batch import DeadLetter
-from .committer import DeadLetters, Finisher
+from .committer import Committer
 from .memory import IdleTrim, MemoryBound
 from .ownership import OwnedLane, Ownership
-from .pacing import LEAST_RECORDS, Work, is_backlog, next_piece, next_size
+from .pacing import MIN_BATCH_RECORDS, PollCost, is_backlog, next_batch_size, next_chunk_size
+from .ports import Ports, Process
 from .reporting import Reporter
-from .source import Batch, Source
+from .source import Batch
 
 TOUCH_EVERY_S: Final = 2.0
-"""An idle owner compares, and writes its idle mark, this often; readers rely on 5 s."""
+"""How often an idle owner compares token and sequence and writes its idle mark. Readers rely on
+5 s."""
 POLL_MS: Final = 500
 BUSY_POLL_MS: Final = 20
-"""While lanes are busy, or being opened: their next records wait for the end of the poll."""
+"""The timeout of a poll while lanes are busy or being opened: their next records wait for its
+end."""
 LAST_TRY_S: Final = 5.0
-"""How long batches in hand are still tried to be committed when the process is told to stop."""
+"""How long the commits of batches in hand are still tried once the process is to stop."""
 WRONG_LANE_SAMPLE: Final = 20
-"""Waiting feedback per batch that is looked up in the other lanes."""
+"""How much waiting feedback of a batch is looked up in the other lanes."""
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How much a batch gathers, at most."""
+    """How much a batch gathers before it is committed."""
 
     max_records: int
     commit_interval_s: float
+    """While there is no backlog."""
 
 
 class Worker:
-    """Moves its lanes forward until it is told to stop."""
+    """Moves its lanes forward until the process is to stop."""
 
     def __init__(
         self,
-        source: Source,
-        store: Store,
+        ports: Ports,
+        process: Process,
         ownership: Ownership,
         decoder: Decoder,
         pace: Pace,
-        telemetry: Telemetry,
-        dead_letters: DeadLetters | None,
-        clock: Callable[[], float],
-        stop: asyncio.Event,
         memory: MemoryBound | None = None,
     ) -> None:
-        self._source = source
+        self._source = ports.source
         self._ownership = ownership
         self._decoder = decoder
         self._pace = pace
-        self._telemetry = telemetry
-        self._clock = clock
-        self._stop = stop
+        self._telemetry = process.telemetry
+        self._clock = process.clock
+        self._stop = process.stop
         self.memory = memory or MemoryBound(None)
         self._idle_trim = IdleTrim()
         bound = self.memory.bytes
-        telemetry.memory_bound_bytes.set(math.inf if bound is None else bound)
-        self._size = min(LEAST_RECORDS, pace.max_records)
-        self._piece = LEAST_RECORDS
+        self._telemetry.memory_bound_bytes.set(math.inf if bound is None else bound)
+        self._batch_size = min(MIN_BATCH_RECORDS, pace.max_records)
+        self._chunk_size = MIN_BATCH_RECORDS
         self._busy: dict[int, asyncio.Task[None]] = {}
         self._polled_ms = 0
-        self._reporter = Reporter(source, ownership, telemetry)
-        self._finisher = Finisher(source, store, ownership, dead_letters, telemetry, stop)
+        self._reporter = Reporter(ports.source, ownership, process.telemetry)
+        self._committer = Committer(ports, process, ownership)
         self._lane_went = False
         """Whether a lane was dropped since the last report."""
 
     @property
     def waiting_for(self) -> dict[str, str]:
-        """What does not answer, and for which lane or partition, with the reason: for readiness."""
-        return self._finisher.waiting_for | self._reporter.kafka_faults
+        """Which server does not answer, for which lane or partition, and why: for readiness."""
+        return self._committer.waiting_for | self._reporter.kafka_faults
 
     async def run(self) -> None:
-        """Work until told to stop; the batches in hand are committed before this returns, if that
-        takes no longer than LAST_TRY_S."""
+        """Work until the process is to stop. The batches in hand are committed before this returns,
+        if that takes no longer than LAST_TRY_S."""
         try:
             while not self._stop.is_set():
                 await self._turn()
@@ -99,37 +97,37 @@ class Worker:
             await self._end()
 
     async def _turn(self) -> None:
-        began_s, size = time.monotonic(), self._size
+        began_s, size = time.monotonic(), self._batch_size
         self._drop_lost()
         if has_room := self._has_room():
             self._ownership.open_assigned()
         free = await self._free_lanes()
-        unasked, opening = list(self._busy.values()), has_room and self._ownership.is_opening
-        timeout_ms = BUSY_POLL_MS if unasked or opening else POLL_MS
+        busy, opening = list(self._busy.values()), has_room and self._ownership.is_opening
+        timeout_ms = BUSY_POLL_MS if busy or opening else POLL_MS
         batch = await self._source.poll(size, timeout_ms, free if has_room else ())
         self._polled_ms = int(self._clock() * 1000)
         async with self._source.batch_in_hand():
             self._drop_lost()
-            work = await self._take(batch, asked_all=not unasked)
+            cost = await self._process_lanes(batch, polled_all=not busy)
             self._touch_idle(batch)
-            # The new tasks begin: each holds its own batch in hand from here on.
+            # The new tasks begin: from here on each keeps its own batch in hand.
             await asyncio.sleep(0)
-        self._size = next_size(size, work, self._pace.max_records)
-        self._piece = next_piece(self._piece, work)
+        self._batch_size = next_batch_size(size, cost, self._pace.max_records)
+        self._chunk_size = next_chunk_size(self._chunk_size, cost)
         self._report()
-        self._idle_trim.after_turn(work.taken, time.monotonic())
-        if not (is_backlog(size, work) or (has_room and self._ownership.is_opening)):
-            await self._gather(began_s, unasked)
+        self._idle_trim.after_turn(cost.taken, time.monotonic())
+        if not (is_backlog(size, cost) or (has_room and self._ownership.is_opening)):
+            await self._gather(began_s, busy)
 
     def _has_room(self) -> bool:
-        """Whether this process may take more into its memory; else it stays in the group and reads
-        nothing."""
+        """Whether this process may take more into its memory. Where it may not, it stays in the
+        group and reads nothing."""
         is_full = self.memory.is_reached()
         self._telemetry.memory_bound_met.set(is_full)
         return not is_full
 
     async def _end(self) -> None:
-        """Give the batches in hand a last chance, and leave no task behind."""
+        """Try to commit the batches in hand for a while, and leave no task behind."""
         tasks = list(self._busy.values())
         if tasks:
             await asyncio.wait(tasks, timeout=LAST_TRY_S)
@@ -137,7 +135,7 @@ class Worker:
             task.cancel()
         await asyncio.gather(*tasks, self._ownership.stop_opening(), return_exceptions=True)
         for task in tasks:
-            _raise_fault(task)
+            _raise_unforeseen(task)
 
     # Lanes
 
@@ -146,10 +144,10 @@ class Worker:
             self._lane_went = True
             if lane in self._busy:
                 self._busy[lane].cancel()
-            self._finisher.forget(lane)
+            self._committer.forget(lane)
 
     async def _free_lanes(self) -> frozenset[int]:
-        """The lanes whose next records can be taken. Waits for one, but not for long."""
+        """The lanes that are not busy. Where all are, waits for one, but not for long."""
         self._reap()
         if self._busy and self._busy.keys() >= self._ownership.lanes.keys():
             tasks = self._busy.values()
@@ -161,97 +159,97 @@ class Worker:
         for lane, task in list(self._busy.items()):
             if task.done():
                 del self._busy[lane]
-                _raise_fault(task)
+                _raise_unforeseen(task)
 
     def _begin(self, owned: OwnedLane, step: Coroutine[Any, Any, None]) -> None:
-        self._busy[owned.held.lane.number] = asyncio.create_task(step)
+        self._busy[owned.claimed.lane.number] = asyncio.create_task(step)
 
     # Batches
 
-    async def _take(self, batch: Batch, *, asked_all: bool) -> Work:
-        """Process each lane, and begin to make it durable."""
-        work = Work(0, asked_all=asked_all)
+    async def _process_lanes(self, batch: Batch, *, polled_all: bool) -> PollCost:
+        """Process each lane's batch, and begin to commit it; returns what that cost."""
+        cost = PollCost(0, polled_all=polled_all)
         for number, topics in batch.lanes.items():
             owned = self._ownership.lanes.get(number)
             if owned is None:
                 continue
             began_s = time.perf_counter()
             try:
-                dead, work = await self._process(owned, topics, batch.next_offsets[number], work)
+                letters, cost = await self._process(owned, topics, batch.next_offsets[number], cost)
             except OverflowError as error:
-                # Its memory is half a batch ahead; the next owner would meet the same.
+                # The lane in memory is half a batch ahead, and any other owner would fail alike.
                 await self._ownership.halt(number, error)
                 continue
             if self._ownership.lanes.get(number) is not owned:
                 continue
             self._sample_wrong_lanes(owned)
             idle_ms = self._idle_ms(number, batch)
-            self._begin(owned, self._finisher.finish(owned, dead, idle_ms, began_s))
+            self._begin(owned, self._committer.commit(owned, letters, idle_ms, began_s))
             records = sum(map(len, topics.values()))
-            spent = work.batch.or_longer(records, time.perf_counter() - began_s)
-            work = replace(work, taken=work.taken + records, batch=spent)
+            longest = cost.batch.or_longer(records, time.perf_counter() - began_s)
+            cost = replace(cost, taken=cost.taken + records, batch=longest)
             await asyncio.sleep(0)
-        return work
+        return cost
 
     async def _process(
         self,
         owned: OwnedLane,
         topics: Mapping[str, Sequence[LogRecord]],
         next_offsets: Mapping[str, int],
-        work: Work,
-    ) -> tuple[list[DeadLetter], Work]:
-        """Take a batch into the lane's memory, and let others have their turn after each piece."""
-        lane, longest = owned.held.lane, work.piece
-        dead: list[DeadLetter] = []
+        cost: PollCost,
+    ) -> tuple[list[DeadLetter], PollCost]:
+        """Apply a batch to the lane in memory, and let other tasks run after each chunk."""
+        lane, longest = owned.claimed.lane, cost.chunk
+        letters: list[DeadLetter] = []
         batches.begin(lane)
-        for topic, records in batches.pieces(topics, self._piece):
+        for topic, records in batches.chunks(topics, self._chunk_size):
             began_s = time.perf_counter()
-            dead += batches.take(lane, topic, records, self._decoder)
+            letters += batches.apply(lane, topic, records, self._decoder)
             longest = longest.or_longer(len(records), time.perf_counter() - began_s)
             await asyncio.sleep(0)
         began_s = time.perf_counter()
         batches.end(lane, next_offsets)
-        closing_s = max(work.closing_s, time.perf_counter() - began_s)
-        return dead, replace(work, piece=longest, closing_s=closing_s)
+        closing_s = max(cost.closing_s, time.perf_counter() - began_s)
+        return letters, replace(cost, chunk=longest, closing_s=closing_s)
 
     # Idle lanes
 
     def _touch_idle(self, batch: Batch) -> None:
-        """Compare for every lane that had nothing to commit for a while."""
+        """Touch every lane that had nothing to commit for a while."""
         due_s = time.monotonic() - TOUCH_EVERY_S
         for number, owned in self._ownership.lanes.items():
-            if owned.asked_s <= due_s and number not in self._busy:
-                owned.asked_s = time.monotonic()
-                self._begin(owned, self._finisher.touch(owned, self._idle_ms(number, batch)))
+            if owned.checked_s <= due_s and number not in self._busy:
+                owned.checked_s = time.monotonic()
+                self._begin(owned, self._committer.touch(owned, self._idle_ms(number, batch)))
 
     def _idle_ms(self, lane: int, batch: Batch) -> int | None:
-        """The clock when the end of the log was last seen, where it was."""
+        """The clock at the poll where that saw the end of the lane's logs, else None."""
         return self._polled_ms if lane in batch.caught_up else None
 
     # Beside the flow
 
-    async def _gather(self, began_s: float, unasked: Sequence["asyncio.Task[None]"]) -> None:
-        """Let records come together when there are few, so that a quiet topic does not make a
-        commit for each. A lane that was busy ends it: it may have more than a few."""
+    async def _gather(self, began_s: float, busy: Sequence["asyncio.Task[None]"]) -> None:
+        """Wait for more records when there are few, so that a quiet topic does not cost a commit
+        for each. The end of a task of `busy` ends the wait: its lane was not polled, and it may
+        have more than a few."""
         left_s = began_s + self._pace.commit_interval_s - time.monotonic()
-        if left_s <= 0 or any(task.done() for task in unasked):
+        if left_s <= 0 or any(task.done() for task in busy):
             return
         stopped = asyncio.ensure_future(self._stop.wait())
-        ends = {stopped, *unasked}
+        ends = {stopped, *busy}
         await asyncio.wait(ends, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
 
     def _sample_wrong_lanes(self, owned: OwnedLane) -> None:
-        """Feedback whose impression another lane of this process holds: the topics are not
+        """Count feedback whose impression is in another lane of this process: the topics are not
         partitioned alike."""
-        waiting = owned.held.lane.waiting
-        last = min(waiting.next_serial, owned.held.next_serial + WRONG_LANE_SAMPLE)
-        for serial in range(owned.held.next_serial, last):
-            held = waiting.by_serial.get(serial)
-            if held is None or held.bound_ms is not None:
+        waiting, first = owned.claimed.lane.waiting, owned.claimed.next_serial
+        for serial in range(first, min(waiting.next_serial, first + WRONG_LANE_SAMPLE)):
+            feedback = waiting.by_serial.get(serial)
+            if feedback is None or feedback.bound_ms is not None:
                 continue
-            others = (o.held.lane for o in self._ownership.lanes.values() if o is not owned)
-            if any(lane.open.slots_of(held.impression_id) for lane in others):
+            others = (o.claimed.lane for o in self._ownership.lanes.values() if o is not owned)
+            if any(lane.open.slots_of(feedback.impression_id) for lane in others):
                 self._telemetry.wrong_lane_feedback.inc()
 
     def _report(self) -> None:
@@ -262,7 +260,8 @@ class Worker:
             self._lane_went = False
 
 
-def _raise_fault(task: "asyncio.Task[None]") -> None:
-    """Let out what nobody foresaw: it ends the process, and nothing uncommitted is kept."""
+def _raise_unforeseen(task: "asyncio.Task[None]") -> None:
+    """Raise what a task raised. Nobody foresaw it, so it ends the process; what is not committed is
+    read again."""
     if not task.cancelled():
         task.result()

@@ -238,7 +238,7 @@ async def test_server_that_loads_older_data_is_waited_for_and_the_log_read_again
     await starting
     await scene.feed()
     await scene.caught_up()
-    assert "the store holds an older lane: reading again" in scene.daemon.log()
+    assert "the store has older state of the lane: reading again" in scene.daemon.log()
     await scene.assert_numbers_are_right()
 
 

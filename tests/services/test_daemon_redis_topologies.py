@@ -185,4 +185,4 @@ async def test_state_and_offsets_roll_back_together_when_a_sentinel_fails_over(
     await asyncio.to_thread(master.kill)
     await stage.produce(SOME)
     await assert_numbers_are_right(stage)
-    assert "the store holds an older lane: reading again" in stage.daemons[0].log()
+    assert "the store has older state of the lane: reading again" in stage.daemons[0].log()

@@ -1,4 +1,4 @@
-"""A batch: records in order to events, what is refused to dead letters, offsets along with it."""
+"""A batch: records become events in order, refused records dead letters, and offsets advance."""
 
 from collections.abc import Sequence
 
@@ -36,13 +36,13 @@ CLICK = {"type": "feedback", "impression_id": "q", "timestamp": START_MS + 1} | 
 
 
 def test_events_stand_in_the_order_of_records_and_elements() -> None:
-    events, dead = decode([record(IMPRESSION), record([CLICK, 7, IMPRESSION])], DECODE)
+    events, letters = decode([record(IMPRESSION), record([CLICK, 7, IMPRESSION])], DECODE)
     assert [type(event) for event in events] == [Impression, Feedback, Rejected, Impression]
-    assert [letter.reason for letter in dead] == ["wrong_type"]
+    assert [letter.reason for letter in letters] == ["wrong_type"]
 
 
 @pytest.mark.parametrize("value", [None, [], [IMPRESSION]], ids=["tombstone", "empty", "good"])
-def test_what_is_no_fault_is_no_dead_letter(value: object) -> None:
+def test_a_record_without_a_fault_is_no_dead_letter(value: object) -> None:
     assert decode([record(value)], DECODE)[1] == []
 
 
@@ -57,18 +57,18 @@ def test_a_dead_letter_says_which_record_and_why() -> None:
 def test_a_record_is_one_dead_letter_however_many_of_its_elements_are_bad() -> None:
     """Each letter carries the whole record: a megabyte of rubbish must not become a terabyte."""
     rubbish = record([7] * 1000 + [{"type": "session"}])
-    events, dead = decode([rubbish, record(b"{")], DECODE)
+    events, letters = decode([rubbish, record(b"{")], DECODE)
     assert [event.reason for event in events if isinstance(event, Rejected)][-2:] == [
         "unknown_type",
         "not_json",
     ]
-    assert [letter.reason for letter in dead] == ["wrong_type", "not_json"]
-    assert dead[0].detail.endswith("(and 1000 more)")
+    assert [letter.reason for letter in letters] == ["wrong_type", "not_json"]
+    assert letters[0].detail.endswith("(and 1000 more)")
 
 
-def test_the_records_own_time_is_what_is_ahead_of() -> None:
-    ahead = record(IMPRESSION | {"timestamp": START_MS + 300_001}, timestamp=START_MS)
-    [rejected], [letter] = decode([ahead], DECODE)
+def test_an_event_time_in_the_future_is_judged_by_the_records_own_time() -> None:
+    early = record(IMPRESSION | {"timestamp": START_MS + 300_001}, timestamp=START_MS)
+    [rejected], [letter] = decode([early], DECODE)
     assert letter.reason == "future"
     assert isinstance(decode([record(IMPRESSION, timestamp=-1)], DECODE)[0][0], Impression)
 
@@ -92,15 +92,15 @@ def test_the_topics_of_a_batch_may_come_in_any_order() -> None:
     assert rows[0]["RR:sum"] == 1_000_000
 
 
-def test_offsets_move_past_records_that_gave_nothing() -> None:
+def test_offsets_move_past_records_without_events() -> None:
     lane = lane_of()
-    dead = batch.process(lane, {"events": [record(None), record(b"{")]}, {"events": 5}, DECODE)
-    assert (len(dead), lane.offsets, lane.watermark_ms) == (1, {"events": 5}, None)
+    letters = batch.process(lane, {"events": [record(None), record(b"{")]}, {"events": 5}, DECODE)
+    assert (len(letters), lane.offsets, lane.watermark_ms) == (1, {"events": 5}, None)
     assert dict(lane.counts["rejected"]) == {"tombstone": 1, "not_json": 1}
 
 
 def test_a_full_table_of_states_is_built_anew_without_changing_a_number() -> None:
-    """One impression goes through twenty states; few of them are still known in the end."""
+    """One impression goes through twenty states; few of them are still in use at the end."""
     lane = lane_of(plan=plan_with(metrics=(parse("CG"),)))
     judged = {**IMPRESSION, "type": "feedback", "item": "a"}
     for number in range(20):
@@ -115,11 +115,11 @@ def test_a_full_table_of_states_is_built_anew_without_changing_a_number() -> Non
 
 
 @pytest.mark.parametrize("count", [0, 1, 6, 7, 13, 14])
-def test_a_batch_is_cut_into_pieces_in_order_of_about_the_same_length(count: int) -> None:
+def test_a_batch_is_cut_into_chunks_in_order_of_about_the_same_length(count: int) -> None:
     records = [record(b"{}") for _ in range(count)]
-    cut = list(batch.pieces({"events": records, "more": records[:1]}, most=6))
-    of_events = [some for topic, some in cut if topic == "events"]
-    assert [one for some in of_events for one in some] == records
-    sizes = [len(some) for some in of_events]
+    cut = list(batch.chunks({"events": records, "more": records[:1]}, most=6))
+    of_events = [chunk for topic, chunk in cut if topic == "events"]
+    assert [record for chunk in of_events for record in chunk] == records
+    sizes = [len(chunk) for chunk in of_events]
     assert len(sizes) == -(-count // 6) and max(sizes, default=0) - min(sizes, default=0) <= 1
     assert [topic for topic, _ in cut][len(of_events) :] == ["more"] * min(count, 1)

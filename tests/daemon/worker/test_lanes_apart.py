@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from relevanced.daemon.config.start import LogEnd, Start
 from relevanced.daemon.errors import Unavailable
 from relevanced.daemon.events.decoder import decoder
 from relevanced.daemon.events.types import Limits
@@ -20,6 +21,7 @@ from relevanced.daemon.telemetry.process import Telemetry
 from relevanced.daemon.worker import ownership as ownership_room
 from relevanced.daemon.worker.batch import DeadLetter
 from relevanced.daemon.worker.ownership import Beginning, Ownership
+from relevanced.daemon.worker.ports import Ports, Process
 from relevanced.daemon.worker.source import Batch, PartitionStatus
 from relevanced.daemon.worker.worker import Pace, Worker
 from tests.builders import PLAN, START_MS
@@ -97,7 +99,7 @@ class Logs:
     async def close(self, lane: int) -> None:
         self.next.pop(lane, None)
 
-    async def starting_offsets(self, lane: int, start: str | int, now_ms: int) -> Mapping[str, int]:
+    async def starting_offsets(self, lane: int, start: Start, now_ms: int) -> Mapping[str, int]:
         return {TOPIC: 0}
 
     async def still_member(self) -> bool:
@@ -179,8 +181,8 @@ class Letters:
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses between tries, and for lanes that do not answer, pass at once."""
-    monkeypatch.setattr("relevanced.daemon.worker.committer.pause_s", lambda failures, luck: 0.0)
-    monkeypatch.setattr("relevanced.daemon.worker.ownership.pause_s", lambda failures, luck: 0.0)
+    monkeypatch.setattr("relevanced.daemon.worker.committer.pause_s", lambda failures, jitter: 0.0)
+    monkeypatch.setattr("relevanced.daemon.worker.ownership.pause_s", lambda failures, jitter: 0.0)
     monkeypatch.setattr("relevanced.daemon.worker.worker.LAST_TRY_S", 0.05)
 
 
@@ -189,9 +191,10 @@ async def working(
     logs: Logs, stores: Stores, letters: Letters | None = None
 ) -> AsyncIterator[tuple[Worker, Ownership]]:
     stop, telemetry = asyncio.Event(), Telemetry("test")
-    ownership = Ownership(logs, stores, PLAN, Beginning("earliest", 3), telemetry, lambda: 0.0)
+    ports, process = Ports(logs, stores, letters), Process(telemetry, lambda: 0.0, stop)
+    ownership = Ownership(ports, process, PLAN, Beginning(LogEnd.EARLIEST, 3))
     pace, decode = Pace(max_records=1, commit_interval_s=0.0), decoder("native", Limits())
-    worker = Worker(logs, stores, ownership, decode, pace, telemetry, letters, lambda: 0.0, stop)
+    worker = Worker(ports, process, ownership, decode, pace)
     task = asyncio.create_task(worker.run())
     try:
         yield worker, ownership

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from relevanced.daemon.config.start import LogEnd, Start
 from relevanced.daemon.errors import Lost, Unavailable
 from relevanced.daemon.events.decoder import decoder
 from relevanced.daemon.events.types import Limits
@@ -20,6 +21,7 @@ from relevanced.daemon.telemetry.process import Telemetry
 from relevanced.daemon.worker.batch import DeadLetter
 from relevanced.daemon.worker.memory import MemoryBound
 from relevanced.daemon.worker.ownership import Beginning, Ownership
+from relevanced.daemon.worker.ports import Ports, Process
 from relevanced.daemon.worker.source import Batch, OffsetBeyondEnd
 from relevanced.daemon.worker.worker import Pace, Worker
 from tests.builders import PLAN, START_MS
@@ -74,7 +76,7 @@ class Log:
     async def close(self, lane: int) -> None:
         self.next = None
 
-    async def starting_offsets(self, lane: int, start: str | int, now_ms: int) -> Mapping[str, int]:
+    async def starting_offsets(self, lane: int, start: Start, now_ms: int) -> Mapping[str, int]:
         return {TOPIC: self.beginning}
 
     async def still_member(self) -> bool:
@@ -168,8 +170,8 @@ def impression(number: int) -> bytes:
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses between tries pass at once."""
-    monkeypatch.setattr("relevanced.daemon.worker.committer.pause_s", lambda failures, luck: 0.0)
-    monkeypatch.setattr("relevanced.daemon.worker.ownership.pause_s", lambda failures, luck: 0.0)
+    monkeypatch.setattr("relevanced.daemon.worker.committer.pause_s", lambda failures, jitter: 0.0)
+    monkeypatch.setattr("relevanced.daemon.worker.ownership.pause_s", lambda failures, jitter: 0.0)
 
 
 async def work_until(
@@ -179,18 +181,17 @@ async def work_until(
     letters: Letters | None = None,
     memory: MemoryBound | None = None,
 ) -> Ownership:
-    """Run a worker until `done`, or, without it, until a lane is refused; it then stops in
+    """Run a worker until `done`, or, without it, until a lane could not be opened; it then stops in
     order."""
     stop, telemetry = asyncio.Event(), Telemetry("test")
-    ownership = Ownership(log, store, PLAN, Beginning("earliest", 1), telemetry, lambda: 0.0)
+    ports, process = Ports(log, store, letters), Process(telemetry, lambda: 0.0, stop)
+    ownership = Ownership(ports, process, PLAN, Beginning(LogEnd.EARLIEST, 1))
     decode = decoder("native", Limits())
     pace = Pace(max_records=1000, commit_interval_s=0.0)
-    worker = Worker(
-        log, store, ownership, decode, pace, telemetry, letters, lambda: 0.0, stop, memory
-    )
+    worker = Worker(ports, process, ownership, decode, pace, memory)
     working = asyncio.create_task(worker.run())
     async with asyncio.timeout(PATIENCE_S):
-        while not (ownership.refused if done is None else done()):
+        while not (ownership.not_open if done is None else done()):
             await asyncio.sleep(0)
             assert not working.done(), working.result()
         stop.set()
@@ -222,7 +223,7 @@ async def test_every_record_counts_once_whatever_a_commit_meets(
     log, store = Log([impression(n) for n in range(5)]), Memory(*faults)
     ownership = await work_until(lambda: store.offset == 5, log, store)
     assert (accepted(store), store.claims) == (5, claims)
-    assert ownership.refused == {}
+    assert ownership.not_open == {}
 
 
 async def test_at_the_memory_bound_nothing_is_read_until_there_is_room() -> None:
@@ -292,7 +293,7 @@ async def test_a_lane_beyond_the_end_of_its_log_stands_still() -> None:
     log, store = Log([]), Memory()
     store.lane.claim("before", b'{"events": 7}')
     ownership = await work_until(None, log, store)
-    assert "beyond the end of the log" in ownership.refused[0]
+    assert "beyond the end of the log" in ownership.not_open[0]
     assert (store.offset, store.claims, log.next) == (7, 1, None)
 
 
@@ -302,7 +303,7 @@ async def test_damaged_state_stops_the_lane_and_not_the_worker() -> None:
     store.lane.blobs.clear()
     log.next = None
     ownership = await work_until(None, log, store)
-    assert "a part is missing" in ownership.refused[0]
+    assert "a part is missing" in ownership.not_open[0]
 
 
 async def test_dead_letters_are_insisted_on_as_long_as_it_takes() -> None:
@@ -313,7 +314,9 @@ async def test_dead_letters_are_insisted_on_as_long_as_it_takes() -> None:
 
 async def test_being_told_to_stop_ends_a_long_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """And the batch in hand is tried once more."""
-    monkeypatch.setattr("relevanced.daemon.worker.committer.pause_s", lambda failures, luck: 3600.0)
+    monkeypatch.setattr(
+        "relevanced.daemon.worker.committer.pause_s", lambda failures, jitter: 3600.0
+    )
     log, store = Log([impression(1)]), Memory("away")
     await work_until(lambda: len(store.sent) == 1, log, store)
     assert store.offset == 1
