@@ -1,7 +1,6 @@
-"""Kinds of command-line values, and how a command loads what it needs only when it runs."""
+"""Options that several commands have, and the kinds of their values."""
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any, Final
 
 import click
@@ -14,7 +13,7 @@ CONFIG_HELP: Final = "Configuration (TOML); RELEVANCED_SECTION__KEY variables ov
 def config_option(
     text: str = CONFIG_HELP, envvar: str | None = "RELEVANCED_CONFIG"
 ) -> Callable[..., Any]:
-    """`--config FILE`, as `config_file`; where it is not given, what the variable says."""
+    """`--config FILE`, as `config_file`; its default is in the variable `envvar`."""
     return click.option(
         "--config",
         "config_file",
@@ -29,12 +28,6 @@ def output_option(text: str, *kinds: str) -> Callable[..., Any]:
     """`--output KIND`; the first kind by default."""
     choice = click.Choice(kinds)
     return click.option("--output", type=choice, default=kinds[0], show_default=True, help=text)
-
-
-def load(target: str) -> Any:
-    """What `module:name` names. Modules are loaded late, so that `--help` answers at once."""
-    module, _, name = target.partition(":")
-    return getattr(import_module(module), name)
 
 
 def duration(text: str) -> int:

@@ -1,5 +1,5 @@
-"""Recorded events through the daemon's own pipeline: files in, scores out. No clock, no Kafka, no
-Redis.
+"""`relevanced replay`: recorded events through the daemon's own pipeline, files in and scores out,
+without a clock, Kafka or Redis.
 
 lines ─▶ decode ─▶ order by event time ─▶ attribute ─▶ score ─▶ the same snapshot as the daemon's
 """
@@ -22,7 +22,6 @@ from ..events.decoder import decoder
 from ..events.timestamps import timestamp_text
 from ..events.types import Decoded, Impression, Rejected
 from ..experiments.findings import findings
-from ..experiments.report import render_report
 from ..experiments.types import Findings
 from ..exporter import scores, selection, snapshot
 from ..exporter.lane_view import LaneView, Names
@@ -30,10 +29,12 @@ from ..exporter.scores import Report
 from ..lane.experiments import settle_pane
 from ..lane.lane import Lane, new_lane
 from ..worker import batch
+from .experiment_report import UnknownExperiment, experiment_report
 
 TOPIC: Final = "replay"
 EVENTS_AT_ONCE: Final = 20_000
 NARROWEST_TABLE: Final = 100
+"""Columns of the table on a narrower terminal, or on none."""
 DAMAGED: Final = (gzip.BadGzipFile, EOFError, zlib.error)
 
 
@@ -46,8 +47,8 @@ def replay(
     as_is: bool,
     progress: bool,
 ) -> int:
-    """Score the files and print the result, that of an experiment where one is named; returns the
-    exit code."""
+    """Score the files and print the scores, or what one experiment shows where it is named; returns
+    the exit code."""
     console = Console(file=sys.stderr, quiet=not progress)
     try:
         with Progress(console=console, transient=True) as bars:
@@ -56,35 +57,31 @@ def replay(
         print(f"{error.filename}: cannot be read: {error.strerror}", file=sys.stderr)
         return 1
     if experiment is not None:
-        return show_experiment(lane, experiment, output)
-    show(report_of(lane), config, output, sys.stdout)
+        return print_experiment(lane, experiment, output)
+    print_report(report_of(lane), output, sys.stdout)
     return 0
 
 
-def score_files(paths: Sequence[str], config: Config, bars: Progress, *, as_is: bool) -> Report:
-    """The scores of all events in the files, as of the last one."""
-    return report_of(read_lane(paths, config, bars, as_is=as_is))
-
-
 def read_lane(paths: Sequence[str], config: Config, bars: Progress, *, as_is: bool) -> Lane:
-    """One lane that has taken all events in the files."""
+    """One lane to which all events of the files were applied, in order of their time, or in that of
+    the files with `as_is`. Raises OSError for a file that cannot be read."""
     events = list(read_events(paths, config, bars))
     if not as_is:
-        events.sort(key=_place_in_time)
+        events.sort(key=_time_order)
     lane = new_lane(0, replace(config.plan, history_hours=0), {TOPIC: 0}, [TOPIC])
     bar = bars.add_task("scoring", total=len(events))
     for first in range(0, len(events), EVENTS_AT_ONCE):
-        some = events[first : first + EVENTS_AT_ONCE]
+        chunk = events[first : first + EVENTS_AT_ONCE]
         lane.forget_what_is_over()
-        rules.apply(lane, TOPIC, some)
+        rules.apply(lane, TOPIC, chunk)
         batch.advance(lane)
         lane.start_batch()
-        bars.advance(bar, len(some))
+        bars.advance(bar, len(chunk))
     return lane
 
 
 def read_events(paths: Sequence[str], config: Config, bars: Progress) -> Iterator[Decoded]:
-    """The events of all lines of all files, one JSON value a line; empty lines are passed over."""
+    """The events of all lines of all files, one JSON value a line; empty lines are skipped."""
     decode = decoder(config.events.format, config.limits)
     for line in lines_of(paths, bars):
         yield from decode(line, None)
@@ -111,15 +108,16 @@ def _lines(path: str, bars: Progress, bar: TaskID) -> Iterator[bytes]:
             raise OSError(EIO, f"not a whole gzip file: {error}", path) from error
 
 
-def _place_in_time(event: Decoded) -> tuple[int, int]:
-    """Impressions stand before feedback of the same time; what is no event has no time."""
+def _time_order(event: Decoded) -> tuple[int, int]:
+    """The key that events are sorted by: impressions come before feedback of the same time, and
+    rejected records, which have no time, come first."""
     if isinstance(event, Rejected):
         return (-1, 0)
     return (event.time_ms, 0 if isinstance(event, Impression) else 1)
 
 
 def report_of(lane: Lane) -> Report:
-    """The lane's scores: the windows as of its last event, and everything in it."""
+    """The lane's scores: the windows as of its last event, and a window of everything."""
     view = view_of(lane)
     whole = snapshot.evaluate([view], lane.plan, view.names.segments)
     whole = snapshot.with_everything(whole, [view], lane.plan)
@@ -127,7 +125,8 @@ def report_of(lane: Lane) -> Report:
 
 
 def experiments_of(lane: Lane) -> Findings:
-    """What the experiments show, settled or not. The lane is of no other use afterwards."""
+    """What the experiments show, open panes included. Settles them: the lane can take no more
+    events afterwards."""
     for pane in lane.open.panes():
         settle_pane(lane, pane)
     at_ms = lane.watermark_ms
@@ -135,21 +134,22 @@ def experiments_of(lane: Lane) -> Findings:
     return findings([lane.experiments.by_name], lane.plan.tracking, lane.plan.metrics, at_ms, as_of)
 
 
-def show_experiment(lane: Lane, experiment: str, output: str) -> int:
+def print_experiment(lane: Lane, experiment: str, output: str) -> int:
     """Print what one experiment shows, as `table` or `json`; returns the exit code."""
-    found = experiments_of(lane)
-    named = [one for one in found.experiments if one.experiment == experiment]
-    if not named or output == "csv":
-        known = ", ".join(one.experiment for one in found.experiments) or "none"
-        refused = f"{experiment}: no experiment of this name; known: {known}"
-        print(refused if not named else "--experiment: no csv, but table or json", file=sys.stderr)
-        return 1 if not named else 2
-    print(render_report(named[0], found.as_of, output), end="")
+    try:
+        text = experiment_report(experiments_of(lane), experiment, output)
+    except UnknownExperiment as error:
+        print(error, file=sys.stderr)
+        return 1
+    if output == "csv":
+        print("--experiment: no csv, but table or json", file=sys.stderr)
+        return 2
+    print(text, end="")
     return 0
 
 
 def view_of(lane: Lane) -> LaneView:
-    """The lane in memory as a reader of the store would see it."""
+    """The view of the lane in memory that a reader of the store would have."""
     names = lane.plan.grouping_names
     return LaneView(
         lane=lane.number,
@@ -163,7 +163,7 @@ def view_of(lane: Lane) -> LaneView:
     )
 
 
-def show(report: Report, config: Config, output: str, stream: TextIO) -> None:
+def print_report(report: Report, output: str, stream: TextIO) -> None:
     """Print a report as `table`, `json` or `csv`."""
     if output == "json":
         print(scores.to_json(report).decode(), file=stream)
@@ -176,11 +176,11 @@ def show(report: Report, config: Config, output: str, stream: TextIO) -> None:
             end="",
             file=stream,
         )
-        print(told(report), file=stream)
+        print(summary(report), file=stream)
 
 
-def told(report: Report) -> str:
-    """What was read, and what became of it, in one line."""
+def summary(report: Report) -> str:
+    """How many events were read, and their outcomes, in one line."""
     events = report.events
     counts = [(f"rejected {reason}", n) for reason, n in events.rejected.items()]
     counts += [(f"left out {reason}", n) for reason, n in events.dropped_values.items()]

@@ -11,9 +11,9 @@ import click
 import msgspec
 
 from ..config.loading import read
-from ..experiments.report import render_report
 from ..experiments.types import Findings
 from . import options
+from .experiment_report import UnknownExperiment, experiment_report
 from .healthcheck import answer, connection
 
 PATH: Final = "/api/v1/experiments"
@@ -29,27 +29,22 @@ DEFAULT_URL: Final = "http://localhost:9465"
 def report_command(experiment: str, url: str | None, config_file: str | None, output: str) -> None:
     """Say what EXPERIMENT has shown so far: warnings, differences with intervals, a verdict.
 
-    May be asked at any time and as often as one likes: the intervals hold at every look together.
+    May be run at any time and as often as you like: the intervals hold at every look together.
     """
     if url is not None and config_file is not None:
         raise click.UsageError("--url and --config: give one of them")
     to, path, headers = _connection(url or DEFAULT_URL)
     if config_file is not None:
         to, path, headers = connection(read(config_file, os.environ), TIMEOUT_S), PATH, {}
-    click.echo(told(_asked(to, path, headers), experiment, output), nl=False)
-
-
-def told(findings: Findings, experiment: str, output: str) -> str:
-    """The report of one of the experiments. Raises ClickException where it is not among them."""
-    named = [one for one in findings.experiments if one.experiment == experiment]
-    if not named:
-        known = ", ".join(one.experiment for one in findings.experiments) or "none"
-        raise click.ClickException(f"{experiment}: no experiment of this name; known: {known}")
-    return render_report(named[0], findings.as_of, output)
+    findings = _fetched(to, path, headers)
+    try:
+        click.echo(experiment_report(findings, experiment, output), nl=False)
+    except UnknownExperiment as error:
+        raise click.ClickException(str(error)) from error
 
 
 def _connection(url: str) -> tuple[HTTPConnection, str, dict[str, str]]:
-    """To whom, the path there, and the password that the URL holds."""
+    """A connection to the URL's host, the path there, and headers with the URL's password."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise click.UsageError("--url: must be http://host:port or https://host:port")
@@ -65,7 +60,7 @@ def _connection(url: str) -> tuple[HTTPConnection, str, dict[str, str]]:
     return to, path, headers
 
 
-def _asked(to: HTTPConnection, path: str, headers: dict[str, str]) -> Findings:
+def _fetched(to: HTTPConnection, path: str, headers: dict[str, str]) -> Findings:
     where = f"{to.host}:{to.port}{path}"
     try:
         status, body = answer(to, path, headers)

@@ -1,4 +1,4 @@
-"""Recorded events: every line once, in order of event time, and what was read is told."""
+"""Recorded events: every line is read once, in order of event time, and outcomes are printed."""
 
 import gzip
 import io
@@ -15,11 +15,11 @@ from rich.progress import Progress
 
 from relevanced.daemon.commands import replay
 from relevanced.daemon.commands.replay import (
+    print_report,
     read_events,
+    read_lane,
     report_of,
-    score_files,
-    show,
-    told,
+    summary,
     view_of,
 )
 from relevanced.daemon.config.loading import Config
@@ -59,7 +59,7 @@ def bars() -> Progress:
 
 
 def scored(*paths: str, as_is: bool = False) -> Report:
-    return score_files(paths, Config(), bars(), as_is=as_is)
+    return report_of(read_lane(paths, Config(), bars(), as_is=as_is))
 
 
 def rr(report: Report, window: str = "all") -> Score:
@@ -76,7 +76,7 @@ def kinds(paths: Sequence[str]) -> list[type]:
 
 
 def counted(outcomes: Mapping[str, int]) -> dict[str, int]:
-    """The outcomes that came about."""
+    """The outcomes that occurred."""
     return {outcome: n for outcome, n in outcomes.items() if n}
 
 
@@ -95,7 +95,7 @@ def test_empty_lines_and_a_missing_last_end_of_line_are_no_matter(tmp_path: Path
     assert kinds([str(path)]) == [Impression, Impression]
 
 
-def test_nothing_is_ahead_of_a_record_without_a_time_of_its_own(write: Write) -> None:
+def test_nothing_is_in_the_future_of_a_record_without_a_time_of_its_own(write: Write) -> None:
     assert kinds([write(impression(10**10))]) == [Impression]
 
 
@@ -148,7 +148,7 @@ def test_the_cut_into_batches_does_not_matter(
 # Scores
 
 
-def test_the_window_without_ends_holds_what_settled_and_what_did_not(write: Write) -> None:
+def test_the_window_of_everything_covers_settled_and_open_panes(write: Write) -> None:
     path = write(impression(), click(1), impression(48 * HOUR_MS, "p"))
     report = scored(path)
     assert (rr(report).mean, rr(report).impressions) == (0.5, 2)
@@ -176,26 +176,26 @@ def test_a_view_is_the_lane_itself() -> None:
         assert np.array_equal(view.panes[key][0], rows.page(0))
 
 
-# What is told
+# What is printed
 
 
-def test_what_was_read_is_told_in_one_line() -> None:
+def test_what_was_read_is_summed_up_in_one_line() -> None:
     lane = lane_of()
     settled(lane, shown(0), clicked(1, "a"), clicked(2, "b"), passing(3), Rejected("not_json"))
-    read, _, became = told(report_of(lane)).partition(": ")
+    read, _, outcomes = summary(report_of(lane)).partition(": ")
     assert read == "1 impressions, 3 feedback"
-    assert set(became.split(", ")) == {
+    assert set(outcomes.split(", ")) == {
         "rejected not_json 1",
         "feedback joined 2",
         "feedback ignored_kind 1",
     }
-    assert told(report_of(lane_of())) == "0 impressions, 0 feedback: nothing else"
+    assert summary(report_of(lane_of())) == "0 impressions, 0 feedback: nothing else"
 
 
 @pytest.mark.parametrize("output", ["json", "csv", "table"])
-def test_a_report_is_printed_as_asked(write: Write, output: str) -> None:
+def test_a_report_is_printed_in_the_requested_format(write: Write, output: str) -> None:
     stream = io.StringIO()
-    show(scored(write(impression(), click(1))), Config(), output, stream)
+    print_report(scored(write(impression(), click(1))), output, stream)
     text = stream.getvalue()
     assert text.endswith("\n") and "RR@10" in text
     assert (output == "json") == text.startswith("{")
@@ -223,9 +223,9 @@ def test_a_damaged_file_is_named(
     path = tmp_path / "events.jsonl.gz"
     path.write_bytes(data)
     assert replay.replay([str(path)], Config(), "json", as_is=False, progress=False) == 1
-    told_to_people = capsys.readouterr()
-    assert told_to_people.err.startswith(f"{path}: cannot be read: not a whole gzip file: ")
-    assert not told_to_people.out
+    printed = capsys.readouterr()
+    assert printed.err.startswith(f"{path}: cannot be read: not a whole gzip file: ")
+    assert not printed.out
 
 
 def test_a_missing_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
