@@ -1,7 +1,7 @@
-"""`relevanced propensities`: how likely each rank is looked at, out of recorded events.
+"""`relevanced propensities`: how likely each rank is looked at, estimated from recorded events.
 
-Where rankers showed the same item for the same query at different ranks, what it earned there
-differs by the ranks alone.
+Where rankers showed the same item for the same query at different ranks, its clicks there differ by
+the ranks alone.
 """
 
 import math
@@ -29,36 +29,38 @@ from . import options
 from .replay import lines_of
 
 
-class _Asked(msgspec.Struct):
-    """What was searched for, as each format spells it."""
+class _Query(msgspec.Struct):
+    """The query of an impression, under the name that each format has for it."""
 
     query: str | None = None
     user_query: str | None = None
 
 
 DIGITS: Final = 4
-"""No more of a propensity is known."""
+"""Decimals of a propensity in a configuration: the estimate is no more precise."""
 WHOLE: Final = "all"
-"""What the table of all traffic is called: as the only one it holds for every impression."""
-_read_query = msgspec.json.Decoder(_Asked).decode
+"""The name of the table of all traffic. As the only table of a configuration it applies to every
+impression."""
+_read_query = msgspec.json.Decoder(_Query).decode
 
 
 @dataclass
-class Shown:
-    """Impressions by id, and the places of them that were clicked."""
+class RecordedLists:
+    """Result lists, and which of their ranks were clicked."""
 
-    lists: dict[str, tuple[int, str, tuple[str, ...]]] = field(default_factory=dict)
-    """(time, query, items)"""
+    by_id: dict[str, tuple[int, str, tuple[str, ...]]] = field(default_factory=dict)
+    """Impression id → (time in ms, query, items)."""
     clicked: set[tuple[str, int]] = field(default_factory=set)
+    """(impression id, 0-based rank)."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class Scope:
     """Which propensities are estimated."""
 
     depth: int
     surface: tuple[str, str] | None = None
-    """(attribute, value) of the impressions that count; None: all of them."""
+    """(attribute, value) of the impressions that count; None: all impressions."""
 
 
 class Rank(msgspec.Struct, frozen=True):
@@ -66,7 +68,7 @@ class Rank(msgspec.Struct, frozen=True):
 
     rank: int
     propensity: float | None
-    """Null where no chain of shared items leads there."""
+    """Null where no chain of shared items connects the rank with the first."""
     stderr: float | None
     shared_items: int
 
@@ -80,91 +82,101 @@ class Estimate:
     """Time of the latest impression."""
 
 
-def estimate(paths: Sequence[str], config: Config, asked: Asked, *, progress: bool) -> Estimate:
-    """What the events of the files tell. Raises OSError for a file that cannot be read."""
+def estimate(paths: Sequence[str], config: Config, scope: Scope, *, progress: bool) -> Estimate:
+    """Estimate the propensities from the files' events. Raises OSError for a file that cannot be
+    read."""
     with Progress(console=Console(file=sys.stderr, quiet=not progress), transient=True) as bars:
-        shown = collected(lines_of(paths, bars), config, asked)
-    until_ms = max((time_ms for time_ms, _, _ in shown.lists.values()), default=0)
-    return Estimate(harvest(exposures(shown, asked.depth), asked.depth), until_ms)
+        lists = recorded_lists(lines_of(paths, bars), config, scope)
+    until_ms = max((time_ms for time_ms, _, _ in lists.by_id.values()), default=0)
+    return Estimate(harvest(exposures(lists, scope.depth), scope.depth), until_ms)
 
 
-def as_toml(found: Estimate, asked: Asked) -> str:
-    """The table as `[propensities]` of a configuration takes it. Its version is the day of the
-    latest impression."""
-    attribute, value = asked.surface or (None, WHOLE)
-    told = "all impressions"
+def as_toml(found: Estimate, scope: Scope) -> str:
+    """The table for `[propensities]` of a configuration. Its version is the day of the latest
+    impression."""
+    attribute, value = scope.surface or (None, WHOLE)
+    described = "all impressions"
     if attribute is not None:
-        told = f"impressions with {quoted(f'{attribute}={value}')}"
+        described = f"impressions with {quoted(f'{attribute}={value}')}"
     day = datetime.fromtimestamp(found.until_ms / 1000, timezone.utc).date().isoformat()
     ranks = tuple(max(round(value, DIGITS), 10.0**-DIGITS) for value in found.harvest.table())
     table = "\n".join(written_table(value, Table(day, ranks))).lstrip()
-    return f"# of {told}\n{table}\n"
+    return f"# of {described}\n{table}\n"
 
 
-def collected(lines: Iterable[bytes], config: Config, asked: Asked) -> Shown:
-    """First pages of a known query, and feedback on them. An impression stands before its
-    feedback."""
-    attribute, value = asked.surface or ("", "")
+def recorded_lists(lines: Iterable[bytes], config: Config, scope: Scope) -> RecordedLists:
+    """The result lists of the scope that have a query, with the clicks on them. Later pages are
+    left out; feedback counts where it stands after its impression."""
+    attribute, value = scope.surface or ("", "")
     names = (attribute,) if attribute else ()
-    shown, limits = Shown(), msgspec.structs.replace(config.limits, attributes=names)
+    lists, limits = RecordedLists(), msgspec.structs.replace(config.limits, attributes=names)
     for event, query in _events(lines, config.events.format, limits):
         if isinstance(event, Impression):
-            here = not attribute or event.attributes.get(attribute) == value
-            if here and query and event.first_rank == 1:
-                told = (event.time_ms, query, event.items)
-                shown.lists.setdefault(event.impression_id, told)
+            in_scope = not attribute or event.attributes.get(attribute) == value
+            if in_scope and query and event.first_rank == 1:
+                entry = (event.time_ms, query, event.items)
+                lists.by_id.setdefault(event.impression_id, entry)
         elif event.kind in config.attribution.grades and event.item is not None:
-            _click(shown, event, event.item, config.attribution.window_s * 1000)
-    return shown
+            _click(lists, event, event.item, config.attribution.window_s * 1000)
+    return lists
 
 
-def _click(shown: Shown, event: Feedback, item: str, window_ms: int) -> None:
-    time_ms, _, items = shown.lists.get(event.impression_id, (0, "", ()))
+def _click(lists: RecordedLists, event: Feedback, item: str, window_ms: int) -> None:
+    time_ms, _, items = lists.by_id.get(event.impression_id, (0, "", ()))
     if item in items and event.time_ms <= time_ms + window_ms:
-        shown.clicked.add((event.impression_id, items.index(item)))
+        lists.clicked.add((event.impression_id, items.index(item)))
 
 
 def _events(
     lines: Iterable[bytes], format_name: str, limits: Limits
 ) -> Iterator[tuple[Impression | Feedback, str | None]]:
-    """Events with what was searched for, where their line tells it."""
+    """Each event with the query that its line contains, if any."""
     decode = decoder(format_name, limits)
     for line in lines:
         try:
-            asked = _read_query(line)
+            query = _read_query(line)
         except (ValueError, RecursionError):
-            asked = _Asked()
+            query = _Query()
         for event in decode(line, None):
             if isinstance(event, Impression | Feedback):
-                yield event, asked.query or asked.user_query
+                yield event, query.query or query.user_query
 
 
-def exposures(shown: Shown, depth: int) -> Exposures:
-    """What each query's items earned at each rank."""
-    queries: dict[str, int] = {}
-    items: dict[tuple[int, str], int] = {}
+def exposures(lists: RecordedLists, depth: int) -> Exposures:
+    """How often each item of a query was shown, and clicked, at each rank."""
+    query_ids: dict[str, int] = {}
+    item_ids: dict[tuple[int, str], int] = {}
     cells: dict[tuple[int, int, int], list[int]] = {}
-    for impression_id, (_, query, listed) in shown.lists.items():
-        number = queries.setdefault(query, len(queries))
-        for place, item in enumerate(listed[:depth]):
-            known = items.setdefault((number, item), len(items))
-            cell = cells.setdefault((number, known, place + 1), [0, 0])
+    for impression_id, (_, query, items) in lists.by_id.items():
+        query_id = query_ids.setdefault(query, len(query_ids))
+        for rank0, item in enumerate(items[:depth]):
+            item_id = item_ids.setdefault((query_id, item), len(item_ids))
+            cell = cells.setdefault((query_id, item_id, rank0 + 1), [0, 0])
             cell[0] += 1
-            cell[1] += (impression_id, place) in shown.clicked
-    told = [(*key, *counts) for key, counts in cells.items()]
-    return Exposures(*np.array(told, np.int64).reshape(-1, 5).T)
+            cell[1] += (impression_id, rank0) in lists.clicked
+    rows = [(*key, *counts) for key, counts in cells.items()]
+    return Exposures(*np.array(rows, np.int64).reshape(-1, 5).T)
 
 
 def ranks_of(found: Harvest) -> list[Rank]:
-    """The table, line by line."""
+    """The rows of the table, one for each rank."""
     columns = (found.values.tolist(), found.stderr.tolist(), found.shared_items.tolist())
     return [
-        Rank(number, _known(value), _known(stderr), shared)
-        for number, (value, stderr, shared) in enumerate(zip(*columns, strict=True), 1)
+        Rank(rank, _finite_or_none(value), _finite_or_none(stderr), shared)
+        for rank, (value, stderr, shared) in enumerate(zip(*columns, strict=True), 1)
     ]
 
 
-def _known(value: float) -> float | None:
+def as_table(ranks: Sequence[Rank]) -> str:
+    """The table for people; a value that is not known is left blank."""
+    lines = [f"{'rank':>4}  {'propensity':>10}  {'± error':>8}  {'shared items':>12}"]
+    for row in ranks:
+        propensity, stderr = ("" if x is None else f"{x:.4f}" for x in (row.propensity, row.stderr))
+        lines.append(f"{row.rank:>4}  {propensity:>10}  {stderr:>8}  {row.shared_items:>12,}")
+    return "\n".join(lines)
+
+
+def _finite_or_none(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
@@ -200,26 +212,20 @@ def propensities_command(
     """Estimate how likely each rank is looked at, relative to the first, from recorded events.
 
     Needs several rankings of the same queries, as experiments make them: only items that were shown
-    at different ranks for the same query tell anything.
+    at different ranks for the same query count.
     """
     config = read(config_file, os.environ)
     attribute, equals, value = (surface or "").partition("=")
     if surface is not None and not (attribute and value):
         raise click.BadParameter("must be ATTRIBUTE=VALUE", param_hint="--surface")
-    asked = Asked(depth, (attribute, value) if equals else None)
+    scope = Scope(depth, (attribute, value) if equals else None)
     try:
-        found = estimate(files, config, asked, progress=sys.stderr.isatty())
+        found = estimate(files, config, scope, progress=sys.stderr.isatty())
     except OSError as error:
         raise click.ClickException(f"{error.filename}: cannot be read: {error.strerror}") from error
-    ranks = ranks_of(found.harvest)
     if output == "toml":
-        click.echo(as_toml(found, asked), nl=False)
-        return
-    if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(ranks)))
-        return
-    click.echo(f"{'rank':>4}  {'propensity':>10}  {'± error':>8}  {'shared items':>12}")
-    for one in ranks:
-        cells = ("" if n is None else f"{n:.4f}" for n in (one.propensity, one.stderr))
-        propensity, stderr = cells
-        click.echo(f"{one.rank:>4}  {propensity:>10}  {stderr:>8}  {one.shared_items:>12,}")
+        click.echo(as_toml(found, scope), nl=False)
+    elif output == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode(ranks_of(found.harvest))))
+    else:
+        click.echo(as_table(ranks_of(found.harvest)))

@@ -20,7 +20,7 @@ def events(searches: int) -> list[str]:
     lines = []
     for number in range(searches):
         query = rng.randrange(40)
-        items = [f"d{3 * query + place}" for place in range(3)]
+        items = [f"d{3 * query + index}" for index in range(3)]
         rng.shuffle(items)
         base = {"impression_id": f"q{number}", "timestamp": START_MS + number}
         shown = {"type": "impression", "query": f"words {query}", "items": items}
@@ -33,7 +33,7 @@ def events(searches: int) -> list[str]:
     return lines
 
 
-def test_ranks_are_estimated_from_what_experiments_moved(tmp_path: Path) -> None:
+def test_ranks_are_estimated_from_items_that_experiments_moved(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     path.write_text("\n".join(["{", *events(20_000)]))
     arguments = ["propensities", str(path), "--depth", "4", "--output", "json"]
