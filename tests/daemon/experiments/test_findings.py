@@ -138,18 +138,18 @@ def test_interleaved_lists_tell_who_won() -> None:
 
 def test_interleaved_lists_are_series_with_bounds() -> None:
     found = found_of(with_interleaved(dealt_arms()))
-    told = {
-        (family.removeprefix("relevanced_experiment_interleaving_"), labels): value
+    values = {
+        (family.name.removeprefix("relevanced_experiment_interleaving_"), labels): value
         for family, labels, value in samples(found)
-        if "_interleaving_" in family
+        if "_interleaving_" in family.name
     }
     here = 'experiment="ranker-v2"'
-    counts = [told["impressions", f'{here},outcome="{one}"'] for one in ("win", "tie", "loss")]
+    counts = [values["impressions", f'{here},outcome="{one}"'] for one in ("win", "tie", "loss")]
     assert counts == [640, 1728, 192]
-    assert told["preference", here] == pytest.approx(0.0875)
-    assert 0 < told["lower", here] < 0.0875 < told["upper", here]
-    assert told["log_evalue", here] > 3 and len(told) == 7
-    assert not [f for f, _, _ in samples(found_of(dealt_arms())) if "_interleaving_" in f]
+    assert values["preference", here] == pytest.approx(0.0875)
+    assert 0 < values["lower", here] < 0.0875 < values["upper", here]
+    assert values["log_evalue", here] > 3 and len(values) == 7
+    assert not [f for f, _, _ in samples(found_of(dealt_arms())) if "_interleaving_" in f.name]
 
 
 def test_the_report_tells_warnings_before_numbers() -> None:

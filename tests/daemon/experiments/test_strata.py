@@ -85,21 +85,22 @@ def test_lanes_add_up_by_segment() -> None:
 
 def test_segments_are_series() -> None:
     arms = stratified_arms(EVEN, {"DE": (300, 0.1), "US": (300, 0.6)})
-    told = {
-        (family.removeprefix("relevanced_experiment_"), labels): value
+    values = {
+        (family.name.removeprefix("relevanced_experiment_"), labels): value
         for family, labels, value in samples(found_of(arms, replace(SPEC, stratify_by="country")))
     }
     here = 'experiment="ranker-v2",variant="treatment",metric="RR@10"'
     in_de = f'{here},grouping="country",segment="DE"'
-    assert told["segment_discovery", in_de] == 1
-    assert told["segment_upper", in_de] < 0
-    assert told["stratified_upper", here] < 0 and told["stratified_share", here] == 1
+    assert values["segment_discovery", in_de] == 1
+    assert values["segment_upper", in_de] < 0
+    assert values["stratified_upper", here] < 0 and values["stratified_share", here] == 1
 
 
 def test_without_strata_nothing_is_told_of_them() -> None:
     arms = {"control": arm((0.5, 0.4, 0.3), 1), "treatment": arm((0.4, 0.4, 0.3), 2)}
     assert primary(finding(arms)).stratified is None
-    assert not [f for f, _, _ in samples(found_of(arms)) if "_segment" in f or "_stratified" in f]
+    names = [family.name for family, _, _ in samples(found_of(arms))]
+    assert not [name for name in names if "_segment" in name or "_stratified" in name]
 
 
 def test_strata_are_those_of_a_configured_grouping() -> None:

@@ -60,6 +60,23 @@ class Lane:
         return answer
 
 
+class Outlet:
+    """Takes what is published, and stops the exporter when that is as wanted."""
+
+    def __init__(self, done: Callable[[Published], bool]) -> None:
+        self.done = done
+        self.stop = asyncio.Event()
+        self.published = Published()
+
+    def swap(self, published: Published) -> None:
+        self.published = published
+        if self.done(published):
+            self.stop.set()
+
+    def conditions(self) -> Sequence[Condition]:
+        return []
+
+
 def delta(impressions: int, *, page: bytes | None = None) -> LaneDelta:
     rows = np.zeros((PAGE_ROWS, PLAN.row_width), np.int64)
     rows[0, 0] = impressions
@@ -79,19 +96,12 @@ async def served_when(
 ) -> Published:
     """Run an exporter until what it serves is as wanted."""
     monkeypatch.setattr("relevanced.daemon.exporter.exporter.REFRESH_EVERY_S", 0.0)
-    stop, seen = asyncio.Event(), [Published()]
-
-    def swap(published: Published) -> None:
-        seen.append(published)
-        if done(published):
-            stop.set()
-
-    conditions: Callable[[], Sequence[Condition]] = list
+    outlet = Outlet(done)
     store: Any = lane
-    exporter = Exporter(store, namespace, PLAN, Telemetry("test"), "me", swap, conditions, stop)
+    exporter = Exporter(store, namespace, PLAN, Telemetry("test"), outlet, outlet.stop)
     async with asyncio.timeout(PATIENCE_S):
         await exporter.run()
-    return seen[-1]
+    return outlet.published
 
 
 def impressions(published: Published) -> int:

@@ -1,0 +1,76 @@
+"""From the lanes as they were read to everything that is served, snapshot after snapshot.
+
+Pure, apart from what it remembers between two snapshots: the highest counters, the segments that
+have counters, and the results that cost much and seldom change.
+"""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from ..experiments.findings import FindingsCache
+from ..panes import pane_start
+from ..plan import Plan
+from . import baselines, exposition, scores, selection, snapshot
+from .counters import HighestTotals, PreviousSelection, show
+from .exposition import Exposition
+from .history import History
+from .lane_view import LaneView
+from .pane_reader import Reading
+from .published import Published, publish
+from .selection import Selection
+from .snapshot import Segment, Snapshot
+
+_ComparedKey: TypeAlias = tuple[int | None, tuple[Segment, ...], tuple[int, ...]]
+"""(base pane that contains as_of, segments that gauges show, hours that the lanes contain)."""
+
+
+class Publisher:
+    """Makes what is served of the lanes, and remembers what the next snapshot depends on."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.previous = PreviousSelection()
+        """The segments with counters, as of the last snapshot; the caller stores and restores
+        it."""
+        self._plan = plan
+        self._totals = HighestTotals()
+        self._findings = FindingsCache(plan.tracking, plan.metrics)
+        self._history = History(plan)
+        self._compared_key: _ComparedKey | None = None
+        self._compared_texts = Exposition()
+
+    def forget_totals(self) -> None:
+        """Forget the highest totals: another process serves the counters from now on."""
+        self._totals = HighestTotals()
+
+    def publish(self, views: Sequence[LaneView]) -> Published:
+        """Sum the lanes, render and compress the result. Raises Damaged and OverflowError.
+
+        Takes long: meant for a thread, and for one call at a time.
+        """
+        views = self._totals.hold(views)
+        whole = snapshot.evaluate(views, self._plan, self.previous.segments)
+        gauges = selection.busiest(whole, self._plan)
+        counters, self.previous = show(whole, gauges, self._plan, self.previous)
+        report = scores.report(whole, gauges, self._plan)
+        experiments = self._findings.of(
+            [view.experiments for view in views], whole.as_of_ms, report.as_of
+        )
+        texts = exposition.render(whole, gauges, counters, self._plan, experiments)
+        texts = exposition.joined(texts, self._compared(views, whole, gauges))
+        reading = Reading(self._plan, views, whole, gauges, experiments)
+        return publish(texts, report, reading, ())
+
+    def _compared(
+        self, views: Sequence[LaneView], whole: Snapshot, gauges: Selection
+    ) -> Exposition:
+        """The texts of the last hours and their baselines. They cost as much as all the rest and
+        change by base panes only, so they are rendered again no more often than that."""
+        self._history.take(views)
+        as_of_ms = whole.as_of_ms
+        pane = None if as_of_ms is None else pane_start(as_of_ms, self._plan.timing.base_ms)
+        key = (pane, gauges.segments, self._history.starts)
+        if key != self._compared_key:
+            comparisons = baselines.compare(self._history, views, whole, gauges, self._plan)
+            self._compared_texts = exposition.render_compared(comparisons, gauges, self._plan)
+            self._compared_key = key
+        return self._compared_texts
