@@ -1,4 +1,7 @@
-"""A long text in pieces: whatever makes or copies megabytes at once holds the interpreter. Pure."""
+"""A long text in chunks, because making or copying megabytes in one call holds the interpreter.
+
+Pure.
+"""
 
 from collections.abc import Iterable
 from typing import Final, TypeAlias
@@ -6,20 +9,20 @@ from typing import Final, TypeAlias
 Chunks: TypeAlias = tuple[bytes, ...]
 
 LONG_BYTES: Final = 16_384
-"""A piece of this length is worth a write of its own."""
+"""A chunk of this length is worth a write of its own."""
 
 
-def gathered(pieces: Iterable[bytes], long: int = LONG_BYTES) -> Chunks:
-    """The same bytes in fewer pieces: short neighbours are joined, long pieces stay the objects
-    that they are.
+def gathered(chunks: Iterable[bytes], long: int = LONG_BYTES) -> Chunks:
+    """The same bytes in fewer chunks: short neighbours are joined, long chunks stay the same
+    objects, so that two texts can share them.
 
     >>> gathered([b"a", b"b", b"long", b"c"], long=4)
     (b'ab', b'long', b'c')
     """
     into: list[bytes] = []
-    for piece in pieces:
-        if into and max(len(into[-1]), len(piece)) < long:
-            into[-1] += piece
+    for chunk in chunks:
+        if into and max(len(into[-1]), len(chunk)) < long:
+            into[-1] += chunk
         else:
-            into.append(piece)
+            into.append(chunk)
     return tuple(into)

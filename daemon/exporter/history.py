@@ -1,7 +1,8 @@
-"""The hourly rows of all lanes together, as the exporter remembers them.
+"""The hourly rows of all lanes together, summed for the hours that baselines need.
 
-They are many and hardly change: they stay packed as they are stored, what is asked for is unpacked
-and summed over the lanes once, and kept while the lanes hold the same pages.
+Weeks of hours are many rows that hardly change: they stay packed as they are stored. The hours
+that are needed are unpacked and summed over the lanes once, and kept while the lanes contain the
+same pages.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,66 +21,69 @@ from .lane_view import LaneView, Names
 from .selection import Selection
 from .snapshot import Segment
 
-_Held: TypeAlias = tuple[Mapping[int, bytes] | None, ...]
-"""The pages of an hour in each lane."""
+_Packed: TypeAlias = tuple[Mapping[int, bytes] | None, ...]
+"""The pages of an hour in each lane, None where the lane does not contain the hour."""
 
-WATCHED: tuple[int, ...] = tuple(
+TRAFFIC_COLUMNS: tuple[int, ...] = tuple(
     COUNT_COLUMNS.index(name) for name in ("impressions", "impressions_with_feedback")
 )
-"""Columns of the whole by which an hour is judged."""
+"""Columns of the whole that tell whether an hour was an outage."""
 
 
 @dataclass
 class _Hour:
-    held: _Held
-    watched: tuple[int, ...]
+    packed: _Packed
+    traffic: tuple[int, ...]
     rows: PagedRows | None = None
-    """By this room's own segment numbers; None where nobody has asked."""
+    """The lanes' sum, by the segment ids of `History`; None until the hour is needed."""
 
 
 class History:
-    """What the lanes hold of the past."""
+    """The hours that the lanes contain."""
 
     def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-        self._names: list[Names] = []
-        self._segments = Names()
-        """The segments of the hours that were asked for: all lanes' together."""
+        self.plan = plan
+        self._lane_names: list[Names] = []
+        self._names = Names()
+        """The segments of the hours that were needed so far, of all lanes: each lane has ids of
+        its own, and their sum needs common ones."""
         self._hours: dict[int, _Hour] = {}
 
     def take(self, views: Sequence[LaneView]) -> None:
-        """Take in what the lanes hold now. Raises Damaged."""
-        self._names = [lane.names for lane in views]
+        """Take over the hours that the lanes contain now. Raises Damaged."""
+        self._lane_names = [lane.names for lane in views]
         starts = sorted({start for lane in views for start in lane.hours})
         hours: dict[int, _Hour] = {}
         for start in starts:
-            held = tuple(lane.hours.get(start) for lane in views)
-            known = self._hours.get(start)
-            same = known is not None and _are_the_same(known.held, held)
-            hours[start] = known if same and known is not None else _Hour(held, _watched(held))
+            packed = tuple(lane.hours.get(start) for lane in views)
+            before = self._hours.get(start)
+            if before is not None and _are_the_same(before.packed, packed):
+                hours[start] = before
+            else:
+                hours[start] = _Hour(packed, _traffic(packed))
         self._hours = hours
 
     @property
     def starts(self) -> tuple[int, ...]:
-        """The hours that any lane holds, oldest first."""
+        """Starts of the hours that any lane contains, oldest first."""
         return tuple(self._hours)
 
-    def watched(self) -> dict[int, tuple[int, ...]]:
-        """Start of each hour → its `WATCHED` counts of the whole."""
-        return {start: hour.watched for start, hour in self._hours.items()}
+    def traffic(self) -> dict[int, tuple[int, ...]]:
+        """Start of each hour → its `TRAFFIC_COLUMNS`, of the whole."""
+        return {start: hour.traffic for start, hour in self._hours.items()}
 
-    def summed(self, weights: Mapping[int, float], shown: Selection) -> Floats:
-        """(segments shown, columns): the rows of some hours, each times its weight. Raises
+    def summed(self, weights: Mapping[int, float], selection: Selection) -> Floats:
+        """(selected segments, columns): the rows of some hours, each times its weight. Raises
         Damaged."""
-        width = self._plan.row_width
+        width = self.plan.row_width
         total: dict[int, Floats] = {}
         for start, weight in weights.items():
             for page, rows in self._pages(start).items():
                 into = total.setdefault(page, np.zeros((PAGE_ROWS, width)))
                 into += weight * rows
-        return shown.fold_pages(total, self._segments, width)
+        return selection.fold_pages(total, self._names, width)
 
-    def forget_but(self, starts: set[int]) -> None:
+    def pack_all_but(self, starts: set[int]) -> None:
         """Keep only these hours unpacked."""
         for start, hour in self._hours.items():
             if start not in starts:
@@ -90,26 +94,29 @@ class History:
         if hour is None:
             return {}
         if hour.rows is None:
-            hour.rows = PagedRows(self._plan.row_width)
-            for names, pages in zip(self._names, hour.held, strict=True):
+            hour.rows = PagedRows(self.plan.row_width)
+            for names, pages in zip(self._lane_names, hour.packed, strict=True):
                 for page, data in (pages or {}).items():
-                    numbers = self._numbers(names.of_page(page))
-                    hour.rows.add(numbers, _unpacked(data)[: len(numbers)])
+                    ids = self._ids(names.of_page(page))
+                    hour.rows.add(ids, _unpacked(data)[: len(ids)])
         return hour.rows.pages
 
-    def _numbers(self, names: Sequence[Segment]) -> Integers:
-        known = self._segments.ids
-        self._segments.append(name for name in names if name not in known)
-        return np.array([known[name] for name in names], np.int64)
+    def _ids(self, segments: Sequence[Segment]) -> Integers:
+        ids = self._names.ids
+        self._names.append(segment for segment in segments if segment not in ids)
+        return np.array([ids[segment] for segment in segments], np.int64)
 
 
-def _are_the_same(held: _Held, now: _Held) -> bool:
-    return len(held) == len(now) and all(one is other for one, other in zip(held, now, strict=True))
+def _are_the_same(before: _Packed, now: _Packed) -> bool:
+    """Whether both are the same objects: a mirror replaces the pages of an hour that changed."""
+    return len(before) == len(now) and all(
+        one is other for one, other in zip(before, now, strict=True)
+    )
 
 
-def _watched(held: _Held) -> tuple[int, ...]:
-    firsts = [_unpacked(pages[0])[0] for pages in held if pages and 0 in pages]
-    return tuple(sum(int(row[column]) for row in firsts) for column in WATCHED)
+def _traffic(packed: _Packed) -> tuple[int, ...]:
+    wholes = [_unpacked(pages[0])[0] for pages in packed if pages and 0 in pages]
+    return tuple(sum(int(row[column]) for row in wholes) for column in TRAFFIC_COLUMNS)
 
 
 def _unpacked(data: bytes) -> Rows:

@@ -1,4 +1,4 @@
-"""What a reader sees of a lane: rows, totals and counts as they were at one commit.
+"""A lane as a reader sees it: rows, totals and counts at one commit.
 
 Plain values between the store that reads them and the snapshot that sums them.
 """
@@ -23,25 +23,26 @@ HourPages: TypeAlias = Mapping[int, Mapping[int, bytes]]
 
 
 class Names:
-    """The (grouping, segment) of each segment number of a lane; number 0 is ("all", "all").
+    """The (grouping, segment) of each segment id of a lane; id 0 is ("all", "all").
 
-    It only grows. Who holds it beside rows of an earlier commit finds names that were not there
-    then: their rows are zeros.
+    It only grows, so views of several commits share one object: beside rows of an earlier commit
+    it has segments that did not exist then, and their rows are zeros.
     """
 
-    def __init__(self, listed: Iterable[tuple[str, str]] = ((ALL, ALL),)) -> None:
-        self.segments = list(listed)
-        self.ids = {name: number for number, name in enumerate(self.segments)}
-        """Segment → its number."""
+    def __init__(self, segments: Iterable[tuple[str, str]] = ((ALL, ALL),)) -> None:
+        self.segments = list(segments)
+        """The segment of each id."""
+        self.ids = {segment: id_ for id_, segment in enumerate(self.segments)}
+        """Segment → its id."""
 
     def __len__(self) -> int:
         return len(self.segments)
 
-    def append(self, names: Iterable[tuple[str, str]]) -> None:
-        """Number the segments that come next."""
-        for name in names:
-            self.ids[name] = len(self.segments)
-            self.segments.append(name)
+    def append(self, segments: Iterable[tuple[str, str]]) -> None:
+        """Give the next ids to these segments."""
+        for segment in segments:
+            self.ids[segment] = len(self.segments)
+            self.segments.append(segment)
 
     def of_page(self, page: int) -> list[tuple[str, str]]:
         """The segments of a page, fewer than PAGE_ROWS in the last one."""
@@ -50,7 +51,7 @@ class Names:
 
 @dataclass(frozen=True)
 class LaneView:
-    """One lane at one commit. Nobody changes its rows; others take their place."""
+    """One lane at one commit. Its rows are never changed: newer ones replace them."""
 
     lane: int
     token: str
@@ -61,28 +62,29 @@ class LaneView:
     counts: Counts = field(default_factory=dict)
     watermark_ms: int | None = None
     idle_ms: int | None = None
-    """When its owner last knew that it had read the log to its end."""
+    """The clock when its owner last knew that it had read the log to its end."""
     offsets: Mapping[str, int] = field(default_factory=dict)
     experiments: Mapping[str, Tallies] = field(default_factory=dict)
-    """Nobody changes them; others take their place."""
+    """By name. Tallies are never changed: newer ones replace them."""
     settled_before: int | None = None
     """Base panes that start before this instant are in the totals, and in `hours`."""
     hours: HourPages = field(default_factory=dict)
     raised: Mapping[str, Integers] = field(default_factory=dict)
-    """Grouping → by how much the totals of its segments together stand above those in the store."""
+    """Grouping → by how much the totals of all its segments together exceed those in the store,
+    because counters must not go down after a roll-back."""
 
     def settled_in(self, grouping: str, width: int) -> Integers:
         """(columns,): the totals of all segments of a grouping together. Each impression counts in
-        one of them, so in the store they sum to the whole."""
+        exactly one of them, so in the store they sum to the whole."""
         (whole,) = take(self.totals, np.zeros(1, np.intp), width)
         return np.asarray(whole - self.raised.get(ALL, 0) + self.raised.get(grouping, 0), np.int64)
 
     @property
     def has_events(self) -> bool:
-        """False for a lane that has not seen anything yet: such a lane holds nothing back."""
+        """Whether the lane has ever counted an event. One that has not holds no view back."""
         return any(self.counts.get("events", {}).values())
 
     @property
     def time_ms(self) -> int | None:
-        """Event time up to which the lane is known: the greater of watermark and idle mark."""
+        """Event time up to which the lane is complete: the greater of watermark and idle mark."""
         return max((t for t in (self.watermark_ms, self.idle_ms) if t is not None), default=None)

@@ -1,4 +1,9 @@
-"""A reader's memory of one lane: what it has read so far, kept up to date by what changed. Pure."""
+"""A reader's copy of one lane, kept up to date by what changed since the last read.
+
+Pure. The exporter reads every lane about once a second, so a read transfers only what changed.
+Nothing that a view contains is changed in place: requests are answered from an earlier view in
+other threads while this one takes in what changed. Pages and mappings are replaced instead.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +13,7 @@ from ..lane import hours
 from ..lane.paged_rows import Pages, Rows
 from ..panes import PaneKey
 from ..plan import Plan
-from ..storage import experiments as keeping
+from ..storage import experiments as stored_experiments
 from ..storage.head import Head, whole_or_damaged
 from ..storage.keys import EXPERIMENTS_PREFIX, HOURS_PREFIX, parse_hour_page_key, parse_page_key
 from ..storage.packing import unpack_page
@@ -18,7 +23,7 @@ from .lane_view import LaneView, Names
 
 @dataclass
 class Mirror:
-    """One lane as it was read last. `head` is None before the first read."""
+    """One lane as of the last read. `head` is None before the first."""
 
     lane: int
     plan: Plan
@@ -28,64 +33,66 @@ class Mirror:
     totals: Pages = field(default_factory=dict)
     experiments: Mapping[str, Tallies] = field(default_factory=dict)
     _blobs: dict[str, bytes] = field(default_factory=dict)
-    """Of the experiments, by key."""
+    """The stored bytes of the experiments, by key."""
     hours: dict[int, Mapping[int, bytes]] = field(default_factory=dict)
-    """As they are stored: few of them are asked for, and they are many. The pages of an hour are
-    replaced, never changed, so that who holds them can tell whether they are the same."""
+    """Start of an hour → page → rows, packed as they are stored: there are many and few are needed.
+    The pages of an hour are replaced, never changed, so that identity tells whether they are the
+    same."""
 
     @property
     def token(self) -> str:
-        """The token it was read under; "" before the first read."""
+        """The owner's token at the last read; "" before the first."""
         return "" if self.head is None else self.head.token
 
     @property
     def sequence(self) -> int | None:
-        """The sequence it was read at."""
+        """The sequence at the last read; None before the first."""
         return None if self.head is None else self.head.sequence
 
     def apply(self, delta: LaneDelta) -> None:
-        """Take in what changed. Raises Damaged; the mirror is of no use then."""
+        """Apply what changed. Raises Damaged; the mirror must be thrown away then."""
         if delta.whole:
             self.names, self.panes, self.totals = Names(), {}, {}
             self.experiments, self._blobs = {}, {}
             self.hours = {}
         self.head = delta.head
-        self.names.append((self.plan.grouping_names[number], name) for number, name in delta.names)
-        fresh: dict[PaneKey | None, dict[int, Rows]] = {}
+        self.names.append((self.plan.grouping_names[index], name) for index, name in delta.names)
+        changed: dict[PaneKey | None, dict[int, Rows]] = {}
         experiments = {
-            key: d for key, d in delta.pages.items() if key.startswith(EXPERIMENTS_PREFIX)
+            key: data for key, data in delta.pages.items() if key.startswith(EXPERIMENTS_PREFIX)
         }
-        self._take_experiments(experiments)
+        self._apply_experiments(experiments)
         for key, data in delta.pages.items():
             if key in experiments:
                 continue
             with whole_or_damaged(f"lane {self.lane}, {key}"):
                 if key.startswith(HOURS_PREFIX):
-                    self._take_hour(key, data)
+                    self._apply_hour(key, data)
                     continue
                 pane, page = parse_page_key(key)
-                fresh.setdefault(pane, {})[page] = unpack_page(data)
-        self._take_rows(fresh)
+                changed.setdefault(pane, {})[page] = unpack_page(data)
+        self._apply_rows(changed)
         self._drop_old()
 
-    def _take_experiments(self, changed: Mapping[str, bytes]) -> None:
+    def _apply_experiments(self, changed: Mapping[str, bytes]) -> None:
         assert self.head is not None
-        held = {one.name for one in self.head.state.experiments}
+        stored = {entry.name for entry in self.head.state.experiments}
         if changed:
             self._blobs |= changed
             with whole_or_damaged(f"lane {self.lane}, experiments"):
-                self.experiments = keeping.read(self._blobs)
-        if not self.experiments.keys() <= held:
-            self.experiments = {name: t for name, t in self.experiments.items() if name in held}
-            self._blobs = keeping.of_names(self._blobs, self.experiments)
+                self.experiments = stored_experiments.read(self._blobs)
+        if not self.experiments.keys() <= stored:
+            self.experiments = {name: t for name, t in self.experiments.items() if name in stored}
+            self._blobs = stored_experiments.of_names(self._blobs, self.experiments)
 
-    def _take_hour(self, key: str, data: bytes) -> None:
+    def _apply_hour(self, key: str, data: bytes) -> None:
         start, page = parse_hour_page_key(key)
         self.hours[start] = {**self.hours.get(start, {}), page: data}
 
-    def _take_rows(self, fresh: Mapping[PaneKey | None, Pages]) -> None:
-        """Put pages in the place of others. A view may hold what was there: it is not touched."""
-        for pane, pages in fresh.items():
+    def _apply_rows(self, changed: Mapping[PaneKey | None, Pages]) -> None:
+        """Replace pages; None stands for the totals. The mappings that a view may contain are not
+        touched."""
+        for pane, pages in changed.items():
             if pane is None:
                 self.totals = {**self.totals, **pages}
             else:
@@ -109,14 +116,14 @@ class Mirror:
 
     @property
     def watermark_ms(self) -> int | None:
-        """The lane's watermark."""
+        """The least watermark of its topic-partitions; None while one has none."""
         if self.head is None or not self.head.watermarks:
             return None
         marks = [mark for mark in self.head.watermarks.values() if mark is not None]
         return min(marks) if len(marks) == len(self.head.watermarks) else None
 
     def view(self) -> LaneView:
-        """The lane for the snapshot. Must have been read."""
+        """The lane as a value for the snapshot. It must have been read before."""
         assert self.head is not None
         return LaneView(
             lane=self.lane,

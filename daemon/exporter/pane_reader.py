@@ -1,12 +1,14 @@
-"""What the lanes held at one instant, kept for questions that only a few ask: values that nobody
-changes any more. Pure."""
+"""The lanes as of one snapshot, kept for requests that need single panes: values that are never
+changed again.
+
+Pure. Few requests need panes, so nothing is summed for them before they ask.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from relevanced.metrics.lists import Floats
 
@@ -14,13 +16,13 @@ from ..experiments.types import NOTHING, Findings
 from ..lane.paged_rows import Rows
 from ..plan import Plan
 from .lane_view import LaneView
-from .selection import Selection
+from .selection import Indices, Selection
 from .snapshot import Segment, Snapshot
 
 
 @dataclass(frozen=True)
 class Reading:
-    """One snapshot, the lanes it was made of, and the segments that it shows."""
+    """One snapshot, the lanes that it sums, and the segments with gauges."""
 
     plan: Plan
     views: Sequence[LaneView]
@@ -29,36 +31,36 @@ class Reading:
     experiments: Findings = NOTHING
 
     @cached_property
-    def _places(self) -> Sequence[Mapping[int, NDArray[np.intp]]]:
-        """For each lane, page by page of what lives in it, the places where its segments count."""
+    def _selected_rows(self) -> Sequence[Mapping[int, Indices]]:
+        """For each lane: page → the rows of the selection where its segments count."""
         return [
             {
-                page: self.selection.places(lane.names.of_page(page))
+                page: self.selection.rows_of(lane.names.of_page(page))
                 for page in {page for pages in lane.panes.values() for page in pages}
             }
             for lane in self.views
         ]
 
-    def _pages(self, window: int, start: int) -> Iterator[tuple[NDArray[np.intp], Rows]]:
-        """(n places, n rows) of each page of a pane, lane by lane."""
-        for lane, places in zip(self.views, self._places, strict=True):
+    def _pages(self, window: int, start: int) -> Iterator[tuple[Indices, Rows]]:
+        """((n,) rows of the selection, (n, columns) rows) of each page of a pane, lane by lane."""
+        for lane, selected in zip(self.views, self._selected_rows, strict=True):
             for page, rows in lane.panes.get((window, start), {}).items():
-                yield places[page], rows[: len(places[page])]
+                yield selected[page], rows[: len(selected[page])]
 
     def panes(self, window: int, starts: Sequence[int], segment: Segment) -> Rows:
-        """(starts, columns): a shown segment in each pane of the window."""
-        place = self.selection.segments.index(segment)
+        """(starts, columns): a selected segment in each of these panes of the window."""
+        wanted = self.selection.segments.index(segment)
         summed = np.zeros((len(starts), self.plan.row_width), np.int64)
-        for number, start in enumerate(starts):
-            for places, rows in self._pages(window, start):
-                summed[number] += rows[places == place].sum(axis=0)
+        for index, start in enumerate(starts):
+            for selected, rows in self._pages(window, start):
+                summed[index] += rows[selected == wanted].sum(axis=0)
         return summed
 
     def column(self, window: int, starts: Sequence[int], column: int) -> Floats:
-        """(starts, segments shown): one column of them all in each pane of the window."""
+        """(starts, selected segments): one column in each of these panes of the window."""
         size = len(self.selection.segments) + 1
         summed = np.zeros((len(starts), size))
-        for number, start in enumerate(starts):
-            for places, rows in self._pages(window, start):
-                summed[number] += np.bincount(places, rows[:, column], size)
+        for index, start in enumerate(starts):
+            for selected, rows in self._pages(window, start):
+                summed[index] += np.bincount(selected, rows[:, column], size)
         return summed[:, :-1]

@@ -1,8 +1,9 @@
-"""What the HTTP server hands out: made off the event loop, swapped as one value, never changed.
+"""What the HTTP server serves: made off the event loop, swapped as one value, never changed.
 
-Pure. The page of metrics has two parts: the snapshot's, made and compressed once per snapshot, and
-the process's own, made at each scrape. Both are one gzip stream: the first part's compressed blocks
-are kept and the second's put behind.
+Pure. The text of /metrics has two parts: the snapshot's, which has megabytes and is rendered and
+compressed once per snapshot, and the process's own, rendered at each scrape. A scrape gets both as
+one gzip stream: the deflated blocks of the first part are kept, those of the second follow, and
+the checksum continues where the first part's ended. So a scrape compresses kilobytes only.
 """
 
 import struct
@@ -21,11 +22,13 @@ from .scores import Report
 
 _GZIP_LEVEL: Final = 1
 _GZIP_HEADER: Final = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x04\xff"
+"""No name and no time, so that the same text gives the same bytes; XFL 4: the fastest level."""
 _RAW_DEFLATE: Final = -zlib.MAX_WBITS
+"""Without zlib's own header: the gzip header and trailer are put around the blocks here."""
 
 
 class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One thing that must hold for the process to be of use; `detail` says what is wrong."""
+    """One condition of the process's readiness; `detail` states what is wrong."""
 
     name: str
     ok: bool
@@ -34,18 +37,18 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class MetricsText:
-    """The beginning of a page, plain and as deflated blocks that more may follow."""
+    """The beginning of the text of /metrics, plain and as deflated blocks that more may follow."""
 
     plain: Chunks = ()
     deflated: bytes = b""
     crc: int = 0
 
     def with_rest(self, rest: bytes) -> tuple[bytes, ...]:
-        """The parts of the whole page."""
+        """The parts of the whole text, which ends with `rest`."""
         return (*self.plain, rest)
 
     def with_rest_gzipped(self, rest: bytes) -> tuple[bytes, ...]:
-        """The parts of the whole page as one gzip stream."""
+        """The parts of the whole text, which ends with `rest`, as one gzip stream."""
         compressor = _compressor()
         end = compressor.compress(rest) + compressor.flush(zlib.Z_FINISH)
         size = (sum(map(len, self.plain)) + len(rest)) & 0xFFFFFFFF
@@ -57,8 +60,8 @@ class MetricsText:
 class Published:
     """Everything that requests are answered from.
 
-    Before the first snapshot, and in a process that serves none, the pages are empty, `report`
-    and `reading` None.
+    Before the first snapshot, and in a process that serves no scores, the texts are empty and
+    `report` and `reading` are None.
     """
 
     conditions: tuple[Condition, ...] = (Condition("started", False, "the process is starting"),)
@@ -66,7 +69,7 @@ class Published:
     openmetrics: MetricsText = MetricsText()
     report: Report | None = None
     reading: Reading | None = None
-    """What the questions are answered from; there exactly where `report` is."""
+    """The lanes, for requests that need panes; None exactly where `report` is."""
 
     @property
     def ready(self) -> bool:
@@ -77,7 +80,7 @@ class Published:
 def publish(
     exposition: Exposition, report: Report, reading: Reading, conditions: Sequence[Condition]
 ) -> Published:
-    """Compress a snapshot's texts. Takes long: meant for a thread."""
+    """Compress the texts of a snapshot. Takes long: meant for a thread."""
     return Published(
         conditions=tuple(conditions),
         text=metrics_text(exposition.text),
@@ -88,15 +91,19 @@ def publish(
 
 
 def metrics_text(plain: Chunks) -> MetricsText:
-    """The beginning of a page, compressed so that more can follow."""
+    """The beginning of the text of /metrics, compressed so that more can follow.
+
+    Z_SYNC_FLUSH ends on a byte boundary without ending the stream. The compressor that continues
+    it begins with an empty window, which deflate allows.
+    """
     compressor = _compressor()
-    deflated = [compressor.compress(piece) for piece in plain]
+    deflated = [compressor.compress(chunk) for chunk in plain]
     deflated.append(compressor.flush(zlib.Z_SYNC_FLUSH))
     return MetricsText(plain, b"".join(deflated), reduce(_checked, plain, 0))
 
 
-def _checked(crc: int, piece: bytes) -> int:
-    return zlib.crc32(piece, crc)
+def _checked(crc: int, chunk: bytes) -> int:
+    return zlib.crc32(chunk, crc)
 
 
 def _compressor() -> "zlib._Compress":

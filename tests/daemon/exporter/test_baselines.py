@@ -1,4 +1,4 @@
-"""What is usual: hand-made pasts, and a slow twin that knows no matrices."""
+"""Baselines: hand-made histories, and a slow twin without matrices."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -27,10 +27,10 @@ from relevanced.daemon.exporter.snapshot import WHOLE, Segment, evaluate
 from relevanced.daemon.panes import timing
 from relevanced.daemon.plan import OTHER
 from relevanced.daemon.storage.packing import pack_page
-from tests.lane_views import NOW_MS, PLAN as WITHOUT_PAST, pages_of
+from tests.lane_views import NOW_MS, PLAN as WITHOUT_HISTORY, pages_of
 
 HOUR_MS: Final = 3_600_000
-PLAN: Final = replace(WITHOUT_PAST, history_hours=840)
+PLAN: Final = replace(WITHOUT_HISTORY, history_hours=840)
 NOON: Final = NOW_MS // HOUR_MS * HOUR_MS
 US: Final = ("country", "US")
 Counted = Mapping[Segment, Sequence[int]]
@@ -41,10 +41,10 @@ def packed(counted: Counted, names: Sequence[Segment]) -> dict[int, bytes]:
     rows = np.zeros((len(names), PLAN.row_width), np.int64)
     column = PLAN.metric_column(0)
     for segment, (impressions, with_feedback, scored, total) in counted.items():
-        number = names.index(segment)
-        rows[number, :2] = impressions, with_feedback
-        rows[number, column : column + 3] = scored, total, total
-    return {page: pack_page(held) for page, held in pages_of(rows).items()}
+        row = names.index(segment)
+        rows[row, :2] = impressions, with_feedback
+        rows[row, column : column + 3] = scored, total, total
+    return {page: pack_page(kept) for page, kept in pages_of(rows).items()}
 
 
 def lane_of(
@@ -67,11 +67,11 @@ def lane_of(
 
 
 def compared(*lanes: LaneView) -> dict[str, Comparison]:
-    past = History(PLAN)
-    past.take(lanes)
+    history = History(PLAN)
+    history.take(lanes)
     snapshot = evaluate(lanes, PLAN)
     shown = busiest(snapshot, PLAN)
-    return {one.window: one for one in compare(past, lanes, snapshot, shown, PLAN)}
+    return {one.window: one for one in compare(history, lanes, snapshot, shown, PLAN)}
 
 
 def steady(hours: int, mean: float = 0.5, until_ms: int = NOON) -> dict[int, Counted]:
@@ -86,12 +86,12 @@ def means(rows: Sequence[np.ndarray]) -> list[float]:
     return [float(one[0, column + 1] / one[0, column] / 1e6) for one in rows]
 
 
-def test_a_stretch_takes_its_share_of_the_hours_it_cuts() -> None:
+def test_a_period_takes_its_share_of_the_hours_it_cuts() -> None:
     found = shares(NOON - HOUR_MS // 4, NOON + HOUR_MS // 2, HOUR_MS)
     assert found == {NOON - HOUR_MS: 0.25, NOON: 0.5}
 
 
-def test_the_usual_is_the_same_stretch_of_each_week() -> None:
+def test_the_baseline_is_the_same_period_of_each_week() -> None:
     hours = steady(3 * WEEK + 2)
     for week, share in ((1, 0.2), (2, 0.3), (3, 0.7)):
         hours[NOON - (week * WEEK + 1) * HOUR_MS] = {WHOLE: (100, 60, 100, int(100e6 * share))}
@@ -100,7 +100,7 @@ def test_the_usual_is_the_same_stretch_of_each_week() -> None:
     assert means([found.recent]) == [0.5]
 
 
-def test_a_stretch_that_cuts_hours_is_weighted_by_its_shares() -> None:
+def test_a_period_that_cuts_hours_is_weighted_by_its_shares() -> None:
     """From a quarter past on: three quarters of one hour and a quarter of the next."""
     hours = steady(WEEK + 3, until_ms=NOON + HOUR_MS)
     before, after = NOON - (WEEK + 1) * HOUR_MS, NOON - WEEK * HOUR_MS
@@ -111,14 +111,14 @@ def test_a_stretch_that_cuts_hours_is_weighted_by_its_shares() -> None:
     assert means([week]) == [pytest.approx(60 / 70)]
 
 
-def test_days_serve_where_no_week_is_known() -> None:
+def test_days_serve_where_there_is_no_week() -> None:
     hours = steady(3 * DAY + 2)
     hours[NOON - (2 * DAY + 1) * HOUR_MS] = {WHOLE: (100, 60, 100, 20_000_000)}
     found = compared(lane_of(hours))["1h"]
     assert (found.unit, means(found.periods)) == ("day", [0.5, 0.2, 0.5])
 
 
-def test_without_a_past_nothing_is_usual() -> None:
+def test_without_a_history_there_is_no_baseline() -> None:
     assert compared(lane_of(steady(2)))["1h"].periods == ()
     assert compared(lane_of({})) == {}
 
@@ -150,14 +150,14 @@ def test_a_week_that_is_mostly_an_outage_does_not_count() -> None:
 
 
 def test_a_quiet_weekend_is_no_outage() -> None:
-    """A fifth of the traffic, as in every week; or as nobody knows yet."""
+    """A fifth of the traffic, as in every week; or in the only week there is."""
     for weeks in (1, 4):
         covered = range(NOON - weeks * WEEK * HOUR_MS, NOON, HOUR_MS)
-        watched = {
+        traffic = {
             start: (20, 10) if number % WEEK >= 5 * DAY else (100, 50)
             for number, start in enumerate(covered)
         }
-        assert outages(watched, covered) == frozenset()
+        assert outages(traffic, covered) == frozenset()
 
 
 def test_the_error_is_not_below_what_the_weeks_differ_by() -> None:
@@ -170,7 +170,7 @@ def test_the_error_is_not_below_what_the_weeks_differ_by() -> None:
     assert two[0] == pytest.approx(0.01 / sqrt(2))
 
 
-def test_a_segment_counts_in_the_weeks_that_know_it() -> None:
+def test_a_segment_counts_in_the_weeks_that_contain_it() -> None:
     values = np.array([[0.2, np.nan], [0.4, np.nan]])
     errors = np.array([[0.1, np.nan], [np.nan, np.nan]])
     mean, error = averaged(values, errors)
@@ -194,10 +194,10 @@ def test_a_configured_window_serves_to_its_panes() -> None:
     plan = replace(PLAN, timing=timing([("1m", 60), ("one", 3600)], 60, 4))
     pane = pages_of(np.array([[11] + [0] * (plan.row_width - 1)]))
     lane = replace(lane_of(steady(30)), panes={(1, NOON - 120_000): pane})
-    past = History(plan)
-    past.take([lane])
+    history = History(plan)
+    history.take([lane])
     snapshot = evaluate([lane], plan)
-    first, *_ = compare(past, [lane], snapshot, busiest(snapshot, plan), plan)
+    first, *_ = compare(history, [lane], snapshot, busiest(snapshot, plan), plan)
     assert (first.window, first.recent[0, 0]) == ("1h", 11)
 
 
@@ -208,8 +208,8 @@ def test_a_page_that_cannot_be_read_is_damage() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_any_past_equals_the_slow_twin(seed: int) -> None:
-    """Lanes that number their segments differently, gaps, and a time within an hour."""
+def test_any_history_equals_the_slow_twin(seed: int) -> None:
+    """Lanes with different segment ids, gaps, and a time within an hour."""
     rng = random.Random(seed)
     segments: list[Segment] = [US, *(("country", f"c{n}") for n in range(rng.choice((2, 100))))]
     end_ms = NOON + rng.randrange(HOUR_MS)
@@ -222,12 +222,12 @@ def test_any_past_equals_the_slow_twin(seed: int) -> None:
             if rng.random() > 0.05
         }
         lanes.append(lane_of(hours, names, end_ms))
-    past = History(PLAN)
-    past.take(lanes)
+    history = History(PLAN)
+    history.take(lanes)
     named = rng.sample(segments, rng.randrange(len(segments)))
     snapshot = evaluate(lanes, PLAN, named)
     shown = select(snapshot, PLAN, named, empty_other=True)
-    for one in compare(past, lanes, snapshot, shown, PLAN):
+    for one in compare(history, lanes, snapshot, shown, PLAN):
         length = int(one.window.removesuffix("h")) * HOUR_MS
         step = (WEEK if one.unit == "week" else DAY) * HOUR_MS
         expected = [
@@ -252,11 +252,11 @@ def random_row(rng: random.Random) -> tuple[int, int, int, int]:
 
 def slow(lanes: Sequence[LaneView], from_ms: int, until_ms: int) -> dict[Segment, float] | None:
     """Impressions by segment, one hour and lane after the other."""
-    past = History(PLAN)
-    past.take(lanes)
-    held = past.watched()
-    covered = range(min(held) + HOUR_MS, NOON, HOUR_MS)
-    out = outages(held, covered)
+    history = History(PLAN)
+    history.take(lanes)
+    traffic = history.traffic()
+    covered = range(min(traffic) + HOUR_MS, NOON, HOUR_MS)
+    out = outages(traffic, covered)
     total: dict[Segment, float] = {}
     counted_ms = 0
     for start in range(from_ms // HOUR_MS * HOUR_MS, until_ms, HOUR_MS):
@@ -265,7 +265,7 @@ def slow(lanes: Sequence[LaneView], from_ms: int, until_ms: int) -> dict[Segment
             continue
         counted_ms += part_ms
         for lane in lanes:
-            rows = past_rows(lane, start)
+            rows = history_rows(lane, start)
             for number, name in enumerate(lane.names.segments):
                 total[name] = total.get(name, 0.0) + rows[number] * part_ms / HOUR_MS
     whole_ms = until_ms - from_ms
@@ -274,8 +274,8 @@ def slow(lanes: Sequence[LaneView], from_ms: int, until_ms: int) -> dict[Segment
     return {name: value * whole_ms / counted_ms for name, value in total.items()}
 
 
-def past_rows(lane: LaneView, start: int) -> list[float]:
-    """Impressions by segment number of one hour of one lane."""
+def history_rows(lane: LaneView, start: int) -> list[float]:
+    """Impressions by segment id of one hour of one lane."""
     one = History(PLAN)
     one.take([replace(lane, hours={start: lane.hours[start]} if start in lane.hours else {})])
     every = Selection(tuple(lane.names.segments), (), ())
