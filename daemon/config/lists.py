@@ -9,7 +9,6 @@ from .kinds import (
     InvalidValue,
     Kind,
     duration,
-    duration_ms,
     duration_text,
     number_or_text,
     quoted,
@@ -19,8 +18,6 @@ from .kinds import (
 
 T = TypeVar("T")
 
-OPEN_ENDS: Final = ("earliest", "latest")
-"""The two ends of the log."""
 _OUTER_COMMA: Final = re.compile(r",(?![^(]*\))")
 
 
@@ -101,21 +98,6 @@ def groupings() -> Kind[tuple[tuple[str, ...], ...]]:
         return f"[{', '.join(quoted(name) for name in names)}]"
 
     return several(Kind("", element, write), "list of lists of attribute names")
-
-
-def start() -> Kind[str]:
-    """An end of the log, or how far back."""
-
-    def read(value: object) -> str:
-        if isinstance(value, str) and value.lower() in OPEN_ENDS:
-            return value.lower()
-        try:
-            return duration_text(duration_ms(value))
-        except InvalidValue as refused:
-            rule = 'must be "earliest", "latest" or a duration such as "36h"'
-            raise InvalidValue((value, rule)) from refused
-
-    return Kind('"earliest" | "latest" | duration', read, quoted, duration(1, 0).parse)
 
 
 def _parts(given: str) -> list[object]:

@@ -20,7 +20,8 @@ from .kinds import (
     secret,
     text,
 )
-from .lists import groupings, several, start, table
+from .lists import groupings, several, table
+from .start import Start, start
 
 T = TypeVar("T")
 
@@ -66,7 +67,7 @@ class KafkaSection:
         "relevanced", _NAME, "Consumer group. It gets the hash of what shapes rows at its end."
     )
     client_id: str = setting("relevanced", text(), "How this client is named in the broker's logs.")
-    start: str | None = setting(
+    start: Start | None = setting(
         None,
         optional(start()),
         "Where a new namespace starts reading. Default: as far back as the longest window needs; "

@@ -13,8 +13,8 @@ from ..events.types import Limits
 from ..experiments.specs import Tracking
 from ..plan import EXPERIMENT_PREFIX, Plan
 from .experiments import Experiments, tracking
-from .kinds import Kind, duration_ms
-from .lists import OPEN_ENDS, windows
+from .kinds import Kind
+from .lists import windows
 from .propensities import Given
 from .sections import (
     AttributionSection,
@@ -29,6 +29,7 @@ from .sections import (
     WorkerSection,
     setting,
 )
+from .start import Ago, Start
 
 
 @dataclass(frozen=True)
@@ -60,14 +61,14 @@ class Config:
         return panes.timing(self.windows, self.attribution.window_s, self.attribution.lateness_s)
 
     @property
-    def start_ms(self) -> int | None:
-        """How far back a new namespace starts; None where `kafka.start` is an end of the log."""
-        if self.kafka.start in OPEN_ENDS:
-            return None
+    def start(self) -> Start:
+        """Where a new namespace starts reading: as far back as the longest window needs, unless
+        configured.
+        """
         if self.kafka.start is not None:
-            return duration_ms(self.kafka.start)
+            return self.kafka.start
         longest = self.timing.longest
-        return longest.length_ms + longest.pane_ms + self.timing.settle_ms
+        return Ago(longest.length_ms + longest.pane_ms + self.timing.settle_ms)
 
     @property
     def resolved_max_grade(self) -> float:

@@ -2,8 +2,8 @@
 
 aiokafka unpacks by `cramjam`, a compiled Rust module. `decompressors` returns what stands in for
 it, by lz4, zstd and our own snappy; gzip, which aiokafka takes from the standard library, is only
-given a limit. Nothing here compresses: what the daemon sends, dead letters and simulated events, is sent
-as it is.
+given a limit. Nothing here compresses: the daemon sends dead letters and simulated
+events as they are.
 
 Batches come from the network: a few bytes may unpack to gigabytes, so every codec stops at
 MAX_UNPACKED_BYTES.

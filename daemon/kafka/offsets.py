@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 import structlog
 from aiokafka.errors import KafkaError
 
+from ..config.start import Ago, LogEnd, Start
 from ..errors import Unavailable
 from ..telemetry.kafka_faults import ADVICE, NoteFault
 from ..worker.source import OffsetBeyondEnd
@@ -36,20 +37,19 @@ async def log_bounds(
 
 
 async def starting_offsets(
-    consumer: Any, topic_partitions: Sequence[TopicPartition], start: str | int, now_ms: int
+    consumer: Any, topic_partitions: Sequence[TopicPartition], start: Start, now_ms: int
 ) -> dict[str, int]:
-    """Return, by topic, the offset where reading begins: "earliest", "latest", or milliseconds
-    before `now_ms`.
+    """Return, by topic, the offset where reading begins.
 
-    Time is that of the records' Kafka timestamps; where no record is that young, reading begins at
-    the end. Raises Unavailable.
+    `Ago` counts back from `now_ms`, by the records' Kafka timestamps; where no record is that
+    young, reading begins at the end. Raises Unavailable.
     """
     starts, ends = await log_bounds(consumer, topic_partitions)
-    if start == "earliest":
+    if start is LogEnd.EARLIEST:
         return {topic: offset for (topic, _), offset in starts.items()}
-    if start != "latest":
+    if isinstance(start, Ago):
         # The end was asked for first: a record that arrives in between is not skipped.
-        since_ms = max(now_ms - int(start), 0)
+        since_ms = max(now_ms - start.ms, 0)
         times = dict.fromkeys(topic_partitions, since_ms)
         found = await _answer(consumer.offsets_for_times(times))
         ends |= {tp: record.offset for tp, record in found.items() if record is not None}

@@ -23,6 +23,7 @@ from typing import Any, Final
 
 import structlog
 
+from ..config.start import Start
 from ..errors import Unavailable
 from ..telemetry.kafka_faults import ADVICE, NoteFault, ignore_fault
 from ..worker.source import Batch, LaneLost, PartitionStatus
@@ -161,10 +162,10 @@ class KafkaSource:
         self._lanes.close(lane, lost=False)
         self._reader.drop(lane)
 
-    async def starting_offsets(self, lane: int, start: str | int, now_ms: int) -> dict[str, int]:
-        """Return where a lane without stored offsets begins: "earliest", "latest", or so many
-        milliseconds back by the records' Kafka timestamps (the end of the log where no record is
-        that young). Raises Unavailable.
+    async def starting_offsets(self, lane: int, start: Start, now_ms: int) -> dict[str, int]:
+        """Return, by topic, the offset where a lane without stored offsets begins: an end of its
+        logs, or so far back from `now_ms` by the records' Kafka timestamps (the end of the log
+        where no record is that young). Raises Unavailable.
         """
         return await starting_offsets(
             self._consumer(), self._lanes.topic_partitions(lane), start, now_ms

@@ -16,6 +16,7 @@ from aiokafka.consumer import fetcher
 from aiokafka.protocol.group import LeaveGroupRequest
 from structlog.testing import capture_logs
 
+from relevanced.daemon.config.start import Ago, LogEnd, Start
 from relevanced.daemon.errors import RecordRefused, StartError, Unavailable
 from relevanced.daemon.kafka import group as kafka_group, offsets as kafka_offsets
 from relevanced.daemon.kafka.client import KafkaSettings, consumer_arguments
@@ -84,9 +85,9 @@ async def happens(met: Callable[[], bool], patience_s: float = 10.0) -> None:
 
 
 async def opened(source: KafkaSource, lane: int = 0, **offsets: int) -> dict[str, int]:
-    """Wait for the lane and open it, at the start unless told otherwise."""
+    """Wait for the lane and open it, at its beginning unless offsets are given."""
     await until(lambda: lane in source.lanes_to_open(), source)
-    begin = await source.starting_offsets(lane, "earliest", NOW_MS)
+    begin = await source.starting_offsets(lane, LogEnd.EARLIEST, NOW_MS)
     return await source.open(lane, begin | offsets)
 
 
@@ -127,7 +128,7 @@ class Worker:
     async def step(self) -> None:
         self.source.lanes_lost()
         for lane in sorted(self.source.lanes_to_open()):
-            begin = await self.source.starting_offsets(lane, "earliest", NOW_MS)
+            begin = await self.source.starting_offsets(lane, LogEnd.EARLIEST, NOW_MS)
             stored = {topic: self.store.get((topic, lane), begin[topic]) for topic in begin}
             with suppress(LaneLost):
                 await self.source.open(lane, stored)
@@ -429,10 +430,18 @@ async def test_records_deleted_while_reading_are_a_gap(
 
 
 @pytest.mark.parametrize(
-    ("start", "offset"), [("earliest", 0), ("latest", 10), (5_500, 5), (10**15, 0), (500, 10)]
+    ("start", "offset"),
+    [
+        (LogEnd.EARLIEST, 0),
+        (LogEnd.LATEST, 10),
+        (Ago(5_500), 5),
+        (Ago(10**15), 0),
+        (Ago(500), 10),
+        (Ago(0), 10),
+    ],
 )
-async def test_reading_starts_where_it_is_told(
-    kafka: Broker, topic: str, source: Source, start: str | int, offset: int
+async def test_reading_starts_where_configured(
+    kafka: Broker, topic: str, source: Source, start: Start, offset: int
 ) -> None:
     producer = KafkaProducer(settings(kafka))
     await producer.start()

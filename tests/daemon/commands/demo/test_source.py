@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from relevanced.daemon.commands.demo.source import LANES, TOPIC, DemoSource
+from relevanced.daemon.config.start import LogEnd
 from relevanced.daemon.worker.source import Batch, OffsetBeyondEnd
 
 SECOND_MS = 1000
@@ -28,7 +29,7 @@ class Demo:
 
     async def opened(self) -> "Demo":
         for lane in range(LANES):
-            await self.source.open(lane, await self.source.starting_offsets(lane, "latest", 0))
+            await self.source.open(lane, await self.source.starting_offsets(lane, LogEnd.LATEST, 0))
         return self
 
     async def at(self, now_s: float, *, most: int = 1000) -> Batch:
@@ -80,7 +81,7 @@ async def test_a_lane_is_read_again_from_what_is_durable() -> None:
     batch = await demo.at(30)
     await demo.source.close(0)
     demo.source.hint(0, {TOPIC: 2})
-    begin = await demo.source.starting_offsets(0, "earliest", 0)
+    begin = await demo.source.starting_offsets(0, LogEnd.EARLIEST, 0)
     assert begin == {TOPIC: 2}
     await demo.source.open(0, {TOPIC: 4})
     assert numbers(await demo.at(30)) == numbers(batch, 0)[4:]
