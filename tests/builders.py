@@ -82,7 +82,7 @@ def passing(at_ms: int) -> Feedback:
 # What becomes of them
 
 
-def meet(lane: Lane, *events: Decoded, topic: str = TOPIC) -> list[str]:
+def feed(lane: Lane, *events: Decoded, topic: str = TOPIC) -> list[str]:
     """Feed events one by one; the outcomes that each of them gave, or `waits`."""
     told = []
     for event in events:
@@ -99,7 +99,7 @@ def _outcomes(lane: Lane) -> Counter[str]:
 def settled(lane: Lane, *events: Decoded, topic: str = TOPIC) -> list[str]:
     """Feed events as one batch, as far as the rows and totals."""
     lane.start_batch()
-    told = meet(lane, *events, topic=topic)
+    told = feed(lane, *events, topic=topic)
     batch.advance(lane)
     return told
 

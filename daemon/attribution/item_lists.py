@@ -1,6 +1,9 @@
-"""Many lists of ids looked at as one array of bytes, without making a string of any id. Pure.
+"""Many lists of ids scanned as one array of bytes, without making a string of any id. Pure.
 
 ["d3","d7"]["d1"]   quotes alternate; one comma between two ids, brackets around
+
+Decoding a list costs an object for each id, and most lists are never clicked in. Here an id is
+found between two quotes, so that a click costs a few comparisons of bytes.
 """
 
 from collections.abc import Sequence
@@ -23,8 +26,8 @@ _QUOTE, _COMMA, _OPENING, _BACKSLASH = b'",[\\'
 
 
 def lengths_of(lists: Sequence[bytes]) -> NDArray[np.int64]:
-    """How many ids each JSON text holds, (n,); NOT_PLAIN where it is anything but a list of 1 to
-    256 ASCII characters each, without escapes or blanks: that is for a closer look.
+    """The number of ids in each JSON text, (n,); NOT_PLAIN where the text is anything but a list of
+    ids of 1 to 256 ASCII characters, without escapes or white space: those must be decoded.
 
     Each text must be well-formed JSON.
     """
@@ -39,9 +42,10 @@ def lengths_of(lists: Sequence[bytes]) -> NDArray[np.int64]:
     return lengths
 
 
-def places_of(lists: Rows, items: Sequence[str], ranks: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where each item stands in its list, (n,) from 0: at its rank (from 1) or, with NO_RANK, where
-    it is found first. NOT_FOUND where it is not there, or where nothing but a closer look tells.
+def ranks0_of(lists: Rows, items: Sequence[str], ranks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The rank from 0 of each item in its list, (n,): its stated rank (from 1) if the item is there
+    or, with NO_RANK, that of its first occurrence. NOT_FOUND where the item is not there, or where
+    only decoding the list can tell.
 
     Each list must be as `encode_items` writes it.
     """
@@ -49,25 +53,27 @@ def places_of(lists: Rows, items: Sequence[str], ranks: NDArray[np.int64]) -> ND
     text, starts = rows.reshape(-1), np.arange(len(rows)) * rows.shape[1]
     quotes = np.append(np.flatnonzero(text == _QUOTE), len(text))
     first, behind = np.searchsorted(quotes, starts), np.searchsorted(quotes, starts + sizes)
-    told = joined_texts(items)
+    sought = joined_texts(items)
     opening = first + 2 * (np.clip(ranks, 0, MOST_ITEMS) - 1)
     for n in np.flatnonzero(ranks == NO_RANK).tolist():
         at = rows[n, : sizes[n]].tobytes().find(encode_items(items[n]))
         opening[n] = np.searchsorted(quotes, starts[n] + at) if at >= 0 else behind[n]
-    good = (opening >= first) & (opening + 1 < behind) & ((opening - first) % 2 == 0)
-    opening[~good] = 0
+    # an item begins at every other quote of its list: ids may contain commas and brackets, and with
+    # a backslash even quotes, so a list with one is not searched
+    is_there = (opening >= first) & (opening + 1 < behind) & ((opening - first) % 2 == 0)
+    opening[~is_there] = 0
     begins = quotes[opening] + 1
-    good &= quotes[np.minimum(opening + 1, len(quotes) - 1)] - begins == told[1]
-    good &= equal_at(text, begins, good, told)
+    is_there &= quotes[np.minimum(opening + 1, len(quotes) - 1)] - begins == sought[1]
+    is_there &= equal_at(text, begins, is_there, sought)
     escaped = rows == _BACKSLASH
     if escaped.any():
-        good &= ~(escaped & (np.arange(rows.shape[1]) < sizes[:, np.newaxis])).any(axis=1)
-    return np.where(good, (opening - first) // 2, NOT_FOUND)
+        is_there &= ~(escaped & (np.arange(rows.shape[1]) < sizes[:, np.newaxis])).any(axis=1)
+    return np.where(is_there, (opening - first) // 2, NOT_FOUND)
 
 
 def respelled(text: bytes) -> tuple[bytes, int]:
-    """A list with blanks, numbers, escapes or other letters as `encode_items` writes it, and how
-    many ids it holds; NOT_PLAIN where it is no list of ids."""
+    """A list with white space, numbers, escapes or non-ASCII letters as `encode_items` writes it,
+    and its number of ids; the text itself and NOT_PLAIN where it is no list of ids."""
     try:
         ids = identifiers("items", _decode_anything(text))
     except (ValueError, RecursionError):
@@ -76,7 +82,7 @@ def respelled(text: bytes) -> tuple[bytes, int]:
 
 
 def _lengths(joined: bytes, lists: Sequence[bytes]) -> NDArray[np.int64]:
-    """The same where quotes are nothing but the ends of strings."""
+    """`lengths_of` where every quote is the start or the end of a string."""
     text = np.frombuffer(joined, np.uint8)
     ends = np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)))
     starts = np.concatenate(([0], ends[:-1]))
@@ -85,17 +91,17 @@ def _lengths(joined: bytes, lists: Sequence[bytes]) -> NDArray[np.int64]:
     until = np.searchsorted(opening, ends)
     lengths = np.diff(until, prepend=0)
     sizes = closing - opening
-    odd = (sizes < 2) | (sizes > MAX_TEXT_BYTES + 1)
-    # what stands behind an id: one comma before the next one, or the end of the list
+    bad = (sizes < 2) | (sizes > MAX_TEXT_BYTES + 1)
+    # what follows an id: one comma before the next one, or the end of the list
     behind = np.append(opening[1:], len(text)) - closing
-    last = np.zeros(len(odd), np.bool_)
+    last = np.zeros(len(bad), np.bool_)
     filled = lengths > 0
     last[until[filled] - 1] = True
-    odd |= ~last & ((behind != 2) | (text[np.minimum(closing + 1, len(text) - 1)] != _COMMA))
+    bad |= ~last & ((behind != 2) | (text[np.minimum(closing + 1, len(text) - 1)] != _COMMA))
     first = until - lengths
     plain = text[starts] == _OPENING
     plain[~filled] &= (ends - starts)[~filled] == len(b"[]")
     plain[filled] &= opening[first[filled]] == starts[filled] + 1
     plain[filled] &= closing[until[filled] - 1] == ends[filled] - 2
-    plain[np.searchsorted(ends, opening[odd], side="right")] = False
+    plain[np.searchsorted(ends, opening[bad], side="right")] = False
     return np.where(plain, lengths, NOT_PLAIN)

@@ -1,14 +1,17 @@
-"""Which impression an event belongs to, and what becomes of it.
+"""Which impression an event belongs to, and what it changes.
 
-Pure: a function of the lane's memory and the event. What an event meets is judged by the watermark
-of its own topic-partition just before it, never by what happens to be stored or by how topics
-interleave, so that any cut into batches and any interleaving end in the same numbers.
+Pure: a function of the lane's memory and the event. What is open to an event is judged by the
+watermark of its own topic-partition just before it, never by what happens to be stored or by how
+topics interleave, so that any cut into batches and any interleaving give the same numbers.
 
     impression ─▶ open one of its id? ─ no ─▶ accepted, late or later_page
                         └ yes ─▶ duplicate, filled, extended or conflicting
-    feedback ─▶ its impression? ─ no ─▶ waits ─▶ joins when it comes, or dies unjoined
+    feedback ─▶ its impression? ─ no ─▶ waits ─▶ joins when it comes, or expires as unjoined
                         └ yes ─▶ in time, and in the list? ─▶ joined: a gain changes
                                        └ not in the list ─▶ waits for a page, or is off_list
+
+These are the rules, one event at a time; `vectorized` applies them to whole batches. Both must give
+the same numbers.
 """
 
 from collections.abc import Iterable
@@ -17,30 +20,28 @@ from ..events.types import Decoded, Event, Feedback, Impression, Rejected
 from ..lane.gain_states import NO_STATE
 from ..lane.lane import Lane
 from ..lane.open_impressions import encode_items
-from ..lane.segments import combination_of
 from ..lane.subjects import Subjects, units_of
 from ..lane.waiting_feedback import Waiting
 from ..panes import GRACE_MS, pane_start
 from .gains import change_state, note_delay, set_gain
-from .later_pages import NotThisPage, extended
+from .later_pages import PageMismatch, extended
 
 
 def apply(lane: Lane, topic: str, events: Iterable[Decoded]) -> None:
-    """Let the events of one topic-partition, in offset order, meet the lane."""
+    """Apply events of one topic-partition, in offset order, to the lane."""
     watermark = lane.watermarks[topic]
     for event in events:
         if isinstance(event, Rejected):
             lane.count("rejected", event.reason)
             continue
-        meet(lane, topic, event, watermark)
+        apply_event(lane, topic, event, watermark)
         if watermark is None or event.time_ms > watermark:
             watermark = event.time_ms
     lane.watermarks[topic] = watermark
 
 
-def meet(lane: Lane, topic: str, event: Event, watermark: int | None) -> None:
-    """Let one event meet the lane under the watermark that was its topic-partition's just
-    before it."""
+def apply_event(lane: Lane, topic: str, event: Event, watermark: int | None) -> None:
+    """Apply one event to the lane, at the watermark of its topic-partition just before it."""
     if isinstance(event, Impression):
         lane.count("events", "impression")
         lane.count("impression_outcomes", _impression(lane, topic, event, watermark))
@@ -50,20 +51,20 @@ def meet(lane: Lane, topic: str, event: Event, watermark: int | None) -> None:
 
 
 def advance(lane: Lane) -> None:
-    """Let waiting feedback die that the lane's watermark has passed. Settling is
-    `scoring.settle`."""
+    """Remove and count the waiting feedback that expires at the lane's watermark. Settling is
+    `settling.settle`."""
     watermark = lane.watermark_ms
     if watermark is None:
         return
     timing = lane.plan.timing
-    for held in lane.waiting.take_older(watermark - timing.expires_at(0)):
-        lane.count("feedback_outcomes", _death(held, lane.plan.depth))
+    for feedback in lane.waiting.take_older(watermark - timing.expires_at(0)):
+        lane.count("feedback_outcomes", _outcome_of_expired(feedback, lane.plan.depth))
 
 
-def _death(held: Waiting, depth: int) -> str:
-    if held.bound_ms is None:
+def _outcome_of_expired(feedback: Waiting, depth: int) -> str:
+    if feedback.bound_ms is None:
         return "unjoined"
-    return "beyond_depth" if held.rank is not None and held.rank > depth else "off_list"
+    return "beyond_depth" if feedback.rank is not None and feedback.rank > depth else "off_list"
 
 
 # Impressions
@@ -72,7 +73,7 @@ def _death(held: Waiting, depth: int) -> str:
 def _impression(lane: Lane, topic: str, event: Impression, watermark: int | None) -> str:
     slot = _open_slot(lane, event.impression_id, watermark)
     if slot is not None:
-        return _again(lane, slot, event)
+        return _apply_repeated(lane, slot, event)
     if watermark is not None and lane.plan.timing.closes_at(event.time_ms) <= watermark:
         return "late"
     if event.first_rank > 1:
@@ -94,11 +95,11 @@ def _is_open(lane: Lane, slot: int, watermark: int | None) -> bool:
     return watermark is None or lane.plan.timing.closes_at(time_ms) > watermark
 
 
-def _accept(lane: Lane, topic: str, event: Impression, met_ms: int) -> None:
-    overflow = lane.counts["segment_overflow"]
-    admission = lane.admissions[topic]
+def _accept(lane: Lane, topic: str, event: Impression, watermark_ms: int) -> None:
     values = lane.plan.values_of(event.attributes, event.experiments)
-    combination = combination_of(values, met_ms, admission, lane.segments, overflow)
+    combination = lane.admissions[topic].combination_of(
+        values, watermark_ms, lane.segments, lane.counts["segment_overflow"]
+    )
     state = lane.states.id_of((len(event.items), ()), lane.plan.surface_id_of(event.attributes))
     pane = pane_start(event.time_ms, lane.plan.timing.base_ms)
     items = encode_items(event.items)
@@ -114,53 +115,52 @@ def _accept(lane: Lane, topic: str, event: Impression, met_ms: int) -> None:
     lane.changes.add(pane, combination, NO_STATE, state)
     if event.teams and lane.open.subjects is not None:
         lane.open.teams[slot] = event.teams
-    _grade_new_places(lane, slot, event, first_place=0)
+    _grade_new_items(lane, slot, event, first_rank0=0)
     _retry_waiting(lane, event.impression_id)
 
 
 def _subject(lane: Lane, event: Impression) -> Subjects | None:
-    """Whom the impression was shown to, and in which arms."""
+    """The units and experiment arms of the impression; None without experiments."""
     tracking = lane.plan.tracking
     if tracking is None:
         return None
-    told = tracking.assignment(event.experiments)
+    assignment_id = lane.assignments.id_of(tracking.assignment(event.experiments))
     units = units_of(tracking, event.impression_id, event.user_id, event.attributes)
-    number = lane.assignments.id_of(told)
-    return lane.assignments.subjects_of([number], [[unit] for unit in units])
+    return lane.assignments.subjects_of([assignment_id], [[unit] for unit in units])
 
 
-def _again(lane: Lane, slot: int, event: Impression) -> str:
-    """One more record of an impression that is open: the first to arrive wins, unless this one
-    brings more."""
-    known = lane.open.list_of(slot)
-    if event.first_rank == 1 and known:
-        same = event.items and list(event.items) == known[: len(event.items)]
+def _apply_repeated(lane: Lane, slot: int, event: Impression) -> str:
+    """Apply one more record of an impression that is open: the first to arrive wins, unless this
+    one adds items."""
+    items = lane.open.list_of(slot)
+    if event.first_rank == 1 and items:
+        same = event.items and list(event.items) == items[: len(event.items)]
         return "duplicate" if same else "conflicting"
     try:
-        longer = extended(known, event)
-    except NotThisPage:
+        longer = extended(items, event)
+    except PageMismatch:
         return "conflicting"
-    if len(longer) == len(known):
+    if len(longer) == len(items):
         return "duplicate"
     lane.open.paged_items[slot] = encode_items(longer)
     lane.changes.relisted.add(slot)
     before = lane.open.states[lane.open.index_of(slot)]
     after = (len(longer), lane.states[before][1])
     change_state(lane, slot, lane.states.id_of(after, lane.states.surface_id_of(before)))
-    _grade_new_places(lane, slot, event, first_place=len(known))
+    _grade_new_items(lane, slot, event, first_rank0=len(items))
     _retry_waiting(lane, event.impression_id)
-    return "extended" if known else "filled"
+    return "extended" if items else "filled"
 
 
-def _grade_new_places(lane: Lane, slot: int, event: Impression, first_place: int) -> None:
-    """Judgements that came with the list count as explicit grades of the record's time."""
+def _grade_new_items(lane: Lane, slot: int, event: Impression, first_rank0: int) -> None:
+    """Count judgements that came with the list as explicit grades of the record's time."""
     if not event.grades:
         return
-    brought = lane.open.list_of(slot)[first_place:]
+    added = lane.open.list_of(slot)[first_rank0:]
     for item, grade in event.grades.items():
-        if item in brought:
-            place = first_place + brought.index(item)
-            set_gain(lane, slot, place, event.time_ms, None, grade)
+        if item in added:
+            rank0 = first_rank0 + added.index(item)
+            set_gain(lane, slot, rank0, event.time_ms, None, grade)
 
 
 # Feedback
@@ -173,7 +173,7 @@ def _feedback(lane: Lane, event: Feedback, watermark: int | None) -> None:
 
 
 def _feedback_outcome(lane: Lane, event: Feedback, watermark: int | None) -> str | None:
-    """What became of the feedback; None where it waits."""
+    """The outcome of the feedback; None where it waits."""
     if event.grade is None and event.kind not in lane.plan.grades:
         return "ignored_kind"
     if watermark is not None and lane.plan.timing.expires_at(event.time_ms) <= watermark:
@@ -189,7 +189,7 @@ def _feedback_outcome(lane: Lane, event: Feedback, watermark: int | None) -> str
 def _candidate(lane: Lane, impression_id: str, time_ms: int, watermark: int | None) -> int | None:
     """The earliest impression of the id that is open to feedback of this time and watermark.
 
-    An impression is accepted only when the one before it is closed, so the order of acceptance is
+    An impression is accepted only when the one before it has closed, so the order of acceptance is
     that of time.
     """
     for slot in lane.open.slots_of(impression_id):
@@ -210,21 +210,22 @@ def _join(lane: Lane, slot: int, event: Feedback | Waiting) -> str | None:
         if event.rank > lane.plan.depth:
             return "beyond_depth"
         length, _ = lane.states[lane.open.states[lane.open.index_of(slot)]]
-        place: int | None = event.rank - 1 if event.rank <= length else None
+        rank0: int | None = event.rank - 1 if event.rank <= length else None
     else:
-        place = _place_of(lane.open.list_of(slot), event.item, event.rank)
-    if place is None:
+        rank0 = _rank0_of(lane.open.list_of(slot), event.item, event.rank)
+    if rank0 is None:
         return None
-    if event.rank is not None and event.rank != place + 1:
+    if event.rank is not None and event.rank != rank0 + 1:
         lane.count("feedback_outcomes", "rank_mismatch")
-    set_gain(lane, slot, place, event.time_ms, event.kind, event.grade)
+    set_gain(lane, slot, rank0, event.time_ms, event.kind, event.grade)
     if lane.plan.timed:
         note_delay(lane, slot, event.time_ms)
     return "joined"
 
 
-def _place_of(items: list[str | None], item: str, rank: int | None) -> int | None:
-    """Where the item stands: at its rank if it stands there, else where it stands first."""
+def _rank0_of(items: list[str | None], item: str, rank: int | None) -> int | None:
+    """The rank from 0 of the item: its stated rank if the item is there, else that of its first
+    occurrence."""
     if rank is not None and 1 <= rank <= len(items) and items[rank - 1] == item:
         return rank - 1
     return items.index(item) if item in items else None
@@ -247,21 +248,21 @@ def _waiting(event: Feedback, watermark: int | None, bound_ms: int | None) -> Wa
 
 
 def _retry_waiting(lane: Lane, impression_id: str) -> None:
-    """Try the waiting feedback of an impression again that is new, or has a longer list."""
+    """Try to join the waiting feedback of an impression that is new or has a longer list."""
     for serial in lane.waiting.serials_of(impression_id):
-        held = lane.waiting.by_serial[serial]
-        slot = _candidate(lane, impression_id, held.time_ms, held.watermark_ms)
+        feedback = lane.waiting.by_serial[serial]
+        slot = _candidate(lane, impression_id, feedback.time_ms, feedback.watermark_ms)
         if slot is None:
             continue
         shown_ms = lane.open.times_ms[lane.open.index_of(slot)]
-        if held.bound_ms is not None and held.bound_ms != shown_ms:
-            # Its own impression has closed; this one shares no more than the id.
+        if feedback.bound_ms is not None and feedback.bound_ms != shown_ms:
+            # its own impression has closed; this one has only the id in common
             continue
-        outcome = _join(lane, slot, held)
+        outcome = _join(lane, slot, feedback)
         if outcome is not None:
             lane.waiting.remove(serial)
-            lane.changes.joined[serial] = lane.plan.timing.expires_at(held.time_ms)
+            lane.changes.joined[serial] = lane.plan.timing.expires_at(feedback.time_ms)
             lane.count("feedback_outcomes", outcome)
-        elif held.bound_ms is None:
-            held.bound_ms = shown_ms
+        elif feedback.bound_ms is None:
+            feedback.bound_ms = shown_ms
             lane.changes.bound.add(serial)

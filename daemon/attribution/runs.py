@@ -1,7 +1,9 @@
 """Records as runs: consecutive events of one topic-partition, as columns that a batch can join.
 
-Most records are plain and are never looked at one by one; the others are decoded singly, and stand
-in the run as the events they are. A record that is no single event (bad, or an array) ends a run.
+A *plain* record is an impression that is a first page of ids without judgements, or feedback of
+some kind on an item: `events.types.Plain`. Most records are plain, and are never inspected one by
+one; the others are decoded singly and stand in the run as the events they are. A record that is not
+exactly one event (bad, or an array) ends a run.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +31,7 @@ from ..lane.attribute_texts import NOT_PARSED, AttributeTexts, ParsedAttributes
 from .item_lists import NOT_PLAIN, lengths_of, respelled
 
 _NO_TIME: Final = -1
-"""Where a text is no time: that is for the decoder to refuse."""
+"""Where a text is no timestamp: the decoder rejects that record."""
 
 
 @dataclass(frozen=True)
@@ -37,22 +39,24 @@ class Run:
     """Consecutive events, n of them, m of which are plain impressions and f plain feedback."""
 
     ids: list[str]
+    """Impression id of each event, (n,)."""
     times_ms: Integers
-    shown: Integers
-    """Places of the plain impressions, (m,), ascending."""
+    impression_index: Integers
+    """Indices of the plain impressions among the events, (m,), ascending."""
     items: list[bytes]
-    """Their lists as JSON text, as `encode_items` would write it; bytes, or a piece of a record."""
+    """Their lists as JSON text, as `encode_items` would write it; bytes, or a view of a record."""
     lengths: Integers
-    told: Integers
-    """What their attributes and experiments tell, (m,): places in `table`."""
-    table: Sequence[ParsedAttributes]
+    """Items in each list, (m,)."""
+    attribute_ids: Integers
+    """Their attributes and experiments, (m,), as indices into `parsed_attributes`."""
+    parsed_attributes: Sequence[ParsedAttributes]
     units: tuple[Sequence[str | None], ...]
-    """Whom they were shown to, (m,) for each unit of experiments."""
-    reacted: Integers
-    """Places of the plain feedback, (f,), ascending."""
+    """Their units (user, session, …), (m,) for each unit of experiments."""
+    feedback_index: Integers
+    """Indices of the plain feedback among the events, (f,), ascending."""
     feedback: list[PlainFeedback]
-    odd: dict[int, Event]
-    """The other events, by place."""
+    others: dict[int, Event]
+    """Index → event, of those that are not plain."""
     records: Sequence[LogRecord]
     decoder: Decoder
 
@@ -63,38 +67,38 @@ class Run:
         """The events from `start` to before `stop`, as a run of their own."""
         if (start, stop) == (0, len(self)):
             return self
-        shown = slice(*np.searchsorted(self.shown, (start, stop)).tolist())
-        reacted = slice(*np.searchsorted(self.reacted, (start, stop)).tolist())
+        impressions = slice(*np.searchsorted(self.impression_index, (start, stop)).tolist())
+        feedback = slice(*np.searchsorted(self.feedback_index, (start, stop)).tolist())
         return Run(
             ids=self.ids[start:stop],
             times_ms=self.times_ms[start:stop],
-            shown=self.shown[shown] - start,
-            items=self.items[shown],
-            lengths=self.lengths[shown],
-            told=self.told[shown],
-            table=self.table,
-            units=tuple(values[shown] for values in self.units),
-            reacted=self.reacted[reacted] - start,
-            feedback=self.feedback[reacted],
-            odd={n - start: event for n, event in self.odd.items() if start <= n < stop},
+            impression_index=self.impression_index[impressions] - start,
+            items=self.items[impressions],
+            lengths=self.lengths[impressions],
+            attribute_ids=self.attribute_ids[impressions],
+            parsed_attributes=self.parsed_attributes,
+            units=tuple(values[impressions] for values in self.units),
+            feedback_index=self.feedback_index[feedback] - start,
+            feedback=self.feedback[feedback],
+            others={n - start: event for n, event in self.others.items() if start <= n < stop},
             records=self.records[start:stop],
             decoder=self.decoder,
         )
 
-    def event(self, place: int) -> Event:
-        """An event in full."""
-        known = self.odd.get(place)
-        if known is None:
-            record = self.records[place]
+    def event(self, index: int) -> Event:
+        """The event at an index, decoded in full."""
+        event = self.others.get(index)
+        if event is None:
+            record = self.records[index]
             (decoded,) = self.decoder(record.value, record.timestamp)
             assert not isinstance(decoded, Rejected)
-            known = decoded
-        return known
+            event = decoded
+        return event
 
 
 @dataclass(frozen=True)
 class Single:
-    """A record that is no single event: nothing, an array, or bad."""
+    """A record that is not exactly one event: nothing, an array, or bad."""
 
     record: LogRecord
     decoded: Sequence[Decoded]
@@ -106,44 +110,43 @@ def read(
     """The records in order, in as few runs as they allow."""
     plain = _plain_of(records, decoder)
     times_ms = _times_ms(plain)
-    for place in _doubtful(times_ms, records, decoder.limits.max_future_ms):
-        plain[place] = None
-    looked = _look_closer(plain, decoder.limits.depth, texts)
-    events: dict[int, Event] = {}
-    singles: dict[int, Sequence[Decoded]] = {}
-    odd = [place for place, one in enumerate(plain) if one is None] if None in plain else []
-    for place in odd:
-        decoded = decoder(records[place].value, records[place].timestamp)
+    for index in _doubtful_times(times_ms, records, decoder.limits.max_future_ms):
+        plain[index] = None
+    validated = _validate(plain, decoder.limits.depth, texts)
+    others, singles = dict[int, Event](), dict[int, Sequence[Decoded]]()
+    for index in _not_plain(validated.plain):
+        decoded = decoder(records[index].value, records[index].timestamp)
         if len(decoded) == 1 and not isinstance(decoded[0], Rejected):
-            events[place] = decoded[0]
-            times_ms[place] = decoded[0].time_ms
+            others[index] = decoded[0]
+            times_ms[index] = decoded[0].time_ms
         else:
-            singles[place] = decoded
-    whole, start = _run(looked, events, times_ms, records, decoder), 0
-    for place, decoded in singles.items():
-        if place > start:
-            yield whole.part(start, place)
-        yield Single(records[place], decoded)
-        start = place + 1
+            singles[index] = decoded
+    whole, start = _run(validated, others, times_ms, records, decoder), 0
+    for index, decoded in singles.items():
+        if index > start:
+            yield whole.part(start, index)
+        yield Single(records[index], decoded)
+        start = index + 1
     if start < len(records):
         yield whole.part(start, len(records))
 
 
 @dataclass(frozen=True)
-class _Looked:
-    """Plain records by place, None where one is not plain; and what stands in the impressions."""
+class _Validated:
+    """Plain records by index, None where a record is not plain, and the columns of `Run` that their
+    impressions make."""
 
     plain: list[Plain | None]
-    shown: Integers
+    impression_index: Integers
     items: list[bytes]
     lengths: Integers
-    told: Integers
-    table: Sequence[ParsedAttributes]
+    attribute_ids: Integers
+    parsed_attributes: Sequence[ParsedAttributes]
     units: tuple[Sequence[str | None], ...]
 
 
 def _plain_of(records: Sequence[LogRecord], decoder: Decoder) -> list[Plain | None]:
-    """The records as their types tell; None where one must be decoded in full."""
+    """Each record as its plain type; None where it must be decoded in full."""
     read_plain, most_bytes = decoder.plain, decoder.limits.max_record_bytes
     if read_plain is None or not records:
         return [None] * len(records)
@@ -163,6 +166,10 @@ def _plain_or_none(value: bytes, read_plain: Callable[[bytes], Plain]) -> Plain 
         return None
 
 
+def _not_plain(plain: list[Plain | None]) -> list[int]:
+    return [n for n, record in enumerate(plain) if record is None] if None in plain else []
+
+
 def _times_ms(plain: Sequence[Plain | None]) -> Integers:
     times = [
         0 if one is None else one.timestamp if type(one.timestamp) is int else _time_ms(one)
@@ -171,67 +178,71 @@ def _times_ms(plain: Sequence[Plain | None]) -> Integers:
     return np.fromiter(times, np.int64, len(times))
 
 
-def _time_ms(one: Plain) -> int:
+def _time_ms(record: Plain) -> int:
     try:
-        return timestamp_ms(one.timestamp)
+        return timestamp_ms(record.timestamp)
     except InvalidField:
         return _NO_TIME
 
 
-def _doubtful(times_ms: Integers, records: Sequence[LogRecord], max_future_ms: int) -> list[int]:
-    """The events without a time, or perhaps ahead of their record: that is for the decoder to
-    refuse."""
+def _doubtful_times(
+    times_ms: Integers, records: Sequence[LogRecord], max_future_ms: int
+) -> list[int]:
+    """Indices of the events without a timestamp, or with one that may be too far in the future of
+    their record: the decoder decides on those."""
     stamps = np.fromiter([record.timestamp for record in records], np.int64, len(records))
-    ahead = (times_ms > stamps + max_future_ms) & (stamps >= 0)
-    return np.flatnonzero(ahead | (times_ms == _NO_TIME)).tolist()
+    in_the_future = (times_ms > stamps + max_future_ms) & (stamps >= 0)
+    return np.flatnonzero(in_the_future | (times_ms == _NO_TIME)).tolist()
 
 
-def _look_closer(plain: list[Plain | None], depth: int, texts: AttributeTexts) -> _Looked:
-    """Look into what is raw; None is put where a list is not plain, or deeper than counts."""
-    is_shown = bytes([type(one) is PlainImpression for one in plain])
-    shown = np.flatnonzero(np.frombuffer(is_shown, np.bool_))
-    impressions = cast(list[PlainImpression], list(compress(plain, is_shown)))
-    items: list[bytes] = [one.items for one in impressions]
-    told, table = texts.parse(impressions)
+def _validate(plain: list[Plain | None], depth: int, texts: AttributeTexts) -> _Validated:
+    """Check the parts of impressions that are still raw JSON. Puts None into `plain` where the list
+    is not one of ids or is longer than `depth`, or the attributes are not plain."""
+    is_impression = bytes([type(record) is PlainImpression for record in plain])
+    index = np.flatnonzero(np.frombuffer(is_impression, np.bool_))
+    impressions = cast(list[PlainImpression], list(compress(plain, is_impression)))
+    items: list[bytes] = [impression.items for impression in impressions]
+    attribute_ids, parsed = texts.parse(impressions)
     lengths = lengths_of(items)
-    for number in np.flatnonzero(lengths == NOT_PLAIN).tolist():
-        items[number], lengths[number] = respelled(bytes(items[number]))
-    good = (lengths != NOT_PLAIN) & (lengths <= depth) & (told != NOT_PARSED)
-    if not good.all():
-        for place in shown[~good].tolist():
-            plain[place] = None
-        chosen = np.flatnonzero(good).tolist()
-        items, impressions = [items[n] for n in chosen], [impressions[n] for n in chosen]
-        shown, lengths, told = shown[good], lengths[good], told[good]
-    return _Looked(plain, shown, items, lengths, told, table, texts.units_of(impressions, told))
+    for n in np.flatnonzero(lengths == NOT_PLAIN).tolist():
+        items[n], lengths[n] = respelled(bytes(items[n]))
+    valid = (lengths != NOT_PLAIN) & (lengths <= depth) & (attribute_ids != NOT_PARSED)
+    if not valid.all():
+        for n in index[~valid].tolist():
+            plain[n] = None
+        kept = np.flatnonzero(valid).tolist()
+        items, impressions = [items[n] for n in kept], [impressions[n] for n in kept]
+        index, lengths, attribute_ids = index[valid], lengths[valid], attribute_ids[valid]
+    units = texts.units_of(impressions, attribute_ids)
+    return _Validated(plain, index, items, lengths, attribute_ids, parsed, units)
 
 
 def _run(
-    looked: _Looked,
-    events: dict[int, Event],
+    validated: _Validated,
+    others: dict[int, Event],
     times_ms: Integers,
     records: Sequence[LogRecord],
     decoder: Decoder,
 ) -> Run:
-    """All records as one run, in which those that are no single event have no id: they are cut
-    out."""
-    plain = looked.plain
-    reacted = bytes([type(one) is PlainFeedback for one in plain])
-    ids = ["" if one is None else one.impression_id for one in plain]
-    for place, event in events.items():
-        ids[place] = event.impression_id
+    """All records as one run. Those that are not exactly one event have no id in it: `read` cuts
+    them out."""
+    plain = validated.plain
+    is_feedback = bytes([type(record) is PlainFeedback for record in plain])
+    ids = ["" if record is None else record.impression_id for record in plain]
+    for index, event in others.items():
+        ids[index] = event.impression_id
     return Run(
         ids=ids,
         times_ms=times_ms,
-        shown=looked.shown,
-        items=looked.items,
-        lengths=looked.lengths,
-        told=looked.told,
-        table=looked.table,
-        units=looked.units,
-        reacted=np.flatnonzero(np.frombuffer(reacted, np.bool_)),
-        feedback=cast(list[PlainFeedback], list(compress(plain, reacted))),
-        odd=events,
+        impression_index=validated.impression_index,
+        items=validated.items,
+        lengths=validated.lengths,
+        attribute_ids=validated.attribute_ids,
+        parsed_attributes=validated.parsed_attributes,
+        units=validated.units,
+        feedback_index=np.flatnonzero(np.frombuffer(is_feedback, np.bool_)),
+        feedback=cast(list[PlainFeedback], list(compress(plain, is_feedback))),
+        others=others,
         records=records,
         decoder=decoder,
     )

@@ -1,3 +1,3 @@
-"""One lane in memory: open impressions, rows, segments, and what changes add to them; pure,
-and without the rules that decide which events join.
+"""One lane in memory: open impressions, rows, segments, and what changes add to them; pure, and
+without the rules that decide which events join.
 """

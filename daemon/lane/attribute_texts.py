@@ -1,6 +1,10 @@
-"""What attributes and experiments of impressions come to, by the JSON text they came in. Pure."""
+"""Attributes and experiments of impressions, parsed once for each JSON text they came in. Pure.
 
-from collections.abc import Mapping, Sequence
+Texts repeat: many impressions share one. So whatever depends on attributes and experiments alone is
+worked out per text (an attribute id), not per impression.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Final, TypeAlias
@@ -18,39 +22,39 @@ from ..experiments.specs import IMPRESSION, USER, Assignment
 from ..plan import Plan, Values
 
 REMEMBERED_TEXTS: Final = 50_000
-"""Distinct attribute texts whose values are remembered."""
+"""Distinct attribute texts after which the table begins anew."""
 
 NOT_PARSED: Final = -1
+"""Attribute id of texts that only the careful reader can parse."""
 
 _Text: TypeAlias = Annotated[str, Meta(max_length=SURELY_SHORT)]
 
 
 @dataclass(frozen=True, eq=False)
 class ParsedAttributes:
-    """What the attributes and experiments of an impression come to."""
+    """What the attributes and experiments of an impression mean to the plan."""
 
     values: Values
     surface_id: int
     assignment: Assignment
     attributes: Mapping[str, str | None]
-    """Those that somebody asks for."""
+    """The requested ones: those of groupings, of experiment units and of the surface."""
 
 
 @lru_cache(maxsize=8)
 def _decoder_of(names: tuple[str, ...]) -> msgspec.json.Decoder[msgspec.Struct | None]:
-    # One for all lanes: a type that is given up stays in memory, in the midst of what a lane gave
-    # back, until all garbage is looked for.
+    # Shared by all lanes: a dropped type stays in memory, between what a dropped lane freed, until
+    # a full garbage collection.
     return msgspec.json.Decoder(as_fields(names, _Text | None, None) | None)
 
 
 class AttributeTexts:
-    """What attributes and experiments come to, by the JSON text they came in: texts repeat, so most
-    of what is done with them is done once for each."""
+    """The parsed attribute texts of one lane."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._numbers: dict[bytes, int] = {}
-        """By both texts, the one behind the other: an object or null ends where it ends."""
+        self._ids: dict[bytes, int] = {}
+        """By the two texts, concatenated: it is clear where the first, an object or null, ends."""
         self._table: list[ParsedAttributes] = []
         units = () if plan.tracking is None else plan.tracking.unit_attributes
         surface = () if plan.surfaces is None else (plan.surfaces.attribute,)
@@ -58,28 +62,30 @@ class AttributeTexts:
         self._can_parse = can_be_fields(self._names)
         """Whether the decoder below can find these names; else every text is left to the careful
         reader, which can."""
-        # other attributes are passed over, whatever they hold
+        # other attributes are skipped, whatever their values are
         self._attributes = _decoder_of(self._names if self._can_parse else ())
         self._experiments = msgspec.json.Decoder(dict[_Text, _Text] | None)
 
     def parse(
         self, impressions: Sequence[PlainImpression]
     ) -> tuple[Integers, Sequence[ParsedAttributes]]:
-        """(m,) what each tells, as its place in a table, or NOT_PARSED where its texts are not plain;
-        and that table."""
+        """The attribute id of each impression, (m,), NOT_PARSED where its texts are not plain; and
+        the table that the ids index, which later calls append to or replace."""
         if len(self._table) >= REMEMBERED_TEXTS:
-            self._numbers, self._table = {}, []
-        known = self._numbers.get
+            # runs that were parsed before keep the old list, so their ids stay valid
+            self._ids, self._table = {}, []
         texts = [b"".join((one.attributes, one.experiments)) for one in impressions]
-        numbers = [known(text, NOT_PARSED) for text in texts]
-        if NOT_PARSED in numbers:
-            pairs = zip(texts, impressions, strict=True)
-            numbers = [known(text) or self._read(text, one) for text, one in pairs]
-        return np.fromiter(numbers, np.int64, len(numbers)), self._table
+        id_of = self._ids.get
+        ids = [id_of(text, NOT_PARSED) for text in texts]
+        if NOT_PARSED in ids:
+            for index in [n for n, attribute_id in enumerate(ids) if attribute_id == NOT_PARSED]:
+                ids[index] = self._parse_one(texts[index], impressions[index])
+        return np.fromiter(ids, np.int64, len(ids)), self._table
 
-    def _read(self, text: bytes, impression: PlainImpression) -> int:
-        if text in self._numbers:
-            return self._numbers[text]
+    def _parse_one(self, text: bytes, impression: PlainImpression) -> int:
+        """The id of a text that is new, unless an earlier impression of the batch has it too."""
+        if text in self._ids:
+            return self._ids[text]
         if not self._can_parse:
             return NOT_PARSED
         try:
@@ -87,30 +93,50 @@ class AttributeTexts:
             experiments = self._experiments.decode(impression.experiments) or {}
         except (ValueError, RecursionError):
             return NOT_PARSED
-        asked = dict(zip(self._names, () if attributes is None else astuple(attributes)))
-        tracking = self._plan.tracking
-        assignment = () if tracking is None else tracking.assignment(experiments)
-        plan = self._plan
-        values, surface_id = plan.values_of(asked, experiments), plan.surface_id_of(asked)
-        self._table.append(ParsedAttributes(values, surface_id, assignment, asked))
-        return self._numbers.setdefault(text, len(self._table) - 1)
+        requested = dict(zip(self._names, () if attributes is None else astuple(attributes)))
+        plan, tracking = self._plan, self._plan.tracking
+        parsed = ParsedAttributes(
+            values=plan.values_of(requested, experiments),
+            surface_id=plan.surface_id_of(requested),
+            assignment=() if tracking is None else tracking.assignment(experiments),
+            attributes=requested,
+        )
+        self._table.append(parsed)
+        return self._ids.setdefault(text, len(self._table) - 1)
 
     def units_of(
-        self, impressions: Sequence[PlainImpression], told: Integers
+        self, impressions: Sequence[PlainImpression], attribute_ids: Integers
     ) -> tuple[Sequence[str | None], ...]:
-        """Whom each was shown to: (m,) for each unit of the experiments that are tracked."""
+        """The unit (user, session, …) of each impression: (m,) for each unit of the experiments
+        that are tracked."""
         tracking = self._plan.tracking
         return (
             ()
             if tracking is None
-            else tuple(self._unit_of(unit, impressions, told) for unit in tracking.units)
+            else tuple(self._unit_of(unit, impressions, attribute_ids) for unit in tracking.units)
         )
 
     def _unit_of(
-        self, unit: str, impressions: Sequence[PlainImpression], told: Integers
+        self, unit: str, impressions: Sequence[PlainImpression], attribute_ids: Integers
     ) -> Sequence[str | None]:
         if unit == USER:
-            return [one.user_id for one in impressions]
+            return [impression.user_id for impression in impressions]
         if unit == IMPRESSION:
-            return [one.impression_id for one in impressions]
-        return [self._table[number].attributes.get(unit) for number in told.tolist()]
+            return [impression.impression_id for impression in impressions]
+        table = self._table
+        return [table[attribute_id].attributes.get(unit) for attribute_id in attribute_ids.tolist()]
+
+
+def once_per_text(
+    attribute_ids: Integers, texts: int, value_of: Callable[[int, int], int]
+) -> Integers:
+    """The value of each impression's text, (n,): `value_of(attribute id, impressions that have it)`
+    is called once for each of them, in the order of their first impressions. `texts` is the length
+    of the table."""
+    counts, first = np.bincount(attribute_ids), np.zeros(texts, np.int64)
+    first[attribute_ids[::-1]] = np.arange(len(attribute_ids))[::-1]  # the last assignment wins
+    distinct = np.flatnonzero(counts)
+    values = np.zeros(texts, np.int64)
+    for attribute_id in distinct[np.argsort(first[distinct])].tolist():
+        values[attribute_id] = value_of(attribute_id, int(counts[attribute_id]))
+    return values[attribute_ids]

@@ -19,13 +19,14 @@ from ..experiments.tallies import Experiments
 from ..panes import PaneKey
 from ..plan import Plan
 from . import hours
+from .admission import Admission
 from .attribute_texts import AttributeTexts
 from .columns.column import Numbers, column
 from .counts import COUNT_FAMILIES
 from .gain_states import GainStates
 from .open_impressions import OpenImpressions
 from .paged_rows import PagedRows
-from .segments import Admission, Segments
+from .segments import Segments
 from .subjects import Assignments, SubjectColumns
 from .waiting_feedback import WaitingFeedback
 
@@ -149,7 +150,7 @@ class Lane:
         numbers = column(self.open.combinations)
         numbers[:] = self.segments.keep_combinations(self._used(numbers))[numbers]
         for admission in self.admissions.values():
-            admission.forget_recent()
+            admission.forget_combinations()
 
     def _used(self, numbers: Numbers) -> Integers:
         """Those of a column that open impressions hold, each once."""

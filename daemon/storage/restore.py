@@ -6,10 +6,11 @@ from typing import TypeVar
 
 import msgspec
 
+from ..lane.admission import Admitted, admitted_of
 from ..lane.counts import COUNT_FAMILIES
 from ..lane.lane import Lane, new_lane
 from ..lane.paged_rows import PagedRows
-from ..lane.segments import Admitted, Segments, admitted_of
+from ..lane.segments import Segments
 from ..panes import pane_start
 from ..plan import ALL, Plan
 from . import experiments as keeping

@@ -1,4 +1,4 @@
-"""A list counts as plain only where a decoder would find a list of short ids in just that text."""
+"""A list is plain only where a decoder finds a list of short ids in exactly that text."""
 
 import json
 import random
@@ -11,7 +11,7 @@ from relevanced.daemon.attribution.item_lists import (
     NOT_PLAIN,
     NO_RANK,
     lengths_of,
-    places_of,
+    ranks0_of,
     respelled,
 )
 from relevanced.daemon.events.types import MAX_TEXT_BYTES
@@ -20,7 +20,7 @@ from relevanced.daemon.lane.columns.texts import Texts
 from relevanced.daemon.lane.open_impressions import encode_items
 
 PLAIN = {b"[]": 0, b'["a"]': 1, b'["a","b c,d","]["]': 3, b'["' + b"x" * 256 + b'"]': 1}
-ODD = (
+NOT_PLAIN_TEXTS = (
     b"null",
     b"7",
     b'"a"',
@@ -52,8 +52,8 @@ def test_plain_lists_are_counted(text: bytes, length: int) -> None:
     assert lengths_of([text]).tolist() == [length]
 
 
-@pytest.mark.parametrize("text", ODD)
-def test_anything_else_is_for_a_closer_look(text: bytes) -> None:
+@pytest.mark.parametrize("text", NOT_PLAIN_TEXTS)
+def test_any_other_list_is_left_to_a_decoder(text: bytes) -> None:
     between = lengths_of([b'["a"]', text, b'["b","c"]'])
     assert between.tolist() == [1, NOT_PLAIN, 2]
 
@@ -67,14 +67,14 @@ def test_anything_else_is_for_a_closer_look(text: bytes) -> None:
         ('["ä"]'.encode(), ["ä"]),
     ],
 )
-def test_a_list_of_ids_is_spelled_as_we_would(text: bytes, ids: list[str]) -> None:
+def test_a_list_of_ids_is_spelled_as_it_is_stored(text: bytes, ids: list[str]) -> None:
     assert respelled(text) == (encode_items(ids), len(ids))
 
 
 @pytest.mark.parametrize(
     "text", [b"null", b'"a"', b"{}", b"[null]", b"[1.5]", b'["a",""]', b'["\\ud800"]', b"[true]"]
 )
-def test_what_is_no_list_of_ids_is_left_as_it_is(text: bytes) -> None:
+def test_text_that_is_no_list_of_ids_is_left_unchanged(text: bytes) -> None:
     assert respelled(text) == (text, NOT_PLAIN)
 
 
@@ -83,7 +83,7 @@ def test_no_lists_have_no_lengths() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_batch_says_of_each_what_a_decoder_says(seed: int) -> None:
+def test_a_batch_of_lists_counts_each_as_a_decoder_does(seed: int) -> None:
     rng = random.Random(seed)
     texts = [any_text(rng) for _ in range(rng.choice((1, 50, 500)))]
     assert lengths_of(texts).tolist() == [slowly(text) for text in texts]
@@ -91,14 +91,14 @@ def test_a_batch_says_of_each_what_a_decoder_says(seed: int) -> None:
 
 def any_text(rng: random.Random) -> bytes:
     if rng.random() < 0.2:
-        return rng.choice(ODD)
+        return rng.choice(NOT_PLAIN_TEXTS)
     ids = ["".join(rng.choices('ab,][ :{}"\\', k=rng.choice((1, 2, 9)))) for _ in range(4)]
     ids = ids[: rng.choice((0, 1, 4))]
     return encode_items(ids) if rng.random() < 0.9 else json.dumps(ids).encode()
 
 
 def slowly(text: bytes) -> int:
-    """The slow twin: decode it, and see whether it is written as we would write it."""
+    """The slow twin: decode it, and compare it with how it would be stored."""
     try:
         ids = msgspec.json.decode(text, type=list[str])
     except msgspec.ValidationError:
@@ -111,34 +111,34 @@ def slowly(text: bytes) -> int:
 HOSTILE = ["a", "b", "ab", ",", '","', 'a"', "\\", "a\\", "ä", "", "[", "]", "a,b", "x" * 300]
 
 
-def slowly_placed(items: list[str], item: str, rank: int) -> int:
-    """At its rank, or the first of all where no rank was told."""
+def slow_rank0(items: list[str], item: str, rank: int) -> int:
+    """At its rank, or the first of all where no rank is stated."""
     if rank == NO_RANK:
         return items.index(item) if item in items else NOT_FOUND
     return rank - 1 if 1 <= rank <= len(items) and items[rank - 1] == item else NOT_FOUND
 
 
-def placed(lists: list[list[str]], items: list[str], ranks: list[int]) -> list[int]:
+def fast_ranks0(lists: list[list[str]], items: list[str], ranks: list[int]) -> list[int]:
     column = Texts()
     for shown in lists:
         column.append(encode_items(shown))
     rows = column.rows(np.arange(len(lists)))
-    return places_of(rows, items, np.array(ranks, np.int64)).tolist()
+    return ranks0_of(rows, items, np.array(ranks, np.int64)).tolist()
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_items_are_placed_as_a_reader_of_the_lists_would(seed: int) -> None:
+def test_ranks_are_those_that_decoding_the_lists_gives(seed: int) -> None:
     rng = random.Random(seed)
     print("seed", seed)
     lists = [rng.choices(HOSTILE, k=rng.randrange(8)) for _ in range(100)]
     items = [rng.choice(HOSTILE) for _ in lists]
     ranks = [rng.choice([NO_RANK, -(2**62), -1, 0, 1, 2, 3, 7, 2**62]) for _ in lists]
-    for shown, item, rank, place in zip(lists, items, ranks, placed(lists, items, ranks)):
-        expected = slowly_placed(shown, item, rank)
+    for shown, item, rank, rank0 in zip(lists, items, ranks, fast_ranks0(lists, items, ranks)):
+        expected = slow_rank0(shown, item, rank)
         sure = "\\" not in encode_items(shown).decode() and (item != "," or rank != NO_RANK)
-        assert place == expected if sure else place in (expected, NOT_FOUND), (shown, item, rank)
+        assert rank0 == expected if sure else rank0 in (expected, NOT_FOUND), (shown, item, rank)
 
 
-def test_nothing_is_placed_in_no_lists() -> None:
-    assert placed([], [], []) == []
-    assert placed([[]], ["a"], [1]) == [NOT_FOUND]
+def test_no_lists_have_no_ranks() -> None:
+    assert fast_ranks0([], [], []) == []
+    assert fast_ranks0([[]], ["a"], [1]) == [NOT_FOUND]

@@ -1,17 +1,17 @@
-"""Later pages extend a list, and blanks keep every item at its first place."""
+"""Later pages extend a list, and blanks keep every item at its first rank."""
 
 import pytest
 
-from relevanced.daemon.attribution.later_pages import NotThisPage, extended
+from relevanced.daemon.attribution.later_pages import PageMismatch, extended
 from tests.builders import shown
 
-KNOWN = ["a", "b", "c"]
+ITEMS = ["a", "b", "c"]
 PAGES: dict[str, tuple[int, str, list[str | None]]] = {
     "next": (4, "d e", ["a", "b", "c", "d", "e"]),
     "overlapping": (3, "c d", ["a", "b", "c", "d"]),
     "whole again and more": (1, "a b c d", ["a", "b", "c", "d"]),
     "nothing new": (2, "b c", ["a", "b", "c"]),
-    "part of what is known": (2, "b", ["a", "b", "c"]),
+    "part of the list": (2, "b", ["a", "b", "c"]),
     "empty": (4, "", ["a", "b", "c"]),
     "repeats an item": (4, "d a e", ["a", "b", "c", "d", None, "e"]),
     "repeats itself": (4, "d d", ["a", "b", "c", "d", "d"]),
@@ -27,23 +27,23 @@ WRONG = {
 
 @pytest.mark.parametrize(("first_rank", "items", "longer"), PAGES.values(), ids=PAGES)
 def test_a_page_stands_at_its_ranks(first_rank: int, items: str, longer: list[str | None]) -> None:
-    assert extended(KNOWN, shown(0, items, first_rank=first_rank)) == longer
+    assert extended(ITEMS, shown(0, items, first_rank=first_rank)) == longer
 
 
 @pytest.mark.parametrize(("first_rank", "items"), WRONG.values(), ids=WRONG)
-def test_a_page_that_does_not_fit_is_refused(first_rank: int, items: str) -> None:
-    with pytest.raises(NotThisPage):
-        extended(KNOWN, shown(0, items, first_rank=first_rank))
+def test_a_page_that_does_not_fit_is_an_error(first_rank: int, items: str) -> None:
+    with pytest.raises(PageMismatch):
+        extended(ITEMS, shown(0, items, first_rank=first_rank))
 
 
-def test_a_blank_comes_again_as_a_blank() -> None:
+def test_a_repeated_page_repeats_its_blanks() -> None:
     page = shown(0, "d a e", first_rank=4)
-    longer = extended(KNOWN, page)
+    longer = extended(ITEMS, page)
     assert extended(longer, page) == longer
     assert extended(longer, shown(0, "a e f", first_rank=5)) == [*longer, "f"]
 
 
-def test_the_first_page_of_an_empty_list_is_taken_as_it_is() -> None:
+def test_the_first_page_of_an_empty_list_becomes_the_list() -> None:
     assert extended([], shown(0, "a b a")) == ["a", "b", "a"]
-    with pytest.raises(NotThisPage):
+    with pytest.raises(PageMismatch):
         extended([], shown(0, "a", first_rank=2))

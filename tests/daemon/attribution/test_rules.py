@@ -1,4 +1,4 @@
-"""What becomes of each event, to the millisecond."""
+"""The outcome of each event, to the millisecond."""
 
 import pytest
 
@@ -16,7 +16,7 @@ from tests.builders import (
     items,
     judged,
     lane_of,
-    meet,
+    feed,
     passing,
     settled,
     shown,
@@ -25,7 +25,7 @@ from tests.builders import (
 CLOSES_MS = BASE_MS + SETTLE_MS
 """The watermark at which an impression of time 0 is closed."""
 GRACE_MS = 5_000
-DIES_MS = GRACE_MS + BASE_MS + SETTLE_MS
+EXPIRES_MS = GRACE_MS + BASE_MS + SETTLE_MS
 """The watermark at which feedback of time 0 is over."""
 
 
@@ -34,7 +34,7 @@ DIES_MS = GRACE_MS + BASE_MS + SETTLE_MS
 
 def test_the_first_of_an_id_is_accepted() -> None:
     lane = lane_of()
-    assert meet(lane, shown(0), shown(0, of="p")) == ["accepted", "accepted"]
+    assert feed(lane, shown(0), shown(0, of="p")) == ["accepted", "accepted"]
     assert (items(lane), gains(lane)) == (["a", "b", "c"], [None, None, None])
 
 
@@ -55,74 +55,76 @@ def test_the_first_of_an_id_is_accepted() -> None:
 )
 def test_one_more_record_of_an_open_impression(again: Impression, outcome: str) -> None:
     lane = lane_of()
-    assert meet(lane, shown(0), again)[1] == outcome
+    assert feed(lane, shown(0), again)[1] == outcome
     assert len(lane.open) == 1
 
 
 def test_the_first_to_arrive_wins() -> None:
     lane = lane_of()
-    meet(lane, shown(0), shown(0, "x y"))
+    feed(lane, shown(0), shown(0, "x y"))
     assert items(lane) == ["a", "b", "c"]
 
 
 def test_an_empty_list_is_filled_once_and_keeps_its_time() -> None:
     lane = lane_of()
-    told = meet(lane, shown(0, ""), shown(1, ""), shown(9, "a b"), shown(9, "x"))
-    assert told == ["accepted", "duplicate", "filled", "conflicting"]
+    outcomes = feed(lane, shown(0, ""), shown(1, ""), shown(9, "a b"), shown(9, "x"))
+    assert outcomes == ["accepted", "duplicate", "filled", "conflicting"]
     assert items(lane) == ["a", "b"]
     assert list(lane.open.times_ms) == [START_MS]
 
 
 def test_an_empty_list_is_not_filled_by_a_later_page() -> None:
-    assert meet(lane_of(), shown(0, ""), shown(1, "k", first_rank=2))[1] == "conflicting"
+    assert feed(lane_of(), shown(0, ""), shown(1, "k", first_rank=2))[1] == "conflicting"
 
 
 def test_a_page_without_its_first_is_a_later_page() -> None:
     lane = lane_of()
-    assert meet(lane, shown(0, first_rank=2), shown(0)) == ["later_page", "accepted"]
+    assert feed(lane, shown(0, first_rank=2), shown(0)) == ["later_page", "accepted"]
 
 
 def test_a_later_page_that_is_late_is_late() -> None:
-    assert meet(lane_of(), passing(CLOSES_MS), shown(0, first_rank=2))[1] == "late"
+    assert feed(lane_of(), passing(CLOSES_MS), shown(0, first_rank=2))[1] == "late"
 
 
 @pytest.mark.parametrize("at_ms", [0, BASE_MS - 1])
-@pytest.mark.parametrize(("watermark_ms", "told"), [(-1, "accepted"), (0, "late")])
+@pytest.mark.parametrize(("watermark_ms", "outcome"), [(-1, "accepted"), (0, "late")])
 def test_an_impression_is_late_when_its_base_pane_is_closed(
-    at_ms: int, watermark_ms: int, told: str
+    at_ms: int, watermark_ms: int, outcome: str
 ) -> None:
-    assert meet(lane_of(), passing(CLOSES_MS + watermark_ms), shown(at_ms))[1] == told
+    assert feed(lane_of(), passing(CLOSES_MS + watermark_ms), shown(at_ms))[1] == outcome
 
 
-@pytest.mark.parametrize(("watermark_ms", "told"), [(-1, "duplicate"), (0, "late")])
-def test_an_impression_is_open_to_its_repeats_until_it_closes(watermark_ms: int, told: str) -> None:
-    assert meet(lane_of(), shown(0), passing(CLOSES_MS + watermark_ms), shown(0))[2] == told
+@pytest.mark.parametrize(("watermark_ms", "outcome"), [(-1, "duplicate"), (0, "late")])
+def test_an_impression_is_open_to_its_repeats_until_it_closes(
+    watermark_ms: int, outcome: str
+) -> None:
+    assert feed(lane_of(), shown(0), passing(CLOSES_MS + watermark_ms), shown(0))[2] == outcome
 
 
 def test_an_id_comes_again_after_it_closed() -> None:
     lane = lane_of()
-    told = meet(lane, shown(0), passing(CLOSES_MS), shown(BASE_MS, "x"), shown(BASE_MS, "x"))
-    assert told[2:] == ["accepted", "duplicate"]
+    outcomes = feed(lane, shown(0), passing(CLOSES_MS), shown(BASE_MS, "x"), shown(BASE_MS, "x"))
+    assert outcomes[2:] == ["accepted", "duplicate"]
     assert len(lane.open.slots_of("q")) == 2
 
 
 def test_the_watermark_of_another_topic_does_not_matter() -> None:
     lane = lane_of("searches", "clicks")
-    meet(lane, passing(2 * CLOSES_MS), topic="clicks")
-    assert meet(lane, shown(0), topic="searches") == ["accepted"]
+    feed(lane, passing(2 * CLOSES_MS), topic="clicks")
+    assert feed(lane, shown(0), topic="searches") == ["accepted"]
 
 
-def test_what_was_rejected_is_counted_and_moves_nothing() -> None:
+def test_rejected_records_are_counted_and_move_no_watermark() -> None:
     lane = lane_of()
-    meet(lane, Rejected("future"), Rejected("tombstone"))
+    feed(lane, Rejected("future"), Rejected("tombstone"))
     assert dict(lane.counts["rejected"]) == {"future": 1, "tombstone": 1}
     assert (lane.watermark_ms, lane.counts["events"].total()) == (None, 0)
 
 
 @pytest.mark.parametrize("event", [shown(7), shown(7, first_rank=3), passing(7)])
-def test_whatever_becomes_of_an_event_it_moves_the_watermark(event: Event) -> None:
+def test_any_outcome_of_an_event_moves_the_watermark(event: Event) -> None:
     lane = lane_of()
-    meet(lane, event, passing(3))
+    feed(lane, event, passing(3))
     assert lane.watermark_ms == START_MS + 7
 
 
@@ -131,84 +133,88 @@ def test_whatever_becomes_of_an_event_it_moves_the_watermark(event: Event) -> No
 
 def test_feedback_joins_the_item_that_it_names() -> None:
     lane = lane_of()
-    assert meet(lane, shown(0), clicked(1, "b")) == ["accepted", "joined"]
+    assert feed(lane, shown(0), clicked(1, "b")) == ["accepted", "joined"]
     assert gains(lane) == [None, 1.0, None]
 
 
-def test_a_kind_that_does_not_count_is_ignored_unless_it_carries_a_grade() -> None:
-    told = meet(lane_of(), shown(0), clicked(1, "a", kind="hover"), judged(1, "a", 2, kind="hover"))
-    assert told[1:] == ["ignored_kind", "joined"]
+def test_a_kind_without_a_grade_is_ignored_unless_the_event_has_one() -> None:
+    outcomes = feed(
+        lane_of(), shown(0), clicked(1, "a", kind="hover"), judged(1, "a", 2, kind="hover")
+    )
+    assert outcomes[1:] == ["ignored_kind", "joined"]
 
 
 def test_an_ignored_kind_is_never_late() -> None:
-    assert meet(lane_of(), passing(DIES_MS), clicked(0, "a", kind="hover"))[1] == "ignored_kind"
+    assert feed(lane_of(), passing(EXPIRES_MS), clicked(0, "a", kind="hover"))[1] == "ignored_kind"
 
 
 @pytest.mark.parametrize(
-    ("at_ms", "told"), [(ATTRIBUTION_MS, "joined"), (ATTRIBUTION_MS + 1, "out_of_window")]
+    ("at_ms", "outcome"), [(ATTRIBUTION_MS, "joined"), (ATTRIBUTION_MS + 1, "out_of_window")]
 )
-def test_feedback_counts_to_the_end_of_the_attribution_window(at_ms: int, told: str) -> None:
-    assert meet(lane_of(), shown(0), clicked(at_ms, "a"))[1] == told
+def test_feedback_counts_to_the_end_of_the_attribution_window(at_ms: int, outcome: str) -> None:
+    assert feed(lane_of(), shown(0), clicked(at_ms, "a"))[1] == outcome
 
 
-@pytest.mark.parametrize(("at_ms", "told"), [(-GRACE_MS, "joined"), (-GRACE_MS - 1, "waits")])
-def test_feedback_may_be_five_seconds_before_its_impression(at_ms: int, told: str) -> None:
+@pytest.mark.parametrize(("at_ms", "outcome"), [(-GRACE_MS, "joined"), (-GRACE_MS - 1, "waits")])
+def test_feedback_may_be_five_seconds_before_its_impression(at_ms: int, outcome: str) -> None:
     lane = lane_of()
-    assert meet(lane, shown(0), clicked(at_ms, "a"))[1] == told
+    assert feed(lane, shown(0), clicked(at_ms, "a"))[1] == outcome
 
 
-@pytest.mark.parametrize(("watermark_ms", "told"), [(-1, "joined"), (0, "waits")])
-def test_an_impression_is_open_to_feedback_until_it_closes(watermark_ms: int, told: str) -> None:
-    assert meet(lane_of(), shown(0), passing(CLOSES_MS + watermark_ms), clicked(9, "a"))[2] == told
+@pytest.mark.parametrize(("watermark_ms", "outcome"), [(-1, "joined"), (0, "waits")])
+def test_an_impression_is_open_to_feedback_until_it_closes(watermark_ms: int, outcome: str) -> None:
+    assert (
+        feed(lane_of(), shown(0), passing(CLOSES_MS + watermark_ms), clicked(9, "a"))[2] == outcome
+    )
 
 
-@pytest.mark.parametrize(("watermark_ms", "told"), [(-1, "waits"), (0, "late")])
-def test_feedback_is_late_when_it_could_join_nothing(watermark_ms: int, told: str) -> None:
-    assert meet(lane_of(), passing(DIES_MS + watermark_ms), clicked(0, "a"))[1] == told
+@pytest.mark.parametrize(("watermark_ms", "outcome"), [(-1, "waits"), (0, "late")])
+def test_feedback_is_late_when_it_could_join_nothing(watermark_ms: int, outcome: str) -> None:
+    assert feed(lane_of(), passing(EXPIRES_MS + watermark_ms), clicked(0, "a"))[1] == outcome
 
 
-@pytest.mark.parametrize(("watermark_ms", "told"), [(-1, {}), (0, {"unjoined": 1})])
-def test_waiting_feedback_dies_at_the_same_watermark(
-    watermark_ms: int, told: dict[str, int]
+@pytest.mark.parametrize(("watermark_ms", "outcome"), [(-1, {}), (0, {"unjoined": 1})])
+def test_waiting_feedback_expires_at_the_same_watermark(
+    watermark_ms: int, outcome: dict[str, int]
 ) -> None:
     lane = lane_of()
-    meet(lane, clicked(0, "a"))
-    lane.watermarks["events"] = START_MS + DIES_MS + watermark_ms
+    feed(lane, clicked(0, "a"))
+    lane.watermarks["events"] = START_MS + EXPIRES_MS + watermark_ms
     rules.advance(lane)
-    assert dict(lane.counts["feedback_outcomes"]) == told
-    assert len(lane.waiting) == 1 - len(told)
+    assert dict(lane.counts["feedback_outcomes"]) == outcome
+    assert len(lane.waiting) == 1 - len(outcome)
 
 
-def test_the_lane_watermark_decides_over_death() -> None:
+def test_waiting_feedback_expires_by_the_lane_watermark() -> None:
     lane = lane_of("searches", "clicks")
-    meet(lane, clicked(0, "a"), passing(2 * DIES_MS), topic="clicks")
+    feed(lane, clicked(0, "a"), passing(2 * EXPIRES_MS), topic="clicks")
     rules.advance(lane)
     assert len(lane.waiting) == 1
-    meet(lane, passing(2 * DIES_MS), topic="searches")
+    feed(lane, passing(2 * EXPIRES_MS), topic="searches")
     rules.advance(lane)
     assert len(lane.waiting) == 0
 
 
 def test_the_earliest_open_impression_of_an_id_gets_the_feedback() -> None:
     lane = lane_of("searches", "clicks")
-    meet(lane, shown(0), passing(CLOSES_MS), shown(BASE_MS), topic="searches")
-    assert meet(lane, clicked(BASE_MS, "a"), topic="clicks") == ["joined"]
+    feed(lane, shown(0), passing(CLOSES_MS), shown(BASE_MS), topic="searches")
+    assert feed(lane, clicked(BASE_MS, "a"), topic="clicks") == ["joined"]
     first, second = lane.open.slots_of("q")
     assert [lane.states[lane.open.states[s]][1] for s in (first, second)] == [((0, 1.0),), ()]
 
 
-def test_feedback_is_not_handed_on_to_a_later_impression() -> None:
+def test_feedback_does_not_pass_on_to_a_later_impression() -> None:
     """The earliest is the candidate, even where the window of a later one would hold it."""
     lane = lane_of("searches", "clicks")
-    meet(lane, shown(0), passing(CLOSES_MS), shown(BASE_MS), topic="searches")
-    told = meet(lane, clicked(ATTRIBUTION_MS + 1, "a"), topic="clicks")
-    assert told == ["out_of_window"]
+    feed(lane, shown(0), passing(CLOSES_MS), shown(BASE_MS), topic="searches")
+    outcomes = feed(lane, clicked(ATTRIBUTION_MS + 1, "a"), topic="clicks")
+    assert outcomes == ["out_of_window"]
 
 
 def test_a_closed_impression_leaves_its_id_to_the_next() -> None:
     lane = lane_of()
-    meet(lane, shown(0), passing(CLOSES_MS), shown(BASE_MS))
-    assert meet(lane, clicked(BASE_MS, "a")) == ["joined"]
+    feed(lane, shown(0), passing(CLOSES_MS), shown(BASE_MS))
+    assert feed(lane, clicked(BASE_MS, "a")) == ["joined"]
     assert gains(lane) == [1.0, None, None]
 
 
@@ -216,7 +222,7 @@ def test_a_closed_impression_leaves_its_id_to_the_next() -> None:
 
 
 @pytest.mark.parametrize(
-    ("feedback", "place", "told"),
+    ("feedback", "rank0", "outcome"),
     [
         (clicked(1, "b"), 1, "joined"),
         (clicked(1, "b", rank=2), 1, "joined"),
@@ -237,20 +243,20 @@ def test_a_closed_impression_leaves_its_id_to_the_next() -> None:
         (clicked(1, "x", rank=1), None, "waits"),
     ],
 )
-def test_the_id_finds_the_place_and_the_rank_helps(
-    feedback: Feedback, place: int | None, told: str
+def test_the_item_id_decides_and_the_rank_selects_its_occurrence(
+    feedback: Feedback, rank0: int | None, outcome: str
 ) -> None:
     lane = lane_of()
-    assert meet(lane, shown(0, "a b a"), feedback)[1] == told
-    assert [p for p, gain in enumerate(gains(lane)) if gain] == ([] if place is None else [place])
+    assert feed(lane, shown(0, "a b a"), feedback)[1] == outcome
+    assert [p for p, gain in enumerate(gains(lane)) if gain] == ([] if rank0 is None else [rank0])
 
 
 def test_a_blank_is_found_by_rank_and_never_by_id() -> None:
     lane = lane_of()
-    meet(lane, shown(0, "a b"), shown(1, "a c", first_rank=3))
+    feed(lane, shown(0, "a b"), shown(1, "a c", first_rank=3))
     assert items(lane) == ["a", "b", None, "c"]
-    told = meet(lane, clicked(2, "a", rank=3), clicked(2, rank=3))
-    assert told == ["joined rank_mismatch", "joined"]
+    outcomes = feed(lane, clicked(2, "a", rank=3), clicked(2, rank=3))
+    assert outcomes == ["joined rank_mismatch", "joined"]
     assert gains(lane) == [1.0, None, 1.0, None]
 
 
@@ -259,44 +265,44 @@ def test_a_blank_is_found_by_rank_and_never_by_id() -> None:
 
 def test_feedback_waits_for_its_impression() -> None:
     lane = lane_of()
-    told = meet(lane, clicked(1, "b"), clicked(1, "b", of="p"), shown(0))
-    assert told == ["waits", "waits", "accepted joined"]
+    outcomes = feed(lane, clicked(1, "b"), clicked(1, "b", of="p"), shown(0))
+    assert outcomes == ["waits", "waits", "accepted joined"]
     assert gains(lane) == [None, 1.0, None]
     assert len(lane.waiting) == 1
 
 
 @pytest.mark.parametrize(
-    ("first", "then", "told"),
+    ("first", "then", "outcome"),
     [
         (shown(0, ""), shown(2, "a x"), "filled joined"),
         (shown(0, "a"), shown(2, "x", first_rank=2), "extended joined"),
         (shown(0, "a"), shown(2, "y", first_rank=2), "extended"),
     ],
 )
-def test_feedback_waits_for_its_item(first: Impression, then: Impression, told: str) -> None:
-    assert meet(lane_of(), first, clicked(1, "x"), then)[1:] == ["waits", told]
+def test_feedback_waits_for_its_item(first: Impression, then: Impression, outcome: str) -> None:
+    assert feed(lane_of(), first, clicked(1, "x"), then)[1:] == ["waits", outcome]
 
 
 def test_feedback_that_waited_may_be_out_of_the_window() -> None:
-    told = meet(lane_of(), clicked(ATTRIBUTION_MS + 1, "a"), shown(0))
-    assert told == ["waits", "accepted out_of_window"]
+    outcomes = feed(lane_of(), clicked(ATTRIBUTION_MS + 1, "a"), shown(0))
+    assert outcomes == ["waits", "accepted out_of_window"]
 
 
 def test_feedback_that_waited_may_be_beyond_depth() -> None:
-    assert meet(lane_of(), clicked(1, rank=6), shown(0))[1] == "accepted beyond_depth"
+    assert feed(lane_of(), clicked(1, rank=6), shown(0))[1] == "accepted beyond_depth"
 
 
-def test_feedback_that_waits_keeps_the_watermark_that_it_met() -> None:
+def test_waiting_feedback_keeps_the_watermark_that_it_arrived_at() -> None:
     """Judged by the watermark of its impression's arrival it would find nothing open."""
     lane = lane_of("searches", "clicks")
-    meet(lane, clicked(0, "a"), passing(CLOSES_MS), clicked(1, "b"), topic="clicks")
-    assert meet(lane, shown(0), topic="searches") == ["accepted joined"]
+    feed(lane, clicked(0, "a"), passing(CLOSES_MS), clicked(1, "b"), topic="clicks")
+    assert feed(lane, shown(0), topic="searches") == ["accepted joined"]
     assert gains(lane) == [1.0, None, None]
 
 
-def test_feedback_too_early_for_its_impression_goes_on_waiting() -> None:
+def test_feedback_too_early_for_its_impression_keeps_waiting() -> None:
     lane = lane_of()
-    assert meet(lane, clicked(0, "a"), shown(GRACE_MS + 1)) == ["waits", "accepted"]
+    assert feed(lane, clicked(0, "a"), shown(GRACE_MS + 1)) == ["waits", "accepted"]
     assert lane.waiting.by_serial[0].bound_ms is None
 
 
@@ -306,9 +312,9 @@ def reborn(*, apart_ms: int) -> list[str]:
     settled(lane, shown(0, "a"), clicked(apart_ms, "x"))
     settled(lane, passing(CLOSES_MS))
     assert lane.open.slots_of("q") == ()
-    told = settled(lane, shown(apart_ms, "x"))
-    settled(lane, passing(apart_ms + DIES_MS))
-    return [*told, *sorted(lane.counts["feedback_outcomes"].keys() - {"ignored_kind"})]
+    outcomes = settled(lane, shown(apart_ms, "x"))
+    settled(lane, passing(apart_ms + EXPIRES_MS))
+    return [*outcomes, *sorted(lane.counts["feedback_outcomes"].keys() - {"ignored_kind"})]
 
 
 @pytest.mark.parametrize("apart_ms", [BASE_MS, ATTRIBUTION_MS])
@@ -318,7 +324,7 @@ def test_feedback_stays_with_the_impression_that_it_found_when_that_has_closed(
     assert reborn(apart_ms=apart_ms) == ["accepted", "off_list"]
 
 
-def test_feedback_that_met_a_closed_impression_is_free_for_the_next() -> None:
+def test_feedback_after_an_impression_closed_may_join_the_next() -> None:
     lane = lane_of()
     settled(lane, shown(0, "a"), passing(CLOSES_MS))
     settled(lane, clicked(BASE_MS, "x"))
@@ -326,7 +332,7 @@ def test_feedback_that_met_a_closed_impression_is_free_for_the_next() -> None:
 
 
 @pytest.mark.parametrize(
-    ("impression", "feedback", "told"),
+    ("impression", "feedback", "outcome"),
     [
         (None, clicked(0, "x"), "unjoined"),
         (None, clicked(0, rank=6), "unjoined"),
@@ -337,18 +343,18 @@ def test_feedback_that_met_a_closed_impression_is_free_for_the_next() -> None:
         (shown(0, ""), clicked(0, "x"), "off_list"),
     ],
 )
-def test_what_feedback_dies_of(
-    impression: Impression | None, feedback: Feedback, told: str
+def test_the_outcome_of_expired_feedback(
+    impression: Impression | None, feedback: Feedback, outcome: str
 ) -> None:
     lane = lane_of()
-    meet(lane, *([impression] if impression else []), feedback, passing(DIES_MS))
+    feed(lane, *([impression] if impression else []), feedback, passing(EXPIRES_MS))
     rules.advance(lane)
-    assert dict(lane.counts["feedback_outcomes"]) == {"ignored_kind": 1, told: 1}
+    assert dict(lane.counts["feedback_outcomes"]) == {"ignored_kind": 1, outcome: 1}
 
 
-def test_feedback_that_found_its_impression_late_is_bound_to_it() -> None:
+def test_feedback_whose_impression_came_late_is_bound_to_it() -> None:
     lane = lane_of()
-    meet(lane, clicked(0, "x"), shown(0), passing(DIES_MS))
+    feed(lane, clicked(0, "x"), shown(0), passing(EXPIRES_MS))
     assert lane.waiting.by_serial[0].bound_ms == START_MS
     rules.advance(lane)
     assert lane.counts["feedback_outcomes"]["off_list"] == 1
@@ -364,7 +370,7 @@ def test_every_event_has_exactly_one_outcome() -> None:
         clicked(1, "a", rank=2),
         clicked(1, "x"),
         shown(2),
-        passing(DIES_MS),
+        passing(EXPIRES_MS),
     ]
     settled(lane, *events, clicked(1, "a"))
     counts = lane.counts
@@ -375,17 +381,17 @@ def test_every_event_has_exactly_one_outcome() -> None:
     assert set(counts["feedback_outcomes"]) <= set(FEEDBACK_OUTCOMES)
 
 
-def test_only_the_accepted_take_part_in_admission() -> None:
+def test_only_accepted_impressions_admit_values() -> None:
     lane = lane_of()
-    meet(lane, shown(0), shown(0, "x", attributes={"country": "US"}))
-    meet(lane, shown(0, of="p", first_rank=2, attributes={"country": "DE"}))
+    feed(lane, shown(0), shown(0, "x", attributes={"country": "US"}))
+    feed(lane, shown(0, of="p", first_rank=2, attributes={"country": "DE"}))
     assert [name for _, name in lane.segments.names] == ["all", "(none)"]
     assert list(lane.admissions["events"].seen[0]) == ["(none)"]
 
 
-def test_values_are_admitted_by_the_watermark_that_their_impression_met() -> None:
+def test_values_are_admitted_at_the_watermark_of_their_impression() -> None:
     lane, longest = lane_of(), PLAN.timing.longest
-    meet(lane, shown(0), passing(longest.pane_ms), shown(longest.pane_ms - 1, of="p"))
+    feed(lane, shown(0), passing(longest.pane_ms), shown(longest.pane_ms - 1, of="p"))
     first = START_MS // longest.pane_ms
     assert lane.admissions["events"].seen == [{"(none)": first + 1}]
 
@@ -393,6 +399,6 @@ def test_values_are_admitted_by_the_watermark_that_their_impression_met() -> Non
 def test_an_overflowing_value_counts_in_other_for_good() -> None:
     lane = lane_of()
     for number in range(PLAN.admitted_values + 1):
-        meet(lane, shown(0, of=f"q{number}", attributes={"country": f"c{number}"}))
+        feed(lane, shown(0, of=f"q{number}", attributes={"country": f"c{number}"}))
     assert dict(lane.counts["segment_overflow"]) == {"country": 1}
     assert lane.segments.names[-1] == (1, "other")

@@ -1,4 +1,4 @@
-"""What is taken for plain is what the careful reader would read, word for word."""
+"""Plain records are read as the careful reader reads them, value for value."""
 
 import json
 
@@ -24,28 +24,32 @@ from tests.daemon.events.records import (
 )
 
 LIMITS = Limits(max_grade=3.0, attributes=("country", "device"))
-"""As a configuration makes them: attributes that no grouping names are passed over unread."""
+"""As a configuration makes them: attributes that no grouping names are skipped unread."""
 PLAN = plan_with(groupings=(("country",), ("device",)))
 PLAIN = {**IMPRESSION, "grades": None}
 
 
 def assert_read_as_carefully(value: bytes) -> bool:
-    """Whether it was plain."""
+    """True where it was plain."""
     (part,) = read([record(value)], decoder("native", LIMITS), AttributeTexts(PLAN))
-    if not isinstance(part, Run) or part.odd:
+    if not isinstance(part, Run) or part.others:
         return False
     event = read_carefully(value, LIMITS)
     assert (part.ids, part.times_ms.tolist()) == ([event.impression_id], [event.time_ms])
     if isinstance(event, Impression):
         shown = json.loads(bytes(part.items[0]))
         assert (shown, part.lengths[0]) == ([*event.items], len(event.items))
-        told = part.table[part.told[0]]
-        assert told.values == PLAN.values_of(event.attributes, event.experiments)
+        parsed = part.parsed_attributes[part.attribute_ids[0]]
+        assert parsed.values == PLAN.values_of(event.attributes, event.experiments)
         assert (event.first_rank, event.grades, event.teams) == (1, {}, ())
     else:
         assert isinstance(event, Feedback)
-        (one,) = part.feedback
-        assert (one.kind, str(one.item), one.rank) == (event.kind, event.item, event.rank)
+        (feedback,) = part.feedback
+        assert (feedback.kind, str(feedback.item), feedback.rank) == (
+            event.kind,
+            event.item,
+            event.rank,
+        )
         assert event.grade is None
     return True
 
@@ -70,26 +74,26 @@ def test_damaged_records(value: bytes) -> None:
         as_bytes(FEEDBACK, item=-7, timestamp="2026-11-20T13:00:00+01:00"),
     ],
 )
-def test_however_spelled_it_is_plain(value: bytes) -> None:
+def test_any_spelling_of_a_plain_record_is_plain(value: bytes) -> None:
     assert assert_read_as_carefully(value)
 
 
 @pytest.mark.parametrize("digits", [20, 257, 4301])
-def test_a_number_too_large_for_an_id_is_for_the_careful_reader(digits: int) -> None:
+def test_a_number_too_large_for_an_id_is_left_to_the_careful_reader(digits: int) -> None:
     many = b"9" * digits
     for value in (as_bytes(FEEDBACK, item="?"), as_bytes(PLAIN, items=["?"])):
         assert_read_as_carefully(value.replace(b'"?"', many))
 
 
-def test_attribute_no_field_can_stand_for_is_for_the_careful_reader() -> None:
+def test_attribute_that_no_field_can_stand_for_is_left_to_the_careful_reader() -> None:
     value = as_bytes(PLAIN, attributes={'a "b"': "US"})
     limits = Limits(attributes=('a "b"',))
     plan = plan_with(groupings=(('a "b"',),))
     (part,) = read([record(value)], decoder("native", limits), AttributeTexts(plan))
     assert isinstance(part, Run)
-    assert part.odd[0].attributes == {'a "b"': "US"}
+    assert part.others[0].attributes == {'a "b"': "US"}
 
 
-def test_attribute_nobody_asks_for_is_passed_over_whatever_it_holds() -> None:
+def test_attribute_that_is_not_requested_is_skipped_whatever_its_value() -> None:
     value = as_bytes(PLAIN).replace(b'"country"', b'"\x80ountry"')
     assert assert_read_as_carefully(value)

@@ -1,4 +1,4 @@
-"""A run that is joined at once does to a lane just what its events do one by one."""
+"""A run that is joined at once changes a lane exactly as its events do one by one."""
 
 import json
 import random
@@ -24,7 +24,7 @@ KINDS: Final = ("click", "click", "cart", "purchase", "view")
 
 def traffic(rng: random.Random, events: int) -> list[bytes]:
     """Plain traffic, with a little of everything that is not plain."""
-    told, shown = [], []
+    values, shown = [], []
     for number in range(events):
         at_ms = START_MS + 200 * number + rng.randrange(400)
         if not shown or rng.random() < 0.5:
@@ -40,8 +40,8 @@ def traffic(rng: random.Random, events: int) -> list[bytes]:
             one |= {"item": rng.choice([*before["items"], any_id(rng), "nowhere"])}
             if rng.random() < 0.5:
                 one["rank"] = rng.randrange(1, 4)
-        told.append(spelled(rng, odd(rng, one, shown)))
-    return told
+        values.append(spelled(rng, varied(rng, one, shown)))
+    return values
 
 
 def spelled(rng: random.Random, one: object) -> bytes:
@@ -64,8 +64,8 @@ def any_id(rng: random.Random) -> str | int:
     )
 
 
-def odd(rng: random.Random, one: dict[str, object], shown: list[dict[str, object]]) -> object:
-    """The same event, or one in twelve something else."""
+def varied(rng: random.Random, one: dict[str, object], shown: list[dict[str, object]]) -> object:
+    """The same event, or something else one time in twelve."""
     if rng.random() > 1 / 12:
         return one
     before = rng.choice(shown)
@@ -85,8 +85,8 @@ def odd(rng: random.Random, one: dict[str, object], shown: list[dict[str, object
 def after(values: list[bytes], plan: Plan, small_run: int, cut: int) -> Lane:
     lane = lane_of(plan=plan)
     for start in range(0, len(values), cut):
-        some = [record(value) for value in values[start : start + cut]]
-        batch.process(lane, {TOPIC: some}, {}, DECODE, small_run)
+        records = [record(value) for value in values[start : start + cut]]
+        batch.process(lane, {TOPIC: records}, {}, DECODE, small_run)
         lane.start_batch()
     return lane
 
@@ -105,12 +105,12 @@ def test_joined_at_once_is_joined_one_by_one(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_batch_in_pieces_comes_to_the_same(seed: int) -> None:
+def test_a_batch_in_pieces_gives_the_same_numbers(seed: int) -> None:
     values = traffic(random.Random(seed), 600)
     whole, cut = after(values, PLAN, small_run=1, cut=600), lane_of(plan=PLAN)
     batch.begin(cut)
-    for topic, some in batch.pieces({TOPIC: [record(value) for value in values]}, most=130):
-        batch.take(cut, topic, some, DECODE, small_run=1)
+    for topic, records in batch.chunks({TOPIC: [record(value) for value in values]}, most=130):
+        batch.apply(cut, topic, records, DECODE, small_run=1)
     batch.end(cut, {})
     cut.start_batch()
     assert (rows_of(cut), counts_of(cut), open_of(cut)) == (
@@ -131,22 +131,22 @@ def test_lists_that_are_too_long_together_are_searched_in_parts(
 
 
 def test_most_of_plain_traffic_is_joined_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the test above would compare one thing with itself."""
+    """Otherwise the tests above would compare one way with itself."""
     alone = 0
 
-    def meet(*arguments: object) -> None:
+    def counted(*arguments: object) -> None:
         nonlocal alone
         alone += 1
-        taken(*arguments)  # type: ignore[arg-type]
+        apply_event(*arguments)  # type: ignore[arg-type]
 
-    taken = vectorized.rules.meet
-    monkeypatch.setattr(vectorized.rules, "meet", meet)
+    apply_event = vectorized.rules.apply_event
+    monkeypatch.setattr(vectorized.rules, "apply_event", counted)
     values = traffic(random.Random(1), 3000)
     after(values, PLAN, small_run=1, cut=1000)
     assert alone < len(values) / 2
 
 
-def test_a_told_rank_of_zero_contradicts() -> None:
+def test_a_stated_rank_of_zero_is_a_mismatch() -> None:
     shown = {"type": "impression", "impression_id": "q", "timestamp": START_MS, "items": ["a"]}
     click = {"type": "feedback", "impression_id": "q", "timestamp": START_MS + 1, "kind": "click"}
     values = [json.dumps(one).encode() for one in (shown, shown | {"impression_id": "p"})]
@@ -155,7 +155,7 @@ def test_a_told_rank_of_zero_contradicts() -> None:
     assert counts_of(lane)["feedback_outcomes"] == {"joined": 1, "rank_mismatch": 1}
 
 
-def test_ids_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ids_with_the_same_hash_are_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         vectorized, "hashes_of", lambda ids, count: vectorized.np.zeros(count, "i8")
     )

@@ -3,7 +3,7 @@
 import pytest
 
 from relevanced.daemon.lane.counts import COUNT_FAMILIES
-from tests.builders import SETTLE_MS, lane_of, meet, settled, shown
+from tests.builders import SETTLE_MS, lane_of, feed, settled, shown
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_a_new_lane_is_empty_and_knows_its_offsets() -> None:
 
 def test_lanes_share_nothing() -> None:
     one, other = lane_of(), lane_of()
-    meet(one, shown(0))
+    feed(one, shown(0))
     assert (len(other.open), len(other.changes.panes), other.counts["events"].total()) == (0, 0, 0)
 
 
@@ -47,7 +47,7 @@ def test_a_change_is_noted_in_all_four_columns() -> None:
 
 def test_a_new_batch_has_changed_nothing() -> None:
     lane = lane_of()
-    meet(lane, shown(0))
+    feed(lane, shown(0))
     lane.count("gap_records", "events", 3)
     lane.start_batch()
     assert not len(lane.changes.panes) and not lane.admissions["events"].changed
@@ -64,5 +64,5 @@ def test_combinations_are_forgotten_with_their_impressions() -> None:
     lane.forget_old_combinations()
     assert lane.segments.combinations == [in_fr]
     assert lane.open.combinations[-1] == 0
-    meet(lane, shown(2 * SETTLE_MS, of="q3", attributes={"country": "fr"}))
+    feed(lane, shown(2 * SETTLE_MS, of="q3", attributes={"country": "fr"}))
     assert lane.segments.combinations == [in_fr]

@@ -23,7 +23,7 @@ from tests.builders import (
     items,
     judged,
     lane_of,
-    meet,
+    feed,
     passing,
     settled,
     shown,
@@ -196,11 +196,11 @@ def test_segments_come_back_by_what_they_mean() -> None:
 
 def test_a_later_block_changes_what_an_earlier_one_brought() -> None:
     lane = lane_of()
-    meet(lane, shown(0, "a"), clicked(1, "x"), clicked(1, "later", of="p"))
+    feed(lane, shown(0, "a"), clicked(1, "x"), clicked(1, "later", of="p"))
     first = everything(lane)
     back = copied(lane, first)
-    meet(lane, clicked(2, "a", kind="purchase"), judged(3, "a", 2), shown(4, "x", first_rank=2))
-    meet(lane, shown(5, "y", of="p"))
+    feed(lane, clicked(2, "a", kind="purchase"), judged(3, "a", 2), shown(4, "x", first_rank=2))
+    feed(lane, shown(5, "y", of="p"))
     second = Block(1, 2, 2, 2, slots=np.array([0]), relisted={0}, bound={1}, gone={0: DIES_MS})
     encoded = encode(lane, second)
     assert encoded is not None
@@ -232,7 +232,7 @@ def test_slots_of_what_closed_stay_unused() -> None:
 )
 def test_a_block_is_over_with_the_last_thing_in_it(block: Block, dies_ms: int) -> None:
     lane = lane_of()
-    meet(lane, shown(0), shown(BASE_MS, of="p"), clicked(3, "nowhere"))
+    feed(lane, shown(0), shown(BASE_MS, of="p"), clicked(3, "nowhere"))
     encoded = encode(lane, block)
     assert encoded is not None and encoded[1] == dies_ms
 
