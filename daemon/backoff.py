@@ -33,11 +33,17 @@ FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 10.0
 
 
-def pause_s(failures: int, luck: float) -> float:
-    """Seconds to wait after this many failures in a row (≥ 1): doubling, at most 10 s, and between
-    half and all of it.
-
-    `luck` in 0…1 spreads the tries of many processes that failed at the same moment.
+def doubled_s(failures: int, first_s: float, longest_s: float) -> float:
+    """Return the seconds to wait after this many failures in a row (≥ 1): `first_s`, doubled by
+    every further failure, at most `longest_s`.
     """
-    longest = min(FIRST_PAUSE_S * 2.0 ** min(failures - 1, 10), LONGEST_PAUSE_S)
-    return longest * (0.5 + luck / 2)
+    return min(first_s * 2.0 ** min(failures - 1, 30), longest_s)
+
+
+def pause_s(failures: int, random_fraction: float) -> float:
+    """Return the seconds to wait after this many failures in a row (≥ 1): doubled by each, at most
+    10 s, and of that between half and all.
+
+    `random_fraction` in 0…1 spreads the tries of many processes that failed at the same moment.
+    """
+    return doubled_s(failures, FIRST_PAUSE_S, LONGEST_PAUSE_S) * (0.5 + random_fraction / 2)

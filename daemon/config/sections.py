@@ -27,8 +27,8 @@ T = TypeVar("T")
 
 HIGHEST_GRADE: Final = 1000
 """The exponential gain, 2 ** grade, is still finite when summed over a list."""
-PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 def setting(default: object, kind: Kind[T], help_text: str, *, restarts: bool = False) -> T:
@@ -74,10 +74,10 @@ class KafkaSection:
         '"earliest" gives baselines from the first hour.',
     )
     security_protocol: str = setting(
-        "PLAINTEXT", choice(*PROTOCOLS), "How the brokers are talked to."
+        "PLAINTEXT", choice(*SECURITY_PROTOCOLS), "How the brokers are talked to."
     )
     sasl_mechanism: str | None = setting(
-        None, optional(choice(*MECHANISMS)), "How this client proves who it is."
+        None, optional(choice(*SASL_MECHANISMS)), "How this client proves who it is."
     )
     sasl_username: str | None = setting(None, optional(text()), "User name for SASL.")
     sasl_password: Secret | None = setting(None, optional(secret()), "Password for SASL.")

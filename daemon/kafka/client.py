@@ -12,11 +12,10 @@ from typing import Any, Final
 
 import structlog
 
+from ..config.sections import SASL_MECHANISMS, SECURITY_PROTOCOLS
 from ..errors import StartError
 
 STOP_PATIENCE_S: Final = 15.0
-SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 logger = structlog.get_logger(__name__)
 

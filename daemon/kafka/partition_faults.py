@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from ..backoff import doubled_s
 from .topic_partition import TopicPartition
 
 FIRST_RETRY_S: Final = 1.0
@@ -18,7 +19,7 @@ class PartitionFault:
 
     reason: str
     retry_s: float
-    pause_s: float
+    failures: int
 
 
 class PartitionFaults:
@@ -44,8 +45,9 @@ class PartitionFaults:
     def exclude(self, topic_partition: TopicPartition, reason: str, now_s: float) -> bool:
         """Record that it failed alone. True where it had not failed yet, or for another reason."""
         before = self.failed.get(topic_partition)
-        pause_s = min(before.pause_s * 2, LONGEST_RETRY_S) if before else FIRST_RETRY_S
-        self.failed[topic_partition] = PartitionFault(reason, now_s + pause_s, pause_s)
+        failures = before.failures + 1 if before else 1
+        retry_s = now_s + doubled_s(failures, FIRST_RETRY_S, LONGEST_RETRY_S)
+        self.failed[topic_partition] = PartitionFault(reason, retry_s, failures)
         self.suspects.pop(topic_partition, None)
         return before is None or before.reason != reason
 

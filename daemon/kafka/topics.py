@@ -20,6 +20,7 @@ from aiokafka.errors import (
 )
 from aiokafka.protocol.metadata import MetadataRequest
 
+from ..backoff import doubled_s
 from ..errors import StartError
 from ..telemetry.kafka_faults import ADVICE, KafkaFault, NoteFault, ignore_fault
 from .client import KafkaSettings, client_arguments
@@ -59,13 +60,13 @@ async def wait_for_topics(
     """The number of partitions of each topic, once the cluster answers and all are there; what it
     waits for is logged and noted.
     """
-    pause_s = FIRST_PAUSE_S
-    said: Obstacle | None = None
+    logged: Obstacle | None = None
+    failures = 0
     while True:
         counts, obstacle = await look(settings)
         if obstacle is None:
             return counts
-        if obstacle != said:
+        if obstacle != logged:
             note(obstacle.fault)
             logger.warning(
                 "waiting for Kafka",
@@ -74,9 +75,9 @@ async def wait_for_topics(
                 topics=list(settings.topics),
                 advice=ADVICE[obstacle.fault],
             )
-            said = obstacle
-        await asyncio.sleep(pause_s)
-        pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+            logged = obstacle
+        failures += 1
+        await asyncio.sleep(doubled_s(failures, FIRST_PAUSE_S, LONGEST_PAUSE_S))
 
 
 async def create_topic(

@@ -21,11 +21,12 @@ def test_partition_that_fails_alone_is_excluded_and_tried_again_later() -> None:
 
 
 def test_pauses_grow_to_a_minute() -> None:
-    faults, now_s = PartitionFaults(), 0.0
+    faults, now_s, pauses_s = PartitionFaults(), 0.0, []
     for _ in range(10):
         faults.exclude(A0, "damaged", now_s)
+        pauses_s.append(faults.failed[A0].retry_s - now_s)
         now_s = faults.failed[A0].retry_s
-    assert faults.failed[A0].pause_s == 60.0
+    assert pauses_s == [1, 2, 4, 8, 16, 32, 60, 60, 60, 60]
 
 
 def test_excluded_partitions_are_no_suspects_of_others_errors() -> None:
