@@ -1,9 +1,12 @@
-"""The open state as an append-only log of blocks.
+"""The open state as an append-only log of blocks: from a lane to bytes, and back.
 
-Each commit appends one block: the impressions and the waiting feedback that the batch brought, and
-what they have become of older impressions that it changed. Reading a lane back is replaying its
-blocks in order; nothing is rewritten per impression, and a block whose whole content is over is
-unlinked. Here blocks become bytes, and bytes blocks.
+Each commit appends one block: the new impressions and the new waiting feedback of the batch, and
+the present state of each older impression that it changed. A lane is read back by replaying its
+blocks in order, and a block is unlinked when all of its contents have expired. So a commit writes
+what a batch touched and nothing per open impression, which is why its cost does not grow with them.
+
+Impressions are columns, not records: columns of small integers, states and combinations as ids of
+tables in the same block, compress to a fraction of a field per impression (see `packing`).
 """
 
 import msgspec
@@ -28,10 +31,14 @@ from .packing import pack, pack_integers, unpack, unpack_integers
 
 
 class _Wire(msgspec.Struct, array_like=True):
-    """A block as bytes. Columns of integers are packed; impressions are the born, then the changed
-    ones."""
+    """A block as it is stored: the order and the types of the fields are the format.
 
-    born: bytes
+    Columns of integers are packed. Columns of impressions contain the new ones, then, in `states`
+    alone, the changed ones.
+    """
+
+    new: bytes
+    """Slots of the new impressions; `changed`: those of older ones."""
     changed: bytes
     ids: bytes
     id_lengths: bytes
@@ -43,12 +50,16 @@ class _Wire(msgspec.Struct, array_like=True):
     state_table: list[GainState]
     states: bytes
     relisted: list[tuple[int, bytes]]
+    """(slot, list as JSON) of older impressions whose list changed."""
     grades: list[tuple[int, list[tuple[int, int, float]]]]
+    """(slot, [(rank from 0, event time in ms, grade)]) of explicit grades."""
     delays: list[tuple[int, int]]
     waiting: list[tuple[int, Waiting]]
     bound: list[tuple[int, int]]
-    gone: list[tuple[int, int]]
-    # of the born that are in an experiment: which of them, their assignments and their units
+    """(serial, time of its impression in ms) of waiting feedback that found its impression."""
+    joined: list[tuple[int, int]]
+    """(serial, watermark at which it expires) of waiting feedback that joined."""
+    # Of the new impressions in an experiment: which of them, their assignments and their units.
     subjects: bytes = b""
     assignment_table: list[Assignment] = []
     assignments: bytes = b""
@@ -60,125 +71,131 @@ class _Wire(msgspec.Struct, array_like=True):
 
 
 def encode(lane: Lane, block: Block) -> tuple[bytes, int] | None:
-    """The block's bytes and the watermark at which all of it is over; None where nothing in it is
-    alive."""
-    born = lane.open.only_open(np.arange(max(block.first_slot, lane.open.base), block.end_slot))
+    """Return the block's bytes and the watermark at which all of it expires; None where nothing in
+    it is open or waiting any more."""
+    new = lane.open.only_open(np.arange(max(block.first_slot, lane.open.base), block.end_slot))
     changed = lane.open.only_open(block.slots)
     by_serial = lane.waiting.by_serial
     serials = [s for s in range(block.first_serial, block.end_serial) if s in by_serial]
     waiting = [(s, by_serial[s]) for s in serials]
     bound = [(s, by_serial[s]) for s in sorted(block.bound) if s in by_serial]
-    alive = _lasting(lane, block.gone)
-    if not (len(born) or len(changed) or waiting or bound or alive):
+    joined = _still_needed(lane, block.joined)
+    if not (len(new) or len(changed) or waiting or bound or joined):
         return None
     timing = lane.plan.timing
-    ends = [timing.expires_at(held.time_ms) for _, held in (*waiting, *bound)]
-    ends += [dies_ms for _, dies_ms in alive]
-    for slots in (born, changed):
+    ends = [timing.expires_at(feedback.time_ms) for _, feedback in (*waiting, *bound)]
+    ends += [expires_ms for _, expires_ms in joined]
+    for slots in (new, changed):
         if len(slots):
             latest = lane.open.times_ms.at(lane.open.index_of(slots)).max()
             ends.append(timing.closes_at(int(latest)))
-    wire = _wire(lane, born, changed)
-    _write_subjects(lane, wire, born)
+    wire = _wire(lane, new, changed)
+    _write_subjects(lane, wire, new)
     relisted = (s for s in sorted(block.relisted) if lane.open.has_open(s))
     wire.relisted = [(s, lane.open.text_of(s)) for s in relisted]
     wire.waiting = waiting
-    wire.bound = [(serial, held.bound_ms) for serial, held in bound if held.bound_ms is not None]
-    wire.gone = alive
+    wire.bound = [(serial, f.bound_ms) for serial, f in bound if f.bound_ms is not None]
+    wire.joined = joined
     return pack(wire), max(ends)
 
 
-def _lasting(lane: Lane, gone: dict[int, int]) -> list[tuple[int, int]]:
-    """What must be known as gone because a block that brought it may still stand."""
+def _still_needed(lane: Lane, joined: dict[int, int]) -> list[tuple[int, int]]:
+    """Return (serial, watermark at which it expires) of joined feedback that is still waiting in an
+    earlier block, which may be stored as long."""
     watermark = lane.watermark_ms
     return [
-        (s, dies_ms)
-        for s, dies_ms in sorted(gone.items())
-        if watermark is None or dies_ms > watermark
+        (s, expires_ms)
+        for s, expires_ms in sorted(joined.items())
+        if watermark is None or expires_ms > watermark
     ]
 
 
-def _wire(lane: Lane, born: Integers, changed: Integers) -> _Wire:
-    held = lane.open
-    both = np.concatenate((born, changed))
-    born_at, both_at = held.index_of(born), held.index_of(both)
-    combinations, of_born = _distinct(column(held.combinations)[born_at])
-    states, of_both = _distinct(column(held.states)[both_at])
-    (ids, id_lengths), (items, item_lengths) = held.texts_of(born)
-    graded = sorted(held.grades.keys() & both.tolist()) if held.grades else []
-    surfaces = [lane.states.surface_id_of(number) for number in states]
+def _wire(lane: Lane, new: Integers, changed: Integers) -> _Wire:
+    impressions = lane.open
+    both = np.concatenate((new, changed))
+    new_at, both_at = impressions.index_of(new), impressions.index_of(both)
+    combinations, of_new = _distinct(column(impressions.combinations)[new_at])
+    states, of_both = _distinct(column(impressions.states)[both_at])
+    (ids, id_lengths), (items, item_lengths) = impressions.texts_of(new)
+    graded = sorted(impressions.grades.keys() & both.tolist()) if impressions.grades else []
+    surfaces = [lane.states.surface_id_of(state) for state in states]
     return _Wire(
-        born=pack_integers(born),
+        new=pack_integers(new),
         changed=pack_integers(changed),
         ids=ids,
         id_lengths=pack_integers(id_lengths),
-        times_ms=pack_integers(held.times_ms.at(born_at)),
+        times_ms=pack_integers(impressions.times_ms.at(new_at)),
         items=items,
         item_lengths=pack_integers(item_lengths),
-        combination_table=[lane.segments.combinations[number] for number in combinations],
-        combinations=pack_integers(of_born),
-        state_table=[lane.states[number] for number in states],
+        combination_table=[lane.segments.combinations[code] for code in combinations],
+        combinations=pack_integers(of_new),
+        state_table=[lane.states[state] for state in states],
         states=pack_integers(of_both),
         relisted=[],
         grades=[
-            (slot, [(place, *grade) for place, grade in sorted(held.grades[slot].items())])
+            (slot, [(rank0, *grade) for rank0, grade in sorted(impressions.grades[slot].items())])
             for slot in graded
         ],
         delays=(
-            [(s, held.delays_ms[s]) for s in both.tolist() if s in held.delays_ms]
-            if held.delays_ms
+            [(s, impressions.delays_ms[s]) for s in both.tolist() if s in impressions.delays_ms]
+            if impressions.delays_ms
             else []
         ),
         waiting=[],
         bound=[],
-        gone=[],
+        joined=[],
         surfaces=pack_integers(np.array(surfaces, np.int64)) if lane.plan.surfaces else b"",
     )
 
 
-def _write_subjects(lane: Lane, wire: _Wire, born: Integers) -> None:
+def _write_subjects(lane: Lane, wire: _Wire, new: Integers) -> None:
     columns, tracking = lane.open.subjects, lane.plan.tracking
-    if columns is None or tracking is None or not len(born):
+    if columns is None or tracking is None or not len(new):
         return
-    places, held = lane.open.index_of(born), lane.open.teams
-    numbers = columns.assignment_ids()[places]
-    dealt = np.flatnonzero(numbers)
-    table, which = _distinct(numbers[dealt].astype(np.int64))
+    indices, teams = lane.open.index_of(new), lane.open.teams
+    assignment_ids = columns.assignment_ids()[indices]
+    dealt = np.flatnonzero(assignment_ids)
+    table, which = _distinct(assignment_ids[dealt].astype(np.int64))
     wire.subjects, wire.assignments = pack_integers(dealt), pack_integers(which)
-    wire.assignment_table = [lane.assignments[number] for number in table]
-    wire.teams = [(s, list(held[s])) for s in born.tolist() if s in held] if held else []
+    wire.assignment_table = [lane.assignments[code] for code in table]
+    wire.teams = [(s, list(teams[s])) for s in new.tolist() if s in teams] if teams else []
     wire.unit_names = tracking.units
-    wire.units = pack_integers(columns.units()[places[dealt]].T)
+    wire.units = pack_integers(columns.units()[indices[dealt]].T)
 
 
-def _read_subjects(lane: Lane, wire: _Wire, born: int) -> Subjects | None:
-    """Units that were not asked for when the block was written are unknown."""
+def _read_subjects(lane: Lane, wire: _Wire, new: int) -> Subjects | None:
+    """Return the experiments and units of `new` impressions; None where none is in an experiment.
+
+    Units that were not needed when the block was written are NO_UNIT.
+    """
     tracking, dealt = lane.plan.tracking, unpack_integers(wire.subjects)
     if tracking is None or not len(dealt):
         return None
-    table = np.array([lane.assignments.id_of(told) for told in wire.assignment_table])
-    assignments = np.zeros(born, np.int64)
+    table = np.array([lane.assignments.id_of(assignment) for assignment in wire.assignment_table])
+    assignments = np.zeros(new, np.int64)
     assignments[dealt] = table[unpack_integers(wire.assignments)]
     stored = unpack_integers(wire.units).reshape(len(wire.unit_names), -1)
-    units = np.full((born, len(tracking.units)), NO_UNIT, np.int64)
-    for place, unit in enumerate(tracking.units):
+    units = np.full((new, len(tracking.units)), NO_UNIT, np.int64)
+    for column_index, unit in enumerate(tracking.units):
         if unit in wire.unit_names:
-            units[dealt, place] = stored[wire.unit_names.index(unit)]
+            units[dealt, column_index] = stored[wire.unit_names.index(unit)]
     return Subjects(assignments, units)
 
 
-def _distinct(numbers: Integers) -> tuple[list[int], Integers]:
-    """The distinct numbers, ascending, and which of them each one is. They must be places in a
-    table: then they can be counted, at a fourth of what it costs to sort them."""
-    is_there = np.bincount(numbers) > 0
-    return np.flatnonzero(is_there).tolist(), (np.cumsum(is_there) - 1)[numbers]
+def _distinct(codes: Integers) -> tuple[list[int], Integers]:
+    """Return the distinct codes, ascending, and for each code its index among them, (n,).
+
+    Codes are indices into a small table: counting them costs a fourth of sorting them.
+    """
+    is_used = np.bincount(codes) > 0
+    return np.flatnonzero(is_used).tolist(), (np.cumsum(is_used) - 1)[codes]
 
 
 def replay(lane: Lane, entry: BlockEntry, data: bytes) -> Block:
-    """Put what a stored block holds into the lane. Blocks must come in the order of the log.
+    """Restore the contents of a stored block into the lane; returns the block.
 
-    Slots and serials of blocks that are over stay unused; what is over by the lane's watermark is
-    left to the caller.
+    Blocks must be replayed in the order of the log. Slots and serials of unlinked blocks stay
+    unused. Contents that the lane's watermark has passed are restored too: callers remove them.
     """
     wire = unpack(data, _Wire)
     changed = unpack_integers(wire.changed).tolist()
@@ -190,29 +207,29 @@ def replay(lane: Lane, entry: BlockEntry, data: bytes) -> Block:
         slots=np.array(changed, np.int64),
         relisted={slot for slot, _ in wire.relisted},
         bound={serial for serial, _ in wire.bound},
-        gone=dict(wire.gone),
+        joined=dict(wire.joined),
     )
     block.written(entry)
     table = wire.state_table
     surfaces = unpack_integers(wire.surfaces).tolist() or [NO_SURFACE] * len(table)
-    states = [lane.states.id_of(*told) for told in zip(table, surfaces, strict=True)]
-    numbers = [states[number] for number in unpack_integers(wire.states).tolist()]
-    _replay_born(lane, wire, numbers)
-    _replay_changed(lane, wire, changed, numbers[len(numbers) - len(changed) :])
+    states = [lane.states.id_of(*pair) for pair in zip(table, surfaces, strict=True)]
+    state_ids = [states[index] for index in unpack_integers(wire.states).tolist()]
+    _replay_new(lane, wire, state_ids)
+    _replay_changed(lane, wire, changed, state_ids[len(state_ids) - len(changed) :])
     _replay_waiting(lane, wire)
     return block
 
 
-def _replay_born(lane: Lane, wire: _Wire, states: list[int]) -> None:
-    slots = unpack_integers(wire.born)
+def _replay_new(lane: Lane, wire: _Wire, states: list[int]) -> None:
+    slots = unpack_integers(wire.new)
     if not len(slots):
         return
-    held, times_ms = lane.open, unpack_integers(wire.times_ms)
+    impressions, times_ms = lane.open, unpack_integers(wire.times_ms)
     id_lengths = unpack_integers(wire.id_lengths)
-    if not held.times_ms:
-        held.start_at(int(slots[0]))
+    if not impressions.times_ms:
+        impressions.start_at(int(slots[0]))
     combinations = np.array([lane.segments.combination_id(c) for c in wire.combination_table])
-    born = NewImpressions(
+    new = NewImpressions(
         ids=(wire.ids, id_lengths),
         items=(wire.items, unpack_integers(wire.item_lengths)),
         times_ms=times_ms,
@@ -222,24 +239,26 @@ def _replay_born(lane: Lane, wire: _Wire, states: list[int]) -> None:
         hashes=hashes_of(map(bytes.decode, cut(wire.ids, id_lengths)), len(slots)),
         subjects=_read_subjects(lane, wire, len(slots)),
     )
-    held.restore(slots, born)
-    held.teams.update((slot, tuple(teams)) for slot, teams in wire.teams if held.has_open(slot))
+    impressions.restore(slots, new)
+    impressions.teams.update(
+        (slot, tuple(teams)) for slot, teams in wire.teams if impressions.has_open(slot)
+    )
 
 
 def _replay_changed(lane: Lane, wire: _Wire, slots: list[int], states: list[int]) -> None:
-    held = lane.open
+    impressions = lane.open
     for slot, state in zip(slots, states, strict=True):
-        if held.has_open(slot):
-            held.states[held.index_of(slot)] = state
+        if impressions.has_open(slot):
+            impressions.states[impressions.index_of(slot)] = state
     for slot, text in wire.relisted:
-        if held.has_open(slot):
-            held.paged_items[slot] = text
+        if impressions.has_open(slot):
+            impressions.paged_items[slot] = text
     for slot, delay_ms in wire.delays:
-        if held.has_open(slot):
-            held.delays_ms[slot] = delay_ms
+        if impressions.has_open(slot):
+            impressions.delays_ms[slot] = delay_ms
     for slot, grades in wire.grades:
-        if held.has_open(slot):
-            held.grades[slot] = {place: (time_ms, grade) for place, time_ms, grade in grades}
+        if impressions.has_open(slot):
+            impressions.grades[slot] = {rank0: (time_ms, grade) for rank0, time_ms, grade in grades}
 
 
 def _replay_waiting(lane: Lane, wire: _Wire) -> None:
@@ -248,6 +267,6 @@ def _replay_waiting(lane: Lane, wire: _Wire) -> None:
     for serial, bound_ms in wire.bound:
         if serial in lane.waiting.by_serial:
             lane.waiting.by_serial[serial].bound_ms = bound_ms
-    for serial, _ in wire.gone:
+    for serial, _ in wire.joined:
         if serial in lane.waiting.by_serial:
             lane.waiting.remove(serial)

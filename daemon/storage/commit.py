@@ -1,6 +1,7 @@
-"""The commit that writes a batch down: from the lane in memory to bytes. Pure.
+"""The commit that makes a batch durable: from the lane in memory to bytes. Pure.
 
-Everything in a commit is absolute, so that the same commit sent twice is harmless.
+All values in a commit are absolute, never increments: the same commit may be sent again after a
+lost reply, and writes the same values.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,37 +14,42 @@ from relevanced.metrics.arithmetic import distinct
 from ..lane import hours
 from ..lane.columns.column import column
 from ..lane.lane import Lane
-from . import experiments as keeping
+from . import experiments as stored_experiments
 from .block_log import Block, merged
 from .blocks import encode
-from .head import BlockEntry, WriterState
+from .head import WriterState
 from .keys import ADMITTED_KEY, block_key, hour_page_key, page_key, totals_key
 from .packing import pack, pack_page
 
 
 @dataclass(frozen=True)
 class Commit:
-    """One atomic step of a lane, as bytes: sent again it is the same."""
+    """One atomic step of a lane as bytes."""
 
     lane: int
     token: str
     sequence: int
-    """The sequence that the writer believes in; the store has one more afterwards."""
+    """The sequence that the writer expects in the store, which has one more afterwards."""
     blobs: Mapping[str, bytes]
     """Key → value."""
     fields: Mapping[str, bytes]
     """Fields of the head."""
     names: Mapping[str, bytes]
+    """Segment id → [grouping id, segment] of new segments."""
     unlinked: Sequence[str]
+    """Keys to remove."""
     listed: Sequence[str]
     """Keys among `blobs` that readers follow."""
     log: Sequence[Block]
-    """The blocks as they stand once this is committed."""
+    """The lane's blocks once this is committed."""
 
 
 @dataclass
 class ClaimedLane:
-    """A lane in its owner's memory, with what the store is believed to hold of it."""
+    """A lane in its owner's memory, and how much of it the store contains.
+
+    `names`, `next_slot` and `next_serial` are the counts of what is stored already.
+    """
 
     lane: Lane
     token: str
@@ -54,25 +60,25 @@ class ClaimedLane:
     next_serial: int
 
 
-def plan_commit(held: ClaimedLane, idle_ms: int | None = None) -> Commit:
-    """What to write so that the store holds the lane as it is now.
+def plan_commit(claimed: ClaimedLane, idle_ms: int | None = None) -> Commit:
+    """Return what to write so that the store contains the lane as it is now.
 
-    `idle_ms` is the clock where the log was read to its end, else None.
+    `idle_ms` is the clock in ms if the log was read to its end, else None.
     """
-    lane = held.lane
+    lane = claimed.lane
     blobs = _followed(lane)
     listed = list(blobs)
     if any(admission.changed for admission in lane.admissions.values()):
         blobs[ADMITTED_KEY] = pack({topic: a.seen for topic, a in lane.admissions.items()})
-    log, unlinked = _append_block(held, blobs)
-    fresh_names = enumerate(lane.segments.names[held.names :], held.names)
+    log, unlinked = _append_block(claimed, blobs)
+    new_names = enumerate(lane.segments.names[claimed.names :], claimed.names)
     return Commit(
         lane=lane.number,
-        token=held.token,
-        sequence=held.sequence,
+        token=claimed.token,
+        sequence=claimed.sequence,
         blobs=blobs,
         fields=_head_fields(lane, _state(lane, log), idle_ms),
-        names={str(number): msgspec.json.encode(name) for number, name in fresh_names},
+        names={str(code): msgspec.json.encode(name) for code, name in new_names},
         unlinked=unlinked + _dropped(lane),
         listed=listed,
         log=log,
@@ -80,7 +86,7 @@ def plan_commit(held: ClaimedLane, idle_ms: int | None = None) -> Commit:
 
 
 def _followed(lane: Lane) -> dict[str, bytes]:
-    """What changed of the rows and of experiments, which readers follow."""
+    """Return key → value of the changed rows and experiments, which readers follow."""
     changes = lane.changes
     panes = {
         page_key(key, page): pack_page(lane.panes[key].page(page))
@@ -93,15 +99,15 @@ def _followed(lane: Lane) -> dict[str, bytes]:
         hour_page_key(start, page): pack_page(lane.hours[start].page(page))
         for start, page in sorted(changes.hour_pages)
     }
-    return panes | totals | keeping.blobs_of(lane.experiments) | of_hours
+    return panes | totals | stored_experiments.blobs_of(lane.experiments) | of_hours
 
 
 def _dropped(lane: Lane) -> list[str]:
-    """The keys of rows and of experiments that are over."""
+    """Return the keys of rows and experiments that are no longer kept."""
     changes = lane.changes
     panes = [page_key(key, page) for key, page in changes.dropped]
     of_hours = [hour_page_key(start, page) for start, page in changes.dropped_hours]
-    return [*panes, *of_hours, *keeping.unlinked(lane.experiments)]
+    return [*panes, *of_hours, *stored_experiments.unlinked(lane.experiments)]
 
 
 def _state(lane: Lane, log: Sequence[Block]) -> WriterState:
@@ -113,7 +119,9 @@ def _state(lane: Lane, log: Sequence[Block]) -> WriterState:
         open_hour=_open_hour(lane),
         names=len(lane.segments.names),
         blocks=[block.entry for block in log if block.entry is not None],
-        experiments=[] if tracking is None else keeping.tracked(lane.experiments, tracking),
+        experiments=(
+            [] if tracking is None else stored_experiments.tracked(lane.experiments, tracking)
+        ),
     )
 
 
@@ -121,49 +129,39 @@ def _open_hour(lane: Lane) -> int | None:
     return None if lane.settled_before is None else hours.open_hour(lane.settled_before, lane.plan)
 
 
-def _append_block(held: ClaimedLane, blobs: dict[str, bytes]) -> tuple[list[Block], list[str]]:
-    """Add the batch's block to `blobs`; the log with it, and the keys of blocks that are over or
-    merged."""
-    lane, changes = held.lane, held.lane.changes
+def _append_block(claimed: ClaimedLane, blobs: dict[str, bytes]) -> tuple[list[Block], list[str]]:
+    """Add the batch's block to `blobs`; returns the log with it, and the keys of blocks that have
+    expired or were merged."""
+    lane, changes = claimed.lane, claimed.lane.changes
     watermark = lane.watermark_ms
     earlier = distinct(column(changes.slots))
-    fresh = Block(
-        first_slot=held.next_slot,
+    new = Block(
+        first_slot=claimed.next_slot,
         end_slot=lane.open.next_slot,
-        first_serial=held.next_serial,
+        first_serial=claimed.next_serial,
         end_serial=lane.waiting.next_serial,
-        slots=earlier[earlier < held.next_slot],
-        relisted={slot for slot in changes.relisted if slot < held.next_slot},
-        bound={serial for serial in changes.bound if serial < held.next_serial},
-        gone={serial: dies for serial, dies in changes.joined.items() if serial < held.next_serial},
+        slots=earlier[earlier < claimed.next_slot],
+        relisted={slot for slot in changes.relisted if slot < claimed.next_slot},
+        bound={serial for serial in changes.bound if serial < claimed.next_serial},
+        joined={s: e for s, e in changes.joined.items() if s < claimed.next_serial},
     )
-    living = [block for block in held.log if not _is_over(block, watermark)]
-    over = [block for block in held.log if _is_over(block, watermark)]
-    if not fresh.size:
-        return living, [_block_key(block) for block in over]
-    block, replaced = merged(living, fresh)
-    log = living[: len(living) - len(replaced)]
+    kept = [block for block in claimed.log if not _has_expired(block, watermark)]
+    expired = [block for block in claimed.log if _has_expired(block, watermark)]
+    if not new.size:
+        return kept, [_block_key(block) for block in expired]
+    block, replaced = merged(kept, new)
+    log = kept[: len(kept) - len(replaced)]
     encoded = encode(lane, block)
     if encoded is not None:
-        data, dies_ms = encoded
-        number = held.sequence + 1
-        entry = BlockEntry(
-            number,
-            block.first_slot,
-            block.end_slot,
-            block.first_serial,
-            block.end_serial,
-            dies_ms,
-            block.size,
-        )
-        block.written(entry)
+        data, expires_ms = encoded
+        block.written(block.entry_of(claimed.sequence + 1, expires_ms))
         log.append(block)
         blobs[_block_key(block)] = data
-    return log, [_block_key(old) for old in (*over, *replaced)]
+    return log, [_block_key(old) for old in (*expired, *replaced)]
 
 
-def _is_over(block: Block, watermark: int | None) -> bool:
-    return block.entry is not None and watermark is not None and block.entry.dies_ms <= watermark
+def _has_expired(block: Block, watermark: int | None) -> bool:
+    return block.entry is not None and watermark is not None and block.entry.expires_ms <= watermark
 
 
 def _block_key(block: Block) -> str:
@@ -184,12 +182,12 @@ def _head_fields(lane: Lane, state: WriterState, idle_ms: int | None) -> dict[st
     return fields
 
 
-def confirm(held: ClaimedLane, commit: Commit) -> None:
-    """The store has taken the commit: the lane's changes are durable."""
-    lane = held.lane
-    held.sequence = commit.sequence + 1
-    held.log = list(commit.log)
-    held.names = len(lane.segments.names)
-    held.next_slot = lane.open.next_slot
-    held.next_serial = lane.waiting.next_serial
+def confirm(claimed: ClaimedLane, commit: Commit) -> None:
+    """Note that the store has taken the commit: the lane's changes are durable."""
+    lane = claimed.lane
+    claimed.sequence = commit.sequence + 1
+    claimed.log = list(commit.log)
+    claimed.names = len(lane.segments.names)
+    claimed.next_slot = lane.open.next_slot
+    claimed.next_serial = lane.waiting.next_serial
     lane.start_batch()

@@ -21,7 +21,8 @@ from .packing import pack, pack_integers, unpack, unpack_integers
 
 
 class Tracked(msgspec.Struct, array_like=True, frozen=True):
-    """What the lane's head says of an experiment, or of all undeclared ones (name "")."""
+    """What the lane's head stores of an experiment, or of all undeclared ones (name ""): the digest
+    of its specification, and since when it counts."""
 
     name: str
     digest: str
@@ -44,7 +45,7 @@ class _Users(msgspec.Struct, array_like=True, frozen=True):
 
 
 def blobs_of(experiments: Experiments) -> dict[str, bytes]:
-    """Everything that the next commit must write."""
+    """Return key → value of everything that the next commit must write."""
     blobs = {
         experiment_key(name): _header(experiments, name) for name in sorted(experiments.changed)
     }
@@ -57,11 +58,11 @@ def blobs_of(experiments: Experiments) -> dict[str, bytes]:
 
 
 def unlinked(experiments: Experiments) -> list[str]:
-    """Keys of experiments that are no longer held."""
-    gone = sorted(experiments.dropped - experiments.by_name.keys())
+    """Return the keys of experiments that are no longer kept."""
+    dropped = sorted(experiments.dropped - experiments.by_name.keys())
     return [
         key
-        for name in gone
+        for name in dropped
         for key in (
             experiment_key(name),
             *(experiment_users_key(name, page) for page in range(USER_PAGES)),
@@ -70,25 +71,26 @@ def unlinked(experiments: Experiments) -> list[str]:
 
 
 def tracked(experiments: Experiments, tracking: Tracking) -> list[Tracked]:
-    """What the head says: what is asked for, and all that is held."""
+    """Return the head's entries: of the experiments that are configured, and of all that have
+    tallies."""
     digests = {name: tallies.digest for name, tallies in experiments.by_name.items()}
     digests |= tracking.digests()
-    since_ms, of_others = experiments.since_ms, experiments.since_ms.get("")
+    since_ms, undeclared_ms = experiments.since_ms, experiments.since_ms.get("")
     return [
-        Tracked(name, digest, since_ms.get(name, of_others))
+        Tracked(name, digest, since_ms.get(name, undeclared_ms))
         for name, digest in sorted(digests.items())
     ]
 
 
 def of_names(blobs: Mapping[str, bytes], names: Iterable[str]) -> dict[str, bytes]:
-    """Those of the blobs that belong to these experiments."""
+    """Return those of the blobs that belong to these experiments."""
     ours = {experiment_key(name) for name in names}
     return {key: data for key, data in blobs.items() if key.partition(":users:")[0] in ours}
 
 
 def read(blobs: Mapping[str, bytes | None]) -> dict[str, Tallies]:
-    """Experiments by name, out of those of the keys that are theirs."""
-    held: dict[str, Tallies] = {}
+    """Return experiments by name, read from those of the blobs that are theirs."""
+    by_name: dict[str, Tallies] = {}
     ours = {key: data for key, data in blobs.items() if key.startswith(EXPERIMENTS_PREFIX) and data}
     for key, data in ours.items():
         if ":users:" not in key:
@@ -96,20 +98,20 @@ def read(blobs: Mapping[str, bytes | None]) -> dict[str, Tallies]:
             arms = {variant: _arm(w, tallies, c) for variant, w, tallies, c in header.variants}
             for variant, segment, tallies in header.strata:
                 arms[variant].strata[segment] = _by_bucket(tallies)
-            held[header.name] = Tallies(header.digest, arms, header.last_ms)
+            by_name[header.name] = Tallies(header.digest, arms, header.last_ms)
     for key, data in ours.items():
         if ":users:" in key:
-            _read_users(held, unpack(data, _Users))
-    for arm in (arm for tallies in held.values() for arm in tallies.arms.values()):
+            _read_users(by_name, unpack(data, _Users))
+    for arm in (arm for tallies in by_name.values() for arm in tallies.arms.values()):
         arm.users = distinct(arm.users)[:CAPACITY]
-    return held
+    return by_name
 
 
-def _read_users(held: Mapping[str, Tallies], users: _Users) -> None:
-    if users.name not in held:
+def _read_users(by_name: Mapping[str, Tallies], users: _Users) -> None:
+    if users.name not in by_name:
         return
     for variant, packed in users.variants:
-        arm = held[users.name].arms.get(variant)
+        arm = by_name[users.name].arms.get(variant)
         if arm is not None:
             hashes = unpack_integers(packed).view(np.uint64)
             arm.users = np.concatenate((arm.users, hashes))
@@ -119,23 +121,23 @@ def adopt(
     experiments: Experiments,
     tracking: Tracking,
     stored: Iterable[Tracked],
-    held: Mapping[str, Tallies],
+    tallies_by_name: Mapping[str, Tallies],
     next_pane_ms: int | None,
 ) -> None:
-    """Go on with what is stored, as far as it is still asked for.
+    """Continue the stored tallies whose specification is still configured, and drop the others.
 
-    What is asked for otherwise than before counts from `next_pane_ms` on: the first base pane whose
-    impressions will all have been met by this configuration; None where the lane has met none.
+    An experiment with another specification than before counts from `next_pane_ms`: the first base
+    pane of which this configuration will see all impressions; None before the first event.
     """
-    known = {one.name: one for one in stored}
+    entries = {entry.name: entry for entry in stored}
     for name, digest in tracking.digests().items():
-        same = name in known and known[name].digest == digest
-        experiments.since_ms[name] = known[name].since_ms if same else next_pane_ms
-    for name, tallies in held.items():
+        same = name in entries and entries[name].digest == digest
+        experiments.since_ms[name] = entries[name].since_ms if same else next_pane_ms
+    for name, tallies in tallies_by_name.items():
         spec = tracking.spec(name)
         experiments.by_name[name] = tallies
         entry = name if spec is not None and spec.declared else ""
-        kept = entry in known and spec is not None and known[entry].digest == spec.digest
+        kept = entry in entries and spec is not None and entries[entry].digest == spec.digest
         if not kept or spec is None or tallies.digest != spec.digest:
             experiments.drop(name)
 

@@ -1,4 +1,4 @@
-"""The head of a lane in the store: its owner, how far it has read, what its writer needs. Pure."""
+"""The head of a lane in the store: its owner, how far it was read, what its writer needs. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,20 +13,23 @@ from .packing import PackingError, unpack
 
 
 class BlockEntry(msgspec.Struct, array_like=True, frozen=True):
-    """A block as the lane's head lists it: its number, what it brought, and the watermark at which
-    it is over."""
+    """A block as the lane's head lists it: its number, the slots and serials that it brought, and
+    the watermark at which all of it has expired."""
 
     number: int
     first_slot: int
     end_slot: int
     first_serial: int
     end_serial: int
-    dies_ms: int
+    expires_ms: int
     size: int
 
 
 class WriterState(msgspec.Struct, array_like=True, frozen=True):
-    """The packed part of a lane's head: what only its writer reads."""
+    """The packed part of a lane's head, which only its writer reads.
+
+    `names` is how many segments the lane knows; `settled_before` and `open_hour` are in ms.
+    """
 
     next_slot: int = 0
     next_serial: int = 0
@@ -35,12 +38,12 @@ class WriterState(msgspec.Struct, array_like=True, frozen=True):
     blocks: list[BlockEntry] = []
     experiments: list[Tracked] = []
     open_hour: int | None = None
-    """Hourly rows that start earlier change no more."""
+    """Rows of hours that start earlier do not change any more."""
 
 
 @dataclass(frozen=True)
 class Head:
-    """A lane's head as the store holds it."""
+    """A lane's head as the store contains it."""
 
     token: str
     sequence: int
@@ -53,7 +56,8 @@ class Head:
 
 @contextmanager
 def whole_or_damaged(what: str) -> Iterator[None]:
-    """Reading what is stored; raises Damaged where a part is missing or not ours."""
+    """Turn errors of reading stored values into Damaged: a part is missing or was not written by
+    this version."""
     try:
         yield
     except (KeyError, IndexError, TypeError, ValueError, PackingError) as error:
@@ -64,7 +68,7 @@ def whole_or_damaged(what: str) -> Iterator[None]:
 
 
 def head_of(fields: Mapping[str, bytes]) -> Head:
-    """A head from the store's fields. Raises Damaged where it is not one."""
+    """Return the head in the store's fields. Raises Damaged where they are none."""
     with whole_or_damaged("head of a lane"):
         return _head_of(fields)
 
@@ -83,15 +87,15 @@ def _head_of(fields: Mapping[str, bytes]) -> Head:
 
 
 def blob_keys(head: Head, listed: Sequence[str]) -> list[str]:
-    """The keys to read so that a lane can be rebuilt: its blocks, its pages, and what was
-    admitted. Of the hours, only those that can still change."""
+    """Return the keys to read so that a lane can be rebuilt: its blocks, its pages, and the values
+    that were admitted. Of the hours, only those that can still change."""
     blocks = (block_key(entry.number) for entry in head.state.blocks)
     pages = (key for key in listed if not is_past(head, key))
     return [*blocks, *pages, ADMITTED_KEY]
 
 
 def is_past(head: Head, key: str) -> bool:
-    """True of a page of an hour that can change no more."""
+    """True for a page of an hour that cannot change any more."""
     first = head.state.open_hour
     if first is None or not key.startswith(HOURS_PREFIX):
         return False

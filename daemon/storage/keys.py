@@ -3,16 +3,16 @@
 Keys of a lane, behind its prefix:
 
     head            hash: token, sequence, offsets, watermarks, counts, idle mark, start, state; and
-                    while keys of a former life may be left, the mark `unswept`
-    names           hash: segment number → [grouping number, segment]
+                    `unswept` while keys of an earlier lane of this number may be left
+    names           hash: segment id → [grouping id, segment]
     open:N          a block of open state (see `blocks`)
-    rows:W:START:P  page P of the rows of one pane of window number W
+    rows:W:START:P  page P of the rows of the pane of window W (an index) that begins at START
     totals:P        page P of the cumulative totals
     experiment:H    an experiment, and parts of its users (see `experiments`)
     hours:START:P   page P of the rows of an hour that has settled, or is about to
-    admitted        values of each grouping that were let in, per topic
-    changes         sorted set: key of rows or totals → sequence that wrote it last, for readers;
-                    every other key of the lane's state → 0
+    admitted        values of each grouping that were admitted, per topic
+    changes         sorted set: every key of the lane's state; its score is the sequence that wrote
+                    it last if readers follow it (rows, totals, hours, experiments), else 0
 """
 
 from hashlib import blake2b
@@ -22,22 +22,22 @@ from ..panes import PaneKey
 
 ADMITTED_KEY: Final = "admitted"
 HOURS_PREFIX: Final = "hours:"
-"""What the names of the keys of hourly rows begin with."""
+"""The prefix of the keys of hourly rows."""
 EXPERIMENTS_PREFIX: Final = "experiment:"
 
 
 def page_key(key: PaneKey, page: int) -> str:
-    """Name of a page of rows."""
+    """Return the key of a page of rows."""
     return f"rows:{key[0]}:{key[1]}:{page}"
 
 
 def totals_key(page: int) -> str:
-    """Name of a page of totals."""
+    """Return the key of a page of totals."""
     return f"totals:{page}"
 
 
 def parse_page_key(key: str) -> tuple[PaneKey | None, int]:
-    """(pane, page) of a key that readers follow; the pane is None for totals."""
+    """Return (pane, page) of the key of a page of rows or of totals, whose pane is None."""
     kind, *numbers = key.split(":")
     if kind == "totals":
         return None, int(numbers[0])
@@ -45,28 +45,28 @@ def parse_page_key(key: str) -> tuple[PaneKey | None, int]:
 
 
 def block_key(number: int) -> str:
-    """Name of a block of open state."""
+    """Return the key of a block of open state."""
     return f"open:{number}"
 
 
 def hour_page_key(start: int, page: int) -> str:
-    """Name of a page of the rows of an hour."""
+    """Return the key of a page of the rows of an hour that begins at `start`, in ms."""
     return f"{HOURS_PREFIX}{start}:{page}"
 
 
 def parse_hour_page_key(key: str) -> tuple[int, int]:
-    """(start of the hour, page)."""
+    """Return (start of the hour in ms, page)."""
     start, page = key.removeprefix(HOURS_PREFIX).split(":")
     return int(start), int(page)
 
 
 def experiment_key(name: str) -> str:
-    """Name of an experiment's header."""
+    """Return the key of an experiment's header. Names are hashed: they may contain any text."""
     return (
         EXPERIMENTS_PREFIX + blake2b(name.encode(errors="surrogatepass"), digest_size=8).hexdigest()
     )
 
 
 def experiment_users_key(name: str, page: int) -> str:
-    """Name of one part of its users."""
+    """Return the key of one part of its users."""
     return f"{experiment_key(name)}:users:{page}"

@@ -13,7 +13,7 @@ from ..lane.paged_rows import PagedRows
 from ..lane.segments import Segments
 from ..panes import pane_start
 from ..plan import ALL, Plan
-from . import experiments as keeping
+from . import experiments as stored_experiments
 from .blocks import replay
 from .commit import ClaimedLane
 from .head import Head, WriterState, is_past, whole_or_damaged
@@ -31,18 +31,22 @@ def rebuild(
     names: Mapping[str, bytes],
     blobs: Mapping[str, bytes | None],
 ) -> ClaimedLane:
-    """The lane as its last commit left it. Raises Damaged where a part is missing or not ours."""
+    """Return the lane as its last commit left it, for its new owner.
+
+    Raises Damaged where a part is missing or was not written by this version.
+    """
     with whole_or_damaged(f"lane {number}"):
         lane = _counts_and_names(number, plan, topics, head, names)
         _rebuild_admission(lane, blobs, topics)
         log = [replay(lane, e, _blob(blobs, block_key(e.number))) for e in head.state.blocks]
         _rebuild_rows(lane, blobs)
-        held = keeping.read(blobs)
+        tallies = stored_experiments.read(blobs)
         _rebuild_hours(lane, blobs, head)
-    _close_what_is_over(lane, head.state)
+    _remove_expired(lane, head.state)
     if plan.tracking is not None:
         next_ms = _next_pane_ms(lane)
-        keeping.adopt(lane.experiments, plan.tracking, head.state.experiments, held, next_ms)
+        entries = head.state.experiments
+        stored_experiments.adopt(lane.experiments, plan.tracking, entries, tallies, next_ms)
     return ClaimedLane(
         lane=lane,
         token=head.token,
@@ -55,7 +59,8 @@ def rebuild(
 
 
 def _next_pane_ms(lane: Lane) -> int | None:
-    """The first base pane of which no impression was met yet; None where no event was."""
+    """Return the start of the first base pane without an impression so far; None before the first
+    event of the lane."""
     marks = [mark for mark in lane.watermarks.values() if mark is not None]
     if not marks:
         return None
@@ -84,8 +89,8 @@ def _counts_and_names(
 
 
 def names_of(fields: Mapping[str, bytes], count: int) -> list[tuple[int, str]]:
-    """(grouping number, segment) by segment number."""
-    stored = (fields[str(number)] for number in range(1, count))
+    """Return (grouping id, segment) by segment id."""
+    stored = (fields[str(code)] for code in range(1, count))
     return [(0, ALL), *(msgspec.json.decode(name, type=tuple[int, str]) for name in stored)]
 
 
@@ -93,7 +98,7 @@ def _rebuild_admission(
     lane: Lane, blobs: Mapping[str, bytes | None], topics: Sequence[str]
 ) -> None:
     if len(lane.segments.names) == 1:
-        # Nobody was let in yet: the key is written with the first name.
+        # No value was admitted yet: the key is written with the first segment.
         return
     stored = unpack(_blob(blobs, ADMITTED_KEY), dict[str, Admitted])
     lane.admissions = {topic: admitted_of(stored, topic, lane.plan) for topic in topics}
@@ -109,29 +114,29 @@ def _rebuild_rows(lane: Lane, blobs: Mapping[str, bytes | None]) -> None:
 
 
 def _rebuild_hours(lane: Lane, blobs: Mapping[str, bytes | None], head: Head) -> None:
-    """The hours that can still change, and what there is of the others."""
-    past: dict[int, list[int]] = {}
+    """Read the hours that can still change, and note which pages are stored of the others."""
+    stored: dict[int, list[int]] = {}
     for key, data in blobs.items():
         if not key.startswith(HOURS_PREFIX):
             continue
         start, page = parse_hour_page_key(key)
         if data is None and is_past(head, key):
-            past.setdefault(start, []).append(page)
+            stored.setdefault(start, []).append(page)
         else:
             rows = _rows_of(lane.hours, start, lane.plan)
             rows.set_page(page, unpack_page(_blob(blobs, key)))
-    lane.stored_hours = {start: tuple(pages) for start, pages in past.items()}
+    lane.stored_hours = {start: tuple(pages) for start, pages in stored.items()}
 
 
-def _rows_of(held: dict[Key, PagedRows], key: Key, plan: Plan) -> PagedRows:
-    if key not in held:
-        held[key] = PagedRows(plan.row_width)
-    return held[key]
+def _rows_of(by_key: dict[Key, PagedRows], key: Key, plan: Plan) -> PagedRows:
+    if key not in by_key:
+        by_key[key] = PagedRows(plan.row_width)
+    return by_key[key]
 
 
-def _close_what_is_over(lane: Lane, state: WriterState) -> None:
-    """Leave the open state as the last commit left it: blocks are unlinked whole, so they hold some
-    that is over."""
+def _remove_expired(lane: Lane, state: WriterState) -> None:
+    """Remove what the watermark has passed: a block is unlinked whole, so the blocks that are left
+    contain impressions and feedback that have expired."""
     if lane.settled_before is not None:
         for pane in lane.open.panes():
             if pane < lane.settled_before:

@@ -18,8 +18,8 @@ from .ends import Ends
 Joined: TypeAlias = tuple[bytes, Integers]
 """The bytes of texts, one behind the other, and the length of each in bytes, (n,)."""
 Rows: TypeAlias = tuple[NDArray[np.uint8], Integers]
-"""Texts as rows of bytes, (n, width), and the length of each, (n,). What follows a text in its row is
-arbitrary."""
+"""Texts as rows of bytes, (n, width), and the length of each, (n,). What follows a text in its row
+is arbitrary."""
 
 _WORD_BYTES: Final = 8
 _FIRST_BYTES: Final = np.frombuffer(

@@ -1,4 +1,4 @@
-"""The log of open state: few blocks for any pattern of commits, and nothing of it is lost."""
+"""The log of open state: few blocks for any pattern of commits, and nothing is lost."""
 
 import math
 import random
@@ -11,7 +11,7 @@ import pytest
 
 from relevanced.daemon.lane.lane import Lane
 from relevanced.daemon.lane.segments import Segments
-from relevanced.daemon.storage.block_log import MERGED_ENTRIES, Block, joined, merged
+from relevanced.daemon.storage.block_log import MERGED_ENTRIES, Block, combined, merged
 from relevanced.daemon.storage.blocks import encode, replay
 from relevanced.daemon.storage.head import BlockEntry
 from tests.builders import (
@@ -30,12 +30,12 @@ from tests.builders import (
 )
 
 CLOSES_MS = START_MS + BASE_MS + SETTLE_MS
-DIES_MS = CLOSES_MS + 5_000
+EXPIRES_MS = CLOSES_MS + 5_000
 
 
-def entry(block: Block, dies_ms: int = 0) -> BlockEntry:
+def entry(block: Block, expires_ms: int = 0) -> BlockEntry:
     slots, serials = (block.first_slot, block.end_slot), (block.first_serial, block.end_serial)
-    return BlockEntry(1, *slots, *serials, dies_ms, block.size)
+    return BlockEntry(1, *slots, *serials, expires_ms, block.size)
 
 
 def copied(lane: Lane, *blocks: Block) -> Lane:
@@ -45,8 +45,8 @@ def copied(lane: Lane, *blocks: Block) -> Lane:
     for block in blocks:
         encoded = encode(lane, block)
         assert encoded is not None
-        data, dies_ms = encoded
-        replay(back, entry(block, dies_ms), data)
+        data, expires_ms = encoded
+        replay(back, entry(block, expires_ms), data)
     return back
 
 
@@ -136,16 +136,16 @@ def test_blocks_are_merged_up_to_the_limit(more: int, kept: int) -> None:
     assert 1 - len(replaced) == kept
 
 
-@pytest.mark.parametrize(("more", "held"), [(0, MERGED_ENTRIES - 10), (1, 0)])
-def test_a_block_too_large_to_be_merged_lets_its_slots_go(more: int, held: int) -> None:
+@pytest.mark.parametrize(("more", "slots"), [(0, MERGED_ENTRIES - 10), (1, 0)])
+def test_a_block_too_large_to_be_merged_drops_its_slots(more: int, slots: int) -> None:
     block = Block(MERGED_ENTRIES, MERGED_ENTRIES + 9 + more, 0, 0, np.arange(MERGED_ENTRIES - 10))
     size = block.size
     block.written(BlockEntry(1, block.first_slot, block.end_slot, 0, 0, 0, size))
-    assert (block.size, len(block.slots)) == (size, held)
+    assert (block.size, len(block.slots)) == (size, slots)
 
 
-def test_changes_of_what_a_joined_block_brought_are_part_of_it() -> None:
-    earlier = Block(10, 20, 5, 8, slots=np.array([3]), relisted={3}, bound={1}, gone={2: 9})
+def test_a_combined_block_contains_changes_of_what_it_brought() -> None:
+    earlier = Block(10, 20, 5, 8, slots=np.array([3]), relisted={3}, bound={1}, joined={2: 9})
     later = Block(
         20,
         30,
@@ -154,12 +154,12 @@ def test_changes_of_what_a_joined_block_brought_are_part_of_it() -> None:
         slots=np.array([3, 4, 10, 19]),
         relisted={4, 12},
         bound={5, 4},
-        gone={7: 9, 0: 9},
+        joined={7: 9, 0: 9},
     )
-    both = joined(earlier, later)
+    both = combined(earlier, later)
     assert (both.first_slot, both.end_slot, both.first_serial, both.end_serial) == (10, 30, 5, 9)
     assert (both.slots.tolist(), both.relisted, both.bound) == ([3, 4], {3, 4}, {1, 4})
-    assert (both.gone, both.entry) == ({2: 9, 0: 9}, None)
+    assert (both.joined, both.entry) == ({2: 9, 0: 9}, None)
     assert both.size == 20 + 4 + 2 + 2 + 2
 
 
@@ -201,7 +201,7 @@ def test_a_later_block_changes_what_an_earlier_one_brought() -> None:
     back = copied(lane, first)
     feed(lane, clicked(2, "a", kind="purchase"), judged(3, "a", 2), shown(4, "x", first_rank=2))
     feed(lane, shown(5, "y", of="p"))
-    second = Block(1, 2, 2, 2, slots=np.array([0]), relisted={0}, bound={1}, gone={0: DIES_MS})
+    second = Block(1, 2, 2, 2, slots=np.array([0]), relisted={0}, bound={1}, joined={0: EXPIRES_MS})
     encoded = encode(lane, second)
     assert encoded is not None
     replay(back, entry(second), encoded[0])
@@ -210,7 +210,7 @@ def test_a_later_block_changes_what_an_earlier_one_brought() -> None:
     assert (list(back.waiting.by_serial), back.waiting.by_serial[1].bound_ms) == ([1], START_MS + 5)
 
 
-def test_slots_of_what_closed_stay_unused() -> None:
+def test_slots_of_closed_impressions_stay_unused() -> None:
     lane = lane_of()
     settled(lane, *(shown(0, of=f"q{n}") for n in range(3)), shown(3 * BASE_MS, of="last"))
     settled(lane, passing(CLOSES_MS - START_MS))
@@ -220,39 +220,40 @@ def test_slots_of_what_closed_stay_unused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("block", "dies_ms"),
+    ("block", "expires_ms"),
     [
         (Block(0, 1, 0, 0), CLOSES_MS),
         (Block(0, 2, 0, 0), CLOSES_MS + BASE_MS),
-        (Block(0, 1, 0, 1), DIES_MS + 3),
+        (Block(0, 1, 0, 1), EXPIRES_MS + 3),
         (Block(2, 2, 0, 0, slots=np.array([0])), CLOSES_MS),
-        (Block(2, 2, 1, 1, bound={0}), DIES_MS + 3),
-        (Block(2, 2, 1, 1, gone={0: CLOSES_MS + 1}), CLOSES_MS + 1),
+        (Block(2, 2, 1, 1, bound={0}), EXPIRES_MS + 3),
+        (Block(2, 2, 1, 1, joined={0: CLOSES_MS + 1}), CLOSES_MS + 1),
     ],
 )
-def test_a_block_is_over_with_the_last_thing_in_it(block: Block, dies_ms: int) -> None:
+def test_a_block_expires_with_its_last_entry(block: Block, expires_ms: int) -> None:
     lane = lane_of()
     feed(lane, shown(0), shown(BASE_MS, of="p"), clicked(3, "nowhere"))
     encoded = encode(lane, block)
-    assert encoded is not None and encoded[1] == dies_ms
+    assert encoded is not None and encoded[1] == expires_ms
 
 
-def test_nothing_alive_is_no_block() -> None:
+def test_no_block_is_written_where_nothing_is_open() -> None:
     lane = lane_of()
     settled(lane, shown(0), clicked(1, "x"), clicked(1, "a"))
-    settled(lane, passing(2 * (DIES_MS - START_MS)))
+    settled(lane, passing(2 * (EXPIRES_MS - START_MS)))
     assert (
-        encode(lane, Block(0, 1, 0, 1, slots=np.array([0]), bound={0}, gone={0: DIES_MS})) is None
+        encode(lane, Block(0, 1, 0, 1, slots=np.array([0]), bound={0}, joined={0: EXPIRES_MS}))
+        is None
     )
 
 
 @pytest.mark.parametrize(("watermark_ms", "lasts"), [(-1, True), (0, False)])
-def test_what_joined_is_remembered_as_long_as_it_would_have_waited(
+def test_joined_feedback_is_stored_as_long_as_it_would_have_waited(
     watermark_ms: int, lasts: bool
 ) -> None:
     lane = lane_of()
-    lane.watermarks["events"] = DIES_MS + watermark_ms
-    assert (encode(lane, Block(0, 0, 1, 1, gone={0: DIES_MS})) is not None) == lasts
+    lane.watermarks["events"] = EXPIRES_MS + watermark_ms
+    assert (encode(lane, Block(0, 0, 1, 1, joined={0: EXPIRES_MS})) is not None) == lasts
 
 
 def test_the_same_block_is_the_same_bytes() -> None:

@@ -199,7 +199,7 @@ def stored(store: MemoryLane, lane: ClaimedLane) -> dict[str, bytes]:
         slots=np.array([first, blank]),
         relisted={first, blank},
         bound={0, 1},
-        gone={0: START_MS + 10 * SETTLE_MS},
+        joined={0: START_MS + 10 * SETTLE_MS},
     )
     encoded = encode(lane.lane, changes)
     assert encoded is not None
