@@ -1,8 +1,8 @@
 """Everything that one lane is: the state that a commit makes durable, and what a batch changed of
 it.
 
-Pure data. `attribution` changes it event by event, `scoring` turns the changes into rows, `stored`
-writes it down.
+Pure data. `attribution` applies events to it, `scoring` turns the changes into rows, `settling`
+adds settled rows to the totals, `storage` writes it down.
 """
 
 from array import array

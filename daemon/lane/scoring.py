@@ -1,11 +1,13 @@
-"""From changes of gain states to rows: what a batch adds to the panes, what settles, what is
-dropped.
+"""From changes of gain states to rows: what a batch adds to the panes of every window.
 
 Pure, and exact: all sums are int64, so they do not depend on order or on how the log was cut into
 batches.
 
-    changes ─▶ one difference per (base pane, combination) ─▶ rows of every window's pane ─▶ totals,
-    once settled
+    changes ─▶ one difference per (base pane, combination) ─▶ rows of every window's pane
+
+The steps are ordered so that each sees few lines: the changes of a batch are counted first (equal
+changes are one line), then summed by combination, and only then spread over segments. Each longer
+window is summed from the panes of the one before it, not from the changes.
 """
 
 import math
@@ -15,13 +17,11 @@ from numpy.typing import NDArray
 
 from relevanced.metrics.lists import Integers
 
-from ..panes import PaneKey, pane_start
-from . import hours
+from ..panes import PaneKey
 from .columns.column import column, grouped
-from .experiments import settle_pane
 from .gain_states import score_delays
 from .lane import Lane
-from .paged_rows import LARGEST_SUM, PagedRows, Pages, Rows
+from .paged_rows import LARGEST_SUM, PagedRows, Rows
 
 
 def apply_changes(lane: Lane) -> None:
@@ -36,24 +36,24 @@ def apply_changes(lane: Lane) -> None:
     if not parts:
         return
     starts, combinations, differences = map(np.concatenate, zip(*parts, strict=True))
-    numbers = lane.segments.combination_table()[combinations]
-    segments = numbers.reshape(-1)
+    by_grouping = lane.segments.combination_table()[combinations]
+    segments = by_grouping.reshape(-1)
     # each line counts in one segment per grouping
-    lines = np.repeat(np.arange(len(starts)), numbers.shape[1])
+    lines = np.repeat(np.arange(len(starts)), by_grouping.shape[1])
     starts, sums = starts[lines], differences
-    for position, span in enumerate(lane.plan.timing.windows):
+    for window_index, span in enumerate(lane.plan.timing.windows):
         starts, segments, sums = _summed(starts, span.pane_ms, segments, sums, lines)
         lines = np.arange(len(sums))
-        for start, chosen in grouped(starts):
-            _add(lane, (position, start), segments[chosen], sums[chosen])
+        for start, in_pane in grouped(starts):
+            _add(lane, (window_index, start), segments[in_pane], sums[in_pane])
 
 
 def _summed(
     starts: Integers, pane_ms: int, segments: Integers, rows: Rows, lines: Integers
 ) -> tuple[Integers, Integers, Rows]:
-    """`rows[lines]`, summed by pane of so many milliseconds and segment: the distinct pairs,
-    ascending, and their sums."""
-    # times are below 10^14: each of so many seconds has room for millions of segments
+    """`rows[lines]`, summed by pane of `pane_ms` and segment: the distinct pairs (pane start,
+    segment id), ascending, and their sums."""
+    # times are below 10^14 ms and panes at least a second: pane and segment id fit into one int64
     panes, most = starts // pane_ms, int(segments.max()) + 1
     keys = panes * most + segments
     order = np.argsort(keys, kind="stable")
@@ -80,21 +80,21 @@ def _differences(lane: Lane) -> tuple[Integers, Integers, Rows]:
 
 
 def _counted(*columns: Integers) -> tuple[list[Integers], Integers]:
-    """The distinct lines of columns, ascending, and how often each stands there.
+    """The distinct lines of columns, ascending, and how often each occurs.
 
-    A line is one number while it is sorted: a sort of numbers is many times as fast as one of
-    lines.
+    Each line is packed into one integer to be sorted: a sort of integers is many times as fast as
+    one of lines.
     """
-    least = [int(numbers.min()) for numbers in columns]
+    least = [int(values.min()) for values in columns]
     sizes = [int(n.max()) - low + 1 for n, low in zip(columns, least, strict=True)]
     if math.prod(sizes) >= 2**62:
         distinct, whiches = zip(*(np.unique(n, return_inverse=True) for n in columns), strict=True)
         lines, counts = _counted(*(which.reshape(-1) for which in whiches))
         return [n[line] for n, line in zip(distinct, lines, strict=True)], counts
     keys = np.zeros(len(columns[0]), np.int64)
-    for numbers, low, size in zip(columns, least, sizes, strict=True):
+    for values, low, size in zip(columns, least, sizes, strict=True):
         keys *= size
-        keys += numbers
+        keys += values
         keys -= low
     keys.sort()
     first = np.flatnonzero(np.diff(keys, prepend=-1))
@@ -107,7 +107,7 @@ def _counted(*columns: Integers) -> tuple[list[Integers], Integers]:
 
 
 def _delay_differences(lane: Lane) -> tuple[NDArray[np.int64], NDArray[np.int64], Rows]:
-    """The same for metrics of time, one line per change."""
+    """The same for the metrics of time, one line per change of a delay."""
     panes, combinations, before, after = zip(*lane.changes.delays, strict=True)
     differences = score_delays(after, lane.plan) - score_delays(before, lane.plan)
     return np.array(panes, np.int64), np.array(combinations, np.int64), differences
@@ -122,71 +122,7 @@ def _add(lane: Lane, key: PaneKey, segments: Integers, sums: Rows) -> None:
 
 
 def _check_sum(differences: Rows, count: int) -> None:
-    """Refuse a batch of as many changes that could wrap before its sum is seen."""
+    """Raise OverflowError for `count` changes whose sum could wrap around before it is checked."""
     largest = max(int(differences.max()), -int(differences.min()))
     if count * largest >= LARGEST_SUM:
         raise OverflowError(f"{count} changes of up to {largest}: must sum to less than 2^62")
-
-
-def settle(lane: Lane) -> None:
-    """Add the base panes that the watermark has passed to the totals and to their hours, once, and
-    close their impressions."""
-    watermark = lane.watermark_ms
-    if watermark is None:
-        return
-    timing = lane.plan.timing
-    before = pane_start(watermark - timing.settle_ms, timing.base_ms)
-    if lane.settled_before is not None and before <= lane.settled_before:
-        return
-    since, lane.settled_before = lane.settled_before, before
-    for key in sorted(key for key in lane.panes if key[0] == 0 and key[1] < before):
-        if since is None or key[1] >= since:
-            pages = {page: rows for page, rows in lane.panes[key].pages.items() if rows.any()}
-            _settle_rows(lane, pages)
-            if lane.plan.history_hours:
-                _add_to_hour(lane, key[1], before, pages)
-    if lane.plan.history_hours:
-        _drop_old_hours(lane, before)
-    for pane in lane.open.panes():
-        if pane < before:
-            settle_pane(lane, pane)
-            lane.open.close_pane(pane)
-    lane.open.trim()
-
-
-def _settle_rows(lane: Lane, pages: Pages) -> None:
-    for page, rows in pages.items():
-        lane.totals.add_page(page, rows)
-    lane.changes.total_pages.update(pages)
-
-
-def _add_to_hour(lane: Lane, pane: int, settled_before: int, pages: Pages) -> None:
-    start = hours.open_hour(pane, lane.plan)
-    if start < hours.kept_from(settled_before, lane.plan):
-        return
-    into = lane.hours.setdefault(start, PagedRows(lane.plan.row_width))
-    for page, rows in pages.items():
-        into.add_page(page, rows)
-    lane.changes.hour_pages.update((start, page) for page in pages)
-
-
-def _drop_old_hours(lane: Lane, before: int) -> None:
-    """Forget the hours that are kept no longer, among them any that this batch itself settled."""
-    first = hours.kept_from(before, lane.plan)
-    for start in [start for start in lane.stored_hours if start < first]:
-        lane.changes.dropped_hours += ((start, page) for page in lane.stored_hours.pop(start))
-    for start in [start for start in lane.hours if start < first]:
-        lane.changes.dropped_hours += ((start, page) for page in lane.hours.pop(start).page_numbers)
-    lane.changes.hour_pages = {page for page in lane.changes.hour_pages if page[0] >= first}
-
-
-def drop_old_panes(lane: Lane) -> None:
-    """Forget the panes that no view can need any more."""
-    watermark = lane.watermark_ms
-    if watermark is None:
-        return
-    timing = lane.plan.timing
-    limits = [timing.dropped_before(span, watermark) for span in timing.windows]
-    for key in [key for key in lane.panes if key[1] < limits[key[0]]]:
-        lane.changes.dropped += ((key, page) for page in lane.panes.pop(key).page_numbers)
-    lane.changes.pages = {page for page in lane.changes.pages if page[0] in lane.panes}

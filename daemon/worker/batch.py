@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from ..attribution import rules, runs, vectorized
 from ..events.types import Decoder, LogRecord, Rejected
-from ..lane import scoring
+from ..lane import scoring, settling
 from ..lane.lane import Lane
 from .pacing import MAX_CHUNK_RECORDS
 
@@ -96,5 +96,5 @@ def advance(lane: Lane) -> None:
     watermark has passed."""
     rules.advance(lane)
     scoring.apply_changes(lane)
-    scoring.settle(lane)
-    scoring.drop_old_panes(lane)
+    settling.settle(lane)
+    settling.drop_old_panes(lane)
