@@ -1,4 +1,4 @@
-"""`relevanced check-config`: says every fault of a configuration, or what it comes to."""
+"""`relevanced check-config`: lists every fault of a configuration, or prints the effective one."""
 
 import os
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import click
 
 from ..config import propensities
-from ..config.fingerprint import describe, what_differs, what_restarts
+from ..config.fingerprint import describe, differing_keys, restarting_keys
 from ..config.kinds import ConfigError
 from ..config.loading import load, read, read_file
 from ..config.settings import SETTINGS, Config
@@ -23,13 +23,13 @@ FILE = click.Path(exists=True, dir_okay=False)
     "old_file",
     type=FILE,
     metavar="OLD_FILE",
-    help="Say what differs from this configuration, and whether that starts a fresh namespace.",
+    help="List what differs from this configuration, and whether that starts a fresh namespace.",
 )
 @click.option(
     "--secret-files/--no-secret-files",
     default=True,
-    help="Whether files that hold secrets, the web configuration and its certificates are read too"
-    " (they may stand on other machines only).",
+    help="Whether files with secrets, the web configuration and its certificates are read too"
+    " (they may be on other machines only).",
 )
 def check_config_command(file: str, old_file: str | None, secret_files: bool) -> None:
     """Check the configuration FILE together with the RELEVANCED_* environment.
@@ -39,7 +39,7 @@ def check_config_command(file: str, old_file: str | None, secret_files: bool) ->
     """
     config, old = _read_both(file, old_file, secret_files)
     click.echo(describe(config))
-    for line in _about(config):
+    for line in _restart_lines(config):
         click.echo(f"# {line}")
     if old is not None:
         for line in _changes(old, config):
@@ -70,7 +70,7 @@ def _read(path: str, secret_files: bool) -> Config:
     return load(read_file(path), os.environ, path)
 
 
-def _about(config: Config) -> Iterator[str]:
+def _restart_lines(config: Config) -> Iterator[str]:
     yield f"namespace in Redis: {namespace(config)}"
     yield f"consumer group: {consumer_group(config)}"
     restarting = (setting.key for setting in SETTINGS if setting.restarts)
@@ -82,23 +82,23 @@ def _experiments_anew(old: Config, new: Config) -> Iterator[str]:
     before = {} if old.tracking is None else old.tracking.digests()
     after = {} if new.tracking is None else new.tracking.digests()
     for name in sorted(before.keys() | after.keys()):
-        told = f"experiments.{name}" if name else "experiments that nobody declared"
+        named = f"experiments.{name}" if name else "experiments that are not declared"
         if name not in before:
-            yield f"{told}: counts from its first settled pane on"
+            yield f"{named}: counts from its first settled pane on"
         elif name not in after:
-            yield f"{told}: declared no more"
+            yield f"{named}: no longer declared"
         elif before[name] != after[name]:
-            yield f"{told}: counts anew"
+            yield f"{named}: starts to count anew"
 
 
 def _changes(old: Config, new: Config) -> Iterator[str]:
-    differing = what_differs(old, new)
+    differing = differing_keys(old, new)
     counted_anew = list(_experiments_anew(old, new))
     yield from counted_anew
     if not differing and not counted_anew:
         yield "no difference"
         return
-    restarting = set(what_restarts(old, new))
+    restarting = set(restarting_keys(old, new))
     if old.redis.namespace != new.redis.namespace:
         restarting.add("redis.namespace")
     for setting in SETTINGS:
@@ -108,7 +108,7 @@ def _changes(old: Config, new: Config) -> Iterator[str]:
             yield f"{setting.key}: {before} -> {after}{effect}"
     if propensities.SECTION in differing:
         effect = " (starts a fresh namespace)" if propensities.SECTION in restarting else ""
-        yield f"{propensities.SECTION}: others than before{effect}"
+        yield f"{propensities.SECTION}: changed{effect}"
     if namespace(old) == namespace(new):
         yield f"the namespace stays {namespace(new)}"
     else:

@@ -62,13 +62,16 @@ def _healthcheck() -> click.Command:
 LAZY_COMMANDS: Final[Mapping[str, tuple[Callable[[], click.Command], str]]] = {
     "eval": (_eval, "Score TREC run files against judgements, offline."),
     "simulate": (_simulate, "Produce simulated search traffic to a topic or a file."),
-    "check-config": (_check_config, "Say every fault of a configuration, or what it comes to."),
-    "report": (_report, "Say what an experiment has shown so far."),
+    "check-config": (
+        _check_config,
+        "List every fault of a configuration, or print the effective one.",
+    ),
+    "report": (_report, "Print what an experiment has shown so far."),
     "propensities": (
         _propensities,
         "Estimate how likely each rank is looked at, from recorded events.",
     ),
-    "healthcheck": (_healthcheck, "Ask the daemon that runs here how it is."),
+    "healthcheck": (_healthcheck, "Ask the daemon on this machine for its health."),
 }
 """Command → (what loads it, its line in the list of commands)."""
 
@@ -89,7 +92,7 @@ class LazyGroup(click.Group):
     """Loads a command's module when the command is used, and prints configuration faults."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order in which a user meets them."""
+        """The names of the commands, in the order in which a user needs them."""
         return list(ORDER)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -107,7 +110,7 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, lines[name]) for name in ORDER])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs the command; configuration faults end it with all of them on the error stream."""
+        """Run the command; a faulty configuration ends it with every fault on the error stream."""
         try:
             return super().invoke(ctx)
         except ConfigError as error:
@@ -144,7 +147,7 @@ def run(config_file: str | None, role: "Role") -> None:
     type=click.IntRange(0, 65_535),
     default=9465,
     show_default=True,
-    help="Where the page and the scores are served.",
+    help="Where the web page and the scores are served.",
 )
 @click.option("--seed", default=1, show_default=True, help="The same seed gives the same users.")
 @click.option(
@@ -162,10 +165,12 @@ def run(config_file: str | None, role: "Role") -> None:
     help="When the ranking of one country gets worse.",
 )
 @click.option(
-    "--duration", type=options.duration, help="End by itself.  [default: until interrupted]"
+    "--duration",
+    type=options.duration,
+    help="How long the demo runs.  [default: until interrupted]",
 )
 def demo(port: int, seed: int, rate: int, regression_after: int, duration: int | None) -> None:
-    """See it all on simulated traffic, with nothing else installed."""
+    """Try everything on simulated traffic, with nothing else installed."""
     from ..telemetry import logs
     from .demo.run import demo as run_demo
 
@@ -192,7 +197,7 @@ def demo(port: int, seed: int, rate: int, regression_after: int, duration: int |
 @click.option("--format", "format_name", help="Format of the events.  [default: as configured]")
 @options.output_option("How the scores are printed.", "table", "json", "csv")
 @click.option("--experiment", help="Print what this experiment shows instead of the scores.")
-@click.option("--as-is", is_flag=True, help="Take the order of the files, as a live stream would.")
+@click.option("--as-is", is_flag=True, help="Keep the order of the files, as a live stream would.")
 def replay(
     files: tuple[str, ...],
     config_file: str | None,

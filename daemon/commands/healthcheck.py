@@ -1,6 +1,6 @@
-"""`relevanced healthcheck`: asks the process of this configuration, on this machine, how it is.
+"""`relevanced healthcheck`: asks the daemon of a configuration, on this machine, for its health.
 
-For whoever runs the program and has no HTTP client at hand, as the health check of a container.
+For the health check of a container, which may have no HTTP client.
 """
 
 import os
@@ -17,12 +17,14 @@ from ..http.web_config import parse
 from . import options
 
 ANY_ADDRESS: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
-"""Address that listens to all → one that can be asked."""
+"""Address that listens on all interfaces → address of this machine."""
 
 
 @click.command("healthcheck")
 @options.config_option("The configuration that the process runs with.")
-@click.option("--ready", is_flag=True, help="Ask whether it is of use, not only whether it turns.")
+@click.option(
+    "--ready", is_flag=True, help="Ask whether it is ready, not only whether it is alive."
+)
 @click.option(
     "--timeout",
     "timeout_s",
@@ -32,7 +34,7 @@ ANY_ADDRESS: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
     help="Seconds to wait for the answer.",
 )
 def healthcheck_command(config_file: str | None, ready: bool, timeout_s: float) -> None:
-    """Ask the running daemon how it is; exits 0 where it is well, 1 where not.
+    """Ask the running daemon for its health; exits 0 where it is healthy, 1 where not.
 
     Reads /livez, or /readyz with --ready, at the address of the configuration's http.listen.
     """
@@ -47,13 +49,14 @@ def healthcheck_command(config_file: str | None, ready: bool, timeout_s: float) 
 
 
 def connection(config: Config, timeout_s: float) -> HTTPConnection:
-    """To the process that listens as configured; with TLS where its web configuration says so."""
+    """A connection to the process that listens as configured, with TLS where its web configuration
+    has it."""
     host, port = ANY_ADDRESS.get(config.http.host, config.http.host), config.http.port
     web_config = config.http.web_config
     if web_config is None or parse(read_file(web_config)).tls is None:
         return HTTPConnection(host, port, timeout=timeout_s)
     context = ssl.create_default_context()
-    # Its certificate names the host that others know it by, not this address; no secret goes out.
+    # Not verified: the certificate is for the public name, not this address, and no secret is sent.
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return HTTPSConnection(host, port, timeout=timeout_s, context=context)
 
@@ -61,7 +64,7 @@ def connection(config: Config, timeout_s: float) -> HTTPConnection:
 def answer(
     to: HTTPConnection, path: str, headers: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[int, str]:
-    """Status and body. Raises OSError or HTTPException."""
+    """Send a GET request; returns the status and the body. Raises OSError or HTTPException."""
     try:
         to.request("GET", path, headers=dict(headers))
         response = to.getresponse()

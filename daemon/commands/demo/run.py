@@ -1,7 +1,7 @@
-"""The whole thing with nothing else installed: an embedded Valkey, simulated traffic, and the
-daemon's own worker and exporter.
+"""`relevanced demo`: the daemon's own worker and exporter on simulated traffic and an embedded
+Valkey, with nothing else to install.
 
-Two variants of a ranker run beside each other, and after a while the ranking of one country breaks.
+Two variants of a ranker run side by side, and after a while the ranking of one country breaks.
 """
 
 import asyncio
@@ -25,13 +25,13 @@ from .source import LANES, DemoSource
 from .story import story
 
 BACKFILL_S: Final = 70 * 60
-"""Simulated history: windows are full when they are first looked at, an hour ago is known."""
+"""Simulated history, so that the windows are full and there is an hour ago to compare with."""
 STORY_EVERY_S: Final = 10.0
 URLS: Final = (
-    ("/", "the page: how search does now"),
-    ("/metrics", "for Prometheus"),
-    ("/api/v1/scores", "the same as JSON"),
-    ("/api/v1/experiments", "what the experiment shows"),
+    ("/", "the web page: how good search is now"),
+    ("/metrics", "the series for Prometheus"),
+    ("/api/v1/scores", "the scores as JSON"),
+    ("/api/v1/experiments", "what the experiment shows so far"),
 )
 SETTINGS: Final = """
 windows = ["1m", "5m", "1h"]
@@ -44,7 +44,7 @@ groupings = [["country"], ["device"], ["experiment:ranker-v2"]]
 planned_impressions = 500000
 guardrails = ["Success@10"]
 """
-"""Shorter than the defaults, so that there is something to see within a minute."""
+"""Windows shorter than the defaults, so that there is something to see within a minute."""
 
 
 def demo(port: int, seed: int, rate: int, regression_after_s: int, max_seconds: int | None) -> int:
@@ -72,9 +72,9 @@ async def _run(settings: Config, traffic: Traffic, max_seconds: int | None) -> i
         await of.namespace.register(LANES)
         worker = of.make_worker(source, Beginning(LogEnd.EARLIEST, LANES), None)
         async with asyncio.TaskGroup() as group:
-            telling = group.create_task(_tell(of, traffic, start_ms))
+            printing = group.create_task(_print_story(of, traffic, start_ms))
             await worker.run()
-            telling.cancel()
+            printing.cancel()
 
     async with asyncio.TaskGroup() as group:
         ending = group.create_task(_end_after(service, max_seconds))
@@ -83,13 +83,13 @@ async def _run(settings: Config, traffic: Traffic, max_seconds: int | None) -> i
     return code
 
 
-async def _tell(service: Service, traffic: Traffic, start_ms: int) -> None:
-    """Say once in a while what there is to see."""
+async def _print_story(service: Service, traffic: Traffic, start_ms: int) -> None:
+    """Print where to look, and then a line every STORY_EVERY_S seconds."""
     console = Console()
     host, port = service.config.http.host, service.http.port
-    for path, what in URLS:
-        console.print(f"http://{host}:{port}{path}  {what}", highlight=False)
-    console.print(f"{traffic.rate:g} events/s of simulated search traffic. Ctrl-C ends it.")
+    for path, text in URLS:
+        console.print(f"http://{host}:{port}{path}  {text}", highlight=False)
+    console.print(f"{traffic.rate:g} events/s of simulated search traffic. Press Ctrl-C to stop.")
     while not await stopped_within(service.stop, STORY_EVERY_S):
         report = service.http.published.report
         if report is not None:
@@ -105,10 +105,10 @@ async def _end_after(service: Service, max_seconds: int | None) -> None:
 
 @contextmanager
 def embedded_valkey() -> Iterator[str]:
-    """A Valkey of our own, in memory; its URL."""
+    """Run a Valkey of our own, in memory; yields its URL."""
     server = ValkeyServer()
-    # Ctrl-C is for this process alone, which still wants to commit: a child inherits what is
-    # blocked.
+    # Ctrl-C is for this process alone, which still has a batch to commit. A child process inherits
+    # the signals that are blocked when it starts.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         server.start()

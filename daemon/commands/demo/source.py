@@ -1,4 +1,4 @@
-"""The demo's stand-in for Kafka: simulated search traffic as lanes of records, in this process.
+"""The demo's source in place of Kafka: simulated search traffic, as lanes of records.
 
 Records are kept until they are durable, so that a lane can be read again from its stored offsets.
 """
@@ -23,7 +23,7 @@ LANES: Final = 2
 
 @dataclass(frozen=True)
 class DemoRecord:
-    """One record, as Kafka would give it."""
+    """One record with the attributes of a Kafka record."""
 
     topic: str
     partition: int
@@ -34,8 +34,7 @@ class DemoRecord:
 
 
 class DemoSource:
-    """Turns the traffic that is due by the clock into records. One reader, all lanes are its
-    own."""
+    """Turns the traffic that is due by the clock into records. Its one reader has every lane."""
 
     def __init__(
         self, traffic: Iterator[tuple[int, Mapping[str, Any]]], clock: Callable[[], float]
@@ -50,7 +49,7 @@ class DemoSource:
     async def poll(
         self, max_records: int, timeout_ms: int, lanes: Collection[int] | None = None
     ) -> Batch:
-        """The records that are due."""
+        """Return the records that are due."""
         self._take_due(max_records)
         unread = {lane: self._unread(lane) for lane in self._next if lanes is None or lane in lanes}
         found = {lane: {TOPIC: records} for lane, records in unread.items() if records}
@@ -88,19 +87,19 @@ class DemoSource:
 
     @asynccontextmanager
     async def batch_in_hand(self) -> AsyncIterator[None]:
-        """Nobody takes lanes away here."""
+        """Do nothing: lanes are never taken away here."""
         yield
 
     def lanes_to_open(self) -> frozenset[int]:
-        """All that are not open."""
+        """Return every lane that is not open."""
         return frozenset(range(LANES)) - self.open_lanes
 
     def lanes_lost(self) -> frozenset[int]:
-        """None, ever."""
+        """Return none: lanes are never lost."""
         return frozenset()
 
     async def open(self, lane: int, offsets: Mapping[str, int]) -> Mapping[str, int]:
-        """Read on from here. Raises OffsetBeyondEnd."""
+        """Read the lane from these offsets. Raises OffsetBeyondEnd."""
         if offsets[TOPIC] > self._ends[lane]:
             raise OffsetBeyondEnd(TOPIC, lane, offsets[TOPIC], self._ends[lane])
         self._next[lane] = offsets[TOPIC]
@@ -111,16 +110,16 @@ class DemoSource:
         self._next.pop(lane, None)
 
     async def starting_offsets(self, lane: int, start: Start, now_ms: int) -> Mapping[str, int]:
-        """The first record that is kept."""
+        """Return the offset of the first record that is kept."""
         log = self._logs[lane]
         return {TOPIC: log[0].offset if log else self._ends[lane]}
 
     async def still_member(self) -> bool:
-        """There is no group to be thrown out of."""
+        """Return True: there is no group to leave."""
         return True
 
     def hint(self, lane: int, offsets: Mapping[str, int]) -> None:
-        """What is durable need not be kept."""
+        """Drop the records that are durable."""
         log = self._logs[lane]
         while log and log[0].offset < offsets[TOPIC]:
             log.popleft()
@@ -131,7 +130,7 @@ class DemoSource:
         return frozenset(self._next)
 
     def status(self) -> Sequence[PartitionStatus]:
-        """How far each lane is read."""
+        """Return how far each lane is read."""
         now_ms = int(self._clock() * 1000)
         return [
             PartitionStatus(TOPIC, lane, offset, self._ends[lane] - offset, now_ms, None)
@@ -140,5 +139,5 @@ class DemoSource:
 
     @property
     def obstacle(self) -> str | None:
-        """Nothing, ever."""
+        """Return None: reading never fails."""
         return None

@@ -1,4 +1,4 @@
-"""What the demo says of itself: the scores of the broken country beside the whole, as one line.
+"""The line that the demo prints: the scores of the broken country beside those of all traffic.
 Pure."""
 
 from collections.abc import Iterable
@@ -13,14 +13,14 @@ WINDOW: Final = "1m"
 
 
 def story(report: Report, regression: Regression | None, start_ms: int, now_ms: int) -> str:
-    """The metric of the whole and of the segment that breaks, and whether it is broken yet."""
+    """The metric over all traffic and in the segment that breaks, and whether it is broken yet."""
     time = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%H:%M:%S")
     live = [s for s in report.scores if (s.metric, s.window, s.view) == (METRIC, WINDOW, "live")]
-    parts = [_said(live, "all", "all")]
+    parts = [_mean_text(live, "all", "all")]
     broken = ""
     if regression is not None:
         for name, value in regression.segment.items():
-            parts.append(_said(live, name, value))
+            parts.append(_mean_text(live, name, value))
         left_s = start_ms / 1000 + regression.after_s - now_ms / 1000
         where = ", ".join(f"{name}={value}" for name, value in regression.segment.items())
         broken = (
@@ -31,7 +31,7 @@ def story(report: Report, regression: Regression | None, start_ms: int, now_ms: 
     return f"{time}  {METRIC} over {WINDOW}: {', '.join(parts)}  ({broken or 'nothing breaks'})"
 
 
-def _said(scores: Iterable[Score], grouping: str, segment: str) -> str:
+def _mean_text(scores: Iterable[Score], grouping: str, segment: str) -> str:
     for score in scores:
         if (score.grouping, score.segment) == (grouping, segment):
             mean = "undefined" if score.mean is None else f"{score.mean:.3f}"
