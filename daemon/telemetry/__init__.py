@@ -1,3 +1,3 @@
-"""What a process says of itself: the table of Prometheus families, the process's own series
+"""What a process reports of itself: the table of Prometheus families, the process's own series
 and the log; no scores and no decisions.
 """

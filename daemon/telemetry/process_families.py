@@ -1,4 +1,4 @@
-"""The families that each process tells of itself."""
+"""The families that each process exposes of itself. Pure."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ OF_PROCESSES: Final = (
         "build_info",
         "info",
         ("version", "python"),
-        "The program that runs here.",
+        "The version of this program and of Python.",
     ),
     of_process(
         "batch_duration_seconds",
@@ -28,45 +28,45 @@ OF_PROCESSES: Final = (
         "partition_watermark_timestamp_seconds",
         "gauge",
         ("topic", "partition"),
-        "Highest event time read of the partition. A topic that stays silent holds its lanes' "
-        "settling back.",
+        "Highest event time read of the partition. A topic without new events keeps its lanes from "
+        "settling.",
     ),
     of_process(
         "last_poll_timestamp_seconds",
         "gauge",
         (),
-        "When Kafka last answered a fetch, for the partition that waits longest; 0 is never.",
+        "When Kafka last answered a fetch, for the partition that has waited longest; 0: never.",
     ),
     of_process(
         "partition_unreadable",
         "gauge",
         ("topic", "partition"),
-        "1 where the partition cannot be read (a damaged batch, an unknown codec, no permission): "
-        "the log says why, and what to do.",
+        "1 where the partition cannot be read (a damaged batch, an unknown codec, no permission); "
+        "the log gives the reason and what to do.",
     ),
     of_process(
         "kafka_faults_total",
         "counter",
         ("fault",),
-        "What was wrong with the input topics, each time it was met; the log says more.",
+        "Faults of the input topics, by kind; the log gives the details and what to do.",
     ),
     of_process(
         "event_loop_stall_seconds",
         "gauge",
         (),
-        "Longest time within the last minute that the event loop kept others waiting.",
+        "Longest time within the last minute for which one piece of work blocked the event loop.",
     ),
     of_process(
         "memory_bound_bytes",
         "gauge",
         (),
-        "Memory of a worker at which it reads no more; +Inf where there is no bound.",
+        "Resident memory at which a worker stops reading; +Inf without a bound.",
     ),
     of_process(
         "memory_bound_met",
         "gauge",
         (),
-        "1 while the memory bound is met: nothing is read, and nothing is lost.",
+        "1 while the worker is at its memory bound: it reads nothing, and nothing is lost.",
     ),
     of_process(
         "open_impressions", "gauge", ("lane",), "Impressions that feedback can still change."
@@ -79,24 +79,27 @@ OF_PROCESSES: Final = (
         "lane_stopped",
         "gauge",
         ("lane",),
-        "1 where the lane cannot go on without help, as after its topic was created anew.",
+        "1 where the lane needs a person to go on, as after its topic was created anew.",
     ),
     of_process(
         "wrong_lane_feedback_total",
         "counter",
         (),
-        "Unjoined feedback, of those sampled, whose impression is in another lane: producers "
-        "disagree on key or partitioner.",
+        "Sampled unjoined feedback whose impression is in another lane: the producers of the "
+        "topics use different keys or partitioners.",
     ),
     of_process(
-        "dead_letters_total", "counter", (), "Refused records that the dead-letter topic took."
+        "dead_letters_total",
+        "counter",
+        (),
+        "Refused records that the dead-letter topic acknowledged.",
     ),
     of_process(
         "redis_may_evict_state",
         "gauge",
         ("policy",),
-        "1 where the maxmemory-policy of Redis lets it remove keys that do not expire, and so "
-        "lose numbers.",
+        "1 where the maxmemory-policy of Redis allows it to evict keys without a time to live, and "
+        "so to lose state.",
     ),
     of_process(
         "exporter_lease_held",
@@ -108,7 +111,7 @@ OF_PROCESSES: Final = (
         "snapshot_timestamp_seconds",
         "gauge",
         (),
-        "When this process last made a snapshot; 0 is never.",
+        "When this process last made a snapshot; 0: never.",
     ),
     of_process(
         "snapshot_duration_seconds",
