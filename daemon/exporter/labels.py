@@ -1,4 +1,4 @@
-"""Segments as labels: the names and escaped values under which Prometheus sees them. Pure text."""
+"""Segments as Prometheus labels: valid names, escaped values. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,7 +9,7 @@ from ..telemetry.family import SCORE
 from .snapshot import Segment
 
 TAKEN: Final = frozenset((*SCORE, "le", "quantile", "job", "instance"))
-"""Label names that mean something else already, here or to Prometheus."""
+"""Label names that already have a meaning, here or in Prometheus."""
 
 _VALID: Final = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*\Z")
 _INVALID_CHARACTER: Final = re.compile(r"[^a-zA-Z0-9_]")
@@ -20,8 +20,9 @@ _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 def label_names(groupings: Iterable[Sequence[str]]) -> dict[str, str]:
     """Attribute name → label name, distinct for distinct attributes.
 
-    A name that is no label name, or is taken, gets `attr_` in front and `_` for what a label name
-    may not hold; where that is the label of another attribute already, a number behind.
+    A name that is not a valid label name, or is taken, gets the prefix `attr_`, and `_` for each
+    character that a label name must not contain; where another attribute has that label already, a
+    number as suffix.
     """
     names = sorted({name for grouping in groupings for name in grouping})
     labels = {name: name for name in names if _VALID.match(name) and name not in TAKEN}
@@ -34,7 +35,7 @@ def label_names(groupings: Iterable[Sequence[str]]) -> dict[str, str]:
 
 
 def attribute_values(segment: str) -> list[str]:
-    """The values that a segment joins, without their escapes.
+    """The attribute values that a segment joins, unescaped.
 
     >>> attribute_values("US,a\\\\,b")
     ['US', 'a,b']
@@ -50,7 +51,7 @@ def attribute_values(segment: str) -> list[str]:
 
 
 def escape(value: str) -> str:
-    """A label's value between its quotes."""
+    """The value of a label as it stands between quotes in both text formats."""
     return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
 
 
@@ -61,8 +62,8 @@ def segment_labels(
 ) -> list[str]:
     """`grouping="…",segment="…"` and one label per attribute, for each segment.
 
-    `groupings` has the attribute names of each grouping's name, `names` the labels of these.
-    `other` is many values and carries no attribute.
+    `groupings` maps the name of a grouping to its attributes, `names` attributes to label names.
+    `other` stands for many values and has no attribute label.
     """
     return [
         f'grouping="{escape(grouping)}",segment="{escape(segment)}"'

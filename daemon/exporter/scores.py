@@ -1,6 +1,6 @@
-"""A snapshot for people and programs: one object, as JSON, CSV or a table. Pure.
+"""The scores of a snapshot as one object, and that object as JSON, CSV or a table. Pure.
 
-Three things stay three: no traffic (`impressions` is 0), undefined (`mean` is null though there are
+Three states stay apart: no traffic (`impressions` is 0), undefined (`mean` is null though there are
 impressions) and a mean of 0.
 """
 
@@ -49,12 +49,12 @@ class Score(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 class Events(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What was read since the lanes began, and what became of it."""
+    """Counts of the events since the lanes began, by outcome."""
 
     impressions: int
     feedback: int
     rejected: dict[str, int]
-    """Only reasons that occurred. The outcomes are all there."""
+    """Only reasons that occurred. Outcomes are all listed."""
     dropped_values: dict[str, int]
     """Of attributes and experiments; only reasons that occurred."""
     feedback_outcomes: dict[str, int]
@@ -62,29 +62,29 @@ class Events(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The object that the replay prints and the HTTP interface serves."""
+    """The object that `relevanced replay` prints and the API serves."""
 
     as_of: str | None
     events: Events
     scores: tuple[Score, ...]
 
 
-def report(snapshot: Snapshot, shown: Selection, plan: Plan) -> Report:
-    """The scores of the segments shown, window by window, segment by segment."""
+def report(snapshot: Snapshot, selection: Selection, plan: Plan) -> Report:
+    """The scores of the selected segments, window by window, segment by segment."""
     scores: list[Score] = []
     for window in snapshot.windows:
-        scores.extend(_window_scores(window, shown, plan))
+        scores.extend(_window_scores(window, selection, plan))
     as_of = None if snapshot.as_of_ms is None else timestamp_text(snapshot.as_of_ms)
     return Report(as_of, _events(snapshot), tuple(scores))
 
 
 def optional(values: Floats) -> list[float | None]:
-    """The numbers, None where they are undefined."""
+    """The numbers; None where they are NaN."""
     return [None if math.isnan(value) else value for value in values.tolist()]
 
 
 def to_json(result: Report) -> bytes:
-    """One line of JSON without an end of line, the same bytes for the same report."""
+    """One line of JSON without a line end; the same report gives the same bytes."""
     return msgspec.json.encode(result)
 
 
@@ -98,7 +98,7 @@ def to_csv(result: Report) -> str:
 
 
 def matching(result: Report, wanted: Mapping[str, Sequence[str]]) -> Report:
-    """The report with the scores whose fields have one of the wanted values each."""
+    """The report with only those scores that have one of the wanted values in each named field."""
     scores: Iterable[Score] = result.scores
     for name, values in wanted.items():
         accepted = frozenset(values)
@@ -107,9 +107,11 @@ def matching(result: Report, wanted: Mapping[str, Sequence[str]]) -> Report:
 
 
 def to_table(result: Report, window: str, view: str, *, width: int = 120) -> str:
-    """One view of a window for people: segments down, metrics across, and what was left out.
+    """One view of a window as a table, segments down and metrics across, with notes on what is left
+    out.
 
-    Standard errors are shown where they fit into `width` characters; numbers are never cut.
+    Standard errors are shown if the table then fits into `width` characters; numbers are never
+    cut.
     """
     scores = [score for score in result.scores if (score.window, score.view) == (window, view)]
     title = f"{window} {view}, as of {result.as_of or '(no time yet)'}"
@@ -128,30 +130,29 @@ def _events(snapshot: Snapshot) -> Events:
     return Events(
         impressions=snapshot.count("events", "impression"),
         feedback=snapshot.count("events", "feedback"),
-        rejected=_known_and_counted(snapshot, "rejected", ()),
-        dropped_values=_known_and_counted(snapshot, "dropped_values", ()),
-        feedback_outcomes=_known_and_counted(snapshot, "feedback_outcomes", FEEDBACK_OUTCOMES),
-        impression_outcomes=_known_and_counted(
-            snapshot, "impression_outcomes", IMPRESSION_OUTCOMES
-        ),
+        rejected=_counts(snapshot, "rejected", ()),
+        dropped_values=_counts(snapshot, "dropped_values", ()),
+        feedback_outcomes=_counts(snapshot, "feedback_outcomes", FEEDBACK_OUTCOMES),
+        impression_outcomes=_counts(snapshot, "impression_outcomes", IMPRESSION_OUTCOMES),
     )
 
 
-def _known_and_counted(snapshot: Snapshot, family: str, known: Sequence[str]) -> dict[str, int]:
+def _counts(snapshot: Snapshot, family: str, always: Sequence[str]) -> dict[str, int]:
+    """Label → count, of those counted and of those that are always listed, by name."""
     counted = {label: count for label, count in snapshot.counts.get(family, {}).items() if count}
-    return {label: counted.get(label, 0) for label in sorted({*known, *counted})}
+    return {label: counted.get(label, 0) for label in sorted({*always, *counted})}
 
 
-def _window_scores(window: WindowRows, shown: Selection, plan: Plan) -> Iterable[Score]:
-    rows = shown.fold(window.rows)
+def _window_scores(window: WindowRows, selection: Selection, plan: Plan) -> Iterable[Score]:
+    rows = selection.fold(window.rows)
     impressions = rows[:, COUNT_COLUMNS.index("impressions")].tolist()
     zero_results = rows[:, COUNT_COLUMNS.index("zero_result_impressions")].tolist()
     columns = []
-    for number, metric in enumerate(plan.metrics):
-        means, errors = (optional(values) for values in estimates(rows, plan, number))
-        scored = rows[:, plan.metric_column(number)].tolist()
+    for index, metric in enumerate(plan.metrics):
+        means, errors = (optional(values) for values in estimates(rows, plan, index))
+        scored = rows[:, plan.metric_column(index)].tolist()
         columns.append((metric.name, means, errors, scored))
-    for place, (grouping, segment) in enumerate(shown.segments):
+    for row, (grouping, segment) in enumerate(selection.segments):
         for name, means, errors, scored in columns:
             yield Score(
                 name,
@@ -159,11 +160,11 @@ def _window_scores(window: WindowRows, shown: Selection, plan: Plan) -> Iterable
                 segment,
                 window.window,
                 window.view,
-                means[place],
-                errors[place],
-                scored[place],
-                impressions[place],
-                zero_results[place],
+                means[row],
+                errors[row],
+                scored[row],
+                impressions[row],
+                zero_results[row],
             )
 
 
@@ -196,14 +197,14 @@ def _cell(score: Score, errors: bool) -> str:
 
 
 def _visible(text: str) -> Text:
-    """The text with what a terminal would act upon spelled out."""
+    """The text with control characters, which a terminal would act upon, as escapes."""
     return Text(
-        "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+        "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     )
 
 
 def _notes(scores: Sequence[Score]) -> list[str]:
-    """What the numbers leave out, over the whole."""
+    """How many impressions of the whole each metric leaves out, and what a mean of RR is."""
     notes = [] if scores else ["No scores."]
     for score in scores:
         undefined = score.impressions - score.scored

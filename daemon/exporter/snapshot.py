@@ -1,7 +1,7 @@
-"""Rows of lanes summed to what is shown: windows at one common instant, totals, counts.
+"""All lanes summed at one common instant: windows, totals and counts.
 
-Pure arithmetic on what was read of the lanes; exact, and the same for any cut of the traffic into
-lanes. It knows no store, no clock and no text.
+Pure arithmetic on what was read of the lanes: exact integers, and the same for any split of the
+traffic into lanes. It knows no store, no clock and no text.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,14 +23,14 @@ LIVE: Final = "live"
 SETTLED: Final = "settled"
 VIEWS: Final = (LIVE, SETTLED)
 WHOLE: Final = (ALL, ALL)
-"""The segment that holds every impression."""
+"""The segment that contains every impression."""
 EVERYTHING: Final = "all"
-"""Name of the window without ends, which only a replay has."""
+"""Name of the unbounded window, which only a replay has."""
 
 Segment: TypeAlias = tuple[str, str]
 """(grouping, segment)."""
-_Places: TypeAlias = tuple[NDArray[np.intp], NDArray[np.intp]]
-"""The segments of a snapshot that a lane knows: (places in the snapshot, numbers in the lane)."""
+_Common: TypeAlias = tuple[NDArray[np.intp], NDArray[np.intp]]
+"""((n,) rows of the snapshot, (n,) segment ids of the lane) of the segments that are in both."""
 
 _INT64_MAX: Final = int(np.iinfo(np.int64).max)
 
@@ -39,9 +39,9 @@ _INT64_MAX: Final = int(np.iinfo(np.int64).max)
 class WindowRows:
     """One view of one window; `rows` is (segments of the snapshot, columns).
 
-    `end_ms` is the instant the view was taken for: as_of, or as_of less the settling time. Events
-    up to it are in. Its last pane is the one that holds this instant, and may hold a few later
-    events of lanes that are ahead.
+    `end_ms` is the instant that the view shows: as_of, or as_of less the settling time. It
+    contains every event up to then. The last pane is the one that contains this instant, so it may
+    have a few later events of lanes that are ahead.
     """
 
     window: str
@@ -63,10 +63,11 @@ class LaneStatus:
 class Snapshot:
     """All lanes together, at one instant.
 
-    `as_of_ms` is None, and there are no windows, while no lane has held an event or one that has
-    does not know its time yet. `incomplete` names the (window, view) that had to be left out.
-    `segments` are those of the pages of all panes that are kept, and those that were asked for;
-    what has settled in the others of a grouping is its row in `elsewhere`.
+    `as_of_ms` is None, and there are no windows, while no lane has an event or a lane that has
+    some has no time yet. `incomplete` names each (window, view) that had to be left out.
+    `segments` are those of the pages of all panes, and the requested ones; what has settled in all
+    other segments of a grouping is its row in `elsewhere`. So a snapshot costs what is live, not
+    what there ever was: segment ids only grow.
     """
 
     as_of_ms: int | None
@@ -79,27 +80,27 @@ class Snapshot:
     lanes: tuple[LaneStatus, ...] = ()
 
     def count(self, family: str, label: str) -> int:
-        """One count, 0 where there is none."""
+        """One count; 0 where there is none."""
         return self.counts.get(family, {}).get(label, 0)
 
 
-def evaluate(views: Sequence[LaneView], plan: Plan, asked: Iterable[Segment] = ()) -> Snapshot:
-    """Sum the lanes; `asked` are segments to tell whether they live or not. Raises OverflowError
-    where a sum might not fit int64."""
-    segments = _common_segments(views, asked)
+def evaluate(views: Sequence[LaneView], plan: Plan, requested: Iterable[Segment] = ()) -> Snapshot:
+    """Sum the lanes. `requested` are segments to include even where no pane has them. Raises
+    OverflowError where a sum might not fit int64."""
+    segments = _segments(views, requested)
     shape = (len(segments), plan.row_width)
-    places = [_places(lane, segments) for lane in views]
+    common = [_common(lane, segments) for lane in views]
     as_of_ms = _as_of(views)
     windows: list[WindowRows] = []
     incomplete: list[tuple[str, str]] = []
-    for number, window, view, end_ms in _asked(plan, as_of_ms):
+    for index, window, view, end_ms in _window_views(plan, as_of_ms):
         starts = pane_starts(window, end_ms)
         if any(_dropped(lane, starts, window, plan) for lane in views):
             incomplete.append((window.name, view))
             continue
-        panes = [_panes(lane, number, starts) for lane in views]
-        windows.append(WindowRows(window.name, view, end_ms, _merge(panes, places, shape)))
-    totals = _totals(views, places, shape)
+        panes = [_panes(lane, index, starts) for lane in views]
+        windows.append(WindowRows(window.name, view, end_ms, _merge(panes, common, shape)))
+    totals = _totals(views, common, shape)
     return Snapshot(
         as_of_ms=as_of_ms,
         segments=segments,
@@ -113,48 +114,48 @@ def evaluate(views: Sequence[LaneView], plan: Plan, asked: Iterable[Segment] = (
 
 
 def with_everything(snapshot: Snapshot, views: Sequence[LaneView], plan: Plan) -> Snapshot:
-    """The snapshot of these views with the window without ends of a replay, as its longest.
+    """The snapshot of these views with the unbounded window of a replay, as its longest.
 
-    That window holds what has settled, and the base panes that have not.
+    That window contains what has settled, and the base panes that have not.
     """
-    places = [_places(lane, snapshot.segments) for lane in views]
+    common = [_common(lane, snapshot.segments) for lane in views]
     parts = [[lane.totals, *_unsettled(lane, plan)] for lane in views]
-    rows = _merge(parts, places, snapshot.totals.shape)
+    rows = _merge(parts, common, snapshot.totals.shape)
     whole = WindowRows(EVERYTHING, LIVE, snapshot.as_of_ms, rows)
     return replace(snapshot, windows=(*snapshot.windows, whole))
 
 
 def pane_starts(window: Window, end_ms: int) -> range:
-    """Where the panes of the window begin that ends at this instant."""
+    """The starts of the panes of the window that ends at this instant."""
     last = pane_start(end_ms, window.pane_ms)
     return range(last - window.length_ms + window.pane_ms, last + 1, window.pane_ms)
 
 
 def sum_panes(
-    snapshot: Snapshot, views: Sequence[LaneView], number: int, starts: Iterable[int]
+    snapshot: Snapshot, views: Sequence[LaneView], window_index: int, starts: Iterable[int]
 ) -> Rows:
-    """(segments of the snapshot of these views, columns): the sum of these panes of window
-    `number`."""
-    places = [_places(lane, snapshot.segments) for lane in views]
-    panes = [_panes(lane, number, starts) for lane in views]
-    return _merge(panes, places, snapshot.totals.shape)
+    """(segments of the snapshot, columns): the sum of these panes of a window. The snapshot must be
+    that of these views."""
+    common = [_common(lane, snapshot.segments) for lane in views]
+    panes = [_panes(lane, window_index, starts) for lane in views]
+    return _merge(panes, common, snapshot.totals.shape)
 
 
-def kept_from(views: Sequence[LaneView], plan: Plan, number: int) -> int:
-    """Panes of window `number` that start at this instant or later are kept by every lane."""
-    span = plan.timing.windows[number]
+def kept_from(views: Sequence[LaneView], plan: Plan, window_index: int) -> int:
+    """The first instant from which every lane keeps the panes of the window."""
+    span = plan.timing.windows[window_index]
     marks = [lane.watermark_ms for lane in views if lane.watermark_ms is not None]
     return max((plan.timing.dropped_before(span, mark) for mark in marks), default=0)
 
 
-def estimates(rows: Rows | Floats, plan: Plan, number: int) -> tuple[Floats, Floats]:
-    """((n,) means, (n,) standard errors) of metric `number`.
+def estimates(rows: Rows | Floats, plan: Plan, metric_index: int) -> tuple[Floats, Floats]:
+    """((n,) means, (n,) standard errors) of one metric.
 
-    The mean is NaN where nothing is scored; the standard error, from the sample variance of
-    independent impressions, where fewer than two are. Squares are stored in the metric's unit like
-    sums.
+    The mean is NaN where no impression is scored. The standard error, from the sample variance of
+    independent impressions, is NaN where fewer than two are. Squares are stored in the unit of the
+    metric, as sums are.
     """
-    column, unit = plan.metric_column(number), plan.metrics[number].unit
+    column, unit = plan.metric_column(metric_index), plan.metrics[metric_index].unit
     scored = rows[:, column].astype(np.float64)
     sums = rows[:, column + 1] / unit
     squares = rows[:, column + 2] / unit
@@ -166,87 +167,85 @@ def estimates(rows: Rows | Floats, plan: Plan, number: int) -> tuple[Floats, Flo
 
 
 def check_sum(magnitudes: Iterable[int]) -> None:
-    """Refuse a sum of numbers with these greatest magnitudes that might wrap."""
+    """Raise OverflowError where a sum of numbers with these greatest magnitudes might wrap."""
     bound = sum(magnitudes)
     if bound > _INT64_MAX:
         raise OverflowError(f"rows up to {bound}: must sum to at most {_INT64_MAX}")
 
 
-def _common_segments(views: Sequence[LaneView], asked: Iterable[Segment]) -> tuple[Segment, ...]:
-    """The segments in any page of a pane that is kept, and those asked for; the whole first, then
-    by name."""
-    known = {name for name in asked if any(name in lane.names.ids for lane in views)}
+def _segments(views: Sequence[LaneView], requested: Iterable[Segment]) -> tuple[Segment, ...]:
+    """The segments in any page of a pane, and those requested that a lane has; the whole first,
+    then by name."""
+    found = {segment for segment in requested if any(segment in lane.names.ids for lane in views)}
     for lane in views:
         for page in {page for pages in lane.panes.values() for page in pages}:
-            known.update(lane.names.of_page(page))
-    return (WHOLE, *sorted(known - {WHOLE}))
+            found.update(lane.names.of_page(page))
+    return (WHOLE, *sorted(found - {WHOLE}))
 
 
-def _places(lane: LaneView, segments: Sequence[Segment]) -> _Places:
-    numbers = [lane.names.ids.get(segment, -1) for segment in segments]
-    known = np.flatnonzero(np.array(numbers) >= 0)
-    return known, np.array(numbers, np.intp)[known]
+def _common(lane: LaneView, segments: Sequence[Segment]) -> _Common:
+    ids = np.array([lane.names.ids.get(segment, -1) for segment in segments], np.intp)
+    rows = np.flatnonzero(ids >= 0)
+    return rows, ids[rows]
 
 
-def _panes(lane: LaneView, number: int, starts: Iterable[int]) -> list[Pages]:
-    found = (lane.panes.get((number, start)) for start in starts)
+def _panes(lane: LaneView, window_index: int, starts: Iterable[int]) -> list[Pages]:
+    found = (lane.panes.get((window_index, start)) for start in starts)
     return [pages for pages in found if pages is not None]
 
 
 def _as_of(views: Sequence[LaneView]) -> int | None:
-    """The least time of the lanes that held an event; None where one does not know its time yet."""
+    """The least time of the lanes with events; None where one of them has no time yet."""
     times = [lane.time_ms for lane in views if lane.has_events]
-    known = [time_ms for time_ms in times if time_ms is not None]
-    return min(known) if known and len(known) == len(times) else None
+    reached = [time_ms for time_ms in times if time_ms is not None]
+    return min(reached) if reached and len(reached) == len(times) else None
 
 
-def _asked(plan: Plan, as_of_ms: int | None) -> Iterable[tuple[int, Window, str, int]]:
-    """(window number, window, view, instant that the view ends at) of every view."""
+def _window_views(plan: Plan, as_of_ms: int | None) -> Iterable[tuple[int, Window, str, int]]:
+    """(window index, window, view, instant that the view ends at) of every view."""
     if as_of_ms is None:
         return
     ends_ms = {LIVE: as_of_ms, SETTLED: as_of_ms - plan.timing.settle_ms}
-    for number, window in enumerate(plan.timing.windows):
+    for index, window in enumerate(plan.timing.windows):
         for view in VIEWS:
-            yield number, window, view, ends_ms[view]
+            yield index, window, view, ends_ms[view]
 
 
 def _dropped(lane: LaneView, starts: range, window: Window, plan: Plan) -> bool:
-    """True where the lane is so far ahead that it no longer keeps the first of these panes."""
+    """Whether the lane is so far ahead that it has dropped the first of these panes."""
     if lane.watermark_ms is None:
         return False
     return starts[0] < plan.timing.dropped_before(window, lane.watermark_ms)
 
 
 def _merge(
-    parts: Sequence[Sequence[Pages]], places: Sequence[_Places], shape: tuple[int, ...]
+    parts: Sequence[Sequence[Pages]], common: Sequence[_Common], shape: tuple[int, ...]
 ) -> Rows:
-    """Sum each lane's rows, by segment number, into one matrix by the snapshot's numbers."""
+    """Sum the rows of every lane, which go by its segment ids, into the rows of the snapshot."""
     sums = [summed(lane) for lane in parts]
     check_sum(bound for _, bound in sums)
     merged = np.zeros(shape, np.int64)
-    for (rows, _), (known, numbers) in zip(sums, places, strict=True):
-        merged[known] += take(rows, numbers, shape[1])
+    for (pages, _), (rows, ids) in zip(sums, common, strict=True):
+        merged[rows] += take(pages, ids, shape[1])
     return merged
 
 
-def _totals(views: Sequence[LaneView], places: Sequence[_Places], shape: tuple[int, ...]) -> Rows:
-    """What has settled in the snapshot's segments: of all the others nothing is looked at."""
-    parts = [
-        [_of_segments(lane.totals, numbers)]
-        for lane, (_, numbers) in zip(views, places, strict=True)
-    ]
-    return _merge(parts, places, shape)
+def _totals(views: Sequence[LaneView], common: Sequence[_Common], shape: tuple[int, ...]) -> Rows:
+    """What has settled in the segments of the snapshot; no page of others only is summed."""
+    parts = [[_of_segments(lane.totals, ids)] for lane, (_, ids) in zip(views, common, strict=True)]
+    return _merge(parts, common, shape)
 
 
-def _of_segments(pages: Pages, segments: NDArray[np.intp]) -> Pages:
-    wanted = np.unique(segments // PAGE_ROWS).tolist()
+def _of_segments(pages: Pages, ids: NDArray[np.intp]) -> Pages:
+    wanted = np.unique(ids // PAGE_ROWS).tolist()
     return {page: pages[page] for page in wanted if page in pages}
 
 
 def _elsewhere(
     views: Sequence[LaneView], segments: Sequence[Segment], totals: Rows, plan: Plan
 ) -> Mapping[str, Integers]:
-    """Grouping → what has settled in those of its segments that are not among these."""
+    """Grouping → what has settled in its segments that are not in the snapshot: the sum over all
+    segments, which each lane has as its whole, less those that are."""
     rest = {name: np.zeros(plan.row_width, np.int64) for name in plan.grouping_names[1:]}
     for grouping, row in rest.items():
         for lane in views:
@@ -278,5 +277,6 @@ def _sum_counts(views: Sequence[LaneView]) -> Counts:
 
 
 def _family_of(stored: str, label: str) -> str:
-    """A value that was left out was read like a rejection, but its event counts."""
+    """The family of series of a stored count. Lanes store dropped values beside rejections, but
+    the event of a dropped value counts."""
     return "dropped_values" if stored == "rejected" and label in DROP_REASONS else stored

@@ -1,4 +1,4 @@
-"""Chunks that are gathered say the same, in few writes, and long ones are not copied."""
+"""Gathered chunks are the same bytes in fewer writes; long chunks are not copied."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,20 +10,20 @@ cuts = st.lists(st.binary(max_size=2 * LONG), max_size=30)
 
 
 @given(cuts)
-def test_the_bytes_are_the_same(pieces: list[bytes]) -> None:
-    assert b"".join(gathered(pieces, LONG)) == b"".join(pieces)
+def test_the_bytes_are_the_same(chunks: list[bytes]) -> None:
+    assert b"".join(gathered(chunks, LONG)) == b"".join(chunks)
 
 
 @given(cuts)
-def test_of_two_neighbours_one_is_long(pieces: list[bytes]) -> None:
-    lengths = [len(piece) for piece in gathered(pieces, LONG)]
+def test_of_two_neighbours_one_is_long(chunks: list[bytes]) -> None:
+    lengths = [len(chunk) for chunk in gathered(chunks, LONG)]
     assert all(max(pair) >= LONG for pair in zip(lengths, lengths[1:], strict=False))
 
 
 @given(cuts)
-def test_long_pieces_are_not_copied(pieces: list[bytes]) -> None:
-    kept = {id(piece) for piece in gathered(pieces, LONG)}
-    assert all(id(piece) in kept for piece in pieces if len(piece) >= LONG)
+def test_long_pieces_are_not_copied(chunks: list[bytes]) -> None:
+    kept = {id(chunk) for chunk in gathered(chunks, LONG)}
+    assert all(id(chunk) in kept for chunk in chunks if len(chunk) >= LONG)
 
 
 def test_nothing_grows_without_end() -> None:
