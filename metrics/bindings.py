@@ -1,4 +1,7 @@
-"""From lists and a metric's settings to the arguments of a kernel. The catalog names these."""
+"""Bindings: from `Lists` and a metric's settings to the arguments of its kernel.
+
+The entries of the catalog name them. Each takes lists and metric and returns (n,) values.
+"""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -12,19 +15,19 @@ from .names import number_text
 
 
 def relevant(lists: Lists, metric: Metric) -> Booleans:
-    """(n, depth) items whose grade reaches the metric's threshold."""
+    """(n, depth) whether the grade of the item is at least the metric's `rel`."""
     return lists.gains >= metric.number("rel")
 
 
 def known_relevant(lists: Lists, metric: Metric) -> Integers:
-    """(n,) items known to be relevant: in the pool where there is one, else in the list itself."""
+    """(n,) number of items known to be relevant: in the pool if there is one, else in the list."""
     if lists.pool is None:
         return precision.hits(relevant(lists, metric), lists.depth)
-    return _counted(lists.pool >= metric.number("rel"))
+    return _count(lists.pool >= metric.number("rel"))
 
 
 def contingency(lists: Lists, metric: Metric) -> sets.Contingency:
-    """The fourfold table of what was shown; 0 in cells that the lists do not know."""
+    """The fourfold table of the items shown; 0 in cells for which the lists have no data."""
     returned = precision.hits(relevant(lists, metric), lists.depth)
     missed = np.maximum(known_relevant(lists, metric) - returned, 0)
     nonrelevant = lists.lengths - returned
@@ -39,13 +42,13 @@ def contingency(lists: Lists, metric: Metric) -> sets.Contingency:
     return sets.Contingency(returned, nonrelevant, missed, rest)
 
 
-def _counted(flags: Booleans) -> Integers:
+def _count(flags: Booleans) -> Integers:
     counts: Integers = np.count_nonzero(flags, axis=1).astype(np.int64)
     return counts
 
 
 def precision_at(lists: Lists, metric: Metric) -> Floats:
-    """P: a list without a cut-off divides by what it shows."""
+    """P; without a cut-off, divided by the items shown."""
     if metric.k is None or metric.word("variant") == "shown":
         k = lists.depth if metric.k is None else metric.k
         return precision.precision_of_shown(relevant(lists, metric), lists.lengths, k)
@@ -60,14 +63,14 @@ def recall_at(lists: Lists, metric: Metric) -> Floats:
 
 
 def f_at(lists: Lists, metric: Metric) -> Floats:
-    """F of P@k and R@k."""
+    """F, of P@k and R@k."""
     return sets.f_measure(
         precision_at(lists, metric), recall_at(lists, metric), metric.number("beta")
     )
 
 
 def e_measure(lists: Lists, metric: Metric) -> Floats:
-    """SetE in the convention that the name says."""
+    """SetE, in the convention that the name states."""
     table = contingency(lists, metric)
     conventions = {"precision": sets.e_precision_weighted, "recall": sets.e_recall_weighted}
     formula = conventions[metric.word("stress")]
@@ -75,7 +78,7 @@ def e_measure(lists: Lists, metric: Metric) -> Floats:
 
 
 def of_table(formula: Callable[[sets.Contingency], Floats]) -> Callable[[Lists, Metric], Floats]:
-    """A set metric that takes nothing but the fourfold table."""
+    """The binding of a set metric that needs the fourfold table only."""
     return lambda lists, metric: formula(contingency(lists, metric))
 
 
@@ -92,7 +95,7 @@ def t11f(lists: Lists, metric: Metric) -> Floats:
 
 
 def utility(lists: Lists, metric: Metric) -> Floats:
-    """Utility with the four weights of the name."""
+    """Utility, with the four weights of the name."""
     weights = [metric.number(key) for key in "abcd"]
     return sets.utility(contingency(lists, metric), *weights)
 
@@ -100,7 +103,7 @@ def utility(lists: Lists, metric: Metric) -> Floats:
 def _returned_known(lists: Lists, metric: Metric) -> tuple[Integers, Integers]:
     found = relevant(lists, metric)
     known = np.zeros_like(found) if lists.known is None else lists.known
-    return _counted(found & known), _counted(found & ~known)
+    return _count(found & known), _count(found & ~known)
 
 
 def coverage(lists: Lists, metric: Metric) -> Floats:
@@ -116,7 +119,7 @@ def novelty(lists: Lists, metric: Metric) -> Floats:
 
 
 def average_precision_at(lists: Lists, metric: Metric) -> Floats:
-    """AP in the variant that the name says."""
+    """AP, in the variant that the name states."""
     found, k = relevant(lists, metric), metric.ranks(lists)
     variant = metric.word("variant")
     if variant == "returned":
@@ -128,7 +131,7 @@ def average_precision_at(lists: Lists, metric: Metric) -> Floats:
 
 
 def interpolated_precision(lists: Lists, metric: Metric) -> Floats:
-    """IPrec at the recall level of the name."""
+    """IPrec, at the recall level of the name."""
     level = Fraction(metric.word("recall"))
     return curves.interpolated_precision(
         relevant(lists, metric), known_relevant(lists, metric), level, lists.depth
@@ -136,7 +139,7 @@ def interpolated_precision(lists: Lists, metric: Metric) -> Floats:
 
 
 def binary_preference(lists: Lists, metric: Metric) -> Floats:
-    """Bpref in the variant that the name says."""
+    """Bpref, in the variant that the name states."""
     found, known = relevant(lists, metric), known_relevant(lists, metric)
     nonrelevant = lists.judged & ~found
     variant = metric.word("variant")
@@ -145,11 +148,11 @@ def binary_preference(lists: Lists, metric: Metric) -> Floats:
     if variant == "10":
         return bpref.bpref_10(found, nonrelevant, known)
     pool = np.zeros((len(lists), 0)) if lists.pool is None else lists.pool
-    return bpref.bpref(found, nonrelevant, known, _counted(pool < metric.number("rel")))
+    return bpref.bpref(found, nonrelevant, known, _count(pool < metric.number("rel")))
 
 
 def _gain(metric: Metric, *grades: Floats) -> dcg.Gain:
-    """What these grades count for; a negative one counts as 0, for nDCG to stay in 0…1."""
+    """The gain function for these grades; negative ones count as 0, to keep nDCG in 0…1."""
     gain = {"linear": dcg.linear_gain, "exponential": dcg.exponential_gain}[metric.word("gain")]
     negative = any(array.min(initial=0.0) < 0 for array in grades)
     return dcg.not_below_zero(gain) if negative else gain
@@ -161,7 +164,7 @@ def _discount(metric: Metric) -> dcg.Discount:
 
 
 def cumulated_gain(lists: Lists, metric: Metric) -> Floats:
-    """CG: raw grades, negative ones too."""
+    """CG, of the grades as they are, also negative ones."""
     return dcg.dcg(lists.gains, metric.ranks(lists), dcg.linear_gain, dcg.no_discount)
 
 
@@ -171,24 +174,24 @@ def discounted_gain(lists: Lists, metric: Metric) -> Floats:
 
 
 def _weights(lists: Lists) -> Floats:
-    """(n, at least depth) of the ranks; `Metric.values` has seen to it that there are some."""
+    """(n, at least depth) weights of the ranks; `Metric.values` has checked that there are some."""
     assert lists.weights is not None
     return lists.weights
 
 
-def _where_known(lists: Lists, values: Floats) -> Floats:
-    """The values, NaN where the propensities are not known: of empty lists too."""
+def _nan_where_unknown(lists: Lists, values: Floats) -> Floats:
+    """The values, NaN where propensities are unknown, also for empty lists."""
     return np.where(np.isnan(_weights(lists)[:, 0]), np.nan, values)
 
 
 def ips_precision_at(lists: Lists, metric: Metric) -> Floats:
-    """IPS-P: a list without a cut-off divides by what it shows."""
+    """IPS-P; without a cut-off, divided by the items shown."""
     found, weights = relevant(lists, metric), _weights(lists)
     if metric.k is None:
         values = propensities.ips_precision_of_shown(found, lists.lengths, weights)
     else:
         values = propensities.ips_precision(found, metric.k, weights)
-    return _where_known(lists, values)
+    return _nan_where_unknown(lists, values)
 
 
 def ips_discounted_gain(lists: Lists, metric: Metric) -> Floats:
@@ -196,7 +199,7 @@ def ips_discounted_gain(lists: Lists, metric: Metric) -> Floats:
     gain, discount = _gain(metric, lists.gains), _discount(metric)
     k, weights = metric.ranks(lists), _weights(lists)
     values = propensities.ips_dcg(lists.gains, k, weights, gain, discount)
-    return _where_known(lists, values)
+    return _nan_where_unknown(lists, values)
 
 
 def normalised_gain(lists: Lists, metric: Metric) -> Floats:
@@ -210,11 +213,11 @@ def normalised_discounted_gain(lists: Lists, metric: Metric) -> Floats:
 
 
 def _normalised(lists: Lists, metric: Metric, discount: dcg.Discount) -> Floats:
-    """DCG over that of the best order of the list itself or of the pool."""
+    """DCG divided by that of the ideal order of the list itself, or of the pool."""
     pool = lists.gains
     if metric.word("ideal") == "pool" and lists.pool is not None:
         pool = np.nan_to_num(lists.pool, nan=0.0)
-    # The ideal may be longer than any list shown.
+    # The ideal of a pool may be longer than any list shown.
     k = max(lists.depth, pool.shape[1]) if metric.k is None else metric.k
     gain = _gain(metric, lists.gains, *([] if pool is lists.gains else [pool]))
     actual = dcg.dcg(lists.gains, k, gain, discount)
@@ -222,7 +225,7 @@ def _normalised(lists: Lists, metric: Metric, discount: dcg.Discount) -> Floats:
 
 
 def expected_reciprocal_rank(lists: Lists, metric: Metric) -> Floats:
-    """ERR; a grade above the highest of the scale has no probability and is refused."""
+    """ERR. Raises ValueError for a grade above the highest of the scale."""
     max_grade = metric.number("max_grade")
     highest = float(lists.gains.max(initial=0.0))
     if highest > max_grade:
@@ -243,14 +246,14 @@ def _inverse_log2(rank: int) -> float:
 
 
 def clicked(lists: Lists) -> Booleans:
-    """(n, depth) items that hold a gain."""
+    """(n, depth) whether the item has a gain above 0."""
     return lists.gains > 0
 
 
 def first_feedback_seconds(lists: Lists, metric: Metric) -> Floats:
-    """FirstFeedbackSeconds: as the lists carry it."""
-    nothing = np.full(len(lists), np.nan)
-    return nothing if lists.first_feedback_s is None else lists.first_feedback_s
+    """FirstFeedbackSeconds, as in the lists."""
+    undefined = np.full(len(lists), np.nan)
+    return undefined if lists.first_feedback_s is None else lists.first_feedback_s
 
 
 def clicks(lists: Lists, metric: Metric) -> Floats:

@@ -1,6 +1,6 @@
-"""The one table of metrics: name -> kernel, range, direction, undefined rule, unit, needs, source.
+"""The table of metrics: family -> binding, source, range, direction, undefined case, unit, needs.
 
-A name resolves by `parse`; adding a metric is one entry here and one kernel in its family's file.
+`parse` resolves a name. README.md shows how to add a metric.
 """
 
 import math
@@ -17,7 +17,7 @@ UNBOUNDED: Final = (-math.inf, math.inf)
 FROM_ZERO: Final = (0.0, math.inf)
 _NO_IDEAL = "the ideal is 0: nothing has a gain"
 _NO_CLICK = "nothing was clicked"
-_NO_PROPENSITIES = "the propensities of the surface are not known"
+_NO_PROPENSITIES = "the propensities of the surface are unknown"
 
 _of_set = partial(Entry, cutoff="none", parameters=REL)
 
@@ -135,7 +135,7 @@ CATALOG: Final[Mapping[str, Entry]] = {
             "discount": choice("reciprocal", "log2"),
         },
     ),
-    # Weighed by inverse propensities: how rarely a rank is looked at
+    # Weighted by inverse propensities: by how rarely a rank is examined
     "IPS-P": Entry(
         bindings.ips_precision_at,
         "Joachims, Swaminathan and Schnabel 2017",
@@ -210,7 +210,7 @@ CATALOG: Final[Mapping[str, Entry]] = {
     "Coverage": _of_set(
         bindings.coverage,
         "Baeza-Yates and Ribeiro-Neto 1999",
-        undefined="the searcher knew nothing relevant",
+        undefined="the user knew no relevant item",
         needs="known",
     ),
     "Novelty": _of_set(
@@ -239,7 +239,7 @@ CATALOG: Final[Mapping[str, Entry]] = {
         "TREC-11 filtering track",
         needs="pool",
     ),
-    # What searchers did
+    # User behaviour
     "Clicks": Entry(bindings.clicks, "clicks per search", range=FROM_ZERO, unit=1_000),
     "ClickShare": Entry(bindings.click_share, "share of clicks by rank", undefined=_NO_CLICK),
     "FirstClickRank": Entry(
@@ -280,10 +280,10 @@ CATALOG: Final[Mapping[str, Entry]] = {
 def parse(
     name: str, *, relevant_from: float = 1, max_grade: float = 1, ideal: str = "list"
 ) -> Metric:
-    """The metric that a name means.
+    """Resolve a metric name such as `nDCG(gain=linear)@10`.
 
-    `relevant_from`, `max_grade` and `ideal` stand where the name itself says no `rel`, `max_grade`
-    or `ideal`. Raises ValueError with the value, the rule and, for an unknown name, a known one.
+    `relevant_from`, `max_grade` and `ideal` are used if the name states no `rel`, `max_grade` or
+    `ideal`. Raises ValueError with the value and the rule; for an unknown name it suggests one.
 
     >>> parse("P( rel = 2 )@5").name
     'P(rel=2)@5'

@@ -1,4 +1,4 @@
-"""Two runs over the same queries: who wins how often, and whether chance alone would do as much."""
+"""Compare two runs over the same queries: wins, ties, losses, and three significance tests."""
 
 import math
 from dataclasses import dataclass
@@ -10,18 +10,19 @@ from .distributions import fair_coin_two_sided, student_t_two_sided
 from .lists import Floats
 
 EXACT_PAIRS: Final = 14
-"""Up to so many pairs that differ, the randomisation test tries every assignment of signs."""
-_CHUNK_FLIPS: Final = 2_000_000
-"""Signs drawn at once: 16 MB."""
+"""Up to so many pairs that differ, the randomisation test enumerates all assignments of signs."""
+_CHUNK_SIGNS: Final = 2_000_000
+"""Signs drawn at once: 16 MB of memory."""
 _SLACK: Final = 1e-12
-"""Sums that differ by no more than this, relatively, are the same sum added up in another order."""
+"""Sums with a smaller relative difference are taken to be equal but for the order of additions."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """First run against second, over the queries where both have a value."""
+    """The first run compared with the second, over the queries where both have a value."""
 
     pairs: int
+    """Queries where both have a value."""
     wins: int
     """Queries where the first run is higher."""
     ties: int
@@ -31,16 +32,18 @@ class Comparison:
     t: float
     """Paired t statistic; NaN for fewer than two pairs or where no pair differs."""
     t_test_p: float
+    """Two-sided, like the others; NaN where `t` is."""
     sign_test_p: float
     randomisation_p: float
 
 
 def compare(first: Floats, second: Floats, *, rounds: int = 100_000, seed: int = 0) -> Comparison:
-    """Wins, ties, losses and three two-sided p-values of one metric for two runs.
+    """Count wins, ties and losses of one metric for two runs, with three two-sided p-values.
 
-    first (n,), second (n,): the same queries in the same order, NaN where undefined. Queries that
-    either run leaves undefined are left out. `rounds` and `seed` are the randomisation test's where
-    there are too many pairs to go through every assignment.
+    first (n,), second (n,): the same queries in the same order, NaN where undefined; queries that
+    are undefined for either run are left out. `rounds` and `seed` are those of the randomisation
+    test, which draws assignments only if there are too many to enumerate.
+    Raises ValueError for runs of different shapes.
     Source: Smucker, Allan and Carterette 2007.
 
     >>> result = compare(np.array([0.5, 0.4, 0.9]), np.array([0.3, 0.4, 0.6]))
@@ -69,7 +72,10 @@ def compare(first: Floats, second: Floats, *, rounds: int = 100_000, seed: int =
 
 
 def paired_t_test(differences: Floats) -> tuple[float, float]:
-    """Student's paired t and its two-sided p. differences (n,) -> two NaN where it is undefined.
+    """Student's paired t and its two-sided p.
+
+    differences (n,) -> (t, p); both NaN for fewer than two pairs, or if all differences are 0.
+    Source: Student 1908.
 
     >>> t, p = paired_t_test(np.array([1.0, 2.0, 3.0]))
     >>> round(t, 6), round(p, 6)
@@ -84,31 +90,32 @@ def paired_t_test(differences: Floats) -> tuple[float, float]:
 
 
 def randomisation_test(differences: Floats, *, rounds: int = 100_000, seed: int = 0) -> float:
-    """Two-sided p of the mean difference if the two runs' names were dealt out by chance.
+    """Two-sided p of the mean difference if the sign of each difference were random.
 
-    Exact for few pairs; else from `rounds` random deals, counting the observed one among them.
-    differences (n,) -> above 0, at most 1. Source: Fisher 1935.
+    Exact for up to `EXACT_PAIRS` pairs that differ; else from `rounds` random assignments, with the
+    observed one counted too, so that p is never 0.
+    differences (n,) -> above 0, at most 1; 1 if all are 0. Source: Fisher 1935.
 
     >>> randomisation_test(np.array([1.0, 2.0, 3.0]))
     0.25
     """
-    sizes = np.abs(differences[differences != 0])
-    if not len(sizes):
+    magnitudes = np.abs(differences[differences != 0])
+    if not len(magnitudes):
         return 1.0
-    observed = abs(float(differences.sum())) - _SLACK * float(sizes.sum())
-    if len(sizes) <= EXACT_PAIRS:
-        deals = np.arange(2 ** len(sizes))[:, None] >> np.arange(len(sizes)) & 1
-        return float((np.abs((2 * deals - 1) @ sizes) >= observed).mean())
+    observed = abs(float(differences.sum())) - _SLACK * float(magnitudes.sum())
+    if len(magnitudes) <= EXACT_PAIRS:
+        signs = np.arange(2 ** len(magnitudes))[:, None] >> np.arange(len(magnitudes)) & 1
+        return float((np.abs((2 * signs - 1) @ magnitudes) >= observed).mean())
     random, extreme = np.random.default_rng(seed), 0
-    at_once = max(1, _CHUNK_FLIPS // len(sizes))
+    at_once = max(1, _CHUNK_SIGNS // len(magnitudes))
     for start in range(0, rounds, at_once):
-        deals = random.integers(0, 2, (min(at_once, rounds - start), len(sizes)))
-        extreme += int((np.abs((2 * deals - 1) @ sizes) >= observed).sum())
+        signs = random.integers(0, 2, (min(at_once, rounds - start), len(magnitudes)))
+        extreme += int((np.abs((2 * signs - 1) @ magnitudes) >= observed).sum())
     return (extreme + 1) / (rounds + 1)
 
 
 def relative_increase(before: float, after: float) -> float:
-    """(after - before) / before: NaN where there is nothing to compare with.
+    """(after - before) / before; NaN if `before` is 0.
 
     >>> relative_increase(0.25, 0.5)
     1.0

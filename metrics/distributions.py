@@ -1,17 +1,20 @@
-"""Tail probabilities of the distributions behind the tests, from the standard library alone."""
+"""Tail probabilities of Beta, Student t, binomial and chi-square, with the standard library only.
+
+scipy has them all, but the daemon does not depend on scipy; the tests compare with it.
+"""
 
 import math
 from typing import Final
 
 _TINY: Final = 1e-300
-_ENOUGH: Final = 1e-16
-_MOST_TERMS: Final = 10_000
+_CONVERGED: Final = 1e-16
+_MAX_TERMS: Final = 10_000
 _Z_95: Final = 1.959963984540054
-"""Standard errors that hold 95 % of a normal distribution."""
+"""95 % of a normal distribution lie within this many standard deviations of its mean."""
 
 
 def regularized_beta(a: float, b: float, x: float) -> float:
-    """I_x(a, b): probability that a Beta(a, b) variable is at most x. a, b > 0, 0 <= x <= 1.
+    """I_x(a, b): the probability that a Beta(a, b) variable is at most x. a, b > 0, 0 <= x <= 1.
 
     Source: Lentz's continued fraction, as in Press et al., Numerical Recipes, 6.4.
 
@@ -20,7 +23,7 @@ def regularized_beta(a: float, b: float, x: float) -> float:
     """
     if x <= 0.0 or x >= 1.0:
         return 0.0 if x <= 0.0 else 1.0
-    # The fraction converges fast only on this side of the mean; the other side mirrors it.
+    # The fraction converges fast below the mean only; I_x(a, b) = 1 - I_{1-x}(b, a) mirrors it.
     if x > (a + 1.0) / (a + b + 2.0):
         return 1.0 - regularized_beta(b, a, 1.0 - x)
     log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
@@ -31,14 +34,14 @@ def regularized_beta(a: float, b: float, x: float) -> float:
 def _beta_fraction(a: float, b: float, x: float) -> float:
     c, d = 1.0, 1.0 / _away_from_zero(1.0 - (a + b) * x / (a + 1.0))
     total = d
-    for m in range(1, _MOST_TERMS):
+    for m in range(1, _MAX_TERMS):
         even = m * (b - m) * x / ((a + 2 * m - 1.0) * (a + 2 * m))
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1.0))
         for term in (even, odd):
             d = 1.0 / _away_from_zero(1.0 + term * d)
             c = _away_from_zero(1.0 + term / c)
             total *= c * d
-        if abs(c * d - 1.0) < _ENOUGH:
+        if abs(c * d - 1.0) < _CONVERGED:
             break
     return total
 
@@ -48,7 +51,7 @@ def _away_from_zero(value: float) -> float:
 
 
 def student_t_two_sided(t: float, degrees: float) -> float:
-    """Probability that a Student t variable is as far from 0 as t, on either side. degrees > 0.
+    """Probability that a Student t variable is at least |t| away from 0. degrees > 0.
 
     >>> round(student_t_two_sided(2.0, 10), 9)
     0.073388035
@@ -59,7 +62,7 @@ def student_t_two_sided(t: float, degrees: float) -> float:
 
 
 def fair_coin_two_sided(heads: int, tosses: int) -> float:
-    """Probability that a fair coin lands as unevenly as `heads` of `tosses`, or more so.
+    """Two-sided p of `heads` in `tosses` of a fair coin: the sign test. 0 <= heads <= tosses.
 
     >>> round(fair_coin_two_sided(1, 5), 12)
     0.375
@@ -72,8 +75,9 @@ def fair_coin_two_sided(heads: int, tosses: int) -> float:
 
 
 def student_t_critical(degrees: float, alpha: float) -> float:
-    """How far from 0 a Student t variable lies with a probability of alpha: the inverse of
-    `student_t_two_sided`, by bisection. degrees > 0, 0 < alpha < 1.
+    """The inverse of `student_t_two_sided`, by bisection: the t whose two-sided p is alpha.
+
+    degrees > 0, 0 < alpha < 1 -> above 0.
 
     >>> round(student_t_critical(10, 0.05), 9)
     2.228138852
@@ -92,7 +96,8 @@ def student_t_critical(degrees: float, alpha: float) -> float:
 def chi_square_tail(value: float, degrees: int) -> float:
     """Probability that a chi-square variable exceeds a value >= 0. degrees >= 1.
 
-    Q(a + 1, x) = Q(a, x) + x^a e^-x / Gamma(a + 1) leads up from Q(1/2) = erfc, or from Q(1) = exp.
+    By the recurrence Q(a + 1, x) = Q(a, x) + x^a e^-x / Gamma(a + 1) from Q(1/2), which is erfc, or
+    Q(1), which is exp.
 
     >>> round(chi_square_tail(3.841458820694124, 1), 9), round(chi_square_tail(4.0, 2), 9)
     (0.05, 0.135335283)
@@ -108,7 +113,7 @@ def chi_square_tail(value: float, degrees: int) -> float:
 
 
 def wilson_interval(successes: int, trials: int, z: float = _Z_95) -> tuple[float, float]:
-    """Shares that so many successes are compatible with, with 95 % as z is. trials >= 1; in 0…1.
+    """Wilson score interval of a share, for 95 % with the default z. trials >= 1 -> within 0…1.
 
     Source: Wilson 1927.
 
@@ -116,7 +121,8 @@ def wilson_interval(successes: int, trials: int, z: float = _Z_95) -> tuple[floa
     >>> round(low, 6), round(high, 6)
     (0.510677, 0.568699)
     """
-    share, slack = successes / trials, z * z / trials
-    middle = (share + 0.5 * slack) / (1.0 + slack)
-    width = z / (1.0 + slack) * math.sqrt((share * (1.0 - share) + 0.25 * slack) / trials)
+    share, correction = successes / trials, z * z / trials
+    middle = (share + 0.5 * correction) / (1.0 + correction)
+    variance = (share * (1.0 - share) + 0.25 * correction) / trials
+    width = z / (1.0 + correction) * math.sqrt(variance)
     return max(0.0, middle - width), min(1.0, middle + width)

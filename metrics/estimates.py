@@ -1,5 +1,4 @@
-"""A number with its sampling variance, and differences of two of them. Knows nothing of where they
-come from."""
+"""An estimate with its sampling variance, and the difference of two, whatever they estimate."""
 
 import math
 from dataclasses import dataclass
@@ -7,41 +6,41 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean or a difference, estimated from so much traffic."""
+    """An estimated mean or difference, with its variance and the traffic behind it."""
 
     value: float
-    """NaN where it is undefined."""
+    """NaN if undefined."""
     variance: float
-    """Of the value, not of one impression: it falls as 1 / n. NaN where it is undefined."""
+    """Variance of the value, not of one impression: it decreases as 1 / n. NaN if undefined."""
     n: int
-    """Information time: the impressions behind it, in both arms for a difference."""
+    """Information time: number of impressions, of both arms for a difference."""
 
     @property
     def defined(self) -> bool:
-        """Whether there is anything to state: a value, and a spread to judge it by."""
+        """Whether the value is a number and the variance is above 0."""
         return not math.isnan(self.value) and self.variance > 0.0
 
     @property
     def stderr(self) -> float:
-        """Standard error of the value; NaN where it is undefined."""
+        """Standard error of the value; NaN if undefined."""
         return math.sqrt(self.variance)
 
     @property
     def z(self) -> float:
-        """The value in standard errors; NaN where it is undefined or nothing spreads."""
+        """The value in standard errors; NaN if not `defined`."""
         return self.value / self.stderr if self.defined else math.nan
 
 
 @dataclass(frozen=True)
 class Interval:
-    """What is compatible with the data, from `lower` to `upper`; NaN where undefined."""
+    """An interval estimate, from `lower` to `upper`; both NaN if undefined."""
 
     lower: float
     upper: float
 
 
 def difference(control: Estimate, treatment: Estimate) -> Estimate:
-    """treatment - control, in the metric's own units: the arms are independent, variances add.
+    """treatment - control, in the units of the metric. The arms are independent: variances add.
 
     >>> change = difference(Estimate(0.6, 3e-6, 100), Estimate(0.585, 1e-6, 50))
     >>> round(change.value, 6), change.variance, change.n
@@ -55,9 +54,9 @@ def difference(control: Estimate, treatment: Estimate) -> Estimate:
 
 
 def relative_difference(control: Estimate, treatment: Estimate) -> Estimate:
-    """(treatment - control) / control, as a share of the control's mean, by the delta method.
+    """(treatment - control) / control, with its variance by the delta method.
 
-    Undefined (NaN) where the control's mean is not above 0. Source: Fieller 1954, first order.
+    Undefined (NaN) if the mean of the control is not above 0. Source: Fieller 1954, first order.
 
     >>> change = relative_difference(Estimate(0.6, 3e-6, 100), Estimate(0.585, 1e-6, 50))
     >>> round(change.value, 6), round(change.variance, 12)

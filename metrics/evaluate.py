@@ -1,4 +1,4 @@
-"""The library's face: metrics of plain Python lists, dictionaries and numpy arrays."""
+"""Entry point of the library: metrics of Python lists, dictionaries and numpy arrays."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,11 +13,12 @@ Rankings = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """One metric of every list, and its mean."""
+    """The values of one metric for all lists, and their mean."""
 
     values: Floats
     """(n,) in the order of the lists; NaN where undefined."""
     mean: Mean
+    """Over the lists for which the metric is defined."""
 
     def __repr__(self) -> str:
         return f"Scores(mean={self.mean.value:.6g}, scored={self.mean.scored} of {self.mean.lists})"
@@ -31,12 +32,12 @@ def evaluate(
     relevant_from: float = 1,
     max_grade: float = 1,
 ) -> dict[str, Scores]:
-    """Metrics of result lists, by canonical name.
+    """Compute metrics of result lists; returns the scores by canonical name.
 
-    `lists` holds one list of grades a search (best shown first; None where nobody judged), an array
-    (n, depth) of them, or a `Lists` with all that it can carry. With `judgements`, query -> item ->
-    grade, it holds query -> items as shown, and every judged query is one list: an empty one where
-    it was not answered. `relevant_from` and `max_grade` are as for `parse`.
+    `lists` is a sequence of grades for each search, in shown order (None for an unjudged item), an
+    array (n, depth) of grades, or a `Lists`. With `judgements`, query -> item -> grade, it is a
+    mapping query -> items in shown order; then every judged query is one list, empty if `lists`
+    lacks it. `relevant_from` and `max_grade` are as for `parse`. Raises ValueError.
 
     >>> evaluate([[1, 0, 2], [0, 1]], ["P@2", "nDCG@2"], max_grade=2)["P@2"].values.tolist()
     [0.5, 0.5]
@@ -64,10 +65,10 @@ def _batch(lists: Lists | Grades | Rankings, judgements: Judgements | None) -> L
 
 
 def judged_lists(rankings: Rankings, judgements: Judgements) -> Lists:
-    """The lists of every judged query, in the judgements' order, with the pool of each.
+    """The lists of all judged queries, in the order of the judgements, with their pools.
 
-    An item shown twice keeps its first place; its later ones hold nothing. Rankings of queries that
-    nobody judged are left out.
+    An item shown twice gets its grade at its first rank, and is unjudged at the later ones.
+    Rankings of queries without judgements are left out.
 
     >>> lists = judged_lists({"q": ["a", "b", "a"]}, {"q": {"a": 2, "c": 1}, "r": {"a": 1}})
     >>> lists.gains.tolist(), lists.lengths.tolist()

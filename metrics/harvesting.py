@@ -1,7 +1,7 @@
-"""Propensities from traffic alone: intervention harvesting.
+"""Intervention harvesting: estimate propensities from the traffic of several rankers.
 
-Where several rankers showed the same item for the same query at different ranks, what it earned
-there differs by how likely the ranks are looked at, and by nothing else: the rankers intervened.
+If several rankers showed the same item for the same query at different ranks, its click rates there
+differ only by the probability that the ranks are examined.
 Source: Agarwal, Zaitsev, Wang, Li, Najork and Joachims 2019.
 """
 
@@ -14,19 +14,19 @@ import numpy as np
 from .lists import Booleans, Floats, Integers
 
 BLOCKS: Final = 64
-"""Queries are left out by 64ths to learn how much the result depends on which there were."""
+"""Groups of queries that the jackknife leaves out in turn."""
 
 
 @dataclass(frozen=True, eq=False)
 class Exposures:
-    """What items earned at ranks: one line for each (query, item, rank), all (n,)."""
+    """Impressions and clicks of items: one row for each (query, item, rank), all (n,)."""
 
     queries: Integers
-    """Number of the query: queries vary independently."""
+    """Id of the query; queries are the independent units."""
     items: Integers
-    """Number of the query's item; the same at all ranks it was shown at."""
+    """Id of the item within its query, the same at every rank."""
     ranks: Integers
-    """From 1."""
+    """Ranks from 1."""
     impressions: Integers
     """At least 1."""
     clicks: Integers
@@ -35,57 +35,57 @@ class Exposures:
 
 @dataclass(frozen=True, eq=False)
 class Harvest:
-    """Propensities by rank; all arrays (depth,)."""
+    """Estimated propensities by rank; all arrays (depth,)."""
 
     values: Floats
-    """Relative to the first rank. NaN where no chain of shared items leads there."""
+    """Relative to the first rank; NaN for ranks that no chain of shared items links to it."""
     stderr: Floats
-    """Jackknifed over queries; NaN where it hangs on one block of queries alone."""
+    """Jackknife standard error over blocks of queries; NaN where the value depends on one block."""
     shared_items: Integers
-    """(query, item) pairs shown at this rank and at another one."""
+    """Number of (query, item) pairs shown at this rank and at another one."""
 
     def table(self) -> tuple[float, ...]:
-        """Values for a table: the first rank 1, no rank above the one before it, gaps as above."""
+        """Values for a propensity table: never increasing; a gap gets the value before it."""
         filled = np.where(np.isnan(self.values), np.inf, self.values)
         return tuple(np.minimum.accumulate(filled).tolist())
 
 
 def harvest(exposures: Exposures, depth: int) -> Harvest:
-    """Propensities of ranks 1…depth, relative to the first, from all pairs of ranks.
+    """Estimate the propensities of ranks 1…depth, relative to the first, from all pairs of ranks.
 
-    Each pair (k, k') gives p_k' / p_k, the ratio of click rates summed over the items shown at
-    both; the logarithms of all ratios are fitted together, weighted by how well each is known.
-    Ranks beyond depth are ignored. -> (depth,) values > 0.
+    Each pair (k, k') gives p_k' / p_k, the ratio of the click rates summed over the items shown at
+    both ranks; the logarithms of all ratios are fitted together, weighted by their precision.
+    Ranks beyond depth are ignored. Values (depth,) > 0, NaN where undefined.
+    Source: Agarwal et al. 2019, 4.
 
     >>> one_item = [[0, 0, 1, 1_000, 180], [0, 0, 2, 1_000, 95]]
     >>> other_item = [[1, 1, 1, 500, 40], [1, 1, 2, 1_500, 62]]
     >>> harvest(Exposures(*np.array(one_item + other_item).T), depth=3).values.round(6).tolist()
     [1.0, 0.524359, nan]
     """
-    blocks, rates, noise, shown = _by_item(exposures, depth)
+    blocks, rates, variances, shown = _by_item(exposures, depth)
     sums = np.zeros((BLOCKS, depth, depth))
-    spread = np.zeros((BLOCKS, depth, depth))
+    sum_variances = np.zeros((BLOCKS, depth, depth))
     for block in range(BLOCKS):
-        inside = blocks == block
-        sums[block] = rates[inside].T @ shown[inside]
-        spread[block] = noise[inside].T @ shown[inside]
-    total, variance = sums.sum(axis=0), spread.sum(axis=0)
+        rows = blocks == block
+        sums[block] = rates[rows].T @ shown[rows]
+        sum_variances[block] = variances[rows].T @ shown[rows]
+    total, variance = sums.sum(axis=0), sum_variances.sum(axis=0)
     values = propensities_of_pairs(total, variance)
-    without = [
-        propensities_of_pairs(total - sums[block], variance - spread[block])
+    left_out = [
+        propensities_of_pairs(total - sums[block], variance - sum_variances[block])
         for block in np.unique(blocks).tolist()
     ]
-    elsewhere = shown.sum(axis=1) > 1
-    return Harvest(
-        values, _jackknife(without, depth), shown[elsewhere].sum(axis=0).astype(np.int64)
-    )
+    shared = shown.sum(axis=1) > 1
+    return Harvest(values, _jackknife(left_out, depth), shown[shared].sum(axis=0).astype(np.int64))
 
 
 def pair_rates(exposures: Exposures, depth: int) -> Floats:
-    """Click rates at rank k of the items that were shown at k' too, summed: [k - 1, k' - 1].
+    """Sum of the click rates at rank k of the items that were also shown at k': [k - 1, k' - 1].
 
-    Every item counts alike, however often it was shown: so both ranks see the same items.
-    -> (depth, depth), >= 0; the diagonal holds all items. Source: Agarwal et al. 2019, 4.1.
+    Every item has the same weight, however often it was shown, so that both ranks are compared on
+    the same items. -> (depth, depth), >= 0; the diagonal has all items shown at a rank.
+    Source: Agarwal et al. 2019, 4.1.
 
     >>> one_item = [[0, 0, 1, 1_000, 180], [0, 0, 2, 1_000, 95]]
     >>> other_item = [[1, 1, 1, 500, 40], [1, 1, 2, 1_500, 62]]
@@ -97,11 +97,11 @@ def pair_rates(exposures: Exposures, depth: int) -> Floats:
 
 
 def propensities_of_pairs(rates: Floats, variances: Floats) -> Floats:
-    """The propensities whose ratios fit those of all pairs of ranks best, in logarithms.
+    """Fit propensities to the ratios of all pairs of ranks by weighted least squares of logarithms.
 
-    Least squares, each pair weighted by 1 / variance of the logarithm of its ratio.
-    rates, variances (depth, depth) as of `pair_rates` -> (depth,), 1 at the first rank, NaN at
-    ranks that no chain of pairs leads to.
+    The weight of a pair is 1 / variance of the logarithm of its ratio.
+    rates (depth, depth) as from `pair_rates`, with their variances -> (depth,): 1 at the first
+    rank, NaN at ranks that no chain of pairs links to it.
 
     >>> rates = np.array([[0.0, 0.4, 0.2], [0.2, 0.0, 0.1], [0.05, 0.05, 0.0]])
     >>> propensities_of_pairs(rates, rates / 100).round(6).tolist()
@@ -113,49 +113,49 @@ def propensities_of_pairs(rates: Floats, variances: Floats) -> Floats:
         relative = variances / rates**2
         weights = np.where(usable, 1.0 / (relative + relative.T), 0.0)
         logs = np.where(usable, np.log(rates.T / rates), 0.0)
-    known = _reached(usable)
-    free = np.flatnonzero(known)[1:]
+    unknowns = np.flatnonzero(_linked_to_first(usable))[1:]
     values = np.full(len(rates), np.nan)
     values[0] = 1.0
-    normal = np.diag(weights.sum(axis=1)) - weights
-    pulls = (weights * logs).sum(axis=0)
-    values[free] = np.exp(np.linalg.solve(normal[np.ix_(free, free)], pulls[free]))
+    normal_matrix = np.diag(weights.sum(axis=1)) - weights
+    right_side = (weights * logs).sum(axis=0)
+    logarithms = np.linalg.solve(normal_matrix[np.ix_(unknowns, unknowns)], right_side[unknowns])
+    values[unknowns] = np.exp(logarithms)
     return values
 
 
 def _by_item(exposures: Exposures, depth: int) -> tuple[Integers, Floats, Floats, Floats]:
-    """Per (query, item): its query's block (n,), and per rank (n, depth) the click rate, that
-    rate's own variance, and 1 where it was shown."""
-    inside = (exposures.ranks >= 1) & (exposures.ranks <= depth)
-    keys = np.stack((exposures.queries[inside], exposures.items[inside]))
+    """For each (query, item): the block of its query, (n,), and by rank, (n, depth), the click
+    rate, the variance of that rate, and 1 where it was shown."""
+    within = (exposures.ranks >= 1) & (exposures.ranks <= depth)
+    keys = np.stack((exposures.queries[within], exposures.items[within]))
     pairs, rows = np.unique(keys, axis=1, return_inverse=True)
     impressions = np.zeros((pairs.shape[1], depth))
     clicks = np.zeros_like(impressions)
-    places = (rows.reshape(-1), exposures.ranks[inside] - 1)
-    np.add.at(impressions, places, exposures.impressions[inside])
-    np.add.at(clicks, places, exposures.clicks[inside])
+    cells = (rows.reshape(-1), exposures.ranks[within] - 1)
+    np.add.at(impressions, cells, exposures.impressions[within])
+    np.add.at(clicks, cells, exposures.clicks[within])
     shown = (impressions > 0).astype(np.float64)
     rates = clicks / np.maximum(impressions, 1.0)
-    # Half a click more: an item without any is not known to be never clicked.
-    likely = (clicks + 0.5) / (impressions + 1.0)
-    noise = shown * likely * (1.0 - likely) / np.maximum(impressions, 1.0)
-    _, query_numbers = np.unique(pairs[0], return_inverse=True)
-    return query_numbers.reshape(-1) % BLOCKS, rates, noise, shown
+    # Half a click is added, or an item without clicks would have a variance of 0.
+    smoothed = (clicks + 0.5) / (impressions + 1.0)
+    variances = shown * smoothed * (1.0 - smoothed) / np.maximum(impressions, 1.0)
+    _, query_indices = np.unique(pairs[0], return_inverse=True)
+    return query_indices.reshape(-1) % BLOCKS, rates, variances, shown
 
 
-def _reached(joined: Booleans) -> Booleans:
-    """(depth,) ranks that a chain of joined ones leads to from the first."""
-    reached = np.zeros(len(joined), dtype=np.bool_)
+def _linked_to_first(linked: Booleans) -> Booleans:
+    """(depth,) whether a chain of links, (depth, depth), leads from the first rank to each rank."""
+    reached = np.zeros(len(linked), dtype=np.bool_)
     reached[0] = True
-    for _ in range(len(joined)):
-        reached = reached | joined[reached].any(axis=0)
+    for _ in range(len(linked)):
+        reached = reached | linked[reached].any(axis=0)
     return reached
 
 
-def _jackknife(without: list[Floats], depth: int) -> Floats:
-    """Standard errors from the results with each block left out."""
-    if len(without) < 2:
+def _jackknife(estimates: list[Floats], depth: int) -> Floats:
+    """(depth,) standard errors from the estimates with one block left out each."""
+    if len(estimates) < 2:
         return np.full(depth, math.nan)
-    results = np.array(without)
+    results = np.array(estimates)
     factor = math.sqrt((len(results) - 1) / len(results))
     return np.asarray(factor * np.sqrt(((results - results.mean(axis=0)) ** 2).sum(axis=0)))

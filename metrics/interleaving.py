@@ -1,7 +1,7 @@
-"""Interleaving: two rankers share one list, and users' reactions say which one they prefer.
+"""Interleaving: two rankers share one list, and the feedback shows which one users prefer.
 
-Team draft gives each item to the team whose ranker picked it. Source: Radlinski, Kurup and Joachims
-2008; Chapelle, Joachims, Radlinski and Yue 2012.
+Team draft assigns each item to the team of the ranker that picked it. Source: Radlinski, Kurup
+and Joachims 2008; Chapelle, Joachims, Radlinski and Yue 2012.
 """
 
 import math
@@ -20,34 +20,34 @@ from .sequences import Design
 
 CONTROL: Final = -1
 NEUTRAL: Final = 0
-"""An item that both rankers would have picked next, or that none did: it counts for nobody."""
+"""The team of an item that both rankers would have picked next, or neither: not counted."""
 TREATMENT: Final = 1
 _SAME: Final = 9
-"""Decimals to which sums of gains are the same, whatever order they were added up in."""
+"""Decimals to which gains are compared: the order of additions must not break a tie."""
 
 
 @dataclass(frozen=True)
 class Preference:
-    """Whose items users reacted to."""
+    """Which team's items users prefer."""
 
     wins: int
-    """Impressions where the treatment's items gathered more gain."""
+    """Impressions where the items of the treatment have more gain."""
     ties: int
     losses: int
     delta: float
-    """(wins + ties / 2) / impressions - 1/2: -0.5…0.5, half the mean credit. NaN without any."""
+    """(wins + ties / 2) / impressions - 1/2, -0.5…0.5: half the mean credit. NaN without any."""
     win_share: float
-    """Of the impressions that are no tie. NaN without any."""
+    """wins / (wins + losses). NaN if all are ties."""
     sign_test_p: float
-    """Two-sided, as if each impression had a user of its own, for one look: beside, not instead."""
+    """Two-sided, for a single look at independent impressions: a supplement to `credit`."""
     credit: Statement
-    """Of the mean credit, -1…1, over users: good at every look."""
+    """About the mean credit, -1…1, with users as the units: valid at every look."""
 
 
 def credits(gains: Floats, teams: NDArray[np.int8], k: int) -> Floats:
-    """Who won each impression: the sign of (treatment's gain - control's) over the first k ranks.
+    """Which team won each impression: the sign of (treatment's gain - control's) at ranks 1…k.
 
-    gains (n, depth), teams (n, depth) of -1 control, 0 neutral, 1 treatment -> (n,), -1, 0 or 1.
+    gains (n, depth), teams (n, depth) (-1 control, 0 neutral, 1 treatment) -> (n,), -1, 0 or 1.
     Never undefined: 0 without feedback. Source: Chapelle et al. 2012, 3.1, for clicks.
 
     >>> teams = np.array([[1, -1, 1], [1, -1, 0]], dtype=np.int8)
@@ -61,21 +61,21 @@ def credits(gains: Floats, teams: NDArray[np.int8], k: int) -> Floats:
 
 
 def preference(arm: Buckets, design: Design) -> Preference:
-    """What interleaved impressions say, from the buckets (buckets,) of their credits.
+    """Analyse interleaved impressions by the tallies of their credits, (buckets,).
 
-    The statement is undefined (NaN) with too few buckets, or where nothing spreads.
+    The statement is undefined (NaN) for too few effective buckets or a variance of 0.
 
     >>> arm = Buckets.of(np.repeat([1.0, 0.0, -1.0], [610, 1_870, 520]), np.arange(3_000) % 64)
-    >>> found = preference(arm, Design(planned_impressions=5_000))
-    >>> found.wins, found.ties, found.losses, found.delta, round(found.sign_test_p, 6)
+    >>> result = preference(arm, Design(planned_impressions=5_000))
+    >>> result.wins, result.ties, result.losses, result.delta, round(result.sign_test_p, 6)
     (610, 1870, 520, 0.015, 0.008079)
     """
     impressions = int(arm.counts.sum())
     decided, lead = int(arm.squares.sum()) // arm.unit, int(arm.sums.sum()) // arm.unit
     wins, losses = (decided + lead) // 2, (decided - lead) // 2
-    found = estimate(arm)
+    mean_credit = estimate(arm)
     if too_few_buckets(arm):
-        found = Estimate(math.nan, math.nan, impressions)
+        mean_credit = Estimate(math.nan, math.nan, impressions)
     return Preference(
         wins=wins,
         ties=impressions - decided,
@@ -83,5 +83,5 @@ def preference(arm: Buckets, design: Design) -> Preference:
         delta=lead / impressions / 2 if impressions else math.nan,
         win_share=wins / decided if decided else math.nan,
         sign_test_p=fair_coin_two_sided(wins, decided),
-        credit=Statement.of(found, design),
+        credit=Statement.of(mean_credit, design),
     )

@@ -1,6 +1,6 @@
-"""`Lists`: a batch of result lists as arrays, and the one gate by which outside values become one.
+"""`Lists`: a batch of result lists as arrays. A row is a list, a column is a rank.
 
-A row is one list, a column is a rank. Everything behind the gate trusts shapes and ranges.
+`Lists.of` validates values from outside; the kernels trust shapes and ranges and check nothing.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,34 +20,34 @@ Grades: TypeAlias = (
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """`n` result lists, cut or padded to `depth` ranks."""
+    """`n` result lists, padded to `depth` ranks. `Lists.of` builds one from plain values."""
 
     gains: Floats
-    """(n, depth) grade that the item at each rank holds; 0 without feedback, 0 for padding."""
+    """(n, depth) grade of the item at each rank; 0 if unjudged, 0 for padding."""
     lengths: Integers
-    """(n,) items shown, at most depth."""
+    """(n,) number of items shown, at most depth."""
     judged: Booleans
-    """(n, depth) the item at this rank has feedback, whatever its grade."""
+    """(n, depth) whether the item at this rank is judged, with any grade."""
     first_feedback_s: Floats | None = None
-    """(n,) seconds from the impression to its first feedback; NaN where none came."""
+    """(n,) seconds from the impression to its first feedback; NaN without feedback."""
     weights: Floats | None = None
-    """(n, at least depth and 1) 1 / propensity of each rank, clipped; NaN all along a list that was
-    shown where propensities are not known."""
+    """(n, at least max(depth, 1)) 1 / propensity of each rank, clipped; a row of NaN where the
+    propensities are unknown."""
     pool: Floats | None = None
-    """(n, width) grades of every judged item of the query, shown or not; NaN pads."""
+    """(n, width) grades of all judged items of the query, shown or not; padded with NaN."""
     collection_size: Integers | None = None
-    """(n,) items that could have been returned."""
+    """(n,) number of items that could have been returned."""
     known: Booleans | None = None
-    """(n, depth) the searcher knew this item before."""
+    """(n, depth) whether the user knew this item before."""
     known_relevant: Integers | None = None
-    """(n,) relevant items that the searcher knew before, shown or not."""
+    """(n,) number of relevant items that the user knew before, shown or not."""
 
     def __len__(self) -> int:
         return len(self.gains)
 
     @property
     def depth(self) -> int:
-        """Ranks that the arrays hold."""
+        """Number of ranks of the arrays."""
         return int(self.gains.shape[1])
 
     @classmethod
@@ -63,7 +63,10 @@ class Lists:
         known: Sequence[Sequence[bool]] | Booleans | None = None,
         known_relevant: Sequence[int] | Integers | None = None,
     ) -> "Lists":
-        """Check and pad plain values: a sequence of grades a list, None or NaN where nobody judged.
+        """Validate and pad: one sequence of grades for each list, None or NaN for an unjudged item.
+
+        The other arguments are the fields of the same names; `lengths` is by default that of the
+        sequences. Raises ValueError with the value and the rule.
 
         >>> lists = Lists.of([[1, None, 2], [0]])
         >>> lists.gains.tolist(), lists.lengths.tolist()
@@ -90,7 +93,7 @@ class Lists:
         )
 
     def blocks(self, rows: int) -> Iterator["Lists"]:
-        """At most `rows` of the lists at a time, gains laid out by column for kernels' loops."""
+        """Yield the lists in parts of at most `rows`, with gains stored by column."""
         if len(self) <= rows and is_by_column(self.gains):
             yield self
             return
@@ -102,7 +105,9 @@ class Lists:
 
 
 def by_column(values: Floats) -> Floats:
-    """The same array with each column in one piece, copied only where it is not so already.
+    """The array in Fortran order, so that each column is contiguous; copied only if necessary.
+
+    Kernels read one rank of all lists at a time.
 
     >>> by_column(np.zeros((3, 2))).strides
     (8, 24)
@@ -111,7 +116,7 @@ def by_column(values: Floats) -> Floats:
 
 
 def is_by_column(values: Floats) -> bool:
-    """Whether each column stands in one piece.
+    """Whether each column is contiguous in memory.
 
     >>> is_by_column(np.zeros((3, 2)))
     False
@@ -120,7 +125,7 @@ def is_by_column(values: Floats) -> bool:
 
 
 def _padded(grades: Grades, what: str) -> tuple[Floats, Integers]:
-    """(n, longest) grades with NaN for nothing, and the (n,) lengths given."""
+    """(n, longest) grades, NaN for unjudged items and padding, and the lengths (n,)."""
     if isinstance(grades, np.ndarray):
         if grades.ndim != 2:
             raise ValueError(
@@ -154,10 +159,10 @@ def _row(values: Sequence[float | None] | Floats, index: int, what: str) -> Floa
 
 def _checked_lengths(lengths: Sequence[int] | Integers, padded: Floats) -> Integers:
     shown = _integers(lengths, len(padded), "lengths")
-    wrong = np.flatnonzero((shown < 0) | (shown > padded.shape[1]))
-    if wrong.size:
+    invalid = np.flatnonzero((shown < 0) | (shown > padded.shape[1]))
+    if invalid.size:
         raise ValueError(
-            f"lengths[{wrong[0]}]={shown[wrong[0]]}: must be from 0 to {padded.shape[1]} ranks"
+            f"lengths[{invalid[0]}]={shown[invalid[0]]}: must be from 0 to {padded.shape[1]} ranks"
         )
     return shown
 
@@ -165,7 +170,9 @@ def _checked_lengths(lengths: Sequence[int] | Integers, padded: Floats) -> Integ
 def _integers(values: Sequence[int] | Integers, count: int, what: str) -> Integers:
     array = np.asarray(values)
     if array.shape != (count,):
-        raise ValueError(f"{what} of shape {array.shape}: must be one value a list, ({count},)")
+        raise ValueError(
+            f"{what} of shape {array.shape}: must be one value for each list, ({count},)"
+        )
     if array.size and array.dtype.kind not in "iu":
         raise ValueError(f"{what} of type {array.dtype}: must be whole numbers")
     return array.astype(np.int64)
@@ -176,7 +183,7 @@ def _counts(values: Sequence[int] | Integers | None, count: int, what: str) -> I
         return None
     array = _integers(values, count, what)
     if (array < 0).any():
-        raise ValueError(f"{what}: the least is {array.min()}, must be >= 0")
+        raise ValueError(f"{what}: the lowest is {array.min()}, must be >= 0")
     return array
 
 
@@ -186,7 +193,7 @@ def _optional_seconds(values: Sequence[float | None] | Floats | None, count: int
     seconds = _row(values, 0, "first_feedback_s")
     if seconds.shape != (count,):
         raise ValueError(
-            f"first_feedback_s of shape {seconds.shape}: must be one value a list, ({count},)"
+            f"first_feedback_s of shape {seconds.shape}: must be one for each list, ({count},)"
         )
     return seconds
 
@@ -194,11 +201,11 @@ def _optional_seconds(values: Sequence[float | None] | Floats | None, count: int
 def _checked_weights(weights: Sequence[Sequence[float]] | Floats, shape: tuple[int, ...]) -> Floats:
     array = np.asarray(weights, dtype=np.float64)
     if array.ndim != 2 or len(array) != shape[0] or array.shape[1] < max(shape[1], 1):
-        rule = f"must be ({shape[0]}, {max(shape[1], 1)} or more): one a rank, at least one a list"
+        rule = f"must be ({shape[0]}, at least {max(shape[1], 1)}): one for each list and rank"
         raise ValueError(f"weights of shape {array.shape}: {rule}")
     unknown = np.isnan(array)
     if not (unknown | (np.isfinite(array) & (array > 0))).all():
-        raise ValueError(f"weights: the least is {np.nanmin(array)}, must be finite and > 0")
+        raise ValueError(f"weights: the lowest is {np.nanmin(array)}, must be finite and > 0")
     if (unknown.any(axis=1) != unknown.all(axis=1)).any():
         raise ValueError("weights: a list must have a weight at every rank, or NaN at every one")
     return array
@@ -207,14 +214,14 @@ def _checked_weights(weights: Sequence[Sequence[float]] | Floats, shape: tuple[i
 def _checked_pool(pool: Grades, count: int) -> Floats:
     array, _ = _padded(pool, "pool")
     if len(array) != count:
-        raise ValueError(f"pool of {len(array)} queries: must be one a list, {count}")
+        raise ValueError(f"pool of {len(array)} queries: must be one for each list, {count}")
     return array
 
 
 def _flags(values: Sequence[Sequence[bool]] | Booleans, shape: tuple[int, ...]) -> Booleans:
     flags = np.zeros(shape, dtype=np.bool_)
     if len(values) != shape[0]:
-        raise ValueError(f"known of {len(values)} rows: must be one a list, {shape[0]}")
+        raise ValueError(f"known of {len(values)} rows: must be one for each list, {shape[0]}")
     for index, row in enumerate(values):
         if len(row) > shape[1]:
             raise ValueError(f"known[{index}] of {len(row)} ranks: must be at most {shape[1]}")

@@ -1,4 +1,4 @@
-"""What a metric is: the entry of its family in the catalog, and one metric with its settings."""
+"""A metric with its settings, and the catalog entry of its family."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ Direction: TypeAlias = Literal["up", "down", "none"]
 Need: TypeAlias = Literal["impression", "timing", "propensities", "known", "pool", "collection"]
 
 BLOCK_ROWS: Final = 32_768
-"""Lists that a kernel sees at once: a few ranks of so many gains stay in a processor's cache."""
+"""Lists that a kernel gets at once: few enough for a few ranks of them to fit in the CPU cache."""
 
 NEEDS: Final[Mapping[Need, str]] = {
     "impression": "nothing beyond the impression",
@@ -23,43 +23,51 @@ NEEDS: Final[Mapping[Need, str]] = {
     "pool": "a judged pool (the grades of all judged items of the query, shown or not)",
     "collection": "a judged pool and the number of items that could have been returned",
 }
-"""From the least to the most."""
+"""What a metric needs of the lists, in words; from the least to the most."""
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One setting that a name may carry in brackets."""
+    """One setting that a name may state in brackets, such as `gain` in `nDCG(gain=linear)`."""
 
     default: Value
     read: Callable[[str], Value]
-    """Raises ValueError for text that breaks the rule."""
+    """Parses the text; raises ValueError if it breaks the rule."""
     rule: str
+    """Completes an error message: "must be …"."""
     required: bool = False
+    """Whether the name must state it."""
     needs: Callable[[Value], Need] = lambda value: "impression"
-    """What a value asks for beyond what its family does."""
+    """What this value needs, in addition to what the family needs."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What the catalog knows of a family of metrics."""
+    """The catalog entry of a family of metrics."""
 
     compute: "Callable[[Lists, Metric], Floats]"
+    """The binding: (n,) values of the lists, NaN where undefined."""
     source: str
+    """Where the metric is defined."""
     range: tuple[float, float] = (0.0, 1.0)
+    """Lowest and highest value."""
     direction: Direction = "up"
+    """`up` if higher is better, `down` if lower is, `none` if neither."""
     undefined: str = "never"
-    """When the value is NaN, in words."""
+    """In which case the value is NaN, in words."""
     unit: int = 1_000_000
-    """Counters hold floor(unit * value): fine enough for the range, coarse enough for int64."""
+    """Counters add floor(unit * value + 0.5001): fine for the range, coarse enough for int64."""
     needs: Need = "impression"
+    """What the lists must have, whatever the settings."""
     cutoff: Literal["rank", "recall", "none"] = "rank"
-    """What stands behind the @: ranks (may be left out), a recall level (may not), or nothing."""
+    """What follows the @: a rank k (optional), a recall level (required), or nothing."""
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    """Settings that the name may state, by key."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric: a frozen value, equal to any other of the same name and settings.
+    """One metric: a frozen value, equal to another with the same name and settings.
 
     >>> from relevanced.metrics.catalog import parse
     >>> parse("P@2").values(Lists.of([[1, 0], [1, 1], []])).tolist()
@@ -69,34 +77,35 @@ class Metric:
     name: str
     """The canonical spelling."""
     k: int | None
-    """Ranks that count; None for the whole list."""
+    """The cut-off @k; None for a name without one."""
     settings: tuple[tuple[str, Value], ...]
-    """Every parameter of the family with its value, whether the name shows it or not."""
+    """All parameters of the family with their values, also those that the name does not state."""
     entry: Entry = field(compare=False, repr=False)
 
     @property
     def unit(self) -> int:
-        """Integer steps for a value of 1 in counters."""
+        """Integer steps of a value of 1 in counters."""
         return self.entry.unit
 
     @property
     def direction(self) -> Direction:
-        """`up` where more is better, `down` where less is, `none` where neither is."""
+        """`up` if higher is better, `down` if lower is, `none` if neither."""
         return self.entry.direction
 
     @property
     def needs(self) -> Need:
-        """What the lists must carry beside what was shown and its grades: the most of any part."""
-        asked = {self.entry.needs}
+        """What the lists must have besides the items shown and their grades."""
+        needed = {self.entry.needs}
         for key, value in self.settings:
             if key in self.entry.parameters:
-                asked.add(self.entry.parameters[key].needs(value))
-        return max(asked, key=list(NEEDS).index)
+                needed.add(self.entry.parameters[key].needs(value))
+        return max(needed, key=list(NEEDS).index)
 
     def values(self, lists: Lists) -> Floats:
-        """(n,) the metric of every list; NaN where it is undefined.
+        """(n,) the value of every list; NaN where undefined.
 
-        A list's value is the same to the last bit whatever stands beside it in the batch.
+        The value of a list is the same to the last bit in any batch. Raises ValueError if the lists
+        lack what the metric needs, or have grades outside its scale.
         """
         self._check_needs(lists)
         values = np.empty(len(lists))
@@ -105,9 +114,9 @@ class Metric:
         return values
 
     def refusal(
-        self, available: Collection[Need] = (), carrier: str = "an impression"
+        self, available: Collection[Need] = (), provider: str = "an impression"
     ) -> str | None:
-        """Why a carrier of no more than `available` cannot give this metric; None if it can.
+        """Why this metric cannot be computed from data with `available` only; None if it can.
 
         >>> from relevanced.metrics.catalog import parse
         >>> parse("FirstFeedbackSeconds").refusal(["timing"]) is None
@@ -115,22 +124,22 @@ class Metric:
         """
         if self.needs == "impression" or self.needs in available:
             return None
-        return f"{self.name} needs {NEEDS[self.needs]}, beyond what {carrier} can tell"
+        return f"{self.name} needs {NEEDS[self.needs]}, which {provider} cannot provide"
 
     def word(self, key: str) -> str:
-        """The value of a setting that is a word."""
+        """The value of a setting that is a word, such as `gain`. Raises KeyError."""
         return str(dict(self.settings)[key])
 
     def number(self, key: str) -> float:
-        """The value of a setting that is a number."""
+        """The value of a setting that is a number, such as `rel`. Raises KeyError."""
         return float(dict(self.settings)[key])
 
     def ranks(self, lists: Lists) -> int:
-        """Ranks that count in these lists."""
+        """The cut-off in these lists: k, at most their depth; the depth for a name without @k."""
         return lists.depth if self.k is None else min(self.k, lists.depth)
 
     def _check_needs(self, lists: Lists) -> None:
-        carried: dict[Need, bool] = {
+        present: dict[Need, bool] = {
             "impression": True,
             "timing": lists.first_feedback_s is not None,
             "propensities": lists.weights is not None,
@@ -138,5 +147,5 @@ class Metric:
             "pool": lists.pool is not None,
             "collection": lists.pool is not None and lists.collection_size is not None,
         }
-        if not carried[self.needs]:
-            raise ValueError(f"{self.name} needs {NEEDS[self.needs]}: these lists carry none")
+        if not present[self.needs]:
+            raise ValueError(f"{self.name} needs {NEEDS[self.needs]}: these lists have none")

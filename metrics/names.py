@@ -1,4 +1,7 @@
-"""The grammar of metric names, `nDCG(gain=linear)@10`: text to parts and back. Knows no metric."""
+"""The grammar of metric names such as `nDCG(gain=linear)@10`: split a name, join its parts.
+
+It does not depend on the catalog.
+"""
 
 import re
 from collections.abc import Mapping
@@ -9,7 +12,7 @@ _NAME = re.compile(r"\s*([A-Za-z][A-Za-z0-9_-]*)\s*(?:\(([^()]*)\))?\s*(?:@\s*([
 
 @dataclass(frozen=True)
 class Spelling:
-    """The parts of a metric's name as text."""
+    """The parts of a metric name, as text."""
 
     family: str
     parameters: Mapping[str, str]
@@ -17,7 +20,7 @@ class Spelling:
 
 
 def split(name: str) -> Spelling:
-    """The parts of a name.
+    """Split a name. Raises ValueError if it does not follow the grammar.
 
     >>> split("nDCG(gain=linear)@10")
     Spelling(family='nDCG', parameters={'gain': 'linear'}, cutoff='10')
@@ -41,7 +44,7 @@ def split(name: str) -> Spelling:
 
 
 def join(spelling: Spelling) -> str:
-    """The name of its parts.
+    """Join the parts of a name.
 
     >>> join(Spelling("P", {"rel": "2"}, "5"))
     'P(rel=2)@5'
@@ -53,7 +56,7 @@ def join(spelling: Spelling) -> str:
 
 
 def number_text(value: float) -> str:
-    """The shortest text that reads back as the same number.
+    """The shortest text that parses as the same number.
 
     >>> number_text(2.0), number_text(0.5)
     ('2', '0.5')

@@ -1,4 +1,4 @@
-"""The settings that metric names may carry: how each is read, its default and its rule."""
+"""Kinds of parameters of metric names: how to parse a value, its default and its rule."""
 
 import math
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def _one_of(*words: str) -> Callable[[str], str]:
 
 
 def choice(*words: str, required: bool = False, pool_for: str = "") -> Parameter:
-    """A word out of several, the first of them by default; `pool_for` asks for a judged pool.
+    """One of several words; the first is the default. The word `pool_for` needs a judged pool.
 
     >>> choice("list", "pool").default
     'list'
@@ -42,7 +42,7 @@ def choice(*words: str, required: bool = False, pool_for: str = "") -> Parameter
 
 
 def above(least: float, default: float) -> Parameter:
-    """A number greater than `least`.
+    """A number greater than `least`, finite.
 
     >>> above(0, 1).read("2.5")
     2.5
@@ -52,7 +52,7 @@ def above(least: float, default: float) -> Parameter:
 
 
 def weight(default: float, need: Need = "impression") -> Parameter:
-    """Any number; one that is not 0 asks for `need`.
+    """Any finite number; one that is not 0 needs `need`.
 
     >>> weight(0, "pool").needs(1.0)
     'pool'

@@ -1,4 +1,4 @@
-"""From a metric's name to the metric, by a table of entries."""
+"""Resolve a metric name by a catalog of entries."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -11,7 +11,7 @@ _SYNONYMS: Final = {
     ("dcg", "log2"): ("gain", "linear"),
     ("dcg", "exp-log2"): ("gain", "exponential"),
 }
-"""Settings that ir_measures spells otherwise."""
+"""Spellings of ir_measures -> ours."""
 
 
 def resolve(
@@ -21,10 +21,11 @@ def resolve(
     configured: Mapping[str, float],
     ideal: str = "list",
 ) -> Metric:
-    """The metric that a name means in a catalog.
+    """Resolve a name in a catalog.
 
-    A parameter in `configured` takes its default from there and shows in the canonical name only
-    where it differs; an `ideal` other than the list's own always shows.
+    The canonical name states the parameters that differ from their defaults. Defaults in
+    `configured` replace those of the catalog. `ideal` replaces the default of that parameter, but
+    the canonical name states it if it is not `list`, since values differ. Raises ValueError.
 
     >>> table = {"ZeroResults": Entry(lambda lists, metric: lists.lengths == 0, "", cutoff="none")}
     >>> resolve("ZeroResults", table, configured={}).name
@@ -53,13 +54,13 @@ def resolve(
 
 
 def _translated(name: str, spelling: Spelling, entry: Entry) -> dict[str, str]:
-    """The parameters as this catalog spells them. Raises ValueError for one the family lacks."""
+    """The parameters in our spelling. Raises ValueError for one that the family does not have."""
     given = dict(_SYNONYMS.get(pair, pair) for pair in spelling.parameters.items())
     for key in given:
         if key not in entry.parameters:
-            known = ", ".join(entry.parameters) or "none"
+            allowed = ", ".join(entry.parameters) or "none"
             raise ValueError(
-                f"{name!r}: {key} is not a parameter of {spelling.family}, which takes {known}"
+                f"{name!r}: {key} is not a parameter of {spelling.family}, which takes {allowed}"
             )
     return given
 
@@ -76,7 +77,7 @@ def _read(name: str, key: str, text: str | None, parameter: Parameter, default: 
 
 
 def _cutoff(name: str, spelling: Spelling, entry: Entry) -> tuple[int | None, str | None]:
-    """The ranks, or the recall level, that stand behind the @."""
+    """(k, recall level): what follows the @, None for what does not."""
     text = spelling.cutoff
     if entry.cutoff == "recall":
         return None, _recall(name, spelling)

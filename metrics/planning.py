@@ -1,4 +1,4 @@
-"""What an experiment can still find out, and how much more traffic that takes."""
+"""The effect that an experiment can detect, and the traffic it still needs for a verdict."""
 
 import math
 from statistics import NormalDist
@@ -9,15 +9,15 @@ from .sequences import Design, boundary
 
 POWER: Final = 0.8
 _NEVER: Final = 1e18
-"""More impressions than this will not come."""
+"""A number of impressions that is treated as infinite."""
 
 
 def minimum_detectable_effect(estimate: Estimate, design: Design, power: float = POWER) -> float:
-    """The least true effect that the interval at the planned total leaves 0 out for, so probably.
+    """The least true effect for which the interval at the planned total excludes 0 with this power.
 
-    (boundary + normal quantile of the power) standard errors, the variance carried on as 1 / n to
-    the planned total (or kept, once that is passed). Having looked earlier only adds to the power.
-    In the units of `estimate.value`, > 0. NaN where undefined. `power` is above 0 and below 1.
+    (boundary + normal quantile of the power) standard errors, with the variance extrapolated as
+    1 / n to the planned total, or taken as it is once that is passed. Earlier looks only add to the
+    power. In the units of `estimate.value`, > 0. NaN if undefined. 0 < power < 1.
 
     >>> round(minimum_detectable_effect(Estimate(0.0, 1e-6, 10_000), Design(40_000)), 9)
     0.001938415
@@ -30,10 +30,10 @@ def minimum_detectable_effect(estimate: Estimate, design: Design, power: float =
 
 
 def further_impressions(estimate: Estimate, design: Design) -> float:
-    """Impressions still to come until the interval leaves 0 out, if the value stays as it is.
+    """Impressions still needed until the interval excludes 0, if the value stays the same.
 
-    Of all arms together, in their present shares; an even chance that it takes more. 0 where the
-    interval leaves 0 out now, infinite where the value is 0, NaN where undefined.
+    Of all arms together, in their present shares; with a probability of one half it takes more.
+    0 if the interval excludes 0 now, infinite if the value is 0, NaN if undefined.
 
     >>> further_impressions(Estimate(0.002, 1e-6, 10_000), Design(40_000))
     13459.0
@@ -56,6 +56,6 @@ def further_impressions(estimate: Estimate, design: Design) -> float:
 
 
 def _decides(estimate: Estimate, design: Design, n: float) -> bool:
-    """Whether 0 lies outside the interval that the same value would have at n."""
+    """Whether the interval that the same value would have at n excludes 0."""
     reach = boundary(n, design.rate, design.alpha) * math.sqrt(estimate.variance * estimate.n / n)
     return abs(estimate.value) > reach

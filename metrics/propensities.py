@@ -1,9 +1,10 @@
-"""Position bias: how likely users look at a rank, and sums that weigh feedback by its inverse.
+"""Position bias: the probability that users examine a rank, and metrics weighted by its inverse.
 
-The position-based model: feedback needs a look at the rank, with a probability that depends on the
-rank alone, and then an item that deserves it. Source: Joachims, Swaminathan and Schnabel 2017.
-IPS-DCG and IPS-precision are unbiased under it. nDCG over inverse weights is not, since its ideal
-depends on which items were looked at: the raw one stands beside them instead.
+The position-based model: an item gets feedback if its rank is examined, with a probability that
+depends on the rank alone, and if the item deserves it. Source: Joachims, Swaminathan and Schnabel
+2017. Inverse propensity scoring (IPS) makes DCG and precision unbiased under this model, up to
+clipping. nDCG with such weights would stay biased, since its ideal depends on which items were
+examined: there is none.
 """
 
 from dataclasses import dataclass
@@ -16,12 +17,13 @@ from .dcg import Discount, Gain, exponential_gain, log2_discount
 from .lists import Booleans, Floats, Integers
 
 CLIP: Final = 10.0
-"""Largest weight of a reaction: rare looks at low ranks would else rule the variance."""
+"""Highest weight of an item. Without it, the few items with feedback at rarely examined ranks would
+dominate the variance; the price is a bias towards the top ranks."""
 
 
 @dataclass(frozen=True)
 class Propensities:
-    """How likely the ranks of one surface (a page of one kind on devices of one kind) are seen.
+    """Examination probabilities by rank of one surface: a kind of page on a kind of device.
 
     >>> Propensities("web", "2026-11", (1.0, 0.5, 0.05)).weights(4).tolist()
     [1.0, 2.0, 10.0, 10.0]
@@ -29,41 +31,43 @@ class Propensities:
 
     surface: str
     version: str
-    """Which estimate it is: numbers under two versions are not comparable."""
+    """Names this estimate: values computed with two versions are not comparable."""
     values: tuple[float, ...]
-    """By rank, above 0 and at most 1; only their ratios matter. The last holds for all below."""
+    """By rank, above 0 and at most 1; the last is that of all further ranks. Only ratios matter."""
 
     def __post_init__(self) -> None:
-        wrong = [value for value in self.values if not 0.0 < value <= 1.0]
-        if wrong or not self.values:
-            what = f"{wrong[0]}" if wrong else "no value"
+        invalid = [value for value in self.values if not 0.0 < value <= 1.0]
+        if invalid or not self.values:
+            shown = f"{invalid[0]}" if invalid else "no value"
             raise ValueError(
-                f"propensities of {self.surface!r}, version {self.version!r}: {what}, "
-                "must be above 0 and at most 1, one a rank"
+                f"propensities of {self.surface!r}, version {self.version!r}: {shown}, "
+                "must be above 0 and at most 1, one for each rank"
             )
 
     def weights(self, depth: int, clip: float = CLIP) -> Floats:
-        """(depth,) what a reaction at each rank counts: 1 / propensity, at most `clip`."""
+        """(depth,) weight of an item at each rank: 1 / propensity, at most `clip`."""
         return np.minimum(self.inverse(depth), clip)
 
     def inverse(self, depth: int) -> Floats:
-        """(depth,) 1 / propensity without a limit, the first rank's being 1."""
+        """(depth,) 1 / propensity, not clipped, relative to the first rank."""
         ranks = np.minimum(np.arange(depth), len(self.values) - 1)
         return self.values[0] / np.array(self.values)[ranks]
 
 
 @dataclass(frozen=True)
 class WeightSums:
-    """Sums over the items with gain, of one table or of several: they add up."""
+    """Sums of weights over the items with gain; those of several tables can be added."""
 
     items: int = 0
+    """Items with gain."""
     clipped: int = 0
-    """Items whose weight was cut."""
+    """Items whose weight was clipped."""
     weights: float = 0.0
     squares: float = 0.0
+    """Sum of the squared weights."""
 
     def __add__(self, other: "WeightSums") -> "WeightSums":
-        """Both together."""
+        """The sums over the items of both."""
         return WeightSums(
             self.items + other.items,
             self.clipped + other.clipped,
@@ -81,8 +85,9 @@ def ips_dcg(
 ) -> Floats:
     """IPS-DCG@k: sum over the first k ranks i of weight_i x gain / discount(i).
 
-    gains (n, depth), weights (…, at least min(k, depth)) of all lists or of each one -> (n,), from
-    0 to clip x the DCG. NaN where a weight is. Source: Agarwal, Takatsu, Zaitsev and Joachims 2019.
+    gains (n, depth), weights (w,) for all lists or (n, w) for each, w >= min(k, depth) -> (n,),
+    from 0 to clip x the DCG. NaN where a weight is NaN.
+    Source: Agarwal, Takatsu, Zaitsev and Joachims 2019.
 
     >>> ips_dcg(np.array([[1.0, 0.0, 1.0]]), 3, np.array([1.0, 2.0, 4.0])).tolist()
     [3.0]
@@ -94,10 +99,10 @@ def ips_dcg(
 
 
 def weighted_hits(relevant: Booleans, k: int, weights: Floats) -> Floats:
-    """Weights of the relevant items among the first k.
+    """Sum of the weights of the relevant items among the first k.
 
-    relevant (n, depth), weights (…, at least min(k, depth)) of all lists or of each one -> (n,),
-    from 0 to k x clip. NaN where a weight is.
+    relevant (n, depth), weights (w,) for all lists or (n, w) for each, w >= min(k, depth) -> (n,),
+    from 0 to k x clip. NaN where a weight is NaN.
 
     >>> weighted_hits(np.array([[True, False, True]]), 3, np.array([1.0, 2.0, 5.0])).tolist()
     [6.0]
@@ -109,10 +114,10 @@ def weighted_hits(relevant: Booleans, k: int, weights: Floats) -> Floats:
 
 
 def ips_precision(relevant: Booleans, k: int, weights: Floats) -> Floats:
-    """IPS-P@k: weights of the relevant items among the first k, divided by k.
+    """IPS-P@k: sum of the weights of the relevant items among the first k, divided by k.
 
-    relevant (n, depth), weights (…, at least min(k, depth)) of all lists or of each one -> (n,),
-    from 0 to clip. NaN where a weight is. Source: Joachims, Swaminathan and Schnabel 2017.
+    relevant (n, depth), weights (w,) for all lists or (n, w) for each, w >= min(k, depth) -> (n,),
+    from 0 to clip. NaN where a weight is NaN. Source: Joachims, Swaminathan and Schnabel 2017.
 
     >>> ips_precision(np.array([[True, False, True]]), 3, np.array([1.0, 2.0, 5.0])).tolist()
     [2.0]
@@ -121,10 +126,11 @@ def ips_precision(relevant: Booleans, k: int, weights: Floats) -> Floats:
 
 
 def ips_precision_of_shown(relevant: Booleans, lengths: Integers, weights: Floats) -> Floats:
-    """IPS-P: weights of the relevant items, divided by the items shown.
+    """IPS-P: sum of the weights of the relevant items, divided by the items shown.
 
-    relevant (n, depth), lengths (n,), weights (…, at least depth) of all lists or of each one ->
-    (n,), from 0 to clip; 0 for an empty list. NaN where a weight is. Source: as `ips_precision`.
+    relevant (n, depth), lengths (n,), weights (w,) for all lists or (n, w) for each, w >= depth ->
+    (n,), from 0 to clip; 0 for an empty list. NaN where a weight is NaN.
+    Source: as `ips_precision`.
 
     >>> shown = np.array([[True, False, False]])
     >>> ips_precision_of_shown(shown, np.array([2]), np.array([1.0, 2.0, 5.0])).tolist()
@@ -134,9 +140,9 @@ def ips_precision_of_shown(relevant: Booleans, lengths: Integers, weights: Float
 
 
 def weight_sums(by_rank: Integers, table: Propensities, clip: float = CLIP) -> WeightSums:
-    """The sums of a surface, from how many items had gain at each rank: (depth,) counts.
+    """Sums of weights of one surface, by the number of items with gain at each rank, (depth,).
 
-    Counts by rank are all that need be kept: they add up exactly, and hold for any table.
+    Integer counts by rank are enough to store: they add up exactly, and fit any table.
 
     >>> weight_sums(np.array([2, 0, 1]), Propensities("web", "1", (1.0, 0.5, 0.05)))
     WeightSums(items=3, clipped=1, weights=12.0, squares=102.0)
@@ -151,8 +157,9 @@ def weight_sums(by_rank: Integers, table: Propensities, clip: float = CLIP) -> W
 
 
 def effective_sample_size(sums: WeightSums) -> float:
-    """Items of equal weight that would tell as much: (sum w)^2 / sum w^2, 0…items; 0 without any.
+    """Number of equally weighted items with the same variance: (sum w)^2 / sum w^2.
 
+    0…items; 0 without an item with gain.
     Source: Kish 1965.
 
     >>> round(effective_sample_size(WeightSums(3, 1, 12.0, 102.0)), 6)
@@ -162,9 +169,10 @@ def effective_sample_size(sums: WeightSums) -> float:
 
 
 def clipped_share(sums: WeightSums) -> float:
-    """Share of the items whose weight was cut: above a few percent the numbers lean to the top.
+    """Share of the items with gain whose weight was clipped.
 
-    0…1; NaN without any item with gain.
+    Above a few percent, the metrics are biased towards the top ranks. 0…1; NaN without an item with
+    gain.
 
     >>> round(clipped_share(WeightSums(3, 1, 12.0, 102.0)), 6)
     0.333333

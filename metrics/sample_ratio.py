@@ -1,4 +1,7 @@
-"""Whether users were dealt to the arms as planned: a mismatch makes all other numbers suspect."""
+"""Sample-ratio test: whether users were assigned to the arms in the planned shares.
+
+A mismatch means that the assignment or the logging is broken, so no other result can be trusted.
+"""
 
 import math
 from collections.abc import Sequence
@@ -7,18 +10,20 @@ from typing import Final
 from .distributions import chi_square_tail
 
 CONCENTRATION: Final = 10_000.0
-"""How near to the planned shares the mixture's alternatives lie: it looks for small mismatches."""
+"""How close to the planned shares the alternatives of the mixture are: the higher, the smaller the
+mismatches that are found first."""
 ALARM_LOG_EVALUE: Final = math.log(1_000.0)
-"""Evidence that deserves an alarm: at most one sound experiment in 1,000 ever gets there."""
+"""Log e-value from which to alarm: at most one in 1,000 sound experiments ever reaches it."""
 
 
 def sample_ratio_log_evalue(
     counts: Sequence[int], weights: Sequence[float], concentration: float = CONCENTRATION
 ) -> float:
-    """ln of the evidence that the arms' shares differ from their weights, good at every look.
+    """ln of the e-value against the planned shares of the arms, valid at every look.
 
-    A Dirichlet-multinomial mixture around the planned shares. counts (arms,) are different users
-    of one arm only, weights (arms,) > 0 in any scale. 0 for one arm or no user.
+    A Dirichlet-multinomial mixture around the planned shares. counts (arms,): distinct users that
+    were in one arm only. weights (arms,) > 0, on any scale. 0 for one arm or no user.
+    Raises ValueError as `planned_shares` does.
     Source: Lindon and Malek 2022.
 
     >>> round(sample_ratio_log_evalue([5_000, 5_400], [1, 1]), 6)
@@ -33,28 +38,32 @@ def sample_ratio_log_evalue(
 
 
 def sample_ratio_chi_square_p(counts: Sequence[int], weights: Sequence[float]) -> float:
-    """Pearson's chi-square p of the same, for one look at a planned end. 1 without a user.
+    """p of Pearson's chi-square test of the same, for a single look at a planned end.
+
+    counts (arms,), weights (arms,) -> 0…1; 1 for one arm or no user. Source: Pearson 1900.
 
     >>> round(sample_ratio_chi_square_p([5_000, 5_200], [1, 1]), 6)
     0.04767
     """
     shares = planned_shares(counts, weights)
-    everybody = sum(counts)
-    if not everybody:
+    users = sum(counts)
+    if not users:
         return 1.0
-    expected = [everybody * share for share in shares]
+    expected = [users * share for share in shares]
     value = sum((c - e) ** 2 / e for c, e in zip(counts, expected, strict=True))
     return chi_square_tail(value, len(counts) - 1) if len(counts) > 1 else 1.0
 
 
 def planned_shares(counts: Sequence[int], weights: Sequence[float]) -> list[float]:
-    """The weights as shares of 1. Raises ValueError where they do not fit the counts.
+    """The weights, scaled to a sum of 1.
+
+    Raises ValueError if their number is not that of the counts, or one is not above 0.
 
     >>> planned_shares([90, 10], [3, 1])
     [0.75, 0.25]
     """
     if len(weights) != len(counts):
-        raise ValueError(f"{len(weights)} weights for {len(counts)} arms: must be one an arm")
+        raise ValueError(f"{len(weights)} weights for {len(counts)} arms: must be one for each arm")
     if not all(0.0 < weight < math.inf for weight in weights):
         raise ValueError(f"weights={list(weights)}: must be above 0")
     return [weight / math.fsum(weights) for weight in weights]

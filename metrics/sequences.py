@@ -1,9 +1,10 @@
-"""Asymptotic confidence sequences: intervals and evidence that hold at every look together.
+"""Asymptotic confidence sequences: intervals and e-values that are valid at all looks together.
 
-Look as often as you like, stop when you like: the probability that the interval ever misses the
-truth is at most alpha, for traffic large enough that means are nearly normal. The price, against an
-interval for one look, is least at the planned total, which is fixed before the start.
-Source of all of it: Howard, Ramdas, McAuliffe and Sekhon 2021 (normal mixture); Waudby-Smith,
+The data may be looked at after every pane and the experiment stopped at any look: the probability
+that the interval ever misses the true value is at most alpha, once there is enough traffic for
+means to be nearly normal. The intervals are wider than those for a single look; the difference is
+smallest at the planned total, which is fixed before the start.
+Source of everything here: Howard, Ramdas, McAuliffe and Sekhon 2021 (normal mixture); Waudby-Smith,
 Arbour, Sinha, Kennedy and Ramdas 2024 (asymptotic).
 """
 
@@ -14,22 +15,22 @@ from typing import Final
 from .estimates import Estimate, Interval
 
 _FAR_LEFT: Final = -30.0
-"""From here on erfc nears its underflow, and the tail's series has 11 digits."""
-_MOST_STEPS: Final = 50
+"""Below this erfc is close to underflow, and the series of the tail is exact to 11 digits."""
+_MAX_STEPS: Final = 50
 
 
 @dataclass(frozen=True)
 class Design:
-    """What is fixed before the first look and never changed in flight.
+    """The design of an experiment: fixed before the first look, and not changed afterwards.
 
     >>> round(Design(planned_impressions=5_000).rate, 12)
     0.00158723092
     """
 
     planned_impressions: int
-    """In all arms together, when the decision is due. The interval is tightest there."""
+    """Impressions of all arms together when the decision is due. The interval is tightest there."""
     alpha: float = 0.05
-    """Probability that the interval ever misses, 0 < alpha < 0.5."""
+    """Highest probability that the interval ever misses the true value, 0 < alpha < 0.5."""
 
     def __post_init__(self) -> None:
         if self.planned_impressions < 1:
@@ -39,20 +40,20 @@ class Design:
 
     @property
     def rate(self) -> float:
-        """Of the two-sided mixture, per impression."""
+        """Rate of the two-sided mixture, per impression."""
         return mixture_rate(self.planned_impressions, self.alpha)
 
     @property
     def one_sided_rate(self) -> float:
-        """Of the one-sided mixture, per impression: tuned as a two-sided one of twice the alpha."""
+        """Rate of the one-sided mixture, per impression: that of a two-sided one with 2 alpha."""
         return mixture_rate(self.planned_impressions, 2.0 * self.alpha)
 
 
 def mixture_rate(planned_total: float, alpha: float) -> float:
-    """r = (-2 ln alpha + ln(1 - 2 ln alpha)) / N*: makes the boundary least near n = N*.
+    """r = (-2 ln alpha + ln(1 - 2 ln alpha)) / N*: the boundary is lowest near n = N*.
 
-    Above 0, per unit of N*. Source: Howard et al. 2021, 3.5, the approximation that confseq,
-    GrowthBook and Eppo share.
+    Above 0, per unit of N*. Source: Howard et al. 2021, 3.5; the approximation that confseq,
+    GrowthBook and Eppo use too.
 
     >>> round(mixture_rate(500, 0.05), 12)
     0.015872309203
@@ -62,7 +63,7 @@ def mixture_rate(planned_total: float, alpha: float) -> float:
 
 
 def boundary(n: float, rate: float, alpha: float) -> float:
-    """Standard errors to each side of the estimate that the two-sided interval reaches at n.
+    """Half-width at n of the two-sided interval, in standard errors of the estimate.
 
     sqrt((1 + 1 / (n r)) (ln(n r + 1) + 2 ln(1 / alpha))). Infinite at n = 0.
 
@@ -77,7 +78,7 @@ def boundary(n: float, rate: float, alpha: float) -> float:
 
 
 def confidence_sequence(estimate: Estimate, design: Design) -> Interval:
-    """The two-sided interval at this look. NaN where the estimate is undefined.
+    """The two-sided interval at this look. NaN if the estimate is undefined.
 
     >>> interval = confidence_sequence(Estimate(-0.015, 1.2264e-5, 40_000), Design(5_000))
     >>> round(interval.lower, 6), round(interval.upper, 6)
@@ -90,10 +91,10 @@ def confidence_sequence(estimate: Estimate, design: Design) -> Interval:
 
 
 def log_evalue(estimate: Estimate, design: Design) -> float:
-    """ln of the evidence against a true value of 0, two-sided: at least ln(1 / alpha) exactly where
-    the interval leaves 0 out.
+    """ln of the two-sided e-value against a true value of 0.
 
-    An e-process: its expectation under 0 never exceeds 1, whenever one stops. NaN where undefined.
+    At least ln(1 / alpha) exactly where the interval excludes 0. An e-process: if the true value is
+    0, its expectation is at most 1 at any stopping time. NaN if the estimate is undefined.
 
     >>> round(log_evalue(Estimate(-0.015, 1.2264e-5, 40_000), Design(5_000)), 3)
     6.948
@@ -102,20 +103,22 @@ def log_evalue(estimate: Estimate, design: Design) -> float:
     return information * estimate.z**2 / (2.0 * (information + 1.0)) - 0.5 * math.log1p(information)
 
 
-def always_valid_p(log_evidence: float) -> float:
-    """min(1, 1 / E), from ln E: a p-value at any look, and its running least is one too.
+def always_valid_p(log_e: float) -> float:
+    """min(1, 1 / E), from ln E: a p-value valid at any look; so is its running minimum.
+
+    0…1; NaN for NaN.
 
     >>> round(always_valid_p(6.947429), 6), always_valid_p(-2.0)
     (0.000961, 1.0)
     """
-    return math.nan if math.isnan(log_evidence) else math.exp(-max(log_evidence, 0.0))
+    return math.nan if math.isnan(log_e) else math.exp(-max(log_e, 0.0))
 
 
 def one_sided_log_evalue(estimate: Estimate, design: Design) -> float:
-    """ln of the evidence that the true value is above 0, against 0 or less.
+    """ln of the one-sided e-value for a true value above 0, against 0 or less.
 
     The half-normal mixture 2 Phi(x) exp(x^2 / 2) / sqrt(n r + 1), x = z sqrt(n r / (n r + 1)).
-    NaN where undefined. Of `-value` it is the evidence for below 0.
+    NaN if the estimate is undefined. For a value below 0, negate the estimate.
 
     >>> round(one_sided_log_evalue(Estimate(0.015, 1.2264e-5, 40_000), Design(5_000)), 3)
     7.717
@@ -126,10 +129,10 @@ def one_sided_log_evalue(estimate: Estimate, design: Design) -> float:
 
 
 def one_sided_boundary(n: float, rate: float, alpha: float) -> float:
-    """Standard errors by which a value must pass 0 for one-sided evidence of 1 / alpha at n.
+    """Standard errors above 0 at which the one-sided e-value at n is 1 / alpha.
 
-    Infinite at n = 0. Solved by Newton's method from `one_sided_closed_form`, which is above it;
-    the log of the evidence is convex in x, so the steps only descend.
+    Infinite at n = 0. Solved by Newton's method, which starts above, at `one_sided_closed_form`,
+    and descends only, since the log of the e-value is convex in x.
 
     >>> round(one_sided_boundary(1_000, mixture_rate(1_000, 0.1), 0.05) * 1_000**0.5, 9)
     87.4708416
@@ -137,16 +140,16 @@ def one_sided_boundary(n: float, rate: float, alpha: float) -> float:
     information = n * rate
     if information <= 0.0:
         return math.inf
-    stretch = math.sqrt(1.0 + 1.0 / information)
-    wanted = 0.5 * math.log1p(information) - math.log(2.0 * alpha)
-    x = one_sided_closed_form(n, rate, alpha) / stretch
-    for _ in range(_MOST_STEPS):
+    scale = math.sqrt(1.0 + 1.0 / information)
+    target = 0.5 * math.log1p(information) - math.log(2.0 * alpha)
+    x = one_sided_closed_form(n, rate, alpha) / scale
+    for _ in range(_MAX_STEPS):
         hazard = math.exp(-0.5 * math.log(2.0 * math.pi) - log_scaled_cdf(x))
-        step = (log_scaled_cdf(x) - wanted) / (x + hazard)
+        step = (log_scaled_cdf(x) - target) / (x + hazard)
         x -= step
         if abs(step) <= 1e-15 * x:
             break
-    return x * stretch
+    return x * scale
 
 
 def one_sided_closed_form(n: float, rate: float, alpha: float) -> float:
@@ -164,7 +167,7 @@ def one_sided_closed_form(n: float, rate: float, alpha: float) -> float:
 
 
 def one_sided_interval(estimate: Estimate, design: Design) -> Interval:
-    """The interval whose lower end alone is doubted: [lower, infinity). NaN where undefined.
+    """The one-sided interval [lower, infinity) at this look. NaN if the estimate is undefined.
 
     Its lower end is above 0 exactly where `one_sided_log_evalue` is at least ln(1 / alpha).
 
@@ -178,7 +181,7 @@ def one_sided_interval(estimate: Estimate, design: Design) -> Interval:
 
 
 def log_scaled_cdf(x: float) -> float:
-    """ln(Phi(x) exp(x^2 / 2)), Phi being the normal distribution: finite however far x is.
+    """ln(Phi(x) exp(x^2 / 2)), with Phi the standard normal CDF: finite for x far below 0, too.
 
     >>> round(log_scaled_cdf(0.0), 9), round(log_scaled_cdf(-1e6), 6)
     (-0.693147181, -14.734449)

@@ -1,6 +1,6 @@
-"""Set metrics: numbers of the fourfold table of a returned set, which know no order.
+"""Set metrics: formulas over the fourfold (contingency) table of a returned set, without order.
 
-Micro averages come from the same formulas over `Contingency.pooled`.
+The same formulas over `Contingency.pooled` give micro averages.
 """
 
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from .lists import Floats, Integers
 
 @dataclass(frozen=True, eq=False)
 class Contingency:
-    """Items of each query by whether they were returned and whether they are relevant; all (n,)."""
+    """Number of items of each query, by whether they were returned and are relevant; all (n,)."""
 
     returned_relevant: Integers
     returned_nonrelevant: Integers
     missed: Integers
-    """Relevant, not returned."""
+    """Relevant and not returned."""
     rest: Integers
     """Neither relevant nor returned."""
 
@@ -33,7 +33,7 @@ class Contingency:
         return cls(*columns)
 
     def pooled(self) -> "Contingency":
-        """The counts of all queries together, duplicates and all: its formulas are micro averages.
+        """The counts of all queries added up, one row: its formulas give micro averages.
 
         >>> first_and_second = Contingency(*np.array([[2, 2], [3, 2], [2, 1], [0, 0]]))
         >>> precision(first_and_second.pooled()).round(4).tolist()
@@ -71,7 +71,7 @@ def recall(table: Contingency) -> Floats:
 
 
 def f_measure(precisions: Floats, recalls: Floats, beta: float = 1.0) -> Floats:
-    """F_beta: (1 + b²) P R / (b² P + R); beta above 1 stresses recall.
+    """F_beta: (1 + b²) P R / (b² P + R); beta > 1 gives more weight to recall.
 
     precisions (n,), recalls (n,) -> (n,), 0…1. Never undefined: 0 where either is 0.
     Source: van Rijsbergen 1979; trec_eval `set_F`.
@@ -85,9 +85,9 @@ def f_measure(precisions: Floats, recalls: Floats, beta: float = 1.0) -> Floats:
 
 
 def e_precision_weighted(precisions: Floats, recalls: Floats, b: float) -> Floats:
-    """E(precision_weight=b): 1 - (1 + b²) / (b²/P + 1/R); b above 1 stresses precision.
+    """E(precision_weight=b): 1 - (1 + b²) / (b²/P + 1/R); b > 1 favours precision.
 
-    It is 1 - F with beta = 1/b. precisions (n,), recalls (n,) -> (n,), 0…1, less is better.
+    It is 1 - F with beta = 1/b. precisions (n,), recalls (n,) -> (n,), 0…1, lower is better.
     Never undefined: 1 where either is 0.
 
     >>> e_precision_weighted(np.array([0.9]), np.array([0.18]), 2.0).round(4).tolist()
@@ -97,9 +97,9 @@ def e_precision_weighted(precisions: Floats, recalls: Floats, b: float) -> Float
 
 
 def e_recall_weighted(precisions: Floats, recalls: Floats, b: float) -> Floats:
-    """E(recall_weight=b): 1 - (1 + b²) / (b²/R + 1/P); b above 1 stresses recall.
+    """E(recall_weight=b): 1 - (1 + b²) / (b²/R + 1/P); b > 1 favours recall.
 
-    It is 1 - F with beta = b. precisions (n,), recalls (n,) -> (n,), 0…1, less is better.
+    It is 1 - F with beta = b. precisions (n,), recalls (n,) -> (n,), 0…1, lower is better.
     Never undefined: 1 where either is 0. Source: van Rijsbergen 1979.
 
     >>> e_recall_weighted(np.array([0.9]), np.array([0.18]), 2.0).round(4).tolist()
@@ -121,7 +121,7 @@ def accuracy(table: Contingency) -> Floats:
 
 
 def miss(table: Contingency) -> Floats:
-    """Miss: missed / relevant. (n,), 0…1, less is better; NaN where nothing is relevant.
+    """Miss: missed / relevant. (n,), 0…1, lower is better; NaN where nothing is relevant.
 
     >>> miss(Contingency.of(1, 0, 3)).tolist()
     [0.75]
@@ -130,7 +130,9 @@ def miss(table: Contingency) -> Floats:
 
 
 def false_rate(table: Contingency) -> Floats:
-    """FalseRate: returned non-relevant / returned. (n,), 0…1, less is better; NaN for none.
+    """FalseRate: returned non-relevant / returned. (n,), 0…1, lower is better.
+
+    NaN where nothing was returned.
 
     >>> false_rate(Contingency.of(1, 3, 0)).tolist()
     [0.75]
@@ -140,7 +142,9 @@ def false_rate(table: Contingency) -> Floats:
 
 
 def generality(table: Contingency) -> Floats:
-    """Generality: relevant / all. (n,), 0…1, of the query alone; NaN for an empty collection.
+    """Generality: relevant / all items. (n,), 0…1; a property of the query, not of the system.
+
+    NaN for an empty collection.
 
     >>> generality(Contingency.of(1, 1, 1, 7)).tolist()
     [0.2]
@@ -150,7 +154,9 @@ def generality(table: Contingency) -> Floats:
 
 
 def fallout(table: Contingency) -> Floats:
-    """Fallout: returned non-relevant / non-relevant. (n,), 0…1, less is better; NaN for none.
+    """Fallout: returned non-relevant / non-relevant. (n,), 0…1, lower is better.
+
+    NaN where all items are relevant.
 
     >>> fallout(Contingency.of(1, 1, 1, 7)).tolist()
     [0.125]
@@ -160,7 +166,7 @@ def fallout(table: Contingency) -> Floats:
 
 
 def coverage(returned_known: Integers, known_relevant: Integers) -> Floats:
-    """Coverage: relevant items known before that were returned / all of them.
+    """Coverage: share of the relevant items known to the user before that were returned.
 
     returned_known (n,), known_relevant (n,) -> (n,), 0…1; NaN where none was known.
     Source: Baeza-Yates and Ribeiro-Neto 1999.
@@ -172,9 +178,9 @@ def coverage(returned_known: Integers, known_relevant: Integers) -> Floats:
 
 
 def novelty(returned_known: Integers, returned_unknown: Integers) -> Floats:
-    """Novelty: relevant items new to the searcher / relevant items returned.
+    """Novelty: share of the relevant items returned that were not known to the user before.
 
-    returned_known (n,), returned_unknown (n,), relevant items both -> (n,), 0…1;
+    returned_known (n,), returned_unknown (n,): counts of relevant items -> (n,), 0…1;
     NaN where nothing relevant was returned. Source: Baeza-Yates and Ribeiro-Neto 1999.
 
     >>> novelty(np.array([1]), np.array([3])).tolist()

@@ -1,4 +1,4 @@
-"""What to say about a name that is no metric: the metric that was probably meant."""
+"""The error message for an unknown metric name: it suggests the name that was probably meant."""
 
 import difflib
 import re
@@ -13,7 +13,7 @@ _MEANS: Final = {
     "gmap": ("the geometric mean", "AP"),
     "gm_map": ("the geometric mean", "AP"),
 }
-"""Averages over lists that are often named as if they were metrics, and what they average."""
+"""Averages over lists that are often used as names of metrics, and the metric they average."""
 
 _TREC_EVAL: Final = (
     (r"p_(\d+)", r"P@\1"),
@@ -27,11 +27,11 @@ _TREC_EVAL: Final = (
     (r"set_recall", r"SetR"),
     (r"set_f", r"SetF"),
 )
-"""trec_eval's spelling -> the metric that gives its number."""
+"""trec_eval's measure -> the metric with the same value."""
 
 
 def suggest(name: str, spelling: Spelling, families: Iterable[str]) -> str:
-    """A sentence that refuses the name and says what to write.
+    """The error message for an unknown name, with a name to write instead.
 
     >>> suggest("MRR@10", Spelling("MRR", {}, "10"), ["RR"])
     "'MRR@10': MRR is the mean of RR@10: name RR@10"

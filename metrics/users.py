@@ -1,9 +1,9 @@
-"""Users of the arms: a hash of their ids, and sets of hashes that count them.
+"""Users of the arms: the hash of a user id, and sketches of hashes that count distinct users.
 
-One hash of 64 bits serves two ends that must not meddle with each other. Its value orders the users
-of a sketch (the high bits decide), its lowest 6 bits are the user's bucket. It is a function of the
-id alone, the same in every process and version, and independent of any hash that deals users to
-arms.
+One 64-bit hash has two uses. Its lowest 6 bits are the bucket of the user; its value orders users
+in a sketch, where the high bits decide. So which users a sketch samples does not depend on their
+buckets. The hash is a function of the id alone, the same in every process and version, and
+independent of the hash that assigns users to arms: otherwise an arm would get some buckets only.
 """
 
 import math
@@ -24,16 +24,17 @@ from .sample_ratio import CONCENTRATION, sample_ratio_log_evalue
 Hashes: TypeAlias = NDArray[np.uint64]
 
 CAPACITY: Final = 65_536
-"""Users that a sketch counts exactly, but one; beyond, it errs by 0.4 % (one standard error)."""
+"""Hashes in a sketch. Fewer users are counted exactly, more with a standard error of 0.4 %."""
 ALL_HASHES: Final = 2**64
 _PERSON: Final = b"relevanced users"
-"""Sets this hash apart from every other blake2b of the same ids: 16 bytes, never to be changed."""
+"""Personalisation of blake2b, 16 bytes, which makes it unlike any other hash of the same ids. It
+must never change: tallies are stored by bucket."""
 
 
 def user_hashes(users: Iterable[str]) -> Hashes:
-    """blake2b of each id's UTF-8, 8 bytes, little-endian, personalised. (n,) -> (n,).
+    """blake2b of each id in UTF-8, 8 bytes, little-endian, personalised. (n,) ids -> (n,).
 
-    Half a µs an id.
+    Takes half a µs for each id.
 
     >>> user_hashes(["u9", "u10"]).tolist()
     [14306533916913687445, 5824892575916171865]
@@ -46,7 +47,7 @@ def user_hashes(users: Iterable[str]) -> Hashes:
 
 
 def bucket_indices(hashes: Hashes) -> Integers:
-    """The bucket of each user: the lowest 6 bits of the hash. (n,) -> (n,), 0…63.
+    """The bucket of each user, the lowest 6 bits of the hash: (n,) -> (n,), 0…63.
 
     >>> bucket_indices(np.array([65, 2**63], dtype=np.uint64)).tolist()
     [1, 0]
@@ -56,9 +57,10 @@ def bucket_indices(hashes: Hashes) -> Integers:
 
 @dataclass(frozen=True, eq=False)
 class Sketch:
-    """The least hashes of all users seen, at most `capacity`: a sample drawn by the hash alone.
+    """The `capacity` lowest hashes of a set of users (a k-minimum-values sketch).
 
-    A function of the set of users, whatever their order, number of visits or way through lanes.
+    It depends on the set of users only: not on their order, their number of impressions or their
+    lanes.
 
     >>> one, other = Sketch.of(user_hashes(["a", "b"])), Sketch.of(user_hashes(["b", "c"]))
     >>> user_count(one | other)
@@ -66,37 +68,37 @@ class Sketch:
     """
 
     hashes: Hashes
-    """(at most capacity,) ascending, each once."""
+    """(at most capacity,) distinct, ascending."""
     capacity: int = CAPACITY
 
     @classmethod
     def of(cls, hashes: Hashes, capacity: int = CAPACITY) -> "Sketch":
-        """Of hashes in any order, any number of times."""
+        """The sketch of hashes in any order, with or without repetitions."""
         return cls(distinct(hashes)[:capacity], capacity)
 
     def __or__(self, other: "Sketch") -> "Sketch":
-        """The sketch of everybody in either. Raises ValueError for another capacity."""
+        """The sketch of the union. Raises ValueError for different capacities."""
         if self.capacity != other.capacity:
             raise ValueError(f"capacities {self.capacity} and {other.capacity}: must be the same")
         return Sketch.of(np.concatenate((self.hashes, other.hashes)), self.capacity)
 
     @property
     def limit(self) -> int:
-        """Every user with a hash below it is in the sketch: 2^64 while it holds everybody."""
+        """All users with a hash below this are in the sketch; 2^64 until the sketch is full."""
         full = len(self.hashes) >= self.capacity
         return int(self.hashes[-1]) if full else ALL_HASHES
 
 
 @dataclass(frozen=True)
 class Count:
-    """A number of users, with its standard error: 0 where it is exact."""
+    """A number of users with its standard error, which is 0 if the number is exact."""
 
     value: float
     stderr: float
 
 
 def merged(sketches: Sequence[Sketch]) -> Sketch:
-    """The sketch of everybody in any of them, as of lanes. At least one sketch.
+    """The sketch of the union of one or more sketches, such as those of all lanes.
 
     >>> user_count(merged([Sketch.of(user_hashes("ab")), Sketch.of(user_hashes("bcd"))])).value
     4.0
@@ -105,9 +107,9 @@ def merged(sketches: Sequence[Sketch]) -> Sketch:
 
 
 def user_count(sketch: Sketch) -> Count:
-    """Different users: exact below the capacity, then (k - 1) / share of hashes below the k-th.
+    """Number of distinct users: exact below the capacity k, then (k - 1) / (k-th hash / 2^64).
 
-    Source: Bar-Yossef et al. 2002; Beyer et al. 2007 for the estimate without bias.
+    Source: Bar-Yossef et al. 2002; Beyer et al. 2007 for the unbiased estimator.
 
     >>> user_count(Sketch.of(user_hashes("abracadabra")))
     Count(value=5.0, stderr=0.0)
@@ -116,8 +118,10 @@ def user_count(sketch: Sketch) -> Count:
 
 
 def crossover_count(arms: Sequence[Sketch]) -> Count:
-    """Users seen in two arms or more: exact while every arm is, else from the users below the least
-    limit of the arms, where all of them know everybody.
+    """Number of users that were in two arms or more.
+
+    Exact while no sketch is full; then estimated from the hashes below the lowest limit of the
+    arms, where every sketch is complete.
 
     >>> crossover_count([Sketch.of(user_hashes("abc")), Sketch.of(user_hashes("cd"))])
     Count(value=1.0, stderr=0.0)
@@ -128,9 +132,9 @@ def crossover_count(arms: Sequence[Sketch]) -> Count:
 
 
 def sampled_users(arms: Sequence[Sketch], limit: int) -> list[int]:
-    """Exact users of each arm whose hash is below a limit, without those of two arms or more.
+    """Exact number of users of each arm with a hash below a limit; users of several arms excluded.
 
-    The limit must be at most the arms' own.
+    The limit must not exceed that of any arm.
 
     >>> sampled_users([Sketch.of(user_hashes("abc")), Sketch.of(user_hashes("cd"))], ALL_HASHES)
     [2, 1]
@@ -143,13 +147,13 @@ def sampled_users(arms: Sequence[Sketch], limit: int) -> list[int]:
 def users_sample_ratio_log_evalue(
     arms: Sequence[Sketch], weights: Sequence[float], concentration: float = CONCENTRATION
 ) -> float:
-    """`sample_ratio_log_evalue` of the arms' users, good at every look, however many they are.
+    """`sample_ratio_log_evalue` of the users of the arms, valid at every look at any traffic.
 
-    Estimated counts would raise false alarms, exact counts of a sample do not. While no sketch is
-    full the sample is everybody; then it is the users with a hash in the least 2^-level of all, for
-    the lowest level that all arms know whole. So the sample shrinks and grows again as users come:
-    the evidence of level l is divided by (l + 1) (l + 2), the share of one bet that is put on it,
-    for all levels together to be good at every look.
+    Estimated counts would raise false alarms; exact counts of a sample do not. While no sketch is
+    full, the sample is all users; then it is those with a hash below 2^(64 - level), for the lowest
+    level at which all sketches are complete. The sample thus shrinks with each new level and grows
+    within it. For all levels together to be valid at every look, the e-value of level l is divided
+    by (l + 1) (l + 2): one bet is split over the levels.
 
     >>> arms = [Sketch.of(np.arange(count, dtype=np.uint64) * 97 + count) for count in (900, 9)]
     >>> users_sample_ratio_log_evalue(arms, [1, 1]) > 10
@@ -157,8 +161,8 @@ def users_sample_ratio_log_evalue(
     """
     level = ALL_HASHES.bit_length() - _common_limit(arms).bit_length()
     counts = sampled_users(arms, ALL_HASHES >> level)
-    found = sample_ratio_log_evalue(counts, weights, concentration)
-    return found - math.log((level + 1) * (level + 2))
+    log_evalue = sample_ratio_log_evalue(counts, weights, concentration)
+    return log_evalue - math.log((level + 1) * (level + 2))
 
 
 def _common_limit(arms: Sequence[Sketch]) -> int:
@@ -176,7 +180,7 @@ def _together(arms: Sequence[Sketch], limit: int) -> Hashes:
     return np.concatenate(parts) if parts else np.zeros(0, dtype=np.uint64)
 
 
-def _extrapolated(found: int, limit: int) -> Count:
-    """From users below the limit to all of them. Having found none in a sample is no certainty."""
+def _extrapolated(count: int, limit: int) -> Count:
+    """Extrapolate from users below the limit to all. No user found still has a standard error."""
     share = limit / ALL_HASHES
-    return Count(found / share, math.sqrt(max(found, 1) * (1.0 - share)) / share)
+    return Count(count / share, math.sqrt(max(count, 1) * (1.0 - share)) / share)

@@ -31,21 +31,21 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "nested": ({"grades": [[[1]]]}, "must be a flat sequence"),
     "too long": ({"grades": [[1]], "lengths": [2]}, "lengths[0]=2: must be from 0 to 1 ranks"),
     "fraction": ({"grades": [[1]], "lengths": [0.5]}, "must be whole numbers"),
-    "count": ({"grades": [[1]], "collection_size": [1, 2]}, "must be one value a list, (1,)"),
-    "negative": ({"grades": [[1]], "known_relevant": [-1]}, "the least is -1, must be >= 0"),
-    "pool": ({"grades": [[1]], "pool": []}, "pool of 0 queries: must be one a list, 1"),
+    "count": ({"grades": [[1]], "collection_size": [1, 2]}, "one value for each list, (1,)"),
+    "negative": ({"grades": [[1]], "known_relevant": [-1]}, "the lowest is -1, must be >= 0"),
+    "pool": ({"grades": [[1]], "pool": []}, "pool of 0 queries: must be one for each list, 1"),
     "known": ({"grades": [[1]], "known": [[True, True]]}, "known[0] of 2 ranks: must be at most 1"),
-    "known rows": ({"grades": [[1]], "known": []}, "known of 0 rows: must be one a list, 1"),
-    "weights": ({"grades": [[1, 2]], "weights": [[1.0]]}, "must be (1, 2 or more)"),
-    "no weight": ({"grades": [[]], "weights": [[]]}, "must be (1, 1 or more)"),
-    "weight of 0": ({"grades": [[1]], "weights": [[0.0]]}, "the least is 0.0, must be finite"),
+    "known rows": ({"grades": [[1]], "known": []}, "known of 0 rows: must be one for each list, 1"),
+    "weights": ({"grades": [[1, 2]], "weights": [[1.0]]}, "must be (1, at least 2)"),
+    "no weight": ({"grades": [[]], "weights": [[]]}, "must be (1, at least 1)"),
+    "weight of 0": ({"grades": [[1]], "weights": [[0.0]]}, "the lowest is 0.0, must be finite"),
     "half known": ({"grades": [[1, 1]], "weights": [[1.0, math.nan]]}, "or NaN at every one"),
-    "seconds": ({"grades": [[1]], "first_feedback_s": []}, "must be one value a list, (1,)"),
+    "seconds": ({"grades": [[1]], "first_feedback_s": []}, "must be one for each list, (1,)"),
 }
 
 
 @pytest.mark.parametrize(("given", "message"), REFUSED.values(), ids=REFUSED)
-def test_refused_value_shows_itself_and_the_rule(given: dict[str, Any], message: str) -> None:
+def test_error_names_the_invalid_value_and_the_rule(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError) as error:
         Lists.of(**given)
     assert message in str(error.value)

@@ -165,7 +165,7 @@ def _metrics(
         except ValueError as error:
             faults.append(str(error))
             continue
-        refusal = metric.refusal(["pool"], carrier="judgements and runs")
+        refusal = metric.refusal(["pool"], provider="judgements and runs")
         if refusal is None:
             metrics.setdefault(metric.name, metric)
         else:
