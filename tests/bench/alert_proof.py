@@ -1,6 +1,6 @@
-"""False alarms and detection times of the alerts on scores, as the table of deploy/runbook.md.
+"""False alarms and detection times of the alerts on scores: the tables in deploy/runbook.md.
 
-make bench-alerts                                  # minutes; SEED and sizes can be given:
+make bench-alerts                                  # takes minutes; seed and sizes can be given:
 make bench-alerts ARGS="--series-weeks 2000 --trials 50 --seed 7"
 """
 
@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from tests.deploy.alert_power import Chance, chance_of_a_tenth
-from tests.deploy.alert_proof import fired, first_firing_hours, load
+from tests.deploy.alert_power import Detection, detection_of_a_drop
+from tests.deploy.alert_proof import firing_by_alert, first_firing_hours, load
 from tests.deploy.alert_screen import LEAD_HOURS, episodes_of_days, suspicious_days, together
 from tests.deploy.alert_traffic import Traffic, simulate
 
 WEEKS: Final = 8
 CHUNK: Final = 25
-"""Trials that are simulated at once."""
+"""Number of trials simulated at once."""
 DROP_AT_HOUR: Final = 6
 HOURS_AFTER: Final = 26
 DROPS: Final = (0.05, 0.10)
@@ -31,13 +31,13 @@ DROPS: Final = (0.05, 0.10)
 
 @dataclass(frozen=True)
 class Case:
-    """One row of the table."""
+    """One row of the tables."""
 
     name: str
     traffic: Traffic
     drops: tuple[float, ...] = DROPS
     share: float = 1.0
-    """Of the series-weeks that are simulated: where alarms are many, a tenth of them says it."""
+    """Share of the series-weeks that are simulated: a tenth is enough where alarms are frequent."""
 
 
 THIN: Final = Traffic(1_000)
@@ -58,15 +58,16 @@ def any_of(firing: Mapping[str, NDArray[np.bool_]]) -> NDArray[np.bool_]:
 
 
 def false_alarms(traffic: Traffic, series_weeks: int, rng: np.random.Generator, at: Path) -> str:
-    """Times somebody is called for nothing, per 1,000 series-weeks, with its 95 % interval."""
+    """Cells of a row: false alarms per 1,000 series-weeks with their 95 % interval,
+    series-weeks."""
     settings = load("settings.yml")
-    suspects = []
+    days = []
     weeks = 0
     while weeks < series_weeks:
-        shown = simulate(traffic, CHUNK, WEEKS * 7 * 24 + LEAD_HOURS, rng)
-        suspects.append(suspicious_days(shown, settings))
+        gauges = simulate(traffic, CHUNK, WEEKS * 7 * 24 + LEAD_HOURS, rng)
+        days.append(suspicious_days(gauges, settings))
         weeks += CHUNK * WEEKS
-    count = episodes_of_days(any_of(fired(at, together(suspects))))
+    count = episodes_of_days(any_of(firing_by_alert(at, together(days))))
     low = stats.chi2.ppf(0.025, 2 * count) / 2 if count else 0.0
     high = stats.chi2.ppf(0.975, 2 * count + 2) / 2
     scale = 1_000 / weeks
@@ -76,11 +77,11 @@ def false_alarms(traffic: Traffic, series_weeks: int, rng: np.random.Generator, 
 def detection(
     traffic: Traffic, drop: float, trials: int, rng: np.random.Generator, at: Path
 ) -> str:
-    """Share of drops found in 4 and in 24 hours, and hours until half and until all but one in
-    twenty are found."""
+    """Cells of a row: shares of the drops detected within 4 and 24 hours, and hours until 50 % and
+    95 % are detected."""
     hours = DROP_AT_HOUR + HOURS_AFTER
-    shown = simulate(traffic, trials, hours, rng, drop=drop, drop_at_hour=DROP_AT_HOUR)
-    after = first_firing_hours(any_of(fired(at, shown)), DROP_AT_HOUR)
+    gauges = simulate(traffic, trials, hours, rng, drop=drop, drop_at_hour=DROP_AT_HOUR)
+    after = first_firing_hours(any_of(firing_by_alert(at, gauges)), DROP_AT_HOUR)
     half, most = (
         f"{value:.1f}" if np.isfinite(value) else f"> {HOURS_AFTER}"
         for value in np.quantile(after, (0.5, 0.95), method="higher")
@@ -90,19 +91,19 @@ def detection(
 
 
 def chances() -> Iterator[str]:
-    """By the hour at which a drop of a tenth begins: the chance that three hours find it in four,
-    by arithmetic alone."""
+    """Rows by the hour at which a drop of 10 % begins: the computed chance that it is detected
+    within four hours."""
     for hour in range(-12, 12, 3):
-        yield f"| {hour:+} h | {_row(chance_of_a_tenth(THIN, hour))} |"
-    quarters = [chance_of_a_tenth(THIN, hour / 4).chance for hour in range(96)]
+        yield f"| {hour:+} h | {_row(detection_of_a_drop(THIN, hour))} |"
+    quarters = [detection_of_a_drop(THIN, hour / 4).chance for hour in range(96)]
     yield f"| mean over the day | | | | {np.mean(quarters):.0%} |"
-    yield f"| at 1,000 an hour at all hours | {_row(chance_of_a_tenth(FLAT, 0))} |"
+    yield f"| at 1,000 an hour at all hours | {_row(detection_of_a_drop(FLAT, 0))} |"
 
 
-def _row(found: Chance) -> str:
+def _row(drop: Detection) -> str:
     return (
-        f"{found.impressions:,.0f} | {found.to_a_tenth:.1f} | {found.needed:.1f}"
-        f" | {found.chance:.0%}"
+        f"{drop.impressions:,.0f} | {drop.drop_z:.1f} | {drop.threshold_z:.1f}"
+        f" | {drop.chance:.0%}"
     )
 
 
@@ -117,7 +118,10 @@ def main() -> None:
     rng = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory() as directory:
         at = Path(directory) / "prometheus"
-        print("| drop begins, from the quietest hour | scored | a tenth is | needed | chance |")
+        print(
+            "| start of the drop, relative to the quietest hour | scored in three hours"
+            " | size of 10 % | alert fires at | chance |"
+        )
         print("|---|---|---|---|---|", *chances(), sep="\n")
         print("\n| scored impressions | false alarms per 1,000 series-weeks (95 %) | simulated |")
         print("|---|---|---|")
@@ -125,7 +129,10 @@ def main() -> None:
             weeks = int(options.series_weeks * case.share)
             counted = false_alarms(case.traffic, weeks, rng, at)
             print(f"| {case.name} | {counted} |", flush=True)
-        print("\n| scored impressions | drop | in 4 h | in 24 h | half after | 95 % after |")
+        print(
+            "\n| scored impressions | drop | within 4 h | within 24 h"
+            " | half after (h) | 95 % after (h) |"
+        )
         print("|---|---|---|---|---|---|")
         for case in CASES:
             for drop in case.drops:

@@ -1,5 +1,6 @@
-"""How likely three hours of searches find a drop of a tenth, from normal distributions alone: what
-the simulation has to come to, and why no rule finds each of them by night. Pure."""
+"""The chance that three hours of searches detect a drop of 10 %, from normal distributions
+alone: what the simulation must agree with, and why no rule detects every such drop at night.
+Pure."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -11,32 +12,32 @@ from tests.deploy.alert_traffic import WEEKS_BEFORE, Traffic
 
 WINDOW_H: Final = 3.0
 BEGINS_AFTER_H: Final = 4 - 35 / 60 - 15 / 60 - WINDOW_H
-"""Where the window begins that decides within four hours of a drop: 35 minutes are waited for
-feedback, 15 are those of `for`."""
+"""Start of the window that decides within four hours of a drop: 35 minutes pass while the
+windows wait for feedback, and 15 while the alert is pending (`for`)."""
 QUIETEST_HOUR: Final = 18.0
-"""Of the simulated day."""
+"""Hour of the simulated day."""
 DROP: Final = 0.1
-Z_OF_ANY: Final = 4.5
-LIKELIER: Final = 7.5
-"""The thresholds of the rules: a z of three hours, and the logarithm of a likelihood ratio."""
+MAX_Z: Final = 4.5
+MIN_LOG_RATIO: Final = 7.5
+"""The thresholds of the rules: the z of three hours, and the log likelihood ratio."""
 
 
 @dataclass(frozen=True)
-class Chance:
-    """Of one drop."""
+class Detection:
+    """How likely one drop is detected."""
 
     impressions: float
-    """Expected in the three hours."""
-    to_a_tenth: float
-    """Standard errors that the drop is."""
-    needed: float
-    """Standard errors that an alarm takes."""
+    """Expected number in the three hours."""
+    drop_z: float
+    """Size of the drop in standard errors."""
+    threshold_z: float
+    """Drop in standard errors at which the alert fires."""
     chance: float
 
 
-def chance_of_a_tenth(traffic: Traffic, from_quietest_h: float) -> Chance:
-    """Of a drop that begins so many hours after the quietest hour of the day (less than 0: before
-    it)."""
+def detection_of_a_drop(traffic: Traffic, from_quietest_h: float) -> Detection:
+    """The detection of a drop that begins `from_quietest_h` hours after the quietest hour of the
+    day (negative: before it)."""
     begin = QUIETEST_HOUR + from_quietest_h + BEGINS_AFTER_H
     day = 24 / (2 * np.pi)
     cosines = np.cos(begin / day) - np.cos((begin + WINDOW_H) / day)
@@ -45,7 +46,7 @@ def chance_of_a_tenth(traffic: Traffic, from_quietest_h: float) -> Chance:
     sides = 1 + 1 / WEEKS_BEFORE
     sampling = traffic.design_effect * traffic.deviation**2 / impressions
     error = np.sqrt(sides * (sampling + (traffic.drift * traffic.mean) ** 2))
-    to_a_tenth = DROP * traffic.mean / error
-    needed = min(Z_OF_ANY, LIKELIER / to_a_tenth + to_a_tenth / 2)
-    chance = float(stats.norm.cdf(to_a_tenth - needed))
-    return Chance(float(impressions), float(to_a_tenth), float(needed), chance)
+    drop_z = DROP * traffic.mean / error
+    threshold_z = min(MAX_Z, MIN_LOG_RATIO / drop_z + drop_z / 2)
+    chance = float(stats.norm.cdf(drop_z - threshold_z))
+    return Detection(float(impressions), float(drop_z), float(threshold_z), chance)

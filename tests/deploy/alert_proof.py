@@ -1,9 +1,9 @@
-"""Runs the shipped rules over simulated weeks in a real Prometheus, and counts.
+"""Evaluates the shipped rules over simulated weeks in a real Prometheus.
 
 The simulated gauges become blocks (`promtool tsdb create-blocks-from`). Every recording rule that
-the alerts rest on is then asked as a range query and its answer becomes blocks in turn, in the
-order of the files; at last the alerts' own expressions are asked, and `for` and `keep_firing_for`
-applied to the answers.
+the alerts depend on is then evaluated as a range query, in the order of the files, and its result
+becomes further blocks. At last the expressions of the alerts are evaluated, and `for` and
+`keep_firing_for` are applied to the results.
 """
 
 import re
@@ -18,14 +18,14 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from tests.deploy.alert_traffic import PANE_S, WEEKS_BEFORE, Shown
+from tests.deploy.alert_traffic import PANE_S, WEEKS_BEFORE, Gauges
 from tests.services.prometheus_server import Prometheus, run
 
 RULES: Final = Path(__file__).parent.parent.parent / "deploy" / "prometheus" / "rules"
 ALERTS: Final = ("RelevancedScoreDropped", "RelevancedScoreSinking", "RelevancedScoreFarBelowUsual")
 BLOCK: Final = "486h"
 START_S: Final = 486 * 3600 * 970
-"""Where a block of that size begins: the simulated time lies in one block."""
+"""A time at which a block of that size begins, so that the simulated time fits into one block."""
 
 _UNIT_S: Final = {"m": 60, "h": 3600}
 _RECORDED: Final = re.compile(r"\brelevanced:[a-z0-9_:]+")
@@ -39,7 +39,7 @@ _FAMILY_OF_FIELD: Final = {
 
 
 class Series(msgspec.Struct):
-    """One series of an answer."""
+    """One series of a query result."""
 
     metric: dict[str, str]
     values: list[tuple[float, str]]
@@ -58,12 +58,12 @@ _decoder: Final = msgspec.json.Decoder(_Answer)
 
 @dataclass(frozen=True)
 class Alert:
-    """An alert as the rules define it."""
+    """An alert as defined in the rules; `for` and `keep_firing_for` in seconds."""
 
     name: str
     expression: str
-    hold_s: int
-    keep_s: int
+    for_s: int
+    keep_firing_s: int
 
 
 def load(name: str) -> list[dict[str, Any]]:
@@ -94,7 +94,7 @@ def recorded_names(expression: str) -> set[str]:
 
 
 def needed_rules(wanted: Iterable[Alert]) -> list[dict[str, Any]]:
-    """The recording rules that the alerts rest on, in the order of the files."""
+    """The recording rules that the alerts depend on, in the order of the files."""
     rules = load("settings.yml") + load("changes.yml")
     names: set[str] = set()
     more = {name for alert in wanted for name in recorded_names(alert.expression)}
@@ -107,45 +107,46 @@ def needed_rules(wanted: Iterable[Alert]) -> list[dict[str, Any]]:
 
 
 class Bench:
-    """A Prometheus over the blocks of one simulation."""
+    """A Prometheus with the blocks of one simulation."""
 
     def __init__(self, directory: Path, instants: int) -> None:
         self._directory = directory
         self._end_s = START_S + (instants - 1) * PANE_S
 
-    def feed(self, shown: Mapping[str, Shown]) -> None:
-        """The simulated gauges."""
-        self._write(_gauge_lines(shown))
+    def feed(self, gauges: Mapping[str, Gauges]) -> None:
+        """Store the simulated gauges."""
+        self._write(_gauge_lines(gauges))
 
     def record(self, rules: Sequence[Mapping[str, Any]]) -> None:
-        """Ask every rule, and keep its answers. Rules that do not need each other go together."""
+        """Evaluate every rule and store its result. Rules that are independent go together."""
         while rules:
             ready = _independent(rules)
-            answers = self._ask([rule["expr"] for rule in ready])
+            results = self._query([rule["expr"] for rule in ready])
             self._write(
                 line
-                for rule, found in zip(ready, answers, strict=True)
-                for line in _lines(rule, found)
+                for rule, result in zip(ready, results, strict=True)
+                for line in _lines(rule, result)
             )
             rules = rules[len(ready) :]
 
     def firing(self, alert: Alert, trials: int) -> NDArray[np.bool_]:
-        """(trials, instants): where the alert fires."""
+        """Whether the alert fires, (trials, instants)."""
         instants = (self._end_s - START_S) // PANE_S + 1
         pending = np.zeros((trials, instants), bool)
-        for series in self.answers(alert.expression):
-            places = [int(time_s - START_S) // PANE_S for time_s, _ in series.values]
-            pending[int(series.metric["segment"]), places] = True
-        return kept(held(pending, alert.hold_s // PANE_S), alert.keep_s // PANE_S)
+        for series in self.result(alert.expression):
+            instants_of = [int(time_s - START_S) // PANE_S for time_s, _ in series.values]
+            pending[int(series.metric["segment"]), instants_of] = True
+        fires = after_for(pending, alert.for_s // PANE_S)
+        return keep_firing(fires, alert.keep_firing_s // PANE_S)
 
-    def answers(self, query: str) -> list[Series]:
-        """What Prometheus answers over the whole time."""
-        return self._ask([query])[0]
+    def result(self, query: str) -> list[Series]:
+        """The result of a range query over the whole simulated time."""
+        return self._query([query])[0]
 
     def close(self) -> None:
         shutil.rmtree(self._directory, ignore_errors=True)
 
-    def _ask(self, queries: Sequence[str]) -> list[list[Series]]:
+    def _query(self, queries: Sequence[str]) -> list[list[Series]]:
         server = Prometheus(self._directory)
         try:
             answers = (server.range_answer(q, START_S, self._end_s, PANE_S) for q in queries)
@@ -165,21 +166,21 @@ class Bench:
 
 
 def _independent(rules: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The first rules, as many as do not rest on one of themselves."""
-    made: set[str] = set()
+    """The first rules, up to the first one that depends on another of them."""
+    recorded: set[str] = set()
     ready: list[Mapping[str, Any]] = []
     for rule in rules:
-        if recorded_names(rule["expr"]) & made:
+        if recorded_names(rule["expr"]) & recorded:
             break
-        made.add(rule["record"])
+        recorded.add(rule["record"])
         ready.append(rule)
     return ready
 
 
-def _gauge_lines(shown: Mapping[str, Shown]) -> Iterator[str]:
-    for window, values in shown.items():
+def _gauge_lines(gauges: Mapping[str, Gauges]) -> Iterator[str]:
+    for window, values in gauges.items():
         instants = values.score.shape[1]
-        tails = [f" {START_S + place * PANE_S}\n" for place in range(instants)]
+        tails = [f" {START_S + instant * PANE_S}\n" for instant in range(instants)]
         head = f'relevanced_baseline_periods{{window="{window}",unit="week"}} {WEEKS_BEFORE}'
         yield from (head + tail for tail in tails)
         for field, family in _FAMILY_OF_FIELD.items():
@@ -191,24 +192,24 @@ def _gauge_lines(shown: Mapping[str, Shown]) -> Iterator[str]:
                 )
 
 
-def _lines(rule: Mapping[str, Any], found: Iterable[Series]) -> Iterator[str]:
-    for series in found:
+def _lines(rule: Mapping[str, Any], result: Iterable[Series]) -> Iterator[str]:
+    for series in result:
         labels = series.metric | dict(rule.get("labels", {}))
         text = ",".join(f'{name}="{value}"' for name, value in labels.items() if name != "__name__")
         head = f"{rule['record']}{{{text}}} "
         yield from (f"{head}{value} {time_s:.0f}\n" for time_s, value in series.values)
 
 
-def held(pending: NDArray[np.bool_], steps: int) -> NDArray[np.bool_]:
-    """Where a condition has held for `steps` steps without a break."""
+def after_for(pending: NDArray[np.bool_], steps: int) -> NDArray[np.bool_]:
+    """`for`: where a condition has been true for `steps` steps without a break."""
     count = np.cumsum(np.pad(pending, ((0, 0), (1, 0))), axis=1)
     out = np.zeros_like(pending)
     out[:, steps:] = count[:, steps + 1 :] - count[:, : -steps - 1] == steps + 1
     return out
 
 
-def kept(firing: NDArray[np.bool_], steps: int) -> NDArray[np.bool_]:
-    """What fires, and goes on for `steps` steps more."""
+def keep_firing(firing: NDArray[np.bool_], steps: int) -> NDArray[np.bool_]:
+    """`keep_firing_for`: where an alert fires or has fired in the last `steps` steps."""
     out = firing.copy()
     for step in range(1, steps + 1):
         out[:, step:] |= firing[:, :-step]
@@ -216,19 +217,19 @@ def kept(firing: NDArray[np.bool_], steps: int) -> NDArray[np.bool_]:
 
 
 def first_firing_hours(firing: NDArray[np.bool_], from_hour: int) -> NDArray[np.float64]:
-    """Per trial, hours from the drop until something fires; infinite where nothing does."""
+    """Hours from the drop until an alert fires, (trials,); infinite where none does."""
     after = firing[:, from_hour * 3600 // PANE_S :]
     hours = after.argmax(axis=1) * PANE_S / 3600
     return np.where(after.any(axis=1), hours, np.inf)
 
 
-def fired(directory: Path, shown: Mapping[str, Shown]) -> dict[str, NDArray[np.bool_]]:
-    """Alert → (trials, instants) where it fires, of a whole simulation."""
-    trials, instants = shown["1h"].score.shape
+def firing_by_alert(directory: Path, gauges: Mapping[str, Gauges]) -> dict[str, NDArray[np.bool_]]:
+    """Alert → whether it fires, (trials, instants), over a whole simulation."""
+    trials, instants = gauges["1h"].score.shape
     wanted = alerts()
     bench = Bench(directory, instants)
     try:
-        bench.feed(shown)
+        bench.feed(gauges)
         bench.record(needed_rules(wanted))
         return {alert.name: bench.firing(alert, trials) for alert in wanted}
     finally:

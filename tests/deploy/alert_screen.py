@@ -1,7 +1,8 @@
-"""Which simulated days may fire at all, so that thousands of quiet weeks need not be fed.
+"""Selects the simulated days on which an alert may fire, so that Prometheus need not evaluate
+thousands of quiet weeks.
 
-The same z-scores as the rules', in numpy (a test holds both to be equal), and thresholds a fifth of
-a standard error wider: what stays outside them cannot fire.
+Computes the z-scores of the rules in numpy (a test compares the two) and applies thresholds that
+are a fifth of a standard error wider: on the other days no alert can fire.
 """
 
 import re
@@ -12,12 +13,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.deploy.alert_power import LIKELIER, Z_OF_ANY
-from tests.deploy.alert_traffic import PANES_PER_HOUR, WEEKS_BEFORE, Floats, Shown
+from tests.deploy.alert_power import MAX_Z, MIN_LOG_RATIO
+from tests.deploy.alert_traffic import PANES_PER_HOUR, WEEKS_BEFORE, Floats, Gauges
 
 MARGIN: Final = 0.2
 LEAD_HOURS: Final = 3
-"""Hours in front of a day that its alerts look back on: two of windows, and those of `for`."""
+"""Hours before a day that its alerts depend on: two of windows, and the duration of `for`."""
 _LEAD: Final = LEAD_HOURS * PANES_PER_HOUR
 _DAY: Final = 24 * PANES_PER_HOUR
 _NUMBER: Final = re.compile(r"vector\(([0-9.]+)\)")
@@ -34,43 +35,44 @@ def constant(rules: list[dict[str, Any]], record: str, label: str, value: str) -
 
 
 @dataclass(frozen=True)
-class Judged:
-    """(trials, instants) each, NaN before it begins: what the alerts compare with thresholds."""
+class Compared:
+    """The values that the alerts compare with thresholds: (trials, instants), NaN where
+    undefined."""
 
     z: Mapping[str, Floats]
-    """By window, 3h among them: `relevanced:score:z`."""
-    to_a_tenth: Floats
-    """Standard errors of three hours that a loss of a tenth is."""
+    """`relevanced:score:z` by window, including 3h."""
+    tenth_z: Floats
+    """A loss of 10 % in standard errors of three hours."""
     day_error: Floats
-    """One standard error of a day, as a share of the usual score."""
+    """One standard error of a day, as a share of the baseline."""
 
     @property
     def log_likelihood_ratio(self) -> Floats:
         """`relevanced:score:tenth_lost:log_likelihood_ratio`."""
-        return -self.to_a_tenth * self.z["3h"] - self.to_a_tenth**2 / 2
+        return -self.tenth_z * self.z["3h"] - self.tenth_z**2 / 2
 
 
-def judged(shown: Mapping[str, Shown], settings: list[dict[str, Any]]) -> Judged:
-    """What the recording rules make of the gauges."""
+def compared(gauges: Mapping[str, Gauges], settings: list[dict[str, Any]]) -> Compared:
+    """The values that the recording rules compute from the gauges."""
     design_effect = constant(settings, "relevanced:setting", "setting", "design_effect")
     floor = constant(settings, "relevanced:drift_floor:ratio", "metric", "default")
     drift = floor * np.sqrt(1 + 1 / WEEKS_BEFORE)
 
-    def error(values: Shown) -> Floats:
+    def error(values: Gauges) -> Floats:
         sampling = design_effect * (values.stderr**2 + values.baseline_stderr**2)
         return np.asarray(np.sqrt(sampling + (drift * values.baseline) ** 2))
 
-    windows = {**shown, "3h": three_hours(shown["1h"])}
-    z = {name: (seen.score - seen.baseline) / error(seen) for name, seen in windows.items()}
+    windows = {**gauges, "3h": three_hours(gauges["1h"])}
+    z = {name: (of.score - of.baseline) / error(of) for name, of in windows.items()}
     three, day = windows["3h"], windows["24h"]
-    return Judged(z, 0.1 * three.baseline / error(three), error(day) / day.baseline)
+    return Compared(z, 0.1 * three.baseline / error(three), error(day) / day.baseline)
 
 
-def three_hours(hour: Shown) -> Shown:
-    """Three windows of an hour as one, weighted by the hour's own impressions."""
+def three_hours(hour: Gauges) -> Gauges:
+    """Three windows of an hour combined into one, weighted by the impressions of each."""
     weights = _lagged(hour.impressions)
     total = weights.sum(axis=0)
-    return Shown(
+    return Gauges(
         score=(weights * _lagged(hour.score)).sum(axis=0) / total,
         stderr=np.sqrt(((weights * _lagged(hour.stderr)) ** 2).sum(axis=0)) / total,
         impressions=total,
@@ -87,31 +89,34 @@ def _lagged(values: Floats) -> Floats:
     return np.stack([padded[:, back * PANES_PER_HOUR :][:, :width] for back in (2, 1, 0)])
 
 
-def may_fire(found: Judged) -> NDArray[np.bool_]:
+def may_fire(values: Compared) -> NDArray[np.bool_]:
     """(trials, instants): whether any alert on scores can fire."""
-    z, likelier = found.z, found.log_likelihood_ratio > LIKELIER - MARGIN * found.to_a_tenth
+    z = values.z
+    likelier = values.log_likelihood_ratio > MIN_LOG_RATIO - MARGIN * values.tenth_z
     one_hour = (z["1h"] < -4 + MARGIN) & (z["6h"] < -3 + MARGIN)
-    last_three = (z["1h"] < -1.5 + MARGIN) & ((z["3h"] < -Z_OF_ANY + MARGIN) | likelier)
+    last_three = (z["1h"] < -1.5 + MARGIN) & ((z["3h"] < -MAX_Z + MARGIN) | likelier)
     far_below = z["1h"] < -5 + MARGIN
-    steady = (z["24h"] < -3.7 + MARGIN) & (found.day_error < 0.01)
+    steady = (z["24h"] < -3.7 + MARGIN) & (values.day_error < 0.01)
     day = (z["24h"] < -4 + MARGIN) | steady
     return np.asarray(one_hour | last_three | far_below | day)
 
 
-def suspicious_days(shown: Mapping[str, Shown], settings: list[dict[str, Any]]) -> dict[str, Shown]:
-    """The days that may fire, a trial each, with the hours in front of them."""
-    days = {window: _each(values, _days) for window, values in shown.items()}
-    suspects = may_fire(judged(days, settings))[:, _LEAD:].any(axis=1)
-    return {window: _each(values, lambda row: row[suspects]) for window, values in days.items()}
+def suspicious_days(
+    gauges: Mapping[str, Gauges], settings: list[dict[str, Any]]
+) -> dict[str, Gauges]:
+    """The days on which an alert may fire, a trial each, with the hours before them."""
+    days = {window: _each(values, _days) for window, values in gauges.items()}
+    selected = may_fire(compared(days, settings))[:, _LEAD:].any(axis=1)
+    return {window: _each(values, lambda array: array[selected]) for window, values in days.items()}
 
 
-def together(parts: Sequence[Mapping[str, Shown]]) -> dict[str, Shown]:
-    """The trials of all parts."""
+def together(parts: Sequence[Mapping[str, Gauges]]) -> dict[str, Gauges]:
+    """The trials of all parts, concatenated."""
     return {
-        window: Shown(
+        window: Gauges(
             *(
                 np.concatenate([getattr(part[window], field.name) for part in parts])
-                for field in fields(Shown)
+                for field in fields(Gauges)
             )
         )
         for window in parts[0]
@@ -119,7 +124,7 @@ def together(parts: Sequence[Mapping[str, Shown]]) -> dict[str, Shown]:
 
 
 def episodes_of_days(firing: NDArray[np.bool_]) -> int:
-    """How often something began to fire on a day itself, not in the hours in front of it."""
+    """How often an alert began to fire on a day itself, not in the hours before it."""
     began = firing[:, _LEAD:] & ~firing[:, _LEAD - 1 : -1]
     return int(began.sum())
 
@@ -130,5 +135,5 @@ def _days(values: Floats) -> Floats:
     return days.reshape(-1, _LEAD + _DAY)
 
 
-def _each(values: Shown, change: Callable[[Floats], Floats]) -> Shown:
-    return Shown(*(change(getattr(values, field.name)) for field in fields(Shown)))
+def _each(values: Gauges, change: Callable[[Floats], Floats]) -> Gauges:
+    return Gauges(*(change(getattr(values, field.name)) for field in fields(Gauges)))

@@ -1,9 +1,9 @@
-"""Weeks of search traffic, as the exporter would show them: the score of every window, and what was
-usual then.
+"""Weeks of simulated search traffic, as the gauges that the exporter would serve: the score of
+every window and its baseline.
 
-Pure numpy. A trial is one series of scores over time. Panes of five minutes hold a Poisson number
-of scored impressions; the mean score follows the day and the week, which every week repeats, and a
-drift that none does; each window is an exact sum of panes.
+Pure numpy. A trial is one series of scores over time. Each pane of five minutes has a Poisson
+number of scored impressions. The mean score follows the day and the week, alike in every week, and
+drifts; each window is an exact sum of panes.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-Places = NDArray[np.intp]
+Indices = NDArray[np.intp]
 
 PANE_S: Final = 300
 PANES_PER_HOUR: Final = 3600 // PANE_S
@@ -22,31 +22,32 @@ WEEKS_BEFORE: Final = 3
 WINDOWS: Final = {"1h": 12, "6h": 72, "24h": 288}
 """Window → its panes."""
 SETTLING_PANES: Final = 7
-"""Half an hour of attribution, a minute of lateness and the pane itself: so late are windows."""
+"""Half an hour of attribution, a minute of lateness and the pane itself: the delay of a window."""
 LONGEST: Final = max(WINDOWS.values())
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """What a site looks like."""
+    """Properties of a site."""
 
     impressions_per_hour: float
     night: float = 0.4
-    """Traffic at its least, as a share of the average (the most is as far above). 1 is flat."""
+    """Minimum of the traffic as a share of the average; the maximum is as far above it. 1 is
+    flat."""
     mean: float = 0.6
     deviation: float = 0.35
-    """Of the score of one impression."""
+    """Standard deviation of the score of one impression."""
     design_effect: float = 1.2
-    """Variance of a mean, as a multiple of what independent impressions would have."""
+    """Variance of a mean, as a multiple of the variance for independent impressions."""
     drift: float = 0.006
-    """Standard deviation of the score's own wandering, relative."""
+    """Relative standard deviation of the drift of the score."""
     drift_hours: float = 12.0
-    """After so long the drift is still correlated by 1/e."""
+    """Correlation time of the drift: after it the correlation is 1/e."""
 
 
 @dataclass(frozen=True)
-class Shown:
-    """(trials, instants) each, of one window."""
+class Gauges:
+    """The gauges of one window, each of shape (trials, instants)."""
 
     score: Floats
     stderr: Floats
@@ -63,11 +64,11 @@ def simulate(
     *,
     drop: float = 0.0,
     drop_at_hour: int = 0,
-) -> dict[str, Shown]:
-    """Window → what is shown of it every five minutes for some hours, after three usual weeks.
+) -> dict[str, Gauges]:
+    """Window → its gauges every five minutes for `hours`, after three weeks without a drop.
 
-    From `drop_at_hour` on scores are lower by the share `drop`. Each trial begins at an hour of the
-    week of its own, so that the drop meets day and night.
+    From `drop_at_hour` on, scores are lower by the share `drop`. Each trial begins at a random hour
+    of the week, so that drops begin by day and by night.
     """
     before = WEEKS_BEFORE * PANES_PER_WEEK + LONGEST + SETTLING_PANES
     panes = before + hours * PANES_PER_HOUR
@@ -79,7 +80,7 @@ def simulate(
     sums = counts * true + noise * rng.standard_normal((trials, panes))
     ends = np.arange(before, panes, dtype=np.intp) - SETTLING_PANES
     return {
-        window: _shown(traffic, _cumulated(counts), _cumulated(sums), ends, width)
+        window: _gauges(traffic, _cumulated(counts), _cumulated(sums), ends, width)
         for window, width in WINDOWS.items()
     }
 
@@ -96,12 +97,12 @@ def _season(traffic: Traffic, hour: Floats) -> Floats:
 
 def _drift(traffic: Traffic, trials: int, panes: int, rng: np.random.Generator) -> Floats:
     """(trials, panes) of an Ornstein-Uhlenbeck process of variance 1."""
-    kept = np.exp(-1 / (PANES_PER_HOUR * traffic.drift_hours))
-    steps = rng.standard_normal((panes, trials)) * np.sqrt(1 - kept**2)
+    correlation = np.exp(-1 / (PANES_PER_HOUR * traffic.drift_hours))
+    steps = rng.standard_normal((panes, trials)) * np.sqrt(1 - correlation**2)
     drift = np.empty((panes, trials))
     drift[0] = rng.standard_normal(trials)
     for pane in range(1, panes):
-        drift[pane] = kept * drift[pane - 1] + steps[pane]
+        drift[pane] = correlation * drift[pane - 1] + steps[pane]
     return drift.T
 
 
@@ -109,24 +110,24 @@ def _cumulated(values: Floats) -> Floats:
     return np.concatenate([np.zeros((len(values), 1)), values.cumsum(axis=1)], axis=1)
 
 
-def _shown(traffic: Traffic, counts: Floats, sums: Floats, ends: Places, width: int) -> Shown:
-    """A window of `width` panes that ends before each pane of `ends`, and its like in the weeks
-    before."""
+def _gauges(traffic: Traffic, counts: Floats, sums: Floats, ends: Indices, width: int) -> Gauges:
+    """The gauges of a window of `width` panes that ends before each pane of `ends`; the baseline is
+    the mean of the same window in the weeks before."""
     count, mean = _window(counts, sums, ends, width)
     weeks = [
         _window(counts, sums, ends - week * PANES_PER_WEEK, width)
         for week in range(1, WEEKS_BEFORE + 1)
     ]
-    variances = [traffic.deviation**2 / np.maximum(number, 1) for number, _ in weeks]
-    return Shown(
+    variances = [traffic.deviation**2 / np.maximum(week_count, 1) for week_count, _ in weeks]
+    return Gauges(
         score=mean,
         stderr=traffic.deviation / np.sqrt(np.maximum(count, 1)),
         impressions=count,
-        baseline=np.mean([past for _, past in weeks], axis=0),
+        baseline=np.mean([week_mean for _, week_mean in weeks], axis=0),
         baseline_stderr=np.sqrt(np.sum(variances, axis=0)) / WEEKS_BEFORE,
     )
 
 
-def _window(counts: Floats, sums: Floats, ends: Places, width: int) -> tuple[Floats, Floats]:
+def _window(counts: Floats, sums: Floats, ends: Indices, width: int) -> tuple[Floats, Floats]:
     count = counts[:, ends] - counts[:, ends - width]
     return count, (sums[:, ends] - sums[:, ends - width]) / np.maximum(count, 1)

@@ -1,4 +1,4 @@
-"""The chart as it renders: what `helm template` would send to a cluster."""
+"""The rendered chart: the objects that `helm template` would print."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,19 +14,19 @@ RELEASE: Final = {"Name": "search", "Namespace": "quality", "Service": "Helm"}
 
 
 def merged(values: Any, changes: Any) -> Any:
-    """Values with some of them changed, as Helm does: maps are merged, all else is replaced."""
+    """Values with changes applied as Helm does: maps are merged, anything else is replaced."""
     if not (isinstance(values, Mapping) and isinstance(changes, Mapping)):
         return changes
     return {**values, **{key: merged(values.get(key), changes[key]) for key in changes}}
 
 
 def default_values() -> dict[str, Any]:
-    """Those of the chart."""
+    """The values of the chart itself."""
     return dict(yaml.safe_load((CHART / "values.yaml").read_text()))
 
 
 def rendered(changes: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Every object of the chart with these values changed."""
+    """All objects of the chart, rendered with these changes to its values."""
     about = yaml.safe_load((CHART / "Chart.yaml").read_text())
     templates = {path.name: path.read_text() for path in (CHART / "templates").iterdir()}
     files = {

@@ -1,4 +1,4 @@
-"""The program's commands and paths, for the files of deploy/ that name them."""
+"""Commands and HTTP paths of the program, to check the files that name them."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from relevanced.daemon.telemetry.process import Telemetry
 
 
 def parsed(words: Sequence[str]) -> click.Context:
-    """What the program makes of the words behind its name. Raises ClickException."""
+    """The context of a command line without the program's name. Raises ClickException."""
     with click.Context(cli, info_name="relevanced") as context:
         command = cli.get_command(context, words[0])
         if command is None:
@@ -19,6 +19,6 @@ def parsed(words: Sequence[str]) -> click.Context:
 
 
 def served_paths() -> set[str]:
-    """Every path that its HTTP server answers."""
+    """Every path that the HTTP server serves."""
     application = HttpServer(Telemetry("0"), "all")._application(None)
     return {route.resource.canonical for route in application.router.routes() if route.resource}

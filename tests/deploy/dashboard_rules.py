@@ -1,11 +1,11 @@
-"""The rules that dashboards are held to: each finds its faults in one, a sentence each."""
+"""The rules for dashboards: each function yields the faults of one dashboard, a sentence each."""
 
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
 from tests.deploy.expressions import Selector, aggregated_labels, selectors
-from tests.deploy.known_series import known
+from tests.deploy.series_catalog import series_spec
 
 Json: TypeAlias = dict[str, Any]
 Rule: TypeAlias = Callable[[Json], Iterator[str]]
@@ -14,8 +14,8 @@ DATASOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
 ON_TIME_RANGE_CHANGE: Final = 2
 GROWTH: Final = frozenset(("rate", "irate", "increase"))
 RANGES: Final = frozenset(("$__rate_interval", "$__range"))
-UNSPECIFIC: Final = frozenset(("ALERTS",))
-"""Series that no job of ours serves."""
+NOT_OF_OUR_JOBS: Final = frozenset(("ALERTS",))
+"""Series that do not come from a job of relevanced."""
 _SERIES_OF_VARIABLE: Final = re.compile(r"label_values\((.*), (\w+)\)\Z", re.DOTALL)
 
 
@@ -25,7 +25,7 @@ def faults(dashboard: Json) -> list[str]:
 
 
 def panels(dashboard: Json) -> list[Json]:
-    """What shows something."""
+    """All panels but rows."""
     return [panel for panel in dashboard["panels"] if panel["type"] != "row"]
 
 
@@ -42,14 +42,14 @@ def variables(dashboard: Json) -> dict[str, Json]:
 
 
 def variable_query(variable: Json) -> tuple[str, str]:
-    """(selector, label) of a variable that is asked for."""
+    """(selector, label) of a query variable."""
     found = _SERIES_OF_VARIABLE.match(variable["query"])
     assert found, variable["query"]
     return found[1], found[2]
 
 
 def expressions(dashboard: Json) -> Iterator[tuple[str, str]]:
-    """(where, expression) of all that is asked of Prometheus."""
+    """(where, expression) of every query to Prometheus."""
     for panel, target in targets(dashboard):
         yield f"{panel['title']!r} {target['refId']}", target["expr"]
     for annotation in dashboard["annotations"]["list"]:
@@ -76,7 +76,7 @@ def template_job(dashboard: Json) -> Iterator[str]:
     for name in choices:
         variable = variables(dashboard).get(name)
         if variable is None or not (variable["multi"] and variable["includeAll"]):
-            yield f"needs a variable `{name}` of any number of values, all of them at first"
+            yield f"needs a variable `{name}` with several values, all selected initially"
 
 
 def template_renewed(dashboard: Json) -> Iterator[str]:
@@ -104,7 +104,7 @@ def panel_described(dashboard: Json) -> Iterator[str]:
         if not panel.get("title") or not panel.get("description", "").endswith("."):
             yield f"panel {panel.get('title')!r} needs a title, and a description in sentences"
         if titles.count(panel.get("title")) > 1:
-            yield f"title {panel['title']!r} stands more than once"
+            yield f"title {panel['title']!r} occurs more than once"
 
 
 def panel_units(dashboard: Json) -> Iterator[str]:
@@ -115,21 +115,21 @@ def panel_units(dashboard: Json) -> Iterator[str]:
 
 def panel_targets(dashboard: Json) -> Iterator[str]:
     for panel in panels(dashboard):
-        letters = [target["refId"] for target in panel.get("targets", ())]
-        if not letters or len(set(letters)) < len(letters):
-            yield f"{panel['title']!r} needs queries, each with a letter of its own"
+        ref_ids = [target["refId"] for target in panel.get("targets", ())]
+        if not ref_ids or len(set(ref_ids)) < len(ref_ids):
+            yield f"{panel['title']!r} needs queries, each with its own ref id"
 
 
 def uneditable(dashboard: Json) -> Iterator[str]:
     if dashboard["editable"]:
-        yield "must not be editable: changes belong into deploy/grafana"
+        yield "must not be editable: change deploy/grafana/*.py instead"
 
 
-def series_known(dashboard: Json) -> Iterator[str]:
+def series_exist(dashboard: Json) -> Iterator[str]:
     for where, expression in expressions(dashboard):
         names: set[str] = set()
         for selector in selectors(expression):
-            series = known(selector.name)
+            series = series_spec(selector.name)
             if series is None:
                 yield f"{where}: no series {selector.name}"
                 continue
@@ -151,15 +151,15 @@ def selector_rules(dashboard: Json) -> Iterator[str]:
 
 
 def selector_faults(selector: Selector, by_instance: bool) -> Iterator[str]:
-    """What is wrong with how one series is asked for."""
-    series = known(selector.name)
-    if series is None or selector.name in UNSPECIFIC:
+    """The faults of the selector of one series."""
+    series = series_spec(selector.name)
+    if series is None or selector.name in NOT_OF_OUR_JOBS:
         return
     for label in ("job", "namespace"):
         if selector.value(label) != f"${label}":
-            yield f'must be chosen by {label}=~"${label}"'
+            yield f'must be selected by {label}=~"${label}"'
     if by_instance and series.of_process and selector.value("instance") != "$instance":
-        yield 'must be chosen by instance=~"$instance"'
+        yield 'must be selected by instance=~"$instance"'
     if (series.kind == "counter") != (selector.function in GROWTH):
         yield f"a {series.kind} inside {selector.function or 'nothing'}"
     if selector.range and selector.range not in RANGES:
@@ -176,6 +176,6 @@ RULES: Final[tuple[Rule, ...]] = (
     panel_units,
     panel_targets,
     uneditable,
-    series_known,
+    series_exist,
     selector_rules,
 )

@@ -1,6 +1,6 @@
-"""What a PromQL expression names: its series with their labels, the labels it joins and sums by.
+"""Finds the names in a PromQL expression: its selectors, and the labels in `by`, `on` and the like.
 
-Not a parser of the language, Prometheus is: only as much as rules about names need.
+Not a parser of the language: promtool checks the syntax. This finds only the names.
 """
 
 import re
@@ -18,60 +18,60 @@ _WORDS: Final = frozenset("and or unless bool offset atan2 inf nan".split())
 
 @dataclass(frozen=True)
 class Selector:
-    """One series that is asked for."""
+    """One selector of an expression."""
 
     name: str
     matchers: tuple[tuple[str, str, str], ...]
     """(label, operator, value)"""
     function: str
-    """What it is directly handed to; empty where nothing."""
+    """The function whose argument it is; empty where there is none."""
     range: str
     """The text between its brackets; empty where there are none."""
 
     @property
     def labels(self) -> frozenset[str]:
-        """The labels that it is chosen by."""
+        """The labels in its matchers."""
         return frozenset(label for label, _, _ in self.matchers)
 
     def value(self, label: str) -> str:
-        """What the label must be; empty where it may be anything."""
+        """The value in the matcher of this label; empty where there is none."""
         return next((value for name, _, value in self.matchers if name == label), "")
 
 
 def tokens(expression: str) -> list[str]:
-    """The words and signs of an expression."""
+    """The tokens of an expression."""
     return [found[0] for found in _TOKEN.finditer(expression)]
 
 
 def selectors(expression: str) -> Iterator[Selector]:
-    """Every series that is asked for."""
+    """Every selector of an expression."""
     words = tokens(expression)
-    place = 0
-    while place < len(words):
-        word = words[place]
-        following = words[place + 1] if place + 1 < len(words) else ""
+    index = 0
+    while index < len(words):
+        word = words[index]
+        following = words[index + 1] if index + 1 < len(words) else ""
         if word in _LABEL_LISTS and following == "(":
-            place = words.index(")", place)
+            index = words.index(")", index)
         elif _is_series(word, following):
-            end = words.index("}", place) if following == "{" else place
+            end = words.index("}", index) if following == "{" else index
             after = words[end + 1] if end + 1 < len(words) else ""
             yield Selector(
                 name=word,
-                matchers=_matchers(words[place + 2 : end]) if following == "{" else (),
-                function=_function(words[:place]),
+                matchers=_matchers(words[index + 2 : end]) if following == "{" else (),
+                function=_function(words[:index]),
                 range=after.strip("[]") if after.startswith("[") else "",
             )
-            place = end
-        place += 1
+            index = end
+        index += 1
 
 
 def aggregated_labels(expression: str) -> set[str]:
-    """The labels in `by (…)`, `on (…)` and their like."""
+    """The labels in `by (…)`, `on (…)` and the like."""
     words = tokens(expression)
     found: set[str] = set()
-    for place, word in enumerate(words[:-1]):
-        if word in _LABEL_LISTS and words[place + 1] == "(":
-            inside = words[place + 2 : words.index(")", place)]
+    for index, word in enumerate(words[:-1]):
+        if word in _LABEL_LISTS and words[index + 1] == "(":
+            inside = words[index + 2 : words.index(")", index)]
             found.update(name for name in inside if name != ",")
     return found
 
@@ -86,6 +86,6 @@ def _function(before: list[str]) -> str:
 
 
 def _matchers(inside: list[str]) -> tuple[tuple[str, str, str], ...]:
-    """Of `label sign "value" , …`."""
+    """The matchers in the tokens `label operator "value" , …`."""
     starts = range(0, len(inside), 4)
     return tuple((inside[i], inside[i + 1], inside[i + 2].strip('"')) for i in starts)

@@ -1,6 +1,6 @@
-"""Renders a Helm chart as far as this project's chart uses the language; anything else is an error.
+"""Renders Helm templates in the part of the language that this chart uses; the rest is an error.
 
-A stand-in where Helm cannot be installed: `{{if}}`, `{{with}}`, `{{range}}`, `{{define}}`,
+A substitute where Helm cannot be installed: `{{if}}`, `{{with}}`, `{{range}}`, `{{define}}`,
 `{{include}}`, variables, pipelines, and the functions of one table.
 """
 
@@ -25,7 +25,8 @@ class TemplateError(Exception):
 
 @dataclass(frozen=True)
 class Block:
-    """A control structure: its head (`if x`, `range $i, $x := y` …), parts, and what is in them."""
+    """A control structure: its head (`if x`, `range $i, $x := y` …), its body and its else
+    branch."""
 
     head: str
     body: tuple["Node", ...]
@@ -37,7 +38,7 @@ Node: TypeAlias = str | tuple[str, str] | Block
 
 
 class Chart:
-    """Templates by name, the files that they may read, and the named templates among them."""
+    """Templates by name, and the files that they may read."""
 
     def __init__(self, templates: Mapping[str, str], files: Mapping[str, str]) -> None:
         self.files = files
@@ -45,16 +46,16 @@ class Chart:
         self._bodies = {name: self._parse(text) for name, text in templates.items()}
 
     def render(self, root: Mapping[str, Any]) -> dict[str, str]:
-        """Name → text of each template that is no helper."""
-        whole = {**root, "Files": self}
+        """Name → text of every template whose name does not begin with `_`."""
+        context = {**root, "Files": self}
         return {
-            name: self._rendered(body, whole, {"$": whole})
+            name: self._rendered(body, context, {"$": context})
             for name, body in self._bodies.items()
             if not name.startswith("_")
         }
 
     def include(self, name: str, context: Any) -> str:
-        """What a named template gives."""
+        """The text of a named template."""
         if name not in self._defined:
             raise TemplateError(f"no template {name!r} is defined")
         return self._rendered(self._defined[name], context, {"$": context})
@@ -63,47 +64,47 @@ class Chart:
         parts = list(_parts(text))
         nodes, rest, _ = self._nodes(parts, 0)
         if rest != len(parts):
-            raise TemplateError(f"{parts[rest]} has no beginning")
+            raise TemplateError(f"{parts[rest]} has no opening action")
         return nodes
 
     def _nodes(
-        self, parts: Sequence[str | tuple[str, str]], place: int
+        self, parts: Sequence[str | tuple[str, str]], index: int
     ) -> tuple[tuple[Node, ...], int, str]:
-        """Nodes up to an `end` or `else` that is not theirs, its place, and its text."""
+        """Nodes up to the `end` or `else` of an outer block, the index of that, and its text."""
         nodes: list[Node] = []
-        while place < len(parts):
-            part = parts[place]
+        while index < len(parts):
+            part = parts[index]
             if isinstance(part, str):
                 nodes.append(part)
-                place += 1
+                index += 1
                 continue
             keyword = part[1].split(maxsplit=1)[0]
             if keyword in ("end", "else"):
-                return tuple(nodes), place, part[1]
+                return tuple(nodes), index, part[1]
             if keyword in ("if", "with", "range", "define"):
-                block, place = self._block(parts, place + 1, part[1])
+                block, index = self._block(parts, index + 1, part[1])
                 if keyword == "define":
                     self._defined[json.loads(part[1].split()[1])] = block.body
                 else:
                     nodes.append(block)
                 continue
             nodes.append(part)
-            place += 1
-        return tuple(nodes), place, ""
+            index += 1
+        return tuple(nodes), index, ""
 
     def _block(
-        self, parts: Sequence[str | tuple[str, str]], place: int, head: str
+        self, parts: Sequence[str | tuple[str, str]], index: int, head: str
     ) -> tuple[Block, int]:
-        body, place, closing = self._nodes(parts, place)
+        body, index, closing = self._nodes(parts, index)
         otherwise: tuple[Node, ...] = ()
         if closing.startswith("else "):
-            inner, place = self._block(parts, place + 1, closing.removeprefix("else "))
-            return Block(head, body, (inner,)), place
+            inner, index = self._block(parts, index + 1, closing.removeprefix("else "))
+            return Block(head, body, (inner,)), index
         if closing == "else":
-            otherwise, place, closing = self._nodes(parts, place + 1)
+            otherwise, index, closing = self._nodes(parts, index + 1)
         if closing != "end":
-            raise TemplateError(f"{head}: has no end")
-        return Block(head, body, otherwise), place + 1
+            raise TemplateError(f"{head}: end is missing")
+        return Block(head, body, otherwise), index + 1
 
     def _rendered(self, nodes: Sequence[Node], dot: Any, scope: Scope) -> str:
         return "".join(self._piece(node, dot, scope) for node in nodes)
@@ -117,7 +118,7 @@ class Chart:
         if ":=" in words:
             scope[words[0]] = Evaluation(self, words[2:], dot, scope).pipeline()
             return ""
-        return _shown(Evaluation(self, words, dot, scope).pipeline())
+        return _text_of(Evaluation(self, words, dot, scope).pipeline())
 
     def _controlled(self, block: Block, dot: Any, scope: Scope) -> str:
         keyword, _, rest = block.head.partition(" ")
@@ -140,34 +141,34 @@ class Chart:
 
 
 class Evaluation:
-    """One expression, read from left to right."""
+    """Evaluates one expression from left to right."""
 
     def __init__(self, chart: Chart, words: list[str], dot: Any, scope: Scope) -> None:
         self._chart, self._words, self._dot, self._scope = chart, words, dot, scope
-        self._place = 0
+        self._index = 0
 
     def pipeline(self) -> Any:
-        """The value of commands that hand theirs on with `|`."""
+        """The value of a pipeline: commands joined by `|`."""
         value = self._command(())
         while self._next() == "|":
-            self._place += 1
+            self._index += 1
             value = self._command((value,))
         return value
 
     def _next(self) -> str:
-        return self._words[self._place] if self._place < len(self._words) else ""
+        return self._words[self._index] if self._index < len(self._words) else ""
 
     def _command(self, piped: tuple[Any, ...]) -> Any:
         name = self._next()
         if name in FUNCTIONS or name == "include":
-            self._place += 1
+            self._index += 1
             function = self._chart.include if name == "include" else FUNCTIONS[name]
             return function(*self._operands(), *piped)
-        value, *given = self._operands()
+        value, *arguments = self._operands()
         if callable(value):
-            return value(*given)
-        if given or piped:
-            raise TemplateError(f"{name}: is no function: {self._words}")
+            return value(*arguments)
+        if arguments or piped:
+            raise TemplateError(f"{name}: is not a function: {self._words}")
         return value
 
     def _operands(self) -> list[Any]:
@@ -178,12 +179,12 @@ class Evaluation:
 
     def _operand(self) -> Any:
         word = self._next()
-        self._place += 1
+        self._index += 1
         if word == "(":
             value = self.pipeline()
             if self._next() != ")":
-                raise TemplateError(f"no ) in {self._words}")
-            self._place += 1
+                raise TemplateError(f") is missing in {self._words}")
+            self._index += 1
             return self._fields(value, self._trailing())
         if word.startswith('"'):
             return json.loads(word)
@@ -193,14 +194,14 @@ class Evaluation:
             return word == "true"
         head, _, path = word.partition(".")
         if head and head not in self._scope:
-            raise TemplateError(f"{word}: is neither a function nor a variable here")
+            raise TemplateError(f"{word}: unknown function or variable")
         return self._fields(self._scope[head] if head else self._dot, path)
 
     def _trailing(self) -> str:
-        """`.field` right behind a parenthesis."""
+        """`.field` directly after a parenthesis."""
         if self._next().startswith(".") and self._next() != ".":
-            self._place += 1
-            return self._words[self._place - 1].removeprefix(".")
+            self._index += 1
+            return self._words[self._index - 1].removeprefix(".")
         return ""
 
     def _fields(self, value: Any, path: str) -> Any:
@@ -209,7 +210,7 @@ class Evaluation:
                 value = {"Glob": _glob(value.files), "Get": value.files.__getitem__}[name]
             elif isinstance(value, Mapping):
                 if name not in value:
-                    raise TemplateError(f"{path}: there is no {name}")
+                    raise TemplateError(f"{path}: no field {name}")
                 value = value[name]
             else:
                 raise TemplateError(f"{path}: {value!r} has no {name}")
@@ -217,26 +218,26 @@ class Evaluation:
 
 
 def _parts(text: str) -> Iterator[str | tuple[str, str]]:
-    """Texts and actions, blanks cut off where an action says so; comments left out."""
-    place, cut = 0, False
+    """Texts and actions without comments; whitespace is trimmed where an action has `-`."""
+    index, trim = 0, False
     for found in _ACTION.finditer(text):
-        before = text[place : found.start()]
-        before = before.lstrip() if cut else before
+        before = text[index : found.start()]
+        before = before.lstrip() if trim else before
         yield before.rstrip() if found[1] else before
         if not found[2].startswith("/*"):
             yield "action", found[2].strip()
-        place, cut = found.end(), bool(found[3])
-    yield text[place:].lstrip() if cut else text[place:]
+        index, trim = found.end(), bool(found[3])
+    yield text[index:].lstrip() if trim else text[index:]
 
 
 def _words(expression: str) -> list[str]:
     words = _WORD.findall(expression)
     if "".join(words) != re.sub(r'("(?:[^"\\]|\\.)*")|\s+', r"\1", expression):
-        raise TemplateError(f"{expression}: holds what is not understood")
+        raise TemplateError(f"{expression}: contains an unsupported token")
     return words
 
 
-def _shown(value: Any) -> str:
+def _text_of(value: Any) -> str:
     if value is None:
         raise TemplateError("a value is missing")
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -269,7 +270,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "nindent": _indented,
     "not": lambda value: not value,
     "printf": lambda form, *values: form % values,
-    "quote": lambda value: json.dumps(_shown(value)),
+    "quote": lambda value: json.dumps(_text_of(value)),
     "sha256sum": lambda text: hashlib.sha256(text.encode()).hexdigest(),
     "toYaml": lambda value: yaml.safe_dump(value, sort_keys=True, width=10_000).rstrip("\n"),
     "trimSuffix": lambda end, text: text.removesuffix(end),

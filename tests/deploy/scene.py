@@ -1,7 +1,7 @@
-"""Weeks of searches at once: Kafka, Redis, the daemon, Prometheus with the rules, Alertmanager.
+"""The whole system over weeks of searches: Kafka, Redis, daemon, Prometheus, rules, Alertmanager.
 
-The daemon lives in event time, so a past of weeks is read in seconds. Prometheus lives by the
-clock: for it the rules' waits and ranges are shortened, and nothing else of them.
+The daemon works in event time, so it reads a history of weeks in seconds. Prometheus works by the
+clock: for it the waits and ranges in the rules are shortened, and nothing else is changed.
 """
 
 import asyncio
@@ -31,26 +31,26 @@ from relevanced.daemon.kafka.client import KafkaSettings
 from relevanced.daemon.kafka.producer import KafkaProducer
 from tests.deploy.chart import DEPLOY
 from tests.deploy.test_alertmanager import CONFIG, Webhooks, quick
-from tests.deploy.watched import until
+from tests.deploy.scraped import until
 from tests.kafka_compression import Lz4Producer
 from tests.services import processes
 from tests.services.daemons import Daemon
 from tests.services.kafka_server import Broker
 from tests.services.prometheus_server import Alertmanager, answer as answer_of, program
 
-SHORTER: Final = 90
-"""So many times shorter than the rules say, where they wait (`for`, `keep_firing_for`) and where
-they look back (`[15m]`). What they compare with an offset stays as far away as it is."""
+SPEED_UP: Final = 90
+"""Factor by which the waits (`for`, `keep_firing_for`) and the ranges (`[15m]`) of the rules are
+shortened. Offsets keep their length."""
 HOUR_MS: Final = 3_600_000
 WEEK_MS: Final = 7 * 24 * HOUR_MS
 WEEKS: Final = 2
-PAST_MS: Final = 7 * HOUR_MS
-"""What is simulated of each week: up to this time of the week."""
+HISTORY_MS: Final = 7 * HOUR_MS
+"""Length of the simulated traffic of each week; it ends at the current time of the week."""
 SEARCHES_PER_HOUR: Final = 2600
 LIVE_PER_SECOND: Final = 60
 RESEND_S: Final = 10
-"""Alertmanager forgets an alert four of these after it last heard of it. Where Prometheus is given
-rules it knows of no Alertmanager for up to 5 s, and what it does not tell then must not be over."""
+"""Alertmanager resolves an alert that Prometheus has not sent again for four of these. After a
+reload of its rules Prometheus knows no Alertmanager for up to 5 s; no alert may resolve then."""
 RULES: Final = DEPLOY / "prometheus" / "rules"
 SHARES: Final = {**SHARES, "country": {"US": 0.60, "FR": 0.30, "BR": 0.10}}
 TOML: Final = """
@@ -81,33 +81,33 @@ _SECONDS: Final = {"m": 60, "h": 3600, "d": 86400}
 
 
 def hurried(rules: str) -> str:
-    """The rules with their waits and ranges `SHORTER`."""
-    return _WAIT.sub(lambda m: f"{m[1]}{int(m[2]) * _SECONDS[m[3]] // SHORTER}s", rules)
+    """The rules with their waits and ranges divided by `SPEED_UP`."""
+    return _WAIT.sub(lambda m: f"{m[1]}{int(m[2]) * _SECONDS[m[3]] // SPEED_UP}s", rules)
 
 
-def past(
+def history(
     now_ms: int, break_ms: int | None, keeps: Callable[[dict[str, Any], int], bool]
 ) -> Iterator[tuple[int, str, bytes]]:
-    """(time, key, record) of the same hours of each week; the events that `keeps` accepts.
+    """(time, key, record) of the events that `keeps` accepts, in the same hours of every week.
 
-    `break_ms` before now BR is ranked by chance.
+    From `break_ms` before now on, the results of BR are ranked at random.
     """
     for week in range(WEEKS, -1, -1):
         broken = week == 0 and break_ms is not None
-        after_s = (PAST_MS - (break_ms or 0)) / 1000
+        after_s = (HISTORY_MS - (break_ms or 0)) / 1000
         regression = Regression(after_s, {"country": "BR"}) if broken else None
         rate = SEARCHES_PER_HOUR / 3600 * EVENTS_PER_IMPRESSION
         traffic = Traffic(seed=7, rate=rate, regression=regression, shares=SHARES)
         end_ms = now_ms - week * WEEK_MS
-        events = generate_events(traffic, end_ms - PAST_MS)
-        for at_ms, event in takewhile(lambda one: one[0] < end_ms, events):  # noqa: B023
+        events = generate_events(traffic, end_ms - HISTORY_MS)
+        for at_ms, event in takewhile(lambda timed: timed[0] < end_ms, events):  # noqa: B023
             named = {**event, "impression_id": f"{week}-{event['impression_id']}"}
             if keeps(named, at_ms):
                 yield at_ms, named["impression_id"], json.dumps(named).encode()
 
 
 class Searchers:
-    """People who search now, until `close`; they click while `clicking`."""
+    """Produces live searches until `close`, with clicks while `clicking` is true."""
 
     def __init__(self, kafka: str, topic: str) -> None:
         self._kafka, self._topic = kafka, topic
@@ -134,7 +134,7 @@ class Searchers:
     def _events(self) -> Iterator[dict[str, Any]]:
         now_ms = int(time.time() * 1000)
         base = {"impression_id": uuid.uuid4().hex, "timestamp": now_ms}
-        items = [f"d{number}" for number in range(10)]
+        items = [f"d{index}" for index in range(10)]
         yield {**base, "type": "impression", "items": items, "attributes": {"country": "US"}}
         if self.clicking:
             yield {**base, "type": "feedback", "kind": "click", "item": "d1"}
@@ -145,7 +145,7 @@ class Searchers:
 
 
 class Scene:
-    """`with scene(…) as it`: all of it."""
+    """The running system: `with scene(…) as played`."""
 
     def __init__(self, directory: Path, daemon: Daemon, searchers: Searchers) -> None:
         self.directory, self.daemon, self.searchers = directory, daemon, searchers
@@ -172,14 +172,14 @@ class Scene:
         )
 
     def give_rules(self, but: str | None = None) -> None:
-        """All of them, or those of all files but one."""
+        """Load the rules of all files, or of all but the file named `but`."""
         for path in sorted(RULES.glob("*.yml")):
             if path.name != but:
                 (self.directory / "rules" / path.name).write_text(hurried(path.read_text()))
         self._prometheus.send_signal(signal.SIGHUP)
 
     def value(self, query: str) -> float | None:
-        """The one number that answers; None where there is none yet."""
+        """The first value of an instant query; None where there is no result yet."""
         url = f"http://127.0.0.1:{self._port}/api/v1/query?{urlencode({'query': query})}"
         try:
             found = json.loads(answer_of(url))["data"]["result"]
@@ -188,7 +188,7 @@ class Scene:
         return float(found[0]["value"][1]) if found else None
 
     def alerts(self, state: str) -> list[dict[str, str]]:
-        """The labels of the alerts that Prometheus has in this state; none while it starts."""
+        """The labels of the alerts in this state in Prometheus; none while it starts."""
         try:
             found = json.loads(answer_of(f"http://127.0.0.1:{self._port}/api/v1/alerts"))
         except OSError:
@@ -197,28 +197,29 @@ class Scene:
         return [alert["labels"] for alert in alerts if alert["state"] == state]
 
     def firing(self, name: str, **labels: str) -> bool:
-        """Whether Prometheus fires such an alert."""
+        """Whether an alert with this name and these labels is firing in Prometheus."""
         wanted = {"alertname": name, **labels}.items()
         return any(wanted <= alert.items() for alert in self.alerts("firing"))
 
-    def heard(self) -> dict[str, list[dict[str, str]]]:
-        """What came to each receiver but the dead man's, once all that fires has gone through."""
-        until(self._is_through, what=f"all alerts have gone through: {self.directory}")
+    def received(self) -> dict[str, list[dict[str, str]]]:
+        """Labels of the alerts by path of the webhook, without the dead man's, once all firing
+        alerts have been delivered."""
+        until(self._all_delivered, what=f"all alerts are delivered: {self.directory}")
         return {
             path: [dict(labels) for labels in alerts]
-            for path, alerts in self.webhooks.heard.items()
+            for path, alerts in self.webhooks.received.items()
             if path != "/dead-man"
         }
 
-    def _is_through(self) -> bool:
+    def _all_delivered(self) -> bool:
         if self.alerts("pending") or not self.alerts("firing"):
             return False
         states = self._alertmanager.states()
-        told = [labels for alerts in self.webhooks.heard.values() for labels in alerts]
-        active = [one["labels"] for one in states if one["status"]["state"] == "active"]
-        known = [one["labels"] for one in states]
-        fired = all(labels in known for labels in self.alerts("firing"))
-        return fired and all(labels in told for labels in active)
+        delivered = [labels for alerts in self.webhooks.received.values() for labels in alerts]
+        active = [alert["labels"] for alert in states if alert["status"]["state"] == "active"]
+        in_alertmanager = [alert["labels"] for alert in states]
+        fired = all(labels in in_alertmanager for labels in self.alerts("firing"))
+        return fired and all(labels in delivered for labels in active)
 
     def close(self) -> None:
         self._prometheus.kill()
@@ -247,18 +248,20 @@ def scene(
     keeps: Callable[[dict[str, Any], int], bool] = lambda event, at_ms: True,
     withheld: str | None = None,
 ) -> Iterator[Scene]:
-    """The daemon has read the past and people search now when it begins. Prometheus does without
-    the rules of the file `withheld` at first."""
+    """The running system, once the daemon has read the history and live searches arrive.
+
+    Prometheus starts without the rules of the file `withheld`.
+    """
     topic = f"scene-{uuid.uuid4().hex[:8]}"
     now_ms = int(time.time() * 1000)
-    asyncio.run(_produce(kafka, topic, past(now_ms, break_ms, keeps)))
+    asyncio.run(_produce(kafka, topic, history(now_ms, break_ms, keeps)))
     config = TOML.format(kafka=kafka.bootstrap, topic=topic, redis=redis)
     daemon, searchers = Daemon(directory, config), Searchers(kafka.bootstrap, topic)
     played = None
     try:
-        until(lambda: _has_caught_up(daemon), what=f"all is read: {daemon.log_path}")
+        until(lambda: _has_caught_up(daemon), what=f"the daemon has caught up: {daemon.log_path}")
         played = Scene(directory, daemon, searchers)
-        # before its first scrape Prometheus would hold that nobody answers
+        # Before its first scrape Prometheus would fire RelevancedDown.
         until(lambda: played.value("relevanced_build_info"), what=f"the first scrape: {directory}")
         played.give_rules(but=withheld)
         yield played
@@ -271,7 +274,7 @@ def scene(
 
 
 def _has_caught_up(daemon: Daemon) -> bool:
-    """As of now, with a baseline."""
+    """Whether the daemon is up to date and has a baseline."""
     try:
         as_of_s = daemon.series("relevanced_as_of_timestamp_seconds")
         periods = daemon.series('relevanced_baseline_periods{window="6h",unit="week"}')

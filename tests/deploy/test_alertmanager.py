@@ -1,4 +1,4 @@
-"""Who hears of what: the example of Alertmanager's configuration, asked by amtool and run."""
+"""Routing and inhibition: the example configuration of Alertmanager, in amtool and running."""
 
 import json
 import threading
@@ -53,17 +53,17 @@ STOPPED: Final = {
 }
 
 INHIBITED: Final[Mapping[str, tuple[list[Labels], list[Labels]]]] = {
-    # what fires → what is held back, and the rest is heard of
-    "pipeline holds quality back": ([pipeline("PipelineLate")], [WHOLE, SEGMENT, EXPERIMENT]),
-    "a ticket of the pipeline does not": ([pipeline("Lagging", "ticket"), WHOLE], []),
-    "the whole holds its segments back": ([WHOLE, OTHER_METRIC], [SEGMENT]),
-    "one segment alone is heard of": ([SEGMENT, EXPERIMENT], []),
-    "without clicks no score is": ([STOPPED], [WHOLE, SEGMENT]),
-    "the most urgent of one score is": (
+    # case: (alerts that notify, alerts that are inhibited)
+    "pipeline inhibits quality": ([pipeline("PipelineLate")], [WHOLE, SEGMENT, EXPERIMENT]),
+    "a ticket of the pipeline inhibits nothing": ([pipeline("Lagging", "ticket"), WHOLE], []),
+    "the whole inhibits its segments": ([WHOLE, OTHER_METRIC], [SEGMENT]),
+    "a segment alone notifies": ([SEGMENT, EXPERIMENT], []),
+    "feedback stopped inhibits scores": ([STOPPED], [WHOLE, SEGMENT]),
+    "the most urgent alert on a score inhibits the others": (
         [score("ScoreFarBelowUsual")],
         [WHOLE, score("ScoreSinking"), SEGMENT],
     ),
-    "the fast holds the slow back": ([WHOLE], [score("ScoreSinking")]),
+    "the fast alert inhibits the slow one": ([WHOLE], [score("ScoreSinking")]),
 }
 
 ROUTES: Final = (
@@ -78,16 +78,16 @@ ROUTES: Final = (
 
 
 class Webhooks:
-    """Receives what Alertmanager sends: the labels of alerts, by the path that they came to."""
+    """Webhook receivers of Alertmanager: `received` has the labels of alerts by URL path."""
 
     def __init__(self) -> None:
-        self.heard: dict[str, list[Labels]] = defaultdict(list)
-        heard = self.heard
+        self.received: dict[str, list[Labels]] = defaultdict(list)
+        received = self.received
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                heard[self.path].extend(alert["labels"] for alert in body["alerts"])
+                received[self.path].extend(alert["labels"] for alert in body["alerts"])
                 self.send_response(200)
                 self.end_headers()
 
@@ -106,7 +106,7 @@ class Webhooks:
 
 
 def quick(config: dict[str, Any], webhooks: str) -> dict[str, Any]:
-    """The configuration with nothing but its waits and its addresses changed."""
+    """The configuration with only its waits and its receivers' addresses changed."""
     route = config["route"] | {"group_wait": "1s"}
     receivers = [
         {"name": receiver["name"], "webhook_configs": [{"url": f"{webhooks}/{receiver['name']}"}]}
@@ -136,17 +136,15 @@ def test_configuration_is_valid() -> None:
 
 
 @pytest.mark.parametrize(("labels", "receiver"), ROUTES, ids=lambda value: str(value)[:60])
-def test_alert_goes_to(labels: Labels, receiver: str) -> None:
+def test_alert_is_routed_to(labels: Labels, receiver: str) -> None:
     named = [f"{name}={value}" for name, value in labels.items()]
     command = ["config", "routes", "test", f"--config.file={CONFIG}"]
     assert run("amtool", [*command, *named]).splitlines()[-1] == receiver
 
 
-def test_inhibition_lets_the_cause_through_alone(
-    alertmanager: Alertmanager, webhooks: Webhooks
-) -> None:
+def test_only_the_cause_notifies(alertmanager: Alertmanager, webhooks: Webhooks) -> None:
     """All cases at once, each in a namespace of its own."""
-    expected, silent = (
+    expected, inhibited = (
         [
             {**labels, "namespace": case}
             for case, parts in INHIBITED.items()
@@ -154,21 +152,21 @@ def test_inhibition_lets_the_cause_through_alone(
         ]
         for side in (0, 1)
     )
-    alertmanager.post([*expected, *silent])
+    alertmanager.post([*expected, *inhibited])
     wait_until(
-        lambda: sum(map(len, webhooks.heard.values())) >= len(expected),
+        lambda: sum(map(len, webhooks.received.values())) >= len(expected),
         alive=lambda: True,
-        log=lambda: str(dict(webhooks.heard)),
+        log=lambda: str(dict(webhooks.received)),
         name="the last webhook",
         patience_s=PATIENCE_S,
     )
     receiver = {"page": "/pages", "ticket": "/tickets"}
     for labels in expected:
         path = "/experiments" if labels["kind"] == "experiment" else receiver[labels["severity"]]
-        assert labels in webhooks.heard[path]
-    assert sum(map(len, webhooks.heard.values())) == len(expected)
+        assert labels in webhooks.received[path]
+    assert sum(map(len, webhooks.received.values())) == len(expected)
     states = {
         tuple(sorted(alert["labels"].items())): alert["status"]["state"]
         for alert in alertmanager.states()
     }
-    assert {states[tuple(sorted(labels.items()))] for labels in silent} == {"suppressed"}
+    assert {states[tuple(sorted(labels.items()))] for labels in inhibited} == {"suppressed"}

@@ -1,4 +1,4 @@
-"""From a search to a webhook: what breaks is told, and nothing else is."""
+"""From searches to webhooks: a fault raises its alert, and no other alert."""
 
 import time
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from tests.deploy.scene import HOUR_MS, scene
-from tests.deploy.watched import until
+from tests.deploy.scraped import until
 from tests.services.kafka_server import Broker
 from tests.services.prometheus_server import required
 from tests.services.redis_server import RedisServer, binaries
@@ -21,13 +21,13 @@ SCORES: Final = (
     "RelevancedScoreFarBelowUsual",
     "RelevancedScoreSinking",
 )
-TRUE_OF_BAD_RANKING: Final = (*SCORES, "RelevancedFeedbackShareDropped")
-"""People also click less where they do not find what they search for."""
+ALERTS_ON_BAD_RANKING: Final = (*SCORES, "RelevancedFeedbackShareDropped")
+"""People also click less when they do not find what they search for."""
 
 
 @pytest.fixture
 def server(kafka: Broker, tmp_path: Path) -> Iterator[str]:
-    """The URL of an empty Redis; Kafka runs, too."""
+    """The URL of an empty Redis, while Kafka is running as well."""
     kafka.start()
     redis = RedisServer(str(binaries()["valkey"]), tmp_path / "redis")
     redis.start()
@@ -35,39 +35,50 @@ def server(kafka: Broker, tmp_path: Path) -> Iterator[str]:
     redis.kill()
 
 
-def test_a_broken_ranking_of_one_segment_is_told_and_nothing_else(
+def test_a_broken_ranking_of_one_segment_raises_alerts_on_that_segment_only(
     kafka: Broker, server: str, tmp_path: Path
 ) -> None:
     with scene(kafka, server, tmp_path, break_ms=2 * HOUR_MS) as played:
         name, metric = "RelevancedScoreFarBelowUsual", "RR@10"
-        until(lambda: played.firing(name, segment="BR", metric=metric), what="BR is found")
-        heard = played.heard()
-        assert set(heard) == {"/tickets"}, heard
-        assert any((one["alertname"], one["metric"]) == (name, metric) for one in heard["/tickets"])
-        for labels in heard["/tickets"]:
-            assert labels["alertname"] in TRUE_OF_BAD_RANKING, labels
+        until(
+            lambda: played.firing(name, segment="BR", metric=metric), what="the alert on BR fires"
+        )
+        received = played.received()
+        assert set(received) == {"/tickets"}, received
+        assert any(
+            (labels["alertname"], labels["metric"]) == (name, metric)
+            for labels in received["/tickets"]
+        )
+        for labels in received["/tickets"]:
+            assert labels["alertname"] in ALERTS_ON_BAD_RANKING, labels
             assert (labels["grouping"], labels["segment"]) == ("country", "BR")
             assert (labels["kind"], labels["severity"]) == ("quality", "ticket")
 
 
-def test_clicks_that_stop_are_told_as_that_and_not_as_bad_ranking(
+def test_clicks_that_stop_raise_feedback_stopped_and_no_alert_on_scores(
     kafka: Broker, server: str, tmp_path: Path
 ) -> None:
-    """In life the stop is known half an hour before scores settle without clicks. Here both are
-    there at once, so the rules on scores come when the stop is known."""
+    """In production the stop is detected half an hour before scores without clicks settle. Here
+    both are present at once, so the rules on scores are loaded after the stop is detected."""
     stopped_ms = int(time.time() * 1000) - HOUR_MS * 2 // 3
 
     def keeps(event: dict[str, Any], at_ms: int) -> bool:
         return event["type"] == "impression" or at_ms < stopped_ms
 
     with scene(kafka, server, tmp_path, keeps=keeps, withheld="quality.yml") as played:
-        until(lambda: played.value(f"{CLICKS_OF_A_DAY} > 0.5"), what="clicks are seen")
+        until(
+            lambda: played.value(f"{CLICKS_OF_A_DAY} > 0.5"), what="the rate of clicks is recorded"
+        )
         played.searchers.clicking = False
-        until(lambda: played.firing("RelevancedFeedbackStopped"), what="the stop is found")
-        # Alertmanager can hold others back once it knows of the stop itself.
-        until(lambda: played.heard().get("/pages"), what="the stop is told")
+        until(
+            lambda: played.firing("RelevancedFeedbackStopped"), what="the alert on the stop fires"
+        )
+        # Alertmanager can inhibit other alerts only once it has received this one.
+        until(lambda: played.received().get("/pages"), what="the stop is notified")
         played.give_rules()
-        until(lambda: played.firing(SCORES[0], segment="all"), what="the scores are seen to fall")
-        heard = played.heard()
-        assert set(heard) == {"/pages"}, heard
-        assert {labels["alertname"] for labels in heard["/pages"]} == {"RelevancedFeedbackStopped"}
+        until(lambda: played.firing(SCORES[0], segment="all"), what="the alert on scores fires")
+        received = played.received()
+        assert set(received) == {"/pages"}, received
+        assert {labels["alertname"] for labels in received["/pages"]} == {
+            "RelevancedFeedbackStopped"
+        }

@@ -1,4 +1,4 @@
-"""The chart renders, to objects of the right shape that name only what the program has."""
+"""The chart renders to valid Kubernetes objects that use only what the program offers."""
 
 import copy
 import json
@@ -19,7 +19,7 @@ from tests.deploy.chart import CHART, DEPLOY, default_values, merged, rendered
 from tests.deploy.commands import served_paths
 from tests.deploy.expressions import selectors
 from tests.deploy.go_templates import Chart, TemplateError
-from tests.deploy.known_series import known
+from tests.deploy.series_catalog import series_spec
 
 FULL: dict[str, Any] = {
     "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
@@ -34,7 +34,7 @@ FULL: dict[str, Any] = {
     "worker": {"nodeSelector": {"disk": "fast"}, "podAnnotations": {"team": "search"}},
 }
 CHANGES: dict[str, dict[str, Any]] = {"defaults": {}, "everything": FULL}
-MOST_WITHOUT: list[str] = [
+DEFAULT_KINDS: list[str] = [
     "ConfigMap",
     "Deployment",
     "PodDisruptionBudget",
@@ -67,31 +67,33 @@ def containers(objects: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         yield from deployment["spec"]["template"]["spec"]["containers"]
 
 
-def test_objects_have_the_shape_of_the_api(objects: list[dict[str, Any]]) -> None:
+def test_objects_match_the_schema_of_the_api(objects: list[dict[str, Any]]) -> None:
     shape = schema(Path(__file__).parent / "kubernetes.schema.json")
     for found in objects:
         part = {**shape["definitions"][found["kind"]], "definitions": shape["definitions"]}
-        jsonschema.validate(found, part)  # first: its faults are easier to read
+        jsonschema.validate(found, part)  # first, because its errors are easier to read
         jsonschema.validate(found, shape)
     names = [(found["kind"], found["metadata"]["name"]) for found in objects]
     assert len(names) == len(set(names))
 
 
 def test_defaults_need_no_custom_resource() -> None:
-    assert sorted({found["kind"] for found in rendered({})}) == MOST_WITHOUT
+    assert sorted({found["kind"] for found in rendered({})}) == DEFAULT_KINDS
 
 
 def test_selectors_find_the_pods(objects: list[dict[str, Any]]) -> None:
     pods = [d["spec"]["template"]["metadata"]["labels"] for d in of_kind("Deployment", objects)]
     for found in objects:
         spec = found.get("spec", {})
-        chosen = spec.get("selector") or spec.get("podSelector")
-        if chosen:
-            labels = chosen.get("matchLabels", chosen)
+        selector = spec.get("selector") or spec.get("podSelector")
+        if selector:
+            labels = selector.get("matchLabels", selector)
             assert any(labels.items() <= pod.items() for pod in pods), found["metadata"]["name"]
 
 
-def test_volumes_and_mounts_belong_together(objects: list[dict[str, Any]]) -> None:
+def test_every_volume_is_mounted_and_every_mount_has_a_volume(
+    objects: list[dict[str, Any]],
+) -> None:
     maps = {found["metadata"]["name"] for found in of_kind("ConfigMap", objects)}
     for deployment in of_kind("Deployment", objects):
         pod = deployment["spec"]["template"]["spec"]
@@ -101,7 +103,9 @@ def test_volumes_and_mounts_belong_together(objects: list[dict[str, Any]]) -> No
         assert volumes["config"]["configMap"]["name"] in maps
 
 
-def test_containers_are_started_as_the_program_can(objects: list[dict[str, Any]]) -> None:
+def test_containers_use_existing_commands_options_and_variables(
+    objects: list[dict[str, Any]],
+) -> None:
     variables = {setting.variable: setting for setting in SETTINGS}
     for container in containers(objects):
         command, *arguments = container["args"]
@@ -129,12 +133,12 @@ def test_roles_are_those_of_the_program(objects: list[dict[str, Any]]) -> None:
     assert roles == {"worker", "exporter"} <= set(getattr(role.type, "choices", ()))
 
 
-def test_default_configuration_is_one() -> None:
+def test_default_configuration_is_valid() -> None:
     config = load(default_values()["config"], {}, "values.yaml")
     assert config.http.port == default_values()["http"]["port"]
 
 
-def test_rules_are_all_there() -> None:
+def test_chart_contains_all_rules() -> None:
     (rule,) = of_kind("PrometheusRule", rendered(FULL))
     files = sorted((DEPLOY / "prometheus/rules").glob("*.yml"))
     expected = [group for path in files for group in yaml.safe_load(path.read_text())["groups"]]
@@ -142,7 +146,7 @@ def test_rules_are_all_there() -> None:
     assert len({group["name"] for group in expected}) == len(expected)
 
 
-def test_dashboards_are_all_there() -> None:
+def test_chart_contains_all_dashboards() -> None:
     data: dict[str, str] = {}
     for found in of_kind("ConfigMap", rendered(FULL)):
         data |= found["data"]
@@ -158,9 +162,9 @@ def test_workers_are_scaled_by_a_series_that_exists() -> None:
         d for d in of_kind("Deployment", objects) if d["metadata"]["name"].endswith("worker")
     )
     assert scaled["spec"]["scaleTargetRef"]["name"] == worker["metadata"]["name"]
-    assert "replicas" not in worker["spec"], "two would set them"
+    assert "replicas" not in worker["spec"], "KEDA and the chart would both set them"
     query = scaled["spec"]["triggers"][0]["metadata"]["query"]
-    assert [known(found.name) is not None for found in selectors(query)] == [True]
+    assert [series_spec(found.name) is not None for found in selectors(query)] == [True]
 
 
 @pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
@@ -169,12 +173,12 @@ def test_values_fit_their_schema(changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("changes", BAD_VALUES.values(), ids=BAD_VALUES)
-def test_bad_values_are_refused(changes: dict[str, Any]) -> None:
+def test_invalid_values_are_rejected(changes: dict[str, Any]) -> None:
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(merged(default_values(), changes), schema(CHART / "values.schema.json"))
 
 
-def test_shape_refuses_a_misspelt_key() -> None:
+def test_schema_rejects_a_misspelt_key() -> None:
     (service,) = of_kind("Service", copy.deepcopy(rendered({})))
     service["spec"]["port"] = service["spec"].pop("ports")
     with pytest.raises(jsonschema.ValidationError):
@@ -183,15 +187,15 @@ def test_shape_refuses_a_misspelt_key() -> None:
 
 def test_version_is_the_program_s() -> None:
     about = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    shown = CliRunner().invoke(cli, ["--version"]).stdout
-    assert re.findall(r"[\d.]+\d", shown) == [about["appVersion"]] == [about["version"]]
+    printed = CliRunner().invoke(cli, ["--version"]).stdout
+    assert re.findall(r"[\d.]+\d", printed) == [about["appVersion"]] == [about["version"]]
 
 
 @pytest.mark.parametrize(
     "text",
     ["{{ .Values.missing }}", "{{ env }}", "{{ if .Values.a }}", "{{ end }}", "{{ $nobody }}"],
 )
-def test_renderer_refuses_what_it_does_not_know(text: str) -> None:
+def test_renderer_rejects_what_it_does_not_support(text: str) -> None:
     with pytest.raises(TemplateError):
         Chart({"a.yaml": text}, {}).render({"Values": {"a": 1}})
 

@@ -1,4 +1,4 @@
-"""The compose file has the right shape, its services fit together, and its commands are ours."""
+"""The compose file is valid, its services fit together, and its commands exist."""
 
 import json
 from pathlib import Path
@@ -30,17 +30,17 @@ def schema() -> Any:
     return json.loads((Path(__file__).parent / "compose.schema.json").read_text())
 
 
-def test_compose_file_has_the_shape_of_the_specification() -> None:
+def test_compose_file_matches_the_schema_of_the_specification() -> None:
     jsonschema.validate(COMPOSE, schema())
 
 
-def test_shape_refuses_a_misspelt_key() -> None:
+def test_schema_rejects_a_misspelt_key() -> None:
     service = {"image": "a:1", "depend_on": ["b"]}
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"services": {"a": service}}, schema())
 
 
-def test_services_wait_for_services_that_tell_their_health() -> None:
+def test_services_wait_for_services_with_a_health_check() -> None:
     for service in SERVICES.values():
         waited_for = service.get("depends_on", {})
         assert set(waited_for) <= set(SERVICES)
@@ -49,11 +49,13 @@ def test_services_wait_for_services_that_tell_their_health() -> None:
             assert "test" in SERVICES[name]["healthcheck"]
 
 
-def test_images_of_others_are_pinned() -> None:
+def test_images_of_other_projects_are_pinned() -> None:
     for name, service in SERVICES.items():
         _, _, tag = service["image"].partition(":")
         assert (tag == "") if name in OURS else tag not in ("", "latest")
-    assert SERVICES["kafka"]["image"] == f"apache/kafka:{KAFKA_VERSION}", "the tests' own"
+    assert (
+        SERVICES["kafka"]["image"] == f"apache/kafka:{KAFKA_VERSION}"
+    ), "the version that the tests run"
 
 
 def test_mounted_files_exist() -> None:
@@ -62,15 +64,15 @@ def test_mounted_files_exist() -> None:
             assert path.exists() or (path.is_relative_to(PROMETHEUS) and not PROMETHEUS.exists())
 
 
-def test_program_takes_its_commands() -> None:
-    """The daemon's is the image's own, with the file that the environment names."""
+def test_program_accepts_the_commands() -> None:
+    """The daemon runs the command of the image with the file that the environment names."""
     assert parsed(OURS["simulator"]["command"]).params
     service = OURS["relevanced"]
     assert "command" not in service
     assert mounts(service)[service["environment"]["RELEVANCED_CONFIG"]].samefile(EXAMPLE)
 
 
-def test_configuration_holds_together() -> None:
+def test_configuration_matches_the_services() -> None:
     service = OURS["relevanced"]
     config = load(EXAMPLE.read_text(), service["environment"], "relevanced.toml")
     assert config.kafka.bootstrap_servers == ("kafka:9092",)
@@ -79,16 +81,16 @@ def test_configuration_holds_together() -> None:
     simulator = parsed(OURS["simulator"]["command"]).params
     assert [simulator["topic"]] == list(config.kafka.topics)
     assert simulator["kafka"] == config.kafka.bootstrap_servers[0]
-    assert simulator["backfill"] > config.timing.longest.length_ms, "or there is nothing to compare"
+    assert simulator["backfill"] > config.timing.longest.length_ms, "or there is no baseline"
 
 
-def test_our_containers_are_shut_in() -> None:
+def test_our_containers_have_no_privileges() -> None:
     for service in OURS.values():
         assert service["read_only"] and service["cap_drop"] == ["ALL"]
         assert service["security_opt"] == ["no-new-privileges:true"]
 
 
-def test_grafana_is_provisioned_with_what_is_mounted() -> None:
+def test_grafana_provisions_the_mounted_files() -> None:
     grafana = SERVICES["grafana"]
     provisioning = DEPLOY / "grafana/provisioning"
     (source,) = yaml.safe_load((provisioning / "datasources/prometheus.yml").read_text())[

@@ -1,4 +1,4 @@
-"""Dashboards come from the modules beside them, keep the rules, and name only what is served."""
+"""Dashboards are built by deploy/grafana, follow the rules, and query only series that exist."""
 
 import copy
 import json
@@ -35,12 +35,12 @@ PLANTED_EXPRESSIONS = {
     'relevanced_scores{job=~"$job"}': "no series relevanced_scores",
     'relevanced_score{job=~"$job",colour="red"}': "has no label colour",
     'sum by (colour) (relevanced_score{job=~"$job"})': "no series in it has the label colour",
-    "relevanced_score": "must be chosen by job",
+    "relevanced_score": "must be selected by job",
     'relevanced_events_total{job=~"$job"}': "a counter inside nothing",
     'rate(relevanced_score{job=~"$job"}[$__rate_interval])': "a gauge inside rate",
     'rate(relevanced_events_total{job=~"$job"}[5m])': "[5m]: must be one of",
     'relevanced_score{job=~"$job",segment="$nobody"}': "no variable $nobody",
-    'relevanced_owned_lanes{job=~"$job"}': "must be chosen by instance",
+    'relevanced_owned_lanes{job=~"$job"}': "must be selected by instance",
 }
 
 
@@ -54,7 +54,7 @@ def test_build_reproduces_the_dashboards(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", DASHBOARDS)
-def test_dashboard_keeps_the_rules(name: str) -> None:
+def test_dashboard_follows_the_rules(name: str) -> None:
     assert not faults(DASHBOARDS[name])
 
 
@@ -81,9 +81,9 @@ def test_links_lead_to_dashboards_that_exist() -> None:
 
 
 def marks(name: str) -> dict[str, str]:
-    """Annotation → its expression."""
+    """Enabled annotation → its expression."""
     listed = DASHBOARDS[name]["annotations"]["list"]
-    return {one["name"]: one["expr"] for one in listed if one["enable"]}
+    return {mark["name"]: mark["expr"] for mark in listed if mark["enable"]}
 
 
 @pytest.mark.parametrize("name", DASHBOARDS)
@@ -95,8 +95,8 @@ def test_alerts_and_new_builds_are_marked(name: str) -> None:
 
 @required("promtool")
 def test_a_new_build_is_marked_and_a_restart_is_not(tmp_path: Path) -> None:
-    """One process is renewed after 20 minutes, the other was restarted before."""
-    asked = re.sub(r'(job|namespace)=~"\$\1"', r'\1=~".*"', marks("overview")["New build"])
+    """One process gets a new version after 20 minutes; the other was restarted before."""
+    query = re.sub(r'(job|namespace)=~"\$\1"', r'\1=~".*"', marks("overview")["New build"])
     build = 'relevanced_build_info{job="r",version="%s",instance="%s"}'
     series = [
         {"series": build % ("1", "a"), "values": "1x20 _x20"},
@@ -105,25 +105,25 @@ def test_a_new_build_is_marked_and_a_restart_is_not(tmp_path: Path) -> None:
     ]
     marked = [{"labels": '{version="2"}', "value": 1}]
     expected = {"12m": [], "19m": [], "22m": marked, "30m": []}
-    asks = [
-        {"expr": asked, "eval_time": at, "exp_samples": found} for at, found in expected.items()
+    queries = [
+        {"expr": query, "eval_time": at, "exp_samples": samples} for at, samples in expected.items()
     ]
-    test = {"interval": "1m", "input_series": series, "promql_expr_test": asks}
+    test = {"interval": "1m", "input_series": series, "promql_expr_test": queries}
     path = tmp_path / "build.yml"
     path.write_text(yaml.safe_dump({"tests": [test]}))
     assert "SUCCESS" in run("promtool", ["test", "rules", path])
 
 
 def test_states_look_different() -> None:
-    """No traffic, undefined and 0 are three texts and no two colours of theirs are alike."""
-    shown = [("0", "red"), *states.STATES.values()]
-    assert len({text for text, _ in shown}) == len({colour for _, colour in shown}) == 3
+    """No traffic, undefined and 0 have three different texts and colours."""
+    looks = [("0", "red"), *states.STATES.values()]
+    assert len({text for text, _ in looks}) == len({colour for _, colour in looks}) == 3
     assert set(states.STATES) == {states.UNDEFINED, states.NO_TRAFFIC}
 
 
 @pytest.mark.parametrize("name", DASHBOARDS)
-def test_whoever_shows_states_says_them_in_words(name: str) -> None:
-    """A panel whose expression can give a state has a text for each."""
+def test_panels_with_states_have_texts_for_them(name: str) -> None:
+    """A panel whose expression can give a state has a text for each state."""
     for panel in panels(DASHBOARDS[name]):
         text = json.dumps(panel["fieldConfig"])
         expression = "".join(target["expr"] for target in panel["targets"])

@@ -1,4 +1,4 @@
-"""Every query of every dashboard finds something on a real Prometheus that scraped the daemon."""
+"""Every query of every dashboard has results on a real Prometheus that scraped the daemon."""
 
 import asyncio
 import json
@@ -15,21 +15,13 @@ from relevanced.daemon.kafka.client import KafkaSettings
 from relevanced.daemon.kafka.producer import KafkaProducer
 from tests.deploy.dashboard_rules import Json, expressions, targets, variable_query, variables
 from tests.deploy.test_dashboards import DASHBOARDS
-from tests.deploy.watched import Prometheus, until, watched
+from tests.deploy.scraped import Prometheus, scraped_daemon, until
 from tests.services.kafka_server import Broker
 from tests.services.redis_server import RedisServer, binaries
 
 SPANS: Final = {"__rate_interval": "10s", "__range": "60s", "__interval": "2s"}
-SAMPLES: Final = {
-    "grouping": "country",
-    "metric": "RR@10",
-    "window": "1h",
-    "experiment": "ranker-v2",
-    "variant": "treatment",
-}
-"""What stands for a variable whose series are still to come."""
-HALF_PAST_S: Final = 1200
-"""Out of the smallest window, and not yet late."""
+FORMER_AGE_S: Final = 1200
+"""Age of an event outside the smallest window that is not late yet."""
 LEGEND: Final = re.compile(r"{{\s*(\w+)\s*}}")
 
 
@@ -41,12 +33,12 @@ def event(country: str, age_s: float, name: str) -> bytes:
     return json.dumps({"type": "impression", **fields, "attributes": attributes}).encode()
 
 
-async def send_odd_ones(kafka: str, topic: str) -> None:
-    """Garbage; traffic that nobody clicked, of now and of a while ago."""
+async def send_special_records(kafka: str, topic: str) -> None:
+    """Send an invalid record, and impressions without clicks: a current and an older one."""
     producer = KafkaProducer(KafkaSettings(kafka, (topic,), "none"))
     await producer.start()
-    odd = [event("unclicked", 1, "now"), event("former", HALF_PAST_S, "then"), b"garbage"]
-    for value in odd:
+    values = [event("unclicked", 1, "now"), event("former", FORMER_AGE_S, "then"), b"garbage"]
+    for value in values:
         await producer.send(topic, value, b"key", timestamp_ms=int(time.time() * 1000))
     await producer.flush()
     await producer.stop()
@@ -54,7 +46,7 @@ async def send_odd_ones(kafka: str, topic: str) -> None:
 
 @pytest.fixture(scope="module")
 def prometheus(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    """A Prometheus that watches."""
+    """A Prometheus that scrapes the daemon."""
     binary = shutil.which("prometheus")
     if binary is None:
         pytest.skip("no prometheus: apt-get install prometheus")
@@ -67,10 +59,10 @@ def prometheus(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Itera
     names = {"kafka": kafka.bootstrap, "topic": topic, "letters": letters, "redis": redis.url}
 
     def produce() -> None:
-        asyncio.run(send_odd_ones(kafka.bootstrap, topic))
+        asyncio.run(send_special_records(kafka.bootstrap, topic))
 
     try:
-        with watched(names, binary, directory, produce) as server:
+        with scraped_daemon(names, binary, directory, produce) as server:
             yield server
     finally:
         redis.kill()
@@ -84,21 +76,21 @@ def fill(text: str, values: Mapping[str, str]) -> str:
 
 
 def choices(server: Prometheus, dashboard: Json) -> dict[str, str]:
-    """What each variable is at first: its preset, or the first that there is."""
-    chosen: dict[str, str] = dict(SPANS)
+    """The initial value of each variable: its preset, or its first value."""
+    selected: dict[str, str] = dict(SPANS)
     for name, variable in variables(dashboard).items():
         if variable["type"] != "query":
             continue
         selector, label = variable_query(variable)
-        found = server.values(fill(selector, chosen), label)
+        found = server.values(fill(selector, selected), label)
         preset = variable.get("current", {}).get("value")
         if preset == "$__all":
-            chosen[name] = variable["allValue"]
+            selected[name] = variable["allValue"]
             continue
-        assert found, f"variable {name}: nothing to choose from"
+        assert found, f"variable {name}: has no values"
         assert preset in (None, *found), f"variable {name}: {preset} is not in {found}"
-        chosen[name] = preset or found[0]
-    return chosen
+        selected[name] = preset or found[0]
+    return selected
 
 
 def queries() -> list[Any]:
@@ -110,42 +102,42 @@ def queries() -> list[Any]:
 
 
 @pytest.mark.parametrize(("name", "panel", "target"), queries())
-def test_query_finds_something(
-    prometheus: Prometheus, name: str, panel: Json, target: Json
-) -> None:
+def test_query_has_results(prometheus: Prometheus, name: str, panel: Json, target: Json) -> None:
     expression = fill(target["expr"], choices(prometheus, DASHBOARDS[name]))
-    ask = prometheus.now if target.get("instant") else prometheus.lately
-    found = until(lambda: ask(expression), what=f"{panel['title']}: {expression} finds something")
+    query = prometheus.now if target.get("instant") else prometheus.lately
+    found = until(lambda: query(expression), what=f"{panel['title']}: {expression} has results")
     named = set(LEGEND.findall(target.get("legendFormat") or ""))
     assert all(named <= labels.keys() for labels, _ in found), (named, found)
 
 
 @pytest.mark.parametrize("name", DASHBOARDS)
-def test_annotation_finds_something(prometheus: Prometheus, name: str) -> None:
-    chosen = choices(prometheus, DASHBOARDS[name])
+def test_annotation_has_results(prometheus: Prometheus, name: str) -> None:
+    selected = choices(prometheus, DASHBOARDS[name])
     for where, expression in expressions(DASHBOARDS[name]):
         if where.startswith("annotation"):
-            asked = fill(expression, chosen)
-            assert until(lambda: prometheus.lately(asked), what=where)  # noqa: B023
+            query = fill(expression, selected)
+            assert until(lambda: prometheus.lately(query), what=where)  # noqa: B023
 
 
 @pytest.mark.parametrize(
-    ("metric", "segment", "shown"),
+    ("metric", "segment", "value"),
     [("P@1", "unclicked", 0), ("nDCG@10", "unclicked", -1), ("P@1", "former", -2)],
     ids=["zero", "undefined", "no traffic"],
 )
-def test_states_stay_apart(prometheus: Prometheus, metric: str, segment: str, shown: float) -> None:
-    """The same panel shows 0, undefined and no traffic as three different things."""
+def test_states_have_different_values(
+    prometheus: Prometheus, metric: str, segment: str, value: float
+) -> None:
+    """The same panel shows 0, undefined and no traffic as three different values."""
     dashboard = DASHBOARDS["segment"]
     (expression,) = (
         target["expr"] for panel, target in targets(dashboard) if panel["title"] == "Live score"
     )
-    chosen = {
+    selected = {
         "job": ".+",
         "namespace": ".*",
         "grouping": "country",
         "metric": metric,
         "segment": segment,
     }
-    asked = fill(expression, {**chosen, "window": "5m"})
-    assert [value for _, value in until(lambda: prometheus.now(asked), what=asked)] == [shown]
+    query = fill(expression, {**selected, "window": "5m"})
+    assert [found for _, found in until(lambda: prometheus.now(query), what=query)] == [value]

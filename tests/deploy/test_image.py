@@ -1,4 +1,4 @@
-"""The image installs as the README does, holds no more than it needs, and runs as nobody."""
+"""The image installs as the README does, contains only what it needs, and runs unprivileged."""
 
 import json
 import shutil
@@ -16,7 +16,7 @@ Stage = list[tuple[str, str]]
 
 
 def stages() -> list[Stage]:
-    """(instruction, rest) of each stage, from its FROM on."""
+    """The (instruction, arguments) of each stage, starting at its FROM."""
     text = (DEPLOY / "Dockerfile").read_text().replace("\\\n", " ")
     lines = [line.split(maxsplit=1) for line in text.splitlines() if line and line[0] != "#"]
     found: list[Stage] = []
@@ -32,12 +32,12 @@ def of(instruction: str, stage: Stage) -> list[str]:
 
 
 def copied() -> list[str]:
-    """What the first stage takes from the repository."""
+    """The paths that the first stage copies from the repository."""
     return [source for rest in of("COPY", stages()[0]) for source in rest.split()[:-1]]
 
 
 def test_image_is_installed_as_the_readme_does() -> None:
-    """As `make` does: the pinned versions, into an environment of its own."""
+    """As `make` does: pinned versions, in a virtual environment."""
     steps = of("RUN", stages()[0])
     makefile = (ROOT / "Makefile").read_text()
     for words in ("-m venv", "-m pip install", "--constraint .constraints.txt"):
@@ -46,7 +46,7 @@ def test_image_is_installed_as_the_readme_does() -> None:
     assert len([step for step in steps if "pip install" in step]) == 1
 
 
-def test_last_stage_only_copies_what_was_built() -> None:
+def test_last_stage_only_copies_the_environment() -> None:
     last = stages()[-1]
     assert of("COPY", last) == ["--from=build /opt/relevanced /opt/relevanced"]
     assert not of("RUN", last) and not of("ADD", last)
@@ -60,7 +60,7 @@ def test_image_runs_as_a_user_without_name_or_rights() -> None:
     assert all(int(number) >= 1000 for number in user.split(":"))
 
 
-def test_image_starts_and_asks_what_the_program_has() -> None:
+def test_image_runs_existing_commands() -> None:
     last = stages()[-1]
     (entrypoint,), (command,) = of("ENTRYPOINT", last), of("CMD", last)
     (check,) = of("HEALTHCHECK", last)
@@ -70,23 +70,23 @@ def test_image_starts_and_asks_what_the_program_has() -> None:
     assert name == "relevanced" and parsed(words).info_name == "healthcheck"
 
 
-def test_build_sees_what_it_copies_and_little_else() -> None:
+def test_build_context_contains_only_the_copied_paths() -> None:
     lines = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
     rules = [line for line in lines if line and not line.startswith("#")]
     assert rules[0] == "*"
     assert sorted(rule[1:] for rule in rules if rule.startswith("!")) == sorted(copied())
 
 
-def test_what_is_copied_builds_and_runs(tmp_path: Path) -> None:
-    """The files of the first stage alone make the wheel, and what is in it runs."""
+def test_copied_files_build_and_run(tmp_path: Path) -> None:
+    """The wheel builds from the copied paths alone, and the program in it runs."""
     source, out = tmp_path / "source", tmp_path / "out"
     source.mkdir()
     for name in copied():
-        taken = ROOT / name
-        if taken.is_dir():
-            shutil.copytree(taken, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+        path = ROOT / name
+        if path.is_dir():
+            shutil.copytree(path, source / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
-            shutil.copy(taken, source / name)
+            shutil.copy(path, source / name)
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir"]
     subprocess.run([*build, str(out), "."], cwd=source, check=True, timeout=120)
     (wheel,) = out.glob("relevanced-*.whl")

@@ -1,4 +1,4 @@
-"""Whatever deploy/ names of the program, the program has: variables, paths, ports."""
+"""The variables, paths and ports that deploy/ names exist in the program."""
 
 import re
 from collections.abc import Iterator
@@ -12,22 +12,22 @@ PLACEHOLDERS = frozenset(("RELEVANCED_SECTION__KEY", "RELEVANCED_CONFIG"))
 VARIABLE = re.compile(r"\bRELEVANCED_[A-Z_]*__[A-Z_]+\b|\bRELEVANCED_CONFIG\b")
 OUR_PATH = re.compile(r"(?::9465|\s|`)(/(?:livez|readyz|metrics|-/\w+|api/[\w/]+))")
 ADDRESS = re.compile(r"(?:relevanced|localhost|127\.0\.0\.1):(\d{4,5})\b")
-NOT_BY_HAND = (".json", ".png", ".pyc")
-PORTS_OF_OTHERS = frozenset("3000 6379 9090 9092 9093".split())
+GENERATED_SUFFIXES = (".json", ".png", ".pyc")
+PORTS_OF_OTHER_SERVERS = frozenset("3000 6379 9090 9092 9093".split())
 
 
 def texts() -> Iterator[tuple[str, str]]:
-    """Every file of deploy/ that people write, by its path."""
+    """(path, text) of every file of deploy/ that people write."""
     for path in sorted(DEPLOY.rglob("*")):
-        if path.is_file() and path.suffix not in NOT_BY_HAND and not path.is_symlink():
+        if path.is_file() and path.suffix not in GENERATED_SUFFIXES and not path.is_symlink():
             yield str(path.relative_to(DEPLOY)), path.read_text()
 
 
 def test_variables_exist() -> None:
-    known = {setting.variable for setting in SETTINGS} | PLACEHOLDERS
+    existing = {setting.variable for setting in SETTINGS} | PLACEHOLDERS
     named = {(name, found) for name, text in texts() for found in VARIABLE.findall(text)}
     assert {found for _, found in named} >= {"RELEVANCED_REDIS__URL"}
-    assert not [pair for pair in named if pair[1] not in known]
+    assert not [pair for pair in named if pair[1] not in existing]
 
 
 def test_paths_exist() -> None:
@@ -36,8 +36,8 @@ def test_paths_exist() -> None:
     assert not [pair for pair in named if pair[1].rstrip("/") not in served_paths()]
 
 
-def test_ports_are_the_program_s_or_known() -> None:
+def test_ports_are_those_of_the_program_or_of_other_servers() -> None:
     port = str(load("", {}, "defaults").http.port)
     named = {(name, found) for name, text in texts() for found in ADDRESS.findall(text)}
     assert port in {found for _, found in named}
-    assert not [pair for pair in named if pair[1] not in PORTS_OF_OTHERS | {port}]
+    assert not [pair for pair in named if pair[1] not in PORTS_OF_OTHER_SERVERS | {port}]

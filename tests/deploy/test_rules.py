@@ -1,4 +1,4 @@
-"""The rules are well formed, tested one by one, documented, and speak of series that exist."""
+"""The rules are well formed, have tests and documentation, and query only series that exist."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -47,7 +47,7 @@ def runbook() -> str:
 
 
 def sections() -> dict[str, str]:
-    """Anchor → text, of the runbook's headings."""
+    """Anchor → text of every section of the runbook."""
     parts = re.split(r"^#+ (.+)$", runbook(), flags=re.MULTILINE)
     return {
         heading.lower().replace(" ", "-"): text
@@ -56,33 +56,33 @@ def sections() -> dict[str, str]:
 
 
 def queries() -> list[str]:
-    """Everything that is asked: expressions, look-ups of the texts, the runbook's examples."""
+    """All queries: expressions of the rules, queries in annotations, examples of the runbook."""
     texts = [text for rule in alerts() for text in rule["annotations"].values()]
     return [rule["expr"] for rule in rules()] + texts + _PROMQL.findall(runbook())
 
 
-def known_series() -> dict[str, tuple[str, ...]]:
-    """Series → its labels. A histogram has three kinds of them."""
-    known = {name: family.labels for name, family in BY_NAME.items()}
+def labels_by_series() -> dict[str, tuple[str, ...]]:
+    """Series → its labels. A histogram has three kinds of series."""
+    labels = {name: family.labels for name, family in BY_NAME.items()}
     for name, family in BY_NAME.items():
         if family.kind == "histogram":
-            known |= {f"{name}_{part}": family.labels for part in ("sum", "count")}
-            known[f"{name}_bucket"] = (*family.labels, "le")
-    return known
+            labels |= {f"{name}_{part}": family.labels for part in ("sum", "count")}
+            labels[f"{name}_bucket"] = (*family.labels, "le")
+    return labels
 
 
 def unknown_series(texts: Iterable[str]) -> Iterator[str]:
-    """What is asked of a series that the program does not have, or not with this label."""
-    known = known_series()
-    anywhere = {*ADDED_BY_PROMETHEUS, *ADDED_BY_RULES, *(x for xs in known.values() for x in xs)}
+    """The series and labels in queries that the program does not serve."""
+    series = labels_by_series()
+    anywhere = {*ADDED_BY_PROMETHEUS, *ADDED_BY_RULES, *(x for xs in series.values() for x in xs)}
     for text in texts:
         named = {x for part in _GROUPED.findall(text) for x in re.findall(r"\w+", part)}
         yield from sorted(named - anywhere)
         for name, matchers in _SERIES.findall(text):
-            if name not in known:
+            if name not in series:
                 yield name
                 continue
-            labels = {*known[name], *ADDED_BY_PROMETHEUS}
+            labels = {*series[name], *ADDED_BY_PROMETHEUS}
             yield from (f"{name}{{{x}}}" for x in _MATCHED.findall(matchers) if x not in labels)
 
 
@@ -91,27 +91,27 @@ def unit_tests() -> list[dict[str, Any]]:
     return [case for group in groups for case in group["alert_rule_test"]]
 
 
-def test_linter_has_nothing_to_say() -> None:
-    said = run("promtool", ["check", "rules", "--lint=all", "--lint-fatal", *RULES])
-    assert said.count("SUCCESS") == len(RULES)
+def test_linter_finds_no_problem() -> None:
+    output = run("promtool", ["check", "rules", "--lint=all", "--lint-fatal", *RULES])
+    assert output.count("SUCCESS") == len(RULES)
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-def test_rules_do_what_their_cases_say(path: Path) -> None:
+def test_rules_pass_their_unit_tests(path: Path) -> None:
     assert "SUCCESS" in run("promtool", ["test", "rules", path])
 
 
 def test_every_alert_has_a_case_that_fires_and_one_that_does_not() -> None:
     fires = {case["alertname"] for case in unit_tests() if case["exp_alerts"]}
-    stays = {case["alertname"] for case in unit_tests() if not case["exp_alerts"]}
+    does_not = {case["alertname"] for case in unit_tests() if not case["exp_alerts"]}
     names = {alert["alert"] for alert in alerts()}
     assert names == fires
-    assert names - {ALWAYS_FIRES} == stays
+    assert names - {ALWAYS_FIRES} == does_not
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-def test_case_knows_the_order_of_its_groups(path: Path) -> None:
-    """Without an order promtool takes the groups as they fall, and numbers differ by a minute."""
+def test_case_states_the_order_of_its_groups(path: Path) -> None:
+    """Without it promtool evaluates groups in any order, and results differ by a minute."""
     cases = yaml.safe_load(path.read_text())
     read = [yaml.safe_load((path.parent / name).read_text()) for name in cases["rule_files"]]
     groups = [group["name"] for document in read for group in document["groups"]]
@@ -156,25 +156,25 @@ def test_alert_is_labelled_and_documented(alert: dict[str, Any]) -> None:
     assert alert["annotations"].keys() == {"summary", "description", "runbook_url"}
     anchor = alert["alert"].lower()
     assert alert["annotations"]["runbook_url"] == f"runbook.md#{anchor}"
-    places = [sections()[anchor].find(part) for part in PARTS]
-    assert places == sorted(places) and places[0] >= 0
+    offsets = [sections()[anchor].find(part) for part in PARTS]
+    assert offsets == sorted(offsets) and offsets[0] >= 0
 
 
-def test_runbook_tells_of_no_alert_that_is_gone() -> None:
-    told = {heading for heading in sections() if heading.startswith("relevanced")}
-    assert told == {alert["alert"].lower() for alert in alerts()}
+def test_runbook_has_no_section_for_a_removed_alert() -> None:
+    documented = {heading for heading in sections() if heading.startswith("relevanced")}
+    assert documented == {alert["alert"].lower() for alert in alerts()}
 
 
-def test_rules_know_which_way_each_metric_is_better() -> None:
+def test_rules_know_the_direction_of_each_metric() -> None:
     (loss,) = (rule for rule in rules() if rule.get("record") == "relevanced:score:loss")
     patterns = re.findall(r'metric(?:=~|!~)"([^"]+)"', loss["expr"])
     excluded, down = (re.compile(pattern.replace("\\\\", "\\")) for pattern in patterns)
     for name, entry in CATALOG.items():
-        ways = (not excluded.fullmatch(f"{name}@10"), bool(down.fullmatch(f"{name}@10")))
-        assert ways == (entry.direction == "up", entry.direction == "down"), name
+        directions = (not excluded.fullmatch(f"{name}@10"), bool(down.fullmatch(f"{name}@10")))
+        assert directions == (entry.direction == "up", entry.direction == "down"), name
 
 
-def test_settings_are_counted_right() -> None:
+def test_settings_missing_compares_with_the_number_of_settings() -> None:
     settings = [rule for rule in rules() if rule.get("record") == "relevanced:setting"]
     (missing,) = (rule for rule in alerts() if rule["alert"] == "RelevancedSettingsMissing")
     assert missing["expr"].endswith(f"< {len(settings) + 1}")

@@ -1,4 +1,4 @@
-"""The systemd unit is one, starts what the program has, and with a configuration that is one."""
+"""The systemd unit is valid and starts an existing command with a valid configuration."""
 
 import shutil
 import subprocess
@@ -17,12 +17,12 @@ EXAMPLE = DEPLOY / "relevanced.toml"
 
 
 def values(key: str) -> list[str]:
-    """What the unit sets it to."""
+    """The values that the unit gives this key."""
     pairs = [line.partition("=") for line in UNIT.read_text().splitlines()]
     return [value for name, _, value in pairs if name == key]
 
 
-def test_unit_starts_what_the_program_has() -> None:
+def test_unit_starts_a_command_of_the_program() -> None:
     (command,) = values("ExecStart")
     program, *words = command.split()
     assert program == "/opt/relevanced/bin/relevanced"
@@ -30,15 +30,15 @@ def test_unit_starts_what_the_program_has() -> None:
     assert parsed(words).info_name == "run"
 
 
-def test_unit_does_not_repeat_a_wrong_configuration() -> None:
+def test_unit_does_not_restart_after_a_configuration_error() -> None:
     assert values("RestartPreventExitStatus") == [str(USAGE_EXIT)]
 
 
-def test_example_configuration_is_one() -> None:
+def test_example_configuration_is_valid() -> None:
     assert load(EXAMPLE.read_text(), {}, EXAMPLE.name).kafka.topics
 
 
-def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("no systemd-analyze: apt-get install systemd")
     unit = tmp_path / UNIT.name

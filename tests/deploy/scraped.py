@@ -16,8 +16,8 @@ from tests.services import processes
 from tests.services.daemons import Daemon
 
 PATIENCE_S: Final = 120.0
-REFUSED: Final = (400, 422)
-"""Statuses of Prometheus for a question that has no answer."""
+INVALID_QUERY: Final = (400, 422)
+"""HTTP statuses with which Prometheus rejects an invalid query."""
 SCRAPE_EVERY: Final = "1s"
 SETTINGS: Final = """
 [kafka]
@@ -51,7 +51,7 @@ groups:
 
 
 class Prometheus:
-    """One server. `close` ends it whatever it does."""
+    """A Prometheus server that scrapes one port. `close` kills it."""
 
     def __init__(self, binary: str, directory: Path, port_to_scrape: int) -> None:
         self.port = processes.free_port()
@@ -68,34 +68,34 @@ class Prometheus:
             log=directory / "prometheus.log",
         )
 
-    def ask(self, path: str, **arguments: str) -> Any:
-        """The data of an answer; ValueError where it refuses the question, OSError while it cannot
-        answer yet."""
+    def get(self, path: str, **arguments: str) -> Any:
+        """The data of an API response. Raises ValueError for an invalid query, OSError while the
+        server does not answer yet."""
         url = f"http://127.0.0.1:{self.port}/api/v1/{path}?{urlencode(arguments)}"
         try:
             with urlopen(url, timeout=10) as answer:
                 return json.loads(answer.read())["data"]
         except HTTPError as error:
-            if error.code not in REFUSED:
+            if error.code not in INVALID_QUERY:
                 raise
             raise ValueError(json.loads(error.read())["error"]) from error
 
     def now(self, expression: str) -> list[tuple[dict[str, str], float]]:
-        """(labels, value) of an expression at this moment."""
-        found = self.ask("query", query=expression)["result"]
+        """(labels, value) of every result of an instant query now."""
+        found = self.get("query", query=expression)["result"]
         return [(series["metric"], float(series["value"][1])) for series in found]
 
     def lately(self, expression: str) -> list[tuple[dict[str, str], float]]:
-        """(labels, last value) of an expression over the last seconds, as a panel asks for it."""
+        """(labels, last value) of every result of a range query over the last 10 s."""
         end = time.time()
         span = {"start": f"{end - 10:.3f}", "end": f"{end:.3f}", "step": "2"}
-        found = self.ask("query_range", query=expression, **span)["result"]
+        found = self.get("query_range", query=expression, **span)["result"]
         return [(series["metric"], float(series["values"][-1][1])) for series in found]
 
     def values(self, selector: str, label: str) -> list[str]:
-        """What a label has been, over the series that a selector finds."""
+        """The values of a label over the series that match a selector."""
         arguments = {"match[]": selector}
-        return list(self.ask(f"label/{label}/values", **arguments))
+        return list(self.get(f"label/{label}/values", **arguments))
 
     def close(self) -> None:
         self.process.kill()
@@ -103,7 +103,7 @@ class Prometheus:
 
 
 def until(ready: Callable[[], Any], *, what: str) -> Any:
-    """The first true answer; fails when there is none in time."""
+    """Wait for the first true result of `ready` and return it; fail after `PATIENCE_S`."""
     deadline = time.monotonic() + PATIENCE_S
     while not (answer := ready()):
         assert time.monotonic() < deadline, f"{what}: not after {PATIENCE_S} s"
@@ -112,18 +112,18 @@ def until(ready: Callable[[], Any], *, what: str) -> Any:
 
 
 def simulate(kafka: str, topic: str, *arguments: str) -> list[str]:
-    """The command."""
+    """The command line of `relevanced simulate`."""
     command = [sys.executable, "-m", "relevanced.daemon", "simulate", "--kafka", kafka]
     return [*command, "--topic", topic, "--partitions", "2", "--faults", "0.05", *arguments]
 
 
 @contextmanager
-def watched(
+def scraped_daemon(
     names: Mapping[str, str], prometheus: str, directory: Path, produce: Callable[[], None]
 ) -> Iterator[Prometheus]:
-    """All of it, with a day of history; `produce` sends what else shall be in the topic.
+    """A Prometheus over a daemon with a day of history and live traffic, once both are up to date.
 
-    `names` are those of `SETTINGS`.
+    `names` fill the placeholders of `SETTINGS`; `produce` sends further records to the topic.
     """
     kafka, topic = names["kafka"], names["topic"]
     history = simulate(kafka, topic, "--backfill", "27h", "--duration", "0s", "--rate", "0.2")
@@ -134,7 +134,7 @@ def watched(
     daemon = Daemon(directory, SETTINGS.format(**names))
     server = Prometheus(prometheus, directory, daemon.port)
     try:
-        until(lambda: _caught_up(server), what=f"the daemon has read it all: {daemon.log_path}")
+        until(lambda: _caught_up(server), what=f"the daemon has caught up: {daemon.log_path}")
         yield server
     finally:
         server.close()
