@@ -1,21 +1,21 @@
-"""Rules of how Kafka and Redis are reached. Pure."""
+"""Rules for the settings of the connections to Kafka and Redis. Pure."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
-from .faults import ConfigFault, some
+from .faults import ConfigFault, at_least_one
 from .settings import Config
 
 Rule: TypeAlias = Callable[[Config], Iterator[ConfigFault]]
 
 HIGHEST_PORT: Final = 65_535
-SECRETS_TWICE: Final = (
+SECRET_FILES: Final = (
     ("kafka", "sasl_password", "sasl_password_file"),
     ("kafka", "ssl_key_password", "ssl_key_password_file"),
     ("redis", "password", "password_file"),
 )
-"""(section, key of a secret, key of the file that may hold it instead)"""
+"""(section, key of a secret, key of the file that may contain it instead)"""
 SASL_KEYS: Final = ("sasl_mechanism", "sasl_username", "sasl_password", "sasl_password_file")
 SSL_KEYS: Final = (
     "ssl_cafile",
@@ -27,7 +27,7 @@ SSL_KEYS: Final = (
 
 
 def _brokers(config: Config) -> Iterator[ConfigFault]:
-    yield from some("kafka.bootstrap_servers", config.kafka.bootstrap_servers, "broker")
+    yield from at_least_one("kafka.bootstrap_servers", config.kafka.bootstrap_servers, "broker")
     for server in config.kafka.bootstrap_servers:
         if not 0 < int(server.rpartition(":")[2]) <= HIGHEST_PORT:
             yield ConfigFault(
@@ -55,15 +55,17 @@ def _ssl(config: Config) -> Iterator[ConfigFault]:
     if not kafka.security_protocol.endswith("SSL"):
         yield from _unused(kafka, SSL_KEYS, 'security_protocol "SSL" or "SASL_SSL"')
     elif kafka.ssl_keyfile is not None and kafka.ssl_certfile is None:
-        yield ConfigFault("kafka.ssl_keyfile", kafka.ssl_keyfile, "needs ssl_certfile beside it")
+        yield ConfigFault("kafka.ssl_keyfile", kafka.ssl_keyfile, "needs ssl_certfile too")
 
 
 def _secrets(config: Config) -> Iterator[ConfigFault]:
-    for section, name, file_name in SECRETS_TWICE:
+    for section, name, file_name in SECRET_FILES:
         owner = getattr(config, section)
         file = getattr(owner, file_name)
         if file is not None and getattr(owner, name) is not None:
-            yield ConfigFault(f"{section}.{file_name}", file, f"{name} is given already: keep one")
+            yield ConfigFault(
+                f"{section}.{file_name}", file, f"{name} is given too: remove one of them"
+            )
 
 
 def _redis_url(config: Config) -> Iterator[ConfigFault]:
@@ -74,14 +76,19 @@ def _redis_url(config: Config) -> Iterator[ConfigFault]:
     for name in ("password", "password_file"):
         if getattr(redis, name) is not None:
             yield ConfigFault(
-                f"redis.{name}", getattr(redis, name), "the URL holds a password: keep one"
+                f"redis.{name}",
+                getattr(redis, name),
+                "redis.url contains a password too: remove one of them",
             )
 
 
 def _redis_address(config: Config) -> Iterator[ConfigFault]:
-    """A password whose `/`, `?` or `#` ends the address early would come out in error messages. So
-    would the value here, which may hold the password in a wrong place: it stays unsaid."""
-    rule = "is no URL of host:port: special characters of a password must be written as %2F, %40 …"
+    """An address that is not host:port, often for an unescaped `/`, `?` or `#` in a password.
+
+    The client library would show parts of that password in its errors. For the same reason this
+    fault does not show the value.
+    """
+    rule = "is not a URL with host:port: write special characters of a password as %2F, %40 …"
     try:
         parts = urlsplit(config.redis.url.reveal())
         hosts = parts.netloc.rpartition("@")[2].split(",")
@@ -89,23 +96,23 @@ def _redis_address(config: Config) -> Iterator[ConfigFault]:
     except ValueError:
         yield ConfigFault("redis.url", None, rule)
         return
-    late_at = "@" not in parts.netloc and "@" in f"{parts.path}{parts.query}{parts.fragment}"
-    if late_at or 0 in ports:
+    at_after_host = "@" not in parts.netloc and "@" in f"{parts.path}{parts.query}{parts.fragment}"
+    if at_after_host or 0 in ports:
         yield ConfigFault("redis.url", None, rule)
 
 
 def _unused(kafka: Any, names: tuple[str, ...], needs: str) -> Iterator[ConfigFault]:
-    """Credentials that would silently not be used, where their owner thinks the connection safe."""
+    """Credentials that the protocol does not use: the user would believe the connection safe."""
     for name in names:
         value = getattr(kafka, name)
         if value is not None:
-            rule = f"is of no effect with {kafka.security_protocol}: needs {needs}"
+            rule = f"has no effect with {kafka.security_protocol}: needs {needs}"
             yield ConfigFault(f"kafka.{name}", value, rule)
 
 
 _SASL_KEYS = ("kafka.security_protocol", *(f"kafka.{name}" for name in SASL_KEYS))
 _SSL_KEYS = ("kafka.security_protocol", *(f"kafka.{name}" for name in SSL_KEYS))
-_SECRET_KEYS = tuple(f"{section}.{name}" for section, *names in SECRETS_TWICE for name in names)
+_SECRET_KEYS = tuple(f"{section}.{name}" for section, *names in SECRET_FILES for name in names)
 
 RULES: Final[tuple[tuple[tuple[str, ...], Rule], ...]] = (
     (("kafka.bootstrap_servers",), _brokers),

@@ -1,7 +1,7 @@
-"""`[experiments.NAME]`: how the experiments that somebody declares are read, checked and written.
+"""`[experiments.NAME]`: reads, checks and writes the declared experiments. Pure.
 
-Pure. They are tables of one form under names of the user's choice, so they stand beside the table
-of settings, and no environment variable overrides them.
+They are tables under names of the user's choice, so they are not part of the table of settings, and
+no environment variable overrides them.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -17,7 +17,7 @@ from ..experiments.specs import MOST_VARIANTS, PLANNED_IMPRESSIONS, USER, Spec, 
 from .kinds import InvalidValue, Kind, integer, number, optional, quoted, text
 from .lists import several, table
 from .sections import setting
-from .tables import Told, read_fields, written_fields
+from .tables import FieldFault, read_fields, written_fields
 
 SECTION: Final = "experiments"
 MOST_PLANNED: Final = 10**12
@@ -26,10 +26,10 @@ _WEIGHT: Final = number("must be a number > 0", lambda v: v > 0)
 
 
 def instant() -> Kind[int]:
-    """A date and time with its zone, as milliseconds since the epoch."""
+    """A date and time with its zone, in milliseconds since the epoch."""
 
     def read(value: object) -> int:
-        rule = "must be a time with its zone, as 2026-11-20T12:00:00Z"
+        rule = "must be a date and time with zone, such as 2026-11-20T12:00:00Z"
         if not isinstance(value, str | datetime):
             raise InvalidValue((str(value), rule))
         try:
@@ -42,49 +42,60 @@ def instant() -> Kind[int]:
 
 @dataclass(frozen=True)
 class Declared:
-    """One experiment."""
+    """One declared experiment."""
 
-    control: str = setting("control", text(), "The variant that the others are compared with.")
+    control: str = setting("control", text(), "The variant with which the others are compared.")
     planned_impressions: int = setting(
         PLANNED_IMPRESSIONS,
         integer(1, MOST_PLANNED),
-        "Impressions of all variants at which the decision is due; intervals are tightest there.",
+        "Impressions of all variants together when the decision is due; confidence intervals are "
+        "narrowest there.",
     )
     weights: dict[str, float] = setting(
-        {}, table("table of variant = share", _WEIGHT), "How traffic is dealt. Default: evenly."
+        {},
+        table("table of variant = share", _WEIGHT),
+        "Share of traffic of each variant. Default: equal shares.",
     )
     metrics: tuple[str, ...] = setting(
-        [], several(text(), "list of metrics"), "What is compared. Default: all of metrics.names."
+        [], several(text(), "list of metrics"), "Metrics to compare. Default: all of metrics.names."
     )
     primary: str | None = setting(
-        None, optional(text()), "The metric that decides. Default: the first nDCG, else the first."
+        None,
+        optional(text()),
+        "The metric that decides. Default: the first nDCG, else the first metric.",
     )
     guardrails: tuple[str, ...] = setting(
         [], several(text(), "list of metrics"), "Metrics that must not get worse."
     )
-    start_ms: int | None = setting(None, optional(instant()), "Impressions before do not count.")
-    end_ms: int | None = setting(None, optional(instant()), "Impressions from then on do not.")
+    start_ms: int | None = setting(
+        None, optional(instant()), "Impressions before this time do not count."
+    )
+    end_ms: int | None = setting(
+        None, optional(instant()), "Impressions from this time on do not count."
+    )
     unit: str = setting(
-        USER, text(), "Whom variants are dealt to: user_id, impression, or an attribute's name."
+        USER,
+        text(),
+        "What is assigned to a variant: user_id, impression, or the name of an attribute.",
     )
     stratify_by: str | None = setting(
         None,
         optional(text()),
-        "A configured grouping, as country or country,device: its segments are compared too, "
-        "and the difference is told as if the variants had the same mix of them.",
+        "One of segments.groupings, such as country or country,device. Its segments are compared "
+        "too, and the difference is computed as if all variants had the same mix of them.",
     )
 
 
 Experiments: TypeAlias = tuple[tuple[str, Declared], ...]
-"""Name → experiment, by name."""
+"""(name, experiment), sorted by name"""
 
 
-def read(value: object) -> tuple[Experiments, list[Told]]:
-    """The tables under `experiments`, and every fault of them."""
+def read(value: object) -> tuple[Experiments, list[FieldFault]]:
+    """The experiments of the tables under `experiments`, and every fault of the tables."""
     if not isinstance(value, dict):
         return (), [(SECTION, value, "must be tables: [experiments.NAME]")]
-    found: dict[str, Declared] = {}
-    faults: list[Told] = []
+    declared: dict[str, Declared] = {}
+    faults: list[FieldFault] = []
     for name, inner in value.items():
         key = f"{SECTION}.{name}"
         if not 0 < len(name.encode(errors="surrogatepass")) <= MAX_TEXT_BYTES:
@@ -93,36 +104,44 @@ def read(value: object) -> tuple[Experiments, list[Told]]:
             faults.append((key, inner, f"must be a section: [{key}]"))
         else:
             values, more = read_fields(key, inner, Declared)
-            found[name], faults = Declared(**values), [*faults, *more]
-    return tuple(sorted(found.items())), faults
+            declared[name], faults = Declared(**values), [*faults, *more]
+    return tuple(sorted(declared.items())), faults
 
 
-def broken(
+def faults_of(
     experiments: Experiments, metrics: Mapping[str, Metric], groupings: Collection[str]
-) -> Iterator[Told]:
-    """Every broken rule. `metrics`: those that are configured, by each of their spellings;
-    `groupings` by their names."""
-    for name, one in experiments:
+) -> Iterator[FieldFault]:
+    """Every fault of the experiments.
+
+    `metrics` are the configured metrics by each of their spellings, `groupings` the names of the
+    configured groupings.
+    """
+    for name, experiment in experiments:
         key = f"{SECTION}.{name}"
-        if one.stratify_by is not None and one.stratify_by not in groupings:
-            yield f"{key}.stratify_by", one.stratify_by, "must be one of segments.groupings"
-        for field, names in (("metrics", one.metrics), ("guardrails", one.guardrails)):
+        if experiment.stratify_by is not None and experiment.stratify_by not in groupings:
+            yield f"{key}.stratify_by", experiment.stratify_by, "must be one of segments.groupings"
+        for field, names in (
+            ("metrics", experiment.metrics),
+            ("guardrails", experiment.guardrails),
+        ):
             for metric in names:
                 if metric not in metrics:
                     yield f"{key}.{field}", metric, "must be one of metrics.names"
-        among = {metrics[metric].name for metric in one.metrics or metrics if metric in metrics}
+        compared = {
+            metrics[metric].name for metric in experiment.metrics or metrics if metric in metrics
+        }
         for field, names in (
-            ("primary", () if one.primary is None else (one.primary,)),
-            ("guardrails", one.guardrails),
+            ("primary", () if experiment.primary is None else (experiment.primary,)),
+            ("guardrails", experiment.guardrails),
         ):
             for metric in names:
-                if metric not in metrics or metrics[metric].name not in among:
+                if metric not in metrics or metrics[metric].name not in compared:
                     if field == "primary" or metric in metrics:
                         yield f"{key}.{field}", metric, "must be one of the experiment's metrics"
-        yield from _arms(key, one)
+        yield from _variant_faults(key, experiment)
 
 
-def _arms(key: str, one: Declared) -> Iterator[Told]:
+def _variant_faults(key: str, one: Declared) -> Iterator[FieldFault]:
     if one.weights and (one.control not in one.weights or len(one.weights) < 2):
         rule = f"must name the control ({one.control}) and another variant"
         yield f"{key}.weights", one.weights, rule
@@ -135,7 +154,7 @@ def _arms(key: str, one: Declared) -> Iterator[Told]:
 def tracking(
     experiments: Experiments, most_discovered: int, metrics: Mapping[str, Metric]
 ) -> Tracking | None:
-    """What lanes keep tallies of; None where that is nothing."""
+    """The experiments that lanes keep tallies of; None if there are none."""
     if not experiments and not most_discovered:
         return None
     declared = {name: _spec(name, one, metrics) for name, one in experiments}
@@ -165,6 +184,6 @@ def _spec(
 
 
 def written(experiments: Experiments) -> Iterator[str]:
-    """The lines of TOML."""
-    for name, one in experiments:
-        yield from ("", f"[{SECTION}.{quoted(name)}]", *written_fields(one))
+    """The lines of TOML of all experiments."""
+    for name, experiment in experiments:
+        yield from ("", f"[{SECTION}.{quoted(name)}]", *written_fields(experiment))

@@ -1,4 +1,4 @@
-"""A broken rule, and the rules of many keys. Pure."""
+"""A fault of the configuration, and rules that many keys share. Pure."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -9,11 +9,11 @@ from .kinds import shown
 
 @dataclass(frozen=True)
 class ConfigFault:
-    """One broken rule of one key."""
+    """One rule that the value of a key breaks."""
 
     key: str
     value: object
-    """None where there is no value to show, or none that should be."""
+    """None if there is no value, or one that must not be shown."""
     rule: str
 
     def __str__(self) -> str:
@@ -22,14 +22,14 @@ class ConfigFault:
         return f"{self.key}={shown(self.value)}: {self.rule}"
 
 
-def some(key: str, values: tuple[str, ...], what: str) -> Iterator[ConfigFault]:
-    """At least one must be there."""
+def at_least_one(key: str, values: tuple[str, ...], noun: str) -> Iterator[ConfigFault]:
+    """The fault of an empty list."""
     if not values:
-        yield ConfigFault(key, [], f"at least one {what} is needed")
+        yield ConfigFault(key, [], f"at least one {noun} is needed")
 
 
-def once(key: str, values: tuple[str, ...]) -> Iterator[ConfigFault]:
-    """Each must stand there once."""
+def no_repeats(key: str, values: tuple[str, ...]) -> Iterator[ConfigFault]:
+    """A fault for each value that is repeated."""
     for value, count in Counter(values).items():
         if count > 1:
-            yield ConfigFault(key, value, "stands more than once")
+            yield ConfigFault(key, value, "is given more than once")

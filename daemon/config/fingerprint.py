@@ -1,4 +1,4 @@
-"""A configuration as TOML, what of it shapes what is stored, and what a change restarts. Pure."""
+"""A configuration as TOML, the part that shapes stored rows, and what a change restarts. Pure."""
 
 from collections.abc import Iterator
 
@@ -6,14 +6,14 @@ from . import experiments, propensities
 from .settings import SETTINGS, Config
 
 
-def what_differs(old: Config, new: Config) -> list[str]:
-    """Keys with another value, in the order of the table; propensities as one."""
+def differing_keys(old: Config, new: Config) -> list[str]:
+    """The keys whose values differ, in the order of the table; `propensities` counts as one key."""
     differing = [s.key for s in SETTINGS if s.value(old) != s.value(new)]
     return differing + [propensities.SECTION] * (old.propensities != new.propensities)
 
 
-def what_restarts(old: Config, new: Config) -> list[str]:
-    """Keys whose change starts a fresh namespace from the log."""
+def restarting_keys(old: Config, new: Config) -> list[str]:
+    """The keys whose change makes the daemon start a fresh namespace and read the log again."""
     before, after = _shape(old), _shape(new)
     return [key for key in before if before[key] != after[key]]
 
@@ -28,13 +28,13 @@ def hashed_values(config: Config) -> dict[str, object]:
     that mean the same give the same values."""
     values = _shape(config)
     if config.propensities is None:
-        # without any the hash is what it was before there were propensities
+        # Keeps the hash of configurations that are older than propensities.
         del values[propensities.SECTION]
     return values
 
 
 def _shape(config: Config) -> dict[str, object]:
-    """Canonical: spellings and orders that mean the same give the same."""
+    """The values that shape rows, in canonical form: equal for spellings that mean the same."""
     shape = {setting.key: setting.value(config) for setting in SETTINGS if setting.restarts}
     by_length = sorted(config.windows, key=lambda window: window[1])
     return shape | {

@@ -1,6 +1,6 @@
-"""What a setting can be: how it is read, checked alone, and written back as TOML.
+"""The kinds of settings: each reads, checks and writes one value. Pure.
 
-Pure. A kind knows nothing of other settings; rules between settings live in `rules`.
+Rules between several settings are in `rules`.
 """
 
 import json
@@ -38,12 +38,15 @@ PLAIN_OPTIONS: Final = (
     "ssl_check_hostname",
     "ssl_min_version",
 )
-"""What the part of a URL of Redis behind `?` may set beside the secrets. The library takes others
-as well, and would decode answers that are bytes, or repeat commands, or fail at the first one."""
+"""Options that a URL of Redis may contain after `?`, besides the secrets.
+
+The library accepts more, but with those it would decode replies that are bytes, repeat commands, or
+fail at the first command.
+"""
 
 
 class InvalidValue(ValueError):
-    """A value, or several elements of one, that a kind does not take: (value, rule) pairs."""
+    """A value, or elements of one, that a kind does not accept. `faults`: (value, rule) pairs."""
 
     def __init__(self, *faults: tuple[object, str]) -> None:
         super().__init__("; ".join(f"{shown(value)}: {rule}" for value, rule in faults))
@@ -51,7 +54,7 @@ class InvalidValue(ValueError):
 
 
 class ConfigError(Exception):
-    """The configuration cannot be used. `faults` names every fault as `section.key=value: rule`."""
+    """The configuration cannot be used. `faults`: one text each, `section.key=value: rule`."""
 
     def __init__(self, faults: Sequence[str]) -> None:
         super().__init__("\n".join(faults))
@@ -59,7 +62,7 @@ class ConfigError(Exception):
 
 
 class Secret:
-    """A text that shows only its mask. `reveal()` is the one way to the value."""
+    """A text whose `repr` is a mask. Only `reveal()` returns the value."""
 
     __slots__ = ("_mask", "_value")
 
@@ -68,7 +71,7 @@ class Secret:
         self._mask = mask
 
     def reveal(self) -> str:
-        """The value itself: for the client library that needs it, and nothing else."""
+        """The value, for the client library that needs it only."""
         return self._value
 
     def __repr__(self) -> str:
@@ -86,17 +89,17 @@ class Kind(Generic[T]):
     """One kind of setting. `read` and `parse` raise `InvalidValue`."""
 
     name: str
-    """For people: what to write."""
+    """What to write, for people."""
     read: Callable[[object], T]
-    """From the value in TOML."""
+    """Converts the value in TOML."""
     write: Callable[[T], str]
-    """To TOML, secrets masked."""
+    """Converts to TOML, secrets masked."""
     parse: Callable[[str], object] = str
-    """From the text of an environment variable to what `read` takes."""
+    """Converts the text of an environment variable to a value for `read`."""
 
 
 def shown(value: object) -> str:
-    """A value as it stands in messages: one line, shortened."""
+    """The value for a message: one line, shortened."""
     if isinstance(value, Secret):
         value = repr(value)
     elif not isinstance(value, str):
@@ -111,8 +114,8 @@ def quoted(text: str) -> str:
 
 
 def masked_url(url: str) -> str:
-    """The URL without its passwords, nor the value of any option that is not known: its name may be
-    a misspelt one. Nothing of a text that is no URL."""
+    """The URL with its passwords masked, and the value of each unknown option: a misspelt name may
+    be that of a secret. A text that is not a URL is masked whole."""
     if "://" not in url:
         return MASK
     bare = _CREDENTIALS.sub(lambda found: _masked_credentials(found[0]), url)
@@ -120,7 +123,7 @@ def masked_url(url: str) -> str:
 
 
 def duration_ms(value: object) -> int:
-    """Milliseconds of `5m`, `1h30m`, `500ms` or a number of seconds."""
+    """Milliseconds of a duration: `5m`, `1h30m`, `500ms`, or a number of seconds."""
     if isinstance(value, str) and _DURATION.fullmatch(value):
         parts = _DURATION_PART.findall(value)
         total_ms = sum(float(number) * UNITS_MS[unit] for number, unit in parts)
@@ -134,7 +137,7 @@ def duration_ms(value: object) -> int:
 
 
 def duration_text(length_ms: int) -> str:
-    """The duration in the largest unit that it is a whole number of."""
+    """The duration as text, in the largest unit of which it is a whole multiple."""
     for unit, unit_ms in UNITS_MS.items():
         if length_ms and length_ms % unit_ms == 0:
             return f"{length_ms // unit_ms}{unit}"
@@ -153,19 +156,19 @@ def text(pattern: str = r".+", rule: str = "must be a non-empty text") -> Kind[s
 
 
 def choice(*names: str) -> Kind[str]:
-    """One of the names, in any case of letters."""
-    known = {name.lower(): name for name in names}
+    """One of the names, in upper or lower case."""
+    by_lower_case = {name.lower(): name for name in names}
 
     def read(value: object) -> str:
-        if not isinstance(value, str) or value.lower() not in known:
+        if not isinstance(value, str) or value.lower() not in by_lower_case:
             raise InvalidValue((value, f"must be one of {', '.join(names)}"))
-        return known[value.lower()]
+        return by_lower_case[value.lower()]
 
     return Kind(" | ".join(quoted(name) for name in names), read, quoted)
 
 
 def integer(low: int, high: int) -> Kind[int]:
-    """A whole number between two bounds, both allowed."""
+    """A whole number from `low` to `high`."""
 
     def read(value: object) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
@@ -176,7 +179,7 @@ def integer(low: int, high: int) -> Kind[int]:
 
 
 def number_or_text(given: str) -> object:
-    """The number that the text spells, or the text itself for `read` to judge."""
+    """The number that the text spells, else the text itself, which `read` then checks."""
     for convert in (int, float):
         try:
             return convert(given)
@@ -199,7 +202,7 @@ def number(rule: str, check: Callable[[float], bool]) -> Kind[float]:
 
 
 def number_text(value: float) -> str:
-    """The shortest TOML number that reads back the same."""
+    """The shortest TOML number that reads back as the same value."""
     return str(int(value)) if value == int(value) else repr(value)
 
 
@@ -218,7 +221,7 @@ def flag() -> Kind[bool]:
 
 
 def duration(unit_ms: int, low_ms: int, high_ms: int = LONGEST_MS) -> Kind[int]:
-    """A duration between two bounds, kept as a whole number of the unit."""
+    """A duration from `low_ms` to `high_ms`, as a whole number of the unit."""
 
     def read(value: object) -> int:
         length_ms = duration_ms(value)
@@ -240,7 +243,7 @@ def secret(
     pattern: str = ".+",
     rule: str = "must be a non-empty text",
 ) -> Kind[Secret]:
-    """A text that is never shown whole."""
+    """A text that is shown only masked."""
 
     def read(value: object) -> Secret:
         if not isinstance(value, str) or not re.fullmatch(pattern, value, re.DOTALL):
@@ -251,7 +254,7 @@ def secret(
 
 
 def optional(kind: Kind[T]) -> Kind[T | None]:
-    """The kind, or nothing: the key left out, or an empty environment variable."""
+    """The kind, or None: the key is left out, or its environment variable is empty."""
 
     def read(value: object) -> T | None:
         return None if value is None else kind.read(value)

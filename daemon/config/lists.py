@@ -1,4 +1,4 @@
-"""Settings that hold several values, lists and tables: how they are read and written. Pure."""
+"""The kinds of settings with several values: lists and tables. Pure."""
 
 import json
 import re
@@ -22,7 +22,7 @@ _OUTER_COMMA: Final = re.compile(r",(?![^(]*\))")
 
 
 def several(kind: Kind[T], name: str) -> Kind[tuple[T, ...]]:
-    """A list of the kind. In the environment: JSON, or separated by commas."""
+    """A list of values of one kind. In the environment: JSON, or separated by commas."""
 
     def read(value: object) -> tuple[T, ...]:
         if isinstance(value, str):
@@ -38,29 +38,29 @@ def several(kind: Kind[T], name: str) -> Kind[tuple[T, ...]]:
 
 
 def each(values: Sequence[object], read: Callable[[object], T]) -> list[T]:
-    """Read every element; raises one `InvalidValue` with the faults of all of them."""
-    good: list[T] = []
+    """Read every element. Raises one InvalidValue with the faults of all of them."""
+    valid: list[T] = []
     faults: list[tuple[object, str]] = []
     for value in values:
         try:
-            good.append(read(value))
-        except InvalidValue as refused:
-            faults.extend(refused.faults)
+            valid.append(read(value))
+        except InvalidValue as invalid:
+            faults.extend(invalid.faults)
     if faults:
         raise InvalidValue(*faults)
-    return good
+    return valid
 
 
 def table(name: str, value_kind: Kind[float]) -> Kind[dict[str, float]]:
-    """Names to numbers. In the environment: JSON, or `name=number` separated by commas."""
+    """A table of name to number. In the environment: JSON, or `name=number` separated by commas."""
 
     def entry(pair: object) -> tuple[str, float]:
         key, value = pair if isinstance(pair, tuple) else ("", pair)
         try:
             return key, value_kind.read(value)
-        except InvalidValue as refused:
-            faults = [(f"{key}={shown(found)}", rule) for found, rule in refused.faults]
-            raise InvalidValue(*faults) from refused
+        except InvalidValue as invalid:
+            faults = [(f"{key}={shown(wrong)}", rule) for wrong, rule in invalid.faults]
+            raise InvalidValue(*faults) from invalid
 
     def read(value: object) -> dict[str, float]:
         if not isinstance(value, dict):
@@ -75,7 +75,7 @@ def table(name: str, value_kind: Kind[float]) -> Kind[dict[str, float]]:
 
 
 def windows() -> Kind[tuple[tuple[str, int], ...]]:
-    """Durations with their names as written."""
+    """A list of durations, each as (text as written, seconds)."""
     one = duration(1000, 1000)
 
     def element(value: object) -> tuple[str, int]:
@@ -86,7 +86,7 @@ def windows() -> Kind[tuple[tuple[str, int], ...]]:
 
 
 def groupings() -> Kind[tuple[tuple[str, ...], ...]]:
-    """Lists of attribute names; a name alone is a list of one."""
+    """A list of lists of attribute names. A name alone stands for a list of one."""
 
     def element(value: object) -> tuple[str, ...]:
         names = [value] if isinstance(value, str) else value
@@ -105,7 +105,7 @@ def _parts(given: str) -> list[object]:
 
 
 def _json_or_text(given: str) -> object:
-    # Both ends: [::1]:9092 is an address.
+    # Looks at both ends: [::1]:9092 is an address, not JSON.
     if (given.strip()[:1], given.strip()[-1:]) not in (("[", "]"), ("{", "}")):
         return given
     try:

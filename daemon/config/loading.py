@@ -1,6 +1,6 @@
-"""The configuration: a TOML text and an environment in, a frozen `Config` or every fault out.
+"""Loads the configuration: a TOML text and an environment become a frozen `Config`, or all faults.
 
-`load` is pure; `read` is the one door to files.
+`load` is pure; only `read` opens files.
 
     text ─▶ tables ─┐
                     ├▶ given values ─▶ kinds ─▶ Config ─▶ rules between keys ─▶ secret files
@@ -15,26 +15,26 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from . import experiments, propensities
-from .connection_rules import SECRETS_TWICE
+from .connection_rules import SECRET_FILES
 from .faults import ConfigFault
 from .kinds import ConfigError, InvalidValue, Secret
-from .rules import broken
+from .rules import faults_of
 from .settings import SECTIONS, SETTINGS, Config
 
 __all__ = ["Config", "ConfigError", "Secret", "load", "read"]
 
 ReadSecret: TypeAlias = Callable[[str], str]
-"""The text of a file that holds a secret. Raises OSError or UnicodeDecodeError."""
+"""Returns the text of a file that contains a secret. Raises OSError or UnicodeDecodeError."""
 
 PREFIX: Final = "RELEVANCED_"
 SEPARATOR: Final = "__"
-LEAST_LIKENESS: Final = 0.6
-"""Of an unknown key to the known one that is suggested, as difflib counts it."""
+LEAST_SIMILARITY: Final = 0.6
+"""Least similarity (by difflib) of an unknown key to a key that is suggested instead."""
 
 
 @dataclass(frozen=True)
 class Given:
-    """A value that somebody set, and the environment variable it came from, if any."""
+    """A value that the user set, and the environment variable that it came from, if any."""
 
     value: object
     variable: str | None = None
@@ -46,10 +46,10 @@ def load(
     source: str,
     read_secret: ReadSecret | None = None,
 ) -> Config:
-    """The configuration that a TOML text and an environment give.
+    """The configuration of a TOML text and an environment, which overrides it.
 
-    `source` names the text in messages. Secrets that stand in files are read with `read_secret`,
-    where it is given. Raises ConfigError with all faults.
+    `source` names the text in messages. With `read_secret`, secrets are also read from the files
+    that the configuration names. Raises ConfigError with every fault.
 
     >>> load('windows = ["10m"]', {"RELEVANCED_KAFKA__TOPICS": "a,b"}, "example").kafka.topics
     ('a', 'b')
@@ -58,29 +58,30 @@ def load(
         document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError([f"{source}: is not TOML: {error}"]) from error
-    declared, told = experiments.read(document.pop(experiments.SECTION, {}))
-    weighed, more_told = propensities.read(document.pop(propensities.SECTION, None))
-    given, faults = _given_in(document)
-    faults += [ConfigFault(*fault) for fault in (*told, *more_told)]
-    from_environment, more = _given_by(environment)
+    declared, experiment_faults = experiments.read(document.pop(experiments.SECTION, {}))
+    surfaces, surface_faults = propensities.read(document.pop(propensities.SECTION, None))
+    given, faults = _given_in_file(document)
+    faults += [ConfigFault(*fault) for fault in (*experiment_faults, *surface_faults)]
+    from_environment, more = _given_in_environment(environment)
     faults += more
     given |= from_environment
     config, more = _build(given)
     faults += more
-    config = replace(config, experiments=declared, propensities=weighed)
-    unreadable = [fault.key for fault in faults] + [propensities.SECTION] * bool(more_told)
-    faults += broken(config, unreadable)
+    config = replace(config, experiments=declared, propensities=surfaces)
+    unreadable = [fault.key for fault in faults] + [propensities.SECTION] * bool(surface_faults)
+    faults += faults_of(config, unreadable)
     if read_secret is not None and not faults:
         config, faults = _with_secrets(config, read_secret)
     if faults:
-        raise ConfigError([_told(fault, given) for fault in faults])
+        raise ConfigError([_fault_text(fault, given) for fault in faults])
     return config
 
 
 def read(path: str | None, environment: Mapping[str, str]) -> Config:
-    """The configuration of a file (none: every default), with the secrets that stand in files.
+    """The configuration of a file and an environment, with the secrets of the files that it names.
 
-    Raises ConfigError with all faults, of which an unreadable file is one.
+    Without a path every key has its default. Raises ConfigError with every fault, also if the file
+    cannot be read.
     """
     if path is None:
         return load("", environment, "environment", read_file)
@@ -96,28 +97,30 @@ def read_file(path: str) -> str:
     return Path(path).read_text(encoding="utf-8")
 
 
-def _given_in(document: Mapping[str, object]) -> tuple[dict[str, Given], list[ConfigFault]]:
-    known = {setting.key for setting in SETTINGS}
+def _given_in_file(document: Mapping[str, object]) -> tuple[dict[str, Given], list[ConfigFault]]:
+    keys = {setting.key for setting in SETTINGS}
     given: dict[str, Given] = {}
     faults: list[ConfigFault] = []
     for name, value in document.items():
-        if name in known and "." not in name:
+        if name in keys and "." not in name:
             given[name] = Given(value)
         elif name not in SECTIONS or not name:
-            faults.append(_unknown(name))
+            faults.append(_unknown_key(name))
         elif not isinstance(value, dict):
             faults.append(ConfigFault(name, None, f"must be a section: [{name}]"))
         else:
             for inner, inner_value in value.items():
                 key = f"{name}.{inner}"
-                if key in known:
+                if key in keys:
                     given[key] = Given(inner_value)
                 else:
-                    faults.append(_unknown(key))
+                    faults.append(_unknown_key(key))
     return given, faults
 
 
-def _given_by(environment: Mapping[str, str]) -> tuple[dict[str, Given], list[ConfigFault]]:
+def _given_in_environment(
+    environment: Mapping[str, str],
+) -> tuple[dict[str, Given], list[ConfigFault]]:
     by_variable = {setting.variable: setting for setting in SETTINGS}
     given: dict[str, Given] = {}
     faults: list[ConfigFault] = []
@@ -130,16 +133,16 @@ def _given_by(environment: Mapping[str, str]) -> tuple[dict[str, Given], list[Co
             continue
         try:
             given[setting.key] = Given(setting.kind.parse(text), variable)
-        except InvalidValue as refused:
+        except InvalidValue as invalid:
             origin = f"(from {variable})"
             faults += [
-                ConfigFault(setting.key, v, f"{rule} {origin}") for v, rule in refused.faults
+                ConfigFault(setting.key, v, f"{rule} {origin}") for v, rule in invalid.faults
             ]
     return given, faults
 
 
 def _build(given: Mapping[str, Given]) -> tuple[Config, list[ConfigFault]]:
-    """The configuration of the values that could be read, defaults elsewhere."""
+    """The configuration of the values that can be read; every other key has its default."""
     values: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
     faults: list[ConfigFault] = []
     for setting in SETTINGS:
@@ -147,8 +150,8 @@ def _build(given: Mapping[str, Given]) -> tuple[Config, list[ConfigFault]]:
             continue
         try:
             value = setting.kind.read(given[setting.key].value)
-        except InvalidValue as refused:
-            faults += [ConfigFault(setting.key, value, rule) for value, rule in refused.faults]
+        except InvalidValue as invalid:
+            faults += [ConfigFault(setting.key, value, rule) for value, rule in invalid.faults]
             continue
         values[setting.section][setting.attribute] = value
     top = values.pop("")
@@ -158,7 +161,7 @@ def _build(given: Mapping[str, Given]) -> tuple[Config, list[ConfigFault]]:
 
 def _with_secrets(config: Config, read_secret: ReadSecret) -> tuple[Config, list[ConfigFault]]:
     faults: list[ConfigFault] = []
-    for section, name, file_name in SECRETS_TWICE:
+    for section, name, file_name in SECRET_FILES:
         owner = getattr(config, section)
         path = getattr(owner, file_name)
         if path is None:
@@ -175,36 +178,40 @@ def _with_secrets(config: Config, read_secret: ReadSecret) -> tuple[Config, list
     return config, faults
 
 
-def _unknown(key: str) -> ConfigFault:
-    known = [setting.key for setting in SETTINGS]
-    same_name = [candidate for candidate in known if candidate.endswith(f".{key}")]
+def _unknown_key(key: str) -> ConfigFault:
+    keys = [setting.key for setting in SETTINGS]
+    same_name = [candidate for candidate in keys if candidate.endswith(f".{key}")]
     section, _, name = key.rpartition(".")
     siblings = [s.key for s in SETTINGS if s.section == section and s.name != name]
     near = (
         same_name
-        or difflib.get_close_matches(key, siblings, 1, LEAST_LIKENESS)
-        or difflib.get_close_matches(key, known, 1, LEAST_LIKENESS)
-        or difflib.get_close_matches(key, [name for name in SECTIONS if name], 1, LEAST_LIKENESS)
+        or difflib.get_close_matches(key, siblings, 1, LEAST_SIMILARITY)
+        or difflib.get_close_matches(key, keys, 1, LEAST_SIMILARITY)
+        or difflib.get_close_matches(key, [name for name in SECTIONS if name], 1, LEAST_SIMILARITY)
     )
     suggestion = f": did you mean {near[0]}?" if near else ""
-    # The value stays unsaid: it may be a secret under a misspelt name.
+    # Without the value: it may be a secret under a misspelt name.
     return ConfigFault(key, None, f"unknown key{suggestion}")
 
 
-def _unknown_variable(variable: str, known: Iterable[str]) -> list[ConfigFault]:
-    """Only names that were meant for us: a cluster sets RELEVANCED_SERVICE_HOST by itself."""
-    meant = {name.replace(SEPARATOR, "_"): name for name in known}
+def _unknown_variable(variable: str, variables: Iterable[str]) -> list[ConfigFault]:
+    """The fault of a variable that was meant as a setting.
+
+    Kubernetes sets RELEVANCED_SERVICE_HOST and others by itself: without `__` only a name that is
+    a setting but for its separators is a fault.
+    """
+    by_single_separator = {name.replace(SEPARATOR, "_"): name for name in variables}
     if SEPARATOR not in variable:
-        near = [meant[variable]] if variable in meant else []
+        near = [by_single_separator[variable]] if variable in by_single_separator else []
     else:
-        near = difflib.get_close_matches(variable, known, 1, LEAST_LIKENESS)
+        near = difflib.get_close_matches(variable, variables, 1, LEAST_SIMILARITY)
     if SEPARATOR not in variable and not near:
         return []
     suggestion = f": did you mean {near[0]}?" if near else ""
     return [ConfigFault(variable, None, f"unknown variable{suggestion}")]
 
 
-def _told(fault: ConfigFault, given: Mapping[str, Given]) -> str:
+def _fault_text(fault: ConfigFault, given: Mapping[str, Given]) -> str:
     origin = given.get(fault.key)
     if origin is None or origin.variable is None:
         return str(fault)

@@ -1,6 +1,7 @@
-"""`[propensities]`: how likely ranks are looked at, by surface; read, checked and written. Pure.
+"""`[propensities]`: reads, checks and writes how likely users look at each rank, by surface. Pure.
 
-A change of any of it starts a fresh namespace: it shapes rows. Without it nothing is weighed.
+Propensities shape rows: a change of them starts a fresh namespace. Without them no reaction is
+weighted.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,14 +16,14 @@ from ..plan import Surfaces
 from .kinds import number, optional, quoted, text
 from .lists import several
 from .sections import setting
-from .tables import Told, read_fields, written_fields
+from .tables import FieldFault, read_fields, written_fields
 
 SECTION: Final = "propensities"
 TABLES: Final = "tables"
 MOST_CLIP: Final = 1_000.0
 MOST_TABLES: Final = 100
 _MUSTS: Final = {
-    "version": "must be given: numbers of two estimates do not compare",
+    "version": "must be given: scores of different estimates cannot be compared",
     "ranks": "must be given: a list of propensities, from rank 1 on",
 }
 _VERSION: Final = "must be a text of at most 64 characters"
@@ -33,32 +34,34 @@ _CLIP: Final = number(f"must be between 1 and {MOST_CLIP:g}", lambda v: 1 <= v <
 
 @dataclass(frozen=True)
 class Table:
-    """One surface."""
+    """The propensities of one surface."""
 
-    version: str = setting("", text(r".{0,64}", _VERSION), "Which estimate it is.")
+    version: str = setting("", text(r".{0,64}", _VERSION), "Name of this estimate.")
     ranks: tuple[float, ...] = setting(
-        [], several(_PROPENSITY, "list of propensities"), "From rank 1 on; the last holds below."
+        [],
+        several(_PROPENSITY, "list of propensities"),
+        "Propensities from rank 1 on; the last one counts for all lower ranks.",
     )
 
 
 @dataclass(frozen=True)
 class Declared:
-    """The section."""
+    """The whole section."""
 
-    attribute: str = setting("surface", text(), "The attribute that tells the surface.")
+    attribute: str = setting("surface", text(), "The attribute that names the surface.")
     default: str | None = setting(
         None,
         optional(text()),
-        "The table of impressions that tell no surface, or one without a table. Default: the only "
-        "table; of several none, and such impressions are left out as undefined.",
+        "The table for impressions without a surface, or with one that has no table. Default: the "
+        "only table; if there are several, none, and such impressions are undefined.",
     )
-    clip: float = setting(CLIP, _CLIP, "Largest weight of a reaction.")
+    clip: float = setting(CLIP, _CLIP, "Upper limit of the weight of a reaction.")
     tables: tuple[tuple[str, Table], ...] = ()
-    """By name."""
+    """(name, table), sorted by name"""
 
     @property
     def surfaces(self) -> Surfaces:
-        """The same for the pure rooms."""
+        """The propensities as the plan contains them."""
         tables = tuple(Propensities(name, one.version, one.ranks) for name, one in self.tables)
         only = tables[0].surface if len(tables) == 1 else None
         return Surfaces(self.attribute, tables, self.default or only, self.clip)
@@ -67,8 +70,8 @@ class Declared:
 Given: TypeAlias = Declared | None
 
 
-def read(value: object) -> tuple[Given, list[Told]]:
-    """What a section says, and every fault of it; None without one."""
+def read(value: object) -> tuple[Given, list[FieldFault]]:
+    """The section, None if there is none, and every fault of it."""
     if value is None:
         return None, []
     if not isinstance(value, dict):
@@ -84,21 +87,21 @@ def read(value: object) -> tuple[Given, list[Told]]:
         if not isinstance(given, dict):
             faults.append((key, given, f"must be a section: [{key}]"))
             continue
-        told, more = read_fields(key, given, Table)
+        fields, more = read_fields(key, given, Table)
         missing = ((f"{key}.{one}", None, rule) for one, rule in _MUSTS.items() if one not in given)
-        tables[name], faults = Table(**told), [*faults, *more, *missing]
+        tables[name], faults = Table(**fields), [*faults, *more, *missing]
     return Declared(**values, tables=tuple(sorted(tables.items()))), faults
 
 
-def broken(given: Given, metrics: Sequence[Metric], depth: int) -> Iterator[Told]:
-    """Every broken rule."""
-    weighed = [metric.name for metric in metrics if metric.needs == "propensities"]
+def faults_of(given: Given, metrics: Sequence[Metric], depth: int) -> Iterator[FieldFault]:
+    """Every fault of the section."""
+    weighted = [metric.name for metric in metrics if metric.needs == "propensities"]
     if given is None:
-        for name in weighed:
+        for name in weighted:
             yield "metrics.names", name, f"needs propensities: {_NEEDED}"
         return
-    if not weighed:
-        yield SECTION, None, "is of no effect: needs IPS-P or IPS-DCG among metrics.names"
+    if not weighted:
+        yield SECTION, None, "has no effect: needs IPS-P or IPS-DCG in metrics.names"
     if not 0 < len(given.tables) <= MOST_TABLES:
         yield f"{SECTION}.{TABLES}", None, (
             _NEEDED
@@ -106,12 +109,12 @@ def broken(given: Given, metrics: Sequence[Metric], depth: int) -> Iterator[Told
             else (f"must be at most {MOST_TABLES}, not {len(given.tables)}")
         )
     for name, table in given.tables:
-        yield from _broken_table(f"{SECTION}.{TABLES}.{name}", name, table, depth)
+        yield from _table_faults(f"{SECTION}.{TABLES}.{name}", name, table, depth)
     if given.default is not None and given.default not in dict(given.tables):
         yield f"{SECTION}.default", given.default, f"must be one of {SECTION}.{TABLES}"
 
 
-def _broken_table(key: str, name: str, table: Table, depth: int) -> Iterator[Told]:
+def _table_faults(key: str, name: str, table: Table, depth: int) -> Iterator[FieldFault]:
     if not 0 < len(name.encode(errors="surrogatepass")) <= MAX_TEXT_BYTES:
         yield key, name, f"a name must be 1 to {MAX_TEXT_BYTES} bytes"
     for one, rule in _MUSTS.items():
@@ -122,18 +125,18 @@ def _broken_table(key: str, name: str, table: Table, depth: int) -> Iterator[Tol
 
 
 def shape(given: Given) -> object:
-    """What it does to rows; None for nothing."""
+    """The values that shape rows, in canonical form; None without propensities."""
     if given is None:
         return None
-    found = given.surfaces
-    tables = [[one.surface, one.version, list(one.values)] for one in found.tables]
-    return {"attribute": found.attribute, "default": found.default, "clip": found.clip} | {
+    surfaces = given.surfaces
+    tables = [[one.surface, one.version, list(one.values)] for one in surfaces.tables]
+    return {"attribute": surfaces.attribute, "default": surfaces.default, "clip": surfaces.clip} | {
         "tables": tables
     }
 
 
 def written(given: Given) -> Iterator[str]:
-    """The lines of TOML."""
+    """The lines of TOML of the section."""
     if given is None:
         return
     yield from ("", f"[{SECTION}]", *written_fields(given))
@@ -142,5 +145,5 @@ def written(given: Given) -> Iterator[str]:
 
 
 def written_table(name: str, table: Table) -> Iterator[str]:
-    """The lines of one table."""
+    """The lines of TOML of one table."""
     yield from ("", f"[{SECTION}.{TABLES}.{quoted(name)}]", *written_fields(table))

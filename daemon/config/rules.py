@@ -1,7 +1,7 @@
-"""Rules between settings, and on elements of lists: what one key's kind alone cannot judge. Pure.
+"""Rules between settings, and on elements of lists, which the kind of one key cannot check. Pure.
 
-One table at the end. A rule is asked only where every key it reads could be read, so no fault is
-told twice.
+The table at the end lists them. A rule runs only if every key that it reads could be read, so that
+no fault is reported twice.
 """
 
 from collections import Counter
@@ -20,27 +20,27 @@ from ..events.types import MAX_TEXT_BYTES
 from ..plan import ALL, EXPERIMENT_PREFIX, LARGEST_EXACT
 from . import connection_rules, experiments, propensities
 from .connection_rules import HIGHEST_PORT, Rule
-from .faults import ConfigFault, once, some
+from .faults import ConfigFault, at_least_one, no_repeats
 from .settings import Config
 
 CARRIED: Final[tuple[Need, ...]] = ("timing", "propensities")
-"""What the daemon can know of an impression beyond its list and gains."""
+"""What the daemon can give a metric beyond the list of an impression and its gains."""
 
 
-def broken(config: Config, unreadable: Iterable[str] = ()) -> list[ConfigFault]:
-    """Every fault of the configuration, but for rules that read an unreadable key."""
-    without = set(unreadable)
+def faults_of(config: Config, unreadable: Iterable[str] = ()) -> list[ConfigFault]:
+    """Every fault of the configuration. Leaves out the rules that need an unreadable key."""
+    skipped = set(unreadable)
     return [
-        fault for keys, rule in RULES if not without.intersection(keys) for fault in rule(config)
+        fault for keys, rule in RULES if not skipped.intersection(keys) for fault in rule(config)
     ]
 
 
 def _windows(config: Config) -> Iterator[ConfigFault]:
-    twice = Counter(seconds for _, seconds in config.windows)
+    counts = Counter(seconds for _, seconds in config.windows)
     for name, seconds in config.windows:
-        if twice[seconds] > 1:
-            yield ConfigFault("windows", name, "stands more than once")
-    if len(twice) < len(config.windows):
+        if counts[seconds] > 1:
+            yield ConfigFault("windows", name, "is given more than once")
+    if len(counts) < len(config.windows):
         return
     try:
         config.timing
@@ -50,8 +50,8 @@ def _windows(config: Config) -> Iterator[ConfigFault]:
 
 
 def _topics(config: Config) -> Iterator[ConfigFault]:
-    yield from some("kafka.topics", config.kafka.topics, "topic")
-    yield from once("kafka.topics", config.kafka.topics)
+    yield from at_least_one("kafka.topics", config.kafka.topics, "topic")
+    yield from no_repeats("kafka.topics", config.kafka.topics)
     if config.events.dead_letter_topic in config.kafka.topics:
         rule = "must not be an input topic (kafka.topics)"
         yield ConfigFault("events.dead_letter_topic", config.events.dead_letter_topic, rule)
@@ -78,25 +78,26 @@ def _grades(config: Config) -> Iterator[ConfigFault]:
 
 def _relevant(config: Config) -> Iterator[ConfigFault]:
     if config.metrics.relevant_from > config.resolved_max_grade:
-        rule = f"must be <= the highest grade ({config.resolved_max_grade:g}): nothing is relevant"
+        highest = config.resolved_max_grade
+        rule = f"must be <= the highest grade ({highest:g}): else nothing is relevant"
         yield ConfigFault("metrics.relevant_from", config.metrics.relevant_from, rule)
 
 
 def _metrics(config: Config) -> Iterator[ConfigFault]:
-    yield from some("metrics.names", config.metrics.names, "metric")
-    meant: Counter[str] = Counter()
+    yield from at_least_one("metrics.names", config.metrics.names, "metric")
+    given: Counter[str] = Counter()
     for name in config.metrics.names:
         try:
             metric = config.parse_metric(name)
         except ValueError as error:
             yield ConfigFault("metrics.names", name, str(error).removeprefix(f"{name!r}: "))
             continue
-        meant[metric.name] += 1
+        given[metric.name] += 1
         refusal = metric.refusal(CARRIED)
         if refusal is not None:
             yield ConfigFault("metrics.names", name, refusal)
-        if meant[metric.name] == 2:
-            yield ConfigFault("metrics.names", name, f"{metric.name} stands more than once")
+        if given[metric.name] == 2:
+            yield ConfigFault("metrics.names", name, f"{metric.name} is given more than once")
 
 
 def _cutoffs(config: Config) -> Iterator[ConfigFault]:
@@ -106,7 +107,8 @@ def _cutoffs(config: Config) -> Iterator[ConfigFault]:
 
 
 def _exact(config: Config) -> Iterator[ConfigFault]:
-    """Counters hold whole numbers: the best list there can be must not pass what is exact."""
+    """Rows count scaled values: that of the best possible list must be one that float64 can round
+    exactly."""
     best = np.full((1, config.metrics.depth), config.resolved_max_grade)
     clip = CLIP if config.propensities is None else config.propensities.clip
     lists = Lists(
@@ -121,7 +123,7 @@ def _exact(config: Config) -> Iterator[ConfigFault]:
         with np.errstate(all="ignore"):
             value = float(metric.values(lists)[0])
         if not metric.unit * max(value, value * value) < LARGEST_EXACT:
-            rule = f"can get too large to be counted with grades up to {best.max():g}"
+            rule = f"can become too large to be counted exactly, with grades up to {best.max():g}"
             yield ConfigFault("metrics.names", name, rule)
 
 
@@ -131,7 +133,7 @@ def _groupings(config: Config) -> Iterator[ConfigFault]:
     for names in groupings:
         rule = _grouping_rule(names)
         if rule is None and frozenset(names) in seen:
-            rule = "stands more than once"
+            rule = "is given more than once"
         seen.add(frozenset(names))
         if rule is not None:
             yield ConfigFault("segments.groupings", list(names), rule)
@@ -139,11 +141,11 @@ def _groupings(config: Config) -> Iterator[ConfigFault]:
 
 def _grouping_rule(names: tuple[str, ...]) -> str | None:
     if names in ((), (ALL,)):
-        return "must name attributes: the whole is always there"
+        return "must name attributes: the grouping of all traffic is always there"
     if len(set(names)) < len(names):
         return "names an attribute more than once"
     if any("," in name for name in names):
-        return "a name must not hold a comma"
+        return "a name must not contain a comma"
     if any(len(name.encode()) > MAX_TEXT_BYTES for name in names):
         return f"a name must be at most {MAX_TEXT_BYTES} bytes"
     if EXPERIMENT_PREFIX in names:
@@ -155,22 +157,22 @@ def _experiments(config: Config) -> Iterator[ConfigFault]:
     by_name = _by_name(config)
     metrics = by_name | {metric.name: metric for metric in by_name.values()}
     groupings = [",".join(names) for names in config.segments.groupings]
-    told = experiments.broken(config.experiments, metrics, groupings)
-    yield from (ConfigFault(*fault) for fault in told)
+    faults = experiments.faults_of(config.experiments, metrics, groupings)
+    yield from (ConfigFault(*fault) for fault in faults)
 
 
 def _propensities(config: Config) -> Iterator[ConfigFault]:
     metrics, depth = list(_by_name(config).values()), config.metrics.depth
     yield from (
-        ConfigFault(*told) for told in propensities.broken(config.propensities, metrics, depth)
+        ConfigFault(*fault) for fault in propensities.faults_of(config.propensities, metrics, depth)
     )
 
 
 def _by_name(config: Config) -> dict[str, Metric]:
-    """The metrics by their names as written, as far as they can be read."""
+    """Name as written → metric, for the names that can be read."""
     metrics: dict[str, Metric] = {}
     for name in config.metrics.names:
-        with suppress(ValueError):  # told by the rule of the names
+        with suppress(ValueError):  # `_metrics` reports it
             metrics[name] = config.parse_metric(name)
     return metrics
 

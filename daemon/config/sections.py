@@ -1,6 +1,6 @@
-"""The table of settings: a frozen class per section; per key its default, kind and help.
+"""The table of settings: a frozen class per section, with default, kind and help of each key. Pure.
 
-Reading, the documentation and the namespace hash all go by this table. Pure.
+Reading, writing and the namespace hash are all made from this table.
 """
 
 from dataclasses import dataclass, field
@@ -26,13 +26,13 @@ from .start import Start, start
 T = TypeVar("T")
 
 HIGHEST_GRADE: Final = 1000
-"""The exponential gain, 2 ** grade, is still finite when summed over a list."""
+"""Up to this grade the sum of exponential gains, 2 ** grade, over a list is finite."""
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 def setting(default: object, kind: Kind[T], help_text: str, *, restarts: bool = False) -> T:
-    """One key of a section. `restarts`: it shapes rows, so a change starts a fresh namespace."""
+    """One key of a section. With `restarts` it shapes rows: a change starts a fresh namespace."""
     metadata = {"default": default, "kind": kind, "help": help_text, "restarts": restarts}
     return field(default_factory=partial(kind.read, default), metadata=metadata)
 
@@ -45,28 +45,31 @@ _POSITIVE = number(f"must be > 0 and <= {HIGHEST_GRADE}", lambda v: 0 < v <= HIG
 _PATH = optional(text(rule="must be a file name"))
 _SERVER = text(r"(\[[0-9A-Fa-f:.]+\]|[^\s:,/\[\]]+):\d{1,5}", "must be host:port")
 _LISTEN = text(
-    r"(\[[0-9A-Fa-f:.]+\]|[^\s:,/\[\]]*):\d{1,5}", 'must be host:port or :port, as "0.0.0.0:9465"'
+    r"(\[[0-9A-Fa-f:.]+\]|[^\s:,/\[\]]*):\d{1,5}",
+    'must be host:port or :port, such as "0.0.0.0:9465"',
 )
 _NAME = text(r"[A-Za-z0-9_.-]+", "must be letters, digits, . _ -")
 
 
 @dataclass(frozen=True)
 class KafkaSection:
-    """Where the events come from."""
+    """The connection to Kafka, and what is read."""
 
     bootstrap_servers: tuple[str, ...] = setting(
-        ["localhost:9092"], several(_SERVER, "list of host:port"), "Brokers to ask first."
+        ["localhost:9092"],
+        several(_SERVER, "list of host:port"),
+        "Brokers of the first connection.",
     )
     topics: tuple[str, ...] = setting(
         ["search-events"],
         several(_TOPIC, "list of topics"),
-        "Topics to read: equal partition counts, the same key and the same partitioner.",
+        "Topics to read. They need equal partition counts, the same key and the same partitioner.",
         restarts=True,
     )
     group_id: str = setting(
-        "relevanced", _NAME, "Consumer group. It gets the hash of what shapes rows at its end."
+        "relevanced", _NAME, "Consumer group; the hash of all settings that shape rows is appended."
     )
-    client_id: str = setting("relevanced", text(), "How this client is named in the broker's logs.")
+    client_id: str = setting("relevanced", text(), "Name of this client in the broker's logs.")
     start: Start | None = setting(
         None,
         optional(start()),
@@ -74,16 +77,18 @@ class KafkaSection:
         '"earliest" gives baselines from the first hour.',
     )
     security_protocol: str = setting(
-        "PLAINTEXT", choice(*SECURITY_PROTOCOLS), "How the brokers are talked to."
+        "PLAINTEXT", choice(*SECURITY_PROTOCOLS), "Protocol of the connections to the brokers."
     )
     sasl_mechanism: str | None = setting(
-        None, optional(choice(*SASL_MECHANISMS)), "How this client proves who it is."
+        None, optional(choice(*SASL_MECHANISMS)), "How this client authenticates."
     )
     sasl_username: str | None = setting(None, optional(text()), "User name for SASL.")
     sasl_password: Secret | None = setting(None, optional(secret()), "Password for SASL.")
-    sasl_password_file: str | None = setting(None, _PATH, "File that holds the password for SASL.")
+    sasl_password_file: str | None = setting(
+        None, _PATH, "File that contains the password for SASL."
+    )
     ssl_cafile: str | None = setting(
-        None, _PATH, "Certificates that are trusted (PEM). Default: those of the system."
+        None, _PATH, "Trusted certificates (PEM). Default: those of the system."
     )
     ssl_certfile: str | None = setting(None, _PATH, "Certificate of this client (PEM).")
     ssl_keyfile: str | None = setting(None, _PATH, "Private key of this client (PEM).")
@@ -91,29 +96,35 @@ class KafkaSection:
         None, optional(secret()), "Password of the private key."
     )
     ssl_key_password_file: str | None = setting(
-        None, _PATH, "File that holds the password of the private key."
+        None, _PATH, "File that contains the password of the private key."
     )
     ssl_check_hostname: bool = setting(
-        True, flag(), "Whether a broker's certificate must name its host."
+        True, flag(), "Whether the certificate of a broker must name its host."
     )
     session_timeout_s: int = setting(
-        "45s", duration(1000, 6_000, 1_800_000), "Silence after which a member is taken for dead."
+        "45s",
+        duration(1000, 6_000, 1_800_000),
+        "Time without a heartbeat after which Kafka removes a member from the group.",
     )
-    max_batch_records: int = setting(40_000, integer(1, 1_000_000), "Most records in one commit.")
+    max_batch_records: int = setting(
+        40_000, integer(1, 1_000_000), "Largest number of records in one commit."
+    )
     commit_interval_ms: int = setting(
-        "500ms", duration(1, 0, 5_000), "How long a commit gathers records when few come."
+        "500ms",
+        duration(1, 0, 5_000),
+        "How long records are gathered for a commit while few arrive.",
     )
     isolation_level: str = setting(
         "read_committed",
         choice("read_committed", "read_uncommitted"),
-        "Whether records of aborted transactions are left out.",
+        "read_committed leaves out records of aborted transactions.",
         restarts=True,
     )
 
 
 @dataclass(frozen=True)
 class RedisSection:
-    """Where the state lives."""
+    """The connection to Redis, which stores the state."""
 
     url: Secret = setting(
         "redis://localhost:6379/0",
@@ -126,38 +137,40 @@ class RedisSection:
         "redis://, rediss:// (TLS), redis+cluster://, rediss+cluster:// or redis+sentinel://.",
     )
     password: Secret | None = setting(
-        None, optional(secret()), "Password, where the URL holds none."
+        None, optional(secret()), "Password, if the URL contains none."
     )
-    password_file: str | None = setting(None, _PATH, "File that holds the password.")
+    password_file: str | None = setting(None, _PATH, "File that contains the password.")
     namespace: str = setting(
-        "relevanced", _NAME, "First part of every key. It gets the hash of what shapes rows."
+        "relevanced",
+        _NAME,
+        "First part of every key; the hash of all settings that shape rows is appended.",
     )
     keep_s: int = setting(
-        "7d", duration(1000, 3_600_000), "Time without a commit after which a namespace is removed."
+        "7d", duration(1000, 3_600_000), "A namespace without a commit for this long is removed."
     )
 
 
 @dataclass(frozen=True)
 class EventsSection:
-    """How records are read."""
+    """How records are decoded."""
 
     format: str = setting("native", text(), "Format of the records.", restarts=True)
     max_future_s: int = setting(
         "5m",
         duration(1000, 0),
-        "How far an event may lie ahead of its record's own Kafka timestamp.",
+        "How far the time of an event may be ahead of the Kafka timestamp of its record.",
         restarts=True,
     )
     max_record_bytes: int = setting(
         1_048_576, integer(1, 2**31 - 1), "Larger records are refused.", restarts=True
     )
     dead_letter_topic: str | None = setting(
-        None, optional(_TOPIC), "Topic that gets the refused records. Default: none gets them."
+        None, optional(_TOPIC), "Topic to which refused records are sent. Default: none."
     )
     rank_base: int = setting(
         1,
         integer(0, 1),
-        "Rank of the first item, for formats that leave it to the producer.",
+        "Rank of the first item, in formats that leave it to the producer.",
         restarts=True,
     )
 
@@ -167,22 +180,25 @@ class AttributionSection:
     """Which feedback counts for which impression, and how much."""
 
     window_s: int = setting(
-        "30m", duration(1000, 1000), "How long after an impression feedback counts.", restarts=True
+        "30m", duration(1000, 1000), "How long after its impression feedback counts.", restarts=True
     )
     lateness_s: int = setting(
-        "1m", duration(1000, 0), "How much disorder of events is waited for.", restarts=True
+        "1m",
+        duration(1000, 0),
+        "How late an event may be, compared with the events before it.",
+        restarts=True,
     )
     grades: dict[str, float] = setting(
         {"click": 1, "add_to_cart": 2, "purchase": 3},
         table("table of kind to grade", _GRADE),
-        "Grade of each kind of feedback; a table given here replaces the default one.",
+        "Grade of each kind of feedback. A table that is given replaces the whole default.",
         restarts=True,
     )
 
 
 @dataclass(frozen=True)
 class MetricsSection:
-    """Which numbers are kept."""
+    """The metrics that are computed."""
 
     names: tuple[str, ...] = setting(
         ["P@1", "P@5", "P@10", "Success@10", "RR@10", "ERR@10", "nDCG@10"],
@@ -191,7 +207,10 @@ class MetricsSection:
         restarts=True,
     )
     relevant_from: float = setting(
-        1, _POSITIVE, "Lowest gain that P, RR and Success call relevant.", restarts=True
+        1,
+        _POSITIVE,
+        "Lowest gain of a relevant item, for P, RR, Success and the like.",
+        restarts=True,
     )
     max_grade: float | None = setting(
         None,
@@ -199,62 +218,67 @@ class MetricsSection:
         "Highest grade that can be given. Default: the highest of attribution.grades.",
         restarts=True,
     )
-    depth: int = setting(100, integer(1, 1000), "Ranks of a list that are kept.", restarts=True)
+    depth: int = setting(
+        100, integer(1, 1000), "Number of ranks of a list that are kept.", restarts=True
+    )
 
 
 @dataclass(frozen=True)
 class SegmentsSection:
-    """What the numbers are broken down by."""
+    """The breakdown of traffic into segments."""
 
     groupings: tuple[tuple[str, ...], ...] = setting(
         [["country"], ["device"], ["country", "device"]],
         groupings(),
-        "Lists of attribute names; `experiment:NAME` is the variant of an experiment.",
+        "Lists of attribute names. `experiment:NAME` stands for the variant of an experiment.",
         restarts=True,
     )
     max_segments: int = setting(
-        100, integer(1, 100_000), "Values of a grouping that are shown.", restarts=True
+        100,
+        integer(1, 100_000),
+        "Largest number of segments of a grouping that get series.",
+        restarts=True,
     )
     discovered_experiments: int = setting(
         8,
         integer(0, 1_000),
-        "Experiments taken from events beside those of [experiments.NAME]; 0: none.",
+        "Number of experiments that are taken from events besides [experiments.NAME]; 0: none.",
     )
 
 
 @dataclass(frozen=True)
 class HistorySection:
-    """What is kept of the past, to know what is usual."""
+    """The history that baselines are computed from."""
 
     days: int = setting(
         35,
         integer(0, 400),
-        "Days of hourly rows of what has settled, for baselines; 0 keeps none. A new namespace has "
-        'what lies behind kafka.start: "earliest" fills it from all that the log holds.',
+        "Days of settled hourly rows that are kept for baselines; 0 keeps none. A new namespace "
+        'begins at kafka.start: "earliest" fills the history from all records that Kafka retains.',
         restarts=True,
     )
 
 
 @dataclass(frozen=True)
 class WorkerSection:
-    """What a process may take that reads events."""
+    """Limits of a process that reads events."""
 
     max_memory_mib: int | None = setting(
         None,
         optional(integer(1, 1 << 30)),
-        "Memory (MiB) at which no more is read. Default: 85 % of the container's limit, if any.",
+        "Memory (MiB) at which reading pauses. Default: 85 % of the container's limit, if any.",
     )
 
 
 @dataclass(frozen=True)
 class HttpSection:
-    """Where scores are served."""
+    """The HTTP server."""
 
-    listen: str = setting("0.0.0.0:9465", _LISTEN, "Address and port.")
+    listen: str = setting("0.0.0.0:9465", _LISTEN, "Address and port to listen on.")
     web_config: str | None = setting(
         None,
         _PATH,
-        "Web configuration file as Prometheus exporters take it (TLS, passwords).",
+        "Web configuration file (TLS, passwords), in the format of Prometheus exporters.",
     )
 
     @property
@@ -270,9 +294,11 @@ class HttpSection:
 
 @dataclass(frozen=True)
 class LogSection:
-    """What is said on the standard error stream."""
+    """The log on the standard error stream."""
 
-    level: str = setting("info", choice("debug", "info", "warning", "error"), "Least severity.")
+    level: str = setting(
+        "info", choice("debug", "info", "warning", "error"), "Lowest severity that is logged."
+    )
     format: str = setting(
-        "auto", choice("auto", "console", "json"), "auto: console on a terminal, JSON elsewhere."
+        "auto", choice("auto", "console", "json"), "auto is console on a terminal, else json."
     )

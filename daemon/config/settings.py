@@ -1,4 +1,4 @@
-"""The whole configuration as one frozen value, and the list of its keys. Pure."""
+"""The whole configuration as one frozen value, and the list of all settings. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
@@ -34,7 +34,7 @@ from .start import Ago, Start
 
 @dataclass(frozen=True)
 class Config:
-    """The whole configuration. Secrets in it show only their mask."""
+    """The whole configuration. Its `repr` masks secrets."""
 
     windows: tuple[tuple[str, int], ...] = setting(
         ["5m", "1h", "24h"], windows(), "Lengths of the sliding windows.", restarts=True
@@ -51,13 +51,13 @@ class Config:
     http: HttpSection = field(default_factory=HttpSection)
     log: LogSection = field(default_factory=LogSection)
     experiments: Experiments = ()
-    """Declared ones, by name; no part of the table of settings."""
+    """The declared experiments; not part of the table of settings."""
     propensities: Given = None
-    """Nor are these."""
+    """The propensities; not part of the table either."""
 
     @cached_property
     def timing(self) -> panes.Timing:
-        """The windows and waiting times. Raises ValueError for windows that cannot go together."""
+        """The windows and waiting times. Raises ValueError for windows that do not fit together."""
         return panes.timing(self.windows, self.attribution.window_s, self.attribution.lateness_s)
 
     @property
@@ -92,7 +92,7 @@ class Config:
 
     @cached_property
     def plan(self) -> Plan:
-        """Everything that shapes rows, for the pure rooms."""
+        """Everything that shapes rows, for lanes, attribution and storage."""
         return Plan(
             timing=self.timing,
             metrics=self.parsed_metrics,
@@ -107,31 +107,31 @@ class Config:
 
     @cached_property
     def tracking(self) -> Tracking | None:
-        """The experiments to keep tallies of."""
+        """The experiments that lanes keep tallies of; None if there are none."""
         metrics = {name: self.parse_metric(name) for name in self.metrics.names}
         metrics |= {metric.name: metric for metric in metrics.values()}
         return tracking(self.experiments, self.segments.discovered_experiments, metrics)
 
     @property
     def limits(self) -> Limits:
-        """What events are held to."""
+        """The limits that every event must keep."""
         return Limits(
             depth=self.metrics.depth,
             max_grade=self.resolved_max_grade,
             max_future_ms=self.events.max_future_s * 1000,
             max_record_bytes=self.events.max_record_bytes,
             rank_base=self.events.rank_base,
-            attributes=tuple(sorted(self._grouped_attributes)),
+            attributes=tuple(sorted(self._needed_attributes)),
         )
 
     @property
-    def _grouped_attributes(self) -> set[str]:
-        named = {name for grouping in self.segments.groupings for name in grouping}
+    def _needed_attributes(self) -> set[str]:
+        names = {name for grouping in self.segments.groupings for name in grouping}
         if self.tracking is not None:
-            named.update(self.tracking.unit_attributes)
+            names.update(self.tracking.unit_attributes)
         if self.propensities is not None:
-            named.add(self.propensities.attribute)
-        return {name for name in named if not name.startswith(EXPERIMENT_PREFIX)}
+            names.add(self.propensities.attribute)
+        return {name for name in names if not name.startswith(EXPERIMENT_PREFIX)}
 
 
 SECTIONS: Final[Mapping[str, type]] = {
@@ -147,12 +147,12 @@ SECTIONS: Final[Mapping[str, type]] = {
     "http": HttpSection,
     "log": LogSection,
 }
-"""Section names in the file; the keys of "" stand before the first section."""
+"""Section name in the file → its class. The keys of "" come before the first section."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One line of the table."""
+    """One key of the table of settings."""
 
     section: str
     name: str
@@ -170,15 +170,15 @@ class Setting:
 
     @property
     def variable(self) -> str:
-        """The environment variable that overrides it."""
+        """The environment variable that overrides the key."""
         return f"RELEVANCED_{self.key.replace('.', '__').upper()}"
 
     def value(self, config: Config) -> Any:
-        """What the configuration holds for it."""
+        """The value of the key in a configuration."""
         return getattr(getattr(config, self.section) if self.section else config, self.attribute)
 
     def written(self, config: Config) -> str | None:
-        """The value as TOML, secrets masked; None where it is not set."""
+        """The value as TOML, secrets masked; None if it is not set."""
         value = self.value(config)
         return None if value is None else self.kind.write(value)
 

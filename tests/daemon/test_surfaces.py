@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from relevanced.daemon.commands.replay import view_of
-from relevanced.daemon.config.fingerprint import describe, what_differs, what_restarts
+from relevanced.daemon.config.fingerprint import describe, differing_keys, restarting_keys
 from relevanced.daemon.config.kinds import ConfigError
 from relevanced.daemon.config.loading import Config, load
 from relevanced.daemon.lane.gain_states import score_states
@@ -94,7 +94,7 @@ def test_the_surface_stays_that_of_the_first_record() -> None:
     settled(lane, shown(0, "a b", attributes={"device": "web"}))
     settled(lane, shown(10, "c", first_rank=3, attributes={"device": "ios"}), clicked(20, "b"))
     lane.start_batch()
-    lane.forget_old_states()
+    lane.forget_unused_states()
     settled(lane, clicked(30, "c"))
     assert row(lane, 0)["IPS-P@3:sum"] == 400_000
 
@@ -154,7 +154,7 @@ def test_the_only_table_is_the_default_and_of_several_there_is_none() -> None:
 def test_what_is_weighed_otherwise_starts_a_fresh_namespace(before: str, after: str) -> None:
     old, new = of(TOML), of(TOML.replace(before, after))
     assert namespace_hash(old) != namespace_hash(new)
-    assert what_restarts(old, new) == what_differs(old, new) == ["propensities"]
+    assert restarting_keys(old, new) == differing_keys(old, new) == ["propensities"]
 
 
 def test_every_fault_is_told_at_once() -> None:
@@ -170,19 +170,20 @@ def test_every_fault_is_told_at_once() -> None:
             """)
     assert caught.value.faults == [
         "propensities.clip=0.5: must be between 1 and 1000",
-        "propensities.defualt: unknown key: one of attribute, default, clip",
+        "propensities.defualt: unknown key: must be one of attribute, default, clip",
         "propensities.tables.tv=3: must be a section: [propensities.tables.tv]",
         "propensities.tables.web.ranks=1.2: must be above 0 and at most 1",
         "propensities.tables.web.ranks=0: must be above 0 and at most 1",
-        "propensities.tables.web.version: must be given: numbers of two estimates do not compare",
+        "propensities.tables.web.version: must be given: scores of different estimates"
+        " cannot be compared",
     ]
 
 
 BROKEN: Final = {
     "no table": ("[propensities]", "propensities.tables: at least one table is needed"),
-    "of no effect": (
+    "no effect": (
         '[propensities.tables.web]\nversion = "1"\nranks = [1]',
-        "propensities: is of no effect: needs IPS-P or IPS-DCG among metrics.names",
+        "propensities: has no effect: needs IPS-P or IPS-DCG in metrics.names",
     ),
     "no propensities": ('[metrics]\nnames = ["IPS-P@5"]', "metrics.names=IPS-P@5: needs propens"),
     "too deep": (
@@ -203,7 +204,7 @@ BROKEN: Final = {
     "too large": (
         '[metrics]\nnames = ["IPS-DCG@5"]\nmax_grade = 24\n'
         '[propensities]\nclip = 1000\n[propensities.tables.web]\nversion = "1"\nranks = [1]',
-        "metrics.names=IPS-DCG@5: can get too large to be counted",
+        "metrics.names=IPS-DCG@5: can become too large to be counted",
     ),
 }
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relevanced.daemon.config.fingerprint import describe, what_restarts
+from relevanced.daemon.config.fingerprint import describe, restarting_keys
 from relevanced.daemon.config.kinds import duration_ms, duration_text, masked_url
 from relevanced.daemon.config.loading import Config, ConfigError, load, read
 from relevanced.daemon.config.settings import SETTINGS
@@ -173,12 +173,12 @@ def test_every_fault_of_an_experiment_is_told() -> None:
         """)
     assert faults == [
         "experiments.b=1: must be a section: [experiments.b]",
-        "experiments.a.kontrol: unknown key: one of control, planned_impressions, weights, metrics,"
-        " primary, guardrails, start, end, unit, stratify_by",
+        "experiments.a.kontrol: unknown key: must be one of control, planned_impressions, weights,"
+        " metrics, primary, guardrails, start, end, unit, stratify_by",
         "experiments.a.planned_impressions=0: must be a whole number between 1 and 1000000000000",
         "experiments.a.weights=c=0: must be a number > 0",
-        "experiments.a.start=2026-11-20 12:00:00: must be a time with its zone, as"
-        " 2026-11-20T12:00:00Z",
+        "experiments.a.start=2026-11-20 12:00:00: must be a date and time with zone,"
+        " such as 2026-11-20T12:00:00Z",
         "experiments.a.metrics=P@2: must be one of metrics.names",
         "experiments.a.guardrails=zz: must be one of metrics.names",
         "experiments.a.primary=RR@10: must be one of the experiment's metrics",
@@ -246,7 +246,7 @@ def test_all_faults_are_told_at_once() -> None:
         "kafka.topic: unknown key: did you mean kafka.topics?",
         "windows=0s: must be between 1s and 366d",
         "events.rank_base=2: must be a whole number between 0 and 1",
-        'http.listen=here: must be host:port or :port, as "0.0.0.0:9465"',
+        'http.listen=here: must be host:port or :port, such as "0.0.0.0:9465"',
         "log.level=loud: must be one of debug, info, warning, error (from RELEVANCED_LOG__LEVEL)",
         "metrics.names=P@0: k=0: must be a whole number >= 1 (from RELEVANCED_METRICS__NAMES)",
         "metrics.names=NDCG@10: 'NDCG@10' is not a known metric: did you mean nDCG@10?"
@@ -258,26 +258,29 @@ def test_all_faults_are_told_at_once() -> None:
     ("text", "fault"),
     [
         ("windows = []", "windows=[]: at least one is needed"),
-        ('windows = ["1h", "60m"]', "windows=60m: stands more than once"),
+        ('windows = ["1h", "60m"]', "windows=60m: is given more than once"),
         ('windows = ["5m", "7m"]', "must be a multiple of the pane of 5m (10s)"),
         ('windows = ["1.5s"]', "windows=1.5s: must be a multiple of 1s"),
         ("windows = [true]", "windows=true: must be a duration"),
         ("kafka = 5", "kafka: must be a section: [kafka]"),
         ('topics = ["x"]', "topics: unknown key: did you mean kafka.topics?"),
         ("[kafka]\ntopics = []", "kafka.topics=[]: at least one topic is needed"),
-        ('[kafka]\ntopics = ["a", "a"]', "kafka.topics=a: stands more than once"),
+        ('[kafka]\ntopics = ["a", "a"]', "kafka.topics=a: is given more than once"),
         ('[kafka]\ntopics = ["a b"]', "kafka.topics=a b: must be 1 to 249 of"),
         ('[kafka]\nbootstrap_servers = "broker"', "broker: must be host:port"),
         ('[kafka]\nbootstrap_servers = ["a:99999"]', "a:99999: port must be 1 to 65535"),
         ('[kafka]\nstart = "soon"', 'must be "earliest", "latest" or a duration'),
-        ('[kafka]\nsasl_username = "u"', "is of no effect with PLAINTEXT"),
-        ('[kafka]\nssl_cafile = "ca.pem"', "is of no effect with PLAINTEXT"),
+        ('[kafka]\nsasl_username = "u"', "has no effect with PLAINTEXT"),
+        ('[kafka]\nssl_cafile = "ca.pem"', "has no effect with PLAINTEXT"),
         ('[kafka]\nsecurity_protocol = "SASL_SSL"', "kafka.sasl_mechanism: must be set"),
         (f'[kafka]\n{SASL}sasl_password = ""', "kafka.sasl_password=***: must be a non-empty"),
         ('[kafka]\nsecurity_protocol = "ssl"\nssl_keyfile = "k"', "needs ssl_certfile"),
         ('[redis]\nurl = "http://h"', "redis.url=http://h: must start with redis://"),
-        ('[redis]\npassword = "a"\npassword_file = "f"', "password is given already: keep one"),
-        ('[redis]\nurl = "redis://:p@h"\npassword = "a"', "the URL holds a password: keep one"),
+        ('[redis]\npassword = "a"\npassword_file = "f"', "password is given too: remove one"),
+        (
+            '[redis]\nurl = "redis://:p@h"\npassword = "a"',
+            "redis.url contains a password too: remove one",
+        ),
         ('[redis]\nkeep = "1h"', "redis.keep=3600s: must be >= the longest window (86400s)"),
         ('[redis]\nnamespace = "{a}"', "redis.namespace={a}: must be letters, digits"),
         ('[events]\nformat = "csv"', "events.format=csv: must be one of native, ubi"),
@@ -286,16 +289,16 @@ def test_all_faults_are_told_at_once() -> None:
         ("[attribution]\ngrades = {a = inf}", "must be a number between 0 and 1000"),
         ('[attribution]\ngrades = {"" = 1}', "a kind must be 1 to 256 bytes"),
         ("[metrics]\nnames = []", "metrics.names=[]: at least one metric is needed"),
-        ('[metrics]\nnames = ["P@5", "P@05"]', "metrics.names=P@05: P@5 stands more than once"),
+        ('[metrics]\nnames = ["P@5", "P@05"]', "metrics.names=P@05: P@5 is given more than once"),
         ("[metrics]\ndepth = 5", "metrics.names=P@10: k must be <= depth (5)"),
         ("[metrics]\nmax_grade = 2", "must be >= the highest of attribution.grades (3)"),
         ("[metrics]\nrelevant_from = 4", "must be <= the highest grade (3)"),
         ("[metrics]\nrelevant_from = 0", "metrics.relevant_from=0: must be > 0"),
-        ('[segments]\ngroupings = [["all"]]', "the whole is always there"),
-        ("[segments]\ngroupings = [[]]", "the whole is always there"),
+        ('[segments]\ngroupings = [["all"]]', "the grouping of all traffic is always there"),
+        ("[segments]\ngroupings = [[]]", "the grouping of all traffic is always there"),
         ('[segments]\ngroupings = [["a", "a"]]', "names an attribute more than once"),
-        ('[segments]\ngroupings = [["a", "b"], ["b", "a"]]', '["b", "a"]: stands more than once'),
-        ('[segments]\ngroupings = [["a,b"]]', "a name must not hold a comma"),
+        ('[segments]\ngroupings = [["a", "b"], ["b", "a"]]', '["b", "a"]: is given more than once'),
+        ('[segments]\ngroupings = [["a,b"]]', "a name must not contain a comma"),
         ('[segments]\ngroupings = ["experiment:"]', "must be followed by the name of an exper"),
         ('[http]\nlisten = ":65536"', "http.listen=:65536: port must be 0 to 65535"),
         ("windows = [", "test: is not TOML"),
@@ -406,7 +409,7 @@ def test_namespace_moves_with_what_shapes_rows(key: str) -> None:
     before, after = of(), changed(key)
     assert before != after
     assert (namespace_hash(before) != namespace_hash(after)) == (key in RESTARTING)
-    assert what_restarts(before, after) == ([key] if key in RESTARTING else [])
+    assert restarting_keys(before, after) == ([key] if key in RESTARTING else [])
 
 
 def test_namespace_stays_for_the_same_meaning() -> None:
@@ -416,7 +419,7 @@ def test_namespace_stays_for_the_same_meaning() -> None:
         '[metrics]\nnames = ["nDCG(gain=exponential)@10"]\nmax_grade = 3\nrelevant_from = 1.0'
     )
     assert namespace_hash(plain) == namespace_hash(same)
-    assert what_restarts(plain, same) == []
+    assert restarting_keys(plain, same) == []
 
 
 @given(st.integers(0, 366 * 86_400_000))
