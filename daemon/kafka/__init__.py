@@ -1,1 +1,1 @@
-"""The Kafka door: the only room that imports the Kafka client."""
+"""Reads from Kafka and sends to it: the only package that imports the Kafka client."""

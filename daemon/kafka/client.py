@@ -1,4 +1,4 @@
-"""What it takes to talk to a Kafka cluster: addresses, credentials, times.
+"""Settings of the connection to a Kafka cluster: addresses, credentials, times.
 
 Every client of this process (consumer, producer, the ones that ask for topics) is made from these
 values.
@@ -22,7 +22,7 @@ logger = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class KafkaSettings:
-    """Plain values; secrets never show."""
+    """Where the cluster is and how to talk to it. Secrets are left out of the `repr`."""
 
     bootstrap_servers: str
     topics: tuple[str, ...] = ()
@@ -45,12 +45,12 @@ class KafkaSettings:
 
     @property
     def session_timeout_ms(self) -> int:
-        """After so long without a heartbeat the group gives this member's lanes to others."""
+        """After so long without a heartbeat, the group assigns this member's lanes to others."""
         return int(self.session_timeout_s * 1000)
 
     @property
     def heartbeat_interval_ms(self) -> int:
-        """Also the time in which a rebalance is noticed: 3 s of the usual 45."""
+        """The time in which a rebalance is noticed: 3 s at the default session timeout of 45 s."""
         return self.session_timeout_ms // 15
 
     @property
@@ -61,20 +61,18 @@ class KafkaSettings:
     @property
     def revoke_patience_s(self) -> float:
         """How long a rebalance waits for the batch in hand: half of what the group waits for this
-        member.
+        member to join again.
         """
         return self.session_timeout_s / 3
 
     @property
     def request_timeout_ms(self) -> int:
-        """Longer than a join may rightly take, or a slow rebalance would look like a dead
-        connection.
-        """
+        """Longer than a rebalance may take, or a slow one would look like a dead connection."""
         return self.rebalance_timeout_ms + 10_000
 
 
 def client_arguments(settings: KafkaSettings) -> dict[str, Any]:
-    """Arguments that every aiokafka client takes. Raises StartError where a value cannot work."""
+    """Return the arguments of every aiokafka client. Raises StartError for impossible values."""
     _check(settings)
     arguments: dict[str, Any] = {
         "bootstrap_servers": settings.bootstrap_servers,
@@ -94,10 +92,10 @@ def client_arguments(settings: KafkaSettings) -> dict[str, Any]:
 
 
 def consumer_arguments(settings: KafkaSettings) -> dict[str, Any]:
-    """Arguments of the consumer, apart from its topics and its assignor.
+    """Return the arguments of the consumer, apart from its topics and its assignor.
 
-    Offsets live in Redis: nothing is committed by itself, and a lost place is an error to handle,
-    never a silent reset.
+    Offsets are stored in Redis: the client commits none by itself, and an offset that is not in the
+    log is an error to handle, never a silent reset.
     """
     return {
         **client_arguments(settings),
@@ -115,9 +113,7 @@ def consumer_arguments(settings: KafkaSettings) -> dict[str, Any]:
 
 
 async def end(stopping: Coroutine[Any, Any, None], patience_s: float = STOP_PATIENCE_S) -> None:
-    """Let a client stop; aiokafka's can hang while brokers are away, so it is left behind after a
-    while.
-    """
+    """Wait at most `patience_s` for a client to stop: it can hang while brokers are away."""
     task = asyncio.create_task(stopping)
     _, late = await asyncio.wait({task}, timeout=patience_s)
     if late:

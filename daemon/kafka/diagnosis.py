@@ -1,8 +1,7 @@
-"""What is wrong, when nothing comes: what an error of the client means, and a look at the cluster
-by a connection of its own.
+"""Finds out why nothing can be read: by the client's errors, and by a connection of its own.
 
-aiokafka waits without a word while brokers are away, and takes a topic that is gone for one that
-has no partitions.
+aiokafka waits without a word while brokers are away, and takes a topic that was deleted for one
+without partitions.
 """
 
 import asyncio
@@ -20,15 +19,15 @@ from aiokafka.errors import (
 
 from ..telemetry.kafka_faults import ADVICE, KafkaFault, NoteFault
 from .client import KafkaSettings
-from .topics import Obstacle, look
+from .topics import Obstacle, describe_topics
 
-LOOK_EVERY_S: Final = 10.0
+CHECK_EVERY_S: Final = 10.0
 
 logger = structlog.get_logger(__name__)
 
 
 def fault_of(error: Exception) -> KafkaFault:
-    """What an error of the client means."""
+    """Return the fault that an error of the client stands for."""
     if isinstance(error, (TopicAuthorizationFailedError, GroupAuthorizationFailedError)):
         return "not_permitted"
     if isinstance(error, UnsupportedCodecError):
@@ -40,37 +39,39 @@ def fault_of(error: Exception) -> KafkaFault:
 
 
 class Diagnosis:
-    """Looks at the cluster while there is doubt, in the background, and says what it found."""
+    """Checks the cluster in the background while nothing is read, and logs what it found."""
 
     def __init__(self, settings: KafkaSettings, note: NoteFault) -> None:
         self._settings = settings
         self._note = note
         self._task: asyncio.Task[None] | None = None
-        self._looked_s = 0.0
+        self._checked_s = 0.0
         self.obstacle: Obstacle | None = None
 
-    def doubt(self, doubtful: bool) -> None:
-        """Whether there is reason to look. To be told at every poll; never waits."""
+    def check_if(self, doubtful: bool) -> None:
+        """Check now and then while something may be wrong. To be called at every poll; never
+        waits.
+        """
         now_s = time.monotonic()
         if self._task is not None and not self._task.done():
             return
         if not doubtful:
-            self._found(None)
-        elif now_s - self._looked_s >= LOOK_EVERY_S:
-            self._looked_s = now_s
-            self._task = asyncio.create_task(self._look())
+            self._report(None)
+        elif now_s - self._checked_s >= CHECK_EVERY_S:
+            self._checked_s = now_s
+            self._task = asyncio.create_task(self._check())
 
     async def stop(self) -> None:
-        """Leave no task behind."""
+        """Cancel the check in progress."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
 
-    async def _look(self) -> None:
-        _, obstacle = await look(self._settings)
-        self._found(obstacle)
+    async def _check(self) -> None:
+        _, obstacle = await describe_topics(self._settings)
+        self._report(obstacle)
 
-    def _found(self, obstacle: Obstacle | None) -> None:
+    def _report(self, obstacle: Obstacle | None) -> None:
         before, self.obstacle = self.obstacle, obstacle
         if obstacle is not None and obstacle != before:
             self._note(obstacle.fault)

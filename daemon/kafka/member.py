@@ -162,6 +162,8 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka ha
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         # First of all, and without awaiting anything: records may come as soon as this loop turns.
+        # Where something was awaited first, records were delivered from the old positions, and then
+        # again after the seek.
         self._consumer.pause(*assigned)
         for topic_partition in assigned:
             # Any position will do; without one, the client asks the group for a committed offset,

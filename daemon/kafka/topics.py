@@ -1,4 +1,4 @@
-"""Topics: whether the ones to read are there and fit together, and making one.
+"""Checks that the topics to read exist and fit together, and creates topics.
 
 A lane is partition p of every input topic, so that an impression and its feedback meet. That holds
 only where all topics have equally many partitions.
@@ -57,13 +57,13 @@ class Obstacle:
 async def wait_for_topics(
     settings: KafkaSettings, note: NoteFault = ignore_fault
 ) -> dict[str, int]:
-    """The number of partitions of each topic, once the cluster answers and all are there; what it
-    waits for is logged and noted.
+    """Return the number of partitions of each topic, once the cluster answers and all exist. Logs
+    and notes what it waits for.
     """
     logged: Obstacle | None = None
     failures = 0
     while True:
-        counts, obstacle = await look(settings)
+        counts, obstacle = await describe_topics(settings)
         if obstacle is None:
             return counts
         if obstacle != logged:
@@ -83,16 +83,16 @@ async def wait_for_topics(
 async def create_topic(
     settings: KafkaSettings, topic: str, *, partitions: int, replicas: int | None = None
 ) -> bool:
-    """Make the topic unless it is there; True if it was made. `replicas` None leaves their number
-    to the cluster.
+    """Create the topic unless it exists; True if it was created. `replicas` None leaves their
+    number to the cluster.
 
     Raises KafkaError when the cluster is away or refuses.
     """
-    wanted = NewTopic(topic, partitions, replicas or -1, {} if replicas is None else None)
+    new_topic = NewTopic(topic, partitions, replicas or -1, {} if replicas is None else None)
     admin = AIOKafkaAdminClient(**client_arguments(settings))
     try:
         await admin.start()
-        response = await admin.create_topics([wanted])
+        response = await admin.create_topics([new_topic])
     finally:
         await admin.close()
     _, code, *message = response.topic_errors[0]
@@ -105,8 +105,10 @@ async def create_topic(
     return True
 
 
-async def look(settings: KafkaSettings) -> tuple[dict[str, int], Obstacle | None]:
-    """Partition counts, and what keeps the topics from being read, if anything does."""
+async def describe_topics(settings: KafkaSettings) -> tuple[dict[str, int], Obstacle | None]:
+    """Ask the cluster for the partition counts, and for what keeps the topics from being read, if
+    anything does.
+    """
     client = AIOKafkaClient(**client_arguments(settings))
     try:
         await client.bootstrap()
@@ -117,11 +119,13 @@ async def look(settings: KafkaSettings) -> tuple[dict[str, int], Obstacle | None
         return {}, Obstacle("unreachable", f"the cluster does not answer: {error}")
     finally:
         await client.close()
-    return judged(response.to_object()["topics"])
+    return counts_or_obstacle(response.to_object()["topics"])
 
 
-def judged(topics: Sequence[Mapping[str, object]]) -> tuple[dict[str, int], Obstacle | None]:
-    """Partition counts of a metadata answer, and why they cannot be used yet, if so."""
+def counts_or_obstacle(
+    topics: Sequence[Mapping[str, object]],
+) -> tuple[dict[str, int], Obstacle | None]:
+    """Return the partition counts in a metadata answer, and why they cannot be used yet, if so."""
     counts: dict[str, int] = {}
     obstacles: list[tuple[str, KafkaFault]] = []
     for entry in topics:

@@ -41,10 +41,10 @@ class DockerKafka(Broker):
             door = f"{self.bootstrap}:{self.port}"
             _docker("create", "--name", self.name, "-p", door, *self._settings(), IMAGE)
             self._made = True
-        known = self._log().count(STARTED)
+        before = self._log().count(STARTED)
         _docker("start", self.name)
         processes.wait_until(
-            lambda: self._log().count(STARTED) > known,
+            lambda: self._log().count(STARTED) > before,
             alive=lambda: "true" in _docker("inspect", "-f", "{{.State.Running}}", self.name),
             log=self._log,
             name="Kafka",

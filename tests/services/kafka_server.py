@@ -133,11 +133,11 @@ class KafkaServer(Broker):
             return
         if not self.directory.joinpath("data").exists():
             self._prepare()
-        known = self._log().count(STARTED)
+        before = self._log().count(STARTED)
         settings = str(self.directory / "server.properties")
         self._process = processes.spawn(self._java("kafka.Kafka", settings), log=self.log_path)
         processes.wait_until(
-            lambda: self._log().count(STARTED) > known,
+            lambda: self._log().count(STARTED) > before,
             alive=lambda: self.running,
             log=self._log,
             name="Kafka",

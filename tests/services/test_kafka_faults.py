@@ -118,8 +118,8 @@ async def until(ready: Callable[[], object], daemon: Daemon, patience_s: float =
         raise AssertionError(f"not within {patience_s} s; the log:\n{daemon.log()}") from None
 
 
-def said(daemon: Daemon, event: str, fault: KafkaFault, **fields: object) -> bool:
-    """Whether a line of the log says this, with the advice for the fault."""
+def warned(daemon: Daemon, event: str, fault: KafkaFault, **fields: object) -> bool:
+    """Whether the log has this event, with the advice for the fault."""
     return logged(daemon, {"event": event, "advice": ADVICE[fault], **fields})
 
 
@@ -178,15 +178,15 @@ async def test_damaged_partitions_stop_only_themselves_and_can_be_skipped(
     kinds: list[KafkaFault] = ["corrupt_batch", "unknown_codec", "unreadable"]
     for partition, kind in enumerate(kinds):
         assert faults(daemon, kind) >= 1
-        place = {"topic": topic, "partition": partition, "offset": 1}
-        assert said(daemon, "partition cannot be read, trying on", kind, **place), daemon.log()
+        fields = {"topic": topic, "partition": partition, "offset": 1}
+        assert warned(daemon, "partition cannot be read, trying on", kind, **fields), daemon.log()
     assert f"Kafka, {topic}[1]: UnsupportedCodecError" in unready(daemon)
     await send(broker.bootstrap, topic, impressions(12, 15), 3)
     await until(lambda: accepted(daemon) == 9, daemon)
     await delete_records(broker.bootstrap, topic, {0: 2, 1: 2, 2: 2})
     await until(lambda: accepted(daemon) == 12 and unreadable() == [0] * 4, daemon)
     assert sample(daemon, "relevanced_gap_records_total", topic=topic) == 3
-    assert said(daemon, "the log begins behind the stored offset", "records_gone", partition=2)
+    assert warned(daemon, "the log begins behind the stored offset", "records_gone", partition=2)
     assert faults(daemon, "records_gone") == 3
 
 
@@ -205,8 +205,8 @@ async def test_an_outage_longer_than_the_session_is_waited_out(
     kafka_logs.cut_from(kafka_logs.segment(broker, "away", 1), 1)
     await until(lambda: faults(daemon, "stuck"), daemon)  # two sessions
     assert faults(daemon, "unreachable") >= 1
-    assert said(daemon, "Kafka cannot be read", "unreachable")
-    assert said(daemon, "no sign of life from Kafka, connecting anew", "stuck")
+    assert warned(daemon, "Kafka cannot be read", "unreachable")
+    assert warned(daemon, "no sign of life from Kafka, connecting anew", "stuck")
     await asyncio.to_thread(broker.start)
     await send(broker.bootstrap, "away", impressions(6, 8), 0)
     await until(lambda: accepted(daemon) == 8, daemon)
@@ -216,10 +216,10 @@ async def test_an_outage_longer_than_the_session_is_waited_out(
     assert "away[1]: the stored offset 3 is beyond the end of the log, 1" in daemon.log()
 
 
-async def test_a_topic_may_come_late_go_and_come_again(kafka: Broker, make: Make) -> None:
+async def test_topic_may_be_made_late_deleted_and_made_again(kafka: Broker, make: Make) -> None:
     topic = f"late-{NOW_MS}"
     daemon = make(kafka.bootstrap, topic)
-    await until(lambda: said(daemon, "waiting for Kafka", "topic_missing"), daemon)
+    await until(lambda: warned(daemon, "waiting for Kafka", "topic_missing"), daemon)
     await until(lambda: faults(daemon, "topic_missing") == 1, daemon)
     assert f"topic {topic} does not exist" in daemon.log()
     await kafka.create_topic(topic)
@@ -227,7 +227,7 @@ async def test_a_topic_may_come_late_go_and_come_again(kafka: Broker, make: Make
     await until(lambda: accepted(daemon) == 3, daemon)
     await kafka.delete_topic(topic)
     await until(lambda: faults(daemon, "topic_missing") == 2, daemon)
-    assert said(daemon, "Kafka cannot be read", "topic_missing")
+    assert warned(daemon, "Kafka cannot be read", "topic_missing")
     await until(lambda: f"topic {topic} does not exist" in unready(daemon), daemon)
     await kafka.create_topic(topic)
     try:
@@ -238,7 +238,7 @@ async def test_a_topic_may_come_late_go_and_come_again(kafka: Broker, make: Make
         await kafka.delete_topic(topic)
 
 
-async def test_what_is_not_permitted_is_said_and_goes_on_when_it_is(
+async def test_missing_permission_is_logged_and_reading_goes_on_once_it_is_given(
     own_kafka: OwnKafka, make: Make
 ) -> None:
     broker = own_kafka(
@@ -259,11 +259,11 @@ async def test_what_is_not_permitted_is_said_and_goes_on_when_it_is(
     async def allow(*what: str, verb: str = "--add") -> None:
         await asyncio.to_thread(access, broker, verb, *what)
 
-    await until(lambda: said(daemon, "waiting for Kafka", "not_permitted"), daemon)
+    await until(lambda: warned(daemon, "waiting for Kafka", "not_permitted"), daemon)
     await until(lambda: faults(daemon, "not_permitted") == 1, daemon)
     await allow("--operation", "Read", "--topic", "secret")  # describing goes with it
     await until(lambda: faults(daemon, "not_permitted") >= 2, daemon)
-    assert said(daemon, "fetch failed, reading on", "not_permitted")
+    assert warned(daemon, "fetch failed, reading on", "not_permitted")
     await allow("--operation", "Read", "--group", "*")
     await until(lambda: accepted(daemon) == 3, daemon)
     await allow("--operation", "Read", "--topic", "secret", verb="--remove")
@@ -285,7 +285,7 @@ def access(broker: KafkaServer, verb: str, *what: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-async def test_large_and_aborted_records_and_those_of_new_partitions_are_what_they_are(
+async def test_large_aborted_and_new_partitions_records_are_each_treated_as_such(
     kafka: Broker, make_topic: MakeTopic, make: Make
 ) -> None:
     """A batch larger than what is fetched at once comes whole; aborted records never count; a
@@ -306,9 +306,9 @@ async def test_large_and_aborted_records_and_those_of_new_partitions_are_what_th
     daemon = make(kafka.bootstrap, topic, more="[events]\nmax_record_bytes = 1_000_000")
     await until(lambda: accepted(daemon) == 2, daemon)
     assert sample(daemon, "relevanced_rejected_events_total", reason="too_large") == 1
-    place = {"topic": topic, "partition": 0, "offset": 0, "records": 1}
+    fields = {"topic": topic, "partition": 0, "offset": 0, "records": 1}
     refused = {"event": "records refused", "reason": "too_large", "advice": REFUSAL_ADVICE}
-    assert logged(daemon, refused | place), daemon.log()
+    assert logged(daemon, refused | fields), daemon.log()
     await until(lambda: sample(daemon, "relevanced_lag_records", partition="0") == 0, daemon)
     admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap)
     await admin.start()
@@ -319,8 +319,8 @@ async def test_large_and_aborted_records_and_those_of_new_partitions_are_what_th
     await until(lambda: sample(daemon, "relevanced_owned_lanes") == 2, daemon)
     assert logged(daemon, {"event": "lane begins", "lane": 1, "offsets": {topic: 0}})
     assert not sample(daemon, "relevanced_gap_records_total")  # what was aborted is no gap
-    told = {"event": "aborted transaction left out", "advice": ADVICE["aborted"], "partition": 0}
-    assert logged(daemon, told), daemon.log()
+    line = {"event": "aborted transaction left out", "advice": ADVICE["aborted"], "partition": 0}
+    assert logged(daemon, line), daemon.log()
     assert faults(daemon, "aborted") > 0
 
 

@@ -71,7 +71,7 @@ def numbers(start: int, end: int) -> list[bytes]:
 
 
 async def until(met: Callable[[], bool], source: KafkaSource, patience_s: float = 8.0) -> None:
-    """Poll until it is so. What arrives is not looked at."""
+    """Poll until it is so. What arrives is ignored."""
     async with asyncio.timeout(patience_s):
         while not met():
             await source.poll(100, 100)
@@ -197,7 +197,7 @@ async def test_nothing_is_delivered_before_open(kafka: Broker, topic: str, sourc
     assert await read(reader, 10) == numbers(40, 50)
 
 
-async def test_closed_lane_is_silent_and_opens_again(
+async def test_closed_lane_gives_nothing_and_opens_again(
     kafka: Broker, topic: str, source: Source
 ) -> None:
     await produce(kafka, topic, numbers(0, 20))
@@ -211,7 +211,7 @@ async def test_closed_lane_is_silent_and_opens_again(
     assert await read(reader, 17) == numbers(3, 20)
 
 
-async def test_members_come_and_go_without_loss_or_double(
+async def test_members_come_and_go_without_loss_or_duplicates(
     kafka: Broker, make_topic: MakeTopic
 ) -> None:
     topics = [await make_topic(partitions=3), await make_topic(partitions=3)]
@@ -308,12 +308,12 @@ async def test_partial_lanes_stay_closed(
     await admin.create_partitions({first: NewPartitions(2)})
     await admin.close()
     await reader._member.consumer._client.force_metadata_update()
-    with capture_logs() as said:
+    with capture_logs() as logged:
         await until(lambda: (first, 1) in reader.assignment, reader)
     assert reader.lanes_to_open() == {0}
     assert noted == ["partly_assigned"]
-    (told,) = [line for line in said if line.get("advice") == ADVICE["partly_assigned"]]
-    assert told["lanes_and_missing_topics"] == {1: [second]}
+    (line,) = [line for line in logged if line.get("advice") == ADVICE["partly_assigned"]]
+    assert line["lanes_and_missing_topics"] == {1: [second]}
     with pytest.raises(LaneLost):
         await reader.open(1, {first: 0, second: 0})
 
@@ -334,7 +334,7 @@ async def test_unreadable_partition_stops_only_itself(
             await opened(reader, lane)
         assert sorted(await read(reader, 605)) == sorted(numbers(0, 300) * 2 + numbers(0, 5))
         await until(lambda: bool(reader.status()[1].fault), reader)
-        assert [place.next_offset for place in reader.status()] == [300, 5, 300]
+        assert [partition.next_offset for partition in reader.status()] == [300, 5, 300]
         await produce(kafka, topic, numbers(300, 303), 2)
         assert await read(reader, 3) == numbers(300, 303)
     assert await read(reader, 4) == numbers(5, 9)
@@ -469,7 +469,7 @@ async def test_lane_is_caught_up_only_at_the_end_of_all_logs(
     async with asyncio.timeout(3):
         while not (await reader.poll(7, 100)).caught_up:
             pass
-    assert [place.lag_records for place in reader.status()] == [0, 0]
+    assert [partition.lag_records for partition in reader.status()] == [0, 0]
 
 
 async def test_transactions_leave_no_lag_and_no_aborted_records(
@@ -495,7 +495,7 @@ async def test_transactions_leave_no_lag_and_no_aborted_records(
     assert reader.next_offsets(0) == {topic: 4}
 
 
-async def test_kicked_member_is_no_member(kafka: Broker, topic: str, source: Source) -> None:
+async def test_removed_member_is_not_confirmed(kafka: Broker, topic: str, source: Source) -> None:
     reader = await source(topic)
     assert not await reader.still_member()
     await opened(reader)
@@ -552,7 +552,7 @@ async def test_silent_consumer_is_replaced(kafka: Broker, topic: str, source: So
     assert await read(reader, 5) == numbers(4, 9)
 
 
-async def test_a_member_without_an_assignment_for_long_begins_anew(
+async def test_member_long_without_an_assignment_joins_anew(
     kafka: Broker, topic: str, source: Source
 ) -> None:
     """The client takes the lanes and never says that it has new ones, while polls go well."""
@@ -570,7 +570,7 @@ async def test_a_member_without_an_assignment_for_long_begins_anew(
     assert await read(reader, 5) == numbers(4, 9)
 
 
-async def test_a_member_whom_the_group_refuses_for_long_begins_anew(
+async def test_member_long_refused_by_the_group_joins_anew(
     kafka: Broker, topic: str, source: Source
 ) -> None:
     """The client believes in an assignment that the group has given to others."""
@@ -610,7 +610,7 @@ async def test_many_proofs_of_membership_are_two_at_most(
     assert commits == 2, "the first had begun before the others asked"
 
 
-async def test_a_partition_that_is_not_answered_is_left_out_for_a_while(
+async def test_partition_without_answers_is_excluded_for_a_while(
     kafka: Broker, make_topic: MakeTopic, source: Source
 ) -> None:
     topic = await make_topic(partitions=2)
@@ -629,7 +629,7 @@ async def test_a_partition_that_is_not_answered_is_left_out_for_a_while(
     await until(lambda: reader.status()[1].fault is None, reader)
 
 
-async def test_lanes_that_are_held_wait_and_lose_nothing(
+async def test_lanes_that_are_not_polled_wait_and_lose_nothing(
     kafka: Broker, make_topic: MakeTopic, source: Source
 ) -> None:
     topic = await make_topic(partitions=3)
@@ -640,9 +640,9 @@ async def test_lanes_that_are_held_wait_and_lose_nothing(
         await opened(reader, lane)
     got: dict[int, list[bytes]] = {0: [], 1: [], 2: []}
     async with asyncio.timeout(8):
-        for held in [{1}, {1, 2}, {0}, set(), {0, 1, 2}, {2}] * 8:
-            batch = await reader.poll(7, 50, frozenset({0, 1, 2} - held))
-            assert not batch.lanes.keys() & held
+        for busy in [{1}, {1, 2}, {0}, set(), {0, 1, 2}, {2}] * 8:
+            batch = await reader.poll(7, 50, frozenset({0, 1, 2} - busy))
+            assert not batch.lanes.keys() & busy
             for lane, topics in batch.lanes.items():
                 got[lane] += [record.value for record in topics[topic]]
     for lane in range(3):
@@ -701,7 +701,7 @@ async def test_login_and_its_refusal(own_kafka: OwnKafka) -> None:
         },
     )
     await broker.create_topic("events")
-    known = KafkaSettings(
+    accepted = KafkaSettings(
         broker.address("LOGIN"),
         ("events",),
         session_timeout_s=6.0,
@@ -709,7 +709,7 @@ async def test_login_and_its_refusal(own_kafka: OwnKafka) -> None:
         sasl_username="daemon",
         sasl_password="open",
     )
-    producer, reader = KafkaProducer(known), KafkaSource(known)
+    producer, reader = KafkaProducer(accepted), KafkaSource(accepted)
     await producer.start()
     await producer.send("events", b"one", b"key", [("name", b"value")], NOW_MS)
     await producer.flush()
@@ -719,7 +719,7 @@ async def test_login_and_its_refusal(own_kafka: OwnKafka) -> None:
     assert await read(reader, 1) == [b"one"]
     await reader.stop()
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(KafkaSource(replace(known, sasl_password="wrong")).start(), 2)
+        await asyncio.wait_for(KafkaSource(replace(accepted, sasl_password="wrong")).start(), 2)
 
 
 async def test_credentials_reach_the_client(kafka: Broker) -> None:
@@ -743,7 +743,7 @@ async def test_credentials_reach_the_client(kafka: Broker) -> None:
     assert "open" not in repr(values)
 
 
-async def test_producer_says_when_records_are_acknowledged(
+async def test_flush_returns_when_records_are_acknowledged(
     kafka: Broker, make_topic: MakeTopic, source: Source
 ) -> None:
     topic = await make_topic(partitions=4)

@@ -142,7 +142,7 @@ def test_a_damaged_batch_is_refused_as_the_client_refuses_it() -> None:
 
 
 def test_an_error_that_waits_to_be_raised_can_be_seen() -> None:
-    """It makes the client step over a record: the client must still keep it where we look."""
+    """The client steps over a record with it, and must still keep it where we read it."""
     consumer = SimpleNamespace(_fetcher=SimpleNamespace(_records={}))
     partition = TopicPartition("a", 0)
     assert not aiokafka_patches.fails_next(consumer, partition)
@@ -168,7 +168,7 @@ def test_other_versions_are_refused(version: str) -> None:
 
 
 def test_allowed_versions_are_those_of_the_dependencies() -> None:
-    (allowed,) = [one for one in requires("relevanced") or () if one.startswith("aiokafka")]
+    (allowed,) = [line for line in requires("relevanced") or () if line.startswith("aiokafka")]
     versions = Requirement(allowed).specifier
     for version in ("0.12.9", "0.13.0", "0.14.9", "0.15.0"):
         written_for = version.rpartition(".")[0] in aiokafka_patches.WRITTEN_FOR

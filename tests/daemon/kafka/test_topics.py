@@ -3,7 +3,7 @@
 import pytest
 
 from relevanced.daemon.errors import StartError
-from relevanced.daemon.kafka.topics import judged, require_equal_counts
+from relevanced.daemon.kafka.topics import counts_or_obstacle, require_equal_counts
 
 
 def test_unequal_counts_name_every_topic_and_the_rule() -> None:
@@ -12,12 +12,12 @@ def test_unequal_counts_name_every_topic_and_the_rule() -> None:
         require_equal_counts({"a": 4, "b": 8})
 
 
-def test_topics_are_judged_one_by_one() -> None:
+def test_obstacles_of_all_topics_are_named() -> None:
     def topic(name: str, code: int, partitions: int) -> dict[str, object]:
         return {"topic": name, "error_code": code, "partitions": [{}] * partitions}
 
-    assert judged([topic("a", 0, 3)]) == ({"a": 3}, None)
-    counts, obstacle = judged([topic("a", 0, 3), topic("b", 3, 0), topic("c", 29, 0)])
+    assert counts_or_obstacle([topic("a", 0, 3)]) == ({"a": 3}, None)
+    counts, obstacle = counts_or_obstacle([topic("a", 0, 3), topic("b", 3, 0), topic("c", 29, 0)])
     assert counts == {"a": 3} and obstacle is not None
     assert obstacle.fault == "not_permitted"
     assert "b does not exist" in obstacle.reason
