@@ -1,4 +1,8 @@
-"""One batch of one lane, from records to a commit: decode, attribute, score. Pure."""
+"""One batch of one lane, from records to a commit: decode, attribute, score. Pure.
+
+The order is `begin`, `apply` for each chunk of `chunks`, `end`: between chunks the caller may let
+others run, and the result is the same however a batch is cut.
+"""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +13,6 @@ from ..attribution import rules, runs, vectorized
 from ..events.types import Decoder, LogRecord, Rejected
 from ..lane import scoring, settling
 from ..lane.lane import Lane
-from .pacing import MAX_CHUNK_RECORDS
 
 
 @dataclass(frozen=True)
@@ -31,24 +34,6 @@ def _dead_letter(single: runs.Single) -> Iterator[DeadLetter]:
         yield DeadLetter(single.record, first.reason, detail)
 
 
-def process(
-    lane: Lane,
-    batch: Mapping[str, Sequence[LogRecord]],
-    next_offsets: Mapping[str, int],
-    decoder: Decoder,
-    small_run: int = vectorized.SMALL_RUN,
-) -> list[DeadLetter]:
-    """Apply one batch, by topic, to the lane in memory; returns the dead letters that must be
-    acknowledged before the batch is committed. Runs of fewer than `small_run` events are applied
-    one by one."""
-    begin(lane)
-    letters: list[DeadLetter] = []
-    for topic, records in chunks(batch, MAX_CHUNK_RECORDS):
-        letters += apply(lane, topic, records, decoder, small_run)
-    end(lane, next_offsets)
-    return letters
-
-
 def chunks(
     batch: Mapping[str, Sequence[LogRecord]], most: int
 ) -> Iterator[tuple[str, Sequence[LogRecord]]]:
@@ -64,7 +49,7 @@ def chunks(
 
 def begin(lane: Lane) -> None:
     """Make the lane ready for a batch."""
-    lane.forget_what_is_over()
+    lane.forget_unused()
 
 
 def apply(

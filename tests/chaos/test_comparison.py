@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from relevanced.daemon.lane.lane import Lane, new_lane
-from relevanced.daemon.worker import batch
 from tests.chaos.comparison import differences, expected_of, lost_and_doubled
 from tests.oracle import LaneResult, OracleConfig, Record
 from tests.replica import decoder_of, plan_of
+from tests.whole_batch import process_batch
 
 CONFIG: Final = OracleConfig(windows_s=(60,), attribution_window_s=60, lateness_s=5)
 START: Final = 3
@@ -31,7 +31,7 @@ def lane_over(records: list[Record]) -> Lane:
     """A lane of the product that took these."""
     lane = new_lane(0, plan_of(CONFIG), {"events": START}, ["events"])
     read = [SimpleNamespace(**vars(record), timestamp=record.timestamp_ms) for record in records]
-    batch.process(lane, {"events": read}, {"events": 10}, decoder_of(CONFIG))
+    process_batch(lane, {"events": read}, {"events": 10}, decoder_of(CONFIG))
     return lane
 
 

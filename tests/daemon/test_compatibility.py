@@ -26,8 +26,8 @@ from relevanced.daemon.events.decoder import decoder
 from relevanced.daemon.storage.commit import ClaimedLane, confirm, plan_commit
 from relevanced.daemon.storage.restore import rebuild
 from relevanced.daemon.storage.schema import namespace
-from relevanced.daemon.worker import batch
 from tests.fakes import MemoryLane
+from tests.whole_batch import process_batch
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -71,7 +71,7 @@ def process(store: MemoryLane, claimed: ClaimedLane, start: int, stop: int) -> N
             )
             for n in offsets
         ]
-        batch.process(claimed.lane, {TOPIC: records}, {TOPIC: offsets.stop}, decode)
+        process_batch(claimed.lane, {TOPIC: records}, {TOPIC: offsets.stop}, decode)
         commit = plan_commit(claimed)
         assert store.commit(commit) == "applied"
         confirm(claimed, commit)

@@ -15,12 +15,12 @@ import pytest
 from relevanced.daemon.storage.commit import ClaimedLane, confirm, plan_commit
 from relevanced.daemon.storage.head import Head, blob_keys
 from relevanced.daemon.storage.restore import rebuild
-from relevanced.daemon.worker import batch
 from tests import oracle
 from tests.fakes import MemoryLane
 from tests.oracle import OracleConfig, Record
 from tests.replica import assert_equal, decoder_of, every_key, hours_of, plan_of
 from tests.streams import SMALL_CONFIG, plainer, random_records, topic_names
+from tests.whole_batch import process_batch
 
 SEEDS = range(40)
 FEWER_SEEDS = range(8)
@@ -120,12 +120,12 @@ class Machine:
     def step(self, crashes: bool) -> None:
         pulled = self.pull()
         if self.rng.random() < 0.1:
-            self.held.lane.forget_old_states()
+            self.held.lane.forget_unused_states()
         if self.rng.random() < 0.1:
-            self.held.lane.forget_old_combinations()
+            self.held.lane.forget_unused_combinations()
         offsets = {t: self.held.lane.offsets[t] + len(records) for t, records in pulled.items()}
         small_run = self.rng.choice((1, 1, 5, 1000))
-        batch.process(self.held.lane, pulled, offsets, self.decode, small_run)
+        process_batch(self.held.lane, pulled, offsets, self.decode, small_run)
         commit = plan_commit(self.held)
         fate = self.rng.random() if crashes else 1.0
         if fate < 0.1:  # died before the commit was sent

@@ -25,10 +25,10 @@ from relevanced.daemon.lane.counts import FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES
 from relevanced.daemon.plan import OTHER, Plan
 from relevanced.daemon.storage.commit import Commit, ClaimedLane, confirm, plan_commit
 from relevanced.daemon.storage.restore import rebuild
-from relevanced.daemon.worker import batch
 from tests.fakes import MemoryLane
 from tests.lane_views import exposed, read_openmetrics, read_text
 from tests.replica import counts_of, open_of, row_dicts, rows_of
+from tests.whole_batch import process_batch
 
 TOPIC: Final = "events"
 LABELS: Final[Mapping[str, frozenset[str]]] = {
@@ -60,7 +60,7 @@ class Flow:
         first = self.held.lane.offsets[TOPIC]
         records = [record(value, first + place) for place, value in enumerate(values)]
         offsets = {TOPIC: first + len(records)}
-        batch.process(self.held.lane, {TOPIC: records}, offsets, self.decoder)
+        process_batch(self.held.lane, {TOPIC: records}, offsets, self.decoder)
         commit = plan_commit(self.held)
         assert self.store.commit(commit) == "applied"
         confirm(self.held, commit)

@@ -24,7 +24,6 @@ from relevanced.daemon.storage.head import blob_keys
 from relevanced.daemon.storage.redis import lane_store as redis_store
 from relevanced.daemon.storage.redis.lane_store import LaneStore
 from relevanced.daemon.storage.restore import rebuild
-from relevanced.daemon.worker import batch
 from tests import oracle
 from tests.oracle import Record
 from tests.replica import assert_equal, decoder_of, plan_of
@@ -32,6 +31,7 @@ from tests.services.fixtures import AnyRedis
 from tests.services.proxy import Fault, Proxy
 from tests.services.redis_lanes import Dump, dump, restore, store_at
 from tests.streams import SMALL_CONFIG, random_records, topic_names
+from tests.whole_batch import process_batch
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ class Writer:
             first, size = lane.offsets[topic], self.rng.choice((0, 1, 3, 20, 60))
             pulled[topic] = [as_log_record(record) for record in log[first : first + size]]
             offsets[topic] = first + len(pulled[topic])
-        batch.process(lane, pulled, offsets, decoder_of(SMALL_CONFIG))
+        process_batch(lane, pulled, offsets, decoder_of(SMALL_CONFIG))
         commit = plan_commit(self.held)
         fate = self.rng.random()
         if fate < 0.05:

@@ -15,6 +15,7 @@ from relevanced.daemon.plan import Plan
 from relevanced.daemon.worker import batch
 from tests.builders import LATENESS_MS, START_MS, TOPIC, lane_of, plan_with, record
 from tests.replica import counts_of, open_of, rows_of
+from tests.whole_batch import process_batch
 
 DECODE = decoder("native", Limits(max_grade=3.0))
 PLAN = plan_with(groupings=(("country",), ("country", "device")), max_segments=1)
@@ -86,7 +87,7 @@ def after(values: list[bytes], plan: Plan, small_run: int, cut: int) -> Lane:
     lane = lane_of(plan=plan)
     for start in range(0, len(values), cut):
         records = [record(value) for value in values[start : start + cut]]
-        batch.process(lane, {TOPIC: records}, {}, DECODE, small_run)
+        process_batch(lane, {TOPIC: records}, {}, DECODE, small_run)
         lane.start_batch()
     return lane
 

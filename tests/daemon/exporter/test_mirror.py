@@ -11,7 +11,6 @@ from relevanced.daemon.storage.commit import confirm, plan_commit
 from relevanced.daemon.storage.head import head_of
 from relevanced.daemon.storage.restore import names_of
 from relevanced.daemon.storage.store import LaneDelta
-from relevanced.daemon.worker import batch
 from tests.builders import (
     BASE_MS,
     PLAN,
@@ -28,6 +27,7 @@ from tests.builders import (
 from tests.fakes import MemoryLane
 from tests.replica import decoder_of, plan_of
 from tests.streams import SMALL_CONFIG, random_records
+from tests.whole_batch import process_batch
 
 
 def delta(store: MemoryLane, mirror: Mirror) -> LaneDelta:
@@ -157,7 +157,7 @@ def test_reading_often_seldom_or_once_is_the_same(rng: np.random.Generator) -> N
     held = claimed(store, plan=plan, topic="search-events")
     often, seldom = Mirror(0, plan), Mirror(0, plan)
     for number, one in enumerate(records):
-        batch.process(held.lane, {"search-events": [record(one.value)]}, {}, decode)
+        process_batch(held.lane, {"search-events": [record(one.value)]}, {}, decode)
         planned = plan_commit(held)
         assert store.commit(planned) == "applied"
         confirm(held, planned)

@@ -9,7 +9,6 @@ from relevanced.daemon.exporter.snapshot import evaluate, with_everything
 from relevanced.daemon.lane.lane import Lane
 from relevanced.daemon.lane.paged_rows import LARGEST_SUM, PAGE_ROWS
 from relevanced.daemon.panes import timing
-from relevanced.daemon.worker import batch
 from tests.builders import (
     BASE_MS,
     PLAN,
@@ -26,6 +25,7 @@ from tests.builders import (
 )
 from tests.replica import decoder_of, plan_of, row_dicts
 from tests.streams import SMALL_CONFIG, random_records
+from tests.whole_batch import process_batch
 
 SETTLES_MS = BASE_MS + SETTLE_MS
 """The watermark at which the pane of time 0 is settled."""
@@ -133,7 +133,7 @@ def test_totals_never_fall(seed: int) -> None:
     lane = lane_of("search-events", plan=plan_of(SMALL_CONFIG))
     decode, before = decoder_of(SMALL_CONFIG), dict[tuple[str, str], dict[str, int]]()
     for line in logs:
-        batch.process(lane, {"search-events": [record(line.value)]}, {}, decode)
+        process_batch(lane, {"search-events": [record(line.value)]}, {}, decode)
         lane.start_batch()
         now = row_dicts(lane.totals.pages, lane.segments.names, lane.plan)
         assert all(

@@ -22,7 +22,6 @@ from relevanced.daemon.storage.keys import (
 )
 from relevanced.daemon.storage.packing import unpack_page
 from relevanced.daemon.storage.restore import names_of
-from relevanced.daemon.worker import batch
 from tests.builders import (
     BASE_MS,
     SETTLE_MS,
@@ -44,6 +43,7 @@ from tests.builders import (
 from tests.fakes import MemoryLane
 from tests.replica import decoder_of, plan_of, rows_of
 from tests.streams import SMALL_CONFIG, random_records
+from tests.whole_batch import process_batch
 
 SETTLES_MS = BASE_MS + SETTLE_MS
 PAGE: Final = page_key((0, START_MS), 0)
@@ -222,7 +222,7 @@ def test_the_store_holds_what_a_rebuild_needs_and_nothing_else(seed: int) -> Non
     while records:
         size = rng.choice((1, 1, 2, 5, 40))
         some, records = records[:size], records[size:]
-        batch.process(held.lane, {"search-events": [record(r.value) for r in some]}, {}, decode)
+        process_batch(held.lane, {"search-events": [record(r.value) for r in some]}, {}, decode)
         planned = plan_commit(held)
         assert store.commit(planned) == "applied"
         confirm(held, planned)

@@ -18,6 +18,7 @@ from relevanced.daemon.worker import batch
 from relevanced.daemon.worker.batch import DeadLetter
 from relevanced.metrics.catalog import parse
 from tests.builders import START_MS, TOPIC, lane_of, plan_with, record, row
+from tests.whole_batch import process_batch
 
 DECODE = decoder("native", Limits())
 
@@ -25,7 +26,7 @@ DECODE = decoder("native", Limits())
 def decode(records: Sequence[LogRecord], read: Decoder) -> tuple[list[Decoded], list[DeadLetter]]:
     """The events of records in order, and the dead letters of a batch of them."""
     events = [event for record in records for event in read(record.value, record.timestamp)]
-    return events, batch.process(lane_of(), {TOPIC: records}, {}, read)
+    return events, process_batch(lane_of(), {TOPIC: records}, {}, read)
 
 
 IMPRESSION = {"type": "impression", "impression_id": "q", "timestamp": START_MS, "items": ["a"]}
@@ -75,7 +76,7 @@ def test_an_event_time_in_the_future_is_judged_by_the_records_own_time() -> None
 
 def test_a_batch_moves_rows_counts_and_offsets() -> None:
     lane = lane_of()
-    batch.process(lane, {"events": [record(IMPRESSION), record(CLICK)]}, {"events": 2}, DECODE)
+    process_batch(lane, {"events": [record(IMPRESSION), record(CLICK)]}, {"events": 2}, DECODE)
     assert lane.offsets == {"events": 2}
     assert row(lane, 0)["RR:sum"] == 1_000_000
     assert dict(lane.counts["events"]) == {"impression": 1, "feedback": 1}
@@ -86,7 +87,7 @@ def test_the_topics_of_a_batch_may_come_in_any_order() -> None:
     for topics in (("searches", "clicks"), ("clicks", "searches")):
         lane = lane_of("searches", "clicks")
         values = {"searches": [record(IMPRESSION)], "clicks": [record(CLICK)]}
-        batch.process(lane, {topic: values[topic] for topic in topics}, {}, DECODE)
+        process_batch(lane, {topic: values[topic] for topic in topics}, {}, DECODE)
         rows.append(row(lane, 0))
     assert rows[0] == rows[1]
     assert rows[0]["RR:sum"] == 1_000_000
@@ -94,7 +95,7 @@ def test_the_topics_of_a_batch_may_come_in_any_order() -> None:
 
 def test_offsets_move_past_records_without_events() -> None:
     lane = lane_of()
-    letters = batch.process(lane, {"events": [record(None), record(b"{")]}, {"events": 5}, DECODE)
+    letters = process_batch(lane, {"events": [record(None), record(b"{")]}, {"events": 5}, DECODE)
     assert (len(letters), lane.offsets, lane.watermark_ms) == (1, {"events": 5}, None)
     assert dict(lane.counts["rejected"]) == {"tombstone": 1, "not_json": 1}
 
@@ -104,11 +105,11 @@ def test_a_full_table_of_states_is_built_anew_without_changing_a_number() -> Non
     lane = lane_of(plan=plan_with(metrics=(parse("CG"),)))
     judged = {**IMPRESSION, "type": "feedback", "item": "a"}
     for number in range(20):
-        lane.states._room = 5
+        lane.states._capacity = 5
         grade = {**judged, "timestamp": START_MS + number, "grade": number / 20}
-        batch.process(lane, {"events": [record(grade)]}, {"events": number}, DECODE)
+        process_batch(lane, {"events": [record(grade)]}, {"events": number}, DECODE)
         if number == 0:
-            batch.process(lane, {"events": [record(IMPRESSION)]}, {"events": 1}, DECODE)
+            process_batch(lane, {"events": [record(IMPRESSION)]}, {"events": 1}, DECODE)
         lane.start_batch()
     assert len(lane.states) <= 7
     assert row(lane, 0)["CG:sum"] == 950

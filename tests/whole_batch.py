@@ -1,0 +1,27 @@
+"""A batch in one call: what a worker does to a lane, without its pauses between chunks."""
+
+from collections.abc import Mapping, Sequence
+
+from relevanced.daemon.attribution import vectorized
+from relevanced.daemon.events.types import Decoder, LogRecord
+from relevanced.daemon.lane.lane import Lane
+from relevanced.daemon.worker import batch
+from relevanced.daemon.worker.batch import DeadLetter
+from relevanced.daemon.worker.pacing import MAX_CHUNK_RECORDS
+
+
+def process_batch(
+    lane: Lane,
+    by_topic: Mapping[str, Sequence[LogRecord]],
+    next_offsets: Mapping[str, int],
+    decoder: Decoder,
+    small_run: int = vectorized.SMALL_RUN,
+) -> list[DeadLetter]:
+    """Apply a batch to the lane; returns its dead letters. Runs of fewer than `small_run` events
+    are applied one by one."""
+    batch.begin(lane)
+    letters: list[DeadLetter] = []
+    for topic, records in batch.chunks(by_topic, MAX_CHUNK_RECORDS):
+        letters += batch.apply(lane, topic, records, decoder, small_run)
+    batch.end(lane, next_offsets)
+    return letters
