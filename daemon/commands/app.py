@@ -238,7 +238,7 @@ async def _register(service: Service, lanes: int) -> int | None:
     failures = 0
     while not service.stop.is_set():
         try:
-            return (await service.namespace.register(lanes)).born
+            return (await service.namespace.register(lanes)).at_start
         except Unavailable as error:
             failures += 1
             if failures == 1:

@@ -84,22 +84,22 @@ def tracked(experiments: Experiments, tracking: Tracking) -> list[Tracked]:
 
 def of_names(blobs: Mapping[str, bytes], names: Iterable[str]) -> dict[str, bytes]:
     """Return those of the blobs that belong to these experiments."""
-    ours = {experiment_key(name) for name in names}
-    return {key: data for key, data in blobs.items() if key.partition(":users:")[0] in ours}
+    keys = {experiment_key(name) for name in names}
+    return {key: data for key, data in blobs.items() if key.partition(":users:")[0] in keys}
 
 
 def read(blobs: Mapping[str, bytes | None]) -> dict[str, Tallies]:
     """Return experiments by name, read from those of the blobs that are theirs."""
     by_name: dict[str, Tallies] = {}
-    ours = {key: data for key, data in blobs.items() if key.startswith(EXPERIMENTS_PREFIX) and data}
-    for key, data in ours.items():
+    own = {key: data for key, data in blobs.items() if key.startswith(EXPERIMENTS_PREFIX) and data}
+    for key, data in own.items():
         if ":users:" not in key:
             header = unpack(data, _Header)
             arms = {variant: _arm(w, tallies, c) for variant, w, tallies, c in header.variants}
             for variant, segment, tallies in header.strata:
                 arms[variant].strata[segment] = _by_bucket(tallies)
             by_name[header.name] = Tallies(header.digest, arms, header.last_ms)
-    for key, data in ours.items():
+    for key, data in own.items():
         if ":users:" in key:
             _read_users(by_name, unpack(data, _Users))
     for arm in (arm for tallies in by_name.values() for arm in tallies.arms.values()):

@@ -30,7 +30,7 @@ class Store(Protocol):
         """Become the writer of a lane under a token never used before; returns its head.
 
         `start` becomes its offsets if it has none. A claim is never sent twice: each attempt takes
-        a new token, so that a late delivery of an earlier one takes the lane from nobody.
+        a new token, so that the late delivery of an earlier one is noticed by the next compare.
         """
 
     async def load(

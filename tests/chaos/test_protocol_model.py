@@ -87,7 +87,7 @@ class WithoutStaging(LaneStore):
 async def test_scripts_decide_as_the_model_does(
     redis: RedisServer, all_states: Found, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commits, "ALONG_BYTES", 0)  # the model's parts are all staged
+    monkeypatch.setattr(commits, "INLINE_BYTES", 0)  # the model's parts are all staged
     cases = met(all_states)
     assert len(cases) > 200
     async with client_at(redis.url) as client:

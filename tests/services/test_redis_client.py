@@ -163,7 +163,7 @@ async def live_in(client: RedisCluster, name: str) -> None:
     assert await store.commit(commit_of("b", 2, unlinked=["open:1"])) == "applied"
     assert await store.touch(LANE, "b", 3, 7)
     assert await store.read(LANE, "b", 2, 1) is not None
-    assert (await namespace.register(3)).born == 3
+    assert (await namespace.register(3)).at_start == 3
     assert await namespace.lease("t", 60_000) and await namespace.lease("t", 60_000)
     await namespace.store_selection(b"x")
     await namespace.release("t")

@@ -262,7 +262,7 @@ async def test_lost_commit_changes_nothing(redis: AnyRedis, commit: Commit) -> N
 async def test_commit_with_a_missing_part_is_lost(
     redis: AnyRedis, missing: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis_commits, "ALONG_BYTES", 0)
+    monkeypatch.setattr(redis_commits, "INLINE_BYTES", 0)
     parts = {"rows:0:0:0": b"0", "totals:0": b"1", "open:2": b"2"}
     async with store_at(redis.url) as store:
         await lane_with(store, "a")
@@ -284,8 +284,8 @@ async def test_how_a_page_travels_leaves_no_trace(
     """Pages that were there before, and new ones; one is empty."""
     pages = {"rows:0:0000:0": b"1" * 9, "totals:0": b"", "rows:0:1:0": b"2" * 10, "hours:1:0": b"3"}
     blocks = {"open:2": b"4", "admitted": b"5"}
-    monkeypatch.setattr(redis_commits, "ALONG_BYTES", along)
-    monkeypatch.setattr(redis_commits, "ALONG_BYTES_IN_ALL", in_all)
+    monkeypatch.setattr(redis_commits, "INLINE_BYTES", along)
+    monkeypatch.setattr(redis_commits, "INLINE_BYTES_IN_ALL", in_all)
     commit = commit_of("a", 1, blobs=pages, blocks=blocks, unlinked=["open:1"], names={2: "x"})
     async with store_at(redis.url) as store:
         await lane_with(store, "a")

@@ -1,6 +1,6 @@
-"""A connection to Redis from a URL: one server, a cluster, or whatever a Sentinel names as master.
+"""Connect to Redis by URL: one server, a cluster, or the master that a Sentinel names.
 
-And the one place that says what of Redis' errors means that it does not do its work now.
+This is also the one place that decides which errors of the client mean Unavailable.
 """
 
 from collections.abc import Awaitable
@@ -22,27 +22,27 @@ Client: TypeAlias = "Redis | RedisCluster"
 T = TypeVar("T")
 
 TIMEOUT_S: Final = 5.0
-"""No answer for this long counts as none: the caller decides what to send again."""
+"""A call without an answer for this long is Unavailable: the caller decides what to send again."""
 CONNECTIONS: Final = 10_000
-"""More than a process ever holds lanes: one that has to wait for a connection is told that there is
-none."""
+"""More than a process ever owns lanes: the pool raises an error, instead of waiting, when it has
+none left."""
 SCHEMES: Final = ("redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel")
 IN_URL: Final = (*PLAIN_OPTIONS, *SECRET_OPTIONS)
 _REFUSED: Final = (RedisError, RedisClusterException, OSError)
 _TORN: Final = (AttributeError, RuntimeError)
-"""What a call on a cluster may end in when the client learns the layout anew: it closes connections
-on which other calls are under way, and these meet a stream that is not there any more."""
+"""Raised by calls on a cluster while the client reads a new layout: it closes connections on which
+other calls are under way, and their stream is gone."""
 _UNAUTHENTICATED: Final = "Protocol error: unauthenticated"
-"""What a server that wants a password says to a request that is long."""
+"""The error of a server that requires a password, for a long request."""
 _SENTINEL_PORT: Final = 26379
 
 
 def connect(url: str, password: str | None = None) -> Client:
-    """A client for the URL; connects when first used. Raises ValueError.
+    """Return a client for the URL, which connects when first used. Raises ValueError.
 
-    `redis+sentinel://host:port,host:port/service?db=0` asks Sentinels for the master. The library's
-    own retries are off: it would send a command again whose answer was lost, and only the caller
-    knows whether it may.
+    `redis+sentinel://host:port,host:port/service?db=0` asks Sentinels for the master. The retries
+    of redis-py, ten by default, are off: it would send a command again after a lost reply (one INCR
+    then counted twice), and only the caller knows whether that is safe.
     """
     parts = urlsplit(url)
     if parts.scheme not in SCHEMES:
@@ -52,8 +52,8 @@ def connect(url: str, password: str | None = None) -> Client:
     for name, _ in parse_qsl(parts.query, keep_blank_values=True):
         if name not in IN_URL:
             raise ValueError(f"redis.url=…?{name}=…: must be one of {', '.join(IN_URL)}")
-    # Version 3 of the protocol sends the password in a command that not every server knows, and
-    # servers repeat unknown commands in their error.
+    # RESP3 sends the password in HELLO. Servers that do not know that command repeat it, password
+    # included, in their error.
     options: dict[str, Any] = {
         "protocol": 2,
         "socket_timeout": TIMEOUT_S,
@@ -67,7 +67,7 @@ def connect(url: str, password: str | None = None) -> Client:
         return _by_sentinel(url, options)
     plain = url.replace("+cluster", "", 1)
     if parts.scheme.endswith("+cluster"):
-        # A slot that has moved is noted singly: no call is torn for it.
+        # Otherwise each MOVED makes the client read the whole layout and close connections in use.
         return RedisCluster.from_url(plain, reinitialize_steps=0, **options)
     return Redis.from_url(plain, **options)
 
@@ -92,7 +92,7 @@ def _host_and_port(text: str) -> tuple[str, int]:
 
 
 async def close(client: Client) -> None:
-    """Close every connection: those to Sentinels as well, which the library forgets."""
+    """Close every connection, also those to Sentinels, which redis-py leaves open."""
     if isinstance(client, Redis) and isinstance(client.connection_pool, SentinelConnectionPool):
         for sentinel in client.connection_pool.sentinel_manager.sentinels:
             await sentinel.aclose()
@@ -100,14 +100,15 @@ async def close(client: Client) -> None:
 
 
 async def answered(client: Client, call: Awaitable[T]) -> T:
-    """What the call returns. Raises Unavailable, with a text that holds no secret, where the server
-    refuses or does not answer."""
+    """Return the result of the call. Raises Unavailable, with a text without secrets, where the
+    server refuses or does not answer."""
     refused = (*_REFUSED, *_TORN) if isinstance(client, RedisCluster) else _REFUSED
     try:
         return await call
     except refused as error:
         if isinstance(error, ReadOnlyError) and isinstance(client, Redis):
-            # A master that became a replica keeps its connections; the name may lead elsewhere now.
+            # The master became a replica and keeps its connections: close them, so that the next
+            # call asks for the master again.
             await client.connection_pool.disconnect(inuse_connections=False)
         raise Unavailable(
             f"Redis: {type(error).__name__}: {_without_secrets(error, client)}"

@@ -1,8 +1,10 @@
 """The store of lanes in Redis: claim, load, commit, touch, read, sweep. Every step of a lane is one
 script on one hash slot.
 
-What is promised: a commit is applied once or not at all, whatever is lost, repeated or delayed, as
-long as the caller sends the same `Commit` again until it is answered.
+A commit is applied once or not at all, whatever is lost, repeated or delayed, as long as the caller
+sends the same `Commit` again until it is answered. The scripts state why their steps are in the
+order they are. Scripts, not functions: EVALSHA names a script by its content, so that two versions
+of the daemon share a server, and nothing has to be loaded on each master.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,18 +26,18 @@ from .commit_call import call_of
 from .scan import lane_keys, portions, prefix_of
 
 STAGED_FOR_S: Final = 120
-"""A staged part of a writer that vanished is dropped after this long; a commit is retried well
-within it."""
+"""Staged values of a writer that died expire after this time. A commit is retried well within
+it."""
 READ_BYTES: Final = 4 * 1024 * 1024
-"""What a reader takes of a lane in one call, and the rest of the commit that this ends in: a few
-milliseconds of the server's time."""
+"""A reader takes so many bytes of a lane in one call, and the rest of the commit that this ends in:
+a few milliseconds of the server's time."""
 LOAD_KEYS: Final = 256
-"""Keys that a new owner reads in one call."""
+"""A new owner reads so many keys in one call."""
 
 
 @dataclass(frozen=True)
 class Script:
-    """A Lua script and the name under which servers keep it."""
+    """A Lua script and the digest under which servers cache it."""
 
     text: str
     digest: str
@@ -54,48 +56,48 @@ READ: Final = _script("read.lua")
 SWEEP: Final = _script("sweep.lua")
 
 UNSWEPT: Final = "unswept"
-"""Field of a head that a claim has made: its token, until no key of a former life can be left."""
+"""Field of a head that a claim made: its token, until no key of an earlier lane can be left."""
 _UNLISTED: Final = ("head", "names", "changes", "stage:")
-"""What the names of keys begin with that `changes` does not list: those that the claim of a lane
-without a head removes itself, and staged parts, which end by themselves."""
+"""Prefixes of the keys that `changes` does not list: those that a claim without a head removes
+itself, and staged values, which expire."""
 
 
 class LaneStore:
-    """Lanes of one namespace in Redis; the promises are those of `Store`."""
+    """Lanes of one namespace in Redis; see `Store`."""
 
     def __init__(self, client: Client, namespace: str) -> None:
         self._client = client
         self._namespace = namespace
         self._unswept: dict[int, str] = {}
-        """Lanes that were claimed here and may have keys of a former life, with their marks."""
+        """Lanes claimed by this process that may have keys of an earlier lane → their marks."""
 
     def prefix(self, lane: int) -> str:
-        """What the names of all keys of a lane begin with: its hash tag."""
+        """Return the prefix of all keys of a lane: its hash tag, so that they share a cluster's
+        slot."""
         return f"{{{self._namespace}:{lane}}}:"
 
     async def claim(self, lane: int, token: str, start: Mapping[str, int]) -> Head:
         """Become the writer of a lane under a token never used before; returns its head.
 
-        `start` becomes its offsets where it has none. Never sent twice: a new attempt takes a new
-        token.
-        """
+        `start` becomes its offsets if it has none. Never sent twice: each attempt takes a new
+        token."""
         prefix = self.prefix(lane)
         begin = msgspec.json.encode(start)
         fields = {"offsets": begin, "start": begin, UNSWEPT: token.encode()}
         pairs = [part for pair in fields.items() for part in pair]
         keys = [*self._base_keys(prefix), prefix + ADMITTED_KEY]
-        found = _pairs(await self._run(CLAIM, keys, [token, prefix, len(fields), *pairs]))
-        if UNSWEPT in found:
-            self._unswept[lane] = found[UNSWEPT].decode()
-        return head_of(found)
+        head = _pairs(await self._run(CLAIM, keys, [token, prefix, len(fields), *pairs]))
+        if UNSWEPT in head:
+            self._unswept[lane] = head[UNSWEPT].decode()
+        return head_of(head)
 
     async def sweep(self) -> int:
-        """Remove what former lives left behind of lanes that were claimed here without a head;
-        returns how many keys that were. Asks nothing where there is no such lane.
+        """Remove keys that are left of lanes whose head was lost before this process claimed them;
+        returns how many. Sends nothing if there is no such lane.
 
-        The claim removes what the lane's `changes` still lists; where that is gone as well, only a
-        look at all keys of the servers finds the rest. May run beside commits, of any process, and
-        be given up at any place: the mark in the head stays until all is done.
+        A claim removes what `changes` still lists. Where that is lost too, only a scan of all keys
+        of the servers finds the rest. A sweep may run beside commits of any process and be
+        cancelled anywhere: the mark stays in the head until all keys are checked.
         """
         marks = {self.prefix(lane): (lane, mark) for lane, mark in self._unswept.items()}
         removed, found = 0, dict[str, list[str]]()
@@ -111,20 +113,21 @@ class LaneStore:
     async def _sweep_lane(self, prefix: str, mark: str, found: Sequence[str]) -> int:
         keys, removed = [f"{prefix}head", f"{prefix}changes"], 0
         names = [key.removeprefix(prefix) for key in found]
-        for some in portions([name for name in names if not name.startswith(_UNLISTED)]):
-            looked_at = [prefix + name for name in some]
-            removed += await self._run(SWEEP, [*keys, *looked_at], [mark, *some])
+        for part in portions([name for name in names if not name.startswith(_UNLISTED)]):
+            checked = [prefix + name for name in part]
+            removed += await self._run(SWEEP, [*keys, *checked], [mark, *part])
         await self._run(SWEEP, keys, [mark])
         return removed
 
     async def load(
         self, lane: int, head: Head, keys_of: Callable[[Head, Sequence[str]], list[str]]
     ) -> tuple[dict[str, bytes], dict[str, bytes | None]]:
-        """(segment names, blobs) of a claimed lane: what `keys_of` asks for, and None for the other
-        keys that readers follow. Raises Lost where it has another writer by now."""
+        """Return (segment names, blobs) of a claimed lane: the values of the keys that `keys_of`
+        names, and None for the other keys that readers follow. Raises Lost if the lane has another
+        writer by now."""
         prefix = self.prefix(lane)
-        known = [head.token, str(head.sequence)]
-        answer = await self._run(LOAD, self._base_keys(prefix), known)
+        owner = [head.token, str(head.sequence)]
+        answer = await self._run(LOAD, self._base_keys(prefix), owner)
         if answer is None:
             raise Lost
         names = _pairs(answer[0])
@@ -132,17 +135,17 @@ class LaneStore:
         wanted = keys_of(head, listed)
         blobs: dict[str, bytes | None] = dict.fromkeys(listed)
         for first in range(0, len(wanted), LOAD_KEYS):
-            some = wanted[first : first + LOAD_KEYS]
+            part = wanted[first : first + LOAD_KEYS]
             values = await self._run(
-                LOAD, self._base_keys(prefix) + [prefix + key for key in some], known
+                LOAD, self._base_keys(prefix) + [prefix + key for key in part], owner
             )
             if values is None:
                 raise Lost
-            blobs |= dict(zip(some, values, strict=True))
+            blobs |= dict(zip(part, values, strict=True))
         return names, blobs
 
     async def commit(self, commit: Commit) -> Answer:
-        """Publish a commit. To be sent again, unchanged, after Unavailable."""
+        """Publish a commit. After Unavailable, send it again unchanged."""
         call = call_of(commit, self.prefix(commit.lane))
         if call.staged:
             await answered(self._client, self._stage(call.staged))
@@ -150,8 +153,8 @@ class LaneStore:
         return cast(Answer, answer.decode())
 
     async def touch(self, lane: int, token: str, sequence: int, idle_ms: int | None) -> bool:
-        """True while the token and sequence are the lane's; the idle mark is written with the
-        compare."""
+        """Return whether the lane still has this token and sequence; if it has, write the idle mark
+        (clock in ms) in the same step."""
         mark = "" if idle_ms is None else str(idle_ms)
         keys = [f"{self.prefix(lane)}head"]
         return bool(await self._run(TOUCH, keys, [token, sequence, mark]))
@@ -159,28 +162,30 @@ class LaneStore:
     async def read(
         self, lane: int, token: str, sequence: int | None, names: int
     ) -> LaneDelta | None:
-        """What changed since (token, sequence), of which the reader has `names` segment names; None
-        for no lane.
+        """Return what changed since (token, sequence), where the reader has `names` segment names;
+        None if there is no such lane.
 
-        Reads in several calls where there is much. A page that is written meanwhile comes again at
-        the end; what comes last is the lane at the head that came with it.
+        Much is read in several calls. A page that is written meanwhile comes again at the end: all
+        pages are as of the head of the last call.
         """
         keys, prefix = self._base_keys(self.prefix(lane)), self.prefix(lane)
         seen: int | str = "" if sequence is None else sequence
         upto: int | bytes | str = seen
-        whole, fresh, pages = False, list[tuple[int, str]](), dict[str, bytes]()
+        whole, new_names, pages = False, list[tuple[int, str]](), dict[str, bytes]()
         while True:
-            arguments = [prefix, token, seen, upto, names + len(fresh), READ_BYTES]
-            pairs, anew, added, written, values, upto, done = await self._run(READ, keys, arguments)
+            arguments = [prefix, token, seen, upto, names + len(new_names), READ_BYTES]
+            pairs, restart, added, written, values, upto, done = await self._run(
+                READ, keys, arguments
+            )
             if not pairs:
                 return None
             head = head_of(_pairs(pairs))
-            if anew:
-                whole, fresh, pages, names = True, [], {}, 1
-            fresh += [msgspec.json.decode(name, type=tuple[int, str]) for name in added]
+            if restart:
+                whole, new_names, pages, names = True, [], {}, 1
+            new_names += [msgspec.json.decode(name, type=tuple[int, str]) for name in added]
             pages |= {key.decode(): value for key, value in zip(written, values, strict=True)}
             if done:
-                return LaneDelta(head, whole, fresh, pages)
+                return LaneDelta(head, whole, new_names, pages)
             token, seen = head.token, head.sequence
 
     @staticmethod
@@ -191,7 +196,7 @@ class LaneStore:
         pipeline = self._client.pipeline(transaction=False)
         for key, value in values.items():
             pipeline.set(key, value, ex=STAGED_FOR_S)
-        # Errors are looked for here: the library would put the value into their text.
+        # Raised here, because redis-py would put the value into the text of the error.
         for result in await pipeline.execute(raise_on_error=False):
             if isinstance(result, Exception):
                 raise result
@@ -203,10 +208,10 @@ class LaneStore:
         try:
             return await self._client.evalsha(script.digest, len(keys), *keys, *arguments)
         except NoScriptError:
-            # Nothing ran: sending the text is safe.
+            # Nothing ran, so it is safe to send the text.
             return await self._client.eval(script.text, len(keys), *keys, *arguments)
 
 
 def _pairs(flat: Sequence[bytes]) -> dict[str, bytes]:
-    """A hash as scripts answer it."""
+    """Return a hash from the flat list that scripts answer."""
     return {key.decode(): value for key, value in zip(flat[::2], flat[1::2], strict=True)}

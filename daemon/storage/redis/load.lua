@@ -1,8 +1,11 @@
--- Read parts of a lane for its writer, only while it is the writer.
+-- Read parts of a lane for its writer, and only while it is the writer. Writes nothing.
 -- KEYS: head, names, changes, then the keys to read. ARGV: token, sequence.
--- Without keys to read it answers {names as field/value pairs, keys that readers follow}; else the values. Lost: false.
-local held = redis.call('HMGET', KEYS[1], 'token', 'sequence')
-if held[1] ~= ARGV[1] or held[2] ~= ARGV[2] then return false end
+-- Without keys to read it answers {names as field/value pairs, keys that readers follow}; else the values; false if the lane is lost.
+--
+-- A lane is read in several calls. Each compares token and sequence in the same step as it reads, so that all parts are of one commit:
+-- between two calls another owner may have written, or the server may have been rolled back.
+local stored = redis.call('HMGET', KEYS[1], 'token', 'sequence')
+if stored[1] ~= ARGV[1] or stored[2] ~= ARGV[2] then return false end
 if #KEYS == 3 then
   return {redis.call('HGETALL', KEYS[2]), redis.call('ZRANGEBYSCORE', KEYS[3], '(0', '+inf')}
 end

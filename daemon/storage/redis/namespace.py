@@ -1,9 +1,9 @@
-"""What a namespace holds beside its lanes: how many there are, who serves the scores, when it was
-last written.
+"""The state of a namespace beside its lanes: how many there are, who serves the scores, when it was
+last written to.
 
-    NAMESPACE:meta      hash: lanes (partitions of the input topics now), born (then, when it began)
-    NAMESPACE:exporter  token of the process that serves the scores; ends with its silence
-    NAMESPACE:shown     which segments its counters have shown
+    NAMESPACE:meta      hash: lanes (partitions of the input topics), born (lanes when it began)
+    NAMESPACE:exporter  token of the process that serves the scores; expires unless renewed
+    NAMESPACE:shown     the segments of its counters, for the next exporter
     PREFIX:namespaces   sorted set: namespace → clock in ms of its last sign of life
 """
 
@@ -32,7 +32,7 @@ if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
 for i = 2, #KEYS do redis.call('UNLINK', KEYS[i]) end
 return 1
 """
-"""A head that is there again has a new owner, and so may have any key of the lane."""
+"""Where the head exists again, a new owner has claimed the lane, and its keys are not touched."""
 _TIME: Final = "return redis.call('TIME')"
 OWN_KEYS: Final = ("meta", "exporter", "shown")
 
@@ -41,12 +41,12 @@ OWN_KEYS: Final = ("meta", "exporter", "shown")
 class LaneCounts:
     """How many lanes there are, and how many there were when the namespace began."""
 
-    lanes: int
-    born: int
+    now: int
+    at_start: int
 
 
 class Namespace:
-    """One namespace. Methods raise Unavailable where the server does not do its work now."""
+    """One namespace. Methods raise Unavailable while the server does not answer or refuses."""
 
     def __init__(self, client: Client, prefix: str, name: str) -> None:
         self._client = client
@@ -54,22 +54,22 @@ class Namespace:
         self.name = name
 
     async def register(self, lanes: int) -> LaneCounts:
-        """Note the number of lanes; the first process to do so sets how many the namespace was born
-        with."""
+        """Store the number of lanes; the first process to do so also stores how many the namespace
+        began with."""
         key = f"{self.name}:meta"
         await self._answered(self._client.hsetnx(key, "born", str(lanes)))
         await self._answered(self._client.hset(key, "lanes", str(lanes)))
-        born: Any = await self._answered(self._client.hget(key, "born"))
-        return LaneCounts(lanes, int(born or lanes))
+        at_start: Any = await self._answered(self._client.hget(key, "born"))
+        return LaneCounts(lanes, int(at_start or lanes))
 
     async def lanes(self) -> int:
-        """The number of lanes; 0 before any worker has registered."""
-        found: Any = await self._answered(self._client.hget(f"{self.name}:meta", "lanes"))
-        return int(found or 0)
+        """Return the number of lanes; 0 before any worker has registered."""
+        stored: Any = await self._answered(self._client.hget(f"{self.name}:meta", "lanes"))
+        return int(stored or 0)
 
     async def lease(self, token: str, silence_ms: int) -> bool:
-        """Be, or stay, the one process that serves the scores. It must ask again before
-        `silence_ms` have passed."""
+        """Take or renew the lease on serving the scores; returns whether this process has it. The
+        lease ends `silence_ms` after the last call."""
         key = f"{self.name}:exporter"
         if await self._answered(self._client.set(key, token, nx=True, px=silence_ms)):
             return True
@@ -77,34 +77,34 @@ class Namespace:
         return bool(await self._answered(renewed))
 
     async def release(self, token: str) -> None:
-        """Let another process serve the scores at once."""
+        """Give the lease back, so that another process can take it at once."""
         await self._answered(self._client.eval(_RELEASE, 1, f"{self.name}:exporter", token))
 
     async def stored_selection(self) -> bytes | None:
-        """What the last exporter remembered of its counters."""
+        """Return what the last exporter stored of its counters; None before there was one."""
         stored: Any = await self._answered(self._client.get(f"{self.name}:shown"))
         return None if stored is None else bytes(stored)
 
     async def store_selection(self, memory: bytes) -> None:
-        """Keep this for the next exporter."""
+        """Store this for the next exporter."""
         await self._answered(self._client.set(f"{self.name}:shown", memory))
 
     async def now_ms(self) -> int:
-        """The server's clock: where a process's own is wrong, no living namespace may seem silent
-        to it, or through it to others."""
-        # By a script with a key: in a cluster, always that key's server.
-        asked = self._client.eval(_TIME, 1, f"{self._prefix}:namespaces")
-        seconds, microseconds = await self._answered(asked)
+        """Return the server's clock in ms. With the clocks of processes, one that is wrong could
+        make a living namespace seem silent, and remove it."""
+        # By a script with a key, so that a cluster always asks the same server.
+        call = self._client.eval(_TIME, 1, f"{self._prefix}:namespaces")
+        seconds, microseconds = await self._answered(call)
         return int(seconds) * 1000 + int(microseconds) // 1000
 
     async def sign_of_life(self, now_ms: int) -> None:
-        """Note that the namespace is written to."""
+        """Store `now_ms` as the time at which the namespace was last written to."""
         key = f"{self._prefix}:namespaces"
         await self._answered(self._client.zadd(key, {self.name: now_ms}))
 
     async def remove_silent(self, since_ms: int) -> list[str]:
-        """Remove every namespace of this prefix without a sign of life since then, whole; returns
-        their names."""
+        """Remove every namespace of this prefix whose last sign of life is before `since_ms`;
+        returns their names."""
         key = f"{self._prefix}:namespaces"
         found: Any = await self._answered(self._client.zrangebyscore(key, "-inf", f"({since_ms}"))
         removed = []
@@ -118,8 +118,8 @@ class Namespace:
         return removed
 
     async def _remove(self, name: str) -> None:
-        """Heads first: a process that comes back to the namespace meanwhile begins its lanes anew,
-        instead of reading what is left of them."""
+        # Heads first: a process that returns to the namespace meanwhile then starts its lanes anew,
+        # instead of reading what is left of them.
         for own in OWN_KEYS:
             await self._answered(self._client.unlink(f"{name}:{own}"))
         keys = await self._answered(lane_keys(self._client, name))
@@ -127,12 +127,12 @@ class Namespace:
             if key.endswith("}:head"):
                 await self._answered(self._client.unlink(key))
         for lane, of_lane in groupby(sorted(keys), key=prefix_of):
-            for some in portions(list(of_lane)):
-                call = self._client.eval(_REMOVE_HEADLESS, len(some) + 1, f"{lane}head", *some)
+            for part in portions(list(of_lane)):
+                call = self._client.eval(_REMOVE_HEADLESS, len(part) + 1, f"{lane}head", *part)
                 await self._answered(call)
 
     async def eviction_policy(self) -> str | None:
-        """`maxmemory-policy` of the server; None where it does not say."""
+        """Return `maxmemory-policy` of the server; None where it does not report it."""
         try:
             info: Any = await self._answered(self._client.info("memory"))
         except Unavailable:

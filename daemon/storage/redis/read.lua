@@ -1,21 +1,26 @@
--- What changed of a lane since a reader last looked, in the order in which it was written. Writes nothing.
--- KEYS: head, names, changes. ARGV: prefix of the lane's keys, token and sequence of the head that the reader saw last ('' = none),
---       sequence up to which it has the pages, segment names that it has, bytes after which no other commit's pages are begun.
--- Answers {head as pairs, 1 if the reader must forget what it has, names from the first unknown on, keys, values,
---          sequence up to which it has the pages now, 1 if these are all}.
+-- Read what changed of a lane since the last read, in the order in which it was written. Writes nothing.
+-- KEYS: head, names, changes. ARGV: prefix of the lane's keys, token and sequence of the head that the reader read last ('' = none),
+--       sequence up to which it has the pages, number of segment names that it has, bytes from which on no further commit is begun.
+-- Answers {head as pairs, 1 if the reader must drop what it has, new names, keys, values, sequence up to which it has the pages now,
+--          1 if these are all}.
+--
+-- Why in the order of writing: a reader may need several calls. A page that is written between them gets a higher score, and comes
+-- (again) at the end; so after the last call the reader has every page as of the head of that call. Another token, or a lower
+-- sequence, means that the lane has a new owner or the server was rolled back: pages that the reader has may not exist any more.
 local head = redis.call('HGETALL', KEYS[1])
 if #head == 0 then return {head, 1, {}, {}, {}, '0', 1} end
-local held = redis.call('HMGET', KEYS[1], 'token', 'sequence')
-local whole = held[1] ~= ARGV[2] or ARGV[3] == '' or tonumber(held[2]) < tonumber(ARGV[3])
--- Keys that readers do not follow stand at 0.
+local stored = redis.call('HMGET', KEYS[1], 'token', 'sequence')
+local whole = stored[1] ~= ARGV[2] or ARGV[3] == '' or tonumber(stored[2]) < tonumber(ARGV[3])
+-- Keys that readers do not follow have the score 0, and '(0' leaves them out.
 local upto = whole and '0' or ARGV[4]
 local names = {}
-for number = whole and 1 or tonumber(ARGV[5]), redis.call('HLEN', KEYS[2]) do
-  names[#names + 1] = redis.call('HGET', KEYS[2], string.format('%.0f', number))
+for id = whole and 1 or tonumber(ARGV[5]), redis.call('HLEN', KEYS[2]) do
+  names[#names + 1] = redis.call('HGET', KEYS[2], string.format('%.0f', id))
 end
 local keys, values, bytes, done = {}, {}, 0, 1
 local listed = redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. upto, '+inf', 'WITHSCORES')
 for i = 1, #listed, 2 do
+  -- Stop only between commits: the next call begins behind the score `upto`, and would pass over the other pages of that commit.
   if bytes >= tonumber(ARGV[6]) and listed[i + 1] ~= upto then
     done = 0
     break

@@ -1,6 +1,10 @@
--- Clear away what a former life of a lane left behind, of which no list was left: keys that this life does not list.
--- KEYS: head, changes, then keys to look at. ARGV: mark of the life that is swept, then the names of these keys in `changes`.
--- Without keys to look at, all have been: the mark is taken away. Answers how many keys were unlinked.
+-- Unlink keys that an earlier lane of this number left behind: those that `changes` of the present lane does not list.
+-- KEYS: head, changes, then the keys to check. ARGV: mark of the claim that made the head, then the names of these keys in `changes`.
+-- Without keys to check, all have been checked: the mark is removed. Answers how many keys were unlinked.
+--
+-- The mark and the list are compared in the same step as the keys are unlinked, because the lane's owner commits meanwhile: a key that
+-- it has just written is listed, and stays. The mark is removed last, so that the next owner repeats a sweep that was given up. Another
+-- mark means that the head was lost again: keys found before may belong to the present lane.
 if redis.call('HGET', KEYS[1], 'unswept') ~= ARGV[1] then return 0 end
 if #KEYS == 2 then
   redis.call('HDEL', KEYS[1], 'unswept')

@@ -1,4 +1,4 @@
-"""What a process does for its namespace beside the flow, until it is told to stop."""
+"""Tasks of a process for its namespace beside the pipeline, until the process stops."""
 
 import asyncio
 import random
@@ -17,18 +17,19 @@ log = structlog.get_logger(__name__)
 
 SIGN_OF_LIFE_EVERY_S: Final = 10.0
 SWEEP_EVERY_S: Final = 1.0
-"""How often to see whether a lane was claimed that may have keys of a former life."""
+"""How often to check for a claimed lane that may have keys of an earlier one."""
 
 
 async def show_life(
     namespace: Namespace, lanes: Callable[[], int | None], keep_ms: int, stop: asyncio.Event
 ) -> None:
-    """Keep the namespace, and remove those that nobody has written to for `keep_ms`."""
+    """Write the namespace's sign of life, and remove namespaces without one for `keep_ms`."""
     while True:
         try:
-            known = lanes()
-            if known is not None:  # more by now, or forgotten by a server that was emptied
-                await namespace.register(known)
+            count = lanes()
+            if count is not None:
+                # Again each time: partitions may be added, and a server may be emptied.
+                await namespace.register(count)
             now_ms = await namespace.now_ms()
             await namespace.sign_of_life(now_ms)
             removed = await namespace.remove_silent(now_ms - keep_ms)
@@ -41,8 +42,8 @@ async def show_life(
 
 
 async def sweep_lanes(store: LaneStore, stop: asyncio.Event) -> None:
-    """Remove what is left of lanes that Redis lost in part. A large server takes a while to look
-    through: what is not done when the process is told to stop, the next owner does."""
+    """Remove keys of lanes that Redis lost in part. Scanning a large server takes a while: what is
+    not done when the process stops is left to the next owner."""
     failures = 0
 
     async def sweep() -> None:
@@ -63,13 +64,13 @@ async def sweep_lanes(store: LaneStore, stop: asyncio.Event) -> None:
 
 
 async def watch_eviction(namespace: Namespace, telemetry: Telemetry, stop: asyncio.Event) -> None:
-    """Show what Redis may evict, and warn of a policy that loses state. Another server may take the
-    place of this one, so it is asked again and again."""
-    known: str | None = None
+    """Export the eviction policy of Redis, and warn of one that loses state. Checked again and
+    again: another server may take over."""
+    last: str | None = None
     while True:
         policy = await namespace.eviction_policy()
-        if policy is not None and policy != known:
-            known = policy
+        if policy is not None and policy != last:
+            last = policy
             telemetry.set_eviction_policy(policy)
             if policy.startswith(EVICTS_ANY_KEY):
                 log.warning(

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from relevanced.daemon.storage.commit import Commit
 from relevanced.daemon.storage.redis import commit_call as commits
-from relevanced.daemon.storage.redis.commit_call import ALONG_BYTES, ALONG_BYTES_IN_ALL, call_of
+from relevanced.daemon.storage.redis.commit_call import INLINE_BYTES, INLINE_BYTES_IN_ALL, call_of
 
 PREFIX = "{relevanced:3}:"
 STAGE = f"{PREFIX}stage:a:7:"
-SMALL, LARGE = b"s" * ALONG_BYTES, b"l" * (ALONG_BYTES + 1)
+SMALL, LARGE = b"s" * INLINE_BYTES, b"l" * (INLINE_BYTES + 1)
 
 
 def commit(pages: dict[str, bytes], blocks: dict[str, bytes]) -> Commit:
@@ -33,7 +33,7 @@ def test_small_pages_go_along_and_all_else_is_staged() -> None:
 def test_script_carries_no_more_than_its_share() -> None:
     pages = {f"totals:{number}": SMALL for number in range(100)}
     call = call_of(commit(pages, {}), PREFIX)
-    assert len(call.staged) == 100 - ALONG_BYTES_IN_ALL // ALONG_BYTES
+    assert len(call.staged) == 100 - INLINE_BYTES_IN_ALL // INLINE_BYTES
 
 
 @pytest.mark.parametrize("share", [0, 5, 10**6])
@@ -41,8 +41,8 @@ def test_script_carries_no_more_than_its_share() -> None:
 def test_every_page_goes_once_in_one_way(share: int, sizes: list[int]) -> None:
     pages = {f"totals:{number}": b"%d" % number * size for number, size in enumerate(sizes)}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(commits, "ALONG_BYTES", 4)
-        patch.setattr(commits, "ALONG_BYTES_IN_ALL", share)
+        patch.setattr(commits, "INLINE_BYTES", 4)
+        patch.setattr(commits, "INLINE_BYTES_IN_ALL", share)
         call = call_of(commit(pages, {"open:8": b"b"}), PREFIX)
     staged = iter(call.staged.values())
     sent = [value or next(staged) for value in call.arguments[8 : 9 + len(pages)]]
