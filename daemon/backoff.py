@@ -1,4 +1,4 @@
-"""Waiting between tries: how long, and waits that end when the process is told to stop."""
+"""Pauses between attempts: how long, and waits that end when the process stops."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 
 async def stopped_within(stop: asyncio.Event, seconds: float) -> bool:
-    """Wait so long, or until the process is told to stop. True where it was."""
+    """Wait for `seconds` or until `stop` is set; returns whether it is set."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await stop.wait()
@@ -15,8 +15,8 @@ async def stopped_within(stop: asyncio.Event, seconds: float) -> bool:
 
 
 async def finished_before_stop(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> bool:
-    """Do the work, unless the process is told to stop before it is done. What the work raises is
-    raised."""
+    """Run the work to its end, or cancel it when `stop` is set; returns whether it ended. Raises
+    what the work raises."""
     task, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
     stopped.cancel()

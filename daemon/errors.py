@@ -1,4 +1,4 @@
-"""What can go wrong with an outside world, by what its caller does about it."""
+"""Errors of other systems, by what the caller does about them."""
 
 
 class Unavailable(Exception):
@@ -7,17 +7,18 @@ class Unavailable(Exception):
 
 
 class Lost(Exception):
-    """The store no longer knows the caller as the writer of a lane: drop the lane's memory and
-    claim it again."""
+    """The caller is not the writer of the lane any more: drop the lane's memory and claim it
+    again."""
 
 
 class Damaged(Exception):
-    """A part of a lane's state is missing or not ours: nothing that this process does mends it."""
+    """A part of a lane's state is missing or was not written by this version: this process cannot
+    repair it."""
 
 
 class RecordRefused(Exception):
-    """A topic will never take this record as it is: it is too large, for instance."""
+    """A topic will never accept this record as it is: it is too large, for instance."""
 
 
 class StartError(Exception):
-    """The process cannot start as configured; the text says to people what to change."""
+    """The process cannot start as configured; the text states what to change."""

@@ -1,7 +1,7 @@
-"""Attributes and experiments of an impression: which are read, and what becomes of bad values.
+"""Attributes and experiments of an impression: which are read, and which values are left out.
 
-No value is worth an impression: what cannot be a segment is left out, and the impression counts
-without it.
+A bad value does not cost the impression: what cannot be a segment is left out, and the impression
+counts without it.
 """
 
 import json
@@ -18,42 +18,43 @@ from .types import Impression
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 _SCALAR: Final = msgspec.json.Decoder(str | int | float | bool | None)
 _NO_FIELD: Final = re.compile(r'[\\"\x00-\x1f]')
-"""In the name of a field the decoder takes none of these."""
+"""Characters that the decoder does not accept in the name of a field."""
 
 
 @final
 class Trimmed(msgspec.Struct, frozen=True):
-    """An impression without some values that its record held, and why each is left out."""
+    """An impression without some values of its record, and the reason for each that is left out."""
 
     event: Impression
     dropped: tuple[str, ...]
 
 
 def as_fields(names: Sequence[str], kind: object, default: object) -> type[msgspec.Struct]:
-    """A type whose fields stand for members of these names; all others are passed over unread."""
-    fields = [(f"member_{number}", kind, default) for number in range(len(names))]
+    """Return a struct type with a field for each name: the decoder skips all other members of an
+    object without reading them."""
+    fields = [(f"member_{index}", kind, default) for index in range(len(names))]
     rename = {field[0]: name for field, name in zip(fields, names, strict=True)}
     return msgspec.defstruct("Members", fields, rename=rename, gc=False)
 
 
 def can_be_fields(names: Iterable[str]) -> bool:
-    """Whether `as_fields` takes these names."""
+    """Whether `as_fields` accepts these names."""
     return not any(_NO_FIELD.search(name) for name in names)
 
 
 def raw_members(
-    name: str, raw: msgspec.Raw | bytes, asked: tuple[str, ...] | None = None
+    name: str, raw: msgspec.Raw | bytes, needed: tuple[str, ...] | None = None
 ) -> dict[str, msgspec.Raw]:
-    """The members of an object (of these names only, where they are given), not yet looked into.
+    """Return the members of an object (only of the `needed` names, if given) as raw JSON.
 
-    Null is as good as empty.
+    Null reads as an empty object.
     """
-    if asked is None:
+    if needed is None:
         return decoded(name, raw, _MEMBERS, "wrong_type") or {}
-    if not can_be_fields(asked):
-        return {key: one for key, one in raw_members(name, raw).items() if key in asked}
-    found = decoded(name, raw, _members_decoder(asked), "wrong_type")
-    return {} if found is None else dict(zip(asked, msgspec.structs.astuple(found), strict=True))
+    if not can_be_fields(needed):
+        return {key: value for key, value in raw_members(name, raw).items() if key in needed}
+    found = decoded(name, raw, _members_decoder(needed), "wrong_type")
+    return {} if found is None else dict(zip(needed, msgspec.structs.astuple(found), strict=True))
 
 
 @lru_cache(maxsize=8)
@@ -64,19 +65,18 @@ def _members_decoder(names: tuple[str, ...]) -> msgspec.json.Decoder[msgspec.Str
 
 
 def attribute_texts(raws: Mapping[str, msgspec.Raw], dropped: list[str]) -> dict[str, str]:
-    """Attributes or experiments as text; null is as good as missing.
+    """Return attributes or experiments as text; null reads as missing.
 
-    No value is worth an impression: one that cannot be used is left out, and why is added to
-    `dropped`.
+    A value that cannot be used is left out, and its reason is added to `dropped`.
     """
     texts = {}
     for name, raw in raws.items():
         try:
             value = decoded(name, raw, _SCALAR, "bad_value")
-        except InvalidField as refusal:
-            if refusal.reason != "bad_value":
+        except InvalidField as error:
+            if error.reason != "bad_value":
                 raise
-            dropped.append(refusal.reason)
+            dropped.append(error.reason)
             continue
         if value is None:
             continue

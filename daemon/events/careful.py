@@ -1,4 +1,5 @@
-"""One native event read field by field: slowly, and with a sentence about what is wrong."""
+"""The careful reader of native events: field by field, slowly, with a sentence about what is
+wrong."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -7,7 +8,7 @@ from msgspec import Struct
 
 from .attributes import Trimmed, attribute_texts, raw_members
 from .fields import (
-    check_place,
+    check_item_or_rank,
     decoded,
     grade_value,
     grade_values,
@@ -25,7 +26,7 @@ from .fields import (
 from .timestamps import timestamp_ms
 from .types import Event, Feedback, Impression, Limits
 
-# The fields, and the reason for a number there that nothing can hold.
+# Field → the rejection reason of a number there that is too large for any type.
 _IMPRESSION_FIELDS: Final = {
     "impression_id": "bad_id",
     "timestamp": "bad_timestamp",
@@ -51,7 +52,7 @@ _FIELDS: Final = raw_decoder(
 
 
 def read_carefully(value: bytes, limits: Limits) -> Event | Trimmed:
-    """The event of one object; raises `InvalidField` for the first rule that it breaks."""
+    """Return the event of one object. Raises `InvalidField` for the first rule that it breaks."""
     raw = decoded("record", value, _FIELDS, "wrong_type")
     kind = present(plain_values(raw, _TYPE_FIELD), "type")
     if kind == "impression":
@@ -104,5 +105,5 @@ def _read_feedback(values: Mapping[str, object], limits: Limits) -> Feedback:
         rank=None if rank is None else whole_rank("rank", rank),
         grade=None if grade is None else grade_value("grade", grade, limits.max_grade),
     )
-    check_place(feedback.item, feedback.rank)
+    check_item_or_rank(feedback.item, feedback.rank)
     return feedback

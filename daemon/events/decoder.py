@@ -1,9 +1,9 @@
-"""The table of event formats, and the frame around one record that they share.
+"""The table of event formats, and what they share around one record.
 
-A format reads one JSON object. What holds for every format stands here: tombstones, the size
-limit, arrays of objects, events ahead of their record.
+A format reads one JSON object. The rules of every format are here: tombstones, the size limit,
+arrays of objects, events with a time too far after their record's.
 
-The flow: bytes → `decoder` → the format's reader (→ the gates of `fields`) → events.
+The flow: bytes → `decoder` → the format's reader (→ the field readers of `fields`) → events.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ from .types import (
 )
 
 ReadObject: TypeAlias = Callable[[bytes], Event | Trimmed | None]
-"""Reads one JSON object: its event, whole or trimmed, or None for a line that is no record.
+"""Reads one JSON object: returns its event, whole or trimmed, or None for a line that is no record.
 
 Raises `InvalidField`, and nothing else, for any other bytes, arrays included.
 """
@@ -39,11 +39,11 @@ FORMATS: Final[Mapping[str, tuple[Callable[[Limits], ReadObject], ReadPlain | No
     "native": (native.reader, native.read_plain),
     "ubi": (ubi.reader, None),
 }
-"""Name → maker of the reader that holds events to the limits, and the reader of plain records where
-there is one. A new format is one entry."""
+"""Name → (maker of the reader that applies the limits, reader of plain records or None). A new
+format is one entry."""
 
 DETAILED_ELEMENTS: Final = 100
-"""How many refused elements of one array get a detail: rubbish must not fill memory with
+"""So many refused elements of one array get a detail: an array of garbage must not fill memory with
 sentences."""
 
 _JSON_SPACE: Final = b" \t\r\n"
@@ -55,7 +55,7 @@ _WITHOUT_DETAIL: Final = {
 
 
 def decoder(name: str, limits: Limits) -> Decoder:
-    """The decoder of a format; ValueError for a name that is not in the table."""
+    """Return the decoder of a format. Raises ValueError for a name that is not in the table."""
     if name not in FORMATS:
         raise ValueError(f"format={name!r}: must be one of {', '.join(FORMATS)}")
     reader, plain = FORMATS[name]
@@ -64,7 +64,7 @@ def decoder(name: str, limits: Limits) -> Decoder:
 
 @dataclass(frozen=True)
 class RecordDecoder:
-    """Decodes records that hold one object that `read` reads, or an array of them."""
+    """Decodes records of one object, which `read` reads, or of an array of them."""
 
     read: ReadObject
     limits: Limits
@@ -79,10 +79,10 @@ class RecordDecoder:
             return [Rejected("too_large", f"{len(value)} bytes: {rule}")]
         try:
             event = self.read(value)
-        except InvalidField as refusal:
+        except InvalidField as error:
             if _is_array(value):
                 return _decode_elements(value, record_time_ms, self)
-            return [Rejected(refusal.reason, refusal.detail)]
+            return [Rejected(error.reason, error.detail)]
         if event is None or type(event) is Trimmed:
             return _trimmed(event, record_time_ms, limits.max_future_ms)
         if record_time_ms is None or event.time_ms <= record_time_ms + limits.max_future_ms:
@@ -93,7 +93,7 @@ class RecordDecoder:
 
 
 def _trimmed(read: Trimmed | None, record_time_ms: int | None, max_future_ms: int) -> list[Decoded]:
-    """What is left of the event, and what it goes without: nothing of both for no record."""
+    """Return the event and a rejection for each value left out of it; nothing for no record."""
     if read is None:
         return []
     event = read.event
@@ -103,20 +103,22 @@ def _trimmed(read: Trimmed | None, record_time_ms: int | None, max_future_ms: in
 
 
 def _decode_elements(value: bytes, record_time_ms: int | None, decode: Decoder) -> list[Decoded]:
-    """The elements of an array, each refused singly; an array in an array is no event."""
+    """Return the events of an array, whose elements are refused singly. An array in it is no
+    event."""
     try:
         elements = decoded("record", value, _ELEMENTS, "wrong_type")
-    except InvalidField as refusal:
-        return [Rejected(refusal.reason, refusal.detail)]
+    except InvalidField as error:
+        return [Rejected(error.reason, error.detail)]
     events: list[Decoded] = []
-    refusals = 0
+    detailed = 0
     for element in map(bytes, elements):
         is_object = element.startswith(b"{")
-        for one in decode(element, record_time_ms) if is_object else [_NO_OBJECT]:
-            if isinstance(one, Rejected) and one.detail:
-                refusals += 1
-                one = one if refusals <= DETAILED_ELEMENTS else _WITHOUT_DETAIL[one.reason]
-            events.append(one)
+        for event in decode(element, record_time_ms) if is_object else [_NO_OBJECT]:
+            if isinstance(event, Rejected) and event.detail:
+                detailed += 1
+                if detailed > DETAILED_ELEMENTS:
+                    event = _WITHOUT_DETAIL[event.reason]
+            events.append(event)
     return events
 
 

@@ -1,8 +1,8 @@
-"""The gates that every event format reads its fields through.
+"""The field readers that every event format shares.
 
-A gate takes a decoded JSON value and returns the value that the event contains, or raises
-`InvalidField` with the reason and a sentence for people. Gates know no format: field names are
-arguments. No clock, no I/O.
+A field reader takes a decoded JSON value and returns the value for the event, or raises
+`InvalidField` with the reason and a sentence for people. It knows no format: the name of the field
+is an argument. Pure.
 """
 
 import json
@@ -14,19 +14,20 @@ import msgspec
 from .types import MAX_TEXT_BYTES, SURELY_SHORT
 
 SHOWN_CHARACTERS: Final = 80
-"""As much of a refused value as its detail shows."""
+"""A detail shows at most so much of a refused value."""
 RANK_LIMIT: Final = 2**63 - 1
-"""Ranks are kept in 64 bits."""
+"""Ranks are stored in 64 bits."""
 
 _T = TypeVar("_T")
 
-# A field that is not there reads like one that is null.
+# A missing field reads as null.
 ABSENT: Final = msgspec.Raw(b"null")
 _ANYTHING: Final = msgspec.json.Decoder()
 
 
 class InvalidField(ValueError):
-    """No event can be made of this: `reason` is a rejection or skip reason, `detail` for people."""
+    """A field breaks a rule: `reason` is one of the rejection or skip reasons, `detail` is for
+    people."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(reason, detail)
@@ -35,7 +36,7 @@ class InvalidField(ValueError):
 
 
 def shown(value: object) -> str:
-    """The value for a detail: on one line, strings quoted, at most `SHOWN_CHARACTERS` of it."""
+    """Return the value for a detail: on one line, strings quoted, at most `SHOWN_CHARACTERS`."""
     if isinstance(value, (dict, list)):
         return "an object" if isinstance(value, dict) else "an array"
     text = repr(value[:SHOWN_CHARACTERS]) if isinstance(value, str) else json.dumps(value)
@@ -43,28 +44,29 @@ def shown(value: object) -> str:
 
 
 def refused(reason: str, name: str, value: object, rule: str) -> InvalidField:
-    """The refusal of one field: its value beside the rule that it breaks."""
+    """Return the error of one field: its value, and the rule that it breaks."""
     # Names of attributes come from the record too, and a detail is one line.
     field = name if name.isprintable() else repr(name)
     return InvalidField(reason, f"{field}={shown(value)}: {rule}")
 
 
 def present(values: Mapping[str, object], name: str) -> object:
-    """The value of a required field."""
+    """Return the value of a required field."""
     if values[name] is None:
         raise missing(name)
     return values[name]
 
 
 def missing(name: str) -> InvalidField:
-    """The refusal of a record that lacks a field, or has null there."""
+    """Return the error of a record that lacks a field or has null there."""
     return InvalidField("missing_field", f"{name}: must be there and not null")
 
 
 def decoded(
     name: str, raw: msgspec.Raw | bytes, decoder: msgspec.json.Decoder[_T], reason: str
 ) -> _T:
-    """The raw value as the decoder's type: `reason` where it is of another, not_json if broken."""
+    """Return the raw value as the decoder's type. Raises InvalidField: `reason` where it is of
+    another type, not_json where it is broken."""
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError as error:
@@ -74,13 +76,14 @@ def decoded(
 
 
 def raw_decoder(names: Iterable[str]) -> msgspec.json.Decoder[msgspec.Struct]:
-    """Decodes an object into its fields of these names, not yet looked into, and no others."""
+    """Return a decoder of an object into its fields of these names, as raw JSON, and no others."""
     fields = [(name, msgspec.Raw, ABSENT) for name in names]
     return msgspec.json.Decoder(msgspec.defstruct("RawFields", fields, gc=False))
 
 
 def plain_values(raw: msgspec.Struct, reasons: Mapping[str, str]) -> dict[str, object]:
-    """The values of these fields: the field's reason refuses a number too large to hold."""
+    """Return the values of these fields. `reasons` gives the reason per field for a number that is
+    too large for any type."""
     return {
         name: decoded(name, getattr(raw, name), _ANYTHING, reason)
         for name, reason in reasons.items()
@@ -93,7 +96,7 @@ def too_long(text: str) -> bool:
 
 
 def members(name: str, value: object) -> dict[str, object]:
-    """The members of an object; null is as good as empty."""
+    """Return the members of an object; null reads as an empty one."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -102,7 +105,7 @@ def members(name: str, value: object) -> dict[str, object]:
 
 
 def identifier(name: str, value: object) -> str:
-    """An id: a string, or an integer as its decimal string."""
+    """Return an id: a string, or an integer as its decimal string."""
     if type(value) is not str and type(value) is not int:
         raise refused("wrong_type", name, value, "must be a string or an integer")
     text = value if type(value) is str else str(value)
@@ -112,11 +115,11 @@ def identifier(name: str, value: object) -> str:
 
 
 def identifiers(name: str, value: object) -> tuple[str, ...]:
-    """A list of ids, in its order."""
+    """Return a list of ids, in its order."""
     if not isinstance(value, list):
         raise refused("wrong_type", name, value, "must be an array of ids")
     element = f"{name}[]"
-    # Nearly all are plain: testing that here is a third of the cost of a call for each.
+    # Nearly all are short strings: testing that inline costs a third of a call for each.
     return tuple(
         [
             (
@@ -130,24 +133,24 @@ def identifiers(name: str, value: object) -> tuple[str, ...]:
 
 
 def team_names(name: str, value: object) -> tuple[str | None, ...]:
-    """Whose ranker brought each item: names, null for none or for both."""
+    """Return whose ranker brought each item: names, None for neither or both."""
     if value is None:
         return ()
     if not isinstance(value, list):
         raise refused("wrong_type", name, value, "must be an array of names")
-    return tuple(None if one is None else identifier(f"{name}[]", one) for one in value)
+    return tuple(None if team is None else identifier(f"{name}[]", team) for team in value)
 
 
 def whole_rank(name: str, value: object, least: int = -RANK_LIMIT) -> int:
-    """A rank: an integer of 64 bits."""
+    """Return a rank: an integer of 64 bits, at least `least`."""
     if type(value) is not int or not least <= value <= RANK_LIMIT:
         least_shown = "" if least == -RANK_LIMIT else f" >= {least}"
         raise refused("bad_rank", name, value, f"must be an integer{least_shown}")
     return value
 
 
-def check_place(item: str | None, rank: int | None) -> None:
-    """Feedback names its item, or its rank from 1 on; beside an item any rank will do."""
+def check_item_or_rank(item: str | None, rank: int | None) -> None:
+    """Check that feedback has an item, or a rank ≥ 1. Beside an item any rank is accepted."""
     if item is not None:
         return
     if rank is None:
@@ -157,7 +160,7 @@ def check_place(item: str | None, rank: int | None) -> None:
 
 
 def grade_value(name: str, value: object, max_grade: float) -> float:
-    """A grade: a number; those below 0 count as 0."""
+    """Return a grade: a number up to `max_grade`; numbers below 0 count as 0."""
     if type(value) is not int and type(value) is not float:
         raise refused("bad_grade", name, value, "must be a number")
     if not value <= max_grade:
@@ -166,7 +169,7 @@ def grade_value(name: str, value: object, max_grade: float) -> float:
 
 
 def grade_values(name: str, value: object, max_grade: float) -> dict[str, float]:
-    """Grades by item id."""
+    """Return grades by item id."""
     return {
         identifier(f"key of {name}", item): grade_value(f"{name}.{item}", grade, max_grade)
         for item, grade in members(name, value).items()
@@ -174,7 +177,7 @@ def grade_values(name: str, value: object, max_grade: float) -> dict[str, float]
 
 
 def kind_text(name: str, value: object) -> str:
-    """The kind of a feedback."""
+    """Return the kind of feedback."""
     if not isinstance(value, str):
         raise refused("wrong_type", name, value, "must be a string")
     if too_long(value):

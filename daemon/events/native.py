@@ -9,11 +9,12 @@
     {"type":"feedback","impression_id":"q1","timestamp":1795176005000,
      "kind":"click","item":"d7","rank":2,"grade":null}
 
-Every event of the product passes here, so there are three readers. The plain one takes what most
-records are, without looking at each (`runs`). The fast one has the decoder check what can be
-written as a type, and builds the event. Whatever it does not take (faults, but also numbers as
-attributes and the like) goes to the careful one, which says what is wrong. Where one answers, the
-slower ones would answer the same.
+Every event passes here, so there are three readers, each faster than the next. The
+plain one has the decoder check a record completely, and leaves lists and attributes as raw JSON
+(see `types.PlainImpression`). The fast one has the decoder check what a type can express, and
+builds the event. The careful one gets what the fast one refuses (invalid records, but also numbers
+as attributes and the like), reads it field by field, and states what is wrong. What one reader
+accepts, the slower ones would read alike.
 """
 
 from collections.abc import Callable
@@ -28,7 +29,7 @@ from .careful import read_carefully
 from .fields import (
     RANK_LIMIT,
     InvalidField,
-    check_place,
+    check_item_or_rank,
     grade_value,
     grade_values,
     identifier,
@@ -50,7 +51,7 @@ from .types import (
 
 _BACKSLASH: Final = ord("\\")
 
-# A limit of characters here, of bytes in `_check_bytes`: only some records need the second.
+# These limits are in characters. Only some records need the limit in bytes of `_check_bytes`.
 _Id: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT_BYTES)]
 _AnyId: TypeAlias = _Id | int
 _Text: TypeAlias = Annotated[str, Meta(max_length=MAX_TEXT_BYTES)]
@@ -88,9 +89,9 @@ read_plain: Final = msgspec.json.Decoder(Plain).decode
 def reader(
     limits: Limits, read_rest: Callable[[bytes, Limits], Event | Trimmed] = read_carefully
 ) -> Callable[[bytes], Event | Trimmed]:
-    """The reader of one native event: fast where that is possible, else `read_rest`.
+    """Return the reader of one native event: fast where possible, else `read_rest`.
 
-    Each line here is paid by every event: plain ids, plain text and milliseconds cost nothing more.
+    Every event pays for each line here: string ids, text attributes and milliseconds cost no call.
     """
     depth, max_grade, names = limits.depth, limits.max_grade, limits.attributes
     if names is not None and not can_be_fields(names):
@@ -104,7 +105,7 @@ def reader(
             time_ms = wire.timestamp
             if type(time_ms) is not int or not SECONDS_BELOW <= time_ms < MILLISECONDS_BELOW:
                 time_ms = timestamp_ms(time_ms)
-            # In plain ASCII, or so few bytes, no text has more bytes than characters allowed.
+            # In ASCII without escapes, or in so few bytes, no text exceeds the limit in bytes.
             if len(value) > MAX_TEXT_BYTES and (_BACKSLASH in value or not value.isascii()):
                 _check_bytes(wire)
             if type(wire) is impression_type:
@@ -120,10 +121,10 @@ def reader(
 
 
 def _impression_of(names: tuple[str, ...]) -> type[_Impression]:
-    """The record whose attributes are read only as far as they are asked for."""
+    """Return the record type that reads only the attributes of these names."""
     attributes = as_fields(names, _Text | None, None)
     fields = [("attributes", attributes | None, None)]
-    made = msgspec.defstruct("AskedImpression", fields, bases=(_Impression,), gc=False)
+    made = msgspec.defstruct("NeededImpression", fields, bases=(_Impression,), gc=False)
     return cast(type[_Impression], made)
 
 
@@ -153,10 +154,10 @@ def _impression(
 
 
 def _attributes(wire: _Impression, names: _Names) -> dict[str, str]:
-    asked: Any = wire.attributes
-    if asked is None or names is None:
-        return asked or {}
-    texts = astuple(asked)
+    attributes: Any = wire.attributes
+    if attributes is None or names is None:
+        return attributes or {}
+    texts = astuple(attributes)
     if None not in texts:
         return dict(zip(names, texts))
     return {name: text for name, text in zip(names, texts) if text is not None}
@@ -168,7 +169,7 @@ def _feedback(wire: _Feedback, time_ms: int, max_grade: float) -> Feedback:
         impression_id = identifier("impression_id", impression_id)
     if type(item) is not str:
         item = None if item is None else identifier("item", item)
-        check_place(item, wire.rank)
+        check_item_or_rank(item, wire.rank)
     if grade is not None:
         grade = grade_value("grade", grade, max_grade)
     elif kind is None:

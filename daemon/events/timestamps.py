@@ -1,4 +1,4 @@
-"""Timestamps: read from events and from what people write, and printed.
+"""Timestamps: read from events, from configurations and from options, and printed.
 
 Pure. Instants are whole milliseconds since the epoch.
 """
@@ -14,9 +14,10 @@ from .fields import refused
 from .types import MILLISECONDS_BELOW, SECONDS_BELOW
 
 MICROSECONDS_BELOW: Final = 10**17
-"""A bare number is seconds, milliseconds or microseconds by its size: each reaches year 5138."""
+"""A bare number is in seconds, milliseconds or microseconds by its magnitude: each range reaches
+the year 5138."""
 _LATEST_MS: Final = 10**14
-"""The year 5138, where the magnitudes of numbers end too."""
+"""The year 5138, where the ranges of numbers end too."""
 
 _TIMESTAMP_RULE: Final = "must be an ISO 8601 date-time with a zone, or s, ms or µs, since 1970"
 _SECOND: Final = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d):(\d\d):(\d\d)", re.ASCII)
@@ -33,7 +34,11 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def timestamp_ms(value: object, name: str = "timestamp") -> int:
-    """Milliseconds since the epoch, floored, of a date-time with a zone or a bare number."""
+    """Return the milliseconds, floored, of a date-time with a zone or of a bare number.
+
+    Raises InvalidField. The usual `…:00.123Z` takes one cached look-up per second of event time and
+    one per fraction, instead of regular expressions.
+    """
     try:
         if type(value) is str:
             rest_ms = _FRACTION_MS.get(value[_SECOND_CHARACTERS:])
@@ -59,7 +64,7 @@ def _text_ms(text: str) -> int:
 
 @lru_cache(maxsize=_TEXTS_KEPT)
 def _second_ms(text: str) -> int:
-    """A whole second, as if in UTC: it repeats from event to event, hence the cache."""
+    """Return a whole second as if in UTC. Cached: events of one second follow each other."""
     match = _SECOND.fullmatch(text)
     if match is None:
         raise ValueError("not a date-time")
@@ -70,7 +75,7 @@ def _second_ms(text: str) -> int:
 
 @lru_cache(maxsize=_TEXTS_KEPT)
 def _rest_ms(text: str) -> int:
-    """The fraction of a second and the zone: what they add to the whole second."""
+    """Return the milliseconds that the fraction of a second and the zone add."""
     match = _REST.fullmatch(text)
     if match is None:
         raise ValueError("no zone")
@@ -84,7 +89,7 @@ def _number_ms(value: object) -> int:
         raise ValueError("neither text nor number")
     if not value < MICROSECONDS_BELOW:
         raise ValueError("too large")
-    # As it was written: 1087841191.146 is a little less in binary; its product floors to .145.
+    # By its decimal digits: 1087841191.146 is a little less in binary, and would floor to .145.
     exact = value if isinstance(value, int) else Decimal(repr(value))
     if value < SECONDS_BELOW:
         return math.floor(exact * 1000)

@@ -1,7 +1,7 @@
-"""The events that every format is read into, and the ways in which a record can be refused.
+"""The events that every format is decoded into, and the reasons why a record is refused.
 
-Pure values: no clock, no I/O. Formats (`native`, `ubi`) turn bytes into these; everything behind
-them knows no wire format.
+Pure values. Formats (`native`, `ubi`) turn bytes into these, and nothing after them knows a wire
+format.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from msgspec import Meta, Raw
 MAX_TEXT_BYTES: Final = 256
 """Longest id, attribute or kind, in bytes of UTF-8."""
 MOST_ITEMS: Final = 1 << 24
-"""More than any list has."""
+"""More items than any list has."""
 
 REJECTION_REASONS: Final = (
     "not_json",
@@ -29,7 +29,7 @@ REJECTION_REASONS: Final = (
     "future",
 )
 SKIP_REASONS: Final = ("tombstone", "no_list", "no_item", "no_query_id")
-"""Counted like rejections, but nothing is wrong with the record: never dead-lettered."""
+"""Counted like rejections, but nothing is wrong with the record: it is never dead-lettered."""
 DROP_REASONS: Final = ("long_value", "bad_value", "long_name")
 """Values of attributes and experiments that were left out of an impression, which counts without
 them: too long, neither text nor number nor truth value, or under a name that is too long."""
@@ -51,7 +51,7 @@ class Impression(msgspec.Struct, frozen=True, gc=False):
     grades: dict[str, float] = {}
     user_id: str | None = None
     teams: tuple[str | None, ...] = ()
-    """For a list that two rankers share: whose ranker brought each item."""
+    """Of an interleaved list: whose ranker brought each item, None for neither or both."""
 
 
 class Feedback(msgspec.Struct, frozen=True, gc=False):
@@ -70,29 +70,31 @@ class Feedback(msgspec.Struct, frozen=True, gc=False):
 
 
 class Rejected(msgspec.Struct, frozen=True, gc=False):
-    """What was read and is not used: a record, or an element of one, that is no event, or a value
-    that an event goes without. `reason` is the counter's label, `detail` is for people."""
+    """Something that was read and is not used: a record, or an element of one, that is no event, or
+    a value that was left out of an event. `reason` is the counter's label, `detail` is for
+    people."""
 
     reason: str
     detail: str = ""
 
     @property
     def skipped(self) -> bool:
-        """True where the record itself is legitimate: it is not for the dead letters."""
+        """True if the record itself is valid: it is not sent to the dead letters."""
         return self.reason in SKIP_REASONS or self.reason in DROP_REASONS
 
 
 Event: TypeAlias = Impression | Feedback
 Decoded: TypeAlias = Impression | Feedback | Rejected
 
-# What most records are needs no look at each field: its type says all that there is to check. A
-# limit of characters stands for one of bytes: no character has more than four.
+# A plain record: one that these types describe completely, as they describe most records, so that
+# the decoder alone checks it and no Python code reads its fields. Their limit is in characters
+# where the rule is in bytes: a fourth of it, because no character has more than four.
 
 SURELY_SHORT: Final = MAX_TEXT_BYTES // 4
-"""Characters that cannot be too many bytes."""
+"""So many characters are never more than MAX_TEXT_BYTES."""
 SECONDS_BELOW: Final = 10**11
 MILLISECONDS_BELOW: Final = 10**14
-"""A bare number as time is in seconds or milliseconds by its size."""
+"""A bare number as a time is in seconds or milliseconds by its magnitude."""
 
 _Id: TypeAlias = Annotated[str, Meta(min_length=1, max_length=SURELY_SHORT)]
 _AnyId: TypeAlias = _Id | Annotated[int, Meta(ge=-(2**62), le=2**62)]
@@ -102,8 +104,8 @@ _NULL: Final = Raw(b"null")
 
 
 class PlainImpression(msgspec.Struct, tag_field="type", tag="impression", gc=False):
-    """A first page without judgements. What is raw is JSON that nobody has looked into yet; nor has
-    anybody looked into a timestamp that is text. A number is in milliseconds."""
+    """A plain impression: a first page without judgements. Raw fields are JSON that is not
+    validated yet, nor is a timestamp that is text. A number is in milliseconds."""
 
     impression_id: _Id
     items: Raw
@@ -117,7 +119,7 @@ class PlainImpression(msgspec.Struct, tag_field="type", tag="impression", gc=Fal
 
 
 class PlainFeedback(msgspec.Struct, tag_field="type", tag="feedback", gc=False):
-    """A reaction of some kind to an item, with or without its rank."""
+    """Plain feedback: a reaction of some kind to an item, with or without its rank."""
 
     impression_id: _Id
     kind: _Id
@@ -138,32 +140,31 @@ class Decoder(Protocol):
 
     @property
     def plain(self) -> Callable[[bytes], Plain] | None:
-        """Reads one plain record, at a fraction of the cost; raises ValueError or RecursionError
-        for any other. None where the format has no such reader. What is raw, and the time against
-        the record's, is for the caller to check."""
+        """Reads one plain record at a fraction of the cost; raises ValueError or RecursionError for
+        any other. None if the format has no such reader. Callers validate the raw fields, and the
+        event's time against the record's."""
 
     @property
     def limits(self) -> "Limits":
-        """What each event is held to."""
+        """The limits that each event is checked against."""
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What a format holds each event to."""
+    """The limits that a format checks each event against."""
 
     depth: int = 100
     max_grade: float = 1.0
     max_future_ms: int = 300_000
     max_record_bytes: int = 1_048_576
     rank_base: int = 1
-    """The rank that the format's producers give to the first item (formats that fix it ignore
-    this)."""
+    """The rank that the producers of this format give to the first item; formats that define it
+    ignore this."""
     attributes: tuple[str, ...] | None = None
-    """The attributes that somebody asks for: others are passed over, whatever they hold. None: all
-    are."""
+    """The attributes that are needed: others are skipped unread. None: all are needed."""
 
 
 class LogRecord(Protocol):
-    """What is read of a Kafka record."""
+    """The parts of a Kafka record that are read."""
 
     @property
     def topic(self) -> str: ...  # noqa: D102

@@ -14,7 +14,7 @@ named `experiment…` is an experiment instead: an object `experiments` holds va
 name; a scalar under a name that begins with `experiment` is the variant of the experiment of
 that whole name (`"experiment_ranker": "b"`). Objects and arrays elsewhere are ignored.
 
-Legitimate records that say nothing about a result list are skipped: a query without a list
+Valid records without information on a result list are skipped: a query without a list
 (`no_list`), an event about no item (`no_item`), an event of no search (`no_query_id`).
 """
 
@@ -41,7 +41,7 @@ from .fields import (
 from .timestamps import timestamp_ms
 from .types import Event, Feedback, Impression, Limits
 
-# What is looked at, and the reason for a number there that nothing can hold.
+# Field → the rejection reason of a number there that is too large for any type.
 _ACTION_FIELD: Final = {"action_name": "wrong_type"}
 _QUERY_FIELDS: Final = {
     "query_id": "bad_id",
@@ -60,7 +60,7 @@ _NAMED_FIELDS: Final = ("application", "query_attributes")
 _FIELDS: Final = raw_decoder((*(_ACTION_FIELD | _QUERY_FIELDS | _EVENT_FIELDS), *_NAMED_FIELDS))
 
 _LISTS: Final = ("query_response_hit_ids", "query_response_object_ids")
-"""The shown list under its name of today, and under that of 2024."""
+"""The fields of the shown list: its name today, and its name in 2024."""
 _EXPERIMENT: Final = "experiment"
 _EXPERIMENTS: Final = "experiments"
 _BULK_ACTION: Final = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"(?:index|create)"[ \t\r\n]*:')
@@ -68,7 +68,8 @@ _BULK_ACTIONS: Final = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]])
 
 
 def is_bulk_action(value: bytes) -> bool:
-    """Whether this is the action line before a document of an OpenSearch bulk file: no record."""
+    """Whether this is the action line before a document of an OpenSearch bulk file, not a
+    record."""
     if not _BULK_ACTION.match(value):
         return False
     try:
@@ -78,7 +79,7 @@ def is_bulk_action(value: bytes) -> bool:
 
 
 def reader(limits: Limits) -> Callable[[bytes], Event | Trimmed | None]:
-    """The reader of one UBI query or event; None for the action line of a bulk file."""
+    """Return the reader of one UBI query or event, which returns None for an action line."""
 
     def read(value: bytes) -> Event | Trimmed | None:
         if is_bulk_action(value):
@@ -86,38 +87,49 @@ def reader(limits: Limits) -> Callable[[bytes], Event | Trimmed | None]:
         raw = decoded("record", value, _FIELDS, "wrong_type")
         action = plain_values(raw, _ACTION_FIELD)["action_name"]
         if action is None:
-            application, asked = (getattr(raw, name) for name in _NAMED_FIELDS)
-            asked = raw_members("query_attributes", asked)
-            return _read_query(plain_values(raw, _QUERY_FIELDS), application, asked, limits)
+            application, query_attributes = (getattr(raw, name) for name in _NAMED_FIELDS)
+            query_attributes = raw_members("query_attributes", query_attributes)
+            return _read_query(
+                plain_values(raw, _QUERY_FIELDS), application, query_attributes, limits
+            )
         return _read_event(action, plain_values(raw, _EVENT_FIELDS), limits)
 
     return read
 
 
 def _read_query(
-    values: Mapping[str, object], application: Raw, asked: Mapping[str, Raw], limits: Limits
+    values: Mapping[str, object],
+    application: Raw,
+    query_attributes: Mapping[str, Raw],
+    limits: Limits,
 ) -> Impression | Trimmed:
     query_id = identifier("query_id", present(values, "query_id"))
     listed = [name for name in _LISTS if values[name] is not None]
     if not listed:
         raise InvalidField("no_list", f"{', '.join(_LISTS)}: neither is there")
     items = identifiers(listed[0], values[listed[0]])
-    # Plugins write an empty string where a browser has told no user.
-    who = next((name for name in ("user_id", "client_id") if values[name] not in (None, "")), None)
+    # Plugins write an empty string where the browser sent no user.
+    user_field = next(
+        (name for name in ("user_id", "client_id") if values[name] not in (None, "")), None
+    )
     dropped: list[str] = []
     impression = Impression(
         impression_id=query_id,
         time_ms=timestamp_ms(present(values, "timestamp")),
         items=items[: limits.depth],
-        attributes=attribute_texts(_attributes(application, asked, limits), dropped),
-        experiments=attribute_texts(_experiments(asked), dropped),
-        user_id=None if who is None else identifier(who, values[who]),
+        attributes=attribute_texts(_attributes(application, query_attributes, limits), dropped),
+        experiments=attribute_texts(_experiments(query_attributes), dropped),
+        user_id=None if user_field is None else identifier(user_field, values[user_field]),
     )
     return Trimmed(impression, tuple(dropped)) if dropped else impression
 
 
-def _attributes(application: Raw, asked: Mapping[str, Raw], limits: Limits) -> dict[str, Raw]:
-    named = {name: raw for name, raw in asked.items() if not name.startswith(_EXPERIMENT)}
+def _attributes(
+    application: Raw, query_attributes: Mapping[str, Raw], limits: Limits
+) -> dict[str, Raw]:
+    named = {
+        name: raw for name, raw in query_attributes.items() if not name.startswith(_EXPERIMENT)
+    }
     if bytes(application) != b"null":
         named["application"] = application
     if limits.attributes is not None:
@@ -125,8 +137,8 @@ def _attributes(application: Raw, asked: Mapping[str, Raw], limits: Limits) -> d
     return _scalars(named)
 
 
-def _experiments(asked: Mapping[str, Raw]) -> dict[str, Raw]:
-    named = {name: raw for name, raw in asked.items() if name.startswith(_EXPERIMENT)}
+def _experiments(query_attributes: Mapping[str, Raw]) -> dict[str, Raw]:
+    named = {name: raw for name, raw in query_attributes.items() if name.startswith(_EXPERIMENT)}
     variants = named.get(_EXPERIMENTS)
     if variants is not None and bytes(variants).startswith(b"{"):
         named |= raw_members("query_attributes.experiments", variants)
@@ -134,7 +146,7 @@ def _experiments(asked: Mapping[str, Raw]) -> dict[str, Raw]:
 
 
 def _scalars(named: Mapping[str, Raw]) -> dict[str, Raw]:
-    """Objects and arrays are for others: only what can be a segment or a variant is read."""
+    """Return the scalar members: objects and arrays can be neither a segment nor a variant."""
     return {name: raw for name, raw in named.items() if not bytes(raw).startswith((b"{", b"["))}
 
 

@@ -222,15 +222,15 @@ def _resized(memory: mmap.mmap, size: int) -> mmap.mmap:
     return memory
 
 
-def column(numbers: "array[int] | Column") -> NDArray[Any]:
+def column(values: "array[int] | Column") -> NDArray[Any]:
     """Return the values as an array, (n,), that must be gone before more are appended."""
-    if isinstance(numbers, Column):
-        return numbers.view()
-    return np.frombuffer(numbers, {"q": np.int64, "i": np.int32}[numbers.typecode])
+    if isinstance(values, Column):
+        return values.view()
+    return np.frombuffer(values, {"q": np.int64, "i": np.int32}[values.typecode])
 
 
 def grouped(keys: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.bool_]]]:
-    """Yield each distinct key, ascending, with the mask, (n,), of where it stands. For few distinct
+    """Yield each distinct key, ascending, with the mask, (n,), of where it occurs. For few distinct
     keys: each costs a pass over all."""
     for key in sorted(set(keys.tolist())):
         yield key, keys == key

@@ -12,7 +12,7 @@ from relevanced.metrics.lists import Integers
 from .column import Column
 
 ROUND: Final = 1 << 32
-"""Where numbers of four bytes begin anew."""
+"""Where integers of four bytes wrap."""
 NARROW_BYTES: Final = ROUND
 """With this many bytes of text or more, ends are stored in eight bytes."""
 

@@ -1,4 +1,4 @@
-"""The gates: what an id, a rank, a grade or an attribute may be."""
+"""The field readers: what an id, a rank, a grade or an attribute may be."""
 
 import msgspec
 import pytest
@@ -10,9 +10,9 @@ from relevanced.daemon.events.attributes import attribute_texts, raw_members
 from relevanced.daemon.events.fields import SHOWN_CHARACTERS, InvalidField, shown
 
 
-def reason_of(gate: str, *arguments: object) -> str:
+def reason_of(reader: str, *arguments: object) -> str:
     with pytest.raises(InvalidField) as caught:
-        getattr(fields, gate)(*arguments)
+        getattr(fields, reader)(*arguments)
     return caught.value.reason
 
 
@@ -59,8 +59,8 @@ def texts_of(values: object) -> tuple[dict[str, str], list[str]]:
 
 def test_attributes_become_text() -> None:
     given_values = {"a": "x", "b": True, "c": False, "d": 7, "e": 0.5, "f": 1e22, "g": None}
-    told = {"a": "x", "b": "true", "c": "false", "d": "7", "e": "0.5", "f": "1e+22"}
-    assert texts_of(given_values) == (told, [])
+    expected = {"a": "x", "b": "true", "c": "false", "d": "7", "e": "0.5", "f": "1e+22"}
+    assert texts_of(given_values) == (expected, [])
     assert texts_of(None) == ({}, [])
 
 
@@ -89,11 +89,11 @@ def test_rank_is_an_integer_of_64_bits(value: object) -> None:
     assert reason_of("whole_rank", "rank", value) == "bad_rank"
 
 
-def test_place_needs_an_item_or_a_rank_from_1() -> None:
-    fields.check_place("d1", -3)
-    fields.check_place(None, 1)
-    assert reason_of("check_place", None, None) == "missing_field"
-    assert reason_of("check_place", None, 0) == "bad_rank"
+def test_feedback_needs_an_item_or_a_rank_from_1() -> None:
+    fields.check_item_or_rank("d1", -3)
+    fields.check_item_or_rank(None, 1)
+    assert reason_of("check_item_or_rank", None, None) == "missing_field"
+    assert reason_of("check_item_or_rank", None, 0) == "bad_rank"
 
 
 @given(st.text() | st.integers() | st.floats() | st.none() | st.booleans())
