@@ -1,4 +1,4 @@
-"""What the experiments of all lanes say: arms compared, and put into words. Pure."""
+"""Findings: the arms of all lanes merged, compared and put into words. Pure."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from relevanced.metrics.buckets import Buckets, mean
-from relevanced.metrics.inference import ArmComparison, compare_arms
+from relevanced.metrics.inference import ArmComparison, Undefined, compare_arms
 from relevanced.metrics.interleaving import preference
 from relevanced.metrics.metric import Metric
 from relevanced.metrics.sequences import Design, always_valid_p
@@ -33,7 +33,7 @@ from .types import (
     Variant,
     finite_or_none,
 )
-from .wording import in_words, warnings_of
+from .wording import Checks, in_words, warnings_of
 
 
 def findings(
@@ -43,7 +43,7 @@ def findings(
     as_of_ms: int | None,
     as_of: str | None,
 ) -> Findings:
-    """What the lanes' tallies of these metrics say. Takes long: meant for a thread."""
+    """The finding of each tracked experiment, by name. Takes long: meant for a thread."""
     if tracking is None:
         return Findings(as_of)
     names = {name for lane in lanes for name in lane} | tracking.declared.keys()
@@ -72,9 +72,9 @@ class FindingsCache:
     ) -> Findings:
         """The findings of these lanes, given at `as_of`.
 
-        Snapshots are taken once a second, but tallies change only when a base pane settles. A
-        reader never changes the tallies of a lane, it replaces the mapping: so identity tells
-        whether they are the same.
+        A snapshot is made every second or more often, but tallies change only when a base pane
+        settles. A reader never changes the tallies of a lane, it replaces the mapping: so identity
+        tells whether they are the same.
         """
         same = len(lanes) == len(self._lanes) and all(map(is_, lanes, self._lanes))
         if self._findings is None or not same or self._has_ended_one(as_of_ms):
@@ -90,94 +90,91 @@ class FindingsCache:
         return any(end is not None and self._at_ms < end <= as_of_ms for end in ends)
 
 
-def _finding(one: Merged, metrics: Sequence[Metric], as_of_ms: int | None) -> Finding:
-    spec, arms = one.spec, one.arms
+def _finding(experiment: Merged, metrics: Sequence[Metric], as_of_ms: int | None) -> Finding:
+    spec, arms = experiment.spec, experiment.arms
     sketches = {variant: Sketch(arm.users) for variant, arm in arms.items()}
     crossover = 0.0 if spec.unit == IMPRESSION else crossover_count([*sketches.values()]).value
     srm = _sample_ratio(spec, sketches)
-    told = _compared(one, metrics)
+    compared = _compared(experiment, metrics)
     variants = tuple(
         Variant(
             variant,
             arm.impressions,
             user_count(sketches[variant]).value,
-            _metrics(one, variant, told, metrics),
+            _metrics(experiment, variant, compared, metrics),
         )
         for variant, arm in arms.items()
     )
+    checks = Checks(srm, sum(v.users for v in variants), crossover, _undefined(compared))
     return Finding(
         experiment=spec.name,
-        control=one.control,
+        control=experiment.control,
         unit=spec.unit,
-        status=_status(spec, one.impressions, as_of_ms),
+        status=_status(spec, experiment.impressions, as_of_ms),
         declared=spec.declared,
         planned_impressions=spec.planned_impressions,
-        impressions=one.impressions,
-        warnings=_warnings(one, variants, told, srm, crossover),
+        impressions=experiment.impressions,
+        warnings=tuple(warnings_of(experiment, checks)),
         srm=srm,
         crossover_users=crossover,
-        without_control=one.without_control,
+        without_control=experiment.without_control,
         variants=variants,
-        interleaving=_interleaving(one),
+        interleaving=_interleaving(experiment),
         stratify_by=spec.stratify_by,
     )
 
 
-def _compared(one: Merged, metrics: Sequence[Metric]) -> Compared:
-    """Every variant but the control and shared lists, against the control."""
-    treated = [variant for variant in one.arms if variant not in (one.control, INTERLEAVED)]
+def _compared(experiment: Merged, metrics: Sequence[Metric]) -> Compared:
+    """Every variant against the control, without the control itself and interleaved lists."""
+    treated = [v for v in experiment.arms if v not in (experiment.control, INTERLEAVED)]
     return Compared(
-        {variant: _compare(one, variant, metrics) for variant in treated},
-        {variant: _by_segment(one, variant, metrics) for variant in treated},
+        {variant: _compare(experiment, variant, metrics) for variant in treated},
+        {variant: _by_segment(experiment, variant, metrics) for variant in treated},
     )
 
 
-def _warnings(
-    one: Merged,
-    variants: Sequence[Variant],
-    told: Compared,
-    srm: SampleRatio | None,
-    crossover: float,
-) -> tuple[str, ...]:
-    found = warnings_of(
-        one.spec,
-        control=one.control,
-        without_control=one.without_control,
-        impressions={variant: arm.impressions for variant, arm in one.arms.items()},
-        without_unit=sum(arm.without_unit for arm in one.arms.values()),
-        srm_log_evalue=None if srm is None else srm.log_evalue,
-        users=sum(variant.users for variant in variants),
-        crossover=crossover,
-        undefined={found.undefined for of in told.variants.values() for found in of.values()},
+def _undefined(compared: Compared) -> frozenset[Undefined | None]:
+    return frozenset(
+        comparison.undefined
+        for by_metric in compared.variants.values()
+        for comparison in by_metric.values()
     )
-    return tuple(found)
 
 
-def _by_segment(one: Merged, variant: str, metrics: Sequence[Metric]) -> dict[str, Strata]:
-    control = one.arms.get(one.control) or Arm.empty(len(one.spec.metrics))
-    design = Design(_planned_for_two(one.spec, one.control, variant))
-    selected = _metrics_of(one.spec, metrics)
-    return compared_by_segment(control, one.arms[variant], one.spec, selected, design)
+def _by_segment(experiment: Merged, variant: str, metrics: Sequence[Metric]) -> dict[str, Strata]:
+    spec = experiment.spec
+    return compared_by_segment(
+        _control_arm(experiment),
+        experiment.arms[variant],
+        spec,
+        _metrics_of(spec, metrics),
+        Design(_planned_for_two(spec, experiment.control, variant)),
+    )
 
 
-def _interleaving(one: Merged) -> Interleaving | None:
-    arm = one.arms.get(INTERLEAVED)
+def _control_arm(experiment: Merged) -> Arm:
+    return experiment.arms.get(experiment.control) or Arm.empty(len(experiment.spec.metrics))
+
+
+def _interleaving(experiment: Merged) -> Interleaving | None:
+    arm = experiment.arms.get(INTERLEAVED)
     if arm is None or not arm.credits.any():
         return None
     counts, sums, squares = arm.credits.T
     buckets = Buckets(counts, sums, squares, unit=1)
-    told = preference(buckets, Design(one.spec.planned_impressions))
-    credit = told.credit
+    preferred = preference(buckets, Design(experiment.spec.planned_impressions))
+    credit = preferred.credit
     return Interleaving(
-        wins=told.wins,
-        ties=told.ties,
-        losses=told.losses,
-        delta=finite_or_none(told.delta),
+        wins=preferred.wins,
+        ties=preferred.ties,
+        losses=preferred.losses,
+        delta=finite_or_none(preferred.delta),
+        # A credit is -1, 0 or 1 per list; delta is half the mean credit.
         lower=finite_or_none(credit.interval.lower / 2),
         upper=finite_or_none(credit.interval.upper / 2),
         log_evalue=finite_or_none(credit.log_evalue),
         p_value=finite_or_none(credit.p_value),
-        sign_test_p=told.sign_test_p,
+        sign_test_p=preferred.sign_test_p,
         verdict=credit.verdict,
     )
 
@@ -189,27 +186,30 @@ def _status(spec: Spec, impressions: int, as_of_ms: int | None) -> str:
 
 
 def _sample_ratio(spec: Spec, sketches: Mapping[str, Sketch]) -> SampleRatio | None:
-    """Against the planned shares: without any, evenly over the variants of one that is declared."""
+    """Test the users' variants against the planned shares; where a declared experiment has none,
+    against equal shares. None for undeclared experiments: their plan is not known."""
     weights = dict(spec.weights) or dict.fromkeys(sketches.keys() - {INTERLEAVED}, 1.0)
     if not spec.declared or len(weights) < 2:
         return None
     nobody = Sketch(np.zeros(0, np.uint64))
     arms = [sketches.get(variant, nobody) for variant in weights]
-    found = users_sample_ratio_log_evalue(arms, list(weights.values()))
-    return SampleRatio(found, always_valid_p(found))
+    log_evalue = users_sample_ratio_log_evalue(arms, list(weights.values()))
+    return SampleRatio(log_evalue, always_valid_p(log_evalue))
 
 
 def _metrics_of(spec: Spec, metrics: Sequence[Metric]) -> list[Metric]:
-    known = {metric.name: metric for metric in metrics}
-    return [known[name] for name in spec.metrics]
+    by_name = {metric.name: metric for metric in metrics}
+    return [by_name[name] for name in spec.metrics]
 
 
-def _compare(one: Merged, variant: str, metrics: Sequence[Metric]) -> dict[str, ArmComparison]:
-    """By metric."""
-    spec, treatment = one.spec, one.arms[variant]
-    control = one.arms.get(one.control) or Arm.empty(len(spec.metrics))
+def _compare(
+    experiment: Merged, variant: str, metrics: Sequence[Metric]
+) -> dict[str, ArmComparison]:
+    """Metric → comparison of the variant with the control."""
+    spec, treatment = experiment.spec, experiment.arms[variant]
+    control = _control_arm(experiment)
     impressions = int(control.tallies[:, 0].sum() + treatment.tallies[:, 0].sum())
-    design = Design(_planned_for_two(spec, one.control, variant))
+    design = Design(_planned_for_two(spec, experiment.control, variant))
     return {
         metric.name: compare_arms(
             buckets_of(control.tallies, spec, metric),
@@ -223,7 +223,7 @@ def _compare(one: Merged, variant: str, metrics: Sequence[Metric]) -> dict[str, 
 
 
 def _planned_for_two(spec: Spec, control: str, variant: str) -> int:
-    """The part of the planned total that two variants get; all of it where shares are unknown."""
+    """The part of the planned total that two variants get; all of it where a share is unknown."""
     weights = dict(spec.weights)
     if control not in weights or variant not in weights:
         return spec.planned_impressions
@@ -232,37 +232,37 @@ def _planned_for_two(spec: Spec, control: str, variant: str) -> int:
 
 
 def _metrics(
-    one: Merged, variant: str, told: Compared, metrics: Sequence[Metric]
+    experiment: Merged, variant: str, compared: Compared, metrics: Sequence[Metric]
 ) -> tuple[MetricFinding, ...]:
-    spec = one.spec
-    if variant not in told.variants:
+    spec = experiment.spec
+    if variant not in compared.variants:
+        tallies = experiment.arms[variant].tallies
         return tuple(
             MetricFinding(
                 metric.name,
                 spec.role(metric.name),
-                finite_or_none(float(mean(buckets_of(one.arms[variant].tallies, spec, metric)))),
-                words="the control" if variant == one.control else "two rankers in one list",
+                finite_or_none(float(mean(buckets_of(tallies, spec, metric)))),
+                words="the control" if variant == experiment.control else "two rankers in one list",
             )
             for metric in _metrics_of(spec, metrics)
         )
-    planned = spec.planned_impressions
     return tuple(
         msgspec.structs.replace(
-            _metric(name, spec.role(name), found, planned),
-            discovery=told.discovered[variant, name],
-            stratified=stratified(told, variant, name),
+            _metric(name, spec.role(name), comparison, spec.planned_impressions),
+            discovery=compared.discovered[variant, name],
+            stratified=stratified(compared, variant, name),
         )
-        for name, found in told.variants[variant].items()
+        for name, comparison in compared.variants[variant].items()
     )
 
 
-def _metric(name: str, role: Role, found: ArmComparison, planned: int) -> MetricFinding:
-    absolute, relative = found.absolute, found.relative
+def _metric(name: str, role: Role, comparison: ArmComparison, planned: int) -> MetricFinding:
+    absolute, relative = comparison.absolute, comparison.relative
     return MetricFinding(
         metric=name,
         role=role,
-        mean=finite_or_none(found.treatment.value),
-        control_mean=finite_or_none(found.control.value),
+        mean=finite_or_none(comparison.treatment.value),
+        control_mean=finite_or_none(comparison.control.value),
         difference=finite_or_none(absolute.estimate.value),
         lower=finite_or_none(absolute.interval.lower),
         upper=finite_or_none(absolute.interval.upper),
@@ -273,8 +273,8 @@ def _metric(name: str, role: Role, found: ArmComparison, planned: int) -> Metric
         p_value=finite_or_none(absolute.p_value),
         guardrail_log_evalue=finite_or_none(absolute.guardrail_log_evalue),
         minimum_detectable_effect=finite_or_none(absolute.minimum_detectable_effect),
-        design_effect=finite_or_none(found.design_effect),
+        design_effect=finite_or_none(comparison.design_effect),
         further_impressions=finite_or_none(absolute.further_impressions),
         verdict=absolute.verdict,
-        words=in_words(found, planned),
+        words=in_words(comparison, planned),
     )

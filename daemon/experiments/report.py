@@ -1,4 +1,4 @@
-"""An experiment's finding for people: warnings first, then a table per variant. Pure."""
+"""The finding of an experiment as a report: warnings first, then a table per variant. Pure."""
 
 import io
 from collections.abc import Iterator, Sequence
@@ -14,82 +14,88 @@ from .specs import INTERLEAVED
 from .types import Finding, Findings, Interleaving, MetricFinding, Variant
 
 READING: Final = (
-    "Intervals hold at every look together (95 %), with users as the units: look as often as you "
-    "like, and stop when you like."
+    "Each interval holds with 95 % confidence at all looks together, with users as the units: look "
+    "as often as you like, and stop when you like."
 )
 _UNBOUNDED: Final = 100_000
 
 
-def render_report(found: Finding, as_of: str | None, output: str) -> str:
-    """The report as `table` or `json`: the object of /api/v1/experiments with one experiment."""
+def render_report(finding: Finding, as_of: str | None, output: str) -> str:
+    """The report as `table`, or as `json`: the object of /api/v1/experiments with this experiment
+    alone."""
     if output == "json":
-        return msgspec.json.format(msgspec.json.encode(Findings(as_of, (found,)))).decode() + "\n"
-    return to_table(found, as_of)
+        return msgspec.json.format(msgspec.json.encode(Findings(as_of, (finding,)))).decode() + "\n"
+    return to_table(finding, as_of)
 
 
-def to_table(found: Finding, as_of: str | None) -> str:
-    """The whole report."""
+def to_table(finding: Finding, as_of: str | None) -> str:
+    """The whole report as text."""
     console = Console(file=io.StringIO(), width=_UNBOUNDED, force_terminal=False)
     with console.capture() as capture:
-        for line in _head(found, as_of):
+        for line in _head(finding, as_of):
             console.print(line, markup=False, highlight=False)
-        for variant in found.variants:
-            if variant.variant not in (found.control, INTERLEAVED):
-                console.print(_table(found, variant))
-                for line in _stratified(found, variant):
+        for variant in finding.variants:
+            if variant.variant not in (finding.control, INTERLEAVED):
+                console.print(_table(finding, variant))
+                for line in _stratified(finding, variant):
                     console.print(line, markup=False, highlight=False)
-        if found.interleaving is not None:
-            console.print(_interleaved(found.interleaving), markup=False, highlight=False)
-        for line in _discoveries(found):
+        if finding.interleaving is not None:
+            console.print(_interleaved(finding.interleaving), markup=False, highlight=False)
+        for line in _discoveries(finding):
             console.print(line, markup=False, highlight=False)
-        if found.variants:
+        if finding.variants:
             console.print(READING, markup=False, highlight=False)
     lines = [line.rstrip() for line in capture.get().split("\n")]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _head(found: Finding, as_of: str | None) -> Iterator[str]:
-    share = 100 * found.impressions / found.planned_impressions
-    planned = f"{share:.0f} % of the {found.planned_impressions:,} that are planned"
-    yield _visible(f"{found.experiment}: {found.status}, as of {as_of or '(no time yet)'}")
-    yield f"{found.impressions:,} settled impressions, {planned}"
-    for warning in found.warnings:
+def _head(finding: Finding, as_of: str | None) -> Iterator[str]:
+    share = 100 * finding.impressions / finding.planned_impressions
+    planned = f"{share:.0f} % of the {finding.planned_impressions:,} planned"
+    yield _visible(f"{finding.experiment}: {finding.status}, as of {as_of or '(no time yet)'}")
+    yield f"{finding.impressions:,} settled impressions, {planned}"
+    for warning in finding.warnings:
         yield _visible(f"WARNING {warning}")
-    for variant in found.variants:
-        role = " (control)" if variant.variant == found.control else ""
-        told = f"{variant.impressions:,} impressions, {variant.users:,.0f} {_unit(found)}"
-        yield _visible(f"  {variant.variant}{role}: {told}")
+    for variant in finding.variants:
+        role = " (control)" if variant.variant == finding.control else ""
+        counts = f"{variant.impressions:,} impressions, {variant.users:,.0f} {_unit(finding)}"
+        yield _visible(f"  {variant.variant}{role}: {counts}")
 
 
-def _interleaved(found: Interleaving) -> str:
-    lists = found.wins + found.ties + found.losses
-    interval = _interval(found.lower, found.upper, "{:+.4f}")
+def _interleaved(lists: Interleaving) -> str:
+    count = lists.wins + lists.ties + lists.losses
+    interval = _interval(lists.lower, lists.upper, "{:+.4f}")
     return (
-        f"{lists:,} interleaved lists: won {found.wins:,}, tied {found.ties:,}, lost"
-        f" {found.losses:,}; delta {_number(found.delta, '{:+.4f}')} {interval}: {found.verdict}"
+        f"{count:,} interleaved lists: won {lists.wins:,}, tied {lists.ties:,}, lost"
+        f" {lists.losses:,}; delta {_number(lists.delta, '{:+.4f}')} {interval}: {lists.verdict}"
     )
 
 
-def _stratified(found: Finding, variant: Variant) -> Iterator[str]:
-    """What is left when the arms' traffic differs, of the metrics that decide."""
+def _stratified(finding: Finding, variant: Variant) -> Iterator[str]:
+    """The difference under a common mix of segments, for the primary metric and guardrails."""
     for metric in variant.metrics:
-        told = metric.stratified
-        if told is not None and told.difference is not None and metric.role != "secondary":
-            interval = _interval(told.lower, told.upper, "{:+.4f}")
+        common = metric.stratified
+        if common is not None and common.difference is not None and metric.role != "secondary":
+            interval = _interval(common.lower, common.upper, "{:+.4f}")
+            covered = f"{100 * (common.covered or 0):.0f} % covered"
             yield _visible(
-                f"  {metric.metric}, as if both had the same mix of {found.stratify_by}:"
-                f" {told.difference:+.4f} {interval} ({100 * (told.covered or 0):.0f} % covered)"
+                f"  {metric.metric}, if both variants had the same mix of {finding.stratify_by}:"
+                f" {common.difference:+.4f} {interval} ({covered})"
             )
 
 
-def _discoveries(found: Finding) -> Iterator[str]:
-    """Which verdicts hold together, where several were asked for."""
-    metrics = [(v.variant, m) for v in found.variants for m in v.metrics]
+def _discoveries(finding: Finding) -> Iterator[str]:
+    """The discoveries, where there are several comparisons."""
+    metrics = [(v.variant, m) for v in finding.variants for m in v.metrics]
     compared = [(f"{v} {m.metric}", m.discovery) for v, m in metrics if m.discovery is not None]
     yield from _named("comparisons", compared)
-    told = [(v, m.metric, m.stratified.segments) for v, m in metrics if m.stratified is not None]
-    apart = [(f"{v} {name} in {s.segment}", s.discovery) for v, name, of in told for s in of]
-    yield from _named(f"comparisons within {found.stratify_by}", apart)
+    within = [
+        (f"{variant} {metric.metric} in {segment.segment}", segment.discovery)
+        for variant, metric in metrics
+        if metric.stratified is not None
+        for segment in metric.stratified.segments
+    ]
+    yield from _named(f"comparisons within {finding.stratify_by}", within)
 
 
 def _named(what: str, compared: Sequence[tuple[str, bool]]) -> Iterator[str]:
@@ -101,15 +107,17 @@ def _named(what: str, compared: Sequence[tuple[str, bool]]) -> Iterator[str]:
         )
 
 
-def _unit(found: Finding) -> str:
-    return {"user_id": "users", "impression": "units"}.get(found.unit, f"of {found.unit}")
+def _unit(finding: Finding) -> str:
+    return {"user_id": "users", "impression": "units"}.get(
+        finding.unit, f"values of {finding.unit}"
+    )
 
 
-def _table(found: Finding, variant: Variant) -> Table:
-    title = Text(_visible(f"{variant.variant} against {found.control}"))
+def _table(finding: Finding, variant: Variant) -> Table:
+    title = Text(_visible(f"{variant.variant} against {finding.control}"))
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
     table.add_column("metric", no_wrap=True)
-    for name in (found.control, variant.variant, "difference", "interval", "relative"):
+    for name in (finding.control, variant.variant, "difference", "interval", "relative"):
         table.add_column(Text(_visible(name)), justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     for metric in variant.metrics:
@@ -151,7 +159,5 @@ def _interval(lower: float | None, upper: float | None, form: str) -> str:
 
 
 def _visible(text: str) -> str:
-    """The text with what a terminal would act upon spelled out."""
-    return "".join(
-        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
-    )
+    """The text with control characters, which a terminal would act upon, as escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

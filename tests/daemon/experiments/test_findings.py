@@ -77,7 +77,7 @@ def test_users_that_are_not_dealt_as_planned_are_warned_of_first() -> None:
         "control": arm((0.5, 0.4, 0.3), 1, range(3000), 2),
         "treatment": arm((0.5, 0.4, 0.3), 2, range(3000, 4000), 2),
     }
-    assert finding(many).warnings[0].startswith("users are not dealt to the variants as planned")
+    assert finding(many).warnings[0].startswith("users are not assigned to the variants as planned")
     weights = (("control", 3.0), ("treatment", 1.0))
     assert finding(many, weights=weights).warnings == ()
 
@@ -110,7 +110,7 @@ def test_impressions_without_a_unit_are_told() -> None:
     arms = dealt_arms()
     arms["control"].without_unit = 3_000
     found = finding(arms)
-    assert found.warnings == ("20 % of the impressions do not tell user_id: left out",)
+    assert found.warnings == ("20 % of the impressions have no user_id and are left out",)
     assert found.impressions == 15_000
 
 
@@ -158,7 +158,7 @@ def test_the_report_tells_warnings_before_numbers() -> None:
     told = to_table(found, "2026-11-20T12:00:00.000Z")
     lines = told.splitlines()
     assert lines[0] == "ranker-v2: running, as of 2026-11-20T12:00:00.000Z"
-    assert lines[1] == "12,000 settled impressions, 60 % of the 20,000 that are planned"
+    assert lines[1] == "12,000 settled impressions, 60 % of the 20,000 planned"
     assert lines[2].startswith("WARNING 300 users were seen in two variants")
     assert any("RR@10 (primary)" in line and line.endswith("worse") for line in lines)
     assert "\x1b" not in told

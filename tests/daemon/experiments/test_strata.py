@@ -43,7 +43,7 @@ def test_another_mix_of_segments_is_no_difference() -> None:
     assert told.lower is not None and told.upper is not None and told.difference is not None
     assert told.lower < 0 < told.upper and abs(told.difference) < 0.03 and told.covered == 1
     assert {one.verdict for one in segments(metric).values()} == {"undecided"}
-    assert "as if both had the same mix of country:" in to_table(found, None)
+    assert "if both variants had the same mix of country:" in to_table(found, None)
 
 
 def test_a_segment_that_got_worse_is_named_and_the_others_are_not() -> None:
