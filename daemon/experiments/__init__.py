@@ -1,3 +1,3 @@
-"""What experiments come to: arms, tallies, comparisons and their wording; pure arithmetic on
-plain values, without events, lanes or I/O.
+"""Experiments: arms, tallies, comparisons, findings and their wording; pure arithmetic on plain
+values, without events, lanes or I/O.
 """

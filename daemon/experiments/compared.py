@@ -1,4 +1,8 @@
-"""All that an experiment compares, and what of it stands together. Pure."""
+"""All comparisons of one experiment, and which of them hold up among all. Pure.
+
+Among many comparisons some differ by chance. A verdict answers one question as if it were the only
+one; a discovery holds up among all of them (e-BH, which needs no independence between them).
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,38 +22,39 @@ Key = TypeVar("Key", bound=tuple[str, ...])
 
 @dataclass(frozen=True)
 class Compared:
-    """Everything that is compared, by variant and metric; and what of it stands together."""
+    """Every variant against the control: variant → metric → comparison."""
 
     variants: Mapping[str, Mapping[str, ArmComparison]]
     by_segment: Mapping[str, Mapping[str, Strata]]
+    """Empty for a variant without strata."""
 
     @cached_property
     def discovered(self) -> Mapping[tuple[str, str], bool]:
-        """By (variant, metric)."""
+        """(variant, metric) → whether it is a discovery among all of them."""
         return among_all(
             {
-                (variant, metric): found.absolute.log_evalue
-                for variant, of_metric in self.variants.items()
-                for metric, found in of_metric.items()
+                (variant, metric): comparison.absolute.log_evalue
+                for variant, by_metric in self.variants.items()
+                for metric, comparison in by_metric.items()
             }
         )
 
     @cached_property
     def discovered_segments(self) -> Mapping[tuple[str, str, str], bool]:
-        """By (variant, metric, segment)."""
+        """(variant, metric, segment) → whether it is a discovery among all of them."""
         return among_all(
             {
-                (variant, metric, segment): found.absolute.log_evalue
-                for variant, of_metric in self.by_segment.items()
-                for metric, strata in of_metric.items()
-                for segment, found in strata.segments.items()
+                (variant, metric, segment): comparison.absolute.log_evalue
+                for variant, by_metric in self.by_segment.items()
+                for metric, strata in by_metric.items()
+                for segment, comparison in strata.segments.items()
             }
         )
 
 
-def stratified(told: Compared, variant: str, metric: str) -> Stratified | None:
-    """What is told by segment; None where nothing is."""
-    strata = told.by_segment[variant].get(metric)
+def stratified(compared: Compared, variant: str, metric: str) -> Stratified | None:
+    """The comparison by segments; None where the experiment has no strata."""
+    strata = compared.by_segment[variant].get(metric)
     if strata is None:
         return None
     together = strata.together
@@ -61,19 +66,19 @@ def stratified(told: Compared, variant: str, metric: str) -> Stratified | None:
         segments=tuple(
             SegmentFinding(
                 segment=segment,
-                difference=finite_or_none(found.absolute.estimate.value),
-                lower=finite_or_none(found.absolute.interval.lower),
-                upper=finite_or_none(found.absolute.interval.upper),
-                log_evalue=finite_or_none(found.absolute.log_evalue),
-                discovery=told.discovered_segments[variant, metric, segment],
-                verdict=found.absolute.verdict,
+                difference=finite_or_none(comparison.absolute.estimate.value),
+                lower=finite_or_none(comparison.absolute.interval.lower),
+                upper=finite_or_none(comparison.absolute.interval.upper),
+                log_evalue=finite_or_none(comparison.absolute.log_evalue),
+                discovery=compared.discovered_segments[variant, metric, segment],
+                verdict=comparison.absolute.verdict,
             )
-            for segment, found in strata.segments.items()
+            for segment, comparison in strata.segments.items()
         ),
     )
 
 
-def among_all(evidence: Mapping[Key, float]) -> dict[Key, bool]:
-    """Which of these may be called out together."""
-    found = discoveries(np.array([*evidence.values()])).tolist()
-    return dict(zip(evidence, found, strict=True))
+def among_all(log_evalues: Mapping[Key, float]) -> dict[Key, bool]:
+    """Key → whether its evidence is a discovery among all of these."""
+    found = discoveries(np.array([*log_evalues.values()])).tolist()
+    return dict(zip(log_evalues, found, strict=True))

@@ -1,4 +1,4 @@
-"""One experiment over all lanes: their arms summed. Pure."""
+"""One experiment over all lanes: the sum of their arms. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from .tallies import Arm, Tallies
 
 @dataclass(frozen=True)
 class Merged:
-    """One experiment over all lanes."""
+    """One experiment with the arms of all lanes."""
 
     spec: Spec
     control: str
@@ -22,22 +22,27 @@ class Merged:
 
     @property
     def impressions(self) -> int:
-        """Those that have settled."""
+        """Settled impressions of all arms."""
         return sum(arm.impressions for arm in self.arms.values())
 
     @property
     def without_control(self) -> bool:
-        """Whether there is traffic, and none of it is the control's."""
-        dealt = {variant for variant, arm in self.arms.items() if arm.impressions} - {INTERLEAVED}
-        return bool(dealt) and self.control not in dealt
+        """Whether variants have traffic and the control has none."""
+        with_traffic = {variant for variant, arm in self.arms.items() if arm.impressions} - {
+            INTERLEAVED
+        }
+        return bool(with_traffic) and self.control not in with_traffic
 
 
 def merge(spec: Spec, tallies: Sequence[Tallies]) -> Merged:
-    """The lanes' arms summed; those that were counted under another configuration left out."""
+    """The sum of the lanes' arms, without those that were counted under another configuration.
+
+    The control of an undeclared experiment is the first of `CONTROLS` that has an arm.
+    """
     arms: dict[str, list[Arm]] = {}
-    for one in tallies:
-        if one.digest == spec.digest:
-            for variant, arm in one.arms.items():
+    for of_lane in tallies:
+        if of_lane.digest == spec.digest:
+            for variant, arm in of_lane.arms.items():
                 arms.setdefault(variant, []).append(arm)
     control = spec.control
     if not spec.declared:
@@ -54,5 +59,7 @@ def _sum(arms: Sequence[Arm]) -> Arm:
     for arm in arms:
         for segment, part in arm.strata.items():
             parts.setdefault(segment, []).append(part)
-    strata: dict[str, Integers] = {one: np.sum(of, axis=0) for one, of in parts.items()}
+    strata: dict[str, Integers] = {
+        segment: np.sum(of_lanes, axis=0) for segment, of_lanes in parts.items()
+    }
     return Arm(tallies, sum(arm.without_unit for arm in arms), credits, users, strata)

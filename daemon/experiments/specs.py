@@ -1,4 +1,4 @@
-"""What an experiment is: its arms, its metrics, whom it is dealt to. Pure."""
+"""Experiments as configured: variants, metrics, and the unit that is assigned to them. Pure."""
 
 import hashlib
 import json
@@ -13,17 +13,17 @@ Assignment: TypeAlias = tuple[tuple[str, str], ...]
 
 USER: Final = "user_id"
 IMPRESSION: Final = "impression"
-"""The two units that are no attribute."""
+"""The two units that are not attributes."""
 CONTROLS: Final = ("control", "baseline", "A", "a", "off", "0", "false")
-"""What the control of an experiment that nobody declared is called, the likeliest first."""
+"""Names by which the control of an undeclared experiment is recognized, the likeliest first."""
 INTERLEAVED: Final = "interleaved"
 """The variant of impressions whose list two rankers share: their items carry teams."""
 PLANNED_IMPRESSIONS: Final = 100_000
 MOST_UNDECLARED: Final = 16
-"""Undeclared experiments of one impression that are looked at, the first by name."""
+"""Undeclared experiments of one impression that are counted, the first by name."""
 MOST_VARIANTS: Final = 10
 MOST_STRATA: Final = 16
-"""Segments of one experiment and lane that are told apart; what comes later counts as `other`."""
+"""Segments of one experiment and lane with tallies of their own; later ones count as `other`."""
 DIGEST_DIGITS: Final = 8
 
 
@@ -44,11 +44,12 @@ class Spec:
     end_ms: int | None = None
     declared: bool = True
     stratify_by: str | None = None
-    """Name of a grouping, by whose segments tallies are kept apart too."""
+    """Name of a grouping; each of its segments gets tallies of its own too."""
 
     @cached_property
     def digest(self) -> str:
-        """Of what the tallies and the statements rest on: another one counts anew."""
+        """Hash of what tallies and intervals depend on. Under another one the experiment is counted
+        anew."""
         shape = [self.unit, self.planned_impressions, self.start_ms, sorted(self.metrics)]
         shape += [self.metrics[:1], sorted(self.guardrails), self.control]
         shape += [] if self.stratify_by is None else [self.stratify_by]
@@ -56,59 +57,60 @@ class Spec:
         return hashlib.sha256(canonical.encode()).hexdigest()[:DIGEST_DIGITS]
 
     def role(self, metric: str) -> Role:
-        """What the metric is there for."""
+        """The role of one of its metrics."""
         if metric == self.metrics[0]:
             return "primary"
         return "guardrail" if metric in self.guardrails else "secondary"
 
     def team(self, name: str | None) -> int:
-        """-1 of the control, 1 of another ranker, 0 of none or of both."""
+        """The side of an interleaved item: -1 for the control's team, 1 for another ranker's, 0 for
+        neither or both."""
         if name is None:
             return 0
         control = name == self.control if self.declared else name in CONTROLS
         return -1 if control else 1
 
     def covers(self, start_ms: int) -> bool:
-        """Whether a base pane that begins then belongs to the experiment."""
+        """Whether a base pane that starts then is within the experiment."""
         begun = self.start_ms is None or start_ms >= self.start_ms
         return begun and (self.end_ms is None or start_ms < self.end_ms)
 
 
 @dataclass(frozen=True)
 class Tracking:
-    """The experiments that a lane keeps tallies of."""
+    """The experiments that a lane counts."""
 
     declared: Mapping[str, Spec]
     most_discovered: int
-    """Undeclared ones that are tracked beside them; 0: none."""
+    """The greatest number of undeclared experiments that are tracked as well."""
     discovered: Spec
-    """What is taken for granted of those; without a name."""
+    """The spec of those, without a name."""
 
     @cached_property
     def units(self) -> tuple[str, ...]:
-        """What an impression is asked for: who or what it was dealt to."""
+        """All units by which impressions are assigned to variants, sorted."""
         specs = [*self.declared.values(), *([self.discovered] if self.most_discovered else [])]
         return tuple(sorted({spec.unit for spec in specs}))
 
     @cached_property
     def unit_attributes(self) -> tuple[str, ...]:
-        """Those of them that are attributes."""
+        """The units that are attributes of the impression."""
         return tuple(name for name in self.units if name not in (USER, IMPRESSION))
 
     def spec(self, name: str) -> Spec | None:
-        """What is known of an experiment; None where it is not tracked."""
-        known = self.declared.get(name)
-        if known is None and self.most_discovered:
+        """The spec of an experiment; None where it is not tracked."""
+        declared = self.declared.get(name)
+        if declared is None and self.most_discovered:
             return replace(self.discovered, name=name)
-        return known
+        return declared
 
     def digests(self) -> dict[str, str]:
-        """Digest by name; "" stands for all that are not declared."""
+        """Name → digest; "" stands for all undeclared experiments."""
         found = {name: spec.digest for name, spec in self.declared.items()}
         return found | ({"": self.discovered.digest} if self.most_discovered else {})
 
     def assignment(self, experiments: Mapping[str, str]) -> Assignment:
-        """What counts of an impression's experiments."""
+        """The (experiment, variant) pairs of an impression that are counted, sorted."""
         declared = [name for name in experiments if name in self.declared]
         others: list[str] = []
         if self.most_discovered:

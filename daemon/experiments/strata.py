@@ -1,7 +1,8 @@
-"""What an experiment says of each segment, and as if both arms had the same mix of them. Pure.
+"""Comparisons within each segment, and under a common mix of segments. Pure.
 
-A metric may move where it did not for anybody: when the arms' traffic differs. And among many
-segments some differ by chance, so only those are called out that stand among all.
+The mean of an arm can differ although no segment does, when the arms got different traffic: with
+the segments weighted by the traffic of both arms together (post-stratification) that part of the
+difference goes away.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,14 +26,14 @@ class Strata:
     """One metric of a variant against the control."""
 
     together: Statement
-    """Of the difference with the segments weighted by the arms' traffic together."""
+    """The difference with the segments weighted by the traffic of both arms together."""
     covered: float
-    """Share of the scored impressions in segments where both arms have some."""
+    """Share of the scored impressions that are in segments which both arms have."""
     segments: Mapping[str, ArmComparison]
 
 
 def buckets_of(tallies: Integers, spec: Spec, metric: Metric) -> Buckets:
-    """The tallies of one metric, (…, buckets, columns) of all."""
+    """The buckets of one metric, from tallies of shape (…, buckets, 1 + 3 × metrics)."""
     first = 1 + 3 * spec.metrics.index(metric.name)
     counts, sums, squares = np.moveaxis(tallies[..., first : first + 3], -1, 0)
     return Buckets(counts, sums, squares, metric.unit)
@@ -41,7 +42,7 @@ def buckets_of(tallies: Integers, spec: Spec, metric: Metric) -> Buckets:
 def compared_by_segment(
     control: Arm, treatment: Arm, spec: Spec, metrics: Sequence[Metric], design: Design
 ) -> dict[str, Strata]:
-    """By metric; nothing where the experiment is not stratified, or has no traffic yet."""
+    """Metric → its strata; empty where the experiment is not stratified or has no traffic yet."""
     segments = sorted(control.strata.keys() | treatment.strata.keys())
     if not segments:
         return {}
@@ -59,7 +60,7 @@ def _strata(
     impressions = np.sum([arm[:, :, 0].sum(axis=1) for arm in arms], axis=0).tolist()
     control, treatment = (buckets_of(arm, spec, metric) for arm in arms)
     rows = compare_rows(control, treatment, design, metric.direction, impressions=impressions)
-    told = post_stratified(control, treatment)
-    found = replace(told.estimate, n=sum(impressions))
-    together = Statement.of(found, design, metric.direction)
-    return Strata(together, told.covered, dict(zip(segments, rows, strict=True)))
+    common_mix = post_stratified(control, treatment)
+    estimate = replace(common_mix.estimate, n=sum(impressions))
+    together = Statement.of(estimate, design, metric.direction)
+    return Strata(together, common_mix.covered, dict(zip(segments, rows, strict=True)))

@@ -1,4 +1,8 @@
-"""What a lane holds of its experiments: per arm 64 buckets of counters, and its users."""
+"""The tallies of the experiments of a lane: for each arm 64 buckets of counters, and its users.
+
+Users fall into buckets by their hash, so that the variance of an arm is that between buckets of
+users: impressions of one user are alike and must not count as independent.
+"""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -10,52 +14,53 @@ from relevanced.metrics.lists import Integers
 from relevanced.metrics.users import CAPACITY, Hashes
 
 USER_PAGES: Final = 16
-"""A sketch is stored in as many parts, by the lowest bits of the hashes."""
+"""The hashes of an arm's users are stored in this many parts, by their lowest bits, so that a
+commit writes only the parts with a new user."""
 
 
 @dataclass
 class Arm:
-    """One variant: every settled impression that was shown in it."""
+    """One variant: the tallies of its settled impressions."""
 
     tallies: Integers
     """(buckets, 1 + 3 x metrics): impressions, then scored, sum and squares of each metric."""
     without_unit: int = 0
-    """Impressions that do not tell whom they were shown to; in no bucket."""
+    """Impressions without the unit (user, session, …); they are in no bucket."""
     credits: Integers = field(default_factory=lambda: np.zeros((BUCKETS, 3), np.int64))
-    """(buckets, 3): number, sum and squares of the credits of interleaved lists."""
+    """(buckets, 3): count, sum and squares of the credits of interleaved lists."""
     users: Hashes = field(default_factory=lambda: np.zeros(0, np.uint64))
-    """The least hashes of its users, ascending, at most `CAPACITY`."""
+    """The least hashes of its users, ascending, at most `CAPACITY`: a KMV sketch."""
     strata: dict[str, Integers] = field(default_factory=dict)
-    """Segment → tallies, where the experiment is stratified: they sum to `tallies`."""
+    """Segment → tallies, if the experiment is stratified: they sum to `tallies`."""
 
     @staticmethod
     def empty(metrics: int) -> "Arm":
-        """Nothing seen, of so many metrics."""
+        """An arm without impressions, for this many metrics."""
         return Arm(np.zeros((BUCKETS, 1 + 3 * metrics), np.int64))
 
     @property
     def impressions(self) -> int:
-        """All of them."""
+        """All settled impressions, with and without a unit."""
         return int(self.tallies[:, 0].sum()) + self.without_unit
 
     def add_users(self, hashes: Hashes) -> set[int]:
-        """Add users, ascending and each once; the pages of the sketch that changed."""
+        """Add users by hash, ascending and each once; return the user pages that changed."""
         if len(self.users) >= CAPACITY:
             hashes = hashes[hashes < self.users[-1]]
-        places = np.searchsorted(self.users, hashes)
-        known = np.zeros(len(hashes), np.bool_)
-        inside = places < len(self.users)
-        known[inside] = self.users[places[inside]] == hashes[inside]
-        fresh = hashes[~known]
-        if not len(fresh):
+        indices = np.searchsorted(self.users, hashes)
+        seen = np.zeros(len(hashes), np.bool_)
+        inside = indices < len(self.users)
+        seen[inside] = self.users[indices[inside]] == hashes[inside]
+        new = hashes[~seen]
+        if not len(new):
             return set()
-        self.users = np.insert(self.users, places[~known], fresh)[:CAPACITY]
-        return set((fresh & np.uint64(USER_PAGES - 1)).tolist())
+        self.users = np.insert(self.users, indices[~seen], new)[:CAPACITY]
+        return set((new & np.uint64(USER_PAGES - 1)).tolist())
 
-    def user_page(self, number: int) -> Hashes:
-        """One part of the sketch."""
-        chosen: Hashes = self.users[self.users & np.uint64(USER_PAGES - 1) == number]
-        return chosen
+    def user_page(self, page: int) -> Hashes:
+        """The users of one stored part."""
+        selected: Hashes = self.users[self.users & np.uint64(USER_PAGES - 1) == page]
+        return selected
 
 
 @dataclass
@@ -65,7 +70,7 @@ class Tallies:
     digest: str
     arms: dict[str, Arm] = field(default_factory=dict)
     last_ms: int = 0
-    """The latest base pane that held an impression of it."""
+    """Start of the latest base pane with an impression of it."""
 
 
 @dataclass
@@ -73,7 +78,7 @@ class Experiments:
     """All experiments of one lane, and what the next commit must write of them."""
 
     since_ms: dict[str, int | None] = field(default_factory=dict)
-    """By name ("": all that nobody declared) the first base pane that counts; None: from the
+    """Name ("" for all undeclared experiments) → the first base pane that counts; None: from the
     beginning."""
     by_name: dict[str, Tallies] = field(default_factory=dict)
     changed: set[str] = field(default_factory=set)
@@ -81,15 +86,15 @@ class Experiments:
     dropped: set[str] = field(default_factory=set)
 
     def start_batch(self) -> None:
-        """What was changed is durable."""
+        """Forget what changed: the commit that wrote it is durable."""
         self.changed, self.user_pages, self.dropped = set(), set(), set()
 
     def begin(self, name: str, digest: str) -> None:
-        """Hold one more experiment."""
+        """Begin to count an experiment."""
         self.by_name[name] = Tallies(digest)
         self.changed.add(name)
         if name in self.dropped:
-            # its former users are still stored
+            # Its former users are still stored under the same keys: every part is written again.
             self.user_pages.update((name, page) for page in range(USER_PAGES))
 
     def drop(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""The form in which findings are told: of the API, of reports, and of what is exported. Pure."""
+"""Findings as the API, reports and Prometheus show them. Pure."""
 
 import math
 from typing import Final
@@ -11,7 +11,7 @@ from .specs import Role
 
 
 class SegmentFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One metric of one variant against the control in one segment; null where it is undefined."""
+    """One metric of one variant against the control in one segment; undefined values are null."""
 
     segment: str
     difference: float | None
@@ -19,25 +19,25 @@ class SegmentFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     upper: float | None
     log_evalue: float | None
     discovery: bool
-    """Whether it stands among all segments, variants and metrics of the experiment: e-BH, with a
-    false discovery rate of at most 5 %."""
+    """Whether the difference holds up among all segments, variants and metrics of the experiment:
+    e-BH, with a false discovery rate of at most 5 %."""
     verdict: Verdict
-    """Of this segment, as if it were the only question."""
+    """For this segment, as if it were the only comparison."""
 
 
 class Stratified(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The difference as if both arms had the same mix of segments; null where it is undefined."""
+    """The difference if both arms had the same mix of segments; undefined values are null."""
 
     difference: float | None
     lower: float | None
     upper: float | None
     covered: float | None
-    """Share of the scored impressions in segments where both arms have some."""
+    """Share of the scored impressions that are in segments which both arms have."""
     segments: tuple[SegmentFinding, ...]
 
 
 class MetricFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One metric of one variant against the control; null where it is undefined."""
+    """One metric of one variant against the control; undefined values are null."""
 
     metric: str
     role: Role
@@ -45,7 +45,7 @@ class MetricFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     control_mean: float | None = None
     difference: float | None = None
     lower: float | None = None
-    """Of the difference: holds at every look together, at 95 %."""
+    """Lower end of the 95 % confidence sequence of the difference: valid at every look."""
     upper: float | None = None
     relative_difference: float | None = None
     relative_lower: float | None = None
@@ -53,17 +53,17 @@ class MetricFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     log_evalue: float | None = None
     """Natural logarithm of the evidence for any difference."""
     p_value: float | None = None
-    """Always valid."""
+    """Valid at every look."""
     guardrail_log_evalue: float | None = None
-    """The same of the evidence that it is worse."""
+    """Natural logarithm of the evidence that the variant is worse."""
     minimum_detectable_effect: float | None = None
-    """At the planned total, with a probability of 0.8."""
+    """The least true difference that the planned total finds with a probability of 0.8."""
     design_effect: float | None = None
     further_impressions: float | None = None
-    """Until a verdict, if the difference stays as it is."""
+    """Impressions missing for a verdict, if the difference stays as it is."""
     discovery: bool | None = None
-    """Whether the difference stands among all that the experiment compares: e-BH over its variants
-    and metrics, with a false discovery rate of at most 5 %. Null for the control."""
+    """Whether the difference holds up among all comparisons of the experiment: e-BH over its
+    variants and metrics, with a false discovery rate of at most 5 %. Null for the control."""
     verdict: Verdict = "undecided"
     words: str = ""
     stratified: Stratified | None = None
@@ -71,7 +71,7 @@ class MetricFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Variant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One arm. The control's metrics have a mean alone."""
+    """One arm. The metrics of the control have only a mean."""
 
     variant: str
     impressions: int
@@ -80,26 +80,26 @@ class Variant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Interleaving(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Lists that two rankers shared: whose items gathered more gain."""
+    """Interleaved lists of two rankers: whose items got more gain."""
 
     wins: int
-    """Of the ranker that is not the control."""
+    """Lists won by the ranker that is not the control."""
     ties: int
     losses: int
     delta: float | None
     """(wins + ties / 2) / lists - 1/2."""
     lower: float | None
-    """Of delta, good at every look, with users as the units."""
+    """Lower end of the confidence sequence of delta, with users as the units."""
     upper: float | None
     log_evalue: float | None
     p_value: float | None
     sign_test_p: float
-    """For one look, as if each list had a user of its own."""
+    """Valid for a single look, as if each list had a user of its own."""
     verdict: Verdict
 
 
 class SampleRatio(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whether the users were dealt as planned."""
+    """The test whether users were assigned to the variants as planned."""
 
     log_evalue: float
     p_value: float
@@ -118,7 +118,7 @@ class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     impressions: int
     warnings: tuple[str, ...]
     srm: SampleRatio | None
-    """Null where it is not finite_or_none how the traffic is dealt."""
+    """Null where the planned shares are not known."""
     crossover_users: float
     without_control: bool
     variants: tuple[Variant, ...]
@@ -126,7 +126,7 @@ class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     interleaving: Interleaving | None = None
     """Null without interleaved lists."""
     stratify_by: str | None = None
-    """The grouping of the segments."""
+    """Name of the grouping by whose segments variants are compared too."""
 
 
 class Findings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -140,5 +140,5 @@ NOTHING: Final = Findings(None)
 
 
 def finite_or_none(value: float) -> float | None:
-    """What JSON can hold of it."""
+    """The value, or None where JSON cannot represent it."""
     return value if math.isfinite(value) else None
