@@ -33,12 +33,12 @@ class Daemon:
         self.process = processes.spawn([*command, "--role", role], log=self.log_path)
 
     def get(self, path: str) -> bytes:
-        """The body that is served there."""
+        """The body that is served at a path."""
         with urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
             return bytes(answer.read())
 
     def readiness(self) -> str:
-        """What /readyz says; "" where nobody listens."""
+        """The text of /readyz; "" where nothing listens."""
         try:
             return self.get("/readyz").decode()
         except HTTPError as refusal:
@@ -47,13 +47,13 @@ class Daemon:
             return ""
 
     def series(self, name: str) -> float:
-        """The value of a series, named as it stands at /metrics; 0 where it is not there."""
-        page = self.get("/metrics").decode()
-        found = [line for line in page.splitlines() if line.startswith(f"{name} ")]
+        """The value of a series by its name at /metrics, labels included; 0 where there is none."""
+        text = self.get("/metrics").decode()
+        found = [line for line in text.splitlines() if line.startswith(f"{name} ")]
         return float(found[0].rsplit(" ", 1)[1]) if found else 0.0
 
     def terminate(self, kind: signal.Signals = signal.SIGTERM) -> int:
-        """Ask it to end; its exit code."""
+        """Send it a signal; returns its exit code."""
         self.process.send_signal(kind)
         return self.process.wait(PATIENCE_S)
 

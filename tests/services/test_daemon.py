@@ -91,7 +91,7 @@ def samples(daemon: Daemon) -> dict[str, float]:
 
 
 async def until(ready: Callable[[], object], patience_s: float = 30.0) -> None:
-    """Wait until `ready` gives something true; a server that is not up yet is waited for."""
+    """Wait until `ready` returns something true, and until the server is up."""
     async with asyncio.timeout(patience_s):
         while True:
             try:
@@ -103,7 +103,7 @@ async def until(ready: Callable[[], object], patience_s: float = 30.0) -> None:
 
 
 def promtool_complaints(page: bytes) -> str:
-    """What `promtool check metrics` says of a page. CI has it; elsewhere it may be missing."""
+    """What `promtool check metrics` prints for a text. CI has it; elsewhere it may be missing."""
     if shutil.which("promtool") is None:
         assert os.environ.get("CI") != "true"
         return ""
@@ -245,7 +245,7 @@ async def test_only_one_exporter_serves_and_another_takes_over(
     await until(lambda: samples(second).get("relevanced_events_total{kind=impression}"))
 
 
-async def test_it_waits_for_redis_and_says_so(
+async def test_it_waits_for_redis_and_logs_it(
     kafka: Broker, make_topic: MakeTopic, make: Make, one_redis: RedisServer
 ) -> None:
     topic = await make_topic()

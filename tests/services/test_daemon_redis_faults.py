@@ -68,7 +68,7 @@ class Scene:
         await self.stage.wait_for(NAME, self.sent)
 
     async def told(self, pattern: str) -> str:
-        """Wait until /readyz says something like it."""
+        """Wait until /readyz contains it."""
 
         async def found() -> str | None:
             text = await asyncio.to_thread(self.daemon.readiness)
@@ -93,7 +93,7 @@ class Scene:
         await until(found, PATIENCE_S)
 
     async def commands(self) -> int:
-        """How many commands the server has been asked to do, done or refused."""
+        """How many commands the server has received, done or refused."""
         stats = await ask(self.server.url, "INFO", "commandstats")
         return sum(one["calls"] + one.get("rejected_calls", 0) for one in stats.values())
 
@@ -177,7 +177,7 @@ REFUSALS = {
 }
 
 
-async def test_refusals_are_waited_out_and_told(scene: Scene) -> None:
+async def test_refusals_are_waited_out_and_reported(scene: Scene) -> None:
     for name, refusal in REFUSALS.items():
         refusal.strike(scene)
         await scene.feed()
@@ -310,7 +310,7 @@ async def test_lane_beyond_the_end_of_its_log_stops_alone(scene: Scene) -> None:
 # Eviction
 
 
-async def test_policy_that_evicts_is_warned_of_once(scene: Scene) -> None:
+async def test_a_policy_that_evicts_state_is_warned_of_once(scene: Scene) -> None:
     assert "may evict" not in scene.daemon.log()
     orders("CONFIG SET maxmemory-policy allkeys-lru")(scene)
     await scene.shows('relevanced_redis_may_evict_state{policy="allkeys-lru"}', 1)

@@ -22,11 +22,11 @@ Scores = dict[tuple[str, str], float]
 
 @pytest.fixture
 def port(tmp_path: Path) -> Iterator[int]:
-    """Where a demo serves; it ends as Ctrl-C ends it."""
-    chosen, log = processes.free_port(), tmp_path / "demo.log"
-    command = [sys.executable, "-m", "relevanced.daemon", "demo", "--port", str(chosen)]
+    """The port of a running demo, which is ended as Ctrl-C would end it."""
+    port, log = processes.free_port(), tmp_path / "demo.log"
+    command = [sys.executable, "-m", "relevanced.daemon", "demo", "--port", str(port)]
     process = processes.spawn(command, log=log)
-    yield chosen
+    yield port
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == 0, log.read_text()
     assert "Traceback" not in log.read_text()

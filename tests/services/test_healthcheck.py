@@ -1,4 +1,4 @@
-"""`relevanced healthcheck` says of a running daemon what its probes say."""
+"""`relevanced healthcheck` reports of a running daemon what its probes answer."""
 
 import os
 import signal
@@ -30,7 +30,7 @@ main()
 
 
 def healthcheck(config: Path, *arguments: str) -> tuple[int, str]:
-    """Exit code and what is said."""
+    """Exit code and output."""
     command = [sys.executable, "-m", "relevanced.daemon", "healthcheck", *arguments]
     environment = {**os.environ, "RELEVANCED_CONFIG": str(config)}
     done = subprocess.run(
@@ -89,7 +89,7 @@ def test_health_is_asked_over_tls_too(tmp_path: Path) -> None:
 
 
 def test_daemon_writes_no_file(tmp_path: Path) -> None:
-    """It runs where the whole file system is read-only."""
+    """So it runs on a file system that is read-only."""
     config = tmp_path / "relevanced.toml"
     config.write_text(f'{NO_REDIS}\n[http]\nlisten = "127.0.0.1:{processes.free_port()}"\n')
     log = tmp_path / "log"

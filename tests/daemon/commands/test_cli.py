@@ -1,4 +1,4 @@
-"""The command line: what each command is given, what it prints, and its exit code."""
+"""The command line: the arguments of each command, what it prints, and its exit code."""
 
 import json
 import signal
@@ -28,7 +28,7 @@ def relevanced(*arguments: str, **environment: str) -> Result:
 
 @pytest.fixture
 def given(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What the rooms behind the commands were given; each of them answers 1."""
+    """The arguments that the functions behind the commands got; each of them returns 1."""
     calls: list[Any] = []
 
     def answer(*arguments: Any, **named: Any) -> int:
@@ -36,8 +36,8 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         return 1
 
     for name in ("app", "demo.run", "replay"):
-        room = SimpleNamespace(run=answer, demo=answer, replay=answer)
-        monkeypatch.setitem(sys.modules, f"relevanced.daemon.commands.{name}", room)
+        module = SimpleNamespace(run=answer, demo=answer, replay=answer)
+        monkeypatch.setitem(sys.modules, f"relevanced.daemon.commands.{name}", module)
     return calls
 
 
@@ -104,7 +104,7 @@ def test_bad_usage_exits_2(arguments: list[str]) -> None:
     assert not result.stdout
 
 
-def test_run_gives_the_configuration_and_the_role(given: list[Any], tmp_path: Path) -> None:
+def test_run_passes_the_configuration_and_the_role(given: list[Any], tmp_path: Path) -> None:
     file = config_file(tmp_path, 'windows = ["10m"]')
     result = relevanced("run", "--config", file, "--role", "worker", RELEVANCED_LOG__LEVEL="error")
     (config, role), _ = given[0]
@@ -117,7 +117,7 @@ def test_configuration_file_may_come_from_a_variable(given: list[Any], tmp_path:
     assert given[0][0][0].windows == (("10m", 600),)
 
 
-def test_demo_gives_seconds(given: list[Any]) -> None:
+def test_demo_passes_seconds(given: list[Any]) -> None:
     relevanced("demo", "--port", "0", "--regression-after", "2m", "--duration", "90s")
     expected = {"port": 0, "seed": 1, "rate": 100, "regression_after_s": 120, "max_seconds": 90}
     assert given == [((), expected)]
@@ -131,7 +131,9 @@ def test_replay_takes_the_format_from_the_command(given: list[Any], tmp_path: Pa
     assert named == {"experiment": None, "as_is": True, "progress": False}
 
 
-def test_faults_exit_2_and_stand_on_the_error_stream(given: list[Any], tmp_path: Path) -> None:
+def test_faults_exit_2_and_are_printed_to_the_error_stream(
+    given: list[Any], tmp_path: Path
+) -> None:
     file = config_file(tmp_path, '[log]\nlevel = "loud"\nformat = "loud"')
     for arguments in (["run", "--config", file], ["check-config", file]):
         result = relevanced(*arguments)
@@ -152,7 +154,7 @@ def test_check_config_prints_toml_without_secrets(tmp_path: Path) -> None:
     assert "namespace in Redis: relevanced-" in result.stdout
 
 
-def test_check_config_says_what_a_change_restarts(tmp_path: Path) -> None:
+def test_check_config_states_what_a_change_restarts(tmp_path: Path) -> None:
     old = config_file(tmp_path, "", "old.toml")
     new = config_file(tmp_path, '[attribution]\nwindow = "1h"\n[log]\nlevel = "debug"')
     result = relevanced("check-config", new, "--against", old)
@@ -196,14 +198,14 @@ def test_simulate_writes_the_same_file_again(tmp_path: Path) -> None:
     assert events[0]["timestamp"] // 60_000 == events[-1]["timestamp"] // 60_000 == 29_919_600
 
 
-def test_simulate_tells_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+def test_simulate_names_a_file_that_cannot_be_written(tmp_path: Path) -> None:
     result = relevanced("simulate", "--out", str(tmp_path / "no" / "x"), "--backfill", "1m")
     assert result.exit_code == 1
     assert "No such file" in result.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_simulate_ends_cleanly_when_told(number: signal.Signals) -> None:
+def test_simulate_ends_cleanly_on_a_signal(number: signal.Signals) -> None:
     command = [sys.executable, "-m", "relevanced.daemon", "simulate", "--out", "-"]
     with subprocess.Popen(
         [*command, "--duration", "1000h"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -234,7 +236,7 @@ def test_history_comes_before_the_present(
     assert span_of(100, start_ms, backfill_ms, duration_ms, paced) == expected
 
 
-def test_values_of_options_tell_their_rule() -> None:
+def test_invalid_values_of_options_state_their_rule() -> None:
     assert options.segment("country=DE, device=ios") == {"country": "DE", "device": "ios"}
     assert options.instant("1970-01-01T01:00:00+01:00") == 0
     with pytest.raises(click.BadParameter, match="x: must be a time with its zone"):

@@ -1,4 +1,4 @@
-"""`relevanced propensities`: ranks that are looked at half as often are found to be."""
+"""`relevanced propensities`: ranks that are looked at half as often get half the propensity."""
 
 import json
 import random
@@ -14,7 +14,7 @@ START_MS = 1_795_176_000_000
 
 
 def events(searches: int) -> list[str]:
-    """Searches for 40 queries, their three items in a chance order."""
+    """Searches for 40 queries, their three items in a random order."""
     rng = random.Random(3)
     attractive = {f"d{number}": rng.uniform(0.2, 0.8) for number in range(120)}
     lines = []
@@ -39,9 +39,9 @@ def test_ranks_are_estimated_from_items_that_experiments_moved(tmp_path: Path) -
     arguments = ["propensities", str(path), "--depth", "4", "--output", "json"]
     result = CliRunner().invoke(cli, arguments)
     ranks = json.loads(result.output)
-    assert result.exit_code == 0 and [one["rank"] for one in ranks] == [1, 2, 3, 4]
-    for one, true in zip(ranks, LOOKED_AT):
-        assert abs(one["propensity"] - true) < 0.03 and one["shared_items"] == 120
+    assert result.exit_code == 0 and [row["rank"] for row in ranks] == [1, 2, 3, 4]
+    for row, true in zip(ranks, LOOKED_AT):
+        assert abs(row["propensity"] - true) < 0.03 and row["shared_items"] == 120
     assert ranks[3] == {"rank": 4, "propensity": None, "stderr": None, "shared_items": 0}
 
 

@@ -120,7 +120,7 @@ def reactions(chorus: Path, *kinds: str) -> Iterable[tuple[str, str, int]]:
 
 
 @pytest.mark.parametrize("rank_base", [0, 1])
-def test_chorus_rank_bases_are_told_apart(tmp_path: Path, chorus: Path, rank_base: int) -> None:
+def test_chorus_rank_bases_make_a_difference(tmp_path: Path, chorus: Path, rank_base: int) -> None:
     """Ordinals are 1-based until 4 Feb 2025 and mostly 0-based from then on."""
     outcomes = chorus_replay(tmp_path, chorus, rank_base)["events"]["feedback_outcomes"]
     lists = shown_lists(chorus)

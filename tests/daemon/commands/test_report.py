@@ -1,4 +1,4 @@
-"""`relevanced report`, and what simulated experiments of a known effect are told to be."""
+"""`relevanced report`, and the verdicts on simulated experiments of a known effect."""
 
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -72,7 +72,7 @@ def test_the_report_is_what_the_daemon_answers(serve: Serve) -> None:
     assert code == 0 and msgspec.json.decode(text, type=Findings) == found
 
 
-def test_what_cannot_be_told_is_an_error_with_its_reason(serve: Serve) -> None:
+def test_a_report_that_cannot_be_fetched_is_an_error_with_its_reason(serve: Serve) -> None:
     url = serve(msgspec.json.encode(found_of(dealt_arms())), 200)
     assert report("other", "--url", url) == (
         1,
@@ -89,7 +89,7 @@ def test_what_cannot_be_told_is_an_error_with_its_reason(serve: Serve) -> None:
 
 
 def simulated(tmp_path: Path, effect: float, seed: int) -> Finding:
-    """What is found of so many impressions of an experiment with a true effect on RR@10."""
+    """The finding on IMPRESSIONS impressions of an experiment with a true effect on RR@10."""
     traffic = Traffic(seed=seed, rate=200.0, effect=effect)
     path, shown = tmp_path / "events.jsonl", 0
     with path.open("wb") as file:

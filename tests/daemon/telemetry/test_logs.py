@@ -1,4 +1,4 @@
-"""The log: one line an event, ours and the libraries' alike; no secrets out of tracebacks."""
+"""The log: one line an event, of this program and its libraries; no secrets in tracebacks."""
 
 import io
 import json
@@ -39,7 +39,7 @@ def record(message: str, created_s: float, name: str = "aiokafka.conn") -> loggi
     return made
 
 
-def test_fields_become_json_where_no_terminal_is() -> None:
+def test_lines_are_json_without_a_terminal() -> None:
     stream = configured("info", "auto")
     structlog.get_logger("relevanced.x").info("lane opened", lane=3)
     (line,) = lines(stream)
@@ -47,14 +47,14 @@ def test_fields_become_json_where_no_terminal_is() -> None:
     assert (line["logger"], line["timestamp"][-1]) == ("relevanced.x", "Z")
 
 
-def test_console_lines_are_for_eyes() -> None:
+def test_console_lines_are_for_people() -> None:
     stream = configured("info", "console")
     structlog.get_logger("relevanced.x").info("lane opened", lane=3)
     assert "lane opened" in stream.getvalue()
     assert "lane=3" in stream.getvalue()
 
 
-def test_level_holds_for_all() -> None:
+def test_the_level_applies_to_all_loggers() -> None:
     stream = configured("warning", "json")
     structlog.get_logger("relevanced.x").info("quiet")
     logging.getLogger("aiohttp").info("quiet")
@@ -81,7 +81,7 @@ def test_tracebacks_show_no_variables(format_name: str) -> None:
     assert "hunter2" not in stream.getvalue()
 
 
-def test_retries_are_no_errors_of_ours() -> None:
+def test_retries_of_libraries_are_no_errors() -> None:
     stream = configured("info", "json")
     logging.getLogger("aiokafka.conn").error("Unable to connect to %s", "host")
     logging.getLogger("aiokafka.conn").info("Metadata refreshed")
@@ -89,7 +89,7 @@ def test_retries_are_no_errors_of_ours() -> None:
     assert (line["level"], line["event"]) == ("warning", "Unable to connect to host")
 
 
-def test_same_sentence_passes_once_a_minute() -> None:
+def test_the_same_message_passes_once_a_minute() -> None:
     noise = RetryNoise()
     said = [noise.filter(record("cannot reach %s", second)) for second in range(60)]
     again = record("cannot reach %s", REPEAT_AFTER_S)

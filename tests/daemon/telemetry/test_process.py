@@ -1,4 +1,4 @@
-"""The process's own series: those of the table, and gone with what they describe."""
+"""The process's own series: those of the table, each removed with what it describes."""
 
 import math
 from typing import get_args
@@ -22,7 +22,7 @@ def series(telemetry: Telemetry) -> dict[str, list[tuple[dict[str, str], float]]
 
 
 def full() -> Telemetry:
-    """One with a sample in every family."""
+    """A Telemetry with a sample in every family."""
     telemetry = Telemetry("1.2.3")
     for gauge in (telemetry.lag_records, telemetry.watermark_s, telemetry.partition_unreadable):
         gauge.labels("t", "0").set(1)

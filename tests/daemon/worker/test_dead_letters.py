@@ -1,4 +1,4 @@
-"""Dead letters: as they came, with where from and why, and acknowledged or to be sent again."""
+"""Dead letters: unchanged, with their origin and reason, and acknowledged or sent again."""
 
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -56,7 +56,7 @@ def topic(broker: Broker) -> DeadLetterTopic:
     return DeadLetterTopic(broker, "dead")
 
 
-def test_headers_say_where_a_record_came_from_and_why() -> None:
+def test_headers_state_the_origin_and_the_reason() -> None:
     assert {name: value.decode() for name, value in headers_of(letter())} == {
         "relevanced.topic": "événements",
         "relevanced.partition": "3",
@@ -84,12 +84,12 @@ async def test_publishing_ends_when_all_are_acknowledged() -> None:
     assert (broker.flushed, len(broker.taken)) == (3, 3)
 
 
-async def test_a_broker_that_is_away_is_told_with_its_topic() -> None:
+async def test_an_unavailable_broker_is_reported_with_the_topic() -> None:
     with pytest.raises(Unavailable, match="dead-letter topic dead: broker 1 is away"):
         await topic(Broker(fails_at=1)).publish([letter()] * 3)
 
 
-async def test_a_fault_of_our_own_is_not_hidden() -> None:
+async def test_an_unforeseen_exception_is_not_hidden() -> None:
     with pytest.raises(ConnectionError):
         await topic(Broker(fails_at=0, failure=ConnectionError())).publish([letter()])
 

@@ -1,4 +1,4 @@
-"""Several lanes in one worker: whoever does not answer one of them holds back that one alone."""
+"""Several lanes in one worker: a server that does not answer for one holds back that one alone."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ from relevanced.daemon.storage.commit import Commit
 from relevanced.daemon.storage.head import Head
 from relevanced.daemon.storage.store import LaneDelta
 from relevanced.daemon.telemetry.process import Telemetry
-from relevanced.daemon.worker import ownership as ownership_room
+from relevanced.daemon.worker import ownership as ownership_module
 from relevanced.daemon.worker.batch import DeadLetter
 from relevanced.daemon.worker.ownership import Beginning, Ownership
 from relevanced.daemon.worker.ports import Ports, Process
@@ -45,7 +45,7 @@ def impression(number: int) -> bytes:
 
 
 class Logs:
-    """A source of several lanes that never end: every poll brings one more record of each."""
+    """A source of several lanes without an end: every poll brings one more record of each."""
 
     def __init__(self) -> None:
         self.next: dict[int, int] = {}
@@ -53,7 +53,7 @@ class Logs:
         self.lost: set[int] = set()
         self.in_hand = 0
         self.first: dict[int, bytes] = {}
-        """The first record of a lane, where it is another one."""
+        """Lane → its first record, where that is not an impression."""
         self.refused: set[int] = set()
 
     async def poll(
@@ -119,16 +119,16 @@ class Logs:
 
 
 class Stores:
-    """Lanes in memory. `stuck` holds those whose shard neither refuses nor answers, by what they
-    were asked for."""
+    """Lanes in memory. `stuck` contains the (call, lane) pairs that get neither an answer nor an
+    error."""
 
     def __init__(self, *stuck: tuple[str, int]) -> None:
         self.lanes = {lane: MemoryLane() for lane in LANES}
         self.stuck = set(stuck)
         self.commits: list[int] = []
 
-    async def _answer(self, what: str, lane: int) -> None:
-        while (what, lane) in self.stuck:
+    async def _answer(self, call: str, lane: int) -> None:
+        while (call, lane) in self.stuck:
             await asyncio.sleep(0)
 
     async def claim(self, lane: int, token: str, start: Mapping[str, int]) -> Head:
@@ -138,8 +138,8 @@ class Stores:
     async def load(
         self, lane: int, head: Head, keys_of: Callable[[Head, Sequence[str]], list[str]]
     ) -> tuple[dict[str, bytes], dict[str, bytes | None]]:
-        held = self.lanes[lane]
-        return held.names, dict(held.load(head, keys_of))
+        stored = self.lanes[lane]
+        return stored.names, dict(stored.load(head, keys_of))
 
     async def commit(self, commit: Commit) -> Any:
         await self._answer("commit", commit.lane)
@@ -148,8 +148,8 @@ class Stores:
 
     async def touch(self, lane: int, token: str, sequence: int, idle_ms: int | None) -> bool:
         await self._answer("touch", lane)
-        held = self.lanes[lane].fields
-        return (held["token"], held["sequence"]) == (token.encode(), str(sequence).encode())
+        head = self.lanes[lane].fields
+        return (head["token"], head["sequence"]) == (token.encode(), str(sequence).encode())
 
     async def read(
         self, lane: int, token: str, sequence: int | None, names: int
@@ -165,7 +165,7 @@ class Stores:
 
 
 class Letters:
-    """A dead-letter topic that is away until it is told to be there."""
+    """A dead-letter topic that is unavailable while `away` is set."""
 
     def __init__(self) -> None:
         self.away = True
@@ -211,14 +211,14 @@ async def happens(met: Callable[[], object]) -> None:
 
 
 def others_flow(stores: Stores) -> Callable[[], bool]:
-    """Whether the other lanes have gone on by twenty commits since this was asked first."""
+    """A function: whether the other lanes have moved on by twenty commits since now."""
     begin = {lane: stores.offset(lane) for lane in LANES if lane != STUCK}
     return lambda: all(stores.offset(lane) >= at + 20 for lane, at in begin.items())
 
 
-@pytest.mark.parametrize("what", ["claim", "commit"])
-async def test_a_shard_that_does_not_answer_holds_back_its_lane_alone(what: str) -> None:
-    logs, stores = Logs(), Stores((what, STUCK))
+@pytest.mark.parametrize("call", ["claim", "commit"])
+async def test_a_shard_that_does_not_answer_holds_back_its_lane_alone(call: str) -> None:
+    logs, stores = Logs(), Stores((call, STUCK))
     async with working(logs, stores):
         await happens(others_flow(stores))
         assert stores.offset(STUCK) == 0
@@ -252,7 +252,7 @@ async def test_dead_letters_that_wait_hold_back_their_lane_alone() -> None:
     assert stores.accepted(STUCK) == stores.offset(STUCK) - 1
 
 
-async def test_a_lane_that_is_taken_while_it_waits_is_dropped_and_others_flow() -> None:
+async def test_a_lane_that_is_revoked_while_it_waits_is_dropped_and_others_flow() -> None:
     logs, stores = Logs(), Stores(("commit", STUCK))
     async with working(logs, stores) as (worker, ownership):
         await happens(lambda: logs.next.get(STUCK) == 1)
@@ -266,7 +266,7 @@ async def test_a_lane_that_is_taken_while_it_waits_is_dropped_and_others_flow() 
     assert stores.accepted(STUCK) == stores.offset(STUCK), "what was dropped is read again"
 
 
-async def test_a_lane_that_is_taken_while_it_is_opened_is_left() -> None:
+async def test_a_lane_that_is_revoked_while_it_is_opened_is_left() -> None:
     logs, stores = Logs(), Stores(("claim", STUCK))
     async with working(logs, stores) as (_, ownership):
         await happens(others_flow(stores))
@@ -277,7 +277,7 @@ async def test_a_lane_that_is_taken_while_it_is_opened_is_left() -> None:
     assert "token" not in stores.lanes[STUCK].fields
 
 
-async def test_a_compare_that_waits_holds_back_its_lane_alone(
+async def test_a_touch_that_waits_holds_back_its_lane_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("relevanced.daemon.worker.worker.TOUCH_EVERY_S", -1.0)
@@ -288,7 +288,7 @@ async def test_a_compare_that_waits_holds_back_its_lane_alone(
         await happens(others_flow(stores))
 
 
-async def test_commits_of_one_poll_are_on_their_way_together() -> None:
+async def test_commits_of_one_poll_are_sent_together() -> None:
     logs, stores = Logs(), Stores(*(("commit", lane) for lane in LANES))
     async with working(logs, stores):
         await happens(lambda: logs.in_hand >= 3)
@@ -297,22 +297,22 @@ async def test_commits_of_one_poll_are_on_their_way_together() -> None:
         await happens(lambda: set(stores.commits) == set(LANES))
 
 
-async def test_state_is_rebuilt_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_state_is_rebuilt_outside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[threading.Thread] = []
-    rebuild = ownership_room.rebuild
+    rebuild = ownership_module.rebuild
 
     def noted(*arguments: Any) -> Any:
         threads.append(threading.current_thread())
         return rebuild(*arguments)
 
-    monkeypatch.setattr(ownership_room, "rebuild", noted)
+    monkeypatch.setattr(ownership_module, "rebuild", noted)
     logs, stores = Logs(), Stores()
     async with working(logs, stores):
         await happens(lambda: all(stores.offset(lane) for lane in LANES))
     assert len(threads) == 3 and threading.main_thread() not in threads
 
 
-async def test_a_fault_of_our_own_in_one_lane_ends_the_process(
+async def test_an_unforeseen_exception_in_one_lane_ends_the_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     logs, stores, met = Logs(), Stores(), asyncio.Event()

@@ -48,7 +48,7 @@ def test_batches_of_a_backlog_are_done_soon_and_not_small(cost_s: float) -> None
     assert size == MOST or size * cost_s >= MAX_BATCH_S / 4
 
 
-def test_a_batch_whose_end_takes_long_is_halved_but_not_below_a_piece() -> None:
+def test_a_batch_whose_end_takes_long_is_halved_but_not_below_a_chunk() -> None:
     assert (
         settled(1e-6, backlog=10**6, size=MOST, closing_s=MAX_CHUNK_S * 2)[0] == MAX_CHUNK_RECORDS
     )

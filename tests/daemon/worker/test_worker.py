@@ -39,7 +39,7 @@ class Log:
         self.next: int | None = None
         self.opened: list[int] = []
         self.member = True
-        self.asked = 0
+        self.membership_checks = 0
         self.hinted: list[int] = []
         self.beginning = 0
 
@@ -80,7 +80,7 @@ class Log:
         return {TOPIC: self.beginning}
 
     async def still_member(self) -> bool:
-        self.asked += 1
+        self.membership_checks += 1
         return self.member
 
     def hint(self, lane: int, offsets: Mapping[str, int]) -> None:
@@ -97,7 +97,7 @@ class Log:
 
 
 class Memory:
-    """A store of one lane. `faults` are met one by one by commits, before or after they apply."""
+    """A store of one lane. Each commit meets the next of `faults`, before or after it applies."""
 
     def __init__(self, *faults: str) -> None:
         self.lane = MemoryLane()
@@ -143,7 +143,7 @@ class Memory:
 
 
 class Letters:
-    """Takes dead letters, after failing so often."""
+    """Takes dead letters, after it failed so often."""
 
     def __init__(self, failures: int = 0) -> None:
         self.failures = failures
@@ -227,23 +227,23 @@ async def test_every_record_counts_once_whatever_a_commit_meets(
 
 
 async def test_at_the_memory_bound_nothing_is_read_until_there_is_room() -> None:
-    log, store, held, full_looks = Log([impression(1)]), Memory(), 50, 0
-    memory = MemoryBound(100, lambda: held)
+    log, store, resident, times_full = Log([impression(1)]), Memory(), 50, 0
+    memory = MemoryBound(100, lambda: resident)
 
     def has_read_both() -> bool:
-        nonlocal held, full_looks
-        if store.offset == 1 and not full_looks:
-            held = 200
+        nonlocal resident, times_full
+        if store.offset == 1 and not times_full:
+            resident = 200
         if memory.reason:
             log.values[1:] = [impression(2)]
-            full_looks += 1
+            times_full += 1
             assert store.offset == 1
-        if full_looks == 20:
-            held = 60
+        if times_full == 20:
+            resident = 60
         return store.offset == 2
 
     await work_until(has_read_both, log, store, memory=memory)
-    assert (full_looks >= 20, accepted(store), store.claims) == (True, 2, 1)
+    assert (times_full >= 20, accepted(store), store.claims) == (True, 2, 1)
 
 
 async def test_a_commit_is_sent_again_unchanged() -> None:
@@ -256,7 +256,7 @@ async def test_a_commit_is_sent_again_unchanged() -> None:
 async def test_a_lost_lane_is_claimed_only_after_the_group_confirms() -> None:
     log, store = Log([impression(1)]), Memory("another owner")
     log.member = False
-    await work_until(lambda: log.asked > 5, log, store)
+    await work_until(lambda: log.membership_checks > 5, log, store)
     assert store.claims == 1
 
 
@@ -278,7 +278,7 @@ async def test_an_idle_owner_finds_out_that_it_was_replaced(
     assert accepted(store) == 1
 
 
-async def test_dead_letters_are_safe_before_the_commit_that_passes_them() -> None:
+async def test_dead_letters_are_acknowledged_before_the_commit_that_passes_them() -> None:
     log, store, letters = Log([b"{", impression(1)]), Memory(), Letters(failures=2)
 
     def done() -> bool:
@@ -289,7 +289,7 @@ async def test_dead_letters_are_safe_before_the_commit_that_passes_them() -> Non
     assert [letter.reason for letter in letters.taken] == ["not_json"]
 
 
-async def test_a_lane_beyond_the_end_of_its_log_stands_still() -> None:
+async def test_a_lane_beyond_the_end_of_its_log_is_stopped() -> None:
     log, store = Log([]), Memory()
     store.lane.claim("before", b'{"events": 7}')
     ownership = await work_until(None, log, store)
@@ -306,14 +306,14 @@ async def test_damaged_state_stops_the_lane_and_not_the_worker() -> None:
     assert "a part is missing" in ownership.not_open[0]
 
 
-async def test_dead_letters_are_insisted_on_as_long_as_it_takes() -> None:
+async def test_dead_letters_are_retried_as_long_as_it_takes() -> None:
     log, store, letters = Log([b"{"]), Memory(), Letters(failures=30)
     await work_until(lambda: store.offset == 1, log, store, letters)
     assert (store.claims, len(letters.taken)) == (1, 1)
 
 
-async def test_being_told_to_stop_ends_a_long_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And the batch in hand is tried once more."""
+async def test_a_stop_ends_a_long_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commit of the batch in hand is tried once more."""
     monkeypatch.setattr(
         "relevanced.daemon.worker.committer.pause_s", lambda failures, jitter: 3600.0
     )
@@ -322,7 +322,7 @@ async def test_being_told_to_stop_ends_a_long_pause(monkeypatch: pytest.MonkeyPa
     assert store.offset == 1
 
 
-async def test_a_stop_waits_for_a_silent_store_only_so_long(
+async def test_a_stop_waits_only_so_long_for_a_store_that_does_not_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("relevanced.daemon.worker.worker.LAST_TRY_S", 0.05)

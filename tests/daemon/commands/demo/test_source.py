@@ -107,18 +107,18 @@ async def test_offsets_beyond_the_end_are_refused() -> None:
         await demo.source.open(0, {TOPIC: 1})
 
 
-async def test_status_says_what_is_left_to_read() -> None:
+async def test_status_has_the_lag() -> None:
     demo = await Demo().opened()
     await demo.source.close(1)
     await demo.at(20)
-    [place] = demo.source.status()
-    assert (place.partition, place.lag_records, place.fetched_ms) == (0, 0, 20_000)
+    [level] = demo.source.status()
+    assert (level.partition, level.lag_records, level.fetched_ms) == (0, 0, 20_000)
     await demo.source.open(0, {TOPIC: 1})
     [behind] = demo.source.status()
-    assert behind.lag_records == (place.next_offset or 0) - 1 > 0
+    assert behind.lag_records == (level.next_offset or 0) - 1 > 0
 
 
-async def test_nobody_takes_lanes_away() -> None:
+async def test_lanes_are_never_taken_away() -> None:
     demo = await Demo().opened()
     async with demo.source.batch_in_hand():
         assert await demo.source.still_member()
