@@ -5,7 +5,7 @@ matter which was read first.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,7 +28,7 @@ from .subjects import NO_UNIT
 
 OVERFLOW: Final = "experiment_overflow"
 SILENT_MS: Final = 7 * 24 * HOUR_MS
-"""An experiment that nobody declared gives its place back after so much event time without any."""
+"""An undeclared experiment without impressions for so much event time is dropped for a new one."""
 
 
 @dataclass(frozen=True)
@@ -37,200 +37,219 @@ class _Pane:
 
     start_ms: int
     slots: Integers
-    places: Integers
-    """Among the columns of the open impressions."""
+    index: Integers
+    """Index of each in the columns of the open impressions."""
     assignments: Integers
     states: Integers
 
 
+@dataclass(frozen=True)
+class _Share:
+    """What one experiment sees of a settling pane."""
+
+    lane: Lane
+    spec: Spec
+    tallies: Tallies
+    pane: _Pane
+    variants: list[str]
+    """The admitted variants that occur in the pane, sorted."""
+    arms: Integers
+    """(n,) index in `variants` of each of the pane's impressions; -1: in none of them."""
+    units: Integers
+    """(n,) hash of the unit of each of the pane's impressions, or NO_UNIT."""
+
+
 def settle_pane(lane: Lane, start_ms: int) -> None:
-    """Add the open impressions of one base pane to their experiments. Before they are closed."""
+    """Add the open impressions of one base pane to their experiments, before they are closed."""
     tracking, subjects = lane.plan.tracking, lane.open.subjects
     if tracking is None or subjects is None:
         return
     slots = np.fromiter(lane.open.slots_in([start_ms]), np.int64)
-    places = lane.open.index_of(slots)
-    assignments = subjects.assignment_ids()[places].astype(np.int64)
-    chosen = assignments > 0
-    if not chosen.any():
+    index = lane.open.index_of(slots)
+    assignments = subjects.assignment_ids()[index].astype(np.int64)
+    dealt = assignments > 0
+    if not dealt.any():
         return
-    slots, places, assignments = slots[chosen], places[chosen], assignments[chosen]
-    states = column(lane.open.states)[places].astype(np.int64)
-    pane = _Pane(start_ms, slots, places, assignments, states)
-    told = _told(lane, assignments)
-    _give_places(lane, tracking, pane, told)
-    for name in sorted(told.keys() & lane.experiments.by_name.keys()):
+    slots, index, assignments = slots[dealt], index[dealt], assignments[dealt]
+    states = column(lane.open.states)[index].astype(np.int64)
+    pane = _Pane(start_ms, slots, index, assignments, states)
+    variants_of = _variants_of(lane, assignments)
+    _admit(lane, tracking, pane, variants_of)
+    for name in sorted(variants_of.keys() & lane.experiments.by_name.keys()):
         spec = tracking.spec(name)
         since_ms = lane.experiments.since_ms.get(name if spec and spec.declared else "")
         if spec is not None and spec.covers(start_ms):
             if since_ms is None or start_ms >= since_ms:
-                _settle_experiment(lane, spec, pane, told[name])
+                _settle_experiment(lane, spec, pane, variants_of[name])
 
 
-def _told(lane: Lane, assignments: Integers) -> dict[str, dict[int, str]]:
-    """Experiment → number of an assignment → variant."""
+def _variants_of(lane: Lane, assignments: Integers) -> dict[str, dict[int, str]]:
+    """Experiment → assignment id → variant."""
     found: dict[str, dict[int, str]] = {}
-    for number in distinct(assignments).tolist():
-        for name, variant in lane.assignments[number]:
-            found.setdefault(name, {})[number] = variant
+    for assignment_id in distinct(assignments).tolist():
+        for name, variant in lane.assignments[assignment_id]:
+            found.setdefault(name, {})[assignment_id] = variant
     return found
 
 
-def _give_places(
-    lane: Lane, tracking: Tracking, pane: _Pane, told: Mapping[str, Mapping[int, str]]
+def _admit(
+    lane: Lane, tracking: Tracking, pane: _Pane, variants_of: Mapping[str, Mapping[int, str]]
 ) -> None:
-    """Let in what is new, the busiest first; count the impressions of what finds no place."""
+    """Admit experiments that are new, those with the most impressions first; count the impressions
+    of those that are not admitted."""
     experiments, counts = lane.experiments, np.bincount(pane.assignments)
-    new = {name: variants for name, variants in told.items() if name not in experiments.by_name}
+    new = {name: by_id for name, by_id in variants_of.items() if name not in experiments.by_name}
     for name in tracking.declared.keys() & new.keys():
         experiments.begin(name, tracking.declared[name].digest)
         del new[name]
-    impressions = {
-        name: sum(int(counts[number]) for number in numbers) for name, numbers in new.items()
-    }
+    impressions = {name: sum(int(counts[n]) for n in by_id) for name, by_id in new.items()}
     for name in sorted(new, key=lambda name: (-impressions[name], name)):
-        if not _room(experiments, tracking, pane.start_ms):
+        if not _has_room(experiments, tracking, pane.start_ms):
             lane.count(OVERFLOW, "experiment", impressions[name])
             continue
         experiments.begin(name, tracking.discovered.digest)
 
 
-def _room(experiments: Experiments, tracking: Tracking, now_ms: int) -> bool:
-    """Whether one more undeclared experiment has a place; those silent for long give theirs."""
-    found = [name for name in experiments.by_name if name not in tracking.declared]
-    if len(found) < tracking.most_discovered:
+def _has_room(experiments: Experiments, tracking: Tracking, now_ms: int) -> bool:
+    """Whether one more undeclared experiment may be admitted. Drops the silent ones if it must."""
+    undeclared = [name for name in experiments.by_name if name not in tracking.declared]
+    if len(undeclared) < tracking.most_discovered:
         return True
-    silent = [name for name in found if experiments.by_name[name].last_ms < now_ms - SILENT_MS]
+    since_ms = now_ms - SILENT_MS
+    silent = [name for name in undeclared if experiments.by_name[name].last_ms < since_ms]
     for name in silent:
         experiments.drop(name)
-    return len(found) - len(silent) < tracking.most_discovered
+    return len(undeclared) - len(silent) < tracking.most_discovered
 
 
 def _settle_experiment(lane: Lane, spec: Spec, pane: _Pane, variants: Mapping[int, str]) -> None:
     tallies = lane.experiments.by_name[spec.name]
     tallies.last_ms = max(tallies.last_ms, pane.start_ms)
     lane.experiments.changed.add(spec.name)
-    variant_of = np.full(len(lane.assignments), -1)
-    names = _admitted(lane, tallies, pane, variants, len(spec.metrics))
-    for number, variant in variants.items():
-        variant_of[number] = names.index(variant) if variant in names else -1
-    arms = variant_of[pane.assignments]
-    subjects, tracking = lane.open.subjects, lane.plan.tracking
-    assert subjects is not None and tracking is not None
-    units = subjects.units()[pane.places, tracking.units.index(spec.unit)]
-    chosen = np.flatnonzero((arms >= 0) & (units != NO_UNIT))
-    _add(lane, spec, tallies, names, pane, arms, units, chosen)
-    if INTERLEAVED in names:
-        inside = chosen[arms[chosen] == names.index(INTERLEAVED)]
-        _add_credits(lane, spec, tallies.arms[INTERLEAVED], pane, units, inside)
-    for place, name in enumerate(names):
-        arm, inside = tallies.arms[name], arms == place
-        arm.without_unit += int(np.count_nonzero(inside & (units == NO_UNIT)))
-        users = distinct(units[inside & (units != NO_UNIT)].view(np.uint64))
+    share = _share_of(lane, spec, tallies, pane, variants)
+    selected = np.flatnonzero((share.arms >= 0) & (share.units != NO_UNIT))
+    _add_metrics(share, selected)
+    if INTERLEAVED in share.variants:
+        _add_credits(share, selected[share.arms[selected] == share.variants.index(INTERLEAVED)])
+    for index, variant in enumerate(share.variants):
+        arm, inside = tallies.arms[variant], share.arms == index
+        arm.without_unit += int(np.count_nonzero(inside & (share.units == NO_UNIT)))
+        users = distinct(share.units[inside & (share.units != NO_UNIT)].view(np.uint64))
         changed = arm.add_users(users)
         lane.experiments.user_pages.update((spec.name, page) for page in changed)
 
 
-def _add_credits(
-    lane: Lane, spec: Spec, arm: Arm, pane: _Pane, units: Integers, chosen: Integers
-) -> None:
-    """Add who won each of the chosen lists that two rankers share."""
-    told = lane.open.teams
-    shared = [n for n in chosen.tolist() if int(pane.slots[n]) in told]
-    if not shared:
-        return
-    gains = lists_of([lane.states[number] for number in pane.states[shared].tolist()]).gains
-    depth = gains.shape[1]
-    teams = np.zeros((len(shared), depth), np.int8)
-    for row, slot in enumerate(pane.slots[shared].tolist()):
-        sides = [spec.team(name) for name in told[slot][:depth]]
-        teams[row, : len(sides)] = sides
-    found = credits(gains, teams, lane.plan.depth)
-    buckets = Buckets.of(found, bucket_indices(units[shared].view(np.uint64)), unit=1)
-    arm.credits += np.stack((buckets.counts, buckets.sums, buckets.squares), axis=1)
+def _share_of(
+    lane: Lane, spec: Spec, tallies: Tallies, pane: _Pane, variants: Mapping[int, str]
+) -> _Share:
+    admitted = _admitted_variants(lane, spec, tallies, pane, variants)
+    arm_of = np.full(len(lane.assignments), -1)
+    for assignment_id, variant in variants.items():
+        arm_of[assignment_id] = admitted.index(variant) if variant in admitted else -1
+    subjects, tracking = lane.open.subjects, lane.plan.tracking
+    assert subjects is not None and tracking is not None
+    units = subjects.units()[pane.index, tracking.units.index(spec.unit)]
+    return _Share(lane, spec, tallies, pane, admitted, arm_of[pane.assignments], units)
 
 
-def _admitted(
-    lane: Lane, tallies: Tallies, pane: _Pane, variants: Mapping[int, str], metrics: int
+def _admitted_variants(
+    lane: Lane, spec: Spec, tallies: Tallies, pane: _Pane, variants: Mapping[int, str]
 ) -> list[str]:
-    """The variants that have a place, the new ones among them the busiest."""
+    """The variants of the pane that are admitted, sorted; of new ones those with the most
+    impressions first."""
     counts, impressions = np.bincount(pane.assignments), Counter[str]()
-    for number, variant in variants.items():
-        impressions[variant] += int(counts[number])
+    for assignment_id, variant in variants.items():
+        impressions[variant] += int(counts[assignment_id])
     new = [variant for variant in impressions if variant not in tallies.arms]
     for variant in sorted(new, key=lambda variant: (-impressions[variant], variant)):
         if len(tallies.arms) < MOST_VARIANTS:
-            tallies.arms[variant] = Arm.empty(metrics)
+            tallies.arms[variant] = Arm.empty(len(spec.metrics))
         else:
             lane.count(OVERFLOW, "variant", impressions[variant])
     return sorted(impressions.keys() & tallies.arms.keys())
 
 
+def _add_credits(share: _Share, selected: Integers) -> None:
+    """Add which ranker won each of the selected lists that two rankers share."""
+    lane, pane, teams_of = share.lane, share.pane, share.lane.open.teams
+    shared = [n for n in selected.tolist() if int(pane.slots[n]) in teams_of]
+    if not shared:
+        return
+    gains = lists_of([lane.states[state_id] for state_id in pane.states[shared].tolist()]).gains
+    depth = gains.shape[1]
+    teams = np.zeros((len(shared), depth), np.int8)
+    for row, slot in enumerate(pane.slots[shared].tolist()):
+        sides = [share.spec.team(name) for name in teams_of[slot][:depth]]
+        teams[row, : len(sides)] = sides
+    won = credits(gains, teams, lane.plan.depth)
+    buckets = Buckets.of(won, bucket_indices(share.units[shared].view(np.uint64)), unit=1)
+    added = np.stack((buckets.counts, buckets.sums, buckets.squares), axis=1)
+    share.tallies.arms[INTERLEAVED].credits += added
+
+
 def columns_of(spec: Spec, plan: Plan) -> list[int]:
-    """Columns of a row that the experiment's tallies hold, behind the impressions."""
-    numbers = {metric.name: number for number, metric in enumerate(plan.metrics)}
-    firsts = [plan.metric_column(numbers[name]) for name in spec.metrics]
+    """The columns of a row that the experiment's tallies have, after the impressions."""
+    indices = {metric.name: index for index, metric in enumerate(plan.metrics)}
+    firsts = [plan.metric_column(indices[name]) for name in spec.metrics]
     return [first + offset for first in firsts for offset in range(3)]
 
 
-def _add(
-    lane: Lane,
-    spec: Spec,
-    tallies: Tallies,
-    variants: Sequence[str],
-    pane: _Pane,
-    arms: Integers,
-    units: Integers,
-    chosen: Integers,
-) -> None:
-    """Add what the chosen impressions came to. Equal states are scored and added once."""
-    if not len(chosen):
+def _add_metrics(share: _Share, selected: Integers) -> None:
+    """Add the metrics of the selected impressions to their arms. Equal states are scored and added
+    once."""
+    if not len(selected):
         return
-    buckets = bucket_indices(units[chosen].view(np.uint64))
-    segments, strata = _strata(lane, spec, tallies, pane, chosen)
-    cells = (arms[chosen] * len(segments) + strata) * BUCKETS + buckets
-    rows, columns = lane.states.rows(), [0, *columns_of(spec, lane.plan)]
-    keys, counts = np.unique(cells * len(rows) + pane.states[chosen], return_counts=True)
+    lane, pane = share.lane, share.pane
+    buckets = bucket_indices(share.units[selected].view(np.uint64))
+    segments, strata = _strata(share, selected)
+    cells = (share.arms[selected] * len(segments) + strata) * BUCKETS + buckets
+    rows, columns = lane.states.rows(), [0, *columns_of(share.spec, lane.plan)]
+    keys, counts = np.unique(cells * len(rows) + pane.states[selected], return_counts=True)
     of_cell, states = np.divmod(keys, len(rows))
-    shape = (len(variants), len(segments), BUCKETS, len(columns))
+    shape = (len(share.variants), len(segments), BUCKETS, len(columns))
     sums = np.zeros(shape, np.int64).reshape(-1, len(columns))
     np.add.at(sums, of_cell, rows[states][:, columns] * counts[:, np.newaxis])
     delays = lane.open.delays_ms
-    timed = [n for n, slot in enumerate(pane.slots[chosen].tolist()) if slot in delays]
+    timed = [n for n, slot in enumerate(pane.slots[selected].tolist()) if slot in delays]
     if timed:
-        told = [delays[slot] for slot in pane.slots[chosen][timed].tolist()]
-        np.add.at(sums, cells[timed], score_delays(told, lane.plan)[:, columns])
-    for variant, parts in zip(variants, sums.reshape(shape), strict=True):
-        arm = tallies.arms[variant]
-        arm.tallies += parts.sum(axis=0)
-        highest = int(np.abs(arm.tallies).max())
-        if highest >= LARGEST_SUM:
-            raise OverflowError(f"a bucket's tally of {highest}: must stay below {LARGEST_SUM}")
-        if spec.stratify_by is not None:
-            for segment, part in zip(segments, parts, strict=True):
-                if part.any():
-                    arm.strata[segment] = arm.strata.get(segment, 0) + part
+        delays_ms = [delays[slot] for slot in pane.slots[selected][timed].tolist()]
+        np.add.at(sums, cells[timed], score_delays(delays_ms, lane.plan)[:, columns])
+    for variant, by_stratum in zip(share.variants, sums.reshape(shape), strict=True):
+        _add_to_arm(share, variant, segments, by_stratum)
 
 
-def _strata(
-    lane: Lane, spec: Spec, tallies: Tallies, pane: _Pane, chosen: Integers
-) -> tuple[list[str], Integers]:
-    """Segments, and which of them each of the chosen impressions counts in. The new ones get a
-    place by how busy they are, the last is `other`. Without strata all is one."""
-    if spec.stratify_by is None:
-        return [""], np.zeros(len(chosen), np.int64)
-    combinations = column(lane.open.combinations)[pane.places[chosen]]
-    grouping = lane.plan.grouping_names.index(spec.stratify_by)
-    numbers, which, counts = np.unique(
+def _add_to_arm(share: _Share, variant: str, segments: list[str], by_stratum: Integers) -> None:
+    arm = share.tallies.arms[variant]
+    arm.tallies += by_stratum.sum(axis=0)
+    highest = int(np.abs(arm.tallies).max())
+    if highest >= LARGEST_SUM:
+        raise OverflowError(f"a bucket's tally of {highest}: must stay below {LARGEST_SUM}")
+    if share.spec.stratify_by is not None:
+        for segment, tallies in zip(segments, by_stratum, strict=True):
+            if tallies.any():
+                arm.strata[segment] = arm.strata.get(segment, 0) + tallies
+
+
+def _strata(share: _Share, selected: Integers) -> tuple[list[str], Integers]:
+    """The segments of the strata, and the index among them of each selected impression. New
+    segments are admitted by their number of impressions; the last segment is `other`. An experiment
+    that is not stratified has one stratum."""
+    if share.spec.stratify_by is None:
+        return [""], np.zeros(len(selected), np.int64)
+    lane = share.lane
+    combinations = column(lane.open.combinations)[share.pane.index[selected]]
+    grouping = lane.plan.grouping_names.index(share.spec.stratify_by)
+    segment_ids, which, counts = np.unique(
         lane.segments.combination_table()[combinations, grouping],
         return_inverse=True,
         return_counts=True,
     )
-    told = [lane.segments.names[number][1] for number in numbers.tolist()]
-    held = {segment for arm in tallies.arms.values() for segment in arm.strata} - {OTHER}
-    busy = sorted(zip((-counts).tolist(), told, strict=True))
-    new = [segment for _, segment in busy if segment not in held and segment != OTHER]
-    held.update(new[: MOST_STRATA - len(held)])
-    names = [*sorted(held.intersection(told)), OTHER]
-    places = [names.index(segment if segment in held else OTHER) for segment in told]
-    return names, np.array(places, np.int64)[which.reshape(-1)]
+    names = [lane.segments.names[segment_id][1] for segment_id in segment_ids.tolist()]
+    arms = share.tallies.arms.values()
+    admitted = {segment for arm in arms for segment in arm.strata} - {OTHER}
+    busiest = sorted(zip((-counts).tolist(), names, strict=True))
+    new = [name for _, name in busiest if name not in admitted and name != OTHER]
+    admitted.update(new[: MOST_STRATA - len(admitted)])
+    strata = [*sorted(admitted.intersection(names)), OTHER]
+    indices = [strata.index(name if name in admitted else OTHER) for name in names]
+    return strata, np.array(indices, np.int64)[which.reshape(-1)]
