@@ -1,5 +1,5 @@
 """Event time cut into panes and windows: which pane an instant belongs to, what a window sums, when
-a thing is over.
+something closes, settles, expires or is dropped.
 
 Pure arithmetic on integer milliseconds since the epoch. Panes are epoch-aligned and half-open:
 [start, start + length).
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 HOUR_MS: Final = 3_600_000
 
 PaneKey: TypeAlias = tuple[int, int]
-"""(window number in `Timing.windows`, pane start in ms)."""
+"""(window index in `Timing.windows`, pane start in ms)."""
 
 Instants = TypeVar("Instants", int, NDArray[np.int64])
 """Milliseconds: one instant, or an array of them."""
@@ -24,7 +24,7 @@ Instants = TypeVar("Instants", int, NDArray[np.int64])
 GRACE_MS: Final = 5_000
 """How far feedback may precede its impression: the clocks of two machines."""
 PANES_PER_WINDOW: Final = 30
-"""The least number of slides in a window: enough for a smooth curve, few enough to store."""
+"""The most panes in a window: enough for a smooth curve, few enough to store."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +53,13 @@ def window(name: str, length_s: int) -> Window:
 
 
 def pane_start(time_ms: Instants, pane_ms: int) -> Instants:
-    """Start of the pane that holds the instant, or of each of several."""
+    """Start of the pane that contains the instant, or of each of several."""
     return time_ms - time_ms % pane_ms
 
 
 @dataclass(frozen=True)
 class Timing:
-    """The configured windows, shortest first, and how long feedback is waited for."""
+    """The configured windows, shortest first, and how long to wait for feedback."""
 
     windows: tuple[Window, ...]
     attribution_ms: int
@@ -67,12 +67,12 @@ class Timing:
 
     @cached_property
     def base_ms(self) -> int:
-        """Length of the base pane, by which lateness and settling go."""
+        """Length of the base pane, the unit of lateness and settling."""
         return self.windows[0].pane_ms
 
     @cached_property
     def settle_ms(self) -> int:
-        """From the end of a base pane to the watermark at which nothing can change it."""
+        """How far the watermark must pass the end of a base pane until nothing can change it."""
         return self.attribution_ms + self.lateness_ms
 
     @property
@@ -85,19 +85,19 @@ class Timing:
         return pane_start(time_ms, self.base_ms) + self.base_ms + self.settle_ms
 
     def expires_at(self, time_ms: Instants) -> Instants:
-        """The watermark at which waiting feedback of this time can join nothing any more."""
+        """The watermark from which waiting feedback of this time can join nothing any more."""
         return time_ms + GRACE_MS + self.base_ms + self.settle_ms
 
     def kept_ms(self, span: Window) -> int:
         """How far behind the watermark panes of a window are kept.
 
-        The settled view looks one window back from `settle_ms` ago; one more window lets lanes that
-        are ahead of the slowest one keep what a common view still needs.
+        The settled view needs the window that ended `settle_ms` ago. One more window is kept so
+        that lanes ahead of the slowest one still have what a common view needs.
         """
         return 2 * span.length_ms + span.pane_ms + self.settle_ms
 
     def dropped_before(self, span: Window, watermark_ms: int) -> int:
-        """Panes of the window that start before this instant are no longer kept."""
+        """Start of the first pane of the window that is still kept at this watermark."""
         return pane_start(watermark_ms - self.kept_ms(span), span.pane_ms)
 
 

@@ -102,15 +102,14 @@ def _accept(lane: Lane, topic: str, event: Impression, watermark_ms: int) -> Non
     )
     state = lane.states.id_of((len(event.items), ()), lane.plan.surface_id_of(event.attributes))
     pane = pane_start(event.time_ms, lane.plan.timing.base_ms)
-    items = encode_items(event.items)
     slot = lane.open.add(
         event.impression_id,
         event.time_ms,
         pane,
-        combination,
-        state,
-        items,
-        _subject(lane, event),
+        combination=combination,
+        state=state,
+        items=encode_items(event.items),
+        subject=_subject(lane, event),
     )
     lane.changes.add(pane, combination, NO_STATE, state)
     if event.teams and lane.open.subjects is not None:

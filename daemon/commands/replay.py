@@ -72,7 +72,7 @@ def read_lane(paths: Sequence[str], config: Config, bars: Progress, *, as_is: bo
     bar = bars.add_task("scoring", total=len(events))
     for first in range(0, len(events), EVENTS_AT_ONCE):
         chunk = events[first : first + EVENTS_AT_ONCE]
-        lane.forget_what_is_over()
+        lane.forget_unused()
         rules.apply(lane, TOPIC, chunk)
         batch.advance(lane)
         lane.start_batch()

@@ -5,11 +5,11 @@ from typing import Final
 COUNT_FAMILIES: Final = (
     "events",  # impression, feedback
     "rejected",  # by reason
-    "dropped_values",  # by reason: readers take them out of the rejected ones
+    "dropped_values",  # by reason: readers split them off the rejected ones
     "impression_outcomes",
     "feedback_outcomes",
     "segment_overflow",  # by grouping
-    "experiment_overflow",  # by what found no place: experiment, variant
+    "experiment_overflow",  # by what was not admitted: experiment, variant
     "gap_records",  # by topic: records that the log lost before they were read
 )
 IMPRESSION_OUTCOMES: Final = (
@@ -31,4 +31,4 @@ FEEDBACK_OUTCOMES: Final = (
     "late",
     "ignored_kind",
 )
-"""`rank_mismatch` is counted beside `joined`; of the others each event has exactly one."""
+"""`rank_mismatch` is counted in addition to `joined`; each event has exactly one of the others."""

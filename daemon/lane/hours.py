@@ -1,8 +1,8 @@
-"""Hourly rows of what has settled, kept for weeks: what is usual at this time of the week.
+"""Hourly rows of what has settled, kept for weeks: the baseline for this time of the week.
 
 Pure, and like totals a function of the log alone: a base pane's rows are added to those of the hour
-that holds its start, once, when it settles. So an hour changes only while its own panes settle, and
-a writer needs no more of the past than the one hour that may still change.
+that contains its start, once, when it settles. So an hour changes only while its own panes settle,
+and a writer needs only the one hour that may still change.
 """
 
 from ..panes import pane_start

@@ -33,7 +33,7 @@ from .waiting_feedback import WaitingFeedback
 
 @dataclass
 class BatchChanges:
-    """What one batch did: the part of the state that the next commit must write."""
+    """What one batch changed: the part of the state that the next commit must write."""
 
     panes: "array[int]" = field(default_factory=lambda: array("q"))
     """Base pane of each change of an impression's state; the three columns below go with it."""
@@ -43,13 +43,14 @@ class BatchChanges:
     delays: list[tuple[int, int, int | None, int]] = field(default_factory=list)
     """(base pane, combination, delay of the first feedback before in ms, and after)."""
     slots: "array[int]" = field(default_factory=lambda: array("q"))
-    """Impressions whose state or grades changed, as often as they did."""
+    """Slots of impressions whose state or grades changed, once for each change: duplicates are
+    dropped when the commit is planned, all at once."""
     relisted: set[int] = field(default_factory=set)
-    """Those of them whose list changed too."""
+    """Slots of impressions whose list changed too."""
     bound: set[int] = field(default_factory=set)
-    """Waiting feedback that found its impression, but not its item."""
+    """Serials of waiting feedback whose impression came, but not its item."""
     joined: dict[int, int] = field(default_factory=dict)
-    """Waiting feedback that joined, with the watermark at which it would have died."""
+    """Serial of waiting feedback that joined → the watermark at which it would have expired."""
     pages: set[tuple[PaneKey, int]] = field(default_factory=set)
     """Pages of rows that changed."""
     total_pages: set[int] = field(default_factory=set)
@@ -61,7 +62,7 @@ class BatchChanges:
     """Pages of hours that are no longer kept."""
 
     def add(self, pane: int, combination: int, before: int, after: int) -> None:
-        """One impression of this pane and combination went from one gain state to another."""
+        """Note that an impression of this pane and combination changed its gain state."""
         self.panes.append(pane)
         self.combinations.append(combination)
         self.before.append(before)
@@ -70,7 +71,7 @@ class BatchChanges:
     def add_many(
         self, panes: Integers, combinations: Integers, before: Integers, after: Integers
     ) -> None:
-        """The same of many impressions, (n,) of each."""
+        """Note the same of many impressions, (n,) of each."""
         self.panes.frombytes(panes.astype(np.int64).tobytes())
         self.combinations.frombytes(combinations.astype(np.int32).tobytes())
         self.before.frombytes(before.astype(np.int32).tobytes())
@@ -94,8 +95,8 @@ class Lane:
     panes: dict[PaneKey, PagedRows]
     totals: PagedRows
     settled_before: int | None
-    """Base panes that start before this instant have been added to the totals; None while there is
-    no watermark."""
+    """The base panes that start before this instant have settled; None while there is no
+    watermark."""
     counts: dict[str, Counter[str]]
     texts: AttributeTexts
     assignments: Assignments = field(default_factory=Assignments)
@@ -103,7 +104,7 @@ class Lane:
     hours: dict[int, PagedRows] = field(default_factory=dict)
     """Rows of the hours that can still change, or whose changes are not durable yet."""
     stored_hours: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """The pages that are stored of the hours before them."""
+    """Start of an earlier hour → its pages in the store."""
     changes: BatchChanges = field(default_factory=BatchChanges)
 
     @property
@@ -113,7 +114,7 @@ class Lane:
         return min(marks) if len(marks) == len(self.watermarks) else None
 
     def start_batch(self) -> None:
-        """Forget what was changed: it is durable, or nobody wants it to be."""
+        """Forget what the last batch changed, which is durable by now."""
         self.changes = BatchChanges()
         self.experiments.start_batch()
         if self.settled_before is not None:
@@ -123,58 +124,56 @@ class Lane:
         for admission in self.admissions.values():
             admission.changed = False
 
-    def forget_old_states(self) -> None:
-        """Keep the gain states in use only. Between batches: what changed is told in numbers."""
-        assert not self.changes.panes
-        known, fresh = self.states, GainStates(self.plan)
-        self._renumber(
-            column(self.open.states),
-            len(known),
-            lambda n: fresh.id_of(known[n], known.surface_id_of(n)),
-        )
-        fresh.leave_room()
-        self.states = fresh
+    def forget_unused(self) -> None:
+        """Keep the tables of what traffic repeats from growing for ever. Between batches."""
+        if self.states.is_full:
+            self.forget_unused_states()
+        if self.assignments.is_full:
+            self.forget_unused_assignments()
+        if self.segments.is_full:
+            self.forget_unused_combinations()
 
-    def forget_old_assignments(self) -> None:
-        """Keep the assignments of open impressions only."""
+    def forget_unused_states(self) -> None:
+        """Keep only the gain states of open impressions. Between batches: changes contain ids."""
+        assert not self.changes.panes
+        old, new = self.states, GainStates(self.plan)
+        ids = column(self.open.states)
+        self._renumber(ids, len(old), lambda n: new.id_of(old[n], old.surface_id_of(n)))
+        new.reserve()
+        self.states = new
+
+    def forget_unused_assignments(self) -> None:
+        """Keep only the assignments of open impressions."""
         columns = self.open.subjects
         assert columns is not None
-        known, fresh = self.assignments, Assignments()
-        self._renumber(columns.assignment_ids(), len(known), lambda n: fresh.id_of(known[n]))
-        fresh.leave_room()
-        self.assignments = fresh
+        old, new = self.assignments, Assignments()
+        self._renumber(columns.assignment_ids(), len(old), lambda n: new.id_of(old[n]))
+        new.reserve()
+        self.assignments = new
 
-    def forget_old_combinations(self) -> None:
-        """Keep the combinations in use only. Between batches, for the same reason."""
+    def forget_unused_combinations(self) -> None:
+        """Keep only the combinations of open impressions. Between batches: changes contain ids."""
         assert not self.changes.panes
-        numbers = column(self.open.combinations)
-        numbers[:] = self.segments.keep_combinations(self._used(numbers))[numbers]
+        ids = column(self.open.combinations)
+        ids[:] = self.segments.keep_combinations(self._used(ids))[ids]
         for admission in self.admissions.values():
             admission.forget_combinations()
 
-    def _used(self, numbers: Numbers) -> Integers:
-        """Those of a column that open impressions hold, each once."""
-        return distinct(numbers[np.frombuffer(self.open.is_open, np.bool_)]).astype(np.int64)
+    def _used(self, ids: Numbers) -> Integers:
+        """The distinct ids of open impressions in a column, ascending."""
+        return distinct(ids[np.frombuffer(self.open.is_open, np.bool_)]).astype(np.int64)
 
-    def _renumber(self, numbers: Numbers, size: int, number_of: Callable[[int], int]) -> None:
-        """Give the numbers in use, below `size`, others that are no larger; those of closed
-        impressions mean nothing."""
-        used = self._used(numbers)
+    def _renumber(self, ids: Numbers, size: int, new_id: Callable[[int], int]) -> None:
+        """Replace the ids, below `size`, of open impressions in a column by others that are no
+        larger, so that the column stays as narrow; those of closed impressions mean nothing."""
+        used = self._used(ids)
         renamed = np.zeros(size, np.int32)
-        renamed[used] = [number_of(number) for number in used.tolist()]
-        numbers[:] = renamed[numbers]
-
-    def forget_what_is_over(self) -> None:
-        """Keep the tables of what traffic repeats from growing for ever. Between batches."""
-        if self.states.is_full:
-            self.forget_old_states()
-        if self.assignments.is_full:
-            self.forget_old_assignments()
-        if self.segments.is_full:
-            self.forget_old_combinations()
+        renamed[used] = [new_id(old_id) for old_id in used.tolist()]
+        ids[:] = renamed[ids]
 
     def count(self, family: str, label: str, amount: int = 1) -> None:
-        """Count something that a reader of the log can count again."""
+        """Add to a count. It must follow from the log alone, so that reading it again counts the
+        same."""
         self.counts[family][label] += amount
 
 

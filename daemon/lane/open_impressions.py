@@ -96,6 +96,7 @@ class OpenImpressions:
         impression_id: str,
         time_ms: int,
         pane: int,
+        *,
         combination: int,
         state: int,
         items: bytes,

@@ -1,7 +1,8 @@
-"""Whom an open impression was shown to, and in which arms: columns beside those of its state.
+"""The units and the experiment arms of open impressions: columns beside those of their state.
 
-An assignment is a number out of a table, as impressions share a few of them; a unit (user, session,
-impression) is its hash. Numbers live in one process's memory only.
+A unit (user, session, impression) is the hash of its id. An assignment is the experiments of an
+impression with their variants: impressions share a few of them, so each is interned and an
+impression has its id. Assignment ids exist in one process's memory only.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,8 +18,9 @@ from ..experiments.specs import IMPRESSION, USER, Assignment, Tracking
 from .columns.column import Codes, Column, Numbers
 
 MOST_ASSIGNMENTS: Final = 20_000
+"""A table beyond this is built anew from the assignments of open impressions."""
 NO_UNIT: Final = 0
-"""Hash of a unit that the impression does not tell."""
+"""Hash of a unit that the impression does not name."""
 
 
 def units_of(
@@ -27,14 +29,14 @@ def units_of(
     user_id: str | None,
     attributes: Mapping[str, str | None],
 ) -> tuple[str | None, ...]:
-    """Whom an impression was shown to, in the order of `Tracking.units`."""
-    known = {**attributes, USER: user_id, IMPRESSION: impression_id}
-    return tuple(known.get(unit) for unit in tracking.units)
+    """The ids of an impression's units, in the order of `Tracking.units`."""
+    by_unit = {**attributes, USER: user_id, IMPRESSION: impression_id}
+    return tuple(by_unit.get(unit) for unit in tracking.units)
 
 
 @dataclass(frozen=True)
 class Subjects:
-    """Subjects of new impressions, (n,) assignments and (n, units) hashes."""
+    """Assignment ids, (n,), and hashes of units, (n, units), of new impressions."""
 
     assignments: Integers
     units: Integers
@@ -45,80 +47,79 @@ class Subjects:
 
 
 class Assignments:
-    """The table of one lane: assignment ↔ number; 0 is that of no experiment."""
+    """The assignments of one lane: assignment ↔ id; 0 is that of no experiment."""
 
     def __init__(self) -> None:
-        self._numbers: dict[Assignment, int] = {(): 0}
+        self._ids: dict[Assignment, int] = {(): 0}
         self._table: list[Assignment] = [()]
-        self._room = MOST_ASSIGNMENTS
+        self._capacity = MOST_ASSIGNMENTS
 
     @property
     def is_full(self) -> bool:
-        """True where there are so many that most must be of impressions that have closed."""
-        return len(self._table) > self._room
+        """True where there are so many that most must be those of closed impressions."""
+        return len(self._table) > self._capacity
 
-    def leave_room(self) -> None:
+    def reserve(self) -> None:
         """Let the table grow to at least twice its size before it is full."""
-        self._room = max(MOST_ASSIGNMENTS, 2 * len(self._table))
+        self._capacity = max(MOST_ASSIGNMENTS, 2 * len(self._table))
 
     def __len__(self) -> int:
         return len(self._table)
 
-    def __getitem__(self, number: int) -> Assignment:
-        return self._table[number]
+    def __getitem__(self, assignment_id: int) -> Assignment:
+        return self._table[assignment_id]
 
     def id_of(self, assignment: Assignment) -> int:
-        """The number of an assignment, a new one if it was not met before."""
-        known = self._numbers.get(assignment)
-        if known is None:
-            known = self._numbers[assignment] = len(self._table)
+        """The id of an assignment, a new one if it has none yet."""
+        assignment_id = self._ids.get(assignment)
+        if assignment_id is None:
+            assignment_id = self._ids[assignment] = len(self._table)
             self._table.append(assignment)
-        return known
+        return assignment_id
 
     @staticmethod
     def subjects_of(
-        numbers: Integers | Sequence[int], units: Sequence[Sequence[str | None]]
+        ids: Integers | Sequence[int], units: Sequence[Sequence[str | None]]
     ) -> Subjects:
-        """The columns of new impressions of these assignments, (n,), and units, (n,) for each;
-        nothing is kept of one without an experiment."""
-        hashes = np.full((len(numbers), len(units)), NO_UNIT, np.int64)
-        dealt = np.flatnonzero(numbers).tolist()
+        """The columns of new impressions with these assignment ids, (n,), and units, (n,) for each
+        unit. Units of impressions without an experiment are not kept."""
+        hashes = np.full((len(ids), len(units)), NO_UNIT, np.int64)
+        in_experiment = np.flatnonzero(ids).tolist()
         for column, values in enumerate(units):
-            places = [place for place in dealt if values[place] is not None]
-            if places:
-                told = (values[place] or "" for place in places)
-                hashes[places, column] = user_hashes(told).view(np.int64)
-        return Subjects(np.asarray(numbers, np.int64), hashes)
+            rows = [row for row in in_experiment if values[row] is not None]
+            if rows:
+                hashes[rows, column] = user_hashes(values[row] or "" for row in rows).view(np.int64)
+        return Subjects(np.asarray(ids, np.int64), hashes)
 
 
 class SubjectColumns:
-    """By place among the columns of the open impressions."""
+    """The subjects of open impressions, by the same index as their other columns."""
 
     def __init__(self, units: int) -> None:
         self.units_each = units
-        self.assignments = Codes()
+        self._assignments = Codes()
         self._units = Column("q")
 
-    def extend(self, born: Subjects | None, count: int) -> None:
-        """Add as many as are born; None: impressions without any experiment."""
-        if born is None:
-            self.assignments.skip(count)
+    def extend(self, new: Subjects | None, count: int) -> None:
+        """Append the subjects of `count` impressions; None: they are in no experiment."""
+        if new is None:
+            self._assignments.skip(count)
         else:
-            self.assignments.extend(born.assignments)
-        if born is None or not born.units.any():
+            self._assignments.extend(new.assignments)
+        if new is None or not new.units.any():
             self._units.skip(count * self.units_each)
         else:
-            self._units.extend(born.units.ravel())
+            self._units.extend(new.units.ravel())
 
     def drop_front(self, count: int) -> None:
-        """Forget the first ones."""
-        self.assignments.drop_front(count)
+        """Drop the first ones."""
+        self._assignments.drop_front(count)
         self._units.drop_front(count * self.units_each)
 
     def assignment_ids(self) -> Numbers:
-        """(n,) assignments: gone before any are added."""
-        return self.assignments.view()
+        """A view of the assignment ids, (n,): it must be gone before any are appended."""
+        return self._assignments.view()
 
     def units(self) -> Integers:
-        """(n, units) hashes: gone before any are added."""
+        """A view of the hashes, (n, units): it must be gone before any are appended."""
         return self._units.view().reshape(-1, self.units_each)

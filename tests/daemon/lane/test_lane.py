@@ -61,7 +61,7 @@ def test_combinations_are_forgotten_with_their_impressions() -> None:
     settled(lane, shown(2 * SETTLE_MS, of="q2", attributes={"country": "fr"}))
     lane.start_batch()
     in_fr = lane.segments.combinations[1]
-    lane.forget_old_combinations()
+    lane.forget_unused_combinations()
     assert lane.segments.combinations == [in_fr]
     assert lane.open.combinations[-1] == 0
     feed(lane, shown(2 * SETTLE_MS, of="q3", attributes={"country": "fr"}))
