@@ -1,11 +1,12 @@
-"""How often experiments mislead: A/A runs looked at after every pane, power, and users' shares.
+"""How often experiments mislead: A/A runs with a look at every pane, power, and sample ratios.
 
     python tests/bench/experiment_simulation.py [--runs N] [--impressions N] [--seed N]
 
-Users are heavy-tailed: how much they search is log-normal, and what they find depends on who they
-are, so that a difference's variance is 2, 7 or 36 times what independent impressions would give. A
-run deals users to two arms and 64 buckets, shuffles their impressions and looks after each pane.
-All statements are the product's own. Fails where one of them misleads more often than it may.
+Activity is heavy-tailed: the number of searches of a user is log-normal. Scores are correlated
+within users, so that the variance of a difference is 2, 7 or 36 times that of independent
+impressions. A run assigns users to two arms and 64 buckets, shuffles their impressions and looks
+after each pane. All statements are those of the product. Fails if one of them misleads more often
+than it may.
 """
 
 import argparse
@@ -35,42 +36,42 @@ SEED: Final = 20_261_121
 PANE: Final = 100
 """Impressions, or users, between two looks."""
 SCORES: Final = 1.0 / np.log2(np.arange(2, 8))
-"""nDCG of a search with one click, at ranks 1 to 6: all alike."""
+"""nDCG of a search with one click at rank 1 to 6, all equally likely."""
 CLICKED: Final = 0.8
-"""Share of searches with a click, over users."""
+"""Mean over users of the share of searches with a click."""
 ACTIVITY_SIGMA: Final = 1.5
-"""Of the logarithm of users' activity: the busiest hundredth makes a fifth of the traffic."""
+"""Standard deviation of log activity: the busiest 1 % of users make a fifth of the traffic."""
 EFFECT: Final = 0.02
-"""Relative change of the mean in a treatment that is not null."""
-MOST_MISLEADING: Final = 0.05
-MOST_FALSE_ALARMS: Final = 0.001
+"""Relative change of the mean in a treatment with an effect."""
+MAX_MISLEADING: Final = 0.05
+MAX_FALSE_ALARMS: Final = 0.001
 SKEWED: Final = 0.49
-"""Share of users in the first arm where half of them was planned."""
+"""Share of users in the first arm in place of the planned half."""
 
 
 @dataclass(frozen=True)
 class World:
-    """How users vary."""
+    """A population of users."""
 
     design_effect: float
-    """What the number of users is chosen to give at the planned total, nearly."""
-    alike: float
-    """Variance of users' own means / variance of all scores."""
+    """Approximate design effect at the planned total; it determines the number of users."""
+    correlation: float
+    """Variance of the means of users / variance of all scores: the intraclass correlation."""
 
     def users(self, impressions: int) -> int:
-        """In both arms. In an arm of n impressions the design effect is 1 + alike x n x sum of p^2,
-        the squared shares of its users: e^(sigma^2) / users, when activity is log-normal."""
-        arm = 0.5 * impressions * self.alike * math.exp(ACTIVITY_SIGMA**2)
+        """Users in both arms. In an arm of n impressions the design effect is 1 + correlation x n x
+        sum of squared shares of its users, which is e^(sigma^2) / users for log-normal activity."""
+        arm = 0.5 * impressions * self.correlation * math.exp(ACTIVITY_SIGMA**2)
         return 2 * round(arm / (self.design_effect - 1.0))
 
 
 WORLDS: Final = (World(2.05, 0.1), World(7.5, 0.2), World(40.0, 0.3))
-"""Of design effects 2, 7 and 36: a sample of users lacks the far end of the tail."""
+"""Their design effects are 2, 7 and 36: a sample of users lacks the end of the tail."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Standard errors that a verdict takes; all (looks,)."""
+    """Standard errors from 0 at which there is a verdict; all (looks,)."""
 
     two_sided: NDArray[np.float64]
     one_sided: NDArray[np.float64]
@@ -78,25 +79,25 @@ class Limits:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one run would have made its owner believe."""
+    """What one run would have led its owner to believe."""
 
     ever: bool
-    """The confidence sequence left 0 out at some look."""
+    """The confidence sequence excluded 0 at some look."""
     guardrail: bool
-    """The one-sided evidence of harm reached 1 / alpha at some look."""
+    """The one-sided e-value for harm reached 1 / alpha at some look."""
     at_end: bool
-    """The confidence sequence leaves 0 out at the planned total."""
+    """The confidence sequence excludes 0 at the planned total."""
     naive: bool
-    """As `ever`, with the standard errors of independent impressions."""
+    """Like `ever`, with the standard errors of independent impressions."""
     peeking: bool
-    """A fixed-horizon test, made at every look, fell below 0.05 once."""
+    """The p-value of a fixed-horizon test, made at every look, was below 0.05 at some look."""
     welch: bool
-    """The same test, made once, at the planned end."""
+    """The p-value of the same test, made once at the planned end, was below 0.05."""
     design_effect: float
 
 
 def limits(impressions: int) -> Limits:
-    """Of a design with so many planned impressions."""
+    """The limits of a design with so many planned impressions."""
     design, looks = Design(impressions), range(PANE, impressions + 1, PANE)
     two_sided = [boundary(n, design.rate, design.alpha) for n in looks]
     one_sided = [one_sided_boundary(n, design.one_sided_rate, design.alpha) for n in looks]
@@ -104,34 +105,35 @@ def limits(impressions: int) -> Limits:
 
 
 def clicked_shares(world: World, users: int, random: np.random.Generator) -> NDArray[np.float64]:
-    """(users,) share of a user's searches with a click: Beta, wide enough for users so alike."""
+    """(users,) share of each user's searches with a click: Beta, with the variance that gives the
+    correlation."""
     level = SCORES.mean()
     total = CLICKED * (SCORES**2).mean() - (CLICKED * level) ** 2
-    size = CLICKED * (1.0 - CLICKED) * level**2 / (world.alike * total) - 1.0
+    size = CLICKED * (1.0 - CLICKED) * level**2 / (world.correlation * total) - 1.0
     return random.beta(CLICKED * size, (1.0 - CLICKED) * size, users)
 
 
 def one_run(
     world: World, impressions: int, effect: float, random: np.random.Generator
 ) -> tuple[Buckets, Buckets]:
-    """Control and treatment, (looks, buckets) each: all that came until the look."""
+    """Control and treatment, (looks, buckets) each: cumulative tallies at each look."""
     users = world.users(impressions)
     activity = np.exp(ACTIVITY_SIGMA * random.standard_normal(users))
     searches = random.multinomial(impressions, activity / activity.sum())
-    who = np.repeat(np.arange(users), searches)
-    random.shuffle(who)
+    user_of = np.repeat(np.arange(users), searches)
+    random.shuffle(user_of)
     treated = random.integers(0, 2, users)
     clicked = clicked_shares(world, users, random)
     scores = random.choice(SCORES, impressions)
-    scores[random.random(impressions) >= clicked[who]] = 0.0
-    scores *= 1.0 + effect * treated[who]
-    columns = (treated * BUCKETS + random.integers(0, BUCKETS, users))[who]
+    scores[random.random(impressions) >= clicked[user_of]] = 0.0
+    scores *= 1.0 + effect * treated[user_of]
+    columns = (treated * BUCKETS + random.integers(0, BUCKETS, users))[user_of]
     panes = np.arange(impressions) // PANE
     return tallies(scores, panes * (2 * BUCKETS) + columns)
 
 
 def tallies(scores: NDArray[np.float64], cells: NDArray[np.int64]) -> tuple[Buckets, Buckets]:
-    """Both arms' tallies, summed up over panes. scores (n,), cells (n,) of (pane, arm, bucket)."""
+    """Cumulative tallies of both arms. scores (n,), cells (n,): index of (pane, arm, bucket)."""
     steps = [np.ones(len(scores)), scores * 1_000_000, scores * scores * 1_000_000]
     looks = len(scores) // PANE
     counts, sums, squares = (
@@ -148,7 +150,7 @@ def tallies(scores: NDArray[np.float64], cells: NDArray[np.int64]) -> tuple[Buck
 
 
 def outcome(control: Buckets, treatment: Buckets, bars: Limits) -> Outcome:
-    """What the looks at one run showed."""
+    """Evaluate all looks at one run."""
     change = mean(treatment) - mean(control)
     variance = mean_variance(treatment) + mean_variance(control)
     independent = independent_variance(treatment) + independent_variance(control)
@@ -172,7 +174,7 @@ def outcome(control: Buckets, treatment: Buckets, bars: Limits) -> Outcome:
 def outcomes(
     world: World, *, impressions: int, runs: int, effect: float, seed: int
 ) -> list[Outcome]:
-    """Of so many runs that are alike but for luck."""
+    """The outcomes of runs that differ by their random numbers only."""
     random = np.random.default_rng(seed)
     bars = limits(impressions)
     return [outcome(*one_run(world, impressions, effect, random), bars) for _ in range(runs)]
@@ -185,7 +187,8 @@ def share_text(hits: list[bool], digits: int = 1) -> str:
 
 
 def alarm_counts(looks: int) -> NDArray[np.int64]:
-    """(looks,) most users in the lesser of two equal arms at which there is an alarm; -1: never."""
+    """(looks,) highest number of users in the smaller of two equal arms at which there is an alarm;
+    -1 if there is none."""
     found = np.full(looks, -1, dtype=np.int64)
     for look in range(looks):
         users = PANE * (look + 1)
@@ -199,21 +202,21 @@ def alarm_counts(looks: int) -> NDArray[np.int64]:
 
 
 def users_until_alarm(share: float, *, users: int, runs: int, seed: int) -> NDArray[np.float64]:
-    """(runs,) users in both arms at the first alarm, infinite where none came."""
+    """(runs,) users in both arms at the first alarm; infinite without one."""
     random = np.random.default_rng(seed)
     bars = alarm_counts(users // PANE)
-    everybody = PANE * np.arange(1, len(bars) + 1)
+    users_at_look = PANE * np.arange(1, len(bars) + 1)
     found = np.full(runs, np.inf)
     for run in range(runs):
         first_arm = random.binomial(PANE, share, len(bars)).cumsum()
-        alarms = np.flatnonzero(np.minimum(first_arm, everybody - first_arm) <= bars)
+        alarms = np.flatnonzero(np.minimum(first_arm, users_at_look - first_arm) <= bars)
         if alarms.size:
-            found[run] = everybody[alarms[0]]
+            found[run] = users_at_look[alarms[0]]
     return found
 
 
 def print_nulls(impressions: int, runs: int, seed: int) -> bool:
-    """The table of A/A runs; whether it holds what is promised."""
+    """Print the table of A/A runs; returns whether the error rates are within the limits."""
     print(f"\nno effect: share of {runs:,} runs that ever claim one")
     print("design effect    users  confidence sequence  one-sided guardrail  naive peeking  Welch")
     misleading = []
@@ -228,11 +231,11 @@ def print_nulls(impressions: int, runs: int, seed: int) -> bool:
             f" {np.mean([o.welch for o in seen]):6.1%}",
             flush=True,
         )
-    return max(misleading) <= MOST_MISLEADING
+    return max(misleading) <= MAX_MISLEADING
 
 
 def print_powers(impressions: int, runs: int, seed: int) -> None:
-    """The table of runs with a true effect."""
+    """Print the table of runs with a true effect."""
     print(f"\n{EFFECT:.0%} more in the treatment: share of {runs:,} runs that find it")
     print("design effect    users  by the planned total   at the planned total   Welch, one look")
     for world in WORLDS:
@@ -246,17 +249,17 @@ def print_powers(impressions: int, runs: int, seed: int) -> None:
 
 
 def print_ratios(users: int, runs: int, seed: int) -> bool:
-    """Alarms over how users were dealt to the arms; whether false ones are as rare as promised."""
+    """Print the sample-ratio alarms; returns whether false ones are as rare as they must be."""
     fair = users_until_alarm(0.5, users=users, runs=10 * runs, seed=seed) < np.inf
     skewed = users_until_alarm(SKEWED, users=4 * users, runs=runs, seed=seed)
     half, most = (np.quantile(skewed, part, method="lower") for part in (0.5, 0.9))
+    print(f"\nusers assigned 50% to 50%, a look every {PANE} of {users:,}: of {len(fair):,} runs")
+    print(f"with a false alarm {share_text(fair.tolist(), 3)}")
     print(
-        f"\nusers dealt fairly, a look every {PANE} of {users:,}: share of {len(fair):,} runs with"
+        f"users assigned {SKEWED:.0%} to {1 - SKEWED:.0%}: alarm in {(skewed < np.inf).mean():.1%},"
     )
-    print(f"a false alarm {share_text(fair.tolist(), 3)}")
-    print(f"users dealt {SKEWED:.0%} to {1 - SKEWED:.0%}: alarm in {(skewed < np.inf).mean():.1%},")
     print(f"after {half:,.0f} users in half of the runs, {most:,.0f} in nine tenths")
-    return bool(fair.mean() <= MOST_FALSE_ALARMS)
+    return bool(fair.mean() <= MAX_FALSE_ALARMS)
 
 
 def main() -> None:

@@ -2,8 +2,8 @@
 
     python tests/bench/metrics_speed.py [--impressions N] [--depth D]
 
-Frozen input: seeded lists of grades 0…3, mostly without a gain. pytrec_eval gets its dictionaries
-ready made, of the first lists only, and its evaluation alone is timed. The best round counts.
+Seeded lists of grades 0…3, most of them 0. pytrec_eval gets prepared dictionaries of the first
+lists only, and only its evaluation is timed. The shortest of several rounds counts.
 """
 
 import argparse
@@ -35,12 +35,12 @@ PEER_MEASURES: Final = {
     "SetF": "set_F",
     "ERR": "ndcg_cut_10",
 }
-"""Family -> pytrec_eval's measure. It has no ERR: its graded measure stands in."""
+"""Family -> measure of pytrec_eval. It has no ERR; its other graded measure is used instead."""
 AT_LEAST_50_TIMES: Final = ("P", "RR", "nDCG", "ERR")
 
 
 def frozen_lists(count: int, depth: int) -> Lists:
-    """Full lists of `depth` items, laid out as `Lists.of` does; the pool is what is shown."""
+    """Full lists of `depth` items, stored as by `Lists.of`; the pool is the items shown."""
     rng = np.random.default_rng(SEED)
     gains = rng.choice(len(GRADE_SHARES), size=(count, depth), p=GRADE_SHARES).astype(np.float64)
     return Lists(
@@ -56,26 +56,26 @@ def frozen_lists(count: int, depth: int) -> Lists:
 
 
 def every_family() -> Iterator[tuple[str, Metric]]:
-    """One metric of each family, cut at 10 where it can be."""
+    """One metric of each family, cut at 10 if it takes @k."""
     for family, entry in CATALOG.items():
         cutoffs = {"rank": "@10", "recall": "@0.5", "none": ""}
-        words = [f"{key}={p.default}" for key, p in entry.parameters.items() if p.required]
-        brackets = f"({','.join(words)})" if words else ""
+        required = [f"{key}={p.default}" for key, p in entry.parameters.items() if p.required]
+        brackets = f"({','.join(required)})" if required else ""
         yield family, parse(f"{family}{brackets}{cutoffs[entry.cutoff]}", max_grade=MAX_GRADE)
 
 
 def best_seconds(work: Callable[[], object]) -> float:
-    """The shortest of several rounds: the others were disturbed."""
-    taken = []
+    """The shortest of several rounds; the others were disturbed."""
+    durations = []
     for _ in range(ROUNDS):
         started = time.perf_counter()
         work()
-        taken.append(time.perf_counter() - started)
-    return min(taken)
+        durations.append(time.perf_counter() - started)
+    return min(durations)
 
 
 def peer_rates(lists: Lists) -> dict[str, float]:
-    """pytrec_eval's lists per second for each of its measures."""
+    """Lists per second of pytrec_eval, by measure."""
     grades = lists.gains[:PEER_LISTS].astype(int).tolist()
     qrels = {str(q): {f"d{i}": g for i, g in enumerate(row)} for q, row in enumerate(grades)}
     run = {str(q): {f"d{i}": -float(i) for i in range(len(row))} for q, row in enumerate(grades)}

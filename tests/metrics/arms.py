@@ -1,4 +1,4 @@
-"""Tallies for tests."""
+"""Stack tallies of arms for tests."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from relevanced.metrics.buckets import Buckets
 
 
 def stacked(*arms: Buckets) -> Buckets:
-    """Many tallies as one."""
+    """Tallies (buckets,) of several arms as one `Buckets` of (arms, buckets)."""
     return Buckets(
         np.stack([arm.counts for arm in arms]),
         np.stack([arm.sums for arm in arms]),

@@ -42,11 +42,11 @@ VARIANTS: Final = (
 
 
 CUTOFFS: Final = {"rank": ("@3", ""), "recall": ("@0.5",), "none": ("",)}
-"""What to write behind a family's name, by what its entry says of the cut-off."""
+"""Cut-offs to append to the name of a family, by `Entry.cutoff`."""
 
 
 def family_names(family: str, entry: Entry) -> list[str]:
-    """The names of a family with its default settings: with each cut-off that it takes."""
+    """Names of a family with its default settings, one for each kind of cut-off that it takes."""
     required = [f"{key}={p.default}" for key, p in entry.parameters.items() if p.required]
     brackets = f"({','.join(required)})" if required else ""
     return [f"{family}{brackets}{cutoff}" for cutoff in CUTOFFS[entry.cutoff]]
@@ -64,7 +64,7 @@ def every_metric() -> Iterator[tuple[str, Metric]]:
 def random_rows(
     rng: np.random.Generator, count: int, depth: int, *, halves: bool = False
 ) -> list[Plain]:
-    """Lists of 0 to `depth` items: unjudged ones, none or all relevant, judged items not shown."""
+    """Lists of 0 to `depth` items, some unjudged, none to all relevant; some judged, not shown."""
     return [_random_row(rng, depth, halves) for _ in range(count)]
 
 
@@ -92,6 +92,6 @@ def _random_row(rng: np.random.Generator, depth: int, halves: bool) -> Plain:
 
 
 def _weights(rng: np.random.Generator, depth: int) -> list[float] | None:
-    """Of one more rank than a list can have; those further down as much or more. Seldom unknown."""
+    """Weights for one rank more than a list can have, never decreasing; sometimes unknown."""
     weights: list[float] = np.minimum(1 / (1 - 0.1 * np.arange(depth + 1)).clip(0.05), 8.0).tolist()
     return None if rng.random() < 0.2 else weights

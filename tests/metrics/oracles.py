@@ -1,4 +1,4 @@
-"""Every metric once more, slow and obvious: one list at a time, in plain Python, by definition.
+"""The definition of every metric, slow and obvious: one list at a time, in plain Python.
 
 `ORACLES` maps a family of the catalog to its definition; None stands for undefined. Fractions keep
 what is a ratio of counts exact.
@@ -19,22 +19,22 @@ Number = float | Fraction
 
 @dataclass(frozen=True)
 class Plain:
-    """One list as a person would write it down."""
+    """One list in plain Python values."""
 
     grades: list[float | None]
-    """None where nobody judged."""
+    """None for an unjudged item."""
     pool: list[float]
     collection: int
     known: list[bool]
     known_relevant: int
     first_feedback_s: float | None
     weights: list[float] | None = None
-    """Of ranks, more than there are items; None where they are not known."""
+    """By rank, more than there are items; None where propensities are unknown."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """One list, one metric, and what most definitions speak of."""
+    """One list and one metric, with the terms of most definitions."""
 
     plain: Plain
     metric: Metric
@@ -136,7 +136,7 @@ def rank_biased_precision(task: Task) -> float:
     return sum((1 - p) * p**i for i, hit in enumerate(task.hits[: task.k]) if hit)
 
 
-def worth(grade: float, gain: str) -> float:
+def gain_of(grade: float, gain: str) -> float:
     return max(grade, 0.0) if gain == "linear" else 2.0 ** max(grade, 0.0) - 1
 
 
@@ -150,7 +150,7 @@ def dcg_of(grades: list[float], task: Task, gain: str, base: float | None) -> fl
             divisor = math.log2(rank + 1)
         else:
             divisor = 1.0 if rank < base else math.log(rank, base)
-        total += worth(grade, gain) / divisor
+        total += gain_of(grade, gain) / divisor
     return total
 
 
@@ -164,7 +164,7 @@ def normalised(task: Task, base: float | None) -> float | None:
 def expected_reciprocal_rank(task: Task) -> float:
     total, reaching = 0.0, 1.0
     for rank, gain in enumerate(task.gains[: task.k], start=1):
-        stop = worth(gain, "exponential") / 2 ** task.metric.number("max_grade")
+        stop = gain_of(gain, "exponential") / 2 ** task.metric.number("max_grade")
         discount = (
             1 / rank if task.metric.word("discount") == "reciprocal" else 1 / math.log2(rank + 1)
         )
@@ -207,26 +207,26 @@ def coverage(task: Task) -> Number | None:
     return share(known, task.plain.known_relevant)
 
 
-def weighed(task: Task, worths: list[float], divisor: Callable[[int], float]) -> float | None:
-    """Worth by rank, times the weight of the rank, over what divides it there."""
+def weighted_sum(task: Task, values: list[float], divisor: Callable[[int], float]) -> float | None:
+    """Sum over ranks of value x weight of the rank / divisor of the rank; None without weights."""
     weights = task.plain.weights
     if weights is None:
         return None
-    ranks = range(min(task.k, len(worths)))
-    return sum(weights[rank] * worths[rank] / divisor(rank + 1) for rank in ranks)
+    ranks = range(min(task.k, len(values)))
+    return sum(weights[rank0] * values[rank0] / divisor(rank0 + 1) for rank0 in ranks)
 
 
 def ips_precision(task: Task) -> float | None:
     divisor = len(task.hits) or 1 if task.metric.k is None else task.k
-    return weighed(task, [float(hit) for hit in task.hits], lambda rank: divisor)
+    return weighted_sum(task, [float(hit) for hit in task.hits], lambda rank: divisor)
 
 
 def ips_dcg(task: Task) -> float | None:
     base = task.metric.number("jk")
-    worths = [worth(gain, task.metric.word("gain")) for gain in task.gains]
+    values = [gain_of(gain, task.metric.word("gain")) for gain in task.gains]
     if base:
-        return weighed(task, worths, lambda rank: 1.0 if rank < base else math.log(rank, base))
-    return weighed(task, worths, lambda rank: math.log2(rank + 1))
+        return weighted_sum(task, values, lambda rank: 1.0 if rank < base else math.log(rank, base))
+    return weighted_sum(task, values, lambda rank: math.log2(rank + 1))
 
 
 def clicks(task: Task, k: int) -> int:
@@ -294,13 +294,13 @@ ORACLES: Final[dict[str, Oracle]] = {
 
 
 def value(family: str, plain: Plain, metric: Metric) -> float:
-    """What the metric should be; NaN where it is undefined."""
-    found = ORACLES[family](Task(plain, metric))
-    return math.nan if found is None else float(found)
+    """The value of the metric by its definition; NaN where it is undefined."""
+    defined = ORACLES[family](Task(plain, metric))
+    return math.nan if defined is None else float(defined)
 
 
 def as_lists(rows: list[Plain]) -> Lists:
-    """The rows as the product takes them."""
+    """The rows as `Lists`."""
     most = max((len(row.weights or []) for row in rows), default=0) or max(
         (len(row.grades) + 1 for row in rows), default=1
     )

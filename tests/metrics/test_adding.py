@@ -17,13 +17,13 @@ BLOCK: Final = re.compile(
     r".*?^```python\n(?P<code>.*?)^```$",
     re.DOTALL | re.MULTILINE,
 )
-"""A step: the file, the table in it where the code is one entry of a table, and the code."""
+"""A step: the file, the table in it if the code is an entry of a table, and the code."""
 FAMILY: Final = "Perfect"
 TESTS: Final = ("test_laws.py", "test_catalog.py", "test_examples.py")
 
 
 def pasted(text: str, code: str, table: str | None) -> str:
-    """A file with the code as the first entry of a table, or at its end."""
+    """The file with the code inserted as first entry of the table, or appended."""
     if table is None:
         return f"{text}\n\n{code}"
     opened = re.search(rf"^{table}: .* = {{\n", text, re.MULTILINE)
@@ -33,7 +33,7 @@ def pasted(text: str, code: str, table: str | None) -> str:
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the package and of its tests with the code of the README in it."""
+    """A copy of the package and its tests, with the code of the README pasted in."""
     folder = tmp_path_factory.mktemp("adding")
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "metrics", folder / "relevanced" / "metrics", ignore=ignored)
@@ -49,7 +49,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def check(folder: Path, *command: str) -> str:
-    """Run a module of Python in the copy; fails with its output."""
+    """Run a Python module in the copy and return its output; fails with the output."""
     result = subprocess.run(
         [sys.executable, "-m", *command],
         cwd=folder,
@@ -76,7 +76,7 @@ def test_metric_of_the_readme_passes_flake8_and_black(copy: Path) -> None:
 
 
 def test_metric_of_the_readme_passes_mypy(copy: Path) -> None:
-    """The cache stays, for the types of numpy take most of the time."""
+    """The cache is kept between runs: the types of numpy take most of the time."""
     cache = f"--cache-dir={ROOT / '.mypy_cache' / 'adding'}"
     settings = f"--config-file={ROOT / 'pyproject.toml'}"
     check(copy, "mypy", settings, cache, "-p", "relevanced.metrics")

@@ -1,4 +1,4 @@
-"""Tallies in user-hash buckets: they add up exactly, and their spread is that of users."""
+"""Tallies in buckets of users: they add up exactly, and their variance is that over users."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from tests.metrics.arms import stacked
 
 
 def traffic(rng: np.random.Generator, impressions: int = 2_000) -> tuple[np.ndarray, np.ndarray]:
-    """Scores, some undefined, and the buckets they fall in."""
+    """Scores, some undefined, and their buckets."""
     scores = rng.random(impressions)
     scores[rng.random(impressions) < 0.1] = np.nan
     return scores, rng.integers(0, BUCKETS, impressions)
@@ -60,8 +60,8 @@ def test_one_user_a_bucket_gives_the_delta_method_over_users(rng: np.random.Gene
     assert mean_variance(Buckets.of(scores, users)) == pytest.approx(expected, rel=1e-5)
 
 
-def test_empty_buckets_are_no_users(rng: np.random.Generator) -> None:
-    """Three users leave the same spread whether 61 buckets more stand empty or not."""
+def test_empty_buckets_do_not_count(rng: np.random.Generator) -> None:
+    """Three users have the same variance, with or without 61 more buckets that are empty."""
     scores, users = rng.random(30), rng.integers(0, 3, 30)
     few, many = Buckets.of(scores, users, buckets=3), Buckets.of(scores, users)
     assert mean_variance(few) == pytest.approx(float(mean_variance(many)))
@@ -69,8 +69,8 @@ def test_empty_buckets_are_no_users(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("score", [0.0, 1 / 3, 0.7, 1.0])
-def test_equal_scores_have_no_spread(rng: np.random.Generator, score: float) -> None:
-    """Not even that of rounding."""
+def test_equal_scores_have_no_variance(rng: np.random.Generator, score: float) -> None:
+    """Not even one from rounding."""
     users = rng.integers(0, BUCKETS, 9_999)
     assert mean_variance(Buckets.of(np.full(9_999, score), users)) == 0.0
 
@@ -98,7 +98,7 @@ def test_one_segment_is_the_plain_difference(rng: np.random.Generator) -> None:
 
 
 def test_another_mix_of_segments_is_no_effect(rng: np.random.Generator) -> None:
-    """Scores depend on the segment alone, and the treatment has more of the poor one."""
+    """Scores depend on the segment only, and the treatment has more impressions of the poor one."""
     users = rng.integers(0, BUCKETS, 4_000)
     high, low = np.full(4_000, 0.8), np.full(4_000, 0.2)
     control = stacked(Buckets.of(high, users), Buckets.of(low[:1_000], users[:1_000]))
@@ -107,7 +107,7 @@ def test_another_mix_of_segments_is_no_effect(rng: np.random.Generator) -> None:
 
 
 def test_user_in_two_segments_counts_once(rng: np.random.Generator) -> None:
-    """The same users with the same scores in two segments tell no more than in one."""
+    """The same users with the same scores in two segments are no more evidence than in one."""
     control, treatment = (Buckets.of(*traffic(rng)) for _ in range(2))
     once = post_stratified(stacked(control), stacked(treatment)).estimate
     twice = post_stratified(stacked(control, control), stacked(treatment, treatment)).estimate

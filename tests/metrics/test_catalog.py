@@ -1,4 +1,4 @@
-"""Names of metrics: what they mean, what is refused, and what the refusal says."""
+"""Names of metrics: canonical spellings, invalid names and their messages, needs."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def test_name_is_brought_to_its_canonical_spelling(given: str, canonical: str) -
     assert parse(given) == parse(canonical)
 
 
-REFUSED = {
+INVALID = {
     "MRR@10": "MRR is the mean of RR@10: name RR@10",
     "MAP": "MAP is the mean of AP: name AP",
     "GMAP": "GMAP is the geometric mean of AP: name AP",
@@ -55,15 +55,15 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_refused_name_shows_the_value_and_the_rule(name: str) -> None:
+@pytest.mark.parametrize("name", INVALID)
+def test_error_names_the_invalid_name_and_the_rule(name: str) -> None:
     with pytest.raises(ValueError) as error:
         parse(name)
-    assert REFUSED[name] in str(error.value)
+    assert INVALID[name] in str(error.value)
     assert repr(name) in str(error.value)
 
 
-def test_configuration_stands_where_the_name_is_silent() -> None:
+def test_configuration_applies_to_what_the_name_does_not_state() -> None:
     lists = Lists.of([[1, 2]])
     assert parse("P@2", relevant_from=2).values(lists).tolist() == [0.5]
     assert parse("P(rel=1)@2", relevant_from=2).values(lists).tolist() == [1.0]
@@ -72,7 +72,7 @@ def test_configuration_stands_where_the_name_is_silent() -> None:
     assert parse("ERR@2", max_grade=3) != parse("ERR@2", max_grade=4)
 
 
-def test_ideal_of_the_pool_always_shows_in_the_name() -> None:
+def test_ideal_of_the_pool_is_always_stated_in_the_name() -> None:
     assert parse("nDCG@5", ideal="pool").name == "nDCG(ideal=pool)@5"
     assert parse("nDCG(ideal=list)@5", ideal="pool").name == "nDCG(ideal=list)@5"
 
@@ -114,7 +114,7 @@ def test_p_without_a_cutoff_divides_by_what_is_shown() -> None:
     np.testing.assert_array_equal(parse("P").values(Lists.of([[1, 0, 0, 0], [1]])), [0.25, 1.0])
 
 
-def test_every_entry_says_where_it_comes_from_and_what_it_means() -> None:
+def test_every_entry_has_source_undefined_case_and_unit() -> None:
     for entry in CATALOG.values():
         assert entry.source and entry.undefined and entry.unit > 0
         assert entry.range[0] < entry.range[1]

@@ -1,4 +1,4 @@
-"""Two runs against each other: counts by hand, p-values against scipy."""
+"""Comparing two runs: counts by hand, p-values as in scipy."""
 
 import math
 
@@ -44,7 +44,7 @@ def test_paired_t_equals_scipy(rng: np.random.Generator) -> None:
 
 
 def test_exact_randomisation_equals_scipy(rng: np.random.Generator) -> None:
-    """Of whole numbers: scipy takes sums apart that only rounding makes different."""
+    """On whole numbers: scipy treats sums as different that differ by rounding only."""
     differences = rng.integers(-5, 6, 10).astype(float)
     expected = stats.permutation_test(
         (differences, np.zeros(10)),
@@ -69,7 +69,7 @@ def test_sampled_randomisation_is_near_the_t_test(rng: np.random.Generator) -> N
     assert sampled == randomisation_test(differences, rounds=20_000, seed=7)
 
 
-def test_equal_runs_differ_by_nothing() -> None:
+def test_equal_runs_have_no_difference() -> None:
     values = np.array([0.1, 0.2])
     result = compare(values, values)
     assert math.isnan(result.t) and math.isnan(result.t_test_p)

@@ -1,4 +1,4 @@
-"""The library's face: plain lists, dictionaries and arrays give the same numbers."""
+"""`evaluate`: lists, dictionaries and arrays give the same values."""
 
 import math
 

@@ -13,14 +13,14 @@ import pytest
 from relevanced import metrics
 
 MODULES: Final = sorted(
-    f"relevanced.metrics.{found.name}" for found in pkgutil.iter_modules(metrics.__path__)
+    f"relevanced.metrics.{module.name}" for module in pkgutil.iter_modules(metrics.__path__)
 )
 BINDINGS: Final = "relevanced.metrics.bindings"
-"""Its functions are the catalog's entries; the laws run them all."""
+"""Its functions are the entries of the catalog, and the laws run them all."""
 
 
 def without_example(module: ModuleType) -> list[str]:
-    """Public functions of the module's own that show no example."""
+    """Public functions defined in the module without an example."""
     functions = inspect.getmembers(module, inspect.isfunction)
     return [
         name

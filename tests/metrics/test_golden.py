@@ -1,6 +1,6 @@
 """Worked numbers from lecture notes and papers, at their exact value.
 
-Where the printed number is rounded, truncated or wrong, it stands beside the exact one in the id.
+Where the printed number is rounded, truncated or wrong, the id has it beside the exact one.
 """
 
 import json
@@ -21,8 +21,8 @@ FILES: Final = {"worked_examples.json": 249, "more_examples.json": 38}
 Inputs = dict[str, Any]
 
 
-def one(name: str, inputs: Inputs, max_grade: float = 1) -> float:
-    """The metric of the one list that the inputs describe."""
+def value_of(name: str, inputs: Inputs, max_grade: float = 1) -> float:
+    """The metric of the single list that the inputs describe."""
     unjudged = set(inputs.get("unjudged", ()))
     items = inputs.get("ranked", [None] * len(inputs["gains"]))
     grades = [None if item in unjudged else g for item, g in zip(items, inputs["gains"])]
@@ -32,7 +32,7 @@ def one(name: str, inputs: Inputs, max_grade: float = 1) -> float:
 
 
 def pool(inputs: Inputs) -> list[float]:
-    """The judged items of the query, as the example gives them."""
+    """The judged items of the query, as in the example."""
     if "R" in inputs or "relevant" in inputs:
         relevant = inputs.get("R") or len(inputs["relevant"])
         nonrelevant = inputs.get("N", len(inputs.get("judged_nonrelevant", ())))
@@ -58,7 +58,7 @@ def table(inputs: Inputs) -> sets.Contingency:
 
 
 def tables(inputs: Inputs) -> sets.Contingency:
-    """One row a query."""
+    """One row for each query."""
     rows = [table(query) for query in inputs["queries"]]
     names = ("returned_relevant", "returned_nonrelevant", "missed", "rest")
     return sets.Contingency(*(np.concatenate([getattr(r, name) for r in rows]) for name in names))
@@ -84,7 +84,7 @@ def e_measure(formula: Callable[[Any, Any, float], Any], inputs: Inputs) -> floa
 def mean_over_queries(name: str, inputs: Inputs) -> float:
     if "AP" in inputs:
         return macro(np.array([float(Fraction(value)) for value in inputs["AP"]])).value
-    return macro(np.array([one(name, query) for query in inputs["queries"]])).value
+    return macro(np.array([value_of(name, query) for query in inputs["queries"]])).value
 
 
 def micro(inputs: Inputs, which: str) -> float:
@@ -107,7 +107,7 @@ def cumulated(inputs: Inputs, gain: dcg.Gain) -> float:
 def average_precision(inputs: Inputs, variant: str) -> float:
     if "relevant_positions" in inputs:
         inputs = binary(inputs["relevant_positions"], inputs["relevant_total"])
-    return one(f"AP(variant={variant})", inputs)
+    return value_of(f"AP(variant={variant})", inputs)
 
 
 def term(inputs: Inputs) -> float:
@@ -115,7 +115,7 @@ def term(inputs: Inputs) -> float:
 
 
 def bpref(inputs: Inputs, variant: str) -> float:
-    return one(f"Bpref(variant={variant})", inputs)
+    return value_of(f"Bpref(variant={variant})", inputs)
 
 
 def undefined_ideals(inputs: Inputs) -> float:
@@ -151,13 +151,13 @@ RULES: Final[list[tuple[str, str, Callable[[Inputs], float]]]] = [
     ("F", "beta=2", lambda x: f_measure(x, 2.0)),
     ("E", "note 000", lambda x: e_measure(sets.e_precision_weighted, x)),
     ("E", "note 003", lambda x: e_measure(sets.e_recall_weighted, x)),
-    ("F@k", "", lambda x: one(f"F@{x['k']}", x)),
-    ("precision@k", "", lambda x: one(f"P@{x['k']}", x)),
-    ("recall@k", "", lambda x: one(f"R@{x['k']}", x)),
-    ("R-Precision", "", lambda x: one("Rprec", x)),
-    ("break-even point", "", lambda x: one("BreakEven", x)),
-    ("interpolated precision", "", lambda x: one(f"IPrec@{x['level']}", x)),
-    ("11-point average", "", lambda x: one("AP(variant=11pt)", x)),
+    ("F@k", "", lambda x: value_of(f"F@{x['k']}", x)),
+    ("precision@k", "", lambda x: value_of(f"P@{x['k']}", x)),
+    ("recall@k", "", lambda x: value_of(f"R@{x['k']}", x)),
+    ("R-Precision", "", lambda x: value_of("Rprec", x)),
+    ("break-even point", "", lambda x: value_of("BreakEven", x)),
+    ("interpolated precision", "", lambda x: value_of(f"IPrec@{x['level']}", x)),
+    ("11-point average", "", lambda x: value_of("AP(variant=11pt)", x)),
     ("AP", "uninterpolated", lambda x: average_precision(x, "standard")),
     ("AP", "relevant returned only", lambda x: average_precision(x, "returned")),
     ("AP", "interpolated", lambda x: average_precision(x, "11pt")),
@@ -180,21 +180,21 @@ RULES: Final[list[tuple[str, str, Callable[[Inputs], float]]]] = [
     ("discount", "", lambda x: dcg.log2_discount(x["i"])),
     ("DCG term", "", term),
     ("IDCG term", "", term),
-    ("CG", "", lambda x: one(f"CG@{len(x['gains'])}" if "k" not in x else f"CG@{x['k']}", x)),
-    ("ideal CG", "", lambda x: one(f"CG@{x['k']}", x)),
-    ("nCG", "", lambda x: one(f"nCG(ideal=pool)@{x['k']}", x)),
-    ("DCG", "J&K", lambda x: one(f"DCG(gain=linear,jk={x['b']})@{x['k']}", x)),
-    ("ideal DCG", "J&K", lambda x: one(f"DCG(gain=linear,jk={x['b']})@{x['k']}", x)),
-    ("nDCG", "J&K", lambda x: one(f"nDCG(gain=linear,ideal=pool,jk={x['b']})@{x['k']}", x)),
+    ("CG", "", lambda x: value_of(f"CG@{len(x['gains'])}" if "k" not in x else f"CG@{x['k']}", x)),
+    ("ideal CG", "", lambda x: value_of(f"CG@{x['k']}", x)),
+    ("nCG", "", lambda x: value_of(f"nCG(ideal=pool)@{x['k']}", x)),
+    ("DCG", "J&K", lambda x: value_of(f"DCG(gain=linear,jk={x['b']})@{x['k']}", x)),
+    ("ideal DCG", "J&K", lambda x: value_of(f"DCG(gain=linear,jk={x['b']})@{x['k']}", x)),
+    ("nDCG", "J&K", lambda x: value_of(f"nDCG(gain=linear,ideal=pool,jk={x['b']})@{x['k']}", x)),
     ("DCG", "linear", lambda x: cumulated(x, dcg.linear_gain)),
     ("DCG", "exponential", lambda x: cumulated(x, dcg.exponential_gain)),
     ("IDCG", "linear", lambda x: cumulated(x, dcg.linear_gain)),
     ("IDCG", "exponential", lambda x: cumulated(x, dcg.exponential_gain)),
-    ("nDCG", "linear, ideal = retrieved", lambda x: one(f"nDCG(gain=linear)@{x['k']}", x)),
-    ("nDCG", "linear, pool", lambda x: one(f"nDCG(gain=linear,ideal=pool)@{x['k']}", x)),
-    ("nDCG", "exponential, pool", lambda x: one(f"nDCG(ideal=pool)@{x['k']}", x)),
-    ("ERR", "", lambda x: one(f"ERR@{x.get('k', 99)}", x, max_grade=x["gmax"])),
-    ("generalised ERR", "", lambda x: one("ERR(discount=log2)", x, max_grade=x["gmax"])),
+    ("nDCG", "linear, ideal = retrieved", lambda x: value_of(f"nDCG(gain=linear)@{x['k']}", x)),
+    ("nDCG", "linear, pool", lambda x: value_of(f"nDCG(gain=linear,ideal=pool)@{x['k']}", x)),
+    ("nDCG", "exponential, pool", lambda x: value_of(f"nDCG(ideal=pool)@{x['k']}", x)),
+    ("ERR", "", lambda x: value_of(f"ERR@{x.get('k', 99)}", x, max_grade=x["gmax"])),
+    ("generalised ERR", "", lambda x: value_of("ERR(discount=log2)", x, max_grade=x["gmax"])),
 ]
 
 
@@ -242,16 +242,16 @@ def decimals(text: str) -> float | None:
     return float(0.5 * 10.0**-digits)
 
 
-def test_printed_numbers_are_roundings_unless_said_otherwise(shared: Path) -> None:
-    """The printed number is wrong or cut off exactly where the example says so."""
+def test_printed_numbers_are_rounded_unless_stated_otherwise(shared: Path) -> None:
+    """The printed number is wrong or truncated exactly where the example states it."""
     off = set()
     for example in examples(shared, "worked_examples.json"):
         half = None if example["stated_value"] is None else decimals(str(example["stated"]))
         if half and abs(computed(example) - example["stated_value"]) > half * (1 + 1e-9):
             off.add(example["id"])
-    said = {
+    stated = {
         example["id"]
         for example in examples(shared, "worked_examples.json")
         if re.match("truncated|WRONG", example["status"])
     }
-    assert off == said
+    assert off == stated

@@ -1,4 +1,4 @@
-"""Two arms in, statements out: named where undefined, read by the metric's direction."""
+"""Statements about two arms: verdicts by the metric's direction, reasons where undefined."""
 
 import math
 from itertools import product
@@ -27,7 +27,7 @@ DESIGN = Design(20_000)
 
 
 def arm(rng: np.random.Generator, level: float, impressions: int = 10_000) -> Buckets:
-    """Users with tastes of their own, around a level."""
+    """Users whose means vary around a level."""
     users = rng.integers(0, 1_000, impressions)
     tastes = rng.beta(6 * level, 6 * (1 - level), 1_000)
     buckets = rng.integers(0, BUCKETS, 1_000)
@@ -38,13 +38,14 @@ def constant(value: float) -> Buckets:
     return Buckets.of(np.full(640, value), np.arange(640) % BUCKETS)
 
 
-def numbers(found: ArmComparison) -> list[float]:
-    """All that is said of the difference."""
-    said = found.absolute
-    return [said.interval.lower, said.log_evalue, said.p_value, said.further_impressions]
+def numbers(comparison: ArmComparison) -> list[float]:
+    """The numbers stated about the difference."""
+    absolute = comparison.absolute
+    evidence = [absolute.log_evalue, absolute.p_value]
+    return [absolute.interval.lower, *evidence, absolute.further_impressions]
 
 
-def test_true_change_is_called_by_its_direction(rng: np.random.Generator) -> None:
+def test_verdict_on_a_true_change_follows_the_direction(rng: np.random.Generator) -> None:
     control, treatment = arm(rng, 0.6), arm(rng, 0.4)
     expected: dict[Direction, str] = {"up": "worse", "down": "better", "none": "undecided"}
     for direction, called in expected.items():
@@ -73,11 +74,11 @@ def test_guardrail_interval_agrees_with_its_evidence(direction: Direction) -> No
 def test_metric_without_direction_has_no_guardrail() -> None:
     found = Estimate(0.05, 1e-4, 10_000)
     interval = guardrail_interval(found, DESIGN, "none")
-    told = [interval.lower, interval.upper, guardrail_log_evalue(found, DESIGN, "none")]
-    assert all(map(math.isnan, told))
+    undefined = [interval.lower, interval.upper, guardrail_log_evalue(found, DESIGN, "none")]
+    assert all(map(math.isnan, undefined))
 
 
-def test_many_rows_say_what_each_says_alone(rng: np.random.Generator) -> None:
+def test_many_rows_equal_each_row_alone(rng: np.random.Generator) -> None:
     pairs = [(arm(rng, 0.5), arm(rng, 0.6)), (constant(0.5), constant(0.6))]
     pairs.append((Buckets.empty(), constant(0.5)))
     controls, treatments = (stacked(*side) for side in zip(*pairs, strict=True))
@@ -86,11 +87,11 @@ def test_many_rows_say_what_each_says_alone(rng: np.random.Generator) -> None:
     assert repr(together) == repr(alone)
 
 
-def test_swapped_arms_say_the_opposite(rng: np.random.Generator) -> None:
+def test_swapped_arms_give_the_opposite(rng: np.random.Generator) -> None:
     arms = arm(rng, 0.6), arm(rng, 0.55)
-    one, other = (compare_arms(*pair, DESIGN).absolute for pair in (arms, arms[::-1]))
-    assert one.interval == Interval(-other.interval.upper, -other.interval.lower)
-    assert one.log_evalue == other.log_evalue
+    first, second = (compare_arms(*pair, DESIGN).absolute for pair in (arms, arms[::-1]))
+    assert first.interval == Interval(-second.interval.upper, -second.interval.lower)
+    assert first.log_evalue == second.log_evalue
 
 
 def test_users_alike_widen_the_interval(rng: np.random.Generator) -> None:
@@ -99,7 +100,7 @@ def test_users_alike_widen_the_interval(rng: np.random.Generator) -> None:
 
 
 def test_planned_total_counts_all_impressions(rng: np.random.Generator) -> None:
-    """Where a metric is defined for few, its interval is still tightest at the planned total."""
+    """Also for a metric that is rarely defined, the interval is tightest at the planned total."""
     arms = arm(rng, 0.5), arm(rng, 0.5)
     scored, all_of_them = (compare_arms(*arms, DESIGN, impressions=n) for n in (None, 40_000))
     assert (scored.absolute.estimate.n, all_of_them.absolute.estimate.n) == (20_000, 40_000)
@@ -129,14 +130,14 @@ def test_control_of_zero_has_no_relative_change() -> None:
     assert math.isnan(found.relative.estimate.value) and found.relative.verdict == "undecided"
 
 
-def test_interval_that_holds_zero_decides_nothing() -> None:
+def test_interval_with_zero_gives_no_verdict() -> None:
     for lower, upper in ((-0.1, 0.1), (0.0, 0.1), (-0.1, 0.0), (math.nan, math.nan)):
         assert verdict(Interval(lower, upper), "up") == "undecided"
 
 
 @pytest.mark.parametrize("weights", [[1.0, 1.0], [0.9, 0.1]])
 def test_evidence_of_a_mismatch_is_a_fair_bet(weights: list[float]) -> None:
-    """Its expectation is 1 when users are dealt as planned."""
+    """Its expectation is 1 if users are assigned as planned."""
     users, share = 300, weights[0] / sum(weights)
     chances = stats.binom.pmf(np.arange(users + 1), users, share)
     evidence = [
@@ -146,14 +147,14 @@ def test_evidence_of_a_mismatch_is_a_fair_bet(weights: list[float]) -> None:
     assert chances @ evidence == pytest.approx(1.0)
 
 
-def test_no_user_and_one_arm_tell_no_mismatch() -> None:
+def test_no_user_and_one_arm_give_no_evidence_of_a_mismatch() -> None:
     for counts, weights in (([0, 0], [1.0, 1.0]), ([7], [3.0])):
         assert sample_ratio_log_evalue(counts, weights) == pytest.approx(0.0, abs=1e-9)
         assert sample_ratio_chi_square_p(counts, weights) == 1.0
 
 
 @pytest.mark.parametrize("weights", [[1.0], [1.0, 0.0], [1.0, math.nan], [1.0, -1.0]])
-def test_weights_that_fit_no_arms_are_refused(weights: list[float]) -> None:
+def test_weights_that_do_not_fit_the_arms_are_an_error(weights: list[float]) -> None:
     with pytest.raises(ValueError, match="weights.*must be"):
         sample_ratio_log_evalue([5, 5], weights)
 
@@ -170,6 +171,6 @@ def test_discoveries_equal_the_definition(rng: np.random.Generator) -> None:
         assert all(e >= f for e, f in product(evidence[found], evidence[~found]))
 
 
-def test_undefined_segment_is_no_discovery_but_is_counted() -> None:
+def test_undefined_segment_is_never_discovered_but_counted() -> None:
     assert discoveries(np.array([math.log(39.0), math.nan])).tolist() == [False, False]
     assert discoveries(np.array([math.log(41.0), math.nan])).tolist() == [True, False]

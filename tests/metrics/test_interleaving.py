@@ -1,4 +1,4 @@
-"""Interleaved lists: credit goes to the team whose items gathered more gain."""
+"""Interleaved lists: the team whose items have more gain gets the credit."""
 
 import math
 
@@ -26,13 +26,13 @@ def test_swapped_teams_swap_the_credit(rng: np.random.Generator) -> None:
 
 
 def test_equal_gains_are_a_tie_in_any_order() -> None:
-    """0.1 + 0.2 is not 0.3 in floating point, but as gain it is."""
+    """0.1 + 0.2 is not 0.3 in floating point, but as a gain it is."""
     gains = np.array([[0.1, 0.3, 0.2], [0.0, 0.0, 0.0]])
     teams = np.array([[1, -1, 1], [1, -1, 1]], dtype=np.int8)
     assert credits(gains, teams, 3).tolist() == [0.0, 0.0]
 
 
-def test_counts_come_back_from_buckets(rng: np.random.Generator) -> None:
+def test_counts_are_recovered_from_buckets(rng: np.random.Generator) -> None:
     credit = rng.choice([1.0, 0.0, -1.0], 5_000, p=[0.3, 0.5, 0.2])
     found = preference(Buckets.of(credit, rng.integers(0, 64, 5_000)), Design(5_000))
     assert (found.wins, found.losses) == ((credit > 0).sum(), (credit < 0).sum())

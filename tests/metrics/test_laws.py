@@ -1,4 +1,4 @@
-"""What holds for every metric of the catalog: a new one is tested by existing."""
+"""Laws that every metric of the catalog obeys; a new entry is tested without a new test."""
 
 from dataclasses import replace
 from typing import Final
@@ -20,7 +20,7 @@ EVERY: Final = pytest.mark.parametrize(
 
 
 def same(left: Floats, right: Floats) -> bool:
-    """Equal to the last bit, undefined where the other is."""
+    """Whether both are equal to the last bit, with NaN at the same rows."""
     return bool(np.array_equal(left, right, equal_nan=True))
 
 
@@ -28,25 +28,25 @@ def reordered(row: Plain, order: list[int]) -> Plain:
     """The same items shown in another order."""
     return replace(
         row,
-        grades=[row.grades[place] for place in order],
-        known=[row.known[place] for place in order],
+        grades=[row.grades[rank0] for rank0 in order],
+        known=[row.known[rank0] for rank0 in order],
     )
 
 
 def by_gain(row: Plain, best_first: bool) -> Plain:
-    """The items by grade; of equal ones the unjudged stand above those judged not relevant."""
+    """The items sorted by grade; of equal ones, unjudged before judged not relevant."""
     sign = -1 if best_first else 1
     order = sorted(
         range(len(row.grades)),
-        key=lambda place: (sign * (row.grades[place] or 0), row.grades[place] is not None),
+        key=lambda rank0: (sign * (row.grades[rank0] or 0), row.grades[rank0] is not None),
     )
     return reordered(row, order)
 
 
 def goodness(metric: Metric, rows: list[Plain]) -> Floats:
-    """The values, turned so that more is better, 0 where undefined.
+    """The values with the sign under which higher is better; 0 where undefined.
 
-    0 too where feedback further down counts more on purpose: it was the less likely to come.
+    Also 0 for metrics with propensities, in which items at lower ranks weigh more on purpose.
     """
     sign = {"up": 1.0, "down": -1.0, "none": 0.0}[metric.direction]
     sign *= metric.needs != "propensities"
@@ -58,13 +58,13 @@ def test_every_family_has_an_oracle() -> None:
 
 
 def needs_no_cutoff(metric: Metric, lists: Lists) -> None:
-    """Fails, and says what to write, for a kernel that asks for the k of a name without @k."""
+    """Fails with advice for a binding that needs the k of a name without @k."""
     try:
         metric.values(lists)
     except Exception as error:
         pytest.fail(
             f"{metric.name} fails without @k: {error!r}. Its binding must take metric.ranks(lists),"
-            " the whole list where the name has no @k, instead of metric.k; or its entry must say"
+            " the whole list where the name has no @k, instead of metric.k; or its entry must set"
             ' cutoff="none"',
             pytrace=False,
         )
@@ -77,7 +77,7 @@ def test_metric_that_takes_k_works_without_it(family: str, rng: np.random.Genera
     needs_no_cutoff(metric, as_lists(random_rows(rng, 20, 9)))
 
 
-def test_kernel_that_needs_k_is_told_what_to_write() -> None:
+def test_binding_that_needs_k_gets_advice() -> None:
     entry = Entry(lambda lists, metric: lists.gains.sum(axis=1) / metric.k, "")  # type: ignore
     with pytest.raises(pytest.fail.Exception, match=r"Mean fails without @k.*metric\.ranks"):
         needs_no_cutoff(resolve("Mean", {"Mean": entry}, configured={}), Lists.of([[1, 0]]))
@@ -126,10 +126,10 @@ def test_padding_changes_nothing(family: str, metric: Metric, rng: np.random.Gen
 
 
 @EVERY
-def test_rows_that_stream_in_equal_the_batch(
+def test_counters_of_pieces_add_up_to_those_of_the_batch(
     family: str, metric: Metric, rng: np.random.Generator
 ) -> None:
-    """Cut into pieces anywhere, the counters add up to those of the whole."""
+    """Counters of pieces, cut anywhere, add up to those of the whole."""
     rows = random_rows(rng, 60, 9)
     cuts = sorted({0, 60, *rng.integers(0, 60, 5).tolist()})
     pieces = [rows[start:end] for start, end in zip(cuts, cuts[1:])]
@@ -178,7 +178,7 @@ def test_perfect_order_of_its_own_list_is_exactly_one(name: str, rng: np.random.
 
 @pytest.mark.parametrize("name", ["nDCG@10", "nDCG(gain=linear)@3"])
 def test_ideal_is_the_same_by_counting_and_by_sorting(name: str, rng: np.random.Generator) -> None:
-    """A list with a fraction sends its block to the sort; it must not touch its neighbours."""
+    """A fractional grade makes its block use the sort; the other lists must not change."""
     metric = parse(name, max_grade=MAX_GRADE)
     lists = as_lists(random_rows(rng, 100, 9))
     fraction = Lists.of([[0.5] + [0] * (lists.depth - 1)])
@@ -196,14 +196,14 @@ def test_no_lists_give_no_values(family: str, metric: Metric) -> None:
 
 
 @EVERY
-def test_name_reads_back_as_the_same_metric(family: str, metric: Metric) -> None:
+def test_name_parses_as_the_same_metric(family: str, metric: Metric) -> None:
     assert parse(metric.name, max_grade=MAX_GRADE) == metric
     assert hash(parse(metric.name, max_grade=MAX_GRADE)) == hash(metric)
 
 
 @pytest.mark.parametrize("name", ["P@280", "RR", "R@280", "nDCG", "nDCG(gain=linear)@270", "Bpref"])
-def test_long_lists_are_counted_as_well(name: str, rng: np.random.Generator) -> None:
-    """Ranks beyond 255 do not fit the narrow integers in which short lists are counted."""
+def test_lists_longer_than_255_ranks_are_counted(name: str, rng: np.random.Generator) -> None:
+    """Ranks beyond 255 do not fit the one-byte integers in which short lists are counted."""
     late: list[float | None] = [*[0.0] * 299, 1.0]
     rows = random_rows(rng, 6, 400)
     rows.append(replace(rows[0], grades=late, pool=[1.0, 0.0], known=[False] * 300))

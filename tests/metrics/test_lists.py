@@ -1,4 +1,4 @@
-"""The gate: what becomes a batch of lists, and what is refused."""
+"""`Lists.of`: padding, and errors for invalid values."""
 
 from typing import Any
 
@@ -70,6 +70,6 @@ def test_blocks_are_the_lists_again(rng: np.random.Generator) -> None:
     assert all(block.pool is not None and len(block.pool) == len(block) for block in blocks)
 
 
-def test_columns_in_one_piece_are_not_copied() -> None:
+def test_contiguous_columns_are_not_copied() -> None:
     columns = np.zeros((8, 3), order="F")
     assert np.shares_memory(by_column(columns[2:5]), columns)

@@ -1,4 +1,4 @@
-"""The field's reference programs as oracles, on random judgements and runs."""
+"""Random judgements and runs: the values of pytrec_eval, gdeval and ir_measures."""
 
 import shutil
 import subprocess
@@ -48,7 +48,7 @@ def random_judgements(rng: np.random.Generator) -> Judgements:
 
 
 def random_shown(rng: np.random.Generator) -> Shown:
-    """Lists of 0 to 30 items for most queries, and for one that nobody judged."""
+    """Lists of 0 to 30 items for most queries, and for one without judgements."""
     return {
         str(query): [f"d{item:02}" for item in rng.permutation(30)[: int(rng.integers(0, 31))]]
         for query in range(1, QUERIES + 2)
@@ -57,7 +57,7 @@ def random_shown(rng: np.random.Generator) -> Shown:
 
 
 def unjudged_below_zero(judgements: Judgements) -> Judgements:
-    """Negative grades left out, as trec_eval has them."""
+    """Without negative grades, which trec_eval treats as unjudged."""
     return {
         query: {item: grade for item, grade in judged.items() if grade >= 0}
         for query, judged in judgements.items()
@@ -65,7 +65,7 @@ def unjudged_below_zero(judgements: Judgements) -> Judgements:
 
 
 def as_run(shown: Shown) -> dict[str, dict[str, float]]:
-    """Scores that give the shown order; small, for they are kept in single precision."""
+    """Scores that give the shown order; small, since pytrec_eval has single precision."""
     return {
         query: {item: float(100 - rank) for rank, item in enumerate(items)}
         for query, items in shown.items()
@@ -161,7 +161,7 @@ def test_judged_share_equals_ir_measures(rng: np.random.Generator) -> None:
 
 
 def test_short_array_lists_equal_pytrec_eval() -> None:
-    """The worked example of the two libraries' difference: one hit, shown third of three."""
+    """The example in which the two libraries differ: one relevant item, third of three."""
     lists = Lists.of([[0, 0, 1]], pool=[[0, 0, 1]])
     theirs = pytrec_eval.RelevanceEvaluator({"q": {"c": 1}}, {"P_10", "map"}).evaluate(
         {"q": {"a": 3.0, "b": 2.0, "c": 1.0}}

@@ -1,4 +1,4 @@
-"""Inverse propensities undo what ranks do to clicks, and traffic tells what that is."""
+"""Inverse propensities remove position bias; harvesting estimates them from traffic."""
 
 import math
 
@@ -32,7 +32,7 @@ def test_only_ratios_of_propensities_matter() -> None:
     assert half.weights(7).tolist() == TABLE.weights(7).tolist()
 
 
-def test_last_propensity_holds_for_all_below() -> None:
+def test_last_propensity_is_that_of_all_further_ranks() -> None:
     assert TABLE.inverse(7)[4:].tolist() == [10.0, 10.0, 10.0]
 
 
@@ -42,7 +42,7 @@ def test_weights_of_1_are_the_plain_metrics(rng: np.random.Generator) -> None:
     assert (ips_precision(gains > 0, 4, np.ones(4)) == precision(gains > 0, 4)).all()
 
 
-def test_clicks_weighed_by_rank_average_to_what_all_would_give(rng: np.random.Generator) -> None:
+def test_weighted_clicks_have_the_mean_of_full_examination(rng: np.random.Generator) -> None:
     deserves = (rng.random((40_000, 5)) < 0.5).astype(np.float64)
     clicks = np.where(rng.random(deserves.shape) < TABLE.values, deserves, 0.0)
     weights = TABLE.weights(5)
@@ -67,13 +67,13 @@ def test_sums_of_surfaces_add_up() -> None:
     assert clipped_share(both) == 3 / 16
 
 
-def test_nothing_weighed_has_no_clipped_share() -> None:
+def test_clipped_share_of_no_items_is_undefined() -> None:
     assert effective_sample_size(WeightSums()) == 0.0
     assert math.isnan(clipped_share(WeightSums()))
 
 
 def exposures(rng: np.random.Generator, queries: int, values: tuple[float, ...]) -> Exposures:
-    """Each query's items, shown by two rankers at ranks of their own, clicked by the model."""
+    """Items of each query, shown by two rankers at different ranks, clicked by the model."""
     depth = len(values)
     lines = []
     for query in range(queries):
@@ -94,14 +94,14 @@ def test_harvest_finds_the_propensities(rng: np.random.Generator) -> None:
     assert (found.stderr[1:] < 0.1 * found.values[1:]).all()
 
 
-def test_harvest_errs_as_much_as_it_says(rng: np.random.Generator) -> None:
+def test_standard_error_of_the_harvest_is_right(rng: np.random.Generator) -> None:
     runs = [harvest(exposures(rng, 60, (1.0, 0.5, 0.3)), 3) for _ in range(60)]
     spread = np.std([run.values for run in runs], axis=0)[1:]
     told = np.mean([run.stderr for run in runs], axis=0)[1:]
     assert (told / spread).tolist() == pytest.approx([1.0, 1.0], abs=0.4)
 
 
-def test_harvest_does_not_depend_on_the_order_of_lines(rng: np.random.Generator) -> None:
+def test_harvest_does_not_depend_on_the_order_of_rows(rng: np.random.Generator) -> None:
     lines = exposures(rng, 50, TABLE.values)
     fields = np.stack([lines.queries, lines.items, lines.ranks, lines.impressions, lines.clicks])
     shuffled = Exposures(*fields[:, rng.permutation(fields.shape[1])])
@@ -117,12 +117,12 @@ def test_ranks_that_share_no_item_are_unknown() -> None:
 
 
 def test_chain_of_pairs_leads_to_far_ranks() -> None:
-    """Ranks 1 and 3 share no item, but each shares some with rank 2."""
+    """Ranks 1 and 3 share no item, but both share items with rank 2."""
     rates = np.array([[0.0, 0.4, 0.0], [0.2, 0.0, 0.3], [0.0, 0.15, 0.0]])
     assert propensities_of_pairs(rates, rates / 50).round(9).tolist() == [1.0, 0.5, 0.25]
 
 
-def test_ranks_beyond_depth_and_no_traffic_teach_nothing() -> None:
+def test_ranks_beyond_depth_and_no_traffic_are_ignored() -> None:
     lines = np.array([[0, 0, 1, 100, 50], [0, 0, 9, 100, 25]])
     assert pair_rates(Exposures(*lines.T), 2).tolist() == [[0.5, 0.0], [0.0, 0.0]]
     for rows in (lines, lines[:0]):

@@ -1,4 +1,4 @@
-"""Confidence sequences: evidence that is a fair bet, intervals that say the same as it."""
+"""Confidence sequences: e-values that are fair bets, and intervals that agree with them."""
 
 import math
 from collections.abc import Callable
@@ -30,10 +30,10 @@ SIZES = [1, 100, 10_000, 1_000_000]
 
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("evidence", [log_evalue, one_sided_log_evalue])
-def test_evidence_is_a_fair_bet_where_nothing_is(
+def test_evalue_is_a_fair_bet_without_an_effect(
     n: int, evidence: Callable[[Estimate, Design], float]
 ) -> None:
-    """Its expectation is 1 when the true value is 0."""
+    """Its expectation is 1 if the true value is 0."""
 
     def weighted(z: float) -> float:
         return math.exp(evidence(Estimate(z, 1.0, n), DESIGN) - z * z / 2)
@@ -92,7 +92,7 @@ def test_undefined_stays_undefined() -> None:
 
 
 @pytest.mark.parametrize("n", [100, 10_000, 50_000])
-def test_effect_that_is_detectable_is_detected_that_often(n: int) -> None:
+def test_detectable_effect_is_detected_with_its_power(n: int) -> None:
     found = Estimate(0.0, 1e-4 / n, n)
     effect = minimum_detectable_effect(found, DESIGN, power=0.9)
     end = max(n, DESIGN.planned_impressions)
@@ -102,7 +102,7 @@ def test_effect_that_is_detectable_is_detected_that_often(n: int) -> None:
 
 
 @pytest.mark.parametrize("value", [1e-6, 0.01, 0.05, 0.12])
-def test_further_traffic_is_just_enough(value: float) -> None:
+def test_further_impressions_are_just_enough(value: float) -> None:
     n, spread = 1_000, 1.0
     more = further_impressions(Estimate(value, spread / n, n), DESIGN)
     decided = [
@@ -112,7 +112,7 @@ def test_further_traffic_is_just_enough(value: float) -> None:
     assert more > 0 and decided == [False, True]
 
 
-def test_verdict_takes_no_more_traffic_and_nothing_takes_forever() -> None:
+def test_further_impressions_are_0_with_a_verdict_and_infinite_for_0() -> None:
     assert further_impressions(Estimate(1.0, 1e-6, 1_000), DESIGN) == 0
     assert math.isinf(further_impressions(Estimate(0.0, 1e-6, 1_000), DESIGN))
     assert math.isinf(further_impressions(Estimate(1e-15, 1e-6, 1_000), DESIGN))
@@ -129,7 +129,7 @@ def test_welch_equals_scipy(rng: np.random.Generator) -> None:
     assert [found.interval.lower, found.interval.upper] == pytest.approx(list(interval), rel=1e-9)
 
 
-def test_welch_without_spread_or_control_is_undefined() -> None:
+def test_welch_without_variance_or_control_is_undefined() -> None:
     zero, none = Estimate(0.0, 0.0, 9), Estimate(math.nan, math.nan, 0)
     for control, relative in ((zero, False), (none, False), (Estimate(0.0, 1.0, 9), True)):
         found = welch_at_planned_end(control, zero, units=(64, 64), relative=relative)

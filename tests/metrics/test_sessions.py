@@ -1,4 +1,4 @@
-"""A real search log with clicks and human grades, against numbers worked out apart."""
+"""A real search log with clicks and human grades: values that were computed independently."""
 
 import ast
 import json
@@ -12,7 +12,7 @@ from relevanced.metrics import Lists, macro, parse
 
 @pytest.fixture(scope="module")
 def log(shared: Path) -> tuple[Lists, Lists, dict[str, float]]:
-    """The human grades, the clicks, and what is expected of them."""
+    """The human grades, the clicks, and the expected values."""
     folder = shared / "data" / "tiangong-st-demo"
     lines = (folder / "human_label_for_GraphCM_per_query_quid.txt").read_text().splitlines()
     columns = [line.split("\t") for line in lines]

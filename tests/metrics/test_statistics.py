@@ -1,4 +1,4 @@
-"""Experiments' numbers against gbstats, confseq, scipy, statsmodels and tea-tasting.
+"""Statistics of experiments, compared with gbstats, confseq, scipy, statsmodels and tea-tasting.
 
 Left out of the file, because nothing here computes them: CUPED (it needs users' past), boundaries
 of other families (stitching, gamma-exponential, bounded means, mSPRT, YEAST), corrections of
@@ -65,7 +65,7 @@ def near(expected: float | list[float]) -> Any:
 
 
 def arm(inputs: Numbers) -> tuple[Estimate, int]:
-    """An arm's mean and its variance from impressions, or from users by the delta method."""
+    """The mean of an arm, with its variance over impressions, or over users by the delta method."""
     if "variance" in inputs:
         return Estimate(inputs["mean"], inputs["variance"] / inputs["n"], inputs["n"]), inputs["n"]
     users, ratio = inputs["users"], inputs["sum_m"] / inputs["sum_d"]
@@ -177,7 +177,7 @@ def test_bucketed_variance_equals_the_delta_method(own: Numbers) -> None:
 
 
 def test_buckets_give_the_difference_of_the_file(own: Numbers) -> None:
-    """From its two arms on: the users behind them are not in the file."""
+    """From the two arms on: their users are not in the file."""
     for buckets, row in own["user_hash_buckets"]["K"].items():
         arms = [
             Estimate(row[name]["ratio"], row[name]["se_linearised"] ** 2, 0)

@@ -1,4 +1,4 @@
-"""Users by their hashes: counted alike whatever lanes they came through."""
+"""Hashes and sketches of users: the same counts whatever lanes the users are in."""
 
 import math
 
@@ -29,7 +29,7 @@ def users(first: int, last: int) -> Hashes:
 
 
 def test_hash_never_changes() -> None:
-    """Stored sketches and buckets live by it."""
+    """Stored sketches and buckets depend on it."""
     assert user_hashes(["", "u1", "ü"]).tolist() == [
         13358181304811224649,
         674649323544730751,
@@ -43,8 +43,8 @@ def test_buckets_are_filled_evenly() -> None:
     assert stats.chisquare(tally).pvalue > 1e-4
 
 
-def test_buckets_do_not_depend_on_a_place_in_the_sketch() -> None:
-    """Users with the least hashes fall into buckets as evenly as all others."""
+def test_buckets_do_not_depend_on_the_order_in_the_sketch() -> None:
+    """Users with the lowest hashes fall into buckets as evenly as all others."""
     sample = Sketch.of(users(0, 64_000), capacity=6_400).hashes
     assert stats.chisquare(np.bincount(bucket_indices(sample), minlength=BUCKETS)).pvalue > 1e-4
 
@@ -79,7 +79,7 @@ def test_many_users_are_counted_within_the_error(count: int) -> None:
     assert found.stderr <= found.value / math.sqrt(K - 1)
 
 
-def test_error_is_as_large_as_it_says(rng: np.random.Generator) -> None:
+def test_standard_error_is_right(rng: np.random.Generator) -> None:
     counts = [
         user_count(Sketch.of(rng.integers(0, 2**64, 5_000, dtype=np.uint64), 256))
         for _ in range(300)
@@ -90,14 +90,14 @@ def test_error_is_as_large_as_it_says(rng: np.random.Generator) -> None:
     assert abs(values.mean() - 5_000) <= 5 * expected / math.sqrt(len(values))
 
 
-def test_crossover_is_exact_while_arms_are() -> None:
+def test_crossover_is_exact_while_the_arms_are() -> None:
     arms = [Sketch.of(users(*span), K) for span in ((0, 300), (250, 500), (490, 700), (0, 0))]
     assert crossover_count(arms).value == 60
     assert sampled_users(arms, ALL_HASHES) == [250, 190, 200, 0]
 
 
 def test_crossover_of_many_is_estimated(rng: np.random.Generator) -> None:
-    """One arm full and one not: the sample is what both know whole."""
+    """One sketch full and one not: the sample is where both are complete."""
     for other in (500, 40_000):
         arms = [Sketch.of(users(0, 20_000), K), Sketch.of(users(20_000 - 400, 20_000 + other), K)]
         found = crossover_count(arms)
@@ -106,16 +106,16 @@ def test_crossover_of_many_is_estimated(rng: np.random.Generator) -> None:
     assert nobody.value == 0.0 < nobody.stderr
 
 
-def test_fair_deal_of_any_size_raises_no_alarm() -> None:
+def test_planned_split_of_any_size_raises_no_alarm() -> None:
     for count in (0, 100, 1_000, 10_000, 100_000):
         arms = [Sketch.of(part, K) for part in np.array_split(users(0, count), 2)]
         assert users_sample_ratio_log_evalue(arms, [1.0, 1.0]) < 1.0
 
 
-def test_looking_at_shrinking_samples_rarely_misleads(rng: np.random.Generator) -> None:
-    """At most one deal in twenty gets to ln 20, though the sample is halved six times on the way.
+def test_looks_at_shrinking_samples_rarely_mislead(rng: np.random.Generator) -> None:
+    """At most one run in twenty reaches ln 20, though the sample is halved six times on the way.
 
-    Counts that are estimated from the same sketches mislead most of the time.
+    Counts estimated from the same sketches mislead most of the time.
     """
     sampled, estimated = 0, 0
     for _ in range(100):
@@ -133,7 +133,7 @@ def test_looking_at_shrinking_samples_rarely_misleads(rng: np.random.Generator) 
     assert sampled <= 5 < 50 < estimated
 
 
-def test_skewed_deal_raises_the_alarm_beyond_the_capacity() -> None:
+def test_skewed_split_raises_the_alarm_beyond_the_capacity() -> None:
     arms = [Sketch.of(part, 8 * K) for part in (users(0, 60_000), users(60_000, 100_000))]
     assert users_sample_ratio_log_evalue(arms, [1.0, 1.0]) > ALARM_LOG_EVALUE
     assert users_sample_ratio_log_evalue(arms, [0.6, 0.4]) < 1.0
@@ -145,7 +145,7 @@ def test_evidence_below_the_capacity_is_that_of_all_users() -> None:
     assert users_sample_ratio_log_evalue(arms, [1.0, 1.0]) == pytest.approx(exact - math.log(2))
 
 
-def test_sample_holds_the_users_below_its_limit() -> None:
+def test_sample_is_the_users_below_its_limit() -> None:
     everybody = users(0, 10_000)
     arms = [Sketch.of(everybody[:4_000], K), Sketch.of(everybody[4_000:], K)]
     limit = ALL_HASHES >> 4

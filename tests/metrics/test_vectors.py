@@ -1,4 +1,4 @@
-"""Curves and vectors: each point is the number at its rank or level."""
+"""Curves and vectors: each point is the value at its rank or level."""
 
 from fractions import Fraction
 
@@ -16,7 +16,7 @@ from relevanced.metrics.curves import (
 
 
 @pytest.mark.parametrize("discount", [dcg.no_discount, dcg.log2_discount, dcg.base_discount(2)])
-def test_vector_holds_the_number_at_every_rank(
+def test_vector_has_the_value_at_every_rank(
     discount: dcg.Discount, rng: np.random.Generator
 ) -> None:
     gains = rng.integers(0, 4, (30, 8)).astype(np.float64)
@@ -51,7 +51,7 @@ def test_interpolated_precision_never_rises_with_recall(rng: np.random.Generator
 
 @pytest.mark.parametrize("known", [1, 3, 7, 10, 49, 999])
 def test_recall_test_is_exact_at_every_level(known: int) -> None:
-    """A list that returns just enough for a level reaches it, and one item less does not."""
+    """A list with just enough relevant items for a level reaches it; with one less, it does not."""
     for level in ELEVEN_LEVELS:
         needed = -(-level.numerator * known // level.denominator)
         relevant = np.ones((1, max(needed, 1)), dtype=np.bool_)
@@ -61,7 +61,7 @@ def test_recall_test_is_exact_at_every_level(known: int) -> None:
         assert not short.any()
 
 
-def test_level_of_a_name_is_the_decimal_it_shows() -> None:
+def test_level_of_a_name_is_an_exact_decimal() -> None:
     lists = Lists.of([[1] * 7 + [0]], pool=[[1] * 10])
     assert Fraction(parse("IPrec@0.70").word("recall")) == Fraction(7, 10)
     assert parse("IPrec@0.7").values(lists).tolist() == [1.0]
