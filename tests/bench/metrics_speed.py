@@ -15,6 +15,7 @@ import numpy as np
 import pytrec_eval
 
 from relevanced.metrics import CATALOG, Lists, Metric, parse
+from relevanced.metrics.propensities import CLIP
 
 SEED: Final = 20_261_121
 ROUNDS: Final = 5
@@ -48,6 +49,7 @@ def frozen_lists(count: int, depth: int) -> Lists:
         lengths=np.full(count, depth, dtype=np.int64),
         judged=gains > 0,
         first_feedback_s=rng.exponential(20.0, count),
+        weights=np.minimum(np.tile(np.arange(1.0, depth + 1.0), (count, 1)), CLIP),
         pool=gains,
         collection_size=np.full(count, 1000 * depth, dtype=np.int64),
         known=gains > 1,

@@ -11,6 +11,7 @@ import pytest
 import pytrec_eval
 
 from relevanced.metrics import Lists, evaluate, judged_lists, parse
+from tests.bench.metrics_speed import every_family, frozen_lists
 
 PYTREC_EVAL: Final = {
     "P@5": "P_5",
@@ -168,3 +169,9 @@ def test_short_array_lists_equal_pytrec_eval() -> None:
     )["q"]
     assert parse("P@10").values(lists).tolist() == [theirs["P_10"]]
     assert parse("AP").values(lists).tolist() == [theirs["map"]]
+
+
+def test_lists_of_the_speed_benchmark_have_what_every_metric_needs() -> None:
+    lists = frozen_lists(20, 10)
+    for _, metric in every_family():
+        assert len(metric.values(lists)) == 20
