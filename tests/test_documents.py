@@ -154,7 +154,7 @@ def test_paths_are_served() -> None:
 def test_the_readme_says_what_was_measured() -> None:
     text, kept = (ROOT / "README.md").read_text(), results.read(results.RESULTS)
     assert kept is not None
-    found = {one.words: findings.told(one.value) for one in kept.findings.values()}
+    found = {one.words: findings.formatted(one.value) for one in kept.findings.values()}
     told = dict(MEASURED.findall(text))
     assert len(told) > 8
     assert told == {words: found.get(words) for words in told}

@@ -1,10 +1,10 @@
-"""`make bench`: what it costs, as ratios inside one run.
+"""`make bench`: measures what the daemon costs, as ratios inside one run.
 
     python -m tests.bench [--part NAME]… [--scale X] [--results FILE] [--markdown]
 
-Real Kafka, real Redis, daemons in processes of their own. Every claim is a ratio of processor times
-that the operating system counted in this run; the figures beside it are those of this machine. At
-full scale the findings are kept in results.json, and the lines of growth in growth.svg.
+With a real Kafka, a real Redis and daemons in processes of their own. Every claim is a ratio of CPU
+times that the operating system counted in this run; absolute figures are those of this machine. At
+full scale the findings are stored in results.json and the curves of growth in growth.svg.
 """
 
 import argparse
@@ -34,14 +34,14 @@ from tests.bench import (
 )
 from tests.bench.cpu import ONE_THREAD
 from tests.bench.effort import Effort
-from tests.bench.findings import Found, markdown, table
+from tests.bench.findings import PartResult, markdown, table
 from tests.bench.plots import draw
 from tests.bench.stage import Stage
 from tests.services.fixtures import this_machines_broker
 from tests.services.kafka_server import Broker
 from tests.services.redis_server import RedisServer, binaries
 
-Part: TypeAlias = Callable[[Stage, Effort], Awaitable[Found]]
+Part: TypeAlias = Callable[[Stage, Effort], Awaitable[PartResult]]
 
 PARTS: Final[Mapping[str, Part]] = {
     "end_to_end": end_to_end.measure,
@@ -57,37 +57,40 @@ PARTS: Final[Mapping[str, Part]] = {
 }
 ON_DEMAND: Final[Mapping[str, Part]] = {"profile": profiling.measure}
 IDLE_LOAD: Final = 0.3
-"""Processes that want a core, per core, beyond which the machine is not quiet."""
+"""Load average per core above which the machine is not idle."""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="bench", description="What it costs.")
+    parser = argparse.ArgumentParser(prog="bench", description="Measures what the daemon costs.")
     parser.add_argument("--part", action="append", choices=[*PARTS, *ON_DEMAND])
-    parser.add_argument("--scale", type=float, default=1.0, help="of the amount of records")
-    parser.add_argument("--results", type=Path, help="JSON file to renew; results.json at scale 1")
-    parser.add_argument("--markdown", action="store_true", help="print the known ratios, no more")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor for the number of records")
+    parser.add_argument(
+        "--results", type=Path, help="JSON file to update; default at scale 1: results.json"
+    )
+    parser.add_argument("--markdown", action="store_true", help="only print the stored ratios")
     given = parser.parse_args()
     if given.markdown:
-        known = results.read(given.results or results.RESULTS)
-        print(markdown(known.findings.values() if known else ()))
+        stored = results.read(given.results or results.RESULTS)
+        print(markdown(stored.findings.values() if stored else ()))
         return
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # groups that are only just made
-    tell_load()
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it logs errors for new groups
+    warn_about_load()
     directory = Path(tempfile.mkdtemp(prefix="bench-"))
     broker = this_machines_broker(directory / "kafka")
-    kept = given.results or (results.RESULTS if given.scale == 1.0 else None)
+    path = given.results or (results.RESULTS if given.scale == 1.0 else None)
     try:
         broker.start()
-        asyncio.run(run(broker, directory, given.part or list(PARTS), Effort(given.scale), kept))
+        asyncio.run(run(broker, directory, given.part or list(PARTS), Effort(given.scale), path))
     finally:
         broker.close()
         shutil.rmtree(directory)
 
 
 async def run(
-    broker: Broker, directory: Path, parts: Sequence[str], effort: Effort, kept: Path | None
-) -> dict[str, Found]:
-    """Measure these parts one after the other; print what each finds, and keep it in the file."""
+    broker: Broker, directory: Path, parts: Sequence[str], effort: Effort, path: Path | None
+) -> dict[str, PartResult]:
+    """Measure these parts one after the other; print the results of each and store them in
+    `path`."""
     os.environ.update(ONE_THREAD)
     server = RedisServer(next(path for path in binaries().values() if path), directory / "redis")
     found = {}
@@ -97,34 +100,34 @@ async def run(
             for part in parts:
                 began_s = time.monotonic()
                 found[part] = await {**PARTS, **ON_DEMAND}[part](stage, effort)
-                tell(part, found[part], time.monotonic() - began_s)
-                if kept is not None:
-                    keep(kept, {part: found[part]})
+                report(part, found[part], time.monotonic() - began_s)
+                if path is not None:
+                    store(path, {part: found[part]})
     finally:
         server.kill()
     return found
 
 
-def keep(path: Path, found: Mapping[str, Found]) -> None:
-    """Renew a file of results, and the plot beside it."""
-    known = results.merged(results.read(path), found)
-    results.write(path, known)
-    draw(list(known.curves.values()), path.with_name(results.PLOT.name))
+def store(path: Path, found: Mapping[str, PartResult]) -> None:
+    """Update a file of results and the plot next to it."""
+    merged = results.merged(results.read(path), found)
+    results.write(path, merged)
+    draw(list(merged.curves.values()), path.with_name(results.PLOT.name))
 
 
-def tell(part: str, found: Found, took_s: float) -> None:
-    """Print one part."""
+def report(part: str, found: PartResult, took_s: float) -> None:
+    """Print the results of one part."""
     print(f"\n{part} ({took_s:.0f} s)")
     print(table(found.findings), flush=True)
     for note in found.notes:
         print(f"  {note}", flush=True)
 
 
-def tell_load() -> None:
-    """Say so where others are at work."""
+def warn_about_load() -> None:
+    """Print a warning if other processes use the machine."""
     load = os.getloadavg()[0] / (os.cpu_count() or 1)
     if load > IDLE_LOAD:
-        print(f"load {load:.1f} per core: times will be longer, ratios less steady")
+        print(f"load average {load:.1f} per core: times will be longer, ratios less stable")
 
 
 if __name__ == "__main__":

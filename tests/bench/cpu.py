@@ -1,4 +1,4 @@
-"""Processor time of other processes, as the kernel counts it, and progress beside it."""
+"""CPU time of processes as the kernel counts it, with the progress of their work."""
 
 import time
 from collections.abc import Sequence
@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import Final
 
 WARM_UP: Final = 0.1
-"""The part of the records that is read before the measured stretch begins."""
+"""The share of the records that is read before the measurement begins."""
 ONE_THREAD: Final = {
     name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 }
-"""Environment of everything that is measured: numpy's helpers would inflate processor time."""
+"""Environment of every measured process: numpy's helper threads would inflate its CPU time."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What a process had used when it had finished so many events."""
+    """CPU time of a process and of Redis when a number of events was done."""
 
     events: int
     cpu_s: float
@@ -24,8 +24,8 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """From one sample to another."""
+class Usage:
+    """Events, CPU time and wall time between two samples."""
 
     events: int
     cpu_s: float
@@ -34,32 +34,32 @@ class Stretch:
 
     @property
     def cpu_us(self) -> float:
-        """Per event."""
+        """CPU time per event in µs."""
         return self.cpu_s / self.events * 1e6
 
     @property
     def redis_us(self) -> float:
-        """Of the server, per event."""
+        """CPU time of Redis per event in µs."""
         return self.redis_s / self.events * 1e6
 
 
 def processor_s(pid: int) -> float:
-    """User and system time of all threads of a running process, those that ended included.
+    """User and system time of all threads of a running process, including those that have ended.
 
-    Linux names the clock of a process by this arithmetic (clock_getcpuclockid); unlike the fields
-    of /proc it does not count in ticks of 10 ms.
+    The id of the clock is computed as in clock_getcpuclockid. Unlike the fields of /proc, which
+    count in ticks of 10 ms, this clock is precise.
     """
     return time.clock_gettime(~pid << 3 | 2)
 
 
-def stretch(samples: Sequence[Sample], upto: int) -> Stretch:
-    """What is measured of a run over `upto` events: without its start-up, and up to the moment when
-    it was done. Both ends are the first look after a commit."""
+def usage_between(samples: Sequence[Sample], upto: int) -> Usage:
+    """The usage of a run over `upto` events, from the end of the warm-up until it is done. Both
+    ends are the first sample after a commit. Raises ValueError where they are the same commit."""
     first = next(sample for sample in samples if sample.events >= upto * WARM_UP)
     last = next(sample for sample in samples if sample.events >= upto)
     if first.events >= last.events:
         raise ValueError(f"{upto} events were done in one step: must be many batches")
-    return Stretch(
+    return Usage(
         last.events - first.events,
         last.cpu_s - first.cpu_s,
         last.redis_s - first.redis_s,

@@ -1,4 +1,4 @@
-"""Processor time per event of a worker over a prepared topic, divided by the floor.
+"""CPU time per event of a worker over a prepared topic, divided by that of the floor.
 
 The floor and the worker take turns: A B A B …
 """
@@ -6,9 +6,9 @@ The floor and the worker take turns: A B A B …
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tests.bench.cpu import Stretch
+from tests.bench.cpu import Usage
 from tests.bench.effort import Effort
-from tests.bench.findings import Finding, Found, number, ratio
+from tests.bench.findings import Finding, PartResult, number, ratio
 from tests.bench.stage import Job, Stage
 from tests.bench.traffic import Traffic
 
@@ -20,21 +20,21 @@ STALL_GOAL_S: Final = 0.1
 ROUNDS: Final = 3
 FEWEST_BATCHES: Final = 5
 OTHERS: Final = 4
-"""Batches of other sizes read a fourth of the topic."""
+"""With other batch sizes, one in so many records of the topic is read."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Both over the same records."""
+    """The usage of worker and floor over the same records."""
 
-    worker: Stretch
-    floor: Stretch
+    worker: Usage
+    floor: Usage
     stall_s: float
-    """The longest time for which nothing else had its turn in the worker."""
+    """The longest stall of the worker's event loop."""
 
 
-async def measure(stage: Stage, effort: Effort) -> Found:
-    """Worker ÷ floor at several sizes of batches."""
+async def measure(stage: Stage, effort: Effort) -> PartResult:
+    """Worker ÷ floor at several batch sizes."""
     traffic = Traffic(records=effort.of(2_000_000))
     findings: list[Finding] = []
     notes: list[str] = []
@@ -45,7 +45,7 @@ async def measure(stage: Stage, effort: Effort) -> Found:
             continue
         pairs = [await _pair(stage, traffic, batch, upto) for _ in range(effort.rounds(ROUNDS))]
         findings += _findings(batch, pairs)
-    return Found(findings, notes=notes)
+    return PartResult(findings, notes=notes)
 
 
 async def _pair(stage: Stage, traffic: Traffic, batch: int, upto: int) -> Pair:

@@ -1,9 +1,9 @@
-"""What making the page of metrics costs, off the event loop, and prometheus_client's cost of the
-same samples.
+"""The cost of rendering /metrics off the event loop, and that of prometheus_client for the same
+samples.
 
     python -m tests.bench.exposition_cost SAMPLES
 
-measures in a process of its own, and prints JSON.
+measures in its own process and prints JSON.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from relevanced.daemon.panes import timing
 from relevanced.daemon.plan import ALL, COUNT_COLUMNS, Plan
 from relevanced.metrics.catalog import parse
 from tests.bench.effort import Effort
-from tests.bench.findings import Finding, Found, number, ratio
+from tests.bench.findings import Finding, PartResult, number, ratio
 from tests.bench.stage import Stage, run_python
 from tests.bench.traffic import SEED
 from tests.lane_views import pages_of, read_text
@@ -42,31 +42,32 @@ HEARTBEAT_S: Final = 0.001
 NOW_MS: Final = 1_795_176_000_000
 NAMES: Final = ("P@1", "P@5", "P@10", "Success@10", "RR@10", "ERR@10", "nDCG@10")
 SAMPLES_PER_SEGMENT: Final = 181
-"""As measured of the plan below: 3 windows in 2 views, 7 metrics, and the counters."""
+"""As measured with the plan below: 3 windows in 2 views, 7 metrics, and the counters."""
 
 
 class Measured(msgspec.Struct):
-    """Of one size of page, a value for each round."""
+    """The measurements of one size of text, a value for each round."""
 
     samples: int
     text_bytes: int
     render_ms: list[float]
-    """Of the text in both formats, in processor time."""
+    """CPU time of rendering the text in both formats."""
     publish_ms: list[float]
-    """From the rows to everything that is handed out, as it passes in a thread."""
+    """Wall time in a thread from the rows to everything that is served."""
     stall_ms: list[float]
-    """The event loop's worst lateness meanwhile."""
+    """Longest delay of the event loop meanwhile."""
     beside_python_ms: list[float]
-    """The same, of as long beside a thread that does nothing but plain Python: what any thread
-    costs."""
+    """Longest delay of the event loop beside a thread that runs plain Python for as long: the
+    cost of any thread."""
     beside_nothing_ms: list[float]
-    """The same, of as long beside a thread that sleeps: what the machine costs."""
+    """Longest delay of the event loop beside a thread that sleeps for as long: the cost of the
+    machine."""
     peer_ms: list[float]
-    """Of prometheus_client's text in one format, in processor time."""
+    """CPU time of prometheus_client for the text in one format."""
 
 
-class Known(Collector):
-    """The families of a text, as prometheus_client holds them."""
+class FamiliesOf(Collector):
+    """The families of a text, as objects of prometheus_client."""
 
     def __init__(self, text: bytes) -> None:
         self._families = read_text(text)
@@ -75,14 +76,14 @@ class Known(Collector):
         return self._families
 
 
-async def measure(_stage: Stage, effort: Effort) -> Found:
-    """At 10,000 and at 100,000 samples."""
+async def measure(_stage: Stage, effort: Effort) -> PartResult:
+    """The findings at 10,000 and at 100,000 samples."""
     findings: list[Finding] = []
     for wanted in effort.first(SAMPLES):
         count = effort.of(wanted)
         printed = await run_python("-m", "tests.bench.exposition_cost", str(count))
         findings += _findings(wanted, msgspec.json.decode(printed, type=Measured))
-    return Found(findings)
+    return PartResult(findings)
 
 
 def _findings(wanted: int, got: Measured) -> list[Finding]:
@@ -98,7 +99,7 @@ def _findings(wanted: int, got: Measured) -> list[Finding]:
             higher_is_better=True,
         ),
         number(f"{key}.publish_ms", f"from rows to page, in a thread, {at}", got.publish_ms, "ms"),
-        # What the work itself holds up, it holds up in each round: the median leaves out the rest.
+        # A delay caused by the work itself occurs in every round: the median leaves out others.
         number(
             f"{key}.stall_ms",
             f"worst stall of the event loop meanwhile, {at}",
@@ -123,7 +124,7 @@ def _findings(wanted: int, got: Measured) -> list[Finding]:
 
 
 def plan(samples: int) -> Plan:
-    """One whose segments give about so many samples."""
+    """A plan whose segments give about `samples` samples."""
     return Plan(
         timing=timing([("5m", 300), ("1h", 3600), ("24h", 86400)], 1800, 60),
         metrics=tuple(parse(name) for name in NAMES),
@@ -134,7 +135,7 @@ def plan(samples: int) -> Plan:
 
 
 def lane(of: Plan) -> LaneView:
-    """One with as many values in each grouping as are shown, and traffic in every window."""
+    """A lane with as many values in each grouping as get series, and traffic in every window."""
     random = np.random.default_rng(SEED)
     names = [(ALL, ALL)]
     for grouping, joined in itertools.product(of.grouping_names[1:], range(of.max_segments)):
@@ -160,8 +161,8 @@ def lane(of: Plan) -> LaneView:
     return LaneView(0, "t", 1, Names(names), panes, pages, counts, watermark_ms=NOW_MS)
 
 
-def made(view: LaneView, of: Plan) -> Published:
-    """As the exporter makes it of what it has read."""
+def published(view: LaneView, of: Plan) -> Published:
+    """Everything that the exporter publishes for a lane."""
     whole = snapshot.evaluate([view], of)
     gauges = selection.busiest(whole, of)
     counters, _ = show(whole, gauges, of, PreviousSelection())
@@ -170,7 +171,7 @@ def made(view: LaneView, of: Plan) -> Published:
 
 
 def processor_ms(work: Callable[[], object]) -> float:
-    """The processor time of one call, without the collector's pauses."""
+    """CPU time of one call in ms, without garbage collection."""
     gc.collect()
     gc.disable()
     begun = time.process_time()
@@ -180,7 +181,7 @@ def processor_ms(work: Callable[[], object]) -> float:
 
 
 def plain_python(seconds: float) -> None:
-    """Hold the interpreter for as long as it lets a thread, again and again."""
+    """Run plain Python, which holds the interpreter lock for its full switch interval."""
     until_s = time.perf_counter() + seconds
     while time.perf_counter() < until_s:
         pass
@@ -189,9 +190,9 @@ def plain_python(seconds: float) -> None:
 async def beside_heartbeat(
     work: Callable[[], object], swap: Callable[[object], None] = lambda _: None
 ) -> tuple[float, float]:
-    """(ms that the work takes in a thread, ms by which the event loop was late at worst).
+    """(duration of the work in a thread, longest delay of the event loop), both in ms.
 
-    `swap` takes what was made, on the event loop.
+    `swap` gets the result of the work, on the event loop.
     """
     latest_s = 0.0
     begun_s = time.perf_counter()
@@ -207,12 +208,12 @@ async def beside_heartbeat(
 
 
 def measure_stalls(got: Measured, view: LaneView, of: Plan, served: list[object]) -> None:
-    """One round. The page served before goes when the new one comes, as in the exporter."""
+    """Measure one round. As in the exporter, the new text replaces the one served before."""
 
-    def swap(page: object) -> None:
-        served[:] = [page]
+    def swap(new: object) -> None:
+        served[:] = [new]
 
-    took_ms, stall_ms = asyncio.run(beside_heartbeat(lambda: made(view, of), swap))
+    took_ms, stall_ms = asyncio.run(beside_heartbeat(lambda: published(view, of), swap))
     got.publish_ms.append(took_ms)
     got.stall_ms.append(stall_ms)
     for late_ms, other in (
@@ -229,13 +230,13 @@ def main() -> None:
     gauges = selection.busiest(whole, of)
     counters, _ = show(whole, gauges, of, PreviousSelection())
     text = b"".join(exposition.render(whole, gauges, counters, of).text)
-    known = Known(text)
+    collector = FamiliesOf(text)
     samples = sum(not line.startswith(b"#") for line in text.splitlines())
     got = Measured(samples, len(text), [], [], [], [], [], [])
     served: list[object] = []
     for _ in range(ROUNDS):
         got.render_ms.append(processor_ms(lambda: exposition.render(whole, gauges, counters, of)))
-        got.peer_ms.append(processor_ms(lambda: generate_latest(known)))
+        got.peer_ms.append(processor_ms(lambda: generate_latest(collector)))
         measure_stalls(got, view, of, served)
     sys.stdout.buffer.write(msgspec.json.encode(got))
 

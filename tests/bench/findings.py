@@ -1,4 +1,4 @@
-"""What a part of the benchmark found: numbers with their goals, as a table and as JSON."""
+"""The results of a part of the benchmark: figures with their goals, as a table and as Markdown."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ MARKS: Final = {True: "yes", False: "NO", None: ""}
 
 @dataclass(frozen=True)
 class Finding:
-    """One number. `values` are the repetitions of which it is the median, interleaved with those of
-    what it is compared to."""
+    """One figure. `values` are the repetitions of which it is the median; they take turns with the
+    repetitions of what it is compared with."""
 
     name: str
     """Unique, and the same in every run: `end_to_end.batch_10000`."""
@@ -22,7 +22,7 @@ class Finding:
     goal: float | None = None
     higher_is_better: bool = False
     compared: bool = False
-    """A ratio inside one run, or a count: comparable between runs and machines."""
+    """Whether it can be compared between runs and machines: a ratio inside one run, or a count."""
 
     @property
     def met(self) -> bool | None:
@@ -34,19 +34,19 @@ class Finding:
 
 @dataclass(frozen=True)
 class Curve:
-    """A line of the plot of how cost grows."""
+    """A curve of the plot of how cost grows."""
 
     name: str
     words: str
     x: tuple[float, ...]
     cpu_us: tuple[float, ...]
     slope: float
-    """Of the logarithms: 1 would be linear, 0 constant."""
+    """Slope of the logarithms: 1 is linear, 0 constant."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """All of one part."""
+class PartResult:
+    """All results of one part."""
 
     findings: Sequence[Finding]
     curves: Sequence[Curve] = ()
@@ -62,7 +62,7 @@ def ratio(
     *,
     higher_is_better: bool = False,
 ) -> Finding:
-    """The median over repetitions of first ÷ second."""
+    """A finding: the median over repetitions of first ÷ second."""
     values = tuple(first / second for first, second in pairs)
     return Finding(name, words, median(values), "×", values, goal, higher_is_better, compared=True)
 
@@ -76,41 +76,55 @@ def number(
     *,
     compared: bool = False,
 ) -> Finding:
-    """The median of repetitions of an absolute figure, less being better."""
+    """A finding: the median over repetitions of an absolute figure; lower is better."""
     return Finding(name, words, median(values), unit, tuple(values), goal, compared=compared)
 
 
 def table(findings: Sequence[Finding]) -> str:
-    """For people."""
+    """The findings as an aligned text table."""
     if not findings:
         return ""
     rows = [("", "", "goal", "met", "repetitions")]
-    for one in findings:
-        sign = "≥" if one.higher_is_better else "≤"
-        goal = "" if one.goal is None else f"{sign} {told(one.goal)}"
-        spread = f"{told(min(one.values))} … {told(max(one.values))}" if one.values else ""
-        repeated = f"{len(one.values)}: {spread}" if len(one.values) > 1 else ""
-        rows.append((one.words, f"{told(one.value)} {one.unit}", goal, MARKS[one.met], repeated))
+    for finding in findings:
+        sign = "≥" if finding.higher_is_better else "≤"
+        goal = "" if finding.goal is None else f"{sign} {formatted(finding.goal)}"
+        spread = (
+            f"{formatted(min(finding.values))} … {formatted(max(finding.values))}"
+            if finding.values
+            else ""
+        )
+        repeated = f"{len(finding.values)}: {spread}" if len(finding.values) > 1 else ""
+        rows.append(
+            (
+                finding.words,
+                f"{formatted(finding.value)} {finding.unit}",
+                goal,
+                MARKS[finding.met],
+                repeated,
+            )
+        )
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
     lines = [
         f"{row[0]:{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]:{widths[3]}}"
         f"  {row[4]}".rstrip()
         for row in rows
     ]
-    return "\n".join(lines[1:] if all(one.goal is None for one in findings) else lines)
+    return "\n".join(lines[1:] if all(finding.goal is None for finding in findings) else lines)
 
 
 def markdown(findings: Iterable[Finding]) -> str:
-    """Ratios only, for a README: everything else is of one machine."""
+    """The ratios as a Markdown table for a README: all other figures depend on the machine."""
     lines = ["| what | measured | goal |", "|---|--:|--:|"]
-    for one in findings:
-        if one.unit == "×" or (not one.unit and one.goal is not None):
-            sign = "≥" if one.higher_is_better else "≤"
-            goal = "" if one.goal is None else f"{sign} {told(one.goal)}"
-            lines.append(f"| {one.words} | {told(one.value)}{one.unit and ' ×'} | {goal} |")
+    for finding in findings:
+        if finding.unit == "×" or (not finding.unit and finding.goal is not None):
+            sign = "≥" if finding.higher_is_better else "≤"
+            goal = "" if finding.goal is None else f"{sign} {formatted(finding.goal)}"
+            lines.append(
+                f"| {finding.words} | {formatted(finding.value)}{finding.unit and ' ×'} | {goal} |"
+            )
     return "\n".join(lines)
 
 
-def told(value: float) -> str:
-    """Three digits, or all of a large number's."""
+def formatted(value: float) -> str:
+    """The value with three significant digits, or as an integer from 100 on."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

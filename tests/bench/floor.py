@@ -1,10 +1,10 @@
-"""The floor: what reading and decoding cost any consumer that is written in Python.
+"""The floor: the cost of reading and decoding for any consumer written in Python.
 
     python -m tests.bench.floor BOOTSTRAP TOPIC RECORDS BATCH
 
-The same client with the same settings as the daemon's reads the same topic, and each record is
-decoded by msgspec into typed structs; nothing else. These structs are written out here so that the
-yardstick stays the same whatever the daemon does. Prints its progress and processor time as JSON.
+Reads the same topic with the client and the settings of the daemon, and decodes each record with
+msgspec into typed structs; nothing else. The structs are defined here, so that the floor stays the
+same when the daemon changes. Prints samples of its progress and CPU time as JSON.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class Feedback(msgspec.Struct, tag_field="type", tag="feedback"):
 
 
 async def read(bootstrap: str, topic: str, upto: int, batch: int) -> list[Sample]:
-    """Read so many records of the topic, in batches of at most `batch`."""
+    """Read `upto` records of the topic in batches of at most `batch`."""
     install_codecs()
     settings = KafkaSettings(bootstrap, (topic,), f"floor-{uuid.uuid4().hex}")
     arguments = consumer_arguments(settings) | {"auto_offset_reset": "earliest"}
@@ -49,10 +49,10 @@ async def read(bootstrap: str, topic: str, upto: int, batch: int) -> list[Sample
     try:
         while seen < upto:
             got = await consumer.getmany(timeout_ms=500, max_records=batch)
-            for some in got.values():
-                for record in some:
+            for records in got.values():
+                for record in records:
                     decode(record.value)
-                seen += len(some)
+                seen += len(records)
             samples.append(Sample(seen, time.process_time(), at_s=time.monotonic()))
     finally:
         await consumer.stop()
@@ -60,7 +60,7 @@ async def read(bootstrap: str, topic: str, upto: int, batch: int) -> list[Sample
 
 
 def main() -> None:
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # a group that is only just made
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it logs errors for new groups
     bootstrap, topic, upto, batch = sys.argv[1:]
     samples = asyncio.run(read(bootstrap, topic, int(upto), int(batch)))
     sys.stdout.buffer.write(msgspec.json.encode(samples))

@@ -1,7 +1,7 @@
-"""From the moment a record is handed to the producer to the moment a gauge in /metrics has changed.
+"""The time from the call of the producer until a gauge in /metrics changes.
 
-Beside live traffic at a share of the capacity, which is measured first, marked impressions are
-sent: each adds one to the count of a segment of its own lane, which a scraper looks for.
+During live traffic at a share of the capacity, which is measured first, marker impressions are
+sent: each adds one to the count of a segment of its lane, which a scraper polls.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ import numpy as np
 from aiokafka import AIOKafkaProducer
 
 from tests.bench.effort import Effort
-from tests.bench.findings import Finding, Found, number
+from tests.bench.findings import Finding, PartResult, number
 from tests.bench.stage import Job, Running, Stage
 from tests.bench.traffic import Traffic, records
 
@@ -26,9 +26,9 @@ CAPACITY_RECORDS: Final = 500_000
 LIVE_S: Final = 20.0
 WARM_UP_S: Final = 5.0
 FEEDBACK_AFTER_MS: Final = (500, 4_000)
-"""Sooner than elsewhere: the traffic is complete after the warm-up."""
+"""Shorter than in other parts, so that feedback is at its full rate after the warm-up."""
 SLICE_S: Final = 0.05
-"""Records of a partition that are sent together."""
+"""Time slice whose records of a partition are sent together."""
 MARK_EVERY_S: Final = 0.1
 SCRAPE_EVERY_S: Final = 0.2
 LAST_SEEN_WITHIN_S: Final = 30.0
@@ -40,7 +40,7 @@ MARKED: Final = re.compile(
 
 
 class Parcel(NamedTuple):
-    """A batch that is ready to be sent at a time."""
+    """A batch, and the time at which it is sent."""
 
     due_s: float
     partition: int
@@ -48,8 +48,8 @@ class Parcel(NamedTuple):
     marked: bool
 
 
-async def measure(stage: Stage, effort: Effort) -> Found:
-    """Half of the marked impressions, and 99 %, are seen within so many seconds."""
+async def measure(stage: Stage, effort: Effort) -> PartResult:
+    """The median and the 99th percentile of the time until marker impressions are counted."""
     capacity = await _capacity(stage, effort)
     warm_up_s, live_s = (1.0, 2.0) if effort.is_smoke else (WARM_UP_S, LIVE_S)
     findings: list[Finding] = [
@@ -69,11 +69,12 @@ async def measure(stage: Stage, effort: Effort) -> Found:
                 GOAL_S if share == GOAL_AT else None,
             ),
         ]
-    return Found(findings)
+    return PartResult(findings)
 
 
 async def _capacity(stage: Stage, effort: Effort) -> float:
-    """Events per second of a daemon with all roles that catches up, the broker beside it."""
+    """Events per second of a daemon with all roles that catches up, on one machine with the
+    broker."""
     traffic = Traffic(records=effort.of(CAPACITY_RECORDS))
     topic = await stage.topic(traffic)
     stage.redis.flush()
@@ -103,8 +104,7 @@ async def _waits(stage: Stage, rate: float, warm_up_s: float, live_s: float) -> 
 
 
 def _parcels(producer: AIOKafkaProducer, traffic: Traffic, warm_up_s: float) -> Iterator[Parcel]:
-    """The live traffic in slices, and the marks, with the seconds after the start when each is
-    due."""
+    """The live traffic in time slices, and the markers, each with its time after the start."""
     now_ms = int(time.time() * 1000)
     start_ms = now_ms - traffic.span_ms
     building: dict[tuple[int, int], Any] = {}
@@ -138,7 +138,7 @@ def _mark(producer: AIOKafkaProducer, nth: int, partition: int, start_ms: int, d
 async def _watched(
     producer: AIOKafkaProducer, topic: str, parcels: list[Parcel], daemon: Running
 ) -> list[float]:
-    """Send all parcels when they are due; how long each mark was on its way."""
+    """Send all parcels when they are due. Returns the delay of each marker in seconds."""
     sent_s: dict[tuple[int, int], float] = {}
     sending = asyncio.create_task(_send(producer, topic, parcels, sent_s))
     seen_s: dict[tuple[int, int], float] = {}
@@ -149,7 +149,7 @@ async def _watched(
             for nth in range(1, int(found) + 1):
                 seen_s.setdefault((int(partition), nth), now_s)
         if sending.done() and now_s > max(sent_s.values()) + LAST_SEEN_WITHIN_S:
-            raise RuntimeError(f"{len(seen_s)} of {len(sent_s)} marks were seen")
+            raise RuntimeError(f"{len(seen_s)} of {len(sent_s)} markers were counted")
         await asyncio.sleep(SCRAPE_EVERY_S)
     await sending
     return [seen_s[mark] - sent_s[mark] for mark in sent_s]

@@ -1,6 +1,6 @@
-"""How the worker's cost per event grows, one quantity at a time.
+"""How the cost per event of a worker grows with one quantity at a time.
 
-Each point is a worker of its own over a topic of its own; all points of a line take turns.
+Each point is a worker of its own on a topic of its own; the points of a curve take turns.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from tests.bench.effort import Effort
-from tests.bench.findings import Curve, Finding, Found, number
+from tests.bench.findings import Curve, Finding, PartResult, number
 from tests.bench.stage import Job, Stage
 from tests.bench.traffic import Traffic
 
@@ -24,7 +24,7 @@ METRICS: Final = tuple(f"{family}@{k}" for k in (10, 1, 3, 5) for family in FAMI
 
 
 def _of_segments(count: int, plain: Traffic) -> Job:
-    """`all`, and one for each country."""
+    """A job with `count` segments: `all`, and one for each country."""
     traffic = replace(plain, countries=count - 1)
     return Job(traffic, groupings=(("country",),), max_segments=10_000)
 
@@ -58,11 +58,11 @@ LINES: Final[Mapping[str, tuple[str, Sequence[float], Callable[[float, Traffic],
 }
 
 
-async def measure(stage: Stage, effort: Effort) -> Found:
-    """A curve and its slope for each line."""
+async def measure(stage: Stage, effort: Effort) -> PartResult:
+    """A curve and its slope for each quantity."""
     plain = Traffic(records=effort.of(RECORDS))
     curves = [await _line(stage, effort, name, plain) for name in effort.first(list(LINES))]
-    return Found([slope(curve) for curve in curves], curves)
+    return PartResult([slope(curve) for curve in curves], curves)
 
 
 async def _line(stage: Stage, effort: Effort, name: str, plain: Traffic) -> Curve:
@@ -85,12 +85,12 @@ async def _cost_us(stage: Stage, job: Job) -> float:
 
 
 def curve_of(name: str, words: str, xs: Sequence[float], costs_us: Sequence[float]) -> Curve:
-    """The points with the slope of the straight line through their logarithms."""
+    """The points, with the slope of the regression line through their logarithms."""
     fitted = float(np.polyfit(np.log(xs), np.log(costs_us), 1)[0])
     return Curve(name, words, tuple(xs), tuple(costs_us), fitted)
 
 
 def slope(curve: Curve) -> Finding:
-    """The curve in one number; its points stand in the results and in the plot."""
+    """The slope of the curve; its points are in the results and in the plot."""
     words = f"cost per event against {curve.words}, exponent"
     return number(f"growth.{curve.name}", words, [curve.slope], "", LINEAR)

@@ -1,11 +1,11 @@
-"""Resident memory of a worker: for each open impression, and for many segments."""
+"""Resident memory of a worker: per open impression, and with many segments."""
 
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from tests.bench.effort import Effort
-from tests.bench.findings import Found, number
+from tests.bench.findings import PartResult, number
 from tests.bench.stage import Job, Running, Stage
 from tests.bench.traffic import Traffic
 
@@ -14,13 +14,14 @@ ALL_STAY_OPEN: Final = "6h"
 GOAL_BYTES: Final = 200.0
 SEGMENT_RECORDS: Final = 200_000
 MANY_COUNTRIES: Final = 1000
-"""With devices: 1 + 1,000 + 4 + 4,000 + 2 segments."""
+"""Together with the devices: 1 + 1,000 + 4 + 4,000 + 2 segments."""
 PAGE_BYTES: Final = 4096
 MIB: Final = 1 << 20
 
 
-async def measure(stage: Stage, effort: Effort) -> Found:
-    """Bytes above the idle worker, with feedback for the impressions and their states kept."""
+async def measure(stage: Stage, effort: Effort) -> PartResult:
+    """Bytes per open impression above an idle worker, including feedback; memory with many
+    segments."""
     idle = await resident_after(stage, Job(Traffic(records=8)), 8)
     traffic = all_open(effort.of(OPEN_IMPRESSIONS))
     job = Job(traffic, attribution=ALL_STAY_OPEN)
@@ -28,14 +29,14 @@ async def measure(stage: Stage, effort: Effort) -> Found:
     stage.redis.flush()
     with stage.worker(job, topic, stage.name()) as worker:
         await worker.follow(traffic.records)
-        held = await worker.open_impressions()
-        per_impression = (resident(worker) - idle) / held
+        count = await worker.open_impressions()
+        per_impression = (resident(worker) - idle) / count
     many = replace(Traffic(records=effort.of(SEGMENT_RECORDS)), countries=MANY_COUNTRIES)
     few = replace(many, countries=Traffic.countries)
     of_many = await resident_after(stage, Job(many, max_segments=10_000), many.records)
     of_few = await resident_after(stage, Job(few, max_segments=10_000), few.records)
-    words = f"worker, per open impression ({held:,} open)"
-    return Found(
+    words = f"worker, per open impression ({count:,} open)"
+    return PartResult(
         [
             number("memory.open_bytes", words, [per_impression], "B", GOAL_BYTES, compared=True),
             number("memory.idle", "idle worker", [idle / MIB], "MiB"),
@@ -46,12 +47,12 @@ async def measure(stage: Stage, effort: Effort) -> Found:
 
 
 def all_open(impressions: int) -> Traffic:
-    """Traffic with so many impressions."""
+    """Traffic with this number of impressions."""
     return Traffic(records=round(impressions * (1 + Traffic.feedback_per_impression)))
 
 
 async def resident_after(stage: Stage, job: Job, records: int) -> int:
-    """Bytes that a worker holds when it has done so many records."""
+    """Resident bytes of a worker after it has processed `records` records."""
     topic = await stage.topic(job.traffic)
     stage.redis.flush()
     with stage.worker(job, topic, stage.name()) as worker:
@@ -61,5 +62,5 @@ async def resident_after(stage: Stage, job: Job, records: int) -> int:
 
 
 def resident(worker: Running) -> int:
-    """Bytes of the process in memory now."""
+    """Resident bytes of the process now."""
     return int(Path(f"/proc/{worker.pid}/statm").read_text().split()[1]) * PAGE_BYTES

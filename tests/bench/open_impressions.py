@@ -1,5 +1,5 @@
-"""How the worker's cost per event grows with open impressions: one long run in which none
-settles."""
+"""How the cost per event of a worker grows with open impressions, in one long run in which no
+impression settles."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,25 +8,28 @@ from typing import Final
 
 from tests.bench.cpu import Sample
 from tests.bench.effort import Effort
-from tests.bench.findings import Found
+from tests.bench.findings import PartResult
 from tests.bench.growth import curve_of, slope
 from tests.bench.memory import ALL_STAY_OPEN, all_open
 from tests.bench.stage import Job, Stage
 
 COUNTS: Final = (10_000, 100_000, 1_000_000, 10_000_000)
 BYTES_PER_OPEN: Final = 1500
-"""Of memory that must be free, over all processes and the broker's log: more than they take."""
+"""Free memory required per open impression, for all processes and the log of the broker;
+generous."""
 BATCH: Final = 2_000
-"""Several between the points that are nearest to each other."""
+"""Small enough for several batches between the two closest points."""
 
 
-async def measure(stage: Stage, effort: Effort) -> Found:
-    """Cost where so many impressions are open: of the events from half as many to so many."""
-    room = _free_bytes() // BYTES_PER_OPEN
+async def measure(stage: Stage, effort: Effort) -> PartResult:
+    """The cost at each count of open impressions: over the events from half that count to it."""
+    capacity = _free_bytes() // BYTES_PER_OPEN
     most = max(effort.of(COUNTS[-1]), COUNTS[1])  # two points at least
-    wanted = [count for count in COUNTS if count <= most]
-    counts = [count for count in wanted if count <= room]
-    notes = [f"{count:,} open impressions: not enough memory" for count in wanted if count > room]
+    planned = [count for count in COUNTS if count <= most]
+    counts = [count for count in planned if count <= capacity]
+    notes = [
+        f"{count:,} open impressions: not enough memory" for count in planned if count > capacity
+    ]
     traffic = all_open(counts[-1])
     topic = await stage.topic(traffic)
     stage.redis.flush()
@@ -37,7 +40,7 @@ async def measure(stage: Stage, effort: Effort) -> Found:
     per_event = traffic.impressions / traffic.records
     costs = [_cost_us(samples, count / 2 / per_event, count / per_event) for count in counts]
     curve = curve_of("open_impressions", "open impressions", counts, costs)
-    return Found([slope(curve)], [curve], notes)
+    return PartResult([slope(curve)], [curve], notes)
 
 
 def _cost_us(samples: Sequence[Sample], low: float, high: float) -> float:

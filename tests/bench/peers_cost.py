@@ -1,8 +1,10 @@
-"""Peers over the same topic of the same broker, each doing less than the worker does.
+"""The CPU time of other stream processors on the same topic, each of which does less than the
+worker.
 
-Each has an environment of its own in the cache folder, made when first needed: some of them contain
-what the project itself does not install. They decode, and average one number per segment and
-minute; they join nothing, and their results are not stored with their offsets.
+Each runs in a virtual environment of its own in the cache folder, created on first use: some need
+packages that the project itself does not install. They decode the records and average one number
+per segment and minute; they join nothing, and do not store their results together with their
+offsets.
 """
 
 import asyncio
@@ -16,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.bench.cpu import Sample, Stretch, stretch
+from tests.bench.cpu import Sample, Usage, usage_between
 from tests.bench.effort import Effort
-from tests.bench.findings import Finding, Found, number, ratio
+from tests.bench.findings import Finding, PartResult, number, ratio
 from tests.bench.stage import Job, Stage
 from tests.bench.traffic import Traffic
 from tests.services import processes
@@ -28,14 +30,14 @@ ROUNDS: Final = 3
 RECORDS: Final = 500_000
 INSTALL_PATIENCE_S: Final = 600
 RUN_PATIENCE_S: Final = 120
-LOOK_EVERY_S: Final = 0.2
-TOLD: Final = "progress "
-"""Begins the lines in which a peer tells how far it is."""
+POLL_EVERY_S: Final = 0.2
+PROGRESS: Final = "progress "
+"""Prefix of the lines in which a peer prints its progress."""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """One of them. `share` of the records is what it reads: the slow ones less."""
+    """One stream processor. `share` of the records is what it reads: less if it is slow."""
 
     name: str
     packages: tuple[str, ...]
@@ -69,7 +71,7 @@ PEERS: Final = (
 )
 
 
-async def measure(stage: Stage, effort: Effort) -> Found:
+async def measure(stage: Stage, effort: Effort) -> PartResult:
     """Processor time per event of each peer ÷ the worker's."""
     traffic = Traffic(records=effort.of(RECORDS), keyed_by_segment=True)
     findings: list[Finding] = []
@@ -89,15 +91,15 @@ async def measure(stage: Stage, effort: Effort) -> Found:
             ratio(f"peers.{peer.name}", words, pairs, peer.goal, higher_is_better=True),
             number(f"peers.{peer.name}_us", peer.name, costs, "µs/event"),
         ]
-    return Found(findings, notes=notes)
+    return PartResult(findings, notes=notes)
 
 
 class PeerFailed(Exception):
-    """It could not be installed, or did not run here."""
+    """The peer could not be installed or did not run."""
 
 
 def environment(peer: Peer) -> Path:
-    """The interpreter of the peer's environment, made when it is not there."""
+    """The interpreter of the peer's environment, which is created if it does not exist."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "relevanced"
     version = peer.packages[0].partition("==")[2]
     here = f"{sys.version_info[0]}.{sys.version_info[1]}"
@@ -112,8 +114,8 @@ def environment(peer: Peer) -> Path:
                     command, check=True, capture_output=True, text=True, timeout=INSTALL_PATIENCE_S
                 )
             except subprocess.SubprocessError as error:
-                said = str(getattr(error, "stderr", "") or error)
-                raise PeerFailed(said.strip().splitlines()[-1]) from error
+                message = str(getattr(error, "stderr", "") or error)
+                raise PeerFailed(message.strip().splitlines()[-1]) from error
         complete.touch()
     return python
 
@@ -127,7 +129,7 @@ async def _pair(stage: Stage, traffic: Traffic, peer: Peer, python: Path) -> tup
         return theirs.cpu_us, (await worker.measured(traffic.records)).cpu_us
 
 
-async def _run(stage: Stage, traffic: Traffic, peer: Peer, python: Path) -> Stretch:
+async def _run(stage: Stage, traffic: Traffic, peer: Peer, python: Path) -> Usage:
     name = stage.name()
     log = stage.directory / f"{peer.name}-{name}.log"
     variables = {
@@ -145,19 +147,20 @@ async def _run(stage: Stage, traffic: Traffic, peer: Peer, python: Path) -> Stre
         samples = await _samples(process, log, round(traffic.records * peer.share))
     finally:
         processes.end(process, signal.SIGKILL, patience_s=10)
-    return stretch(samples, samples[-1].events)
+    return usage_between(samples, samples[-1].events)
 
 
 async def _samples(process: subprocess.Popen[bytes], log: Path, upto: int) -> list[Sample]:
-    """What the peer tells of its progress, until it has seen so many records."""
+    """Samples of the peer's progress, until it has read `upto` records."""
     samples: list[Sample] = []
     deadline_s = time.monotonic() + RUN_PATIENCE_S
     while not samples or samples[-1].events < upto:
         lines = log.read_text(errors="replace").splitlines()
         if process.poll() is not None or time.monotonic() > deadline_s:
-            said = " ".join(line for line in lines[-5:] if not line.startswith(TOLD))
-            raise PeerFailed(f"{len(samples) * 1000:,} records, then: {said}")
-        told = [line.split()[1:] for line in lines if line.startswith(TOLD) and line.endswith(".")]
-        samples = [Sample(int(seen), float(cpu_s.rstrip("."))) for seen, cpu_s in told]
-        await asyncio.sleep(LOOK_EVERY_S)
+            output = " ".join(line for line in lines[-5:] if not line.startswith(PROGRESS))
+            raise PeerFailed(f"{len(samples) * 1000:,} records, then: {output}")
+        complete = (line for line in lines if line.startswith(PROGRESS) and line.endswith("."))
+        progress = [line.split()[1:] for line in complete]
+        samples = [Sample(int(seen), float(cpu_s.rstrip("."))) for seen, cpu_s in progress]
+        await asyncio.sleep(POLL_EVERY_S)
     return samples

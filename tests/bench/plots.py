@@ -1,4 +1,4 @@
-"""The lines of how cost grows, as one SVG."""
+"""The curves of how cost grows, as one SVG."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.bench.findings import Curve
 
 
 def draw(curves: Sequence[Curve], path: Path) -> None:
-    """Events per second of processor time against each quantity, both logarithmic."""
+    """Plot events per second of CPU time against each quantity, both on logarithmic axes."""
     with rc_context({"svg.hashsalt": "growth", "font.size": 9}):
         figure = Figure(figsize=(11, 6.5))
         axes = figure.subplots(2, 3, sharey=True)

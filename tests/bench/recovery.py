@@ -1,6 +1,6 @@
-"""How long lanes stand still when their worker dies with a million open impressions.
+"""How long lanes make no progress after their worker was killed with a million open impressions.
 
-The session timeout is left out: the second worker starts when the group has forgotten the first.
+The session timeout is not included: the second worker starts after the group removed the first.
 """
 
 import asyncio
@@ -9,27 +9,27 @@ import time
 from typing import Final
 
 from tests.bench.effort import Effort
-from tests.bench.findings import Found, number
+from tests.bench.findings import PartResult, number
 from tests.bench.memory import ALL_STAY_OPEN, all_open
 from tests.bench.stage import Job, Running, Stage
 
 OPEN_IMPRESSIONS: Final = 1_000_000
 ROUNDS: Final = 3
 SPARE: Final = 1.25
-"""Traffic goes on, so that there is something to commit after the restart."""
+"""Factor of additional traffic, so that there are records to commit after the restart."""
 SESSION_TIMEOUT_S: Final = 6
 GOAL_S: Final = 3.0
-LOOK_EVERY_S: Final = 0.01
+POLL_EVERY_S: Final = 0.01
 
 
-async def measure(stage: Stage, effort: Effort) -> Found:
-    """Seconds from the start of the new process, Python's own start included."""
+async def measure(stage: Stage, effort: Effort) -> PartResult:
+    """Seconds from the start of the new process, including the start of Python."""
     traffic = all_open(effort.of(OPEN_IMPRESSIONS * SPARE))
     job = Job(traffic, attribution=ALL_STAY_OPEN, session_timeout=f"{SESSION_TIMEOUT_S}s")
     times = [await _round(stage, job) for _ in range(effort.rounds(ROUNDS))]
     at = f"{effort.of(OPEN_IMPRESSIONS):,} open impressions"
     first, every = [first for first, _ in times], [every for _, every in times]
-    return Found(
+    return PartResult(
         [
             number("recovery.first_s", f"restart to first commit, {at}", first, "s", GOAL_S),
             number("recovery.all_s", "restart to a commit of every lane", every, "s"),
@@ -52,11 +52,11 @@ async def _round(stage: Stage, job: Job) -> tuple[float, float]:
 
 
 async def _moved_s(worker: Running, before: dict[int, int], began_s: float) -> tuple[float, float]:
-    """When the first of the lanes, and when all of them were past where they stood."""
+    """Seconds after which the first lane, and after which all lanes have made progress."""
     first_s = None
     still = set(before)
     while still:
-        await asyncio.sleep(LOOK_EVERY_S)
+        await asyncio.sleep(POLL_EVERY_S)
         now = worker.offsets()
         still = {lane for lane in still if now[lane] == before[lane]}
         if first_s is None and len(still) < len(before):

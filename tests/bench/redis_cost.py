@@ -1,8 +1,8 @@
-"""What a worker asks of Redis: processor time, bytes, commands, and how long it blocks.
+"""What a worker costs Redis: CPU time, bytes, commands, and how long scripts block the server.
 
-What the worker writes is recorded in a run of its own, and done again by an idle server: that is
-what it costs where Redis has a core, and its caches, for itself. What scripts take by the server's
-clock is told beside it: on busy cores that is mostly waiting for a turn.
+The requests that write are recorded in a separate run and replayed on an idle server: that is their
+cost where Redis has a core and its caches for itself. The duration of scripts by the server's clock
+is reported as well; on busy cores it consists mostly of waiting for a core.
 """
 
 from collections.abc import Iterator
@@ -11,16 +11,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from tests.bench.cpu import Stretch
+from tests.bench.cpu import Usage
 from tests.bench.effort import Effort
-from tests.bench.findings import Finding, Found, number
+from tests.bench.findings import Finding, PartResult, number
 from tests.bench.requests import SCRIPTS, command, recorded, times_us
-from tests.bench.stage import LOOK_OFTEN_S, LOOK_SELDOM_S, Job, Running, Stage
+from tests.bench.stage import POLL_OFTEN_S, POLL_SELDOM_S, Job, Running, Stage
 from tests.bench.traffic import Traffic
 
 ROUNDS: Final = 3
 RECORDED: Final = 500_000
-"""Records whose commits are done again."""
+"""Records whose commits are recorded and replayed."""
 EVENTS_PER_S: Final = 50_000
 GOAL_US: Final = 0.15
 GOAL_OPEN_BYTES: Final = 80.0
@@ -31,7 +31,7 @@ GOAL_BLOCKING_US: Final = 1000.0
 class Round:
     """One run over the topic."""
 
-    stretch: Stretch
+    usage: Usage
     commands_per_event: float
     script_p99_us: float
     script_longest_us: float
@@ -39,36 +39,36 @@ class Round:
     row_bytes: float
 
 
-async def measure(stage: Stage, effort: Effort) -> Found:
-    """Server time per event, and the sizes of what is stored and sent."""
+async def measure(stage: Stage, effort: Effort) -> PartResult:
+    """CPU time of the server per event, and the sizes of stored state and requests."""
     traffic = Traffic(records=effort.of(2_000_000))
-    # A look costs Redis as much as a command of the worker: few of them, but two at least.
-    look_s = LOOK_OFTEN_S if effort.is_smoke else LOOK_SELDOM_S
-    rounds = [await _round(stage, traffic, look_s) for _ in range(effort.rounds(ROUNDS))]
+    # A poll costs Redis as much as a command of the worker: few polls, but at least two.
+    poll_s = POLL_OFTEN_S if effort.is_smoke else POLL_SELDOM_S
+    rounds = [await _round(stage, traffic, poll_s) for _ in range(effort.rounds(ROUNDS))]
     requests = await recorded(stage, Job(Traffic(records=effort.of(RECORDED))))
-    again_us = [np.array(times_us(stage.redis, requests)) for _ in range(effort.rounds(ROUNDS))]
+    replayed_us = [np.array(times_us(stage.redis, requests)) for _ in range(effort.rounds(ROUNDS))]
     is_script = np.array([command(request) in SCRIPTS for request in requests])
     script_bytes = [len(request) for request in requests if command(request) in SCRIPTS]
-    at_rate = [one.commands_per_event * EVENTS_PER_S for one in rounds]
+    at_rate = [run.commands_per_event * EVENTS_PER_S for run in rounds]
     findings: list[Finding] = [
         number(
             "redis.server_us",
             "server, batches of 10,000",
-            [one.stretch.redis_us for one in rounds],
+            [run.usage.redis_us for run in rounds],
             "µs/event",
             GOAL_US,
         ),
         number(
             "redis.alone_us",
             "the same requests, done again by a server that has the machine for itself",
-            [float(times.sum()) / effort.of(RECORDED) for times in again_us],
+            [float(times.sum()) / effort.of(RECORDED) for times in replayed_us],
             "µs/event",
             GOAL_US,
         ),
         number(
             "redis.open_bytes",
             "stored, per open impression",
-            [one.open_bytes for one in rounds],
+            [run.open_bytes for run in rounds],
             "B",
             GOAL_OPEN_BYTES,
             compared=True,
@@ -76,7 +76,7 @@ async def measure(stage: Stage, effort: Effort) -> Found:
         number(
             "redis.row_bytes",
             "stored, per row of a pane",
-            [one.row_bytes for one in rounds],
+            [run.row_bytes for run in rounds],
             "B",
             compared=True,
         ),
@@ -85,34 +85,34 @@ async def measure(stage: Stage, effort: Effort) -> Found:
         number(
             "redis.script_longest_us",
             "longest script, processor time",
-            [float(times[is_script].max()) for times in again_us],
+            [float(times[is_script].max()) for times in replayed_us],
             "µs",
             GOAL_BLOCKING_US,
         ),
         number(
             "redis.script_clock_p99_us",
             "script by the clock, beside the worker: 99 % are shorter",
-            [one.script_p99_us for one in rounds],
+            [run.script_p99_us for run in rounds],
             "µs",
         ),
         number(
             "redis.script_clock_longest_us",
             "longest script by the clock, beside the worker",
-            [one.script_longest_us for one in rounds],
+            [run.script_longest_us for run in rounds],
             "µs",
         ),
     ]
-    return Found(findings)
+    return PartResult(findings)
 
 
-async def _round(stage: Stage, traffic: Traffic, look_s: float) -> Round:
+async def _round(stage: Stage, traffic: Traffic, poll_s: float) -> Round:
     topic = await stage.topic(traffic)
     stage.redis.flush()
     with stage.worker(Job(traffic), topic, stage.name()) as worker:
         server = worker.redis
         server.config_set("latency-tracking-info-percentiles", "50 99 100")
         server.config_resetstat()
-        stretch = await worker.measured(traffic.records, look_s)
+        usage = await worker.measured(traffic.records, poll_s)
         script = server.info("latencystats")["latency_percentiles_usec_evalsha"]
         open_bytes = sum(_bytes_of(worker, "open:*")) / await worker.open_impressions()
         panes = {key.rsplit(b":", 1)[0] for key in _keys(worker, "rows:*")}
@@ -122,7 +122,7 @@ async def _round(stage: Stage, traffic: Traffic, look_s: float) -> Round:
             for lane in range(traffic.partitions)
         )
         return Round(
-            stretch,
+            usage,
             _commands(server) / traffic.records,
             script["p99"],
             script["p100"],
@@ -141,6 +141,6 @@ def _bytes_of(worker: Running, pattern: str) -> Iterator[int]:
 
 
 def _commands(server: Any) -> int:
-    """That came in from others, over all of their connections."""
+    """The number of commands over all connections but this one."""
     own = str(server.client_id())
-    return sum(int(one["tot-cmds"]) for one in server.client_list() if one["id"] != own)
+    return sum(int(c["tot-cmds"]) for c in server.client_list() if c["id"] != own)

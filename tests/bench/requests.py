@@ -1,8 +1,8 @@
-"""The requests of a worker's commits, recorded, and done again by a server that does nothing else.
+"""Records the requests of a worker's commits, and replays them on a server that does nothing else.
 
-How long a script blocks the server is what it takes of the processor. The server's own clock cannot
-tell: on a machine whose cores are all busy a script also waits for its turn, and then a single
-RENAME takes milliseconds by that clock.
+The time for which a script blocks the server is its CPU time. The server's own clock does not
+measure that: on a machine whose cores are all busy, a script also waits for a core, and then even a
+single RENAME takes milliseconds by that clock.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ SCRIPTS: Final = (b"EVALSHA", b"EVAL")
 
 
 async def recorded(stage: Stage, job: Job) -> list[bytes]:
-    """What a worker sends until it is through with its topic, in the order of its sending."""
+    """The writing requests of a worker over a whole topic, in the order in which it sends them."""
     topic = await stage.topic(job.traffic)
     stage.redis.flush()
     async with Proxy(*stage.redis.ports) as proxy:
@@ -31,14 +31,14 @@ async def recorded(stage: Stage, job: Job) -> list[bytes]:
 
 
 def times_us(server: RedisServer, requests: Sequence[bytes]) -> list[float]:
-    """Processor time of the server for each request, reading and answering it included."""
+    """CPU time of the server for each request in µs, including reading and answering it."""
     server.flush()
     connection = redis.Connection(port=server.port)
     times = []
     for request in requests:
         began_s = processor_s(server.pid)
         connection.send_packed_command([request])
-        # that a script is unknown is an answer too: its text follows
+        # NOSCRIPT is a valid answer: the worker then sent EVAL with the text.
         with suppress(redis.exceptions.NoScriptError):
             connection.read_response()
         times.append((processor_s(server.pid) - began_s) * 1e6)
@@ -47,5 +47,5 @@ def times_us(server: RedisServer, requests: Sequence[bytes]) -> list[float]:
 
 
 def command(request: bytes) -> bytes:
-    """The first word of a request as it is on the wire."""
+    """The command name of a request in the wire protocol."""
     return request.split(b"\r\n", 3)[2].upper()

@@ -1,4 +1,4 @@
-"""What was found, kept as JSON beside the benchmark: what later runs are compared with."""
+"""The results of the benchmark as a JSON file, with which later runs are compared."""
 
 import os
 import platform
@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from tests.bench.findings import Curve, Finding, Found
+from tests.bench.findings import Curve, Finding, PartResult
 
 HERE: Final = Path(__file__).parent
 RESULTS: Final = HERE / "results.json"
@@ -18,39 +18,39 @@ PLOT: Final = HERE / "growth.svg"
 
 @dataclass(frozen=True)
 class Results:
-    """Of the last run of each part at full scale."""
+    """The results of the last run of each part at full scale."""
 
     cores: int
     python: str
     findings: dict[str, Finding] = field(default_factory=dict)
     curves: dict[str, Curve] = field(default_factory=dict)
     notes: dict[str, list[str]] = field(default_factory=dict)
-    """Part → what could not be measured."""
-    told_by: dict[str, list[str]] = field(default_factory=dict)
-    """Part → its findings and curves, so that what it does not find any more goes."""
+    """Part → notes on what could not be measured."""
+    names_by_part: dict[str, list[str]] = field(default_factory=dict)
+    """Part → names of its findings and curves, to remove those that it no longer has."""
 
 
-def merged(known: Results | None, found: Mapping[str, Found]) -> Results:
-    """What is known, with these parts renewed."""
+def merged(stored: Results | None, found: Mapping[str, PartResult]) -> Results:
+    """The stored results, updated with the results of these parts."""
     results = Results(os.cpu_count() or 0, platform.python_version())
-    if known is not None:
-        results.findings.update(known.findings)
-        results.curves.update(known.curves)
-        results.notes.update(known.notes)
-        results.told_by.update(known.told_by)
-    for part, one in found.items():
-        for name in results.told_by.get(part, ()):
+    if stored is not None:
+        results.findings.update(stored.findings)
+        results.curves.update(stored.curves)
+        results.notes.update(stored.notes)
+        results.names_by_part.update(stored.names_by_part)
+    for part, result in found.items():
+        for name in results.names_by_part.get(part, ()):
             results.findings.pop(name, None)
             results.curves.pop(name, None)
-        results.told_by[part] = [told.name for told in (*one.findings, *one.curves)]
-        results.findings.update({finding.name: finding for finding in one.findings})
-        results.curves.update({curve.name: curve for curve in one.curves})
-        results.notes[part] = list(one.notes)
+        results.names_by_part[part] = [named.name for named in (*result.findings, *result.curves)]
+        results.findings.update({finding.name: finding for finding in result.findings})
+        results.curves.update({curve.name: curve for curve in result.curves})
+        results.notes[part] = list(result.notes)
     return results
 
 
 def read(path: Path) -> Results | None:
-    """What a file holds; None where there is none."""
+    """The results in a file; None where it does not exist."""
     return decode(path.read_bytes()) if path.exists() else None
 
 
@@ -60,6 +60,6 @@ def decode(data: bytes) -> Results:
 
 
 def write(path: Path, results: Results) -> None:
-    """As lines, so that a change of one number is a change of one line."""
+    """Write the results one value per line, so that a changed number is a one-line diff."""
     encoded = msgspec.json.format(msgspec.json.encode(results, order="sorted"), indent=1)
     path.write_bytes(encoded + b"\n")

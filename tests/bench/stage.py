@@ -1,4 +1,4 @@
-"""Where it is measured: one broker, one Redis, and daemons as their users run them."""
+"""The servers of the benchmark: one broker, one Redis, and daemons as users run them."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ import redis
 
 from relevanced.daemon.config.loading import load
 from relevanced.daemon.storage.schema import namespace
-from tests.bench.cpu import Sample, Stretch, processor_s, stretch
+from tests.bench.cpu import Sample, Usage, processor_s, usage_between
 from tests.bench.topics import KEPT, fill
 from tests.bench.traffic import EXPERIMENT, Traffic
 from tests.services.daemons import Daemon
@@ -25,14 +25,14 @@ from tests.services.kafka_server import Broker
 from tests.services.redis_server import RedisServer
 
 ROOT: Final = Path(__file__).parent.parent.parent
-LOOK_OFTEN_S: Final = 0.02
-LOOK_SELDOM_S: Final = 0.25
-"""Where nothing is decided: each look costs Redis a little."""
+POLL_OFTEN_S: Final = 0.02
+POLL_SELDOM_S: Final = 0.25
+"""Between the ends of a measurement: every poll costs Redis some time."""
 GAUGES_AFTER_S: Final = 2.5
 FEWEST_BATCHES: Final = 10
-"""Of little traffic, that something can be seen between the first and the last."""
+"""Minimum number of batches of small traffic, so that there are samples between its ends."""
 PATIENCE_S: Final = 60.0
-"""Without any progress."""
+"""Longest wait without any progress."""
 METRICS: Final = ("P@5", "P@10", "Success@10", "RR@10", "ERR@10", "nDCG@10")
 WINDOWS: Final = ("5m", "1h", "24h")
 GROUPINGS: Final = (("country",), ("device",), ("country", "device"), (f"experiment:{EXPERIMENT}",))
@@ -40,7 +40,7 @@ GROUPINGS: Final = (("country",), ("device",), ("country", "device"), (f"experim
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker is configured to do."""
+    """Traffic and configuration of a worker."""
 
     traffic: Traffic = Traffic()
     batch: int = 10_000
@@ -56,7 +56,7 @@ class Job:
 
 @dataclass
 class Stage:
-    """`async with`: servers, and a folder for logs. Topics that it filled go at its end."""
+    """The servers and a folder for logs, as an async context manager that deletes its topics."""
 
     broker: Broker
     redis: RedisServer
@@ -69,23 +69,23 @@ class Stage:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """The topics go: the broker may serve others."""
+        """Delete the topics: the broker may be shared."""
         for traffic in list(self._topics):
             await self.forget(traffic)
 
     async def topic(self, traffic: Traffic) -> str:
-        """The name of the topic that holds this traffic; filled when first asked for."""
+        """The name of the topic with this traffic, which is created and filled on first use."""
         if traffic not in self._topics:
             name = self._topics[traffic] = await self.empty_topic(traffic.partitions)
             await self.fill(name, traffic)
         return self._topics[traffic]
 
     async def forget(self, traffic: Traffic) -> None:
-        """Remove the topic: disks are not endless."""
+        """Delete the topic to free disk space."""
         await self.broker.delete_topic(self._topics.pop(traffic))
 
     async def empty_topic(self, partitions: int) -> str:
-        """The name of a new one."""
+        """The name of a new empty topic."""
         name = f"topic-{self.name()}"
         await self.broker.create_topic(name, partitions, KEPT)
         return name
@@ -95,15 +95,15 @@ class Stage:
         self._ends[topic] = await fill(self.broker, topic, traffic)
 
     def ends(self, topic: str) -> list[int]:
-        """How many records each partition has."""
+        """The number of records of each partition."""
         return self._ends[topic]
 
     def name(self) -> str:
-        """One that was not used before: for a namespace and its group."""
+        """A new name, for a namespace and its consumer group."""
         return f"bench-{os.getpid()}-{next(self._numbers)}"
 
     def config(self, job: Job, topic: str, name: str, redis_url: str | None = None) -> str:
-        """The configuration file of a daemon with this job."""
+        """The text of the configuration file of a daemon with this job."""
         return f"""
 windows = {json.dumps(job.windows)}
 [kafka]
@@ -136,8 +136,8 @@ max_segments = {job.max_segments}
         under: Sequence[str] = (),
         redis_url: str | None = None,
     ) -> Iterator["Running"]:
-        """A running daemon over the topic. It is killed at the end. `redis_url`: the way to Redis
-        that it takes, where that is not the straight one."""
+        """A running daemon on the topic, killed at the end. `redis_url` is set where it connects to
+        Redis through a proxy."""
         config = self.config(job, topic, name, redis_url)
         daemon = Daemon(self.directory, config, role, under=under)
         running = Running(self, daemon, job, config)
@@ -147,15 +147,15 @@ max_segments = {job.max_segments}
             daemon.close()
             running.redis.close()
 
-    async def floor(self, topic: str, upto: int, batch: int) -> Stretch:
-        """The floor over so many records of a topic, in a process of its own."""
+    async def floor(self, topic: str, upto: int, batch: int) -> Usage:
+        """The usage of the floor over `upto` records of a topic, in a process of its own."""
         arguments = [self.broker.bootstrap, topic, str(upto), str(_fitting(batch, upto))]
         printed = await run_python("-m", "tests.bench.floor", *arguments)
-        return stretch(msgspec.json.decode(printed, type=list[Sample]), upto)
+        return usage_between(msgspec.json.decode(printed, type=list[Sample]), upto)
 
 
 class Running:
-    """A daemon that is being watched from outside."""
+    """A running daemon, observed through its operating system process, Redis and /metrics."""
 
     def __init__(self, stage: Stage, daemon: Daemon, job: Job, config: str) -> None:
         self.daemon = daemon
@@ -169,8 +169,7 @@ class Running:
         return self.daemon.process.pid
 
     def offsets(self) -> dict[int, int]:
-        """How many records of each lane are durably done; nothing of a lane that was never
-        claimed."""
+        """Lane → number of records that are committed; without lanes that were never claimed."""
         pipeline = self.redis.pipeline(transaction=False)
         for lane in range(self._lanes):
             pipeline.hget(f"{{{self.prefix}:{lane}}}:head", "offsets")
@@ -178,39 +177,39 @@ class Running:
         return {lane: sum(json.loads(topics).values()) for lane, topics in found if topics}
 
     def events(self) -> int:
-        """How many records of the topic are durably done."""
+        """The number of records of the topic that are committed."""
         return sum(self.offsets().values())
 
     async def owned_by(self, all_of: "Sequence[Running]") -> None:
-        """Returns when each of these workers owns its share of the lanes."""
+        """Wait until each of these workers owns its share of the lanes."""
         async with asyncio.timeout(PATIENCE_S):
-            while sorted(one.owned() for one in all_of) != _shares(self._lanes, len(all_of)):
-                await asyncio.sleep(LOOK_SELDOM_S)
+            while sorted(worker.owned() for worker in all_of) != _shares(self._lanes, len(all_of)):
+                await asyncio.sleep(POLL_SELDOM_S)
 
     def owned(self) -> int:
-        """How many lanes this worker says that it has."""
+        """The number of lanes that this worker reports as owned."""
         try:
             page = self.daemon.get("/metrics")
         except OSError:
             return 0
-        told = [line for line in page.splitlines() if line.startswith(b"relevanced_owned_lanes ")]
-        return round(float(told[0].split()[1])) if told else 0
+        lines = [line for line in page.splitlines() if line.startswith(b"relevanced_owned_lanes ")]
+        return round(float(lines[0].split()[1])) if lines else 0
 
     async def lanes_owned(self) -> None:
-        """Returns when every lane has been claimed."""
+        """Wait until every lane has been claimed."""
         async with asyncio.timeout(PATIENCE_S):
             while len(self.offsets()) < self._lanes:
-                await asyncio.sleep(LOOK_OFTEN_S)
+                await asyncio.sleep(POLL_OFTEN_S)
 
     async def open_impressions(self) -> int:
-        """How many the worker holds. It tells once a second, so the last word comes after that."""
+        """The number of open impressions of the worker, after its gauge was updated again."""
         await asyncio.sleep(GAUGES_AFTER_S)
         lines = self.daemon.get("/metrics").decode().splitlines()
-        held = [line for line in lines if line.startswith("relevanced_open_impressions{")]
-        return round(sum(float(line.rpartition(" ")[2]) for line in held))
+        gauges = [line for line in lines if line.startswith("relevanced_open_impressions{")]
+        return round(sum(float(line.rpartition(" ")[2]) for line in gauges))
 
     def sample(self) -> Sample:
-        """Now."""
+        """The usage and progress now. Raises RuntimeError if the worker has ended."""
         if self.daemon.process.poll() is not None:
             raise RuntimeError(f"the worker ended:\n{self.daemon.log()[-3000:]}")
         events = self.events()
@@ -218,29 +217,29 @@ class Running:
         return Sample(events, processor_s(self.pid), redis_s, time.monotonic())
 
     async def follow(
-        self, upto: int, seldom: bool = True, often_s: float = LOOK_OFTEN_S
+        self, upto: int, seldom: bool = True, often_s: float = POLL_OFTEN_S
     ) -> list[Sample]:
-        """Samples until so many events are done; `seldom`: fewer of them between the ends.
-        `often_s`: the time from one to the next at the ends."""
+        """Samples until `upto` events are done, `often_s` apart at the ends; with `seldom` further
+        apart in between. Raises RuntimeError if there is no progress."""
         samples = [self.sample()]
         progressed_s = time.monotonic()
         while samples[-1].events < upto:
             if time.monotonic() - progressed_s > PATIENCE_S:
-                raise RuntimeError(f"stands still at {samples[-1]}:\n{self.daemon.log()[-3000:]}")
+                raise RuntimeError(f"no progress since {samples[-1]}:\n{self.daemon.log()[-3000:]}")
             between = 0.15 < samples[-1].events / upto < 0.8
-            await asyncio.sleep(LOOK_SELDOM_S if seldom and between else often_s)
+            await asyncio.sleep(POLL_SELDOM_S if seldom and between else often_s)
             samples.append(self.sample())
             if samples[-1].events != samples[-2].events:
                 progressed_s = time.monotonic()
         return samples
 
-    async def measured(self, upto: int, often_s: float = LOOK_OFTEN_S) -> Stretch:
-        """The cost of so many events from where the worker stands."""
-        return stretch(await self.follow(upto, often_s=often_s), upto)
+    async def measured(self, upto: int, often_s: float = POLL_OFTEN_S) -> Usage:
+        """The usage until `upto` events are done, without the warm-up."""
+        return usage_between(await self.follow(upto, often_s=often_s), upto)
 
 
 async def run_python(*arguments: str) -> bytes:
-    """What a program in this environment prints; raises with its errors where it fails."""
+    """The output of a Python program in this environment. Raises RuntimeError if it fails."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, *arguments, cwd=ROOT, stdout=asyncio.subprocess.PIPE
     )
@@ -251,10 +250,10 @@ async def run_python(*arguments: str) -> bytes:
 
 
 def _fitting(batch: int, records: int) -> int:
-    """The size of batches, less where there are few records."""
+    """The batch size, reduced so that there are at least `FEWEST_BATCHES`."""
     return min(batch, max(1, records // FEWEST_BATCHES))
 
 
 def _shares(lanes: int, workers: int) -> list[int]:
-    """How many lanes each of so many workers gets, the least first."""
-    return sorted(lanes // workers + (number < lanes % workers) for number in range(workers))
+    """The number of lanes of each of so many workers, in ascending order."""
+    return sorted(lanes // workers + (index < lanes % workers) for index in range(workers))

@@ -1,4 +1,4 @@
-"""A topic that holds the benchmark's traffic, filled once."""
+"""Fills a topic with the traffic of the benchmark."""
 
 import asyncio
 import time
@@ -15,11 +15,10 @@ KEPT: Final = {"retention.ms": "-1", "segment.bytes": str(256 << 20)}
 
 
 async def fill(broker: Broker, topic: str, traffic: Traffic) -> list[int]:
-    """Write all of the traffic to the topic, uncompressed, in batches of 64 KiB; how many records
-    each partition has.
+    """Write all of the traffic to the topic, uncompressed, in batches of 64 KiB.
 
-    Its last impression is shown now. Compression would make the floor dearer, and so every ratio to
-    it look better.
+    Returns the number of records of each partition. The impressions end now. With compression the
+    floor would cost more, and every ratio to it would look better.
     """
     producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap, max_batch_size=BATCH_BYTES)
     await producer.start()
@@ -30,18 +29,18 @@ async def fill(broker: Broker, topic: str, traffic: Traffic) -> list[int]:
 
 
 async def _send(producer: AIOKafkaProducer, topic: str, traffic: Traffic) -> list[int]:
-    room = asyncio.Semaphore(SENT_AT_ONCE)
-    building = {number: producer.create_batch() for number in range(traffic.partitions)}
+    capacity = asyncio.Semaphore(SENT_AT_ONCE)
+    building = {partition: producer.create_batch() for partition in range(traffic.partitions)}
     unanswered = set()
     written = [0] * traffic.partitions
 
     async def send(partition: int) -> None:
-        await room.acquire()
+        await capacity.acquire()
         batch, building[partition] = building[partition], producer.create_batch()
         batch.close()
         answer = await producer.send_batch(batch, topic, partition=partition)
         unanswered.add(answer)
-        answer.add_done_callback(lambda _: room.release())
+        answer.add_done_callback(lambda _: capacity.release())
 
     for record in records(traffic, int(time.time() * 1000)):
         arguments = {"key": record.key, "value": record.value, "timestamp": record.timestamp}

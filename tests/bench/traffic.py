@@ -1,7 +1,8 @@
-"""The traffic of the benchmark: frozen by its seed, so that every run reads the same records.
+"""The traffic of the benchmark: generated from a fixed seed, so that every run reads the same
+records.
 
-55 % are impressions of 10 items, with two attributes and one experiment; the rest are clicks and
-the like, 1 to 60 s later. A record has about 220 bytes.
+55 % are impressions of 10 items with two attributes and one experiment; the rest is feedback
+(clicks, add-to-cart, purchases) 1 to 60 s later. A record has about 220 bytes.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,15 +20,15 @@ EXPERIMENT: Final = "ranker-v2"
 KINDS: Final = ("click", "add_to_cart", "purchase")
 KIND_SHARES: Final = (0.85, 0.10, 0.05)
 CATALOGUE: Final = 50_000
-"""Different items, `sku-00000` and so on: 9 characters."""
+"""Number of different items, `sku-00000` and so on: 9 characters."""
 ID_LETTERS: Final = 16
 
 Lists: TypeAlias = NDArray[np.int64]
-"""(impressions, items): numbers into the catalogue, different within a list."""
+"""(impressions, items): indices into the catalogue, distinct within a list."""
 
 
 class Record(NamedTuple):
-    """As much of a Kafka record as the pipeline reads."""
+    """The fields of a Kafka record that the pipeline reads."""
 
     topic: str
     partition: int
@@ -39,41 +40,41 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True)
 class Traffic:
-    """How much, and of what shape."""
+    """Size and shape of the traffic."""
 
     records: int = 2_000_000
     partitions: int = 8
     events_per_second: float = 5_000.0
-    """Of event time: how densely the panes are filled, not how fast anybody reads."""
+    """Per second of event time: how densely panes are filled, not how fast records are read."""
     countries: int = 28
     """With 4 devices and 2 variants: 1 + 28 + 4 + 28 × 4 + 2 = 147 segments."""
     feedback_per_impression: float = 9 / 11
     feedback_after_ms: tuple[int, int] = (1_000, 60_000)
     items: int = 10
     keyed_by_segment: bool = False
-    """For stream processors that group by the key: the country or the kind instead of the id. The
-    partitions and the values stay."""
+    """Whether the key is the country or the kind instead of the id, for stream processors that
+    group by key. Partitions and values are the same."""
 
     @property
     def impressions(self) -> int:
-        """How many of the records."""
+        """The number of impressions among the records."""
         return round(self.records / (1 + self.feedback_per_impression))
 
     @property
     def span_ms(self) -> int:
-        """From the first impression to the last."""
+        """Event time from the first impression to the last."""
         return round(self.records / self.events_per_second * 1000)
 
 
 def records(traffic: Traffic, end_ms: int, topic: str = "") -> Iterator[Record]:
-    """All of them in the order of event time, partition by the impression; the last impression is
-    shown at `end_ms`."""
+    """All records in the order of event time, partitioned by impression; the impressions end at
+    `end_ms`."""
     rng = np.random.default_rng(SEED)
     count, feedback = traffic.impressions, traffic.records - traffic.impressions
-    shown_ms = np.sort(rng.integers(end_ms - traffic.span_ms, end_ms, count))
+    impression_ms = np.sort(rng.integers(end_ms - traffic.span_ms, end_ms, count))
     of = rng.integers(0, count, feedback)
-    given_ms = shown_ms[of] + rng.integers(*traffic.feedback_after_ms, feedback)
-    times_ms = np.concatenate([shown_ms, given_ms])
+    feedback_ms = impression_ms[of] + rng.integers(*traffic.feedback_after_ms, feedback)
+    times_ms = np.concatenate([impression_ms, feedback_ms])
     subjects = np.concatenate([np.arange(count), of])
     order = np.argsort(times_ms, kind="stable")
     partitions = rng.integers(0, traffic.partitions, count)
@@ -106,20 +107,20 @@ def _impression_writer(
 ) -> Callable[[int, str, int], tuple[str, str]]:
     quoted = [f'"{item}"' for item in _items()]
     tails = [
-        f'],"attributes":{{"country":"C{place}","device":"{device}"}}'
+        f'],"attributes":{{"country":"C{index}","device":"{device}"}}'
         f',"experiments":{{"{EXPERIMENT}":"{variant}"}}}}'
-        for place, device, variant in product(range(traffic.countries), DEVICES, VARIANTS)
+        for index, device, variant in product(range(traffic.countries), DEVICES, VARIANTS)
     ]
     shares = 1 / np.arange(1, traffic.countries + 1)
     country = rng.choice(traffic.countries, traffic.impressions, p=shares / shares.sum())
     others = len(DEVICES) * len(VARIANTS)
     tail_of = country * others + rng.integers(0, others, traffic.impressions)
 
-    def write(number: int, id_: str, time_ms: int) -> tuple[str, str]:
-        items = ",".join([quoted[item] for item in lists[number].tolist()])
-        return f"C{country[number]}", (
+    def write(index: int, id_: str, time_ms: int) -> tuple[str, str]:
+        items = ",".join([quoted[item] for item in lists[index].tolist()])
+        return f"C{country[index]}", (
             f'{{"type":"impression","impression_id":"{id_}","timestamp":{time_ms},"items":[{items}'
-            f"{tails[tail_of[number]]}"
+            f"{tails[tail_of[index]]}"
         )
 
     return write
@@ -132,11 +133,11 @@ def _feedback_writer(
     kinds = rng.choice(len(KINDS), count, p=KIND_SHARES)
     ranks = np.minimum(rng.geometric(0.3, count) - 1, traffic.items - 1)
 
-    def write(number: int, impression: int, id_: str, time_ms: int) -> tuple[str, str]:
-        rank = int(ranks[number])
-        return KINDS[kinds[number]], (
+    def write(index: int, impression: int, id_: str, time_ms: int) -> tuple[str, str]:
+        rank = int(ranks[index])
+        return KINDS[kinds[index]], (
             f'{{"type":"feedback","impression_id":"{id_}","timestamp":{time_ms}'
-            f',"kind":"{KINDS[kinds[number]]}","item":"{items[lists[impression, rank]]}"'
+            f',"kind":"{KINDS[kinds[index]]}","item":"{items[lists[impression, rank]]}"'
             f',"rank":{rank + 1}}}'
         )
 
@@ -144,4 +145,4 @@ def _feedback_writer(
 
 
 def _items() -> list[str]:
-    return [f"sku-{number:05}" for number in range(CATALOGUE)]
+    return [f"sku-{index:05}" for index in range(CATALOGUE)]

@@ -24,12 +24,12 @@ def read(message: KafkaSourceMessage[Any, Any]) -> tuple[str, tuple[datetime, fl
 
 
 def add(state: tuple[float, int], value: tuple[datetime, float]) -> tuple[float, int]:
-    """One more number."""
+    """The state with one more number."""
     return state[0] + value[1], state[1] + 1
 
 
 def merge(one: tuple[float, int], other: tuple[float, int]) -> tuple[float, int]:
-    """Of two windows."""
+    """The state of two windows together."""
     return one[0] + other[0], one[1] + other[1]
 
 

@@ -1,6 +1,6 @@
 """The peers' job in faust-streaming: a table in memory and its changelog, no web server.
 
-Changes of the table gather for 20 ms before they are sent: its default sends each on its own.
+Changes of the table are batched for 20 ms; by default each would be sent on its own.
 """
 
 import os
@@ -25,7 +25,7 @@ progress = Progress()
 
 @app.agent(events)
 async def average(stream: faust.Stream) -> None:
-    """Sum and count of each segment and minute, by the time of the record."""
+    """Keep sum and count of each segment and minute, by the time of the record."""
     async for value in stream:
         event = decode(value)
         segment = segment_of(event)

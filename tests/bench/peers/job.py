@@ -1,7 +1,7 @@
-"""The job of all peers: of each record its segment and one number, to be averaged by the minute.
+"""The job of all peers: the average of one number per segment and minute.
 
-No join: a click counts on its own, by its rank, and an impression by the length of its list. Runs
-in a peer's environment, so it imports nothing of the product.
+There is no join: feedback counts by its rank, and an impression by the length of its list. Runs in
+the environment of a peer, so it imports nothing of the product.
 """
 
 import os
@@ -11,25 +11,25 @@ from typing import Any
 import orjson
 
 PANE_S = 60
-TELL_EVERY = 1_000
+PRINT_EVERY = 1_000
 
 
 class Progress:
-    """Prints how many records were seen and what processor time this process has used."""
+    """Prints the number of records read and the CPU time of this process."""
 
     def __init__(self) -> None:
         self.seen = 0
 
     def note(self) -> None:
-        """One more."""
+        """Count one more record."""
         self.seen += 1
-        if self.seen % TELL_EVERY == 0:
-            # Past the object that some of them put in the place of the standard output.
+        if self.seen % PRINT_EVERY == 0:
+            # Bypasses sys.stdout, which some peers replace.
             os.write(1, f"progress {self.seen} {time.process_time():.6f}.\n".encode())
 
 
 def decode(value: bytes) -> dict[str, Any]:
-    """The record."""
+    """The event in a record."""
     event: dict[str, Any] = orjson.loads(value)
     return event
 
@@ -42,7 +42,7 @@ def segment_of(event: dict[str, Any]) -> str:
 
 
 def number_of(event: dict[str, Any]) -> float:
-    """How full the list is, or the reciprocal rank of what was clicked."""
+    """The share of ten results in the list, or the reciprocal rank of the feedback."""
     if event["type"] == "impression":
         return len(event["items"]) / 10
     return 1.0 / float(event["rank"])

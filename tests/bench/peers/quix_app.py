@@ -1,6 +1,6 @@
-"""The peers' job in quixstreams: its own tumbling window over its own store, all settings its own.
+"""The peers' job in quixstreams: its tumbling window and its store, with default settings.
 
-The records' keys are the segments already, so that nothing is moved between partitions.
+The keys of the records are the segments already, so no record moves to another partition.
 """
 
 import os
