@@ -1,4 +1,4 @@
-"""A headless Chromium, driven over its own protocol: one process, a clean page for whoever asks."""
+"""A headless Chromium, driven over its own protocol: one process, a clean tab for each test."""
 
 import asyncio
 import base64
@@ -26,7 +26,7 @@ ADVICE: Final = (
 
 
 class Page:
-    """One tab: what it shows, what it asked for, what it complained of."""
+    """One tab: what it shows, what it requested, and its errors."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse, session: str) -> None:
         self._socket = socket
@@ -37,7 +37,7 @@ class Page:
         self.complaints: list[str] = []
 
     async def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Ask the browser, and wait for its answer."""
+        """Send a command to the browser, and wait for its answer."""
         number = next(self._numbers)
         answered = self._waiting[number] = asyncio.get_running_loop().create_future()
         await self._socket.send_json(
@@ -48,19 +48,19 @@ class Page:
         return dict(answer["result"])
 
     def take(self, message: dict[str, Any]) -> None:
-        """What the browser says: an answer, or something that happened."""
+        """Take a message of the browser: an answer, or an event."""
         if "id" in message:
             self._waiting.pop(message["id"]).set_result(message)
             return
-        happened, told = message["method"], message["params"]
+        happened, event = message["method"], message["params"]
         if happened == "Network.requestWillBeSent":
-            self.requests.append(told["request"]["url"])
+            self.requests.append(event["request"]["url"])
         elif happened == "Runtime.exceptionThrown":
-            self.complaints.append(str(told["exceptionDetails"]))
-        elif happened == "Runtime.consoleAPICalled" and told["type"] in ("error", "warning"):
-            self.complaints.append(str(told["args"]))
-        elif happened == "Log.entryAdded" and told["entry"]["level"] in ("error", "warning"):
-            self.complaints.append(f"{told['entry']['text']} {told['entry'].get('url', '')}")
+            self.complaints.append(str(event["exceptionDetails"]))
+        elif happened == "Runtime.consoleAPICalled" and event["type"] in ("error", "warning"):
+            self.complaints.append(str(event["args"]))
+        elif happened == "Log.entryAdded" and event["entry"]["level"] in ("error", "warning"):
+            self.complaints.append(f"{event['entry']['text']} {event['entry'].get('url', '')}")
 
     async def open(self, url: str, *, width: int = 1600, height: int = 1000) -> None:
         """Go there with a window of this size."""
@@ -82,7 +82,7 @@ class Page:
         await self.call("Emulation.setEmulatedMedia", features=features)
 
     async def value(self, expression: str) -> Any:
-        """What a JavaScript expression comes to."""
+        """The value of a JavaScript expression."""
         answer = await self.call(
             "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
         )
@@ -102,10 +102,10 @@ class Page:
     async def press(self, key: str, *, text: str = "") -> None:
         """A key goes down and up."""
         code = {"Tab": 9, "Enter": 13, "ArrowLeft": 37, "ArrowRight": 39, "Escape": 27, " ": 32}
-        told = {"key": key, "code": key, "windowsVirtualKeyCode": code[key]}
+        pressed = {"key": key, "code": key, "windowsVirtualKeyCode": code[key]}
         for kind in ("keyDown", "keyUp"):
             extra = {"text": text} if text and kind == "keyDown" else {}
-            await self.call("Input.dispatchKeyEvent", type=kind, **told, **extra)
+            await self.call("Input.dispatchKeyEvent", type=kind, **pressed, **extra)
 
     async def picture(self, *, whole: bool = False) -> bytes:
         """What is seen, as PNG; with `whole` down to the end of the page."""
@@ -123,14 +123,14 @@ class Browser:
         self._pages: dict[str, Page] = {}
 
     async def read(self) -> None:
-        """Hand on what the browser says, until it ends."""
-        async for message in self._socket:
-            said = message.json()
-            page = self._pages.get(said.get("sessionId", ""))
+        """Pass the messages of the browser to their pages, until it ends."""
+        async for frame in self._socket:
+            message = frame.json()
+            page = self._pages.get(message.get("sessionId", ""))
             if page is not None:
-                page.take(said)
-            elif said.get("id") in self._waiting:
-                self._waiting.pop(said["id"]).set_result(said["result"])
+                page.take(message)
+            elif message.get("id") in self._waiting:
+                self._waiting.pop(message["id"]).set_result(message["result"])
 
     async def _call(self, method: str, **parameters: Any) -> dict[str, Any]:
         number = next(self._numbers)
@@ -140,7 +140,7 @@ class Browser:
 
     @asynccontextmanager
     async def page(self) -> AsyncIterator[Page]:
-        """A tab that knows nothing of the others."""
+        """A tab with a context of its own: no cache or storage is shared."""
         context = (await self._call("Target.createBrowserContext"))["browserContextId"]
         target = await self._call(
             "Target.createTarget", url="about:blank", browserContextId=context
@@ -164,16 +164,16 @@ def chromium(folder: Path) -> Iterator[str]:
     assert program, ADVICE
     profile, log = folder / "profile", folder / "chromium.log"
     process = processes.spawn([program, *FLAGS, f"--user-data-dir={profile}"], log=log)
-    told = profile / "DevToolsActivePort"
+    port_file = profile / "DevToolsActivePort"
     try:
         processes.wait_until(
-            lambda: told.exists() and len(told.read_text().split()) == 2,
+            lambda: port_file.exists() and len(port_file.read_text().split()) == 2,
             alive=lambda: process.poll() is None,
             log=log.read_text,
             name="chromium",
             patience_s=PATIENCE_S,
         )
-        port, path = told.read_text().split()
+        port, path = port_file.read_text().split()
         yield f"ws://127.0.0.1:{port}{path}"
     finally:
         processes.end(process, signal.SIGTERM, patience_s=5)

@@ -1,4 +1,4 @@
-"""The page at `/`, in a real browser: it shows what the API says and bears what may come."""
+"""The web page, in a real browser: it shows what the API returns, whatever that contains."""
 
 import json
 from collections.abc import AsyncIterator, Iterator
@@ -51,7 +51,7 @@ class Daemon:
         self.port = self.server.port
 
     async def stop(self, page: Page) -> None:
-        """End it when the page no longer asks."""
+        """Stop it when the page requests nothing any more."""
         await page.call("Page.navigate", url="about:blank")
         await self.server.stop()
 
@@ -68,7 +68,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 async def page(browser: str) -> AsyncIterator[Page]:
-    """A tab; fails the test that asked anybody else, or left a complaint in the console."""
+    """A tab. Fails a test that requests anything of another host, or logs an error."""
     async with new_page(browser) as one:
         yield one
         strangers = [url for url in one.requests if not url.startswith("http://127.0.0.1:")]
@@ -112,8 +112,8 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Reading:
     return Reading(lane.plan, views, snapshot, busiest(snapshot, lane.plan))
 
 
-async def told(page: Page, path: str) -> Any:
-    """What the API says, asked by the page itself."""
+async def api(page: Page, path: str) -> Any:
+    """The answer of the API, requested by the page itself."""
     return await page.value(f"fetch({json.dumps('api/v1/' + path)}).then(a => a.json())")
 
 
@@ -121,7 +121,7 @@ async def text(page: Page, selector: str) -> str:
     return str(await page.value(f"document.querySelector({json.dumps(selector)}).innerText"))
 
 
-async def test_the_page_tells_the_story_of_the_demo(page: Page, story: Reading) -> None:
+async def test_the_page_shows_the_regression_of_the_demo(page: Page, story: Reading) -> None:
     daemon = Daemon(story)
     await daemon.start()
     await page.open(daemon.url)
@@ -144,13 +144,13 @@ async def test_numbers_are_those_of_the_api(page: Page, story: Reading) -> None:
     await page.until(FULL)
     query = "metric=P@5&window=1h&view=live&grouping=country"
     shown = await page.value(ROW)
-    for score in (await told(page, f"scores?{query}"))["scores"]:
+    for score in (await api(page, f"scores?{query}"))["scores"]:
         (row,) = (row for row in shown if row.startswith(score["segment"] + " country"))
         assert f"{score['mean']:.4f}" in row and f"{score['impressions']:,}" in row
-    (own,) = (await told(page, f"scores?{query}&segment=FR"))["scores"]
+    (own,) = (await api(page, f"scores?{query}&segment=FR"))["scores"]
     now = await text(page, "#charts figure:nth-child(3) output")
     assert now.startswith(f"now {own['mean']:.4f}") and f"{own['stderr']:.4f}" in now
-    health = await told(page, "health")
+    health = await api(page, "health")
     assert f"{health['events']['impressions']:,}" in await text(page, "#tiles")
     await daemon.stop(page)
 
@@ -192,26 +192,29 @@ async def test_variants_carry_the_verdicts_of_experiments(page: Page, story: Rea
     both = {"treatment": arm((0.7, 0.4, 0.3), 2, range(270, 570))}  # some users are in two arms
     found = found_of(dealt_arms() | both)
     [experiment] = found.experiments
-    [told] = [
+    [finding] = [
         metric
         for variant in experiment.variants
         for metric in variant.metrics
         if metric.metric == "RR@10" and metric.verdict == "better"
     ]
-    assert told.relative_difference is not None and experiment.warnings
+    assert finding.relative_difference is not None and experiment.warnings
     daemon = Daemon(replace(story, experiments=found))
     await daemon.start()
     await page.open(daemon.url)
     cell = "document.querySelector('#experiments td.better')"
-    assert await page.until(f"{cell}.innerText") == f"+{told.relative_difference:.0%}".replace(
+    assert await page.until(f"{cell}.innerText") == f"+{finding.relative_difference:.0%}".replace(
         "%", "\u202f%"
     )
-    assert await page.value(f"{cell}.title") == told.words
+    assert await page.value(f"{cell}.title") == finding.words
     row = await page.value(f"{cell}.closest('tr').innerText")
-    assert told.control_mean is not None and told.mean is not None
-    assert f"{told.control_mean:.4f}" in row and f"{told.mean:.4f}" in row
-    said = await text(page, "#experiments")
-    assert experiment.warnings[0] in said and f"all {experiment.impressions:,} impressions" in said
+    assert finding.control_mean is not None and finding.mean is not None
+    assert f"{finding.control_mean:.4f}" in row and f"{finding.mean:.4f}" in row
+    shown_text = await text(page, "#experiments")
+    assert (
+        experiment.warnings[0] in shown_text
+        and f"all {experiment.impressions:,} settled impressions" in shown_text
+    )
     await daemon.stop(page)
 
 
@@ -220,8 +223,8 @@ async def test_the_page_outlives_its_daemon(page: Page, daemon: Daemon) -> None:
     await page.until(FULL)
     assert not await page.value("document.body.classList.contains('away')")
     await daemon.server.stop()
-    said = str(await page.until("!lost.hidden && document.querySelector('#lost').innerText"))
-    assert "No answer from the daemon since " in said and "no connection" in said
+    shown_text = str(await page.until("!lost.hidden && document.querySelector('#lost').innerText"))
+    assert "No answer from the daemon since " in shown_text and "no connection" in shown_text
     assert await page.value("document.querySelectorAll('#movers tbody tr').length") > 1
     lost, page.complaints = page.complaints, []
     assert lost and all("ERR_CONNECTION_REFUSED" in one for one in lost)
@@ -241,7 +244,7 @@ async def test_new_numbers_come_without_reloading(page: Page, daemon: Daemon) ->
     daemon.show(reading_of([lane_view([*three_states(), *[Shown()] * 1000])]), wrong)
     await page.until(f"{ROW}.some(row => / 1,1\\d\\d/.test(row.replace(/\\s/g, ' ')))")
     assert "lanes: lane 3 has not moved for 20 s" in await text(page, "#conditions")
-    assert await text(page, "#link") == "not well"
+    assert await text(page, "#link") == "not ready"
     daemon.show(reading_of([lane_view(three_states())]))
     daemon.now_s += 600
     await page.until("document.querySelector('#link').innerText === '10 min late'")
@@ -270,7 +273,9 @@ async def test_everything_is_reached_by_keyboard(page: Page, daemon: Daemon) -> 
     assert not [one for one in reached if one[2] != "solid"]
 
 
-async def test_a_segment_is_chosen_and_a_chart_read_by_keyboard(page: Page, daemon: Daemon) -> None:
+async def test_a_segment_is_selected_and_a_chart_read_by_keyboard(
+    page: Page, daemon: Daemon
+) -> None:
     await page.open(daemon.url)
     await page.until(FULL)
     await page.value("document.querySelector('[data-segment=DE]').focus()")
@@ -314,7 +319,7 @@ async def test_light_dark_and_the_users_choice(page: Page, daemon: Daemon, width
     assert await page.value(colour) == seen["light"]
 
 
-async def test_a_worker_and_a_beginner_say_what_they_lack(page: Page) -> None:
+async def test_without_scores_the_page_says_why(page: Page) -> None:
     daemon = Daemon()
     await daemon.start()
     daemon.server.published = replace(
@@ -324,5 +329,5 @@ async def test_a_worker_and_a_beginner_say_what_they_lack(page: Page) -> None:
     await page.until("document.querySelector('#headline').innerText === 'No scores yet'")
     assert "Redis: away" in await text(page, "#basis")
     daemon.show(reading_of([]))
-    await page.until("document.querySelector('#fresh').innerText === 'no time yet'")
+    await page.until("document.querySelector('#fresh').innerText === 'no events yet'")
     await daemon.stop(page)

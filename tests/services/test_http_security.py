@@ -1,4 +1,4 @@
-"""The protected HTTP server, asked over real connections with real certificates."""
+"""The protected HTTP server, over real connections with real certificates."""
 
 import asyncio
 import base64
@@ -84,8 +84,8 @@ def basic(user: str, password: str) -> str:
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
-class Asked:
-    """A protected server; each question is a connection of its own."""
+class Client:
+    """A client of a protected server; each request is a connection of its own."""
 
     def __init__(self, server: HttpServer, folder: Path) -> None:
         self.server, self.folder = server, folder
@@ -108,7 +108,7 @@ class Asked:
         return f"{self.server.scheme}://127.0.0.1:{self.server.port}{path}"
 
     async def handshake(self, context: ssl.SSLContext) -> ssl.SSLObject:
-        """What a new connection agrees on."""
+        """The parameters that a new connection agrees on."""
         _, writer = await asyncio.open_connection("127.0.0.1", self.server.port, ssl=context)
         agreed: ssl.SSLObject = writer.get_extra_info("ssl_object")
         writer.close()
@@ -116,24 +116,24 @@ class Asked:
         return agreed
 
     async def serial(self) -> object:
-        """Of the certificate that a new connection is shown."""
+        """The serial number of the certificate that a new connection gets."""
         certificate = (await self.handshake(client_context(self.folder))).getpeercert()
         assert certificate is not None
         return certificate["serialNumber"]
 
 
 @asynccontextmanager
-async def served(folder: Path, text: str) -> AsyncIterator[Asked]:
+async def served(folder: Path, text: str) -> AsyncIterator[Client]:
     server = HttpServer(Telemetry("1"), "worker")
     await server.start("127.0.0.1", 0, write(folder, text))
     try:
-        yield Asked(server, folder)
+        yield Client(server, folder)
     finally:
         await server.stop()
 
 
-def said(lines: list[Any], times: int) -> bool:
-    return len(lines) >= times
+def has_lines(lines: list[Any], count: int) -> bool:
+    return len(lines) >= count
 
 
 async def until(true: Callable[[], object]) -> None:
@@ -145,44 +145,44 @@ async def until(true: Callable[[], object]) -> None:
 @pytest.mark.parametrize(
     "login", [None, ("bob", "wrong"), ("alice", "relevanced"), ("bob", ""), ("bob", "relevanced\0")]
 )
-async def test_who_has_no_right_password_is_refused(
+async def test_without_the_right_password_every_path_is_refused(
     folder: Path, login: tuple[str, str] | None
 ) -> None:
-    async with served(folder, USERS) as asked:
+    async with served(folder, USERS) as client:
         for path in ("/", "/metrics", "/api/v1/scores", "/nowhere", "/livez/", "//livez"):
-            status, headers = await asked.get(path, login)
+            status, headers = await client.get(path, login)
             assert (status, headers.get("WWW-Authenticate", "")[:6]) == (401, "Basic ")
 
 
 async def test_the_right_password_opens_everything(folder: Path) -> None:
-    async with served(folder, USERS) as asked:
-        assert (await asked.get("/metrics", RIGHT))[0] == 200
-        assert (await asked.get("/nowhere", RIGHT))[0] == 404
+    async with served(folder, USERS) as client:
+        assert (await client.get("/metrics", RIGHT))[0] == 200
+        assert (await client.get("/nowhere", RIGHT))[0] == 404
 
 
 @pytest.mark.parametrize("path", OPEN_PATHS)
 async def test_health_is_open_to_all(folder: Path, path: str) -> None:
-    async with served(folder, USERS) as asked:
-        assert (await asked.get(path))[0] == (503 if "ready" in path else 200)
+    async with served(folder, USERS) as client:
+        assert (await client.get(path))[0] == (503 if "ready" in path else 200)
 
 
 async def test_headers_are_added_to_every_answer(folder: Path) -> None:
     headers = "http_server_config: {headers: {X-Frame-Options: deny}}\n"
-    async with served(folder, USERS + headers) as asked:
+    async with served(folder, USERS + headers) as client:
         for path, login in (("/metrics", RIGHT), ("/metrics", None), ("/nowhere", RIGHT)):
-            assert (await asked.get(path, login))[1]["X-Frame-Options"] == "deny"
+            assert (await client.get(path, login))[1]["X-Frame-Options"] == "deny"
 
 
-async def test_unknown_users_wait_as_long_as_known_ones(folder: Path) -> None:
+async def test_unknown_users_take_as_long_as_known_ones(folder: Path) -> None:
     crypt = find_crypt()
     assert crypt is not None
     hashed = crypt(b"relevanced", b"$2b$11$abcdefghijklmnopqrstuu")
-    async with served(folder, f"basic_auth_users: {{bob: {(hashed or b'').decode()}}}") as asked:
+    async with served(folder, f"basic_auth_users: {{bob: {(hashed or b'').decode()}}}") as client:
 
         async def seconds(user: str, password: str) -> float:
-            """Of this process's work: what others do meanwhile has no say."""
+            """Processor time of this process, which other processes do not change."""
             begin = time.process_time()
-            await asked.get("/metrics", (user, password))
+            await client.get("/metrics", (user, password))
             return time.process_time() - begin
 
         known_s = [await seconds("bob", f"wrong{n}") for n in range(3)]
@@ -190,45 +190,47 @@ async def test_unknown_users_wait_as_long_as_known_ones(folder: Path) -> None:
         first_s = await seconds("bob", "relevanced")
         again_s = [await seconds("bob", "relevanced") for _ in range(5)]
     assert min(unknown_s) > 0.7 * min(known_s)
-    assert min(again_s) < 0.5 * first_s, "a good login is remembered"
+    assert min(again_s) < 0.5 * first_s, "a good login is cached"
 
 
 @pytest.mark.parametrize(
     "header",
     ["", "Basic", "Basic !!", "Basic Ym9i", "Bearer Ym9iOng=", "Basic /w==", "Basic " + "A" * 999],
 )
-def test_a_header_that_is_no_login_holds_none(header: str) -> None:
+def test_a_header_that_is_no_login_contains_none(header: str) -> None:
     assert read_credentials(header) is None
 
 
-def test_a_password_may_hold_colons_and_any_bytes() -> None:
+def test_a_password_may_contain_colons_and_any_bytes() -> None:
     assert read_credentials("basic  Ym9iOmE6/w==") == ("bob", b"a:\xff")
 
 
-async def test_tls_is_spoken_and_nothing_else(folder: Path) -> None:
-    async with served(folder, tls()) as asked:
-        assert asked.server.scheme == "https"
-        assert (await asked.get("/metrics"))[0] == 200
+async def test_only_tls_is_accepted(folder: Path) -> None:
+    async with served(folder, tls()) as client:
+        assert client.server.scheme == "https"
+        assert (await client.get("/metrics"))[0] == 200
         async with aiohttp.ClientSession() as session:
             with pytest.raises(aiohttp.ClientError):
-                await session.get(f"http://127.0.0.1:{asked.server.port}/livez")
+                await session.get(f"http://127.0.0.1:{client.server.port}/livez")
 
 
-async def test_stop_does_not_wait_for_a_client_that_says_no_farewell(folder: Path) -> None:
+async def test_stop_does_not_wait_for_the_closing_message_of_a_client(folder: Path) -> None:
     def connect(port: int) -> ssl.SSLSocket:
         raw = socket.create_connection(("127.0.0.1", port))
         return client_context(folder).wrap_socket(raw, server_hostname="127.0.0.1")
 
-    async with served(folder, tls()) as asked:
-        with await asyncio.to_thread(connect, asked.server.port) as client:
-            await asyncio.to_thread(client.sendall, b"GET /livez HTTP/1.1\r\nHost: here\r\n\r\n")
-            await asyncio.to_thread(client.recv, 1)
+    async with served(folder, tls()) as running:
+        with await asyncio.to_thread(connect, running.server.port) as connection:
+            await asyncio.to_thread(
+                connection.sendall, b"GET /livez HTTP/1.1\r\nHost: here\r\n\r\n"
+            )
+            await asyncio.to_thread(connection.recv, 1)
             began_s = time.monotonic()
-            await asked.server.stop()
+            await running.server.stop()
             assert time.monotonic() - began_s < CLOSING_PATIENCE_S + SHUTDOWN_PATIENCE_S / 2
-            client.settimeout(PATIENCE_S)
+            connection.settimeout(PATIENCE_S)
             with suppress(ConnectionResetError):
-                while await asyncio.to_thread(client.recv, 65_536):
+                while await asyncio.to_thread(connection.recv, 65_536):
                     pass
 
 
@@ -245,93 +247,93 @@ async def test_stop_does_not_wait_for_a_client_that_says_no_farewell(folder: Pat
         ("RequestClientCert", None, True),
     ],
 )
-async def test_client_certificates_are_asked_for_as_configured(
+async def test_client_certificates_are_requested_as_configured(
     folder: Path, kind: str, certificate: str | None, admitted: bool
 ) -> None:
-    async with served(folder, tls(more=VERIFIED.format(kind=kind))) as asked:
-        question = asked.get("/livez", context=client_context(folder, certificate))
+    async with served(folder, tls(more=VERIFIED.format(kind=kind))) as client:
+        response = client.get("/livez", context=client_context(folder, certificate))
         if admitted:
-            assert (await question)[0] == 200
+            assert (await response)[0] == 200
         else:
             with pytest.raises((aiohttp.ClientError, ssl.SSLError)):
-                await question
+                await response
 
 
-async def test_versions_and_suites_are_kept_to(folder: Path) -> None:
+async def test_only_configured_versions_and_suites_are_accepted(folder: Path) -> None:
     suite = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"
     older = client_context(folder)
     older.maximum_version = ssl.TLSVersion.TLSv1_2
     more = f", cipher_suites: [{suite}], curve_preferences: [CurveP384]"
-    async with served(folder, tls(more=more)) as asked:
-        agreed = (await asked.handshake(older)).cipher()
+    async with served(folder, tls(more=more)) as client:
+        agreed = (await client.handshake(older)).cipher()
         assert agreed is not None and agreed[0] == "ECDHE-ECDSA-AES256-GCM-SHA384"
     for more in (", min_version: TLS13", ", cipher_suites: [TLS_AES_128_GCM_SHA256]"):
-        async with served(folder, tls(more=more)) as asked:
-            assert (await asked.handshake(client_context(folder))).version() == "TLSv1.3"
+        async with served(folder, tls(more=more)) as client:
+            assert (await client.handshake(client_context(folder))).version() == "TLSv1.3"
             with pytest.raises(OSError):
-                await asked.handshake(older)
+                await client.handshake(older)
 
 
 async def test_new_connections_get_the_renewed_certificate(folder: Path) -> None:
-    async with served(folder, tls()) as asked, aiohttp.ClientSession() as session:
-        before = await asked.serial()
-        kept = await session.get(asked.url("/livez"), ssl=client_context(folder))
+    async with served(folder, tls()) as client, aiohttp.ClientSession() as session:
+        before = await client.serial()
+        kept = await session.get(client.url("/livez"), ssl=client_context(folder))
         with capture_logs() as lines:
             shutil.copy(folder / "renewed.pem", folder / "server.pem")
             await until(lambda: "cannot be used" in str(lines))
-            assert await asked.serial() == before, "the key does not belong to it yet"
+            assert await client.serial() == before, "the key does not belong to it yet"
             shutil.copy(folder / "renewed.key", folder / "server.key")
             await until(lambda: "reloaded" in str(lines))
-        assert await asked.serial() != before
-        again = await session.get(asked.url("/livez"), ssl=client_context(folder))
+        assert await client.serial() != before
+        again = await session.get(client.url("/livez"), ssl=client_context(folder))
         assert kept.status == again.status == 200
 
 
-async def test_an_authority_taken_away_admits_nobody(folder: Path) -> None:
+async def test_a_removed_authority_admits_nobody(folder: Path) -> None:
     text = tls(more=VERIFIED.format(kind="RequireAndVerifyClientCert"))
-    async with served(folder, text) as asked:
+    async with served(folder, text) as client:
         scraper = client_context(folder, "scraper")
-        assert (await asked.get("/livez", context=scraper))[0] == 200
+        assert (await client.get("/livez", context=scraper))[0] == 200
         with capture_logs() as lines:
             shutil.copy(folder / "other-ca.pem", folder / "trusted.pem")
             write(folder, text.replace("ca.pem", "trusted.pem"))
             await until(lambda: "reloaded" in str(lines))
         with pytest.raises((aiohttp.ClientError, ssl.SSLError)):
-            await asked.get("/livez", context=scraper)
+            await client.get("/livez", context=scraper)
 
 
 async def test_users_change_while_it_runs(folder: Path) -> None:
-    async with served(folder, USERS) as asked:
-        assert (await asked.get("/metrics", RIGHT))[0] == 200
+    async with served(folder, USERS) as client:
+        assert (await client.get("/metrics", RIGHT))[0] == 200
         with capture_logs() as lines:
             write(folder, USERS.replace("bob", "eve"))
             await until(lambda: "reloaded" in str(lines))
-        assert (await asked.get("/metrics", RIGHT))[0] == 401
-        assert (await asked.get("/metrics", ("eve", "relevanced")))[0] == 200
+        assert (await client.get("/metrics", RIGHT))[0] == 401
+        assert (await client.get("/metrics", ("eve", "relevanced")))[0] == 200
 
 
 @pytest.mark.parametrize("text", ["basic_auth_users: {bob: hunter2}", "x: 1", "{", tls(), None])
 async def test_a_change_that_cannot_be_used_leaves_the_old_state(
     folder: Path, text: str | None
 ) -> None:
-    async with served(folder, USERS) as asked:
+    async with served(folder, USERS) as client:
         with capture_logs() as lines:
             if text is None:
                 (folder / "web.yml").unlink()
             else:
                 write(folder, text)
             await until(lambda: lines)
-        assert (await asked.get("/metrics"))[0] == 401
-        assert (await asked.get("/metrics", RIGHT))[0] == 200
+        assert (await client.get("/metrics"))[0] == 401
+        assert (await client.get("/metrics", RIGHT))[0] == 200
     assert "changed but cannot be used" in str(lines) and "hunter2" not in str(lines)
 
 
-async def test_each_unusable_change_is_said_once(folder: Path) -> None:
+async def test_each_unusable_change_is_logged_once(folder: Path) -> None:
     async with served(folder, USERS):
         with capture_logs() as lines:
             for times, text in enumerate(("x: 1", "y: 1"), start=1):
                 write(folder, text)
-                await until(partial(said, lines, times))
+                await until(partial(has_lines, lines, times))
                 await asyncio.sleep(1.5 * READ_AGAIN_EVERY_S)  # it is read once more
     assert len(lines) == 2
 
@@ -388,7 +390,7 @@ def test_check_config_can_leave_the_files_of_others_unread(folder: Path) -> None
         assert done.returncode == code
 
 
-def test_a_system_without_bcrypt_says_what_to_do(folder: Path) -> None:
+def test_a_system_without_bcrypt_gets_advice(folder: Path) -> None:
     with pytest.raises(Unusable, match="basic_auth_users.bob: this system's crypt .*scrypt"):
         load(write(folder, USERS), None)
 

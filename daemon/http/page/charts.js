@@ -1,16 +1,16 @@
-// One chart per window: its value as it slid, with its error band, the whole beside it, the traffic below.
+// One chart per window: its value over time with an error band, all traffic for comparison, impressions below.
 
-import { element, say, shape } from "./dom.js";
+import { element, setText, shape } from "./dom.js";
 import { runs, sliding, ticks } from "./series.js";
 import { NARROW, count, score, time } from "./words.js";
 
 const HEIGHT = 210;
 const PLOT = { left: 44, right: 8, top: 10, bottom: 168 };
 const TRAFFIC = { top: 174, bottom: 192 };
-const LEAST_SPAN = 0.06; // of the middle: noise shall not look like a fall
+const LEAST_SPAN = 0.06; // share of the middle value: on a narrower axis noise would look like a fall
 const MINUTES = [1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720];
 
-const path = (points, x, y) => points.map((one, place) => `${place ? "L" : "M"}${x(one.end).toFixed(1)} ${y(one.mean).toFixed(1)}`).join("");
+const path = (points, x, y) => points.map((one, index) => `${index ? "L" : "M"}${x(one.end).toFixed(1)} ${y(one.mean).toFixed(1)}`).join("");
 
 function band(points, x, y) {
   const edge = (sign) => points.map((one) => `${x(one.end).toFixed(1)} ${y(one.mean + sign * 1.96 * (one.stderr ?? 0)).toFixed(1)}`);
@@ -18,8 +18,8 @@ function band(points, x, y) {
 }
 
 function range(points, whole, before) {
-  const known = points.filter((one) => one.mean !== null);
-  const values = known.flatMap((one) => [one.mean - 1.96 * (one.stderr ?? 0), one.mean + 1.96 * (one.stderr ?? 0)]);
+  const defined = points.filter((one) => one.mean !== null);
+  const values = defined.flatMap((one) => [one.mean - 1.96 * (one.stderr ?? 0), one.mean + 1.96 * (one.stderr ?? 0)]);
   values.push(...whole.filter((one) => one.mean !== null).map((one) => one.mean));
   if (before !== null) values.push(before);
   if (!values.length) return [0, 1];
@@ -44,7 +44,7 @@ export class Chart {
     this.svg = shape("svg", { class: "chart", tabindex: 0, role: "img" });
     this.node = element("figure", {}, element("figcaption", {}, element("h3", {}, `over ${name}`), this.output), this.svg);
     this.name = name;
-    this.place = null;
+    this.index = null;
     this.svg.addEventListener("pointermove", (event) => this.point(this.nearest(event)));
     this.svg.addEventListener("pointerleave", () => this.point(null));
     this.svg.addEventListener("blur", () => this.point(null));
@@ -67,12 +67,12 @@ export class Chart {
     this.x = (instant) => PLOT.left + ((instant - first) / (last - first)) * (width - PLOT.left - PLOT.right);
     this.y = (value) => PLOT.bottom - ((value - low) / (high - low)) * (PLOT.bottom - PLOT.top);
     this.svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
-    this.svg.setAttribute("aria-label", `${this.label}, over ${this.name}: ${this.words(this.points.at(-1))}. Arrow keys read it point by point.`);
+    this.svg.setAttribute("aria-label", `${this.label}, over ${this.name}: ${this.words(this.points.at(-1))}. Use the arrow keys to read each point.`);
     this.svg.replaceChildren(...this.frame(low, high, first, last, width), ...this.traffic(), ...this.curves());
-    this.point(this.place);
+    this.point(this.index);
   }
 
-  // What is kept, less what the first window needs.
+  // The time that has points: what is kept, minus the length of the first window.
   spanMs() {
     const ends = this.points.map((one) => one.end);
     return Math.max(Date.parse(this.history.as_of) - (ends[0] ?? 0), this.history.pane_seconds * 1000);
@@ -129,7 +129,7 @@ export class Chart {
 
   key(event) {
     const last = (this.points?.length ?? 0) - 1;
-    const from = this.place ?? last;
+    const from = this.index ?? last;
     const to = { ArrowLeft: from - 1, ArrowRight: from + 1, Home: 0, End: last, PageUp: from - 10, PageDown: from + 10 }[event.key];
     if (event.key === "Escape") this.point(null);
     else if (to !== undefined && last >= 0) {
@@ -145,12 +145,12 @@ export class Chart {
     return `${score(one.mean)}${error}, ${count(one.scored)} scored`;
   }
 
-  point(place) {
-    this.place = place;
+  point(index) {
+    this.index = index;
     this.svg.querySelector(".pointer")?.remove();
-    const one = this.points?.[place ?? this.points.length - 1];
-    say(this.output, one ? (place === null ? `now ${this.words(one)}` : `${time(one.end, true)}  ${this.words(one)}`) : "");
-    if (place === null || !one) return;
+    const one = this.points?.[index ?? this.points.length - 1];
+    setText(this.output, one ? (index === null ? `now ${this.words(one)}` : `${time(one.end, true)}  ${this.words(one)}`) : "");
+    if (index === null || !one) return;
     const at = this.x(one.end);
     const mark = shape("g", { class: "pointer" }, shape("line", { class: "cross", x1: at, x2: at, y1: PLOT.top, y2: TRAFFIC.bottom }));
     if (one.mean !== null) mark.append(shape("circle", { class: "point", cx: at, cy: this.y(one.mean), r: 4 }));

@@ -1,4 +1,4 @@
-// Elements from plain values. Text is always text: nothing is ever parsed as markup.
+// Makes elements. Names out of events may contain markup: they are only ever set as text, never parsed.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -15,27 +15,27 @@ function fill(made, attributes, children) {
 export const element = (name, attributes = {}, ...children) => fill(document.createElement(name), attributes, children);
 export const shape = (name, attributes = {}, ...children) => fill(document.createElementNS(SVG, name), attributes, children);
 
-// Spells out what would break a line or not be seen: a segment may be called anything.
+// Escapes control and invisible characters: the name of a segment may contain any.
 export const visible = (text) =>
   text.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069]/g, (one) =>
     `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
-export function say(place, text) {
-  if (place.textContent !== text) place.textContent = text;
+export function setText(node, text) {
+  if (node.textContent !== text) node.textContent = text;
 }
 
-// Rows in order, each kept as long as its key is there, so that focus and hover survive.
+// Sets the children in order, and keeps those whose key is still there: focus and hover survive the update.
 export function keyed(parent, items, keyOf, make, update) {
   const old = new Map([...parent.children].map((child) => [child.dataset.key, child]));
-  items.forEach((item, place) => {
+  items.forEach((item, index) => {
     const key = keyOf(item);
     const child = old.get(key) ?? make(item);
     old.delete(key);
     child.dataset.key = key;
     update(child, item);
-    if (parent.children[place] !== child) {
+    if (parent.children[index] !== child) {
       const focused = child.contains(document.activeElement) ? document.activeElement : null;
-      parent.insertBefore(child, parent.children[place] ?? null);
+      parent.insertBefore(child, parent.children[index] ?? null);
       focused?.focus();
     }
   });

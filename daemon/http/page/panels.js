@@ -1,6 +1,6 @@
-// Variants side by side, and how the pipeline is.
+// The variants of experiments side by side, and the state of the pipeline.
 
-import { $, element, keyed, say, visible } from "./dom.js";
+import { $, element, keyed, setText, visible } from "./dom.js";
 import { estimate, interval } from "./tables.js";
 import { count, percent, seconds, signed, time } from "./words.js";
 
@@ -11,7 +11,7 @@ function controlOf(names) {
   return names.find((name) => CONTROL.includes(name.toLowerCase())) ?? names[0];
 }
 
-// A difference of two means as a share of the control's, with its 95 % interval.
+// The difference of two means as a share of the control's mean, with its 95 % interval.
 function compared(one, control) {
   if (!one || !control || one.mean === null || !control.mean || one.stderr === null || control.stderr === null) return null;
   const half = (1.96 * Math.hypot(one.stderr, control.stderr)) / Math.abs(control.mean);
@@ -19,8 +19,8 @@ function compared(one, control) {
   return { share, low: share - half, high: share + half, verdict: "", words: "" };
 }
 
-// The arms of one window, as impressions tell them; the interval knows nothing of users and of many looks.
-function ofWindow(scores) {
+// The variants over one window. The intervals take impressions as independent, and one look as the only one.
+function overWindow(scores) {
   const names = [...new Set(scores.map((one) => one.segment))].filter((name) => name !== "(none)").sort();
   const control = controlOf(names);
   const mean = (metric, name) => scores.find((one) => one.metric === metric && one.segment === name);
@@ -30,7 +30,7 @@ function ofWindow(scores) {
   };
 }
 
-// What the experiment's own test says, of all that has settled: means and differences are of the same impressions.
+// The result of the experiment's own test. Means and differences are of the same, settled impressions.
 function ofExperiment(experiment) {
   const arm = (name) => experiment.variants.find((one) => one.variant === name);
   const finding = (metric, name) => arm(name)?.metrics.find((one) => one.metric === metric);
@@ -56,7 +56,7 @@ function variantTable(title, about) {
   return element("table", {},
     element("caption", {}, title),
     element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Metric"), ...head, ...against)),
-    element("tbody", {}, ...metrics.map((metric, place) => variantRow(metric, [control, ...others].map((name) => of(metric, name)), rows[place], reach))));
+    element("tbody", {}, ...metrics.map((metric, index) => variantRow(metric, [control, ...others].map((name) => of(metric, name)), rows[index], reach))));
 }
 
 function variantRow(metric, means, differences, reach) {
@@ -75,18 +75,18 @@ function variantRow(metric, means, differences, reach) {
   return element("tr", {}, element("td", {}, metric), ...cells, ...bars);
 }
 
-export function showVariants(place, found, experiments, at) {
+export function showVariants(parent, found, experiments, at) {
   const tables = found.filter(({ scores }) => scores.length).map(({ grouping, scores }) => {
     const name = grouping.slice("experiment:".length);
     const experiment = experiments.find((one) => one.experiment === name);
     const warnings = (experiment?.warnings ?? []).map((text) => element("p", { class: "worse" }, text));
     const table = experiment?.impressions
-      ? variantTable(`${visible(name)}: all ${count(experiment.impressions)} impressions that have settled; the intervals hold at every look.`, ofExperiment(experiment))
-      : variantTable(`${visible(name)} over ${at.window}, ${at.view}: 95 % intervals as if impressions were independent, which is not a test.`, ofWindow(scores));
+      ? variantTable(`${visible(name)}: all ${count(experiment.impressions)} settled impressions; the intervals stay valid however often you look.`, ofExperiment(experiment))
+      : variantTable(`${visible(name)} over ${at.window}, ${at.view}: 95 % intervals that take impressions as independent: not a test.`, overWindow(scores));
     return element("div", {}, table, ...warnings);
   });
   const none = element("p", { class: "quiet" }, "No grouping experiment:NAME is configured, or it has no traffic.");
-  place.replaceChildren(...(tables.length ? tables : [element("div", {}, none)]));
+  parent.replaceChildren(...(tables.length ? tables : [element("div", {}, none)]));
 }
 
 function tiles(health) {
@@ -125,20 +125,20 @@ function outcomes(events) {
 export function showHealth(health) {
   keyed($("conditions"), health.conditions, (one) => one.name, () => element("li"), (line, one) => {
     line.className = one.ok ? "" : "ill";
-    say(line, `${one.name.replaceAll("_", " ")}${one.ok ? "" : `: ${one.detail}`}`);
+    setText(line, `${one.name.replaceAll("_", " ")}${one.ok ? "" : `: ${one.detail}`}`);
   });
   keyed($("tiles"), tiles(health), ([name]) => name, ([name]) => element("div", {}, element("dt", {}, name), element("dd")), (tile, [, text, ill]) => {
-    say(tile.lastElementChild, text);
+    setText(tile.lastElementChild, text);
     tile.lastElementChild.className = ill ? "worse" : "";
   });
   const row = (one) => element("tr", {}, element("td", {}, one.name), element("td", { class: "number" }), element("td", { class: "number quiet" }));
   keyed($("outcomes").tBodies[0], outcomes(health.events), (one) => one.name, row, (line, one) => {
-    say(line.cells[1], count(one.number));
-    say(line.cells[2], percent(one.share * 100));
+    setText(line.cells[1], count(one.number));
+    setText(line.cells[2], percent(one.share * 100));
   });
   $("outcomes").hidden = !health.events;
-  say($("version"), `relevanced ${health.version}, role ${health.role}`);
-  const late = health.as_of ? `as of ${time(health.as_of, true)}, ${Math.max(0, health.behind_seconds).toFixed(1)} s behind` : "no time yet";
-  say($("fresh"), health.scores === "elsewhere" ? "this process serves no scores" : late);
+  setText($("version"), `relevanced ${health.version}, role ${health.role}`);
+  const late = health.as_of ? `as of ${time(health.as_of, true)}, ${Math.max(0, health.behind_seconds).toFixed(1)} s behind` : "no events yet";
+  setText($("fresh"), health.scores === "elsewhere" ? "this process serves no scores" : late);
 }
 

@@ -1,6 +1,6 @@
-// Panes become the sliding window they are panes of. Pure.
+// Computes the sliding window from its panes. Pure.
 
-// A pane's counters: its sum of squares follows from mean, standard error and number.
+// The counters of a pane. Its sum of squares follows from mean, standard error and count.
 function counters({ mean, stderr, scored, impressions }) {
   const sum = scored ? mean * scored : 0;
   const spread = stderr === null ? 0 : stderr * stderr * scored * (scored - 1);
@@ -14,20 +14,20 @@ function point(end, [impressions, scored, sum, squares]) {
   return { end, impressions, scored, mean, stderr };
 }
 
-// The window's value at the end of each pane, as soon as its first pane is kept.
+// The window's value at the end of each pane, from the first whole window on.
 export function sliding(history) {
   const panes = history.panes.map(counters);
   const length = Math.round(history.window_seconds / history.pane_seconds);
   const points = [];
   for (let last = length - 1; last < panes.length; last += 1) {
     const total = [0, 0, 0, 0];
-    for (const pane of panes.slice(last - length + 1, last + 1)) pane.forEach((value, place) => (total[place] += value));
+    for (const pane of panes.slice(last - length + 1, last + 1)) pane.forEach((value, index) => (total[index] += value));
     points.push(point(Date.parse(history.panes[last].end), total));
   }
   return points;
 }
 
-// Runs of points of one state: "line", "undefined" or "none".
+// Splits the points into runs of one state: "line", "undefined" or "none" (no traffic).
 export function runs(points) {
   const found = [];
   for (const one of points) {

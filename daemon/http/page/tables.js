@@ -1,6 +1,6 @@
 // Tables of changes: the segments that moved, and every metric of one segment.
 
-import { element, keyed, say, shape, visible } from "./dom.js";
+import { element, keyed, setText, shape, visible } from "./dom.js";
 import { NARROW, call, count, isWhole, relative, score, signed, strength } from "./words.js";
 
 const URGENCY = { worse: 0, better: 1, moved: 1, unripe: 2, level: 3, too_few: 4, undefined: 5, no_traffic: 6 };
@@ -9,16 +9,16 @@ const MOST_REACH = 1;
 
 export const keyOf = (one) => `${one.grouping}\n${one.segment}`;
 
-// What was called first, the strongest at the top; the whole leads what is equal.
+// Called segments first, by urgency and strength; all traffic leads segments of the same urgency.
 export function ordered(changes) {
   const rank = (one) => [URGENCY[one.verdict], isWhole(one) ? 0 : 1, -strength(one)];
   return changes
     .map((one) => ({ one, rank: rank(one) }))
-    .sort((a, b) => a.rank.map((value, place) => value - b.rank[place]).find((gap) => gap) ?? 0)
+    .sort((a, b) => a.rank.map((value, index) => value - b.rank[index]).find((gap) => gap) ?? 0)
     .map(({ one }) => one);
 }
 
-// The share that the widest bar reaches to: one scale for all rows, so that lengths compare.
+// The share at the end of the widest bar. All rows have this one scale, so that lengths can be compared.
 export function reachOf(changes, beyond) {
   const reach = changes.map((one) => {
     const share = relative(one);
@@ -27,7 +27,7 @@ export function reachOf(changes, beyond) {
   return Math.min(MOST_REACH, Math.max(LEAST_REACH, ...reach));
 }
 
-// A dot for the change and a bar for what noise may do: where the bar leaves 0 out, it is called.
+// A dot for the change and a bar for its noise. A change is called if its bar does not contain 0.
 export function interval(middle, half, reach, tone, label) {
   const at = (share) => 50 + 50 * Math.max(-1, Math.min(1, share / reach));
   const [left, right] = [at(middle - half), at(middle + half)];
@@ -41,18 +41,18 @@ function bar(change, reach, beyond) {
   const share = relative(change);
   if (share === null || change.noise === null) return "";
   const half = (beyond * change.noise) / Math.abs(change.before.mean);
-  return interval(share, half, reach, change.verdict, `${signed(share)}, noise up to ${signed(half).slice(1)} either way`);
+  return interval(share, half, reach, change.verdict, `${signed(share)}, noise ±${signed(half).slice(1)}`);
 }
 
-// No traffic, undefined and 0 are three things and look like three.
+// No traffic, undefined and 0 are three different states, and look different.
 export function estimate(cell, one) {
   cell.className = cell.className.replace(/ ?(undefined|none)/g, "");
   if (!one.impressions) {
     cell.className += " none";
-    say(cell, "no traffic");
+    setText(cell, "no traffic");
   } else if (one.mean === null) {
     cell.className += " undefined";
-    say(cell, "undefined");
+    setText(cell, "undefined");
   } else {
     const error = one.stderr === null ? "" : `${NARROW}±${NARROW}${score(one.stderr).replace(/^0\./, ".")}`;
     cell.replaceChildren(score(one.mean), element("span", { class: "error" }, error));
@@ -60,16 +60,16 @@ export function estimate(cell, one) {
 }
 
 function fill(row, change, reach, beyond) {
-  const [now, before, bars, share, said] = [...row.children].slice(1);
+  const [now, before, bars, share, verdict] = [...row.children].slice(1);
   estimate(now, change.now);
   estimate(before, change.before);
   const part = relative(change);
   bars.replaceChildren(bar(change, reach, beyond));
-  say(share, part === null ? (change.difference === null ? "" : score(change.difference)) : signed(part));
+  setText(share, part === null ? (change.difference === null ? "" : score(change.difference)) : signed(part));
   const tone = change.verdict === "better" || change.verdict === "worse" ? change.verdict : "quiet";
   share.className = `number ${tone}`;
-  said.className = `call ${tone}`;
-  say(said, call(change));
+  verdict.className = `call ${tone}`;
+  setText(verdict, call(change));
 }
 
 function blank(head, cells) {
@@ -84,15 +84,15 @@ function segmentRow(change) {
   return blank(element("td", {}, button, element("small", {}, isWhole(change) ? "" : ` ${visible(change.grouping)}`)), 6);
 }
 
-export function showSegments(body, changes, beyond, chosen, most) {
+export function showSegments(body, changes, beyond, selected, most) {
   const shown = ordered(changes).slice(0, most);
   const reach = reachOf(shown, beyond);
   keyed(body, shown, keyOf, segmentRow, (row, change) => {
     fill(row, change, reach, beyond);
-    say(row.lastElementChild, count(change.now.impressions));
-    const here = keyOf(change) === keyOf(chosen);
-    row.classList.toggle("chosen", here);
-    row.querySelector("button").setAttribute("aria-pressed", here);
+    setText(row.lastElementChild, count(change.now.impressions));
+    const isSelected = keyOf(change) === keyOf(selected);
+    row.classList.toggle("selected", isSelected);
+    row.querySelector("button").setAttribute("aria-pressed", isSelected);
   });
 }
 
@@ -101,7 +101,7 @@ export function showMetrics(body, changes, beyond, metric) {
   const make = (change) => blank(element("td", {}, element("button", { type: "button", "data-metric": change.metric }, change.metric)), 5);
   keyed(body, changes, (one) => one.metric, make, (row, change) => {
     fill(row, change, reach, beyond);
-    row.classList.toggle("chosen", change.metric === metric);
+    row.classList.toggle("selected", change.metric === metric);
     row.querySelector("button").setAttribute("aria-pressed", change.metric === metric);
   });
 }

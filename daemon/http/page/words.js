@@ -1,4 +1,4 @@
-// Numbers and instants as people read them, and the sentence at the top. Pure.
+// Numbers and times as text, and the headline. Pure.
 
 const WORDS = {
   better: "▲ better", worse: "▼ worse", moved: "◆ moved", level: "steady",
@@ -30,11 +30,11 @@ export function time(instant, fine = false) {
   return new Date(instant).toLocaleTimeString("en", style);
 }
 
-// A segment as it is called in a sentence: the whole has no name of its own.
+// The name of a segment in a sentence. All traffic is "everything".
 export const isWhole = (one) => one.grouping === "all";
 export const named = (one) => (isWhole(one) ? "everything" : one.segment);
 
-// By what share it moved; null where there is nothing to take a share of.
+// The change as a share of the mean before; null if that is undefined or 0.
 export const relative = (change) =>
   change.difference === null || !change.before.mean ? null : change.difference / Math.abs(change.before.mean);
 
@@ -68,7 +68,7 @@ function sentence(found, verdict) {
   return `Search got ${verdict}: ${moved(whole)}${most}`;
 }
 
-// What the settled view says of one metric and all segments.
+// The headline of one view: of one metric, over all segments.
 function headline(changes) {
   if (!changes.now) return { text: "No traffic yet", tone: "" };
   const of = (verdict) => changes.changes.filter((one) => one.verdict === verdict);
@@ -80,20 +80,20 @@ function headline(changes) {
   if (whole && !whole.before.impressions) {
     return { text: `Not known yet: there is nothing from ${ago(changes)} to compare with`, tone: "" };
   }
-  if (whole && whole.verdict === "too_few") return { text: "Too little traffic to say", tone: "" };
+  if (whole && whole.verdict === "too_few") return { text: "Too little traffic to compare", tone: "" };
   if (whole && whole.verdict === "undefined") return { text: `${whole.metric} is undefined: no feedback`, tone: "" };
   return { text: `Search is as good as ${ago(changes)}`, tone: "" };
 }
 
-// What the live view calls already and the settled one cannot yet.
+// The falls that the live view calls but the settled one does not yet.
 function early(live, settled) {
   const same = (a, b) => a.grouping === b.grouping && a.segment === b.segment;
-  const known = settled.changes.filter((one) => one.verdict === "worse");
-  const fresh = live.changes.filter((one) => one.verdict === "worse" && !known.some((old) => same(one, old)));
+  const settledFalls = settled.changes.filter((one) => one.verdict === "worse");
+  const fresh = live.changes.filter((one) => one.verdict === "worse" && !settledFalls.some((old) => same(one, old)));
   return fresh.length ? sentence(fresh, "worse") : "";
 }
 
-// The first sentence and the second: a fall that only the live view can know comes first.
+// The headline and the second sentence. A fall that only the live view shows comes first.
 export function verdict(settled, live) {
   const first = headline(settled);
   const fresh = early(live, settled);
@@ -109,6 +109,6 @@ export function basis(changes, view) {
   const span = (stretch) => `${time(stretch.start)}–${time(stretch.end)}`;
   return (
     `${view === "live" ? "Live" : "Settled"}: ${span(changes.now)} against ${span(changes.before)}. ` +
-    `Called only beyond ${changes.beyond.toFixed(1)} times its noise: over all segments about one false call in 1,000 looks.`
+    `A change is called only beyond ${changes.beyond.toFixed(1)} times its noise: about one false call over all segments in 1,000 looks.`
   );
 }

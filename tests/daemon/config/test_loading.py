@@ -98,7 +98,7 @@ def of(text: str = "", **environment: str) -> Config:
 
 
 def faults_of(text: str = "", **environment: str) -> list[str]:
-    """What is wrong with it."""
+    """The faults of a configuration."""
     with pytest.raises(ConfigError) as caught:
         of(text, **environment)
     return caught.value.faults
@@ -134,7 +134,7 @@ unit = "session"
 """
 
 
-def test_an_experiment_is_what_is_written() -> None:
+def test_an_experiment_is_read_as_written() -> None:
     tracking = of(EXPERIMENT).tracking
     assert tracking is not None
     spec = tracking.declared["ranker-v2"]
@@ -154,7 +154,7 @@ def test_an_experiment_starts_no_fresh_namespace() -> None:
     assert namespace(of(EXPERIMENT)) == namespace(of())
 
 
-def test_every_fault_of_an_experiment_is_told() -> None:
+def test_every_fault_of_an_experiment_is_reported() -> None:
     faults = faults_of("""
         [experiments]
         b = 1
@@ -238,7 +238,7 @@ def test_variables_spell_every_kind(variable: str, text: str, expected: object) 
     assert setting.value(config) == expected
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_faults_are_reported_at_once() -> None:
     text = (
         'windows = ["0s"]\n[kafka]\ntopic = "x"\n[http]\nlisten = "here"\n[events]\nrank_base = 2'
     )
@@ -304,20 +304,20 @@ def test_all_faults_are_told_at_once() -> None:
         ("windows = [", "test: is not TOML"),
     ],
 )
-def test_each_rule_is_told_with_its_value(text: str, fault: str) -> None:
-    assert any(fault in told for told in faults_of(text)), faults_of(text)
+def test_each_rule_is_reported_with_its_value(text: str, fault: str) -> None:
+    assert any(fault in reported for reported in faults_of(text)), faults_of(text)
 
 
 def test_metrics_need_nothing_beyond_the_impression() -> None:
     assert "R@10 needs a judged pool" in faults_of('[metrics]\nnames = ["R@10"]')[0]
 
 
-def test_variables_of_a_cluster_are_not_ours() -> None:
+def test_variables_that_a_cluster_sets_are_ignored() -> None:
     config = of(SERVICE_HOST="10.0.0.1", PORT_9465_TCP="tcp://10.0.0.1:9465", CONFIG="x.toml")
     assert config == Config()
 
 
-def test_broken_json_of_a_variable_is_told() -> None:
+def test_broken_json_of_a_variable_is_reported() -> None:
     (fault,) = faults_of(ATTRIBUTION__GRADES='{"a": }')
     assert fault.startswith('attribution.grades={"a": }: is not JSON: ')
     assert fault.endswith(" (from RELEVANCED_ATTRIBUTION__GRADES)")
@@ -335,8 +335,8 @@ def test_secrets_show_nowhere() -> None:
     config = of(text)
     settings = kafka_settings(config)
     assert settings.sasl_password == PASSWORD
-    for said in (repr(config), describe(config), str(config.redis.url), repr(settings)):
-        assert PASSWORD not in said
+    for text in (repr(config), describe(config), str(config.redis.url), repr(settings)):
+        assert PASSWORD not in text
     assert 'url = "rediss://u:***@h"' in describe(config)
 
 
@@ -397,7 +397,7 @@ def test_description_reads_back_equal(key: str) -> None:
         assert load(describe(config), {}, "described") == config
 
 
-def test_every_key_has_a_verdict() -> None:
+def test_every_key_is_classified() -> None:
     """A new key must be put into the tables above: does it restart the windows?"""
     assert {setting.key for setting in SETTINGS} == set(OTHER_VALUES) | CREDENTIALS
     assert {setting.key for setting in SETTINGS if setting.restarts} == RESTARTING

@@ -1,4 +1,4 @@
-"""The HTTP server, asked over a real connection."""
+"""The HTTP server, over a real connection."""
 
 import asyncio
 import gzip
@@ -29,8 +29,8 @@ PROMETHEUS_ACCEPT = (
 )
 
 
-class Asked:
-    """One server and a client that asks it."""
+class Client:
+    """A client of one server."""
 
     def __init__(self, server: HttpServer, session: aiohttp.ClientSession) -> None:
         self.server = server
@@ -53,47 +53,47 @@ def published(*conditions: Condition) -> Published:
     return published_of(reading_of([lane_view([Shown(), Shown(country="DE")])]), *conditions)
 
 
-async def served(role: Role) -> AsyncIterator[Asked]:
+async def served(role: Role) -> AsyncIterator[Client]:
     server = HttpServer(Telemetry("1.2.3"), role)
     await server.start("127.0.0.1", 0)
     session = aiohttp.ClientSession(auto_decompress=False, skip_auto_headers=("Accept-Encoding",))
     async with session:
-        yield Asked(server, session)
+        yield Client(server, session)
     await server.stop()
 
 
 @pytest.fixture
-async def asked() -> AsyncIterator[Asked]:
+async def client() -> AsyncIterator[Client]:
     async for one in served("all"):
         yield one
 
 
 @pytest.fixture
-async def worker() -> AsyncIterator[Asked]:
+async def worker() -> AsyncIterator[Client]:
     async for one in served("worker"):
         yield one
 
 
-async def test_metrics_hold_both_parts(asked: Asked) -> None:
-    asked.server.published = published()
-    status, headers, body = await asked.get("/metrics")
+async def test_metrics_hold_both_parts(client: Client) -> None:
+    client.server.published = published()
+    status, headers, body = await client.get("/metrics")
     names = {family.name for family in read_text(body)}
     assert (status, headers["Content-Type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
     assert {"relevanced_score", "relevanced_build_info"} <= names
 
 
-async def test_openmetrics_is_negotiated(asked: Asked) -> None:
-    asked.server.published = published()
-    _, headers, body = await asked.get("/metrics", Accept=PROMETHEUS_ACCEPT)
+async def test_openmetrics_is_negotiated(client: Client) -> None:
+    client.server.published = published()
+    _, headers, body = await client.get("/metrics", Accept=PROMETHEUS_ACCEPT)
     families = read_openmetrics(body)
     assert headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
     assert {"relevanced_score", "relevanced_build"} <= {family.name for family in families}
 
 
-async def test_gzip_is_the_same_page(asked: Asked) -> None:
-    asked.server.published = published()
-    _, headers, packed = await asked.get("/metrics", Accept_Encoding="gzip")
-    _, plain_headers, plain = await asked.get("/metrics", Accept_Encoding="identity")
+async def test_gzip_has_the_same_content(client: Client) -> None:
+    client.server.published = published()
+    _, headers, packed = await client.get("/metrics", Accept_Encoding="gzip")
+    _, plain_headers, plain = await client.get("/metrics", Accept_Encoding="identity")
     assert (headers["Content-Encoding"], "Content-Encoding" in plain_headers) == ("gzip", False)
     families = [read_text(x) for x in (gzip.decompress(packed), plain)]
     assert [f.name for f in families[0]] == [f.name for f in families[1]]
@@ -101,30 +101,30 @@ async def test_gzip_is_the_same_page(asked: Asked) -> None:
 
 
 @given(st.lists(st.binary(max_size=300), max_size=4), st.binary(max_size=300))
-def test_pages_compressed_in_parts_are_one_stream(first: list[bytes], rest: bytes) -> None:
+def test_parts_compressed_one_by_one_are_one_stream(first: list[bytes], rest: bytes) -> None:
     one, whole = metrics_text(tuple(first)), b"".join((*first, rest))
     assert gzip.decompress(b"".join(one.with_rest_gzipped(rest))) == whole
     assert b"".join(one.with_rest(rest)) == whole
 
 
-async def test_a_page_of_many_pieces_arrives_whole(asked: Asked) -> None:
+async def test_a_large_response_arrives_whole(client: Client) -> None:
     plain = b"# " + random.Random(5).randbytes(3_000_000).hex().encode() + b"\n"
-    asked.server.published = replace(Published(), text=metrics_text((plain,)))
-    _, headers, body = await asked.get("/metrics")
+    client.server.published = replace(Published(), text=metrics_text((plain,)))
+    _, headers, body = await client.get("/metrics")
     assert body.startswith(plain) and body.endswith(b"\n")
     assert int(headers["Content-Length"]) == len(body) > len(plain)
 
 
-async def test_a_worker_serves_its_process_and_no_scores(worker: Asked) -> None:
+async def test_a_worker_serves_its_process_and_no_scores(worker: Client) -> None:
     _, _, body = await worker.get("/metrics")
     status, message = await worker.json("/api/v1/scores")
     assert b"relevanced_build_info" in body and b"relevanced_score" not in body
     assert status == 404 and "role worker serves no scores" in str(message["error"])
 
 
-async def test_scores_are_the_report(asked: Asked) -> None:
-    asked.server.published = published()
-    status, found = await asked.json("/api/v1/scores")
+async def test_scores_are_the_report(client: Client) -> None:
+    client.server.published = published()
+    status, found = await client.json("/api/v1/scores")
     assert status == 200
     assert list(found) == ["as_of", "events", "scores"]
     assert isinstance(found["scores"], list) and len(found["scores"]) == 60
@@ -139,9 +139,9 @@ async def test_scores_are_the_report(asked: Asked) -> None:
         ("segment=nowhere", 0),
     ],
 )
-async def test_filters_narrow_the_scores(asked: Asked, query: str, count: int) -> None:
-    asked.server.published = published()
-    status, found = await asked.json(f"/api/v1/scores?{query}")
+async def test_filters_narrow_the_scores(client: Client, query: str, count: int) -> None:
+    client.server.published = published()
+    status, found = await client.json(f"/api/v1/scores?{query}")
     assert (status, len(list(found["scores"]))) == (200, count)  # type: ignore[call-overload]
 
 
@@ -154,57 +154,59 @@ async def test_filters_narrow_the_scores(asked: Asked, query: str, count: int) -
         ("colour=red", "colour: must be one of metric, grouping, segment, window, view"),
     ],
 )
-async def test_an_unknown_filter_is_refused(asked: Asked, query: str, message: str) -> None:
-    asked.server.published = published()
-    assert await asked.json(f"/api/v1/scores?{query}") == (400, {"error": message})
+async def test_an_unknown_filter_is_refused(client: Client, query: str, message: str) -> None:
+    client.server.published = published()
+    assert await client.json(f"/api/v1/scores?{query}") == (400, {"error": message})
 
 
-async def test_scores_before_the_first_snapshot_are_unavailable(asked: Asked) -> None:
-    status, found = await asked.json("/api/v1/scores")
+async def test_scores_before_the_first_snapshot_are_unavailable(client: Client) -> None:
+    status, found = await client.json("/api/v1/scores")
     assert status == 503 and "/readyz" in str(found["error"])
 
 
 @pytest.mark.parametrize("path", ["/readyz", "/-/ready"])
-async def test_readiness_names_what_is_wrong(asked: Asked, path: str) -> None:
-    assert (await asked.json(path))[0] == 503
+async def test_readiness_names_what_is_wrong(client: Client, path: str) -> None:
+    assert (await client.json(path))[0] == 503
     wrong = Condition("lanes", False, "lane 3 has no owner and holds as_of back")
-    asked.server.published = published(FINE, wrong)
-    status, found = await asked.json(path)
+    client.server.published = published(FINE, wrong)
+    status, found = await client.json(path)
     assert (status, found["ready"]) == (503, False)
     assert found["conditions"] == msgspec.to_builtins([FINE, wrong])
-    asked.server.published = replace(asked.server.published, conditions=(FINE,))
-    assert (await asked.json(path))[0] == 200
+    client.server.published = replace(client.server.published, conditions=(FINE,))
+    assert (await client.json(path))[0] == 200
 
 
 @pytest.mark.parametrize("path", ["/livez", "/-/healthy"])
-async def test_a_turning_loop_is_alive_whatever_else_fails(asked: Asked, path: str) -> None:
-    asked.server.published = published(Condition("redis", False, "away"))
-    assert await asked.json(path) == (200, {"alive": True})
+async def test_a_running_loop_is_alive_whatever_else_fails(client: Client, path: str) -> None:
+    client.server.published = published(Condition("redis", False, "away"))
+    assert await client.json(path) == (200, {"alive": True})
 
 
-async def test_a_head_request_gets_no_body(asked: Asked) -> None:
-    asked.server.published = published()
+async def test_a_head_request_gets_no_body(client: Client) -> None:
+    client.server.published = published()
     async with aiohttp.ClientSession() as session:
-        async with session.head(f"http://127.0.0.1:{asked.server.port}/metrics") as response:
+        async with session.head(f"http://127.0.0.1:{client.server.port}/metrics") as response:
             assert (response.status, await response.read()) == (200, b"")
-    assert (await asked.get("/metrics"))[0] == 200
+    assert (await client.get("/metrics"))[0] == 200
 
 
-async def test_a_wrong_method_is_told_the_right_one(asked: Asked) -> None:
+async def test_a_wrong_method_is_answered_with_the_allowed_ones(client: Client) -> None:
     async with aiohttp.ClientSession() as session:
-        async with session.post(f"http://127.0.0.1:{asked.server.port}/metrics") as response:
+        async with session.post(f"http://127.0.0.1:{client.server.port}/metrics") as response:
             assert (response.status, response.headers["Allow"]) == (405, "GET,HEAD")
 
 
-async def test_an_unknown_path_is_json_too(asked: Asked) -> None:
-    assert await asked.json("/nope") == (404, {"error": "GET /nope: Not Found"})
+async def test_an_unknown_path_is_json_too(client: Client) -> None:
+    assert await client.json("/nope") == (404, {"error": "GET /nope: Not Found"})
 
 
-async def test_every_file_of_the_page_is_served_by_every_role(asked: Asked, worker: Asked) -> None:
-    _, _, body = await asked.get("/")
+async def test_every_file_of_the_web_page_is_served_by_every_role(
+    client: Client, worker: Client
+) -> None:
+    _, _, body = await client.get("/")
     named = re.findall(r'(?:src|href)="(page/[^"]+)"', body.decode())
     assert {name.rpartition(".")[2] for name in named} == {"js", "css", "svg"}
-    for one in (asked, worker):
+    for one in (client, worker):
         for path in ("", *named):
             status, headers, body = await one.get(f"/{path}")
             assert status == 200 and body
@@ -213,27 +215,27 @@ async def test_every_file_of_the_page_is_served_by_every_role(asked: Asked, work
 
 
 @pytest.mark.parametrize("path", ["/", "/page/main.js", "/api/v1/scores", "/api/v1/openapi.json"])
-async def test_what_the_client_has_is_not_sent_again(asked: Asked, path: str) -> None:
-    asked.server.published = published()
-    _, headers, body = await asked.get(path, Accept_Encoding="identity")
-    _, packed_headers, packed = await asked.get(path, Accept_Encoding="gzip")
+async def test_what_the_client_has_cached_is_not_sent_again(client: Client, path: str) -> None:
+    client.server.published = published()
+    _, headers, body = await client.get(path, Accept_Encoding="identity")
+    _, packed_headers, packed = await client.get(path, Accept_Encoding="gzip")
     assert gzip.decompress(packed) == body and packed_headers["Content-Encoding"] == "gzip"
     assert packed_headers["Etag"] != headers["Etag"]
     for coding, etag in (("identity", headers["Etag"]), ("gzip", packed_headers["Etag"])):
-        again = await asked.get(path, Accept_Encoding=coding, If_None_Match=f'"other", W/{etag}')
+        again = await client.get(path, Accept_Encoding=coding, If_None_Match=f'"other", W/{etag}')
         assert (again[0], again[2]) == (304, b"")
-    assert (await asked.get(path, If_None_Match='"other"'))[0] == 200
+    assert (await client.get(path, If_None_Match='"other"'))[0] == 200
 
 
-async def test_a_port_in_use_is_said_to_people(asked: Asked) -> None:
+async def test_a_port_in_use_is_an_error_with_advice(client: Client) -> None:
     second = HttpServer(Telemetry("1"), "all")
-    port = asked.server.port
+    port = client.server.port
     with pytest.raises(ListenError, match=f"http.listen=127.0.0.1:{port}: another process"):
         await second.start("127.0.0.1", port)
     await second.stop()
 
 
-async def test_an_unknown_host_is_said_to_people() -> None:
+async def test_an_unknown_host_is_an_error_that_names_it() -> None:
     with pytest.raises(ListenError, match="http.listen=host.invalid:0: "):
         await HttpServer(Telemetry("1"), "all").start("host.invalid", 0)
 
@@ -249,28 +251,28 @@ async def test_stop_frees_the_port_and_can_be_repeated() -> None:
 
 
 class Slow(Telemetry):
-    """Renders only when it is let."""
+    """Renders only when the test allows it."""
 
     def __init__(self) -> None:
         super().__init__("1")
-        self.asked, self.let = threading.Event(), threading.Event()
+        self.rendering, self.may_render = threading.Event(), threading.Event()
 
     def render(self, openmetrics: bool) -> bytes:
-        self.asked.set()
-        assert self.let.wait(10)
+        self.rendering.set()
+        assert self.may_render.wait(10)
         return super().render(openmetrics)
 
 
-async def test_a_request_in_hand_is_answered_while_stopping() -> None:
+async def test_a_request_in_progress_is_answered_while_stopping() -> None:
     telemetry = Slow()
     server = HttpServer(telemetry, "all")
     await server.start("127.0.0.1", 0)
     async with aiohttp.ClientSession() as session:
-        request = asyncio.create_task(Asked(server, session).get("/metrics"))
-        assert await asyncio.to_thread(telemetry.asked.wait, 10)
+        request = asyncio.create_task(Client(server, session).get("/metrics"))
+        assert await asyncio.to_thread(telemetry.rendering.wait, 10)
         stopping = asyncio.create_task(server.stop())
         await asyncio.sleep(0)
-        telemetry.let.set()
+        telemetry.may_render.set()
         status, _, body = await request
         await stopping
     assert status == 200 and b"relevanced_build_info" in body
@@ -290,7 +292,7 @@ async def test_a_request_in_hand_is_answered_while_stopping() -> None:
         (";;,;q=", False),
     ],
 )
-def test_openmetrics_is_for_those_who_like_it_best(accept: str, openmetrics: bool) -> None:
+def test_openmetrics_is_sent_if_it_is_preferred(accept: str, openmetrics: bool) -> None:
     assert wants_openmetrics(accept) is openmetrics
 
 
@@ -298,10 +300,10 @@ def test_openmetrics_is_for_those_who_like_it_best(accept: str, openmetrics: boo
     ("accept", "gzipped"),
     [("gzip", True), ("br, GZIP;q=0.1", True), ("*", True), ("gzip;q=0, *", False), ("", False)],
 )
-def test_gzip_is_for_those_who_accept_it(accept: str, gzipped: bool) -> None:
+def test_gzip_is_sent_if_it_is_accepted(accept: str, gzipped: bool) -> None:
     assert wants_gzip(accept) is gzipped
 
 
-def test_a_filter_named_twice_accepts_both() -> None:
+def test_a_filter_given_twice_accepts_both() -> None:
     filters = [Parameter("segment", "", repeatable=True)]
     assert read_query([("segment", "a"), ("segment", "b")], filters, {}) == {"segment": ["a", "b"]}

@@ -1,4 +1,4 @@
-"""The web configuration file: what is read, and that every fault is said without a secret."""
+"""The web configuration file: what is read, and that faults show no secret."""
 
 import base64
 import hashlib
@@ -74,7 +74,7 @@ basic_auth_users:
     }
 
 
-def test_every_fault_is_said_at_once() -> None:
+def test_every_fault_is_reported_at_once() -> None:
     found = faults(
         "tls_server_config: {cert_file: '', min_version: TLS9}\nextra: 1\n"
         "http_server_config: {http2: true}\nbasic_auth_users: {bob: secret}\n"
@@ -201,7 +201,7 @@ def test_hashes_do_not_show_themselves() -> None:
         (scrypt("x")[:-1], "must be a bcrypt hash"),
     ],
 )
-def test_a_hash_is_judged_by_form_and_cost(hashed: str, rule: str | None) -> None:
+def test_a_hash_is_checked_by_form_and_cost(hashed: str, rule: str | None) -> None:
     found = refusal(hashed)
     assert found is rule if rule is None else str(found).startswith(rule)
 
@@ -221,5 +221,5 @@ def test_scrypt_needs_no_library() -> None:
     assert not matches(b"relevanced", BCRYPT, None)
 
 
-def test_a_library_without_bcrypt_is_not_taken() -> None:
+def test_a_library_without_bcrypt_is_not_used() -> None:
     assert find_crypt(("libc.so.6", "no such library")) is None
