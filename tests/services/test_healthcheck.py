@@ -24,7 +24,7 @@ def hook(event, arguments):
         os._exit(99)
 sys.dont_write_bytecode = True
 sys.addaudithook(hook)
-from relevanced.daemon.cli import main
+from relevanced.daemon.commands.cli import main
 main()
 """
 

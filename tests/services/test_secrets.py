@@ -333,7 +333,7 @@ def test_secrets_in_the_options_of_a_url_do_not_show(tmp_path: Path, url: str) -
 LOGIN_REQUEST = f"""
 import logging, sys
 from aiokafka.protocol.admin import SaslAuthenticateRequest_v0
-from relevanced.daemon.logs import configure
+from relevanced.daemon.telemetry.logs import configure
 configure("debug", "json", sys.stderr)
 request = SaslAuthenticateRequest_v0(b"\\0alice\\0{SASL}")
 for name in ("aiokafka.conn", "aiokafka.client"):
