@@ -120,25 +120,23 @@ def faults_of(
         key = f"{SECTION}.{name}"
         if experiment.stratify_by is not None and experiment.stratify_by not in groupings:
             yield f"{key}.stratify_by", experiment.stratify_by, "must be one of segments.groupings"
-        for field, names in (
-            ("metrics", experiment.metrics),
-            ("guardrails", experiment.guardrails),
-        ):
-            for metric in names:
-                if metric not in metrics:
-                    yield f"{key}.{field}", metric, "must be one of metrics.names"
-        compared = {
-            metrics[metric].name for metric in experiment.metrics or metrics if metric in metrics
-        }
-        for field, names in (
-            ("primary", () if experiment.primary is None else (experiment.primary,)),
-            ("guardrails", experiment.guardrails),
-        ):
-            for metric in names:
-                if metric not in metrics or metrics[metric].name not in compared:
-                    if field == "primary" or metric in metrics:
-                        yield f"{key}.{field}", metric, "must be one of the experiment's metrics"
+        yield from _metric_faults(key, experiment, metrics)
         yield from _variant_faults(key, experiment)
+
+
+def _metric_faults(key: str, one: Declared, metrics: Mapping[str, Metric]) -> Iterator[FieldFault]:
+    for field, names in (("metrics", one.metrics), ("guardrails", one.guardrails)):
+        for name in names:
+            if name not in metrics:
+                yield f"{key}.{field}", name, "must be one of metrics.names"
+    compared = {metrics[name].name for name in one.metrics or metrics if name in metrics}
+    rule = "must be one of the experiment's metrics"
+    if one.primary is not None:
+        if one.primary not in metrics or metrics[one.primary].name not in compared:
+            yield f"{key}.primary", one.primary, rule
+    for name in one.guardrails:
+        if name in metrics and metrics[name].name not in compared:
+            yield f"{key}.guardrails", name, rule
 
 
 def _variant_faults(key: str, one: Declared) -> Iterator[FieldFault]:

@@ -84,9 +84,7 @@ class KafkaSection:
     )
     sasl_username: str | None = setting(None, optional(text()), "User name for SASL.")
     sasl_password: Secret | None = setting(None, optional(secret()), "Password for SASL.")
-    sasl_password_file: str | None = setting(
-        None, _PATH, "File that contains the password for SASL."
-    )
+    sasl_password_file: str | None = setting(None, _PATH, "File with the password for SASL.")
     ssl_cafile: str | None = setting(
         None, _PATH, "Trusted certificates (PEM). Default: those of the system."
     )
@@ -96,7 +94,7 @@ class KafkaSection:
         None, optional(secret()), "Password of the private key."
     )
     ssl_key_password_file: str | None = setting(
-        None, _PATH, "File that contains the password of the private key."
+        None, _PATH, "File with the password of the private key."
     )
     ssl_check_hostname: bool = setting(
         True, flag(), "Whether the certificate of a broker must name its host."
@@ -106,13 +104,9 @@ class KafkaSection:
         duration(1000, 6_000, 1_800_000),
         "Time without a heartbeat after which Kafka removes a member from the group.",
     )
-    max_batch_records: int = setting(
-        40_000, integer(1, 1_000_000), "Largest number of records in one commit."
-    )
+    max_batch_records: int = setting(40_000, integer(1, 1_000_000), "Most records in one commit.")
     commit_interval_ms: int = setting(
-        "500ms",
-        duration(1, 0, 5_000),
-        "How long records are gathered for a commit while few arrive.",
+        "500ms", duration(1, 0, 5_000), "How long a commit waits for more records."
     )
     isolation_level: str = setting(
         "read_committed",
@@ -139,7 +133,7 @@ class RedisSection:
     password: Secret | None = setting(
         None, optional(secret()), "Password, if the URL contains none."
     )
-    password_file: str | None = setting(None, _PATH, "File that contains the password.")
+    password_file: str | None = setting(None, _PATH, "File with the password.")
     namespace: str = setting(
         "relevanced",
         _NAME,
@@ -218,9 +212,7 @@ class MetricsSection:
         "Highest grade that can be given. Default: the highest of attribution.grades.",
         restarts=True,
     )
-    depth: int = setting(
-        100, integer(1, 1000), "Number of ranks of a list that are kept.", restarts=True
-    )
+    depth: int = setting(100, integer(1, 1000), "Ranks of a list that are kept.", restarts=True)
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ class Connections:
         """
         if await self._wait(patience_s):
             return
-        for transport in self._open:
+        for transport in list(self._open):
             transport.abort()
         await self._wait(patience_s)  # a turn or two: an abort asks nothing of the client
 
