@@ -1,4 +1,4 @@
-"""Arms of an experiment as a lane would hold them, and what they say."""
+"""Arms of an experiment as a lane counts them, and their findings."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,16 +21,17 @@ SPEC: Final = Spec(
 
 
 def arm(means: Sequence[float], seed: int, users: range = range(300), per_user: int = 20) -> Arm:
-    """Each of the users searches so often; a metric is 1 with the probability of its mean."""
+    """An arm of `per_user` impressions by each user; a metric is 1 with the probability of its
+    mean."""
     random = np.random.default_rng(seed)
     hashes = np.repeat(user_hashes(f"u{number}" for number in users), per_user)
-    numbers = bucket_indices(hashes)
+    buckets = bucket_indices(hashes)
     made = Arm.empty(len(means))
-    made.tallies[:, 0] = np.bincount(numbers, minlength=64)
-    for place, mean in enumerate(means):
+    made.tallies[:, 0] = np.bincount(buckets, minlength=64)
+    for index, mean in enumerate(means):
         values = (random.random(len(hashes)) < mean).astype(np.float64)
-        found = Buckets.of(values, numbers)
-        made.tallies[:, 1 + 3 * place : 4 + 3 * place] = np.stack(
+        found = Buckets.of(values, buckets)
+        made.tallies[:, 1 + 3 * index : 4 + 3 * index] = np.stack(
             (found.counts, found.sums, found.squares), axis=1
         )
     made.add_users(np.unique(hashes))
@@ -74,16 +75,16 @@ def with_interleaved(arms: Mapping[str, Arm]) -> dict[str, Arm]:
 def found_of(
     arms: Mapping[str, Arm], spec: Spec = SPEC, *more: Mapping[str, Arm], **changes: Any
 ) -> Findings:
-    """What lanes with these arms say."""
+    """The findings of lanes with these arms."""
     spec = replace(spec, **changes)
     others = Spec("", "control", 20_000, METRICS, declared=False)
     declared = {spec.name: spec} if spec.declared else {}
     plan = replace(PLAN, tracking=Tracking(declared, 8, others))
-    lanes = [{spec.name: Tallies(spec.digest, dict(one))} for one in (arms, *more)]
+    lanes = [{spec.name: Tallies(spec.digest, dict(of_lane))} for of_lane in (arms, *more)]
     return findings(lanes, plan.tracking, plan.metrics, None, "2026-11-20T12:00:00.000Z")
 
 
 def finding(arms: Mapping[str, Arm], *more: Mapping[str, Arm], **changes: Any) -> Finding:
-    """The same of the one experiment."""
+    """The finding of the one experiment."""
     (found,) = found_of(arms, SPEC, *more, **changes).experiments
     return found

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from relevanced.daemon.experiments.types import NOTHING, Findings
 from relevanced.daemon.exporter.baselines import Comparison
-from relevanced.daemon.exporter.counters import PreviousSelection, show
+from relevanced.daemon.exporter.counters import PreviousSelection, counters_of
 from relevanced.daemon.exporter.exposition import Exposition, render, render_compared
 from relevanced.daemon.exporter.lane_view import LaneView, Names
 from relevanced.daemon.exporter.pane_reader import Reading
@@ -37,7 +37,7 @@ PLAN = Plan(
 
 @dataclass(frozen=True)
 class Shown:
-    """One impression and what it counts for; a value of None is undefined."""
+    """One impression and its metric values; None is undefined."""
 
     time_ms: int = NOW_MS - 1000
     country: str = "US"
@@ -71,28 +71,30 @@ def lane_view(
     counts: Mapping[str, Mapping[str, int]] | None = None,
     plan: Plan = PLAN,
 ) -> LaneView:
-    """The lane that accepted these impressions and is at this watermark; of a plan's own only the
-    timing counts."""
-    numbers: dict[tuple[str, str], int] = {(ALL, ALL): 0}
+    """The lane that accepted these impressions and is at this watermark; of `plan` only the timing
+    is used."""
+    ids: dict[tuple[str, str], int] = {(ALL, ALL): 0}
     cells: dict[tuple[int, int], dict[int, list[int]]] = {}
     totals: dict[int, list[int]] = {}
     seen = 0
-    for one in impressions:
+    for impression in impressions:
         seen += 1
-        segments = [numbers.setdefault(name, len(numbers)) for name in one.segments]
-        settled = watermark_ms is not None and plan.timing.closes_at(one.time_ms) <= watermark_ms
+        segments = [ids.setdefault(name, len(ids)) for name in impression.segments]
+        settled = (
+            watermark_ms is not None and plan.timing.closes_at(impression.time_ms) <= watermark_ms
+        )
         into = [totals] if settled else []
-        for number, window in enumerate(plan.timing.windows):
-            start = pane_start(one.time_ms, window.pane_ms)
-            into.append(cells.setdefault((number, start), {}))
+        for index, window in enumerate(plan.timing.windows):
+            start = pane_start(impression.time_ms, window.pane_ms)
+            into.append(cells.setdefault((index, start), {}))
         for rows in into:
             for segment in segments:
-                _add(rows, segment, one.row())
+                _add(rows, segment, impression.row())
     return LaneView(
         lane=lane,
         token="t",
         sequence=1,
-        names=Names(numbers),
+        names=Names(ids),
         panes={key: pages_of(_matrix(rows)) for key, rows in cells.items()},
         totals=pages_of(_matrix(totals)),
         counts={"events": {"impression": seen}} if counts is None else counts,
@@ -107,17 +109,17 @@ def exposed(
     """Both texts of these lanes."""
     snapshot = evaluate(views, plan)
     gauges = busiest(snapshot, plan)
-    counters, _ = show(snapshot, gauges, plan, PreviousSelection())
+    counters, _ = counters_of(snapshot, gauges, plan, PreviousSelection())
     return render(snapshot, gauges, counters, plan, experiments)
 
 
 def exposed_compared(views: list[LaneView], plan: Plan = PLAN) -> Exposition:
     """Both texts of the last hours of these lanes, twice a week apart."""
     snapshot = evaluate(views, plan)
-    shown = busiest(snapshot, plan)
-    rows = shown.fold(snapshot.windows[-1].rows).astype(np.float64)
+    selection = busiest(snapshot, plan)
+    rows = selection.fold(snapshot.windows[-1].rows).astype(np.float64)
     comparison = Comparison("1h", rows, "week", (rows, rows))
-    return render_compared([comparison], shown, plan)
+    return render_compared([comparison], selection, plan)
 
 
 def reported(views: list[LaneView], plan: Plan = PLAN) -> Report:
@@ -127,26 +129,26 @@ def reported(views: list[LaneView], plan: Plan = PLAN) -> Report:
 
 
 def reading_of(views: list[LaneView], plan: Plan = PLAN) -> Reading:
-    """What questions about these lanes are answered from."""
+    """What requests about these lanes are answered from."""
     snapshot = evaluate(views, plan)
     return Reading(plan, views, snapshot, busiest(snapshot, plan))
 
 
 def published_of(reading: Reading, *conditions: Condition) -> Published:
-    """What an exporter hands out of it."""
+    """What an exporter publishes of it."""
     plan, views = reading.plan, list(reading.views)
     made = report(reading.snapshot, reading.selection, plan)
     return publish(exposed(views, plan), made, reading, conditions or (Condition("redis", True),))
 
 
 def read_text(text: bytes) -> list[SeriesFamily]:
-    """The families of a page in the Prometheus text format."""
+    """The families of a text in the Prometheus format."""
     parse: Callable[[str], Iterable[SeriesFamily]] = text_string_to_metric_families
     return list(parse(text.decode()))
 
 
 def read_openmetrics(text: bytes) -> list[SeriesFamily]:
-    """The families of a page in OpenMetrics, with its end."""
+    """The families of a text in OpenMetrics, `# EOF` included."""
     parse: Callable[[str], Iterable[SeriesFamily]] = (
         openmetrics_parser.text_string_to_metric_families
     )
@@ -159,13 +161,13 @@ def _add(rows: dict[int, list[int]], segment: int, row: list[int]) -> None:
 
 
 def pages_of(rows: Rows) -> Pages:
-    """(segments, columns) by segment number as pages; those of zeros are left out."""
+    """(segments, columns) by segment id as pages; pages of zeros are left out."""
     paged: dict[int, Rows] = {}
     for page in range(-(-len(rows) // PAGE_ROWS)):
-        held = rows[page * PAGE_ROWS : (page + 1) * PAGE_ROWS]
-        if held.any():
+        part = rows[page * PAGE_ROWS : (page + 1) * PAGE_ROWS]
+        if part.any():
             paged[page] = np.zeros((PAGE_ROWS, rows.shape[1]), np.int64)
-            paged[page][: len(held)] = held
+            paged[page][: len(part)] = part
     return paged
 
 

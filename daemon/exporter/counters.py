@@ -2,7 +2,7 @@
 
 Pure. Two things would lower a counter. A store that lost its last second shows a lane as it was
 before: `HighestTotals` keeps the highest values until the lane has caught up. And a segment that
-newly gets a series of its own would leave `other`: `show` leaves in `other` what it had counted
+newly gets a series of its own would leave `other`: `counters_of` leaves in `other` what was counted
 there, and starts the segment's own counter at 0.
 """
 
@@ -27,15 +27,15 @@ class HighestTotals:
     def __init__(self) -> None:
         self._highest: dict[int, LaneView] = {}
 
-    def hold(self, views: Iterable[LaneView]) -> list[LaneView]:
+    def raised(self, views: Iterable[LaneView]) -> list[LaneView]:
         """The lanes with no total, count or offset below what was returned for them before.
 
         A lane that is not among `views` has ended: if it comes back, it starts anew. So does one
         that ended and began again in between.
         """
-        raised = [_raised(view, self._highest.get(view.lane)) for view in views]
-        self._highest = {view.lane: replace(view, panes={}) for view in raised}
-        return raised
+        lanes = [_raised(view, self._highest.get(view.lane)) for view in views]
+        self._highest = {view.lane: replace(view, panes={}) for view in lanes}
+        return lanes
 
 
 def _raised(view: LaneView, before: LaneView | None) -> LaneView:
@@ -137,7 +137,7 @@ class Counters:
     rows: Rows
 
 
-def show(
+def counters_of(
     snapshot: Snapshot, gauges: Selection, plan: Plan, before: PreviousSelection
 ) -> tuple[Counters, PreviousSelection]:
     """The counters of the segments that gauges show and of those that counters have ever shown;

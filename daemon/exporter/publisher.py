@@ -11,7 +11,7 @@ from ..experiments.findings import FindingsCache
 from ..panes import pane_start
 from ..plan import Plan
 from . import baselines, exposition, scores, selection, snapshot
-from .counters import HighestTotals, PreviousSelection, show
+from .counters import HighestTotals, PreviousSelection, counters_of
 from .exposition import Exposition
 from .history import History
 from .lane_view import LaneView
@@ -47,10 +47,10 @@ class Publisher:
 
         Takes long: meant for a thread, and for one call at a time.
         """
-        views = self._totals.hold(views)
+        views = self._totals.raised(views)
         whole = snapshot.evaluate(views, self._plan, self.previous.segments)
         gauges = selection.busiest(whole, self._plan)
-        counters, self.previous = show(whole, gauges, self._plan, self.previous)
+        counters, self.previous = counters_of(whole, gauges, self._plan, self.previous)
         report = scores.report(whole, gauges, self._plan)
         experiments = self._findings.of(
             [view.experiments for view in views], whole.as_of_ms, report.as_of

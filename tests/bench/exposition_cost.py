@@ -22,7 +22,7 @@ from prometheus_client.metrics_core import Metric as SeriesFamily
 from prometheus_client.registry import Collector
 
 from relevanced.daemon.exporter import exposition, scores, selection, snapshot
-from relevanced.daemon.exporter.counters import PreviousSelection, show
+from relevanced.daemon.exporter.counters import PreviousSelection, counters_of
 from relevanced.daemon.exporter.lane_view import LaneView, Names
 from relevanced.daemon.exporter.published import Published, publish
 from relevanced.daemon.panes import timing
@@ -165,7 +165,7 @@ def published(view: LaneView, of: Plan) -> Published:
     """Everything that the exporter publishes for a lane."""
     whole = snapshot.evaluate([view], of)
     gauges = selection.busiest(whole, of)
-    counters, _ = show(whole, gauges, of, PreviousSelection())
+    counters, _ = counters_of(whole, gauges, of, PreviousSelection())
     texts = exposition.render(whole, gauges, counters, of)
     return publish(texts, scores.report(whole, gauges, of), of, ())
 
@@ -228,7 +228,7 @@ def main() -> None:
     view = lane(of)
     whole = snapshot.evaluate([view], of)
     gauges = selection.busiest(whole, of)
-    counters, _ = show(whole, gauges, of, PreviousSelection())
+    counters, _ = counters_of(whole, gauges, of, PreviousSelection())
     text = b"".join(exposition.render(whole, gauges, counters, of).text)
     collector = FamiliesOf(text)
     samples = sum(not line.startswith(b"#") for line in text.splitlines())

@@ -1,7 +1,7 @@
 """A reader that follows a lane through the store sees the writer's lane, whatever happens.
 
 One writer works through a random log with crashes, lost and late requests and roll-backs of the
-server; readers look at it all the while, in calls of any size. Every state that a reader ever sees
+server; readers read it all the while, in calls of any size. Every state that a reader ever sees
 must be one that the writer had, and the last one the oracle's.
 """
 
@@ -41,11 +41,11 @@ def redis(any_redis: AnyRedis) -> AnyRedis:
 
 
 SEEDS = range(3)
-"""On each server others: the whole id of a test is its seed."""
-Told = Mapping[str, object]
+"""The whole id of a test is its seed, so each server gets other logs."""
+State = Mapping[str, object]
 
 
-def told_of_rows(pages: Pages, names: Names) -> dict[tuple[str, str], list[int]]:
+def rows_by_segment(pages: Pages, names: Names) -> dict[tuple[str, str], list[int]]:
     return {
         name: row.tolist()
         for page, rows in pages.items()
@@ -54,12 +54,12 @@ def told_of_rows(pages: Pages, names: Names) -> dict[tuple[str, str], list[int]]
     }
 
 
-def told_of_view(view: LaneView) -> Told:
-    """What a reader knows of a lane, in words that can be compared."""
-    panes = {key: told_of_rows(rows, view.names) for key, rows in view.panes.items()}
+def state_of_view(view: LaneView) -> State:
+    """The state of a lane as a reader has it, as plain values that can be compared."""
+    panes = {key: rows_by_segment(rows, view.names) for key, rows in view.panes.items()}
     return {
         "panes": {key: rows for key, rows in panes.items() if rows},
-        "totals": told_of_rows(view.totals, view.names),
+        "totals": rows_by_segment(view.totals, view.names),
         "counts": {family: dict(labels) for family, labels in view.counts.items() if labels},
         "watermark": view.watermark_ms,
         "offsets": dict(view.offsets),
@@ -67,9 +67,9 @@ def told_of_view(view: LaneView) -> Told:
     }
 
 
-def told_of_lane(lane: Lane) -> Told:
-    """The same of the writer's own memory."""
-    return told_of_view(replace(view_of(lane), offsets=lane.offsets))
+def state_of_lane(lane: Lane) -> State:
+    """The same of the lane in the writer's memory."""
+    return state_of_view(replace(view_of(lane), offsets=lane.offsets))
 
 
 @dataclass
@@ -79,7 +79,7 @@ class Reader:
     store: LaneStore
     mirror: Mirror
 
-    async def look(self) -> LaneView:
+    async def read(self) -> LaneView:
         mirror = self.mirror
         names = len(mirror.names) or 1
         delta = await self.store.read(mirror.lane, mirror.token, mirror.sequence, names)
@@ -90,14 +90,14 @@ class Reader:
 
 @dataclass
 class Writer:
-    """One lane over its log, as a worker drives it, behind a network that loses things."""
+    """One lane over its log, as a worker drives it, behind a network that loses answers."""
 
     rng: random.Random
     store: LaneStore
     number: int
     logs: Mapping[str, Sequence[Record]]
-    past: dict[tuple[str, int], Told] = field(default_factory=dict)
-    """(token, sequence) → what the lane was then."""
+    states: dict[tuple[str, int], State] = field(default_factory=dict)
+    """(token, sequence) → the state of the lane then."""
     claims: int = 0
 
     async def claim(self) -> ClaimedLane:
@@ -110,52 +110,52 @@ class Writer:
             except Unavailable:
                 continue
             plan = plan_of(SMALL_CONFIG)
-            self.held = rebuild(self.number, plan, list(self.logs), head, names, blobs)
-            self.remember(head.token, head.sequence)
-            return self.held
+            self.owned = rebuild(self.number, plan, list(self.logs), head, names, blobs)
+            self.record(head.token, head.sequence)
+            return self.owned
 
-    def remember(self, token: str, sequence: int) -> None:
-        told = told_of_lane(self.held.lane)
-        assert self.past.setdefault((token, sequence), told) == told
+    def record(self, token: str, sequence: int) -> None:
+        state = state_of_lane(self.owned.lane)
+        assert self.states.setdefault((token, sequence), state) == state
 
     def was(self, seen: LaneView) -> bool:
         """Whether the lane was so at that sequence. A claim whose answer was lost left its token
-        with a state that is known by another one."""
-        told = told_of_view(seen)
-        if (seen.token, seen.sequence) in self.past:
-            return self.past[seen.token, seen.sequence] == told
-        return told in [then for (_, n), then in self.past.items() if n == seen.sequence]
+        with a state that was recorded under another one."""
+        state = state_of_view(seen)
+        if (seen.token, seen.sequence) in self.states:
+            return self.states[seen.token, seen.sequence] == state
+        return state in [then for (_, n), then in self.states.items() if n == seen.sequence]
 
     def done(self) -> bool:
-        return all(self.held.lane.offsets[topic] == len(log) for topic, log in self.logs.items())
+        return all(self.owned.lane.offsets[topic] == len(log) for topic, log in self.logs.items())
 
     async def finished(self) -> bool:
-        """Whether all is done, and the store has all of it."""
+        """Whether all records are done, and the store has their effects."""
         if self.done():
             await self.claim()
         return self.done()
 
     async def step(self) -> None:
         """One batch; its process may die before or after the commit."""
-        lane = self.held.lane
+        lane = self.owned.lane
         pulled, offsets = {}, {}
         for topic, log in self.logs.items():
             first, size = lane.offsets[topic], self.rng.choice((0, 1, 3, 20, 60))
             pulled[topic] = [as_log_record(record) for record in log[first : first + size]]
             offsets[topic] = first + len(pulled[topic])
         process_batch(lane, pulled, offsets, decoder_of(SMALL_CONFIG))
-        commit = plan_commit(self.held)
+        commit = plan_commit(self.owned)
         fate = self.rng.random()
         if fate < 0.05:
             await self.claim()
             return
-        # From here on the store may hold it, whether the answer comes or not.
-        self.remember(commit.token, commit.sequence + 1)
+        # From here on the store may contain it, whether the answer comes or not.
+        self.record(commit.token, commit.sequence + 1)
         answer = await self.commit(commit)
         if answer == "lost" or fate < 0.15:
             await self.claim()
         else:
-            confirm(self.held, commit)
+            confirm(self.owned, commit)
 
     async def commit(self, commit: Commit) -> str:
         while True:
@@ -203,20 +203,20 @@ async def test_mirror_is_always_a_lane_that_the_writer_had(
         saved: Dump = await dump(redis.url)
         while not await writer.finished():
             monkeypatch.setattr(redis_store, "READ_BYTES", rng.choice((1, 300, 4_000, 10**7)))
-            _, seen = await asyncio.gather(writer.step(), hasty.look())
+            _, seen = await asyncio.gather(writer.step(), hasty.read())
             assert writer.was(seen)
-            assert told_of_view(await steady.look()) == told_of_lane(writer.held.lane)
+            assert state_of_view(await steady.read()) == state_of_lane(writer.owned.lane)
             if rng.random() < 0.1:
-                assert told_of_view(await rare.look()) == told_of_lane(writer.held.lane)
+                assert state_of_view(await rare.read()) == state_of_lane(writer.owned.lane)
             if rng.random() < 0.1:
                 saved = await dump(redis.url)
             elif rng.random() < 0.08:
                 await restore(redis.url, saved)
-                assert writer.was(await steady.look())
+                assert writer.was(await steady.read())
             elif rng.random() < 0.1:
                 await proxy.deliver_late()
         expected = oracle.run(records, names, SMALL_CONFIG)[0]
-        assert_equal(writer.held.lane, expected)
-        assert told_of_view(await hasty.look()) == told_of_lane(writer.held.lane)
-        fresh = await Reader(near, Mirror(0, plan)).look()
-        assert told_of_view(fresh) == told_of_lane(writer.held.lane)
+        assert_equal(writer.owned.lane, expected)
+        assert state_of_view(await hasty.read()) == state_of_lane(writer.owned.lane)
+        latest = await Reader(near, Mirror(0, plan)).read()
+        assert state_of_view(latest) == state_of_lane(writer.owned.lane)

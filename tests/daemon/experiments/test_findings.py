@@ -1,4 +1,4 @@
-"""What experiments say: arms merged over lanes, compared, warned of, put into words."""
+"""Findings: arms merged over lanes, compared, put into words, with warnings."""
 
 import math
 from dataclasses import replace
@@ -26,29 +26,31 @@ def test_a_worse_treatment_is_called_worse_and_an_equal_metric_is_not() -> None:
     assert found.warnings == () and found.status == "running"
 
 
-def test_discoveries_are_those_that_stand_among_all_comparisons() -> None:
+def test_discoveries_hold_up_among_all_comparisons() -> None:
     others = {f"b{number}": arm((0.5, 0.4, 0.3), 3 + number, range(600)) for number in range(5)}
     arms = {**dealt_arms(treatment=0.46), **others}
     alone, among = finding(dealt_arms(treatment=0.46)), finding(arms)
-    told = {
+    by_metric = {
         (variant.variant, metric.metric): (metric.log_evalue, metric.discovery)
         for variant in among.variants[1:]
         for metric in variant.metrics
     }
-    weakest = math.log(len(told) / 0.05)
-    assert len(told) == 18 and None not in {found for _, found in told.values()}
-    assert [key for key, (_, found) in told.items() if found] == [
-        key for key, (evidence, _) in told.items() if evidence is not None and evidence >= weakest
+    weakest = math.log(len(by_metric) / 0.05)
+    assert len(by_metric) == 18 and None not in {found for _, found in by_metric.values()}
+    assert [key for key, (_, found) in by_metric.items() if found] == [
+        key
+        for key, (evidence, _) in by_metric.items()
+        if evidence is not None and evidence >= weakest
     ]
     primary = alone.variants[1].metrics[0]
     assert primary.verdict == "worse" == among.variants[-1].metrics[0].verdict
-    assert (primary.discovery, told["treatment", "RR@10"][1]) == (True, False)
+    assert (primary.discovery, by_metric["treatment", "RR@10"][1]) == (True, False)
     assert {metric.discovery for metric in among.variants[0].metrics} == {None}
     assert "among all 18 comparisons (e-BH, at most 5 % of them false): none" in to_table(among, "")
     assert "of them false): treatment RR@10\n" in to_table(alone, "")
 
 
-def test_lanes_add_up_to_what_one_lane_would_hold() -> None:
+def test_lanes_add_up_to_one_lane() -> None:
     whole = dealt_arms()
     halves: list[dict[str, Arm]] = []
     for parity in (0, 1):
@@ -82,7 +84,7 @@ def test_users_that_are_not_dealt_as_planned_are_warned_of_first() -> None:
     assert finding(many, weights=weights).warnings == ()
 
 
-def test_shares_that_nobody_told_are_not_judged() -> None:
+def test_without_planned_shares_the_ratio_is_not_tested() -> None:
     found = finding(dealt_arms(), name="other", declared=False, metrics=METRICS, guardrails=())
     assert found.srm is None and found.control == "control"
 
@@ -106,7 +108,7 @@ def test_few_users_are_too_few_for_a_statement() -> None:
     assert found.variants[1].metrics[0].difference is None
 
 
-def test_impressions_without_a_unit_are_told() -> None:
+def test_impressions_without_a_unit_are_counted_and_warned_of() -> None:
     arms = dealt_arms()
     arms["control"].without_unit = 3_000
     found = finding(arms)
@@ -126,12 +128,12 @@ def test_what_was_counted_under_another_configuration_is_left_out() -> None:
     )
 
 
-def test_interleaved_lists_tell_who_won() -> None:
+def test_interleaved_lists_have_a_winner() -> None:
     found = finding(with_interleaved({}))
     assert found.interleaving is not None and found.srm is None
-    told = found.interleaving
-    assert (told.wins, told.ties, told.losses) == (640, 1728, 192)
-    assert told.delta == pytest.approx(0.0875) and told.verdict == "better"
+    lists = found.interleaving
+    assert (lists.wins, lists.ties, lists.losses) == (640, 1728, 192)
+    assert lists.delta == pytest.approx(0.0875) and lists.verdict == "better"
     assert not found.without_control and found.warnings == ()
     assert "2,560 interleaved lists: won 640, tied 1,728, lost 192" in to_table(found, None)
 
@@ -152,16 +154,16 @@ def test_interleaved_lists_are_series_with_bounds() -> None:
     assert not [f for f, _, _ in samples(found_of(dealt_arms())) if "_interleaving_" in f.name]
 
 
-def test_the_report_tells_warnings_before_numbers() -> None:
+def test_the_report_begins_with_warnings() -> None:
     arms = {"control": arm((0.5, 0.4, 0.3), 1), "\x1b[31m": arm((0.2, 0.4, 0.3), 2)}
     found = finding(arms)
-    told = to_table(found, "2026-11-20T12:00:00.000Z")
-    lines = told.splitlines()
+    text = to_table(found, "2026-11-20T12:00:00.000Z")
+    lines = text.splitlines()
     assert lines[0] == "ranker-v2: running, as of 2026-11-20T12:00:00.000Z"
     assert lines[1] == "12,000 settled impressions, 60 % of the 20,000 planned"
     assert lines[2].startswith("WARNING 300 users were seen in two variants")
     assert any("RR@10 (primary)" in line and line.endswith("worse") for line in lines)
-    assert "\x1b" not in told
+    assert "\x1b" not in text
 
 
 @pytest.mark.parametrize("end_ms, status", [(None, "running"), (1, "running")])

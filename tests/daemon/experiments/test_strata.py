@@ -1,4 +1,4 @@
-"""Experiments by segment: what stands among all of them, and what a different mix only feigns."""
+"""Experiments by segment: discoveries among segments, and differences that come from the mix."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -39,29 +39,37 @@ def test_another_mix_of_segments_is_no_difference() -> None:
     found = compared({"DE": (500, 0.3), "US": (100, 0.6)}, {"DE": (100, 0.3), "US": (500, 0.6)})
     metric = primary(found)
     assert metric.verdict == "worse" and metric.stratified is not None
-    told = metric.stratified
-    assert told.lower is not None and told.upper is not None and told.difference is not None
-    assert told.lower < 0 < told.upper and abs(told.difference) < 0.03 and told.covered == 1
+    common_mix = metric.stratified
+    assert (
+        common_mix.lower is not None
+        and common_mix.upper is not None
+        and common_mix.difference is not None
+    )
+    assert (
+        common_mix.lower < 0 < common_mix.upper
+        and abs(common_mix.difference) < 0.03
+        and common_mix.covered == 1
+    )
     assert {one.verdict for one in segments(metric).values()} == {"undecided"}
     assert "if both variants had the same mix of country:" in to_table(found, None)
 
 
 def test_a_segment_that_got_worse_is_named_and_the_others_are_not() -> None:
     found = compared({"DE": (300, 0.1), "US": (300, 0.6)}, EVEN)
-    told = segments(primary(found))
-    assert (told["DE"].verdict, told["DE"].discovery) == ("worse", True)
-    assert (told["US"].verdict, told["US"].discovery) == ("undecided", False)
+    by_segment = segments(primary(found))
+    assert (by_segment["DE"].verdict, by_segment["DE"].discovery) == ("worse", True)
+    assert (by_segment["US"].verdict, by_segment["US"].discovery) == ("undecided", False)
     others = [segments(metric) for metric in found.variants[1].metrics[1:]]
     assert not any(one.discovery for of in others for one in of.values())
     line = "among all 6 comparisons within country (e-BH, at most 5 % of them false): "
     assert f"{line}treatment RR@10 in DE\n" in to_table(found, None)
 
 
-def test_a_segment_of_one_arm_alone_is_left_out_and_told() -> None:
-    told = primary(compared({**EVEN, "FR": (300, 0.9)}, EVEN)).stratified
-    assert told is not None and told.covered == pytest.approx(0.8)
-    assert told.upper is not None and told.upper > 0 > (told.lower or 0)
-    [alone] = [one for one in told.segments if one.segment == "FR"]
+def test_a_segment_of_one_arm_is_left_out_and_not_covered() -> None:
+    common_mix = primary(compared({**EVEN, "FR": (300, 0.9)}, EVEN)).stratified
+    assert common_mix is not None and common_mix.covered == pytest.approx(0.8)
+    assert common_mix.upper is not None and common_mix.upper > 0 > (common_mix.lower or 0)
+    [alone] = [one for one in common_mix.segments if one.segment == "FR"]
     assert (alone.difference, alone.verdict, alone.discovery) == (None, "undecided", False)
 
 
@@ -96,7 +104,7 @@ def test_segments_are_series() -> None:
     assert values["stratified_upper", here] < 0 and values["stratified_share", here] == 1
 
 
-def test_without_strata_nothing_is_told_of_them() -> None:
+def test_without_strata_there_are_no_series_of_them() -> None:
     arms = {"control": arm((0.5, 0.4, 0.3), 1), "treatment": arm((0.4, 0.4, 0.3), 2)}
     assert primary(finding(arms)).stratified is None
     names = [family.name for family, _, _ in samples(found_of(arms))]

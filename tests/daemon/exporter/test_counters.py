@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relevanced.daemon.exporter.counters import Counters, PreviousSelection, HighestTotals, show
+from relevanced.daemon.exporter.counters import (
+    Counters,
+    PreviousSelection,
+    HighestTotals,
+    counters_of,
+)
 from relevanced.daemon.exporter.lane_view import LaneView
 from relevanced.daemon.exporter.selection import busiest
 from relevanced.daemon.exporter.snapshot import Segment, evaluate
@@ -20,7 +25,7 @@ LATER_MS = NOW_MS + 500_000
 
 
 def lane(shown: list[Shown], number: int = 0) -> LaneView:
-    """At a sequence that is lower where it has seen less."""
+    """A lane whose sequence is lower the fewer impressions it has."""
     view = lane_view(shown, lane=number, watermark_ms=LATER_MS)
     return replace(view, sequence=len(shown))
 
@@ -29,7 +34,7 @@ def counters(
     views: list[LaneView], before: PreviousSelection
 ) -> tuple[Counters, PreviousSelection]:
     snapshot = evaluate(views, PLAN, before.segments)
-    return show(snapshot, busiest(snapshot, PLAN), PLAN, before)
+    return counters_of(snapshot, busiest(snapshot, PLAN), PLAN, before)
 
 
 def by_segment(result: Counters) -> dict[Segment, list[int]]:
@@ -43,31 +48,32 @@ def totals_by_name(view: LaneView) -> dict[Segment, int]:
 
 
 def test_a_lane_rolled_back_keeps_its_highest_totals() -> None:
-    memory = HighestTotals()
+    highest = HighestTotals()
     before = lane([Shown(country="US"), Shown(country="DE"), Shown(country="DE")])
     back = lane([Shown(country="DE")])
-    memory.hold([before])
-    [held] = memory.hold([back])
-    assert totals_by_name(held) == totals_by_name(before)
-    assert held.counts["events"]["impression"] == 3
+    highest.raised([before])
+    [raised] = highest.raised([back])
+    assert totals_by_name(raised) == totals_by_name(before)
+    assert raised.counts["events"]["impression"] == 3
     assert (
-        held.panes is back.panes and held.names.segments[: len(back.names)] == back.names.segments
+        raised.panes is back.panes
+        and raised.names.segments[: len(back.names)] == back.names.segments
     )
 
 
 def test_a_lane_that_caught_up_goes_on_from_there() -> None:
-    memory = HighestTotals()
-    memory.hold([lane([Shown()] * 3)])
-    memory.hold([lane([])])
-    [held] = memory.hold([lane([Shown()] * 4)])
-    assert held.totals[0][0, 0] == 4
+    highest = HighestTotals()
+    highest.raised([lane([Shown()] * 3)])
+    highest.raised([lane([])])
+    [raised] = highest.raised([lane([Shown()] * 4)])
+    assert raised.totals[0][0, 0] == 4
 
 
 def test_a_lane_that_disappeared_starts_anew() -> None:
-    memory = HighestTotals()
-    memory.hold([lane([Shown()] * 3, 0), lane([Shown()], 1)])
-    memory.hold([lane([Shown()], 1)])
-    first, _ = memory.hold([lane([Shown()], 0), lane([Shown()], 1)])
+    highest = HighestTotals()
+    highest.raised([lane([Shown()] * 3, 0), lane([Shown()], 1)])
+    highest.raised([lane([Shown()], 1)])
+    first, _ = highest.raised([lane([Shown()], 0), lane([Shown()], 1)])
     assert first.totals[0][0, 0] == 1
 
 
@@ -77,34 +83,34 @@ def read_to(offset: int, shown: int) -> LaneView:
 
 @pytest.mark.parametrize("offset", [100, 107])
 def test_a_lane_that_began_again_behind_what_was_read_starts_anew(offset: int) -> None:
-    memory = HighestTotals()
-    memory.hold([read_to(100, 5)])
-    [held] = memory.hold([read_to(offset, 2)])
-    assert (held.totals[0][0, 0], held.counts["events"]["impression"]) == (2, 2)
-    [held] = memory.hold([read_to(offset + 1, 3)])
-    assert (held.totals[0][0, 0], held.counts["events"]["impression"]) == (3, 3)
+    highest = HighestTotals()
+    highest.raised([read_to(100, 5)])
+    [raised] = highest.raised([read_to(offset, 2)])
+    assert (raised.totals[0][0, 0], raised.counts["events"]["impression"]) == (2, 2)
+    [raised] = highest.raised([read_to(offset + 1, 3)])
+    assert (raised.totals[0][0, 0], raised.counts["events"]["impression"]) == (3, 3)
 
 
 def test_a_lane_that_is_not_as_far_as_it_was_keeps_what_it_had() -> None:
-    memory = HighestTotals()
-    memory.hold([read_to(100, 5)])
+    highest = HighestTotals()
+    highest.raised([read_to(100, 5)])
     for offset in (50, 99):
-        [held] = memory.hold([read_to(offset, 2)])
-        assert (held.totals[0][0, 0], held.counts["events"]["impression"]) == (5, 5)
+        [raised] = highest.raised([read_to(offset, 2)])
+        assert (raised.totals[0][0, 0], raised.counts["events"]["impression"]) == (5, 5)
 
 
-def test_a_count_that_a_roll_back_lost_is_held() -> None:
-    memory = HighestTotals()
+def test_a_count_that_a_roll_back_lost_is_kept() -> None:
+    highest = HighestTotals()
     view = replace(lane([]), counts={"rejected": {"not_json": 2}, "events": {"feedback": 1}})
-    memory.hold([view])
-    [held] = memory.hold([replace(view, counts={"events": {"feedback": 5}})])
-    assert held.counts == {"rejected": {"not_json": 2}, "events": {"feedback": 5}}
+    highest.raised([view])
+    [raised] = highest.raised([replace(view, counts={"events": {"feedback": 5}})])
+    assert raised.counts == {"rejected": {"not_json": 2}, "events": {"feedback": 5}}
 
 
-def test_a_newly_shown_segment_leaves_its_past_in_other() -> None:
+def test_a_newly_shown_segment_leaves_its_history_in_other() -> None:
     quiet = [Shown(country="US")] * 4 + [Shown(country="DE")] * 3 + [Shown(country="FR")]
-    first, memory = counters([lane(quiet)], PreviousSelection())
-    second, _ = counters([lane(quiet + [Shown(country="FR")] * 9)], memory)
+    first, previous = counters([lane(quiet)], PreviousSelection())
+    second, _ = counters([lane(quiet + [Shown(country="FR")] * 9)], previous)
     assert by_segment(first)["country", "other"][0] == 1
     assert ("country", "FR") not in first.segments
     assert by_segment(second)["country", "FR"][0] == 0
@@ -122,34 +128,34 @@ def test_what_is_over_stays_in_other_and_costs_no_row() -> None:
 
 
 def test_what_was_shown_stays_shown() -> None:
-    _, memory = counters([lane([Shown(country="US"), Shown(country="DE")])], PreviousSelection())
+    _, previous = counters([lane([Shown(country="US"), Shown(country="DE")])], PreviousSelection())
     busier = [Shown(country=name) for name in ("US", "DE", *"JJJBBB")]
-    after, _ = counters([lane(busier)], memory)
+    after, _ = counters([lane(busier)], previous)
     assert {("country", name) for name in ("US", "DE", "J", "B", "other")} <= set(after.segments)
 
 
 def test_the_set_of_shown_segments_is_bounded() -> None:
-    memory = PreviousSelection()
+    previous = PreviousSelection()
     shown: list[Shown] = []
     for number in range(30):
         shown += [Shown(country=f"c{number}")] * (number + 1)
-        result, memory = counters([lane(shown)], memory)
+        result, previous = counters([lane(shown)], previous)
     named = [segment for segment in result.segments if segment[0] == "country"]
     assert len(named) == PLAN.admitted_values + 1
     assert sum(by_segment(result)[segment][0] for segment in named) == len(shown)
 
 
-def test_memory_survives_being_stored() -> None:
-    _, memory = counters([lane([Shown(), Shown(country='"\\,\n')])], PreviousSelection())
-    stored = msgspec.json.encode(memory)
-    assert msgspec.json.decode(stored, type=PreviousSelection) == memory
+def test_the_selection_survives_being_stored() -> None:
+    _, previous = counters([lane([Shown(), Shown(country='"\\,\n')])], PreviousSelection())
+    stored = msgspec.json.encode(previous)
+    assert msgspec.json.decode(stored, type=PreviousSelection) == previous
 
 
 def test_the_end_of_a_lane_leaves_no_counter_below_zero() -> None:
     many = [Shown(country=name) for name in "AABBC"]
-    _, memory = counters([lane(many)], PreviousSelection())
-    _, memory = counters([lane([*many, *[Shown(country="C")] * 9])], memory)
-    after, _ = counters([lane([Shown(country="C")])], memory)
+    _, previous = counters([lane(many)], PreviousSelection())
+    _, previous = counters([lane([*many, *[Shown(country="C")] * 9])], previous)
+    after, _ = counters([lane([Shown(country="C")])], previous)
     assert (after.rows >= 0).all()
     assert by_segment(after)["country", "C"][0] + by_segment(after)["country", OTHER][0] == 1
 
@@ -162,16 +168,16 @@ def test_the_end_of_a_lane_leaves_no_counter_below_zero() -> None:
 def test_counters_only_grow_and_lose_nothing(
     steps: list[list[str]], rollback: int, silent: set[int]
 ) -> None:
-    """In silence no pane is kept: nothing lives, and what has settled stays counted."""
-    memory, totals = PreviousSelection(), HighestTotals()
+    """In silence no pane is kept, and what has settled stays counted."""
+    previous, highest = PreviousSelection(), HighestTotals()
     seen: list[Shown] = []
     last: dict[Segment, list[int]] = {}
     for number, step in enumerate(steps):
         seen += [Shown(country=country) for country in step]
         read = seen[:-3] if number == rollback else seen
-        (view,) = totals.hold([lane(read)])
+        (view,) = highest.raised([lane(read)])
         view = replace(view, panes={}) if number in silent else view
-        result, memory = counters([view], memory)
+        result, previous = counters([view], previous)
         now = by_segment(result)
         assert all(np.greater_equal(now[segment], row).all() for segment, row in last.items())
         for grouping in PLAN.grouping_names[1:]:

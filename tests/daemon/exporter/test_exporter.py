@@ -1,4 +1,4 @@
-"""The exporter: what it serves when a lane cannot be read, and when others hold the lease."""
+"""The exporter: what it serves when a lane cannot be read, or another process has the lease."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -22,11 +22,11 @@ PATIENCE_S = 10.0
 
 
 class Namespace:
-    """One lane, and a lease that this process gets or does not."""
+    """A namespace with one lane and a lease, which this process gets if `leads`."""
 
     def __init__(self) -> None:
         self.leads = True
-        self.memory: bytes | None = None
+        self.selection: bytes | None = None
         self.released = False
 
     async def lanes(self) -> int:
@@ -39,14 +39,14 @@ class Namespace:
         self.released = True
 
     async def stored_selection(self) -> bytes | None:
-        return self.memory
+        return self.selection
 
-    async def store_selection(self, memory: bytes) -> None:
-        self.memory = memory
+    async def store_selection(self, selection: bytes) -> None:
+        self.selection = selection
 
 
 class Lane:
-    """A store whose answers are listed; the last one is given for ever."""
+    """A store that gives these answers in turn, and then the last one for ever."""
 
     def __init__(self, *answers: LaneDelta | Exception | None) -> None:
         self.answers = list(answers)
@@ -112,7 +112,7 @@ def failing(published: Published) -> Mapping[str, str]:
     return {c.name: c.detail for c in published.conditions if not c.ok}
 
 
-async def test_what_cannot_be_read_is_told_and_the_last_scores_stay(monkeypatch: Any) -> None:
+async def test_what_cannot_be_read_is_reported_and_the_last_scores_stay(monkeypatch: Any) -> None:
     for fault in (Unavailable("Redis: away"), Damaged("lane 0: a part is missing")):
         lane = Lane(delta(3), fault)
         published = await served_when(lambda p: bool(failing(p)), lane, Namespace(), monkeypatch)
@@ -120,7 +120,7 @@ async def test_what_cannot_be_read_is_told_and_the_last_scores_stay(monkeypatch:
         assert failing(published) == {"snapshot": str(fault)}
 
 
-async def test_a_page_that_is_none_of_ours_is_told_and_read_again(monkeypatch: Any) -> None:
+async def test_a_damaged_page_is_reported_and_read_again(monkeypatch: Any) -> None:
     lane = Lane(delta(3), delta(4, page=b"rubbish"), delta(5))
     faults: list[str] = []
 
@@ -132,7 +132,7 @@ async def test_a_page_that_is_none_of_ours_is_told_and_read_again(monkeypatch: A
     assert len(faults) == 1 and "a part is missing or cannot be read" in faults[0]
 
 
-async def test_who_has_no_lease_serves_nothing_and_is_ready(monkeypatch: Any) -> None:
+async def test_a_process_without_the_lease_serves_nothing_and_is_ready(monkeypatch: Any) -> None:
     namespace = Namespace()
     namespace.leads = False
     published = await served_when(
@@ -142,14 +142,14 @@ async def test_who_has_no_lease_serves_nothing_and_is_ready(monkeypatch: Any) ->
     assert not namespace.released
 
 
-async def test_the_lease_is_given_back_and_the_memory_kept(monkeypatch: Any) -> None:
+async def test_the_lease_is_released_and_the_selection_stored(monkeypatch: Any) -> None:
     namespace = Namespace()
     await served_when(lambda p: impressions(p) == 3, Lane(delta(3)), namespace, monkeypatch)
     assert namespace.released
-    assert namespace.memory is None or msgspec.json.decode(namespace.memory)
+    assert namespace.selection is None or msgspec.json.decode(namespace.selection)
 
 
-async def test_no_lane_yet_is_told(monkeypatch: Any) -> None:
+async def test_no_lane_yet_is_reported(monkeypatch: Any) -> None:
     published = await served_when(lambda p: bool(failing(p)), Lane(None), Namespace(), monkeypatch)
     assert failing(published) == {"snapshot": "no lane has been claimed yet"}
 

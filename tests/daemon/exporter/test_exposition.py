@@ -1,4 +1,4 @@
-"""The text of a snapshot, read back by the parsers of both formats."""
+"""The texts of a snapshot, read back by the parsers of both formats."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -91,7 +91,7 @@ def test_scores_and_counts_of_a_window(parse: Parse) -> None:
     assert value(families, "relevanced_impressions_with_feedback", **LIVE) == 1
 
 
-def test_no_traffic_undefined_and_zero_stay_three(parse: Parse) -> None:
+def test_no_traffic_undefined_and_zero_stay_apart(parse: Parse) -> None:
     shown = [Shown(values=(0.0, None, None)), Shown(country="DE", time_ms=NOW_MS - 300_000)]
     families = parse(exposed([lane_view(shown)]))
     zero = {"window": "1m", "view": "live", "grouping": "country", "segment": "US"}
@@ -116,9 +116,9 @@ def test_counters_are_what_settled_in_units_of_the_metric(parse: Parse) -> None:
     assert value(families, "relevanced_settled_scored_impressions_total", **of) == 3
 
 
-def test_known_labels_begin_at_zero(parse: Parse) -> None:
+def test_expected_labels_begin_at_zero(parse: Parse) -> None:
     families = parse(exposed([lane_view([], counts={"gap_records": {"t": 2}})]))
-    for name, label, known in (
+    for name, label, expected in (
         ("events", "kind", ("impression", "feedback")),
         ("rejected_events", "reason", (*REJECTION_REASONS, *SKIP_REASONS)),
         ("dropped_attribute_values", "reason", DROP_REASONS),
@@ -127,7 +127,9 @@ def test_known_labels_begin_at_zero(parse: Parse) -> None:
         ("segment_overflow", "grouping", ("country", "country,device")),
     ):
         found = samples(families, f"relevanced_{name}_total")
-        assert {sample.labels[label]: sample.value for sample in found} == dict.fromkeys(known, 0)
+        assert {sample.labels[label]: sample.value for sample in found} == dict.fromkeys(
+            expected, 0
+        )
     assert value(families, "relevanced_gap_records_total", topic="t") == 2
 
 
@@ -189,7 +191,7 @@ def test_other_carries_no_attribute(parse: Parse) -> None:
     assert (sample.value, "country" in sample.labels) == (1, False)
 
 
-def test_names_that_are_no_labels_get_some_of_their_own() -> None:
+def test_names_that_are_not_valid_labels_get_valid_ones() -> None:
     groupings = [("a-b", "a.b", "a_b"), ("metric", "__x", "experiment:r", "日"), ("attr_a_b", "le")]
     labels = label_names(groupings)
     assert labels["a_b"] == "a_b"

@@ -1,4 +1,4 @@
-"""A reader's lane: the same rows as the writer's, whatever was read of it and when."""
+"""A reader's lane: the same rows as the writer's, however often it was read."""
 
 import random
 
@@ -31,12 +31,12 @@ from tests.whole_batch import process_batch
 
 
 def delta(store: MemoryLane, mirror: Mirror) -> LaneDelta:
-    """What the store would answer to this reader."""
+    """What the store would return to this reader."""
     head = head_of(store.fields)
     whole = mirror.token != head.token or (mirror.sequence or 0) > head.sequence
-    since, known = (0, 1) if whole else (mirror.sequence or 0, max(len(mirror.names), 1))
+    since, first_new = (0, 1) if whole else (mirror.sequence or 0, max(len(mirror.names), 1))
     changed = [key for key, sequence in store.listed.items() if sequence > since]
-    names = names_of(store.names, head.state.names)[known:]
+    names = names_of(store.names, head.state.names)[first_new:]
     return LaneDelta(head, whole, names, {key: store.blobs[key] for key in changed})
 
 
@@ -58,7 +58,7 @@ def assert_same(one: Mirror, other: Mirror) -> None:
     assert one.hours == other.hours
 
 
-def test_a_reader_asks_from_the_beginning_at_first() -> None:
+def test_a_new_reader_reads_from_the_beginning() -> None:
     mirror = Mirror(0, PLAN)
     assert (mirror.token, mirror.sequence, mirror.watermark_ms) == ("", None, None)
 
@@ -85,12 +85,12 @@ def test_a_view_shows_the_lane_at_its_commit() -> None:
     assert view.totals == {}
 
 
-def test_reading_on_takes_in_what_changed() -> None:
+def test_a_later_read_applies_what_changed() -> None:
     store = MemoryLane()
-    held = claimed(store)
-    commit(store, held, shown(0, attributes={"country": "US"}))
+    owned = claimed(store)
+    commit(store, owned, shown(0, attributes={"country": "US"}))
     mirror = read(store)
-    commit(store, held, shown(BASE_MS, of="p", attributes={"country": "DE"}))
+    commit(store, owned, shown(BASE_MS, of="p", attributes={"country": "DE"}))
     assert set(delta(store, mirror).pages) < set(store.listed)
     read(store, mirror)
     assert [name for _, name in mirror.names.segments] == ["all", "US", "DE"]
@@ -109,31 +109,31 @@ def test_a_new_owner_means_reading_everything_again() -> None:
 
 def test_panes_that_no_view_needs_are_dropped() -> None:
     store = MemoryLane()
-    held = claimed(store)
-    commit(store, held, shown(0))
+    owned = claimed(store)
+    commit(store, owned, shown(0))
     mirror = read(store)
-    commit(store, held, passing(10**9))
+    commit(store, owned, passing(10**9))
     assert read(store, mirror).panes == {}
     assert mirror.view().totals[0][0, 0] == 1
 
 
 def test_totals_appear_when_there_are_any() -> None:
     store = MemoryLane()
-    held = claimed(store)
-    commit(store, held, shown(0))
+    owned = claimed(store)
+    commit(store, owned, shown(0))
     mirror = read(store)
     assert mirror.totals == {}
-    commit(store, held, passing(BASE_MS + SETTLE_MS))
+    commit(store, owned, passing(BASE_MS + SETTLE_MS))
     assert read(store, mirror).view().totals[0][0, 0] == 1
 
 
-def test_rows_grow_by_pages_and_keep_what_they_hold() -> None:
+def test_rows_grow_by_pages_and_keep_their_values() -> None:
     plan, store = plan_with(max_segments=100), MemoryLane()
-    held = claimed(store, plan=plan)
+    owned = claimed(store, plan=plan)
     many = [shown(0, of=f"q{n}", attributes={"country": f"c{n}"}) for n in range(PAGE_ROWS + 5)]
-    commit(store, held, *many[:3])
+    commit(store, owned, *many[:3])
     mirror = read(store, plan=plan)
-    commit(store, held, *many[3:])
+    commit(store, owned, *many[3:])
     first, second = (read(store, mirror).panes[0, START_MS][page] for page in (0, 1))
     assert first.shape == second.shape == (PAGE_ROWS, plan.row_width)
     assert first[:, 0].tolist() == [PAGE_ROWS + 5] + [1] * (PAGE_ROWS - 1)
@@ -154,18 +154,18 @@ def test_reading_often_seldom_or_once_is_the_same(rng: np.random.Generator) -> N
     seed = int(rng.integers(2**32))
     records = random_records(random.Random(seed), topics=1, partitions=1, events=300)
     plan, decode, store = plan_of(SMALL_CONFIG), decoder_of(SMALL_CONFIG), MemoryLane()
-    held = claimed(store, plan=plan, topic="search-events")
+    owned = claimed(store, plan=plan, topic="search-events")
     often, seldom = Mirror(0, plan), Mirror(0, plan)
-    for number, one in enumerate(records):
-        process_batch(held.lane, {"search-events": [record(one.value)]}, {}, decode)
-        planned = plan_commit(held)
+    for index, source in enumerate(records):
+        process_batch(owned.lane, {"search-events": [record(source.value)]}, {}, decode)
+        planned = plan_commit(owned)
         assert store.commit(planned) == "applied"
-        confirm(held, planned)
+        confirm(owned, planned)
         read(store, often)
         if rng.random() < 0.05:
             read(store, seldom)
-        if number == len(records) // 2:
-            held = claimed(store, "t2", plan=plan, topic="search-events")
+        if index == len(records) // 2:
+            owned = claimed(store, "t2", plan=plan, topic="search-events")
     assert_same(often, read(store, plan=plan))
     assert_same(read(store, seldom), often)
-    assert same_rows(often.view().totals, held.lane.totals.pages)
+    assert same_rows(often.view().totals, owned.lane.totals.pages)

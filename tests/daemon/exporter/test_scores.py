@@ -104,7 +104,7 @@ def test_table_shows_three_states_in_words() -> None:
     assert lines["DE"].count("no traffic") == len(PLAN.metrics)
 
 
-def test_table_says_what_was_left_out() -> None:
+def test_table_notes_what_was_left_out() -> None:
     text = to_table(reported([lane_view([Shown(), Shown(values=(1.0, 1.0, 1.0))])]), "1m", "live")
     assert "nDCG@10: 1 of 2 impressions left out as undefined." in text
     assert "P@1:" not in text
@@ -125,5 +125,5 @@ def test_table_spells_out_what_a_terminal_would_obey() -> None:
     assert "\\x1b[31m[bold]red[/bold]" in text
 
 
-def test_table_of_nothing_says_so() -> None:
+def test_table_without_scores_has_a_note() -> None:
     assert "No scores." in to_table(reported([]), "1m", "live")

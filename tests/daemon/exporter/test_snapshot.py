@@ -54,7 +54,7 @@ def test_any_split_into_lanes_sums_to_the_whole(parts: list[tuple[Shown, int]]) 
 
 
 @given(st.lists(SHOWN, min_size=1, max_size=20))
-def test_a_window_holds_the_impressions_of_its_panes(shown: list[Shown]) -> None:
+def test_a_window_contains_the_impressions_of_its_panes(shown: list[Shown]) -> None:
     snapshot = evaluate([lane_view(shown)], PLAN)
     last_pane_end_ms = NOW_MS + PLAN.timing.windows[1].pane_ms
     inside = [one for one in shown if one.time_ms >= last_pane_end_ms - 600_000]
@@ -88,7 +88,7 @@ def test_the_slowest_lane_with_events_is_as_of() -> None:
     assert [s.time_ms for s in snapshot.lanes] == [NOW_MS, NOW_MS - 3000, NOW_MS - 9000]
 
 
-def test_a_lane_that_knows_no_time_yet_holds_all_windows_back() -> None:
+def test_a_lane_without_a_time_holds_all_windows_back() -> None:
     silent = lane_view([Shown()], lane=1, watermark_ms=None)
     snapshot = evaluate([lane_view([Shown()]), silent], PLAN)
     assert (snapshot.as_of_ms, snapshot.windows) == (None, ())
@@ -139,7 +139,7 @@ def test_everything_is_what_settled_and_what_has_not() -> None:
     np.testing.assert_array_equal(whole.rows[0], np.sum([one.row() for one in shown], axis=0))
 
 
-def test_no_traffic_undefined_and_zero_stay_three() -> None:
+def test_no_traffic_undefined_and_zero_stay_apart() -> None:
     shown = [Shown(values=(0.0, None, 1.0)), Shown(values=(0.0, None, None))]
     rows = rows_of(evaluate([lane_view(shown)], PLAN), "1m", LIVE)
     means, errors = zip(*(estimates(rows, PLAN, number) for number in range(3)), strict=True)
