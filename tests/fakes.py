@@ -1,4 +1,4 @@
-"""Stand-ins that keep the promises of the real doors, in memory."""
+"""Fakes in memory that keep the promises of the real store."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,8 +11,8 @@ KeysOf = Callable[[Head, Sequence[str]], list[str]]
 
 @dataclass
 class MemoryLane:
-    """One lane as a store would hold it: the head's fields, names, blobs, and the keys that readers
-    follow."""
+    """One lane as a store contains it: the head's fields, names, blobs, and key → sequence of the
+    keys that readers follow."""
 
     fields: dict[str, bytes] = field(default_factory=dict)
     names: dict[str, bytes] = field(default_factory=dict)

@@ -11,7 +11,7 @@ def test_pauses_double_up_to_the_longest() -> None:
 
 
 @pytest.mark.parametrize("failures", [1, 5, 8, 1000, 10**9])
-def test_luck_spreads_between_half_and_all(failures: int) -> None:
+def test_pauses_spread_between_half_and_all(failures: int) -> None:
     longest = pause_s(failures, 1.0)
     assert pause_s(failures, 0.0) == longest / 2
     assert pause_s(failures, 0.5) == longest * 0.75

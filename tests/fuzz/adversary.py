@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from typing import Final
 
-from tests.oracle import GRACE_MS, OracleConfig, Record, base_pane_ms, closes_ms, dies_ms
+from tests.oracle import GRACE_MS, OracleConfig, Record, base_pane_ms, closes_ms, expires_ms
 
 IDS: Final[Sequence[object]] = (1, "1", "01", "é", "e\u0301", 10**40, "\u2028", "a\nb", '"', "\x00")
 ITEMS: Final[Sequence[object]] = (1, "1", "2", 2, "é", "e\u0301", ",", "\\", "\ufeff", " 1")
@@ -51,7 +51,7 @@ class Adversary:
         self.now_ms += self.rng.choice((0, 0, 1, 100, base_pane_ms(config) // 3))
         edges = (
             closes_ms(told, config),
-            dies_ms(told, config),
+            expires_ms(told, config),
             told + config.attribution_window_s * 1000,
             told + GRACE_MS,
             told - GRACE_MS,

@@ -47,7 +47,7 @@ class Flow:
     def __init__(self, plan: Plan, decoder: Decoder) -> None:
         self.plan, self.decoder = plan, decoder
         self.store = MemoryLane()
-        self.held = self.load()
+        self.owned = self.load()
 
     def load(self) -> ClaimedLane:
         """The lane as the next owner would find it."""
@@ -57,26 +57,26 @@ class Flow:
 
     def take(self, *values: bytes | None) -> Commit:
         """Some records as one batch, made durable."""
-        first = self.held.lane.offsets[TOPIC]
+        first = self.owned.lane.offsets[TOPIC]
         records = [record(value, first + place) for place, value in enumerate(values)]
         offsets = {TOPIC: first + len(records)}
-        process_batch(self.held.lane, {TOPIC: records}, offsets, self.decoder)
-        commit = plan_commit(self.held)
+        process_batch(self.owned.lane, {TOPIC: records}, offsets, self.decoder)
+        commit = plan_commit(self.owned)
         assert self.store.commit(commit) == "applied"
-        confirm(self.held, commit)
+        confirm(self.owned, commit)
         return commit
 
     def accepted(self) -> int:
-        return self.held.lane.counts["impression_outcomes"]["accepted"]
+        return self.owned.lane.counts["impression_outcomes"]["accepted"]
 
     def check(self) -> None:
         """Counts have the names of the tables, the store holds what memory does, the page reads."""
-        lane = self.held.lane
+        lane = self.owned.lane
         for family, labels in LABELS.items():
             assert lane.counts[family].keys() <= labels
         stored = self.load().lane
         assert told(stored) == told(lane)
-        self.held = self.load()
+        self.owned = self.load()
         check_page(self)
 
 
@@ -124,7 +124,7 @@ def texts_of(event: Decoded) -> list[str]:
 
 def page(flow: Flow) -> Page:
     """What the page says in both formats, which is the same."""
-    exposition = exposed([view_of(flow.held.lane)], flow.plan)
+    exposition = exposed([view_of(flow.owned.lane)], flow.plan)
     text = samples(read_text(b"".join(exposition.text)))
     assert text == samples(read_openmetrics(b"".join((*exposition.openmetrics, b"# EOF\n"))))
     return text
@@ -143,7 +143,7 @@ def check_page(flow: Flow) -> None:
         if labels["grouping"] in attributes and labels["segment"] != OTHER:
             found = [labels[labels_of[name]] for name in attributes[labels["grouping"]]]
             assert found == attribute_values(labels["segment"])
-    whole = row_dicts(flow.held.lane.totals.pages, flow.held.lane.segments.names, flow.plan)
+    whole = row_dicts(flow.owned.lane.totals.pages, flow.owned.lane.segments.names, flow.plan)
     settled = whole.get(("all", "all"), {}).get("impressions", 0)
     assert set(counted.values()) <= {settled, 0}
 

@@ -1,5 +1,5 @@
-"""Records that mean harm: JSON as text, so that it can hold what no JSON writer would write, built
-around good records, which are then cut, mixed and damaged."""
+"""Hostile records: JSON as text, so that it can contain what no JSON writer would write, built from
+valid records, which are then cut, mixed and damaged."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.daemon.events.records import FEEDBACK, IMPRESSION, json_values
 
 Members = list[tuple[bytes, bytes]]
-"""Names and values of an object, as JSON, in order; a name may stand more than once."""
+"""Names and values of an object, as JSON, in order; a name may occur more than once."""
 
 BOM: Final = b"\xef\xbb\xbf"
 NESTED: Final = [
@@ -57,9 +57,9 @@ def as_object(members: Members) -> bytes:
 
 
 @st.composite
-def objects(draw: st.DrawFn, good: Sequence[Mapping[str, object]]) -> bytes:
-    """A good record with members replaced, added, doubled or taken out, also of inner objects."""
-    record = draw(st.sampled_from(good))
+def objects(draw: st.DrawFn, valid: Sequence[Mapping[str, object]]) -> bytes:
+    """A valid record with members replaced, added, doubled or taken out, also of inner objects."""
+    record = draw(st.sampled_from(valid))
     members = members_of(record)
     inner = [name for name, value in record.items() if isinstance(value, dict)]
     if inner and draw(st.booleans()):
@@ -74,11 +74,11 @@ def objects(draw: st.DrawFn, good: Sequence[Mapping[str, object]]) -> bytes:
 def changed(draw: st.DrawFn, members: Members) -> Members:
     members = list(members)
     for _ in range(draw(st.integers(0, 3))):
-        place = draw(st.integers(0, max(0, len(members) - 1)))
-        name = members[place][0] if members else draw(names)
+        index = draw(st.integers(0, max(0, len(members) - 1)))
+        name = members[index][0] if members else draw(names)
         change = draw(st.sampled_from(("replace", "double", "add", "remove")))
         if change in ("replace", "remove"):
-            del members[place : place + 1]
+            del members[index : index + 1]
         if change != "remove":
             added = draw(names) if change == "add" else name
             members.insert(draw(st.integers(0, len(members))), (added, draw(raw_values)))
@@ -86,14 +86,14 @@ def changed(draw: st.DrawFn, members: Members) -> Members:
 
 
 @st.composite
-def records(draw: st.DrawFn, good: Sequence[Mapping[str, object]]) -> bytes:
+def records(draw: st.DrawFn, valid: Sequence[Mapping[str, object]]) -> bytes:
     """What a producer might send: objects, arrays of them, halves, glued and flipped bytes."""
-    value = draw(objects(good))
+    value = draw(objects(valid))
     frame = draw(st.integers(0, 9))
     if frame == 0:
         value = BOM + value
     elif frame == 1:
-        value = b"[" + b" ,\n".join([value, *draw(st.lists(objects(good), max_size=3))]) + b"]"
+        value = b"[" + b" ,\n".join([value, *draw(st.lists(objects(valid), max_size=3))]) + b"]"
     elif frame == 2:
         value = value[: draw(st.integers(0, len(value)))]
     elif frame == 3:
@@ -108,7 +108,7 @@ def flipped(draw: st.DrawFn, value: bytes) -> bytes:
     """The same bytes but for a few, or with a few cut out or put in."""
     changed = bytearray(value)
     for _ in range(draw(st.integers(1, 4))):
-        place = draw(st.integers(0, len(changed)))
+        index = draw(st.integers(0, len(changed)))
         length = draw(st.integers(0, 2))
-        changed[place : place + length] = draw(st.binary(max_size=3))
+        changed[index : index + length] = draw(st.binary(max_size=3))
     return bytes(changed)

@@ -1,5 +1,5 @@
-"""Whatever a record holds: it ends in an event or in a reason of the table, what it leaves behind
-can be stored and served, and the next good record counts."""
+"""Whatever bytes a record has, it becomes an event or a reason of the table, its effects can be
+stored and served, and the next valid record counts."""
 
 import json
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ NEXT: Final[Mapping[str, Mapping[str, object]]] = {
     "native": {**IMPRESSION, "impression_id": "the next", "timestamp": 99_999_999_999_999},
     "ubi": {**QUERY, "query_id": "the next", "timestamp": 99_999_999_999_999},
 }
-"""Later than anything a record can hold, so that it is accepted whatever came before."""
+"""Later than any time of a record, so that it is accepted whatever came before."""
 
 formats = pytest.mark.parametrize("name", list(FORMATS))
 
@@ -49,7 +49,7 @@ def test_any_record_ends_in_a_verdict(name: str, data: st.DataObject) -> None:
 @formats
 @examples(80)
 @given(st.data())
-def test_any_records_leave_a_lane_that_goes_on(name: str, data: st.DataObject) -> None:
+def test_any_records_leave_a_lane_that_continues(name: str, data: st.DataObject) -> None:
     flow = Flow(TWO_GROUPINGS, DECODERS[name])
     values = data.draw(st.lists(records(GOOD[name]), min_size=1, max_size=6))
     for value in values:
@@ -81,19 +81,19 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=9) | st.sampl
 
 @examples(50)
 @given(st.lists(st.tuples(texts, texts), min_size=1, max_size=5))
-def test_any_values_come_out_on_the_page_as_they_went_in(pairs: list[tuple[str, str]]) -> None:
+def test_any_values_are_served_as_they_were_read(pairs: list[tuple[str, str]]) -> None:
     """`check` compares each label with the parts of its segment, each grouping with the whole."""
     flow = Flow(TWO_GROUPINGS, DECODERS["native"])
-    for place, (country, variant) in enumerate(pairs):
+    for index, (country, variant) in enumerate(pairs):
         named = {"attributes": {"country": country}, "experiments": {"ranker-v2": variant}}
-        shown = {**IMPRESSION, **named, "impression_id": place, "timestamp": NOON_MS}
+        shown = {**IMPRESSION, **named, "impression_id": index, "timestamp": NOON_MS}
         flow.take(json.dumps(shown).encode())
     shown = {dict(labels).get("country") for _, labels in page(flow)}
     assert {country for country, _ in pairs} <= shown
     flow.take(json.dumps(NEXT["native"]).encode())
     assert flow.accepted() == len(pairs) + 1
     flow.check()
-    names = {segment for _, segment in flow.held.lane.segments.names}
+    names = {segment for _, segment in flow.owned.lane.segments.names}
     assert len(names) <= 1 + 2 * (len(pairs) + 1)
 
 
@@ -111,32 +111,32 @@ OTHER: Final = [("é", "e\u0301"), ("1", "01"), ("1", " 1"), ("a", "A"), ("1", "
 
 
 @pytest.mark.parametrize(
-    ("one", "two", "outcome"),
+    ("first", "second", "outcome"),
     [*((*pair, "duplicate") for pair in SAME), *((*pair, "accepted") for pair in OTHER)],
 )
 def test_ids_are_the_same_as_text_and_in_no_other_way(
-    one: object, two: object, outcome: str
+    first: object, second: object, outcome: str
 ) -> None:
     flow = Flow(PLAN, DECODERS["native"])
-    for identity in (one, two):
+    for identity in (first, second):
         flow.take(json.dumps({**IMPRESSION, "impression_id": identity}).encode())
-    assert flow.held.lane.counts["impression_outcomes"][outcome] == (
+    assert flow.owned.lane.counts["impression_outcomes"][outcome] == (
         1 if outcome == "duplicate" else 2
     )
 
 
 @pytest.mark.parametrize(
-    ("one", "two", "outcome"),
+    ("first", "second", "outcome"),
     [*((*pair, "joined") for pair in SAME), *((*pair, "waits") for pair in OTHER)],
 )
 def test_items_are_the_same_as_text_and_in_no_other_way(
-    one: object, two: object, outcome: str
+    first: object, second: object, outcome: str
 ) -> None:
     flow = Flow(PLAN, DECODERS["native"])
-    flow.take(json.dumps({**IMPRESSION, "items": [one], "grades": None}).encode())
-    flow.take(json.dumps({**FEEDBACK, "item": two, "rank": None}).encode())
-    assert flow.held.lane.counts["feedback_outcomes"]["joined"] == int(outcome == "joined")
-    assert len(flow.held.lane.waiting) == int(outcome == "waits")
+    flow.take(json.dumps({**IMPRESSION, "items": [first], "grades": None}).encode())
+    flow.take(json.dumps({**FEEDBACK, "item": second, "rank": None}).encode())
+    assert flow.owned.lane.counts["feedback_outcomes"]["joined"] == int(outcome == "joined")
+    assert len(flow.owned.lane.waiting) == int(outcome == "waits")
 
 
 def test_the_last_of_doubled_members_counts_in_both_readers() -> None:

@@ -161,7 +161,7 @@ def test_a_flood_of_new_things_stays_small(flood: Callable[[int], Mapping[str, o
     values = [json.dumps(flood(number)).encode() for number in range(RECORDS)]
     for first in range(0, RECORDS, 200):
         flow.take(*values[first : first + 200])
-    lane = flow.held.lane
+    lane = flow.owned.lane
     assert len(lane.segments.names) <= SEGMENTS_AT_MOST
     assert len(lane.segments.combinations) <= (10 * 3 + 1) ** 2
     assert sum(len(labels) for labels in lane.counts.values()) <= 20
@@ -180,7 +180,7 @@ def test_a_flood_is_gone_when_its_time_is_over(
     for place in range(2):
         shown = {**SHOWN, "impression_id": f"later {place}", "timestamp": later_ms}
         flow.take(json.dumps(shown).encode())
-    lane = flow.held.lane
+    lane = flow.owned.lane
     assert (len(lane.open), len(lane.waiting), len(lane.panes)) == (2, 0, 2)
     assert not [key for key in flow.store.blobs if key.startswith("rows:") and str(NOON_MS) in key]
 
@@ -190,4 +190,4 @@ def test_a_flood_of_records_in_one_record_counts_each() -> None:
     events = [json.dumps(FLOODS["values"](number)).encode() for number in range(100_000 // 4)]
     flow.take(b"[" + b",".join(events) + b"]")
     assert flow.accepted() == len(events)
-    assert len(flow.held.lane.segments.names) <= SEGMENTS_AT_MOST
+    assert len(flow.owned.lane.segments.names) <= SEGMENTS_AT_MOST

@@ -71,7 +71,7 @@ class RedisCluster:
             replica.call(f"CLUSTER REPLICATE {await self.name_of(master)}")
 
     def kill(self) -> None:
-        """SIGKILL to every node: what a cluster in memory held is lost, its layout is not."""
+        """SIGKILL to every node: the data of a cluster in memory is lost, its layout is not."""
         for server in self.servers:
             if server.running:
                 server.kill()
@@ -90,10 +90,10 @@ class RedisCluster:
         for master in self.masters:
             master.flush()
 
-    def tell(self, command: str) -> None:
+    def run_command(self, command: str) -> None:
         """Have every node do a command of plain words."""
         for server in self.servers:
-            server.tell(command)
+            server.run_command(command)
 
     async def name_of(self, server: RedisServer) -> str:
         """The node's name in the cluster."""
@@ -102,17 +102,17 @@ class RedisCluster:
     async def is_well(self) -> bool:
         """Whether every node that runs sees every slot served, and replicas follow."""
         running = [server for server in self.servers if server.running]
-        told = [await ask(server.url, "CLUSTER INFO") for server in running]
+        infos = [await ask(server.url, "CLUSTER INFO") for server in running]
         linked = [
             (await ask(server.url, "INFO", "replication")).get("master_link_status", "up")
             for server in self.replicas
             if server.running
         ]
-        return all(info["cluster_state"] == "ok" for info in told) and set(linked) <= {"up"}
+        return all(info["cluster_state"] == "ok" for info in infos) and set(linked) <= {"up"}
 
     async def _met(self) -> bool:
-        told = [await ask(server.url, "CLUSTER INFO") for server in self.servers]
-        return {info["cluster_known_nodes"] for info in told} == {str(len(self.servers))}
+        infos = [await ask(server.url, "CLUSTER INFO") for server in self.servers]
+        return {info["cluster_known_nodes"] for info in infos} == {str(len(self.servers))}
 
     async def owner_of(self, slot: int) -> RedisServer:
         """The master that holds the slot now."""

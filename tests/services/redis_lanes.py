@@ -1,4 +1,4 @@
-"""Small lanes for tests of the store, and a look at all that a server holds of them."""
+"""Small lanes for tests of the store, and the contents of a server."""
 
 import asyncio
 import time
@@ -94,19 +94,19 @@ async def lane_with(store: LaneStore, token: str, commits: int = 1) -> Head:
 
 
 async def layout(url: str) -> Mapping[str, Sequence[range]]:
-    """URL of every server that holds data → the slots that it holds; of a single one, all."""
+    """URL of every server with data → the slots that it serves; of a single one, all."""
     if not is_cluster(url):
         return {url: [range(SLOTS)]}
-    held = dict[str, list[range]]()
+    owned = dict[str, list[range]]()
     for first, last, (_, port, *_), *_ in await ask(url, "CLUSTER", "SLOTS"):
-        held.setdefault(f"redis://127.0.0.1:{port}/0", []).append(range(first, last + 1))
-    return held
+        owned.setdefault(f"redis://127.0.0.1:{port}/0", []).append(range(first, last + 1))
+    return owned
 
 
 async def holder(url: str, slot: int) -> str:
     """URL of the server that holds the slot."""
-    held = await layout(url)
-    return next(node for node, slots in held.items() if any(slot in some for some in slots))
+    owned = await layout(url)
+    return next(node for node, slots in owned.items() if any(slot in part for part in slots))
 
 
 def is_cluster(url: str) -> bool:
@@ -115,7 +115,7 @@ def is_cluster(url: str) -> bool:
 
 async def dump(url: str, *, staged: bool = False) -> Dump:
     """All that the server or cluster holds, byte by byte; parts that are only staged on demand."""
-    told = dict[bytes, tuple[bytes, int]]()
+    contents = dict[bytes, tuple[bytes, int]]()
     for node in await layout(url):
         async with Redis.from_url(node) as client:
             found = {bytes(key) async for key in client.scan_iter(count=1_000)}
@@ -125,27 +125,27 @@ async def dump(url: str, *, staged: bool = False) -> Dump:
                 pipeline.dump(key).pttl(key)
             answers = await pipeline.execute()
         values, ttls = answers[::2], answers[1::2]
-        told |= {k: (bytes(v or b""), int(t)) for k, v, t in zip(keys, values, ttls)}
-    return told
+        contents |= {k: (bytes(v or b""), int(t)) for k, v, t in zip(keys, values, ttls)}
+    return contents
 
 
 async def restore(url: str, before: Dump) -> None:
-    """Roll the server or cluster back to what it held then."""
+    """Roll the server or cluster back to what it contained then."""
     for node, slots in (await layout(url)).items():
         async with Redis.from_url(node) as client:
             pipeline = client.pipeline(transaction=False).flushdb()
             for key, (value, ttl) in before.items():
-                if any(key_slot(key) in some for some in slots):
+                if any(key_slot(key) in part for part in slots):
                     pipeline.restore(key, max(ttl, 0), value)
             await pipeline.execute()
 
 
-async def stray_keys(client: Client, namespace: str, held: ClaimedLane) -> list[str]:
-    """Keys of a lane that nobody would ever read or unlink: they belong to no life of it, or to a
-    former one. Parts that are staged end by themselves."""
-    prefix = LaneStore(client, namespace).prefix(held.lane.number)
+async def stray_keys(client: Client, namespace: str, owned: ClaimedLane) -> list[str]:
+    """Keys of a lane that nobody would ever read or unlink: they do not belong to it, or to an
+    earlier lane of its number. Staged values expire and are left out."""
+    prefix = LaneStore(client, namespace).prefix(owned.lane.number)
     listed = {key.decode() for key in await client.zrange(f"{prefix}changes", 0, -1)}
-    blocks = {block_key(block.entry.number) for block in held.log if block.entry is not None}
+    blocks = {block_key(block.entry.number) for block in owned.log if block.entry is not None}
     names = [key.decode().removeprefix(prefix) async for key in client.scan_iter(f"{prefix}*")]
     found = {name for name in names if not name.startswith("stage:")} - {"head", "names", "changes"}
     held_or_read = {name for name in listed if not name.startswith("open:")} | blocks

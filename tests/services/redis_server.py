@@ -112,16 +112,16 @@ class RedisServer:
 
     def flush(self) -> None:
         """Remove all data and all cached scripts."""
-        self.tell("FLUSHALL")
-        self.tell("SCRIPT FLUSH")
+        self.run_command("FLUSHALL")
+        self.run_command("SCRIPT FLUSH")
 
-    def tell(self, command: str) -> None:
-        """Have a command of plain words done, which needs no key: by every node of a cluster."""
+    def run_command(self, command: str) -> None:
+        """Run a command without a key and without quoted arguments, on every node of a cluster."""
         answer = self.call(command)
         assert not answer.startswith("-"), (command, answer)
 
     def call(self, command: str) -> str:
-        """The first line of the answer to one command of plain words."""
+        """Return the first line of the answer to a command without quoted arguments."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=5) as connection:
             connection.sendall(f"{command}\r\n".encode())
             answer = connection.makefile("rb").readline().decode().strip()

@@ -51,10 +51,10 @@ async def test_sentinels_are_those_of_the_url() -> None:
     client = connect("redis+sentinel://u:p@a:1,b,[::1]:3,[::2]/main")
     pool = sentinel_pool(client)
     assert pool.service_name == "main"
-    asked = [one.get_connection_kwargs() for one in pool.sentinel_manager.sentinels]
-    places = [(one["host"], one["port"]) for one in asked]
-    assert places == [("a", 1), ("b", 26379), ("::1", 3), ("::2", 26379)]
-    assert not [one for one in asked if one.get("password")]
+    options = [s.get_connection_kwargs() for s in pool.sentinel_manager.sentinels]
+    addresses = [(option["host"], option["port"]) for option in options]
+    assert addresses == [("a", 1), ("b", 26379), ("::1", 3), ("::2", 26379)]
+    assert not [option for option in options if option.get("password")]
     assert sentinel_pool(connect("redis+sentinel://a")).service_name == "mymaster"
 
 
@@ -82,18 +82,19 @@ def test_option_must_be_known(option: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["redis", "redis+cluster", "redis+sentinel"])
-async def test_library_never_repeats(scheme: str) -> None:
+async def test_library_never_retries(scheme: str) -> None:
     client = connect(f"{scheme}://h:1/main")
-    asked: list[Any] = [client]
+    clients: list[Any] = [client]
     if scheme == "redis+sentinel":
-        asked += sentinel_pool(client).sentinel_manager.sentinels
-    for one in asked:
-        kept = one.retry if isinstance(one, RedisCluster) else one.get_connection_kwargs()["retry"]
+        clients += sentinel_pool(client).sentinel_manager.sentinels
+    for each in clients:
+        is_cluster = isinstance(each, RedisCluster)
+        kept = each.retry if is_cluster else each.get_connection_kwargs()["retry"]
         assert kept.get_retries() == 0
 
 
 @pytest.mark.parametrize("command", ["INCRBY", "SET"])
-async def test_command_whose_answer_is_lost_ran_once(redis: RedisServer, command: str) -> None:
+async def test_command_with_a_lost_answer_ran_once(redis: RedisServer, command: str) -> None:
     async with Proxy(*redis.ports) as proxy, client_at(proxy.url) as client:
         await client.ping()
         proxy.plan(f"\r\n{command}\r\n", "cut after")
@@ -109,7 +110,7 @@ async def test_command_whose_answer_is_lost_ran_once(redis: RedisServer, command
 
 
 async def test_many_calls_at_once_find_a_connection_each(redis: RedisServer) -> None:
-    """As many as a process may hold lanes."""
+    """As many as a process may own lanes."""
     async with client_at(redis.url) as client:
         store = LaneStore(client, "n")
         heads = await asyncio.gather(*(store.claim(lane, "a", START) for lane in range(300)))
@@ -120,7 +121,7 @@ async def test_many_calls_at_once_find_a_connection_each(redis: RedisServer) -> 
 
 
 async def cluster_of_two(own_redis: OwnRedis) -> RedisServer:
-    """Two servers that hold half of the slots each."""
+    """Two servers with half of the slots each."""
     settings = {"cluster_enabled": "yes", "cluster_node_timeout": "2000"}
     servers = [own_redis(**settings) for _ in range(2)]
     servers[0].call("CLUSTER ADDSLOTSRANGE 0 8191")
@@ -128,10 +129,10 @@ async def cluster_of_two(own_redis: OwnRedis) -> RedisServer:
     servers[0].call(f"CLUSTER MEET 127.0.0.1 {servers[1].port} {servers[1].bus_port}")
 
     async def agreed() -> bool:
-        told = [await ask(server.url, "CLUSTER INFO") for server in servers]
+        infos = [await ask(server.url, "CLUSTER INFO") for server in servers]
         return all(
             info["cluster_state"] == "ok" and info["cluster_slots_assigned"] == "16384"
-            for info in told
+            for info in infos
         )
 
     await until(agreed)
@@ -155,7 +156,7 @@ async def test_lanes_live_in_a_cluster(own_redis: OwnRedis) -> None:
 
 
 async def live_in(client: RedisCluster, name: str) -> None:
-    """Every step of a lane, and what a namespace does beside them."""
+    """Every step of a lane, and of its namespace."""
     store, namespace = LaneStore(client, name), Namespace(client, "p", name)
     await lane_with(store, "a", commits=2)
     head = await store.claim(LANE, "b", START)
@@ -170,7 +171,7 @@ async def live_in(client: RedisCluster, name: str) -> None:
 
 
 @pytest.mark.parametrize("error", [AttributeError, RuntimeError])
-async def test_call_that_a_new_layout_of_the_cluster_tears_is_unavailable(
+async def test_call_interrupted_by_a_new_layout_of_the_cluster_is_unavailable(
     error: type[Exception],
 ) -> None:
     async def torn() -> None:
@@ -190,7 +191,7 @@ async def test_cluster_that_is_down_is_unavailable(own_redis: OwnRedis) -> None:
                 await LaneStore(client, "n").claim(LANE, "a", START)
 
 
-async def test_master_is_asked_of_a_sentinel(own_redis: OwnRedis, tmp_path: Path) -> None:
+async def test_sentinel_names_the_master(own_redis: OwnRedis, tmp_path: Path) -> None:
     server = own_redis()
     name = tmp_path / "redis-sentinel"
     name.symlink_to(server.binary)

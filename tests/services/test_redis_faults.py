@@ -1,4 +1,4 @@
-"""What the store does when answers are lost, requests come late, and servers refuse."""
+"""The store when answers are lost, requests come late, and servers refuse."""
 
 import asyncio
 import re
@@ -34,22 +34,22 @@ def redis(any_redis: AnyRedis) -> AnyRedis:
 
 PARTS = {"totals:0": b"1", "rows:0:1000:0": b"2"}
 STAGED = {"open:2": b"3"}
-"""Small pages are sent along with the script; a block never is."""
+"""Small pages are arguments of the script; a block never is."""
 
 
 async def test_scripts_that_the_server_forgot_are_sent_again(redis: AnyRedis) -> None:
     async with store_at(redis.url) as store:
         for sequence in range(3):
-            redis.tell("SCRIPT FLUSH")
+            redis.run_command("SCRIPT FLUSH")
             head = await store.claim(LANE, f"t{sequence}", START)
-            redis.tell("SCRIPT FLUSH")
+            redis.run_command("SCRIPT FLUSH")
             await store.load(LANE, head, lambda *_: ["totals:0"])
-            redis.tell("SCRIPT FLUSH")
+            redis.run_command("SCRIPT FLUSH")
             commit = commit_of(head.token, sequence, blobs=PARTS)
             assert await store.commit(commit) == "applied"
-            redis.tell("SCRIPT FLUSH")
+            redis.run_command("SCRIPT FLUSH")
             assert await store.touch(LANE, head.token, sequence + 1, None)
-            redis.tell("SCRIPT FLUSH")
+            redis.run_command("SCRIPT FLUSH")
             assert await store.read(LANE, "", None, 1) is not None
 
 
@@ -58,7 +58,7 @@ async def test_scripts_that_the_server_forgot_are_sent_again(redis: AnyRedis) ->
 
 @pytest.mark.parametrize("fault", ["cut before", "cut after", "late"])
 @pytest.mark.parametrize("command", ["SET", "EVALSHA"])
-async def test_commit_that_was_cut_is_sent_again_by_the_caller_only(
+async def test_interrupted_commit_is_sent_again_by_the_caller_only(
     redis: AnyRedis, command: str, fault: Fault
 ) -> None:
     commit = commit_of("a", 1, blobs=PARTS, blocks=STAGED, names={2: "x"}, offset=2)
@@ -76,7 +76,7 @@ async def test_commit_that_was_cut_is_sent_again_by_the_caller_only(
     assert delta is not None and (delta.head.sequence, delta.pages) == (2, PARTS)
 
 
-async def test_claim_that_was_cut_is_never_repeated(redis: AnyRedis) -> None:
+async def test_interrupted_claim_is_never_repeated(redis: AnyRedis) -> None:
     async with Proxy(*redis.ports) as proxy, store_at(proxy.url) as store:
         await lane_with(store, "a")
         sent = proxy.sent("EVALSHA")
@@ -136,7 +136,7 @@ async def test_answers_stay_with_their_questions_after_a_cancellation(redis: Any
 
 
 @pytest.mark.parametrize("commits_meanwhile", [0, 1, 5])
-async def test_copy_that_comes_after_its_retry_changes_nothing(
+async def test_copy_delivered_after_its_retry_changes_nothing(
     redis: AnyRedis, commits_meanwhile: int
 ) -> None:
     old = {"totals:0": b"old"}
@@ -193,7 +193,7 @@ async def test_late_copy_of_a_claim_takes_the_lane_and_nothing_else(redis: AnyRe
 
 
 async def refused(call: Callable[[LaneStore], Awaitable[object]], url: str) -> str:
-    """The text of the Unavailable that each step of a lane ends in."""
+    """The text of the Unavailable that a step of a lane raises."""
     async with store_at(url) as store:
         with pytest.raises(Unavailable) as raised:
             await call(store)
@@ -251,8 +251,8 @@ async def test_replica_refuses_what_writes(own_redis: OwnRedis) -> None:
         assert text.startswith("Redis: ReadOnlyError: ")
 
 
-async def test_connection_to_a_master_that_was_demoted_is_given_up(own_redis: OwnRedis) -> None:
-    """The name leads to the new master; an open connection would stay with the old one."""
+async def test_connections_to_a_demoted_master_are_closed(own_redis: OwnRedis) -> None:
+    """The name resolves to the new master; an open connection would stay with the old one."""
     new = own_redis(repl_diskless_sync_delay="0")
     async with store_at(new.url) as store:
         await lane_with(store, "a")
@@ -289,7 +289,7 @@ async def test_loading_server_is_unavailable(own_redis: OwnRedis) -> None:
 
 
 @pytest.mark.parametrize("step", [commit_parts, commit_pages, commit_nothing, claim, touch, read])
-async def test_head_of_a_wrong_type_is_told(
+async def test_head_of_a_wrong_type_is_unavailable(
     redis: AnyRedis, step: Callable[[LaneStore], Awaitable[None]]
 ) -> None:
     await ask(redis.url, "SET", f"{PREFIX}head", "x")
@@ -315,7 +315,9 @@ PASSWORD = "open-sesame"
     ],
     ids=["wrong", "no AUTH", "no HELLO", "none wanted"],
 )
-async def test_no_message_holds_the_password(own_redis: OwnRedis, settings: dict[str, str]) -> None:
+async def test_no_message_contains_the_password(
+    own_redis: OwnRedis, settings: dict[str, str]
+) -> None:
     server = own_redis(**settings)
     url = f"redis://:{PASSWORD}@127.0.0.1:{server.port}/0"
     for step in (commit_parts, claim):
@@ -326,7 +328,7 @@ async def test_no_message_holds_the_password(own_redis: OwnRedis, settings: dict
 @pytest.mark.parametrize(
     ("user", "words"), [("", "Authentication required"), (":x@", "AuthenticationError: ")]
 )
-async def test_server_that_wants_another_password_is_unavailable(
+async def test_server_with_another_password_is_unavailable(
     own_redis: OwnRedis, user: str, words: str
 ) -> None:
     server = own_redis(requirepass=PASSWORD)

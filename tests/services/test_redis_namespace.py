@@ -1,4 +1,4 @@
-"""What a namespace holds beside its lanes, on real servers."""
+"""The state of a namespace beside its lanes, on real servers."""
 
 import asyncio
 import time
@@ -37,7 +37,7 @@ def own(client: Client, name: str = NAMESPACE) -> Namespace:
     return Namespace(client, "relevanced", name)
 
 
-async def test_first_to_register_says_how_many_lanes_were_born(redis: AnyRedis) -> None:
+async def test_first_to_register_sets_the_lanes_at_start(redis: AnyRedis) -> None:
     async with client_at(redis.url) as client:
         assert await own(client).lanes() == 0
         assert await own(client).register(4) == LaneCounts(4, 4)
@@ -65,7 +65,7 @@ async def test_one_of_many_takes_the_lease_and_keeps_it(redis: AnyRedis) -> None
         holder = tokens[won.index(True)]
         assert won.count(True) == 1
         again = await asyncio.gather(*(own(client).lease(token, 60_000) for token in tokens))
-    assert [token for token, held in zip(tokens, again) if held] == [holder]
+    assert [token for token, renewed in zip(tokens, again) if renewed] == [holder]
 
 
 async def test_lease_is_taken_over_after_silence(redis: AnyRedis) -> None:
@@ -86,7 +86,7 @@ async def test_lease_that_is_renewed_stays(redis: AnyRedis) -> None:
         assert int((await ask(redis.url, "PTTL", f"{NAMESPACE}:exporter"))) <= 1_000
 
 
-async def test_lease_is_given_back_by_its_holder_only(redis: AnyRedis) -> None:
+async def test_lease_is_released_by_its_owner_only(redis: AnyRedis) -> None:
     async with client_at(redis.url) as client:
         await own(client).lease("a", 60_000)
         await own(client).release("b")
@@ -97,7 +97,7 @@ async def test_lease_is_given_back_by_its_holder_only(redis: AnyRedis) -> None:
         assert await own(client).lease("b", 60_000)
 
 
-async def test_lease_whose_answer_was_lost_is_held(redis: AnyRedis) -> None:
+async def test_lease_with_a_lost_answer_is_owned(redis: AnyRedis) -> None:
     async with Proxy(*redis.ports) as proxy, client_at(proxy.url) as client:
         await client.ping()
         proxy.plan("exporter", "cut after")
@@ -107,7 +107,7 @@ async def test_lease_whose_answer_was_lost_is_held(redis: AnyRedis) -> None:
         assert await own(client).lease("a", 60_000)
 
 
-async def test_what_was_shown_is_remembered(redis: AnyRedis) -> None:
+async def test_selection_of_counters_is_stored(redis: AnyRedis) -> None:
     memory = bytes(range(256)) * 100
     async with client_at(redis.url) as client:
         assert await own(client).stored_selection() is None
@@ -120,7 +120,7 @@ async def test_what_was_shown_is_remembered(redis: AnyRedis) -> None:
 
 
 async def fill(client: Client, name: str, lanes: int = 3) -> None:
-    """A namespace with everything that one can hold."""
+    """Fill a namespace with every kind of key."""
     store = LaneStore(client, name)
     await own(client, name).register(lanes)
     await own(client, name).lease("t", 60_000)
@@ -159,7 +159,7 @@ async def test_silent_namespaces_are_removed_and_no_other_key(
 
 
 @pytest.mark.parametrize("name", ["relevanced-*", "relevanced-?", "relevanced-[12]"])
-async def test_name_is_taken_as_it_is_written(redis: AnyRedis, name: str) -> None:
+async def test_name_is_not_a_pattern(redis: AnyRedis, name: str) -> None:
     async with client_at(redis.url) as client:
         await fill(client, "relevanced-1")
         before = await dump(redis.url)
@@ -178,7 +178,7 @@ async def test_own_namespace_is_never_removed(redis: AnyRedis) -> None:
         assert await own(client).lanes() == 3
 
 
-async def test_namespace_that_shows_life_again_stays(redis: AnyRedis) -> None:
+async def test_namespace_with_a_new_sign_of_life_stays(redis: AnyRedis) -> None:
     """It was silent when the removal began, and is not when its turn comes."""
     async with client_at(redis.url) as client:
         for name in ("relevanced-1", "relevanced-2"):
@@ -196,7 +196,7 @@ async def test_namespace_that_shows_life_again_stays(redis: AnyRedis) -> None:
 
 
 async def test_lane_that_is_claimed_during_its_removal_is_whole(redis: AnyRedis) -> None:
-    """Its writer begins anew, and what it commits is not taken for a remnant."""
+    """Its writer starts anew, and what it commits is not removed as left over."""
     async with client_at(redis.url) as client:
         store = LaneStore(client, "relevanced-1")
         await fill(client, "relevanced-1")
@@ -224,7 +224,7 @@ async def test_lane_that_is_claimed_during_its_removal_is_whole(redis: AnyRedis)
 # The server
 
 
-async def test_eviction_policy_is_told(own_redis: OwnRedis) -> None:
+async def test_eviction_policy_is_read(own_redis: OwnRedis) -> None:
     server = own_redis(maxmemory_policy="allkeys-lru")
     async with client_at(server.url) as client:
         assert await own(client).eviction_policy() == "allkeys-lru"
@@ -238,7 +238,7 @@ async def test_eviction_policy_may_be_secret(own_redis: OwnRedis) -> None:
         assert await own(client).eviction_policy() is None
 
 
-async def test_every_step_says_when_the_server_is_gone(redis: AnyRedis) -> None:
+async def test_every_step_raises_when_the_server_is_gone(redis: AnyRedis) -> None:
     redis.kill()
     async with client_at(redis.url) as client:
         namespace = own(client)

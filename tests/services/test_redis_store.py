@@ -74,9 +74,9 @@ async def test_claim_unlinks_what_the_former_owner_staged(redis: AnyRedis) -> No
     assert set(await dump(redis.url, staged=True)) == {f"{PREFIX}head".encode()}
 
 
-async def test_lane_without_head_begins_anew(redis: AnyRedis) -> None:
-    """Nothing of what is left of it may enter the new lane, or stay for ever: not its names, not
-    its rows, not its open state, not what was admitted."""
+async def test_lane_without_head_starts_anew(redis: AnyRedis) -> None:
+    """No key that is left may enter the new lane or stay for ever: not its names, its rows, its
+    open state or its admitted values."""
     async with store_at(redis.url) as store:
         await lane_with(store, "a", commits=3)
         await ask(redis.url, "DEL", f"{PREFIX}head")
@@ -91,10 +91,10 @@ async def test_lane_without_head_begins_anew(redis: AnyRedis) -> None:
 
 
 async def test_one_of_many_claims_wins(redis: AnyRedis) -> None:
-    async with store_at(redis.url) as one, store_at(redis.url) as other:
-        first = await one.claim(LANE, "a", START)
+    async with store_at(redis.url) as loser, store_at(redis.url) as other:
+        first = await loser.claim(LANE, "a", START)
         second = await other.claim(LANE, "b", START)
-        assert await one.commit(commit_of("a", first.sequence)) == "lost"
+        assert await loser.commit(commit_of("a", first.sequence)) == "lost"
         assert await other.commit(commit_of("b", second.sequence)) == "applied"
 
 
@@ -102,7 +102,7 @@ async def test_one_of_many_claims_wins(redis: AnyRedis) -> None:
 
 
 async def lose(url: str, *names: str) -> None:
-    """What an eviction or a careless hand takes of the lane."""
+    """Remove keys, as an eviction or an operator might."""
     await ask(url, "DEL", *(PREFIX + name for name in names))
 
 
@@ -110,7 +110,7 @@ async def unswept(url: str) -> bool:
     return bool(await ask(url, "HEXISTS", f"{PREFIX}head", "unswept"))
 
 
-async def test_lane_that_lost_head_and_list_leaves_nothing_for_ever(
+async def test_no_key_of_a_lane_that_lost_head_and_list_stays(
     redis: AnyRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(redis_keys, "KEYS_AT_ONCE", 2)
@@ -135,7 +135,7 @@ async def test_lane_that_lost_head_and_list_leaves_nothing_for_ever(
         assert await store.commit(commit_of("b", 1, blobs={"totals:0": b"newer"})) == "applied"
 
 
-async def test_sweep_asks_nothing_where_every_lane_is_swept(redis: AnyRedis) -> None:
+async def test_sweep_sends_nothing_if_every_lane_is_swept(redis: AnyRedis) -> None:
     async with Proxy(*redis.ports) as proxy, store_at(proxy.url) as store:
         await lane_with(store, "a")
         before = await dump(redis.url)
@@ -170,10 +170,10 @@ async def test_next_owner_sweeps_what_the_former_did_not(
 
 
 @pytest.mark.parametrize("event", ["commit", "lost again"])
-async def test_sweep_takes_nothing_that_is_written_after_it_looked(
+async def test_sweep_keeps_keys_written_after_its_scan(
     redis: AnyRedis, event: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Names of keys come again: a page of the new life may have the name of one of the former."""
+    """Keys recur: a page of the new lane may have the key of one of the earlier lane."""
     page = {"rows:0:1000:0": b"new", "totals:0": b"new"}
     async with store_at(redis.url) as store, store_at(redis.url) as other:
         await lane_with(store, "a", commits=3)
@@ -278,7 +278,7 @@ async def test_commit_with_a_missing_part_is_lost(
 
 
 @pytest.mark.parametrize(("along", "in_all"), [(0, 9), (9, 0), (9, 9), (9, 10**6)])
-async def test_how_a_page_travels_leaves_no_trace(
+async def test_inline_and_staged_pages_are_stored_alike(
     redis: AnyRedis, along: int, in_all: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pages that were there before, and new ones; one is empty."""
@@ -324,7 +324,7 @@ async def test_rolled_back_lane_is_lost_to_its_writer(redis: AnyRedis) -> None:
     assert await dump(redis.url) == before
 
 
-async def test_staged_parts_end_by_themselves_and_nobody_sees_them(redis: AnyRedis) -> None:
+async def test_staged_values_expire_and_no_reader_sees_them(redis: AnyRedis) -> None:
     async with store_at(redis.url) as store:
         head = await lane_with(store, "a")
         await store._stage({f"{PREFIX}stage:a:1:0": b"part"})
@@ -342,11 +342,11 @@ async def test_staged_parts_end_by_themselves_and_nobody_sees_them(redis: AnyRed
 async def test_unlinked_keys_are_gone_and_not_listed(redis: AnyRedis) -> None:
     async with store_at(redis.url) as store:
         await lane_with(store, "a", commits=2)
-        gone = ["rows:0:0000:0", "open:1", "rows:never:there:0"]
-        assert await store.commit(commit_of("a", 2, unlinked=gone)) == "applied"
+        unlinked = ["rows:0:0000:0", "open:1", "rows:never:there:0"]
+        assert await store.commit(commit_of("a", 2, unlinked=unlinked)) == "applied"
         delta = await store.read(LANE, "", None, 1)
     assert delta is not None and set(delta.pages) == {"rows:0:1000:0", "totals:0"}
-    assert not {f"{PREFIX}{key}".encode() for key in gone} & set(await dump(redis.url))
+    assert not {f"{PREFIX}{key}".encode() for key in unlinked} & set(await dump(redis.url))
 
 
 async def test_values_are_absolute(redis: AnyRedis) -> None:
@@ -649,11 +649,11 @@ async def test_every_key_that_a_script_touches_is_in_the_slot_of_its_lane(
             await ask(redis.url, "DEL", f"{PREFIX}head")
             await store.claim(LANE, "c", START)
         await ask(url, "ECHO", "end")
-        async for told in monitor.listen():
-            words = told["command"].split(" ")
+        async for line in monitor.listen():
+            words = line["command"].split(" ")
             if words[0].upper() == "ECHO":
                 break
-            if told["client_type"] == "lua":
+            if line["client_type"] == "lua":
                 many = {"RENAME": 2, "UNLINK": len(words), "EXISTS": len(words)}
                 count = many.get(words[0].upper(), 1)
                 keys |= {word.encode() for word in words[1 : 1 + count]}

@@ -1,4 +1,4 @@
-"""Records to read, good and damaged: examples, and hypothesis strategies over them."""
+"""Records to read, valid and damaged: examples, and hypothesis strategies over them."""
 
 import json
 from datetime import datetime, timedelta, timezone
@@ -83,7 +83,7 @@ def as_bytes(record: dict[str, object], **changes: object) -> bytes:
 
 @st.composite
 def damaged(draw: st.DrawFn, *good: dict[str, object]) -> bytes:
-    """A good record with some members replaced, and perhaps cut, cross-bred or in an array."""
+    """A valid record with some members replaced, and perhaps cut, cross-bred or in an array."""
     record = dict(draw(st.sampled_from(good)))
     for name in draw(st.lists(st.sampled_from(sorted(record)), max_size=3)):
         record[name] = draw(json_values | st.just(GONE))
@@ -95,9 +95,9 @@ def damaged(draw: st.DrawFn, *good: dict[str, object]) -> bytes:
 
 
 def check_verdicts(verdicts: list[Decoded]) -> None:
-    for one in verdicts:
-        if isinstance(one, Rejected):
-            assert one.reason in REJECTION_REASONS + SKIP_REASONS + DROP_REASONS
-            assert one.skipped or one.detail
+    for verdict in verdicts:
+        if isinstance(verdict, Rejected):
+            assert verdict.reason in REJECTION_REASONS + SKIP_REASONS + DROP_REASONS
+            assert verdict.skipped or verdict.detail
         else:
-            assert one.time_ms >= 0
+            assert verdict.time_ms >= 0

@@ -1,4 +1,4 @@
-"""The native format, and the frame that all formats share: good records, and each way to refuse."""
+"""The native format, and what all formats share: valid records, and every reason to refuse."""
 
 import json
 from typing import Final, NoReturn
@@ -48,7 +48,7 @@ def event_of(value: bytes) -> Event:
     return verdict
 
 
-def test_impression_is_read_whole() -> None:
+def test_impression_is_read_completely() -> None:
     assert decode(as_bytes(IMPRESSION), NOON_MS) == [
         Impression(
             impression_id="q1",
@@ -63,7 +63,7 @@ def test_impression_is_read_whole() -> None:
     ]
 
 
-def test_feedback_is_read_whole() -> None:
+def test_feedback_is_read_completely() -> None:
     click = Feedback("q1", NOON_MS + 5000, kind="click", item="d7", rank=2)
     judged = Feedback("q1", NOON_MS + 5000, item="d7", rank=2, grade=0.0)
     assert event_of(as_bytes(FEEDBACK)) == click
@@ -198,7 +198,7 @@ def test_rank_beside_an_item_may_be_anything() -> None:
     assert event.rank == -7
 
 
-def test_unknown_fields_are_not_looked_into() -> None:
+def test_unknown_fields_are_not_validated() -> None:
     value = as_bytes(FEEDBACK, items="X", query={"a": ["b"]}).replace(b'"X"', b"1e999")
     assert event_of(value) == event_of(as_bytes(FEEDBACK))
 
@@ -210,7 +210,7 @@ def test_last_of_repeated_fields_wins() -> None:
     assert (event.item, event.kind) == ("d9", "buy")
 
 
-def test_array_elements_are_judged_singly() -> None:
+def test_array_elements_are_refused_singly() -> None:
     value = b" [ %b ,\n{}, [%b],\t%b ] " % (
         as_bytes(IMPRESSION),
         as_bytes(FEEDBACK),
@@ -227,9 +227,9 @@ def test_array_may_be_empty_or_broken() -> None:
     assert reason_of(b"[{},") == "not_json"
 
 
-def test_array_of_rubbish_is_counted_with_few_details() -> None:
+def test_array_of_garbage_is_counted_with_few_details() -> None:
     verdicts = decode(b"[" + b"0," * 4000 + b"0]", None)
-    details = [one.detail for one in verdicts if isinstance(one, Rejected) and one.detail]
+    details = [v.detail for v in verdicts if isinstance(v, Rejected) and v.detail]
     assert len(verdicts) == 4001
     assert len(details) == formats.DETAILED_ELEMENTS
 
@@ -273,16 +273,16 @@ def test_detail_is_one_line_whatever_the_names() -> None:
 )
 def test_bad_value_is_left_out_and_counted(field: str, bad: dict[str, object], reason: str) -> None:
     value = as_bytes(IMPRESSION, **{field: {**bad, "device": "ios"}})
-    for one in (value, b"[%b]" % value):
-        event, dropped = decode(one, NOON_MS)
+    for data in (value, b"[%b]" % value):
+        event, dropped = decode(data, NOON_MS)
         assert isinstance(event, Impression) and isinstance(dropped, Rejected)
         assert getattr(event, field) == {"device": "ios"}
         assert (dropped.reason, dropped.skipped) == (reason, True)
 
 
-def test_number_that_nothing_can_hold_is_left_out() -> None:
+def test_number_too_large_for_any_type_is_left_out() -> None:
     value = as_bytes(IMPRESSION, attributes={"a": "X"}).replace(b'"X"', b"1e999")
-    assert [type(one) for one in decode(value, None)] == [Impression, Rejected]
+    assert [type(event) for event in decode(value, None)] == [Impression, Rejected]
 
 
 def test_trimmed_impression_may_be_in_the_future() -> None:
@@ -292,7 +292,7 @@ def test_trimmed_impression_may_be_in_the_future() -> None:
 
 
 @pytest.mark.parametrize("names", [("country", "device"), ("country", 'a "quoted" name'), ()])
-def test_attributes_nobody_asks_for_are_not_looked_into(names: tuple[str, ...]) -> None:
+def test_attributes_that_are_not_needed_are_not_validated(names: tuple[str, ...]) -> None:
     given_values = {"url": "x" * 300, "page": 2, "filters": [{}], "é" * 129: 1, "country": "US"}
     value = as_bytes(IMPRESSION, attributes=given_values)
     limits = replace(LIMITS, attributes=names)
@@ -304,13 +304,13 @@ def test_attributes_nobody_asks_for_are_not_looked_into(names: tuple[str, ...]) 
         assert native.reader(limits, read_rest=not_fast)(value) == event
 
 
-def test_unknown_format_names_the_known_ones() -> None:
+def test_unknown_format_is_an_error_that_lists_the_formats() -> None:
     with pytest.raises(ValueError, match=r"format='avro': must be one of native, ubi"):
         formats.decoder("avro", LIMITS)
 
 
 @given(good_impressions | good_feedback, st.booleans())
-def test_both_readers_agree_on_good_records(record: dict[str, object], escaped: bool) -> None:
+def test_both_readers_agree_on_valid_records(record: dict[str, object], escaped: bool) -> None:
     value = json.dumps(record, ensure_ascii=escaped).encode()
     assert read_fast(value) == read_carefully(value, LIMITS)
 

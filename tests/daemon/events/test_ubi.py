@@ -1,4 +1,4 @@
-"""The UBI format: its dialects, its gaps, and what a real log of it holds."""
+"""The UBI format: its dialects, its gaps, and the contents of a real log."""
 
 from collections import Counter
 from pathlib import Path
@@ -205,26 +205,26 @@ def test_decoder_never_raises(value: bytes) -> None:
 
 def test_real_log_is_read_as_its_description_says(shared: Path) -> None:
     lines = (shared / "data/ubi-chorus/ubi_queries_events.ndjson").read_bytes().splitlines()
-    verdicts = [(line, one) for line in lines for one in decode(line, None)]
-    chorus = [one for line, one in verdicts if b'"application": "Chorus"' in line]
-    impressions = [one for one in chorus if isinstance(one, Impression)]
-    kinds = Counter(one.kind for one in chorus if isinstance(one, Feedback))
+    verdicts = [(line, event) for line in lines for event in decode(line, None)]
+    chorus = [event for line, event in verdicts if b'"application": "Chorus"' in line]
+    impressions = [event for event in chorus if isinstance(event, Impression)]
+    kinds = Counter(event.kind for event in chorus if isinstance(event, Feedback))
 
     assert (len(lines), len(verdicts)) == (7842, 3921)
     assert len(impressions) == 273
-    assert len({one.impression_id for one in impressions}) == 84
-    assert sum(not one.items for one in impressions) == 192
+    assert len({event.impression_id for event in impressions}) == 84
+    assert sum(not event.items for event in impressions) == 192
     assert kinds == {"impression": 999, "click": 227, "add_to_cart": 227}
-    assert {one.attributes["application"] for one in impressions} == {"Chorus"}
+    assert {event.attributes["application"] for event in impressions} == {"Chorus"}
 
 
-def test_real_log_lacks_only_lists_and_places(shared: Path) -> None:
+def test_real_log_lacks_only_lists_and_items(shared: Path) -> None:
     lines = (shared / "data/ubi-chorus/ubi_queries_events.ndjson").read_bytes().splitlines()
     rejected = Counter(
-        (one.reason, one.detail.split(":")[0])
+        (event.reason, event.detail.split(":")[0])
         for line in lines
-        for one in decode(line, None)
-        if isinstance(one, Rejected)
+        for event in decode(line, None)
+        if isinstance(event, Rejected)
     )
     assert rejected == {
         ("no_list", "query_response_hit_ids, query_response_object_ids"): 200,

@@ -56,7 +56,7 @@ def store() -> MemoryLane:
 
 
 @pytest.fixture
-def held(store: MemoryLane) -> ClaimedLane:
+def owned(store: MemoryLane) -> ClaimedLane:
     return claimed(store)
 
 
@@ -68,261 +68,270 @@ def open_keys(planned: Commit) -> list[str]:
 
 
 def test_a_commit_writes_what_changed_and_nothing_else(
-    store: MemoryLane, held: ClaimedLane
+    store: MemoryLane, owned: ClaimedLane
 ) -> None:
-    first = commit(store, held, shown(0, attributes={"country": "US"}))
+    first = commit(store, owned, shown(0, attributes={"country": "US"}))
     pages = {PAGE, page_key((1, START_MS), 0)}
     assert set(first.blobs) == {*pages, "open:1", ADMITTED_KEY}
-    second = commit(store, held, clicked(1, "a"))
+    second = commit(store, owned, clicked(1, "a"))
     assert set(second.blobs) == {*pages, "open:2"}
     assert (set(second.listed), second.unlinked, second.names) == (pages, ["open:1"], {})
 
 
-def test_a_batch_without_effect_writes_the_head_alone(store: MemoryLane, held: ClaimedLane) -> None:
-    commit(store, held, shown(0))
-    idle = commit(store, held, passing(1))
+def test_a_batch_without_effect_writes_the_head_alone(
+    store: MemoryLane, owned: ClaimedLane
+) -> None:
+    commit(store, owned, shown(0))
+    idle = commit(store, owned, passing(1))
     assert (dict(idle.blobs), list(idle.unlinked), dict(idle.names)) == ({}, [], {})
     assert head_of(store.fields).watermarks == {"events": START_MS + 1}
 
 
-def test_only_new_names_are_written(store: MemoryLane, held: ClaimedLane) -> None:
-    first = commit(store, held, shown(0, attributes={"country": "US"}))
-    second = commit(store, held, shown(0, of="p", attributes={"country": "DE"}))
+def test_only_new_names_are_written(store: MemoryLane, owned: ClaimedLane) -> None:
+    first = commit(store, owned, shown(0, attributes={"country": "US"}))
+    second = commit(store, owned, shown(0, of="p", attributes={"country": "DE"}))
     assert dict(first.names) == {"1": b'[1,"US"]'}
     assert dict(second.names) == {"2": b'[1,"DE"]'}
 
 
 def test_only_pages_that_changed_are_written(store: MemoryLane) -> None:
-    held = claimed(store, plan=plan_with(max_segments=100))
+    owned = claimed(store, plan=plan_with(max_segments=100))
     many = [shown(0, of=f"q{n}", attributes={"country": f"c{n}"}) for n in range(PAGE_ROWS + 6)]
-    assert page_key((0, START_MS), 1) in commit(store, held, *many).blobs
-    again = commit(store, held, shown(0, of="again", attributes={"country": "c0"}))
+    assert page_key((0, START_MS), 1) in commit(store, owned, *many).blobs
+    again = commit(store, owned, shown(0, of="again", attributes={"country": "c0"}))
     assert [key for key in again.listed if key.startswith("rows:0")] == [PAGE]
     assert unpack_page(again.blobs[PAGE])[0, 0] == PAGE_ROWS + 7
 
 
-def test_totals_are_written_when_a_pane_settles(store: MemoryLane, held: ClaimedLane) -> None:
-    commit(store, held, shown(0))
-    settling = commit(store, held, passing(SETTLES_MS))
+def test_totals_are_written_when_a_pane_settles(store: MemoryLane, owned: ClaimedLane) -> None:
+    commit(store, owned, shown(0))
+    settling = commit(store, owned, passing(SETTLES_MS))
     assert list(settling.listed) == [totals_key(0)]
     assert unpack_page(settling.blobs[totals_key(0)])[0, 0] == 1
 
 
-def test_planning_twice_gives_the_same_bytes(store: MemoryLane, held: ClaimedLane) -> None:
-    commit(store, held, shown(0), clicked(1, "nowhere"))
-    settled(held.lane, clicked(2, "a"), shown(3, of="p"))
-    one, two = plan_commit(held, 5), plan_commit(held, 5)
-    assert (one.blobs, one.fields, one.names) == (two.blobs, two.fields, two.names)
-    assert (one.unlinked, one.listed, one.sequence) == (two.unlinked, two.listed, two.sequence)
+def test_planning_twice_gives_the_same_bytes(store: MemoryLane, owned: ClaimedLane) -> None:
+    commit(store, owned, shown(0), clicked(1, "nowhere"))
+    settled(owned.lane, clicked(2, "a"), shown(3, of="p"))
+    first, second = plan_commit(owned, 5), plan_commit(owned, 5)
+    assert (first.blobs, first.fields, first.names) == (second.blobs, second.fields, second.names)
+    assert (first.unlinked, first.listed) == (second.unlinked, second.listed)
+    assert first.sequence == second.sequence
 
 
 def test_planning_changes_nothing_until_it_is_confirmed(
-    store: MemoryLane, held: ClaimedLane
+    store: MemoryLane, owned: ClaimedLane
 ) -> None:
-    settled(held.lane, shown(0))
-    planned = plan_commit(held)
-    assert (held.sequence, held.log, held.names, held.next_slot) == (0, [], 1, 0)
-    confirm(held, planned)
-    assert (held.sequence, len(held.log), held.names, held.next_slot) == (1, 1, 2, 1)
-    assert not held.lane.changes.pages
+    settled(owned.lane, shown(0))
+    planned = plan_commit(owned)
+    assert (owned.sequence, owned.log, owned.names, owned.next_slot) == (0, [], 1, 0)
+    confirm(owned, planned)
+    assert (owned.sequence, len(owned.log), owned.names, owned.next_slot) == (1, 1, 2, 1)
+    assert not owned.lane.changes.pages
 
 
-def test_confirming_twice_is_confirming_once(store: MemoryLane, held: ClaimedLane) -> None:
-    settled(held.lane, shown(0))
-    planned = plan_commit(held)
-    confirm(held, planned)
-    confirm(held, planned)
-    assert (held.sequence, len(held.log), held.next_slot) == (1, 1, 1)
+def test_confirming_twice_is_confirming_once(store: MemoryLane, owned: ClaimedLane) -> None:
+    settled(owned.lane, shown(0))
+    planned = plan_commit(owned)
+    confirm(owned, planned)
+    confirm(owned, planned)
+    assert (owned.sequence, len(owned.log), owned.next_slot) == (1, 1, 1)
 
 
-def test_a_commit_sent_again_is_known(store: MemoryLane, held: ClaimedLane) -> None:
-    settled(held.lane, shown(0))
-    planned = plan_commit(held)
+def test_a_commit_sent_again_is_answered_already_or_lost(
+    store: MemoryLane, owned: ClaimedLane
+) -> None:
+    settled(owned.lane, shown(0))
+    planned = plan_commit(owned)
     assert [store.commit(planned) for _ in range(2)] == ["applied", "already"]
-    confirm(held, planned)
-    later = commit(store, held, clicked(1, "a"))
+    confirm(owned, planned)
+    later = commit(store, owned, clicked(1, "a"))
     assert [store.commit(one) for one in (planned, later)] == ["lost", "already"]
 
 
-def test_the_idle_mark_is_written_only_where_it_is_known(held: ClaimedLane) -> None:
-    assert "idle" not in plan_commit(held).fields
-    assert plan_commit(held, 0).fields["idle"] == b"0"
+def test_the_idle_mark_is_written_only_if_given(owned: ClaimedLane) -> None:
+    assert "idle" not in plan_commit(owned).fields
+    assert plan_commit(owned, 0).fields["idle"] == b"0"
 
 
 # What is removed
 
 
-def test_blocks_that_are_over_are_unlinked(store: MemoryLane, held: ClaimedLane) -> None:
-    commit(store, held, shown(0))
-    over = commit(store, held, passing(SETTLES_MS))
-    assert (list(over.unlinked), held.log) == (["open:1"], [])
+def test_expired_blocks_are_unlinked(store: MemoryLane, owned: ClaimedLane) -> None:
+    commit(store, owned, shown(0))
+    over = commit(store, owned, passing(SETTLES_MS))
+    assert (list(over.unlinked), owned.log) == (["open:1"], [])
     assert not [key for key in store.blobs if key.startswith("open:")]
 
 
-def test_panes_that_are_over_are_unlinked(store: MemoryLane, held: ClaimedLane) -> None:
-    commit(store, held, shown(0))
-    commit(store, held, passing(LONG_AFTER_MS))
+def test_panes_that_are_no_longer_kept_are_unlinked(store: MemoryLane, owned: ClaimedLane) -> None:
+    commit(store, owned, shown(0))
+    commit(store, owned, passing(LONG_AFTER_MS))
     assert set(store.blobs) == {totals_key(0), ADMITTED_KEY}
     assert set(store.listed) == {totals_key(0)}
 
 
-def test_all_pages_of_a_pane_that_is_over_are_unlinked(store: MemoryLane) -> None:
-    held = claimed(store, plan=plan_with(max_segments=100))
+def test_all_pages_of_a_dropped_pane_are_unlinked(store: MemoryLane) -> None:
+    owned = claimed(store, plan=plan_with(max_segments=100))
     many = [shown(0, of=f"q{n}", attributes={"country": f"c{n}"}) for n in range(PAGE_ROWS + 6)]
-    commit(store, held, *many)
-    commit(store, held, passing(LONG_AFTER_MS))
+    commit(store, owned, *many)
+    commit(store, owned, passing(LONG_AFTER_MS))
     assert set(store.blobs) == {totals_key(0), totals_key(1), ADMITTED_KEY}
 
 
-def test_a_block_counts_each_of_its_things_once(store: MemoryLane, held: ClaimedLane) -> None:
-    commit(store, held, shown(0), clicked(1, "a"), clicked(1, "nowhere"))
-    assert [block.size for block in held.log] == [2]
+def test_a_block_counts_each_entry_once(store: MemoryLane, owned: ClaimedLane) -> None:
+    commit(store, owned, shown(0), clicked(1, "a"), clicked(1, "nowhere"))
+    assert [block.size for block in owned.log] == [2]
 
 
-def test_merged_blocks_are_unlinked_with_the_commit_that_holds_them(
-    store: MemoryLane, held: ClaimedLane
+def test_merged_blocks_are_unlinked_with_the_commit_that_contains_them(
+    store: MemoryLane, owned: ClaimedLane
 ) -> None:
-    commit(store, held, shown(0))
-    merging = commit(store, held, shown(1, of="p"))
+    commit(store, owned, shown(0))
+    merging = commit(store, owned, shown(1, of="p"))
     assert (open_keys(merging), list(merging.unlinked)) == (["open:2"], ["open:1"])
-    assert [block.entry and block.entry.number for block in held.log] == [2]
+    assert [block.entry and block.entry.number for block in owned.log] == [2]
 
 
-def test_a_merged_block_of_which_nothing_lives_is_no_block(
-    store: MemoryLane, held: ClaimedLane
+def test_a_merged_block_without_open_content_is_not_written(
+    store: MemoryLane, owned: ClaimedLane
 ) -> None:
-    commit(store, held, shown(0), clicked(1, "x"))
-    gone = commit(store, held, shown(2, "x", first_rank=4), passing(LONG_AFTER_MS))
+    commit(store, owned, shown(0), clicked(1, "x"))
+    gone = commit(store, owned, shown(2, "x", first_rank=4), passing(LONG_AFTER_MS))
     assert (open_keys(gone), list(gone.unlinked)[:1]) == ([], ["open:1"])
     assert claimed(store, "t2").lane.open.next_slot == 1
 
 
-def needed(store: MemoryLane, held: ClaimedLane) -> set[str]:
+def needed(store: MemoryLane, owned: ClaimedLane) -> set[str]:
     """The keys that a rebuild reads, and no others."""
     blocks = {f"open:{entry.number}" for entry in head_of(store.fields).state.blocks}
     pages = {
         page_key(key, page)
-        for key, rows in held.lane.panes.items()
-        for page, held_rows in rows.pages.items()
-        if held_rows.any()
+        for key, rows in owned.lane.panes.items()
+        for page, page_rows in rows.pages.items()
+        if page_rows.any()
     }
-    some = {totals_key(page) for page, rows in held.lane.totals.pages.items() if rows.any()}
+    totals_pages = {
+        totals_key(page) for page, rows in owned.lane.totals.pages.items() if rows.any()
+    }
     past = {key for key in store.blobs if key.startswith(HOURS_PREFIX)}
-    kept = hours.kept_from(held.lane.settled_before or 0, held.lane.plan)
+    kept = hours.kept_from(owned.lane.settled_before or 0, owned.lane.plan)
     past = {key for key in past if parse_hour_page_key(key)[0] >= kept}
-    return blocks | pages | some | past | ({ADMITTED_KEY} & store.blobs.keys())
+    return blocks | pages | totals_pages | past | ({ADMITTED_KEY} & store.blobs.keys())
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_the_store_holds_what_a_rebuild_needs_and_nothing_else(seed: int) -> None:
+def test_the_store_contains_what_a_rebuild_needs_and_nothing_else(seed: int) -> None:
     rng = random.Random(seed)
     records = random_records(rng, topics=1, partitions=1, events=400)
     store, decode, plan = MemoryLane(), decoder_of(SMALL_CONFIG), plan_of(SMALL_CONFIG)
-    held, most_blocks = claimed(store, plan=plan, topic="search-events"), 0
+    owned, most_blocks = claimed(store, plan=plan, topic="search-events"), 0
     while records:
         size = rng.choice((1, 1, 2, 5, 40))
-        some, records = records[:size], records[size:]
-        process_batch(held.lane, {"search-events": [record(r.value) for r in some]}, {}, decode)
-        planned = plan_commit(held)
+        part, records = records[:size], records[size:]
+        process_batch(owned.lane, {"search-events": [record(r.value) for r in part]}, {}, decode)
+        planned = plan_commit(owned)
         assert store.commit(planned) == "applied"
-        confirm(held, planned)
-        assert set(store.blobs) == needed(store, held)
-        most_blocks = max(most_blocks, len(held.log))
+        confirm(owned, planned)
+        assert set(store.blobs) == needed(store, owned)
+        most_blocks = max(most_blocks, len(owned.log))
     assert 2 <= most_blocks <= 12
     assert rows_of(claimed(store, "t2", plan=plan, topic="search-events").lane) == rows_of(
-        held.lane
+        owned.lane
     )
 
 
 # Reading back
 
 
-def test_a_lane_goes_on_where_it_was(store: MemoryLane, held: ClaimedLane) -> None:
-    commit(store, held, shown(0, attributes={"country": "US"}), clicked(1, "a"), clicked(1, "x"))
-    commit(store, held, shown(BASE_MS, of="p"), passing(SETTLES_MS))
+def test_a_lane_continues_where_it_was(store: MemoryLane, owned: ClaimedLane) -> None:
+    commit(store, owned, shown(0, attributes={"country": "US"}), clicked(1, "a"), clicked(1, "x"))
+    commit(store, owned, shown(BASE_MS, of="p"), passing(SETTLES_MS))
     back = claimed(store, "t2")
     settled(back.lane, clicked(2 * BASE_MS, "b", of="p"), passing(SETTLES_MS + BASE_MS))
-    assert (totals(back.lane)["impressions"], gains(held.lane, "p")) == (2, [None, None, None])
+    assert (totals(back.lane)["impressions"], gains(owned.lane, "p")) == (2, [None, None, None])
     assert totals(back.lane)["RR:sum"] == 1_500_000
     assert row(back.lane, 0, segment="US")["impressions"] == 1
     assert back.lane.counts["feedback_outcomes"]["joined"] == 2
 
 
-def test_a_lane_that_was_only_claimed_is_empty(store: MemoryLane, held: ClaimedLane) -> None:
-    assert (held.lane.offsets, held.lane.watermark_ms, held.sequence) == ({"events": 0}, None, 0)
-    assert (len(held.lane.open), held.log, held.lane.segments.names) == (0, [], [(0, "all")])
+def test_a_lane_that_was_only_claimed_is_empty(store: MemoryLane, owned: ClaimedLane) -> None:
+    assert (owned.lane.offsets, owned.lane.watermark_ms, owned.sequence) == ({"events": 0}, None, 0)
+    assert (len(owned.lane.open), owned.log, owned.lane.segments.names) == (0, [], [(0, "all")])
 
 
-def test_a_new_owner_commits_under_its_own_token(store: MemoryLane, held: ClaimedLane) -> None:
-    settled(held.lane, shown(0))
-    old = plan_commit(held)
+def test_a_new_owner_commits_under_its_own_token(store: MemoryLane, owned: ClaimedLane) -> None:
+    settled(owned.lane, shown(0))
+    old = plan_commit(owned)
     back = claimed(store, "t2")
     assert store.commit(old) == "lost"
     assert commit(store, back, shown(0)).token == "t2"
 
 
-def test_slots_and_serials_are_not_given_again(store: MemoryLane, held: ClaimedLane) -> None:
-    commit(store, held, shown(0), clicked(1, "x"))
-    commit(store, held, passing(LONG_AFTER_MS))
+def test_slots_and_serials_are_never_reused(store: MemoryLane, owned: ClaimedLane) -> None:
+    commit(store, owned, shown(0), clicked(1, "x"))
+    commit(store, owned, passing(LONG_AFTER_MS))
     back = claimed(store, "t2")
     assert (back.lane.open.next_slot, back.lane.waiting.next_serial) == (1, 1)
     assert (back.next_slot, back.next_serial, len(back.lane.open)) == (1, 1, 0)
 
 
-def earlier(store: MemoryLane, held: ClaimedLane, *events: Event) -> None:
+def earlier(store: MemoryLane, owned: ClaimedLane, *events: Event) -> None:
     """A block too large to be merged into, so that what comes then changes it from outside."""
-    commit(store, held, *events, *(shown(0, of=f"filler{n}") for n in range(9)))
+    commit(store, owned, *events, *(shown(0, of=f"filler{n}") for n in range(9)))
 
 
-def test_a_list_that_grew_later_is_read_back_long(store: MemoryLane, held: ClaimedLane) -> None:
-    earlier(store, held, shown(0, "a"))
-    commit(store, held, shown(1, "b", first_rank=2), judged(2, "b", 3))
+def test_a_list_that_grew_later_is_read_back_long(store: MemoryLane, owned: ClaimedLane) -> None:
+    earlier(store, owned, shown(0, "a"))
+    commit(store, owned, shown(1, "b", first_rank=2), judged(2, "b", 3))
     back = claimed(store, "t2").lane
-    assert (len(held.log), items(back), gains(back)) == (2, ["a", "b"], [None, 3])
-    assert back.open.grades == held.lane.open.grades
+    assert (len(owned.log), items(back), gains(back)) == (2, ["a", "b"], [None, 3])
+    assert back.open.grades == owned.lane.open.grades
 
 
-def test_feedback_that_joined_later_waits_no_more(store: MemoryLane, held: ClaimedLane) -> None:
-    earlier(store, held, clicked(1, "a"), clicked(1, "nowhere"))
-    commit(store, held, shown(0))
+def test_feedback_that_joined_later_waits_no_more(store: MemoryLane, owned: ClaimedLane) -> None:
+    earlier(store, owned, clicked(1, "a"), clicked(1, "nowhere"))
+    commit(store, owned, shown(0))
     back = claimed(store, "t2").lane
-    assert (len(held.log), list(back.waiting.by_serial)) == (2, [1])
+    assert (len(owned.log), list(back.waiting.by_serial)) == (2, [1])
     assert back.waiting.by_serial[1].bound_ms == START_MS
 
 
-def test_what_is_over_in_a_living_block_stays_over(store: MemoryLane, held: ClaimedLane) -> None:
-    commit(store, held, shown(0, "a"), clicked(1, "x"), shown(5 * BASE_MS, of="p"))
-    commit(store, held, passing(SETTLES_MS + 5_002))
+def test_expired_content_of_a_kept_block_stays_expired(
+    store: MemoryLane, owned: ClaimedLane
+) -> None:
+    commit(store, owned, shown(0, "a"), clicked(1, "x"), shown(5 * BASE_MS, of="p"))
+    commit(store, owned, passing(SETTLES_MS + 5_002))
     back = claimed(store, "t2").lane
     assert (back.open.slots_of("q"), back.open.slots_of("p")) == ((), (1,))
     assert (len(back.waiting), back.counts["feedback_outcomes"]["off_list"]) == (0, 1)
 
 
-def test_admission_goes_on_where_it_was(store: MemoryLane, held: ClaimedLane) -> None:
+def test_admission_continues_where_it_was(store: MemoryLane, owned: ClaimedLane) -> None:
     full = [shown(0, of=f"q{n}", attributes={"country": f"c{n}"}) for n in range(11)]
-    commit(store, held, *full[:10])
+    commit(store, owned, *full[:10])
     back = claimed(store, "t2")
     commit(store, back, full[10])
     assert back.lane.counts["segment_overflow"] == {"country": 1}
 
 
 @pytest.mark.parametrize("part", ["open:1", PAGE, page_key((1, START_MS), 0), totals_key(0)])
-def test_a_missing_part_is_an_error(store: MemoryLane, held: ClaimedLane, part: str) -> None:
-    commit(store, held, shown(0), shown(9 * BASE_MS, of="p"), passing(SETTLES_MS))
+def test_a_missing_part_is_an_error(store: MemoryLane, owned: ClaimedLane, part: str) -> None:
+    commit(store, owned, shown(0), shown(9 * BASE_MS, of="p"), passing(SETTLES_MS))
     del store.blobs[part]
     with pytest.raises(Damaged, match=part):
         claimed(store, "t2")
 
 
-def test_a_missing_name_is_an_error(store: MemoryLane, held: ClaimedLane) -> None:
-    commit(store, held, shown(0))
+def test_a_missing_name_is_an_error(store: MemoryLane, owned: ClaimedLane) -> None:
+    commit(store, owned, shown(0))
     store.names.clear()
     with pytest.raises(Damaged, match="1"):
         claimed(store, "t2")
 
 
-def test_a_part_that_is_not_ours_is_an_error(store: MemoryLane, held: ClaimedLane) -> None:
-    commit(store, held, shown(0))
+def test_a_part_of_another_encoding_is_an_error(store: MemoryLane, owned: ClaimedLane) -> None:
+    commit(store, owned, shown(0))
     store.names["1"] = b'{"name":"US"}'
     with pytest.raises(Damaged):
         claimed(store, "t2")
@@ -331,9 +340,9 @@ def test_a_part_that_is_not_ours_is_an_error(store: MemoryLane, held: ClaimedLan
 # The head
 
 
-def test_a_head_comes_back(held: ClaimedLane) -> None:
-    settled(held.lane, shown(0), passing(1))
-    fields = {**plan_commit(held, 77).fields, "token": b"t", "sequence": b"4"}
+def test_a_head_comes_back(owned: ClaimedLane) -> None:
+    settled(owned.lane, shown(0), passing(1))
+    fields = {**plan_commit(owned, 77).fields, "token": b"t", "sequence": b"4"}
     head = head_of(fields)
     assert (head.token, head.sequence, head.idle_ms, head.offsets) == ("t", 4, 77, {"events": 0})
     assert head.watermarks == {"events": START_MS + 1}
@@ -376,41 +385,41 @@ def test_a_key_that_readers_follow_is_read_back(
     assert parse_page_key(key) == parts
 
 
-def test_names_stand_by_number_and_the_whole_is_always_there() -> None:
+def test_names_are_by_segment_id_and_the_whole_is_always_there() -> None:
     stored = {"2": b'[1,"DE"]', "1": b'[1,"all"]', "3": b'[2,"later"]'}
     assert names_of(stored, 3) == [(0, "all"), (1, "all"), (1, "DE")]
     assert names_of({}, 1) == [(0, "all")]
 
 
-def test_a_claim_reads_of_the_past_only_the_hour_that_may_still_change() -> None:
+def test_a_claim_reads_only_hours_that_may_still_change() -> None:
     plan = plan_with(history_hours=840)
     store, hour = MemoryLane(), plan.hour_ms
-    held = claimed(store, plan=plan)
+    owned = claimed(store, plan=plan)
     for number in range(5):
-        commit(store, held, shown(number * hour, of=f"q{number}"))
+        commit(store, owned, shown(number * hour, of=f"q{number}"))
     past = sorted(key for key in store.blobs if key.startswith(HOURS_PREFIX))
     first = START_MS // hour * hour
     assert past == [hour_page_key(first + number * hour, 0) for number in range(4)]
     (read,) = (key for key in blob_keys(head_of(store.fields), past) if key in past)
-    assert parse_hour_page_key(read)[0] == hours.open_hour(held.lane.settled_before or 0, plan)
+    assert parse_hour_page_key(read)[0] == hours.open_hour(owned.lane.settled_before or 0, plan)
 
 
 @pytest.mark.parametrize("new_owner", [False, True])
 @pytest.mark.parametrize("leap_hours", [1, 3, 1000])
-def test_only_pages_that_are_held_are_unlinked(new_owner: bool, leap_hours: int) -> None:
-    """Of panes and of hours that are over, whoever stored them."""
+def test_only_stored_pages_are_unlinked(new_owner: bool, leap_hours: int) -> None:
+    """Of panes and of hours that are no longer kept, whichever owner stored them."""
     plan, store = plan_with(history_hours=4, max_segments=100), MemoryLane()
-    held, hour = claimed(store, plan=plan), plan.hour_ms
+    owned, hour = claimed(store, plan=plan), plan.hour_ms
     for number in range(5):
         many = (f"c{number}-{n}" for n in range(PAGE_ROWS))
         arrived = [shown(number * hour, of=c, attributes={"country": c}) for c in many]
-        commit(store, held, *arrived)
+        commit(store, owned, *arrived)
     if new_owner:
-        held = claimed(store, "t2", plan=plan)
+        owned = claimed(store, "t2", plan=plan)
     stored = set(store.blobs)
-    over = commit(store, held, passing((4 + leap_hours) * hour))
+    over = commit(store, owned, passing((4 + leap_hours) * hour))
     assert {key for key in over.unlinked if not key.startswith("open:")} <= stored
     left = {parse_hour_page_key(key)[0] for key in store.blobs if key.startswith(HOURS_PREFIX)}
-    assert left == held.lane.stored_hours.keys() | held.lane.hours.keys()
-    first = hours.kept_from(held.lane.settled_before or 0, plan)
+    assert left == owned.lane.stored_hours.keys() | owned.lane.hours.keys()
+    first = hours.kept_from(owned.lane.settled_before or 0, plan)
     assert min(left, default=first) >= first and bool(left) == (leap_hours < 4)

@@ -1,4 +1,4 @@
-"""Which parts of a commit are staged, and which are sent along with its script."""
+"""Which values of a commit are staged, and which are arguments of its script."""
 
 import msgspec
 import pytest
@@ -19,7 +19,7 @@ def commit(pages: dict[str, bytes], blocks: dict[str, bytes]) -> Commit:
     return Commit(3, "a", 7, {**pages, **blocks}, fields, {"1": b"x"}, ["open:6"], [*pages], ())
 
 
-def test_small_pages_go_along_and_all_else_is_staged() -> None:
+def test_small_pages_are_arguments_and_the_rest_is_staged() -> None:
     pages = {"totals:0": SMALL, "totals:1": LARGE, "totals:2": b""}
     call = call_of(commit(pages, {"open:8": b"b"}), PREFIX)
     assert call.staged == {f"{STAGE}0": LARGE, f"{STAGE}1": b"", f"{STAGE}2": b"b"}
@@ -30,7 +30,7 @@ def test_small_pages_go_along_and_all_else_is_staged() -> None:
     assert call.arguments[8:] == [SMALL, b"", b"", b"", "1", b"x", "offsets", b'{"t":1}']
 
 
-def test_script_carries_no_more_than_its_share() -> None:
+def test_script_has_a_limited_size() -> None:
     pages = {f"totals:{number}": SMALL for number in range(100)}
     call = call_of(commit(pages, {}), PREFIX)
     assert len(call.staged) == 100 - INLINE_BYTES_IN_ALL // INLINE_BYTES
@@ -38,7 +38,7 @@ def test_script_carries_no_more_than_its_share() -> None:
 
 @pytest.mark.parametrize("share", [0, 5, 10**6])
 @given(sizes=st.lists(st.integers(0, 9), max_size=9))
-def test_every_page_goes_once_in_one_way(share: int, sizes: list[int]) -> None:
+def test_every_page_is_sent_once(share: int, sizes: list[int]) -> None:
     pages = {f"totals:{number}": b"%d" % number * size for number, size in enumerate(sizes)}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(commits, "INLINE_BYTES", 4)
