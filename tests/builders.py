@@ -75,21 +75,21 @@ def judged(
 
 
 def passing(at_ms: int) -> Feedback:
-    """Feedback of a kind that does not count: all it does is move the watermark."""
+    """Feedback of a kind without a grade: it only moves the watermark."""
     return Feedback("passing", START_MS + at_ms, kind="hover", item="a")
 
 
-# What becomes of them
+# What they change
 
 
 def feed(lane: Lane, *events: Decoded, topic: str = TOPIC) -> list[str]:
-    """Feed events one by one; the outcomes that each of them gave, or `waits`."""
-    told = []
+    """Apply events one by one; returns the outcomes of each, or `waits`."""
+    outcomes = []
     for event in events:
         before = _outcomes(lane)
         rules.apply(lane, topic, [event])
-        told.append(" ".join(sorted((_outcomes(lane) - before).elements())) or "waits")
-    return told
+        outcomes.append(" ".join(sorted((_outcomes(lane) - before).elements())) or "waits")
+    return outcomes
 
 
 def _outcomes(lane: Lane) -> Counter[str]:
@@ -97,18 +97,18 @@ def _outcomes(lane: Lane) -> Counter[str]:
 
 
 def settled(lane: Lane, *events: Decoded, topic: str = TOPIC) -> list[str]:
-    """Feed events as one batch, as far as the rows and totals."""
+    """Apply events as one batch, as far as rows and totals; returns the outcomes of each."""
     lane.start_batch()
-    told = feed(lane, *events, topic=topic)
+    outcomes = feed(lane, *events, topic=topic)
     batch.advance(lane)
-    return told
+    return outcomes
 
 
 def gains(lane: Lane, of: str = "q") -> list[float | None]:
-    """What each place of the newest impression of the id holds; None where there is no feedback."""
+    """The gain of each rank of the id's newest impression; None where there is no feedback."""
     slot = lane.open.slots_of(of)[-1]
     length, cells = lane.states[lane.open.states[lane.open.index_of(slot)]]
-    return [dict(cells).get(place) for place in range(length)]
+    return [dict(cells).get(rank0) for rank0 in range(length)]
 
 
 def items(lane: Lane, of: str = "q") -> list[str | None]:
@@ -140,7 +140,7 @@ def record(value: Any, *, offset: int = 0, topic: str = TOPIC, timestamp: int = 
 def claimed(
     store: MemoryLane, token: str = "t1", *, plan: Plan = PLAN, topic: str = TOPIC
 ) -> ClaimedLane:
-    """The lane as the store holds it, for a new owner."""
+    """The lane as it is in the store, for a new owner."""
     head = store.claim(token, msgspec.json.encode({topic: 0}))
     return rebuild(0, plan, [topic], head, store.names, store.load(head))
 

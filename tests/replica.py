@@ -1,4 +1,4 @@
-"""The product's own lane, told in the oracle's words, so that the two can be compared with `==`."""
+"""The product's lane in the oracle's terms, so that the two can be compared with `==`."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,8 +16,8 @@ from tests.oracle import LaneResult, OracleConfig
 
 Row = dict[str, int]
 Cells = dict[tuple[int, str], int]
-ArmTold = tuple[Cells, int, list[int], dict[tuple[int, int], int], dict[str, Cells]]
-ArmsTold = dict[str, dict[str, ArmTold]]
+OracleArm = tuple[Cells, int, list[int], dict[tuple[int, int], int], dict[str, Cells]]
+OracleArms = dict[str, dict[str, OracleArm]]
 
 
 def plan_of(config: OracleConfig) -> Plan:
@@ -47,8 +47,8 @@ def surfaces_of(config: OracleConfig) -> Surfaces | None:
     """The product's propensities for an oracle's configuration."""
     if not config.propensities:
         return None
-    told = config.propensities.items()
-    tables = tuple(Propensities(surface, "1", tuple(ranks)) for surface, ranks in told)
+    by_surface = config.propensities.items()
+    tables = tuple(Propensities(surface, "1", tuple(ranks)) for surface, ranks in by_surface)
     return Surfaces(config.surface, tables, config.default_surface, config.clip)
 
 
@@ -90,40 +90,40 @@ def columns_of(plan: Plan) -> list[str]:
 def row_dicts(
     pages: Pages, names: Sequence[tuple[int, str]], plan: Plan
 ) -> dict[tuple[str, str], Row]:
-    """(grouping, segment) → the row's numbers; rows of zeros are left out."""
+    """(grouping, segment) → the row's counters; rows of zeros are left out."""
     columns = columns_of(plan)
-    told = {}
+    found = {}
     for page, rows in pages.items():
         for (grouping, segment), row in zip(names[page * PAGE_ROWS :], rows, strict=False):
             if row.any():
-                told[(plan.grouping_names[grouping], segment)] = dict(zip(columns, row.tolist()))
-    return told
+                found[(plan.grouping_names[grouping], segment)] = dict(zip(columns, row.tolist()))
+    return found
 
 
 def rows_of(lane: Lane) -> dict[tuple[int, int, str, str], Row]:
     """(window s, pane start s, grouping, segment) → row, of the panes that are kept."""
-    told = {}
-    for (number, start_ms), rows in lane.panes.items():
-        window_s = lane.plan.timing.windows[number].length_ms // 1000
+    found = {}
+    for (window_index, start_ms), rows in lane.panes.items():
+        window_s = lane.plan.timing.windows[window_index].length_ms // 1000
         for (grouping, segment), row in row_dicts(
             rows.pages, lane.segments.names, lane.plan
         ).items():
-            told[(window_s, start_ms // 1000, grouping, segment)] = row
-    return told
+            found[(window_s, start_ms // 1000, grouping, segment)] = row
+    return found
 
 
 def every_key(head: Head, listed: Sequence[str]) -> list[str]:
-    """The keys of all that a store holds of a lane: what its writer reads, and the past hours."""
+    """All keys that a store has of a lane: those that its writer reads, and earlier hours."""
     return list(dict.fromkeys([*blob_keys(head, listed), *listed]))
 
 
 def hours_of(lane: Lane) -> dict[tuple[int, str, str], Row]:
     """(hour start s, grouping, segment) → row, of the hours that were read."""
-    told = {}
+    found = {}
     for start_ms, rows in lane.hours.items():
-        for place, row in row_dicts(rows.pages, lane.segments.names, lane.plan).items():
-            told[(start_ms // 1000, *place)] = row
-    return told
+        for key, row in row_dicts(rows.pages, lane.segments.names, lane.plan).items():
+            found[(start_ms // 1000, *key)] = row
+    return found
 
 
 def counts_of(lane: Lane) -> Mapping[str, dict[str, int]]:
@@ -133,25 +133,26 @@ def counts_of(lane: Lane) -> Mapping[str, dict[str, int]]:
 
 
 def open_of(lane: Lane) -> dict[tuple[str, int], tuple[tuple[str | None, ...], tuple[float, ...]]]:
-    held, told = lane.open, {}
-    for slot in held.slots_in(held.panes()):
-        length, cells = lane.states[held.states[held.index_of(slot)]]
+    impressions, found = lane.open, {}
+    for slot in impressions.slots_in(impressions.panes()):
+        index = impressions.index_of(slot)
+        length, cells = lane.states[impressions.states[index]]
         gains = [0.0] * length
-        for place, gain in cells:
-            gains[place] = gain
-        key = (held.ids[held.index_of(slot)].decode(), held.times_ms[held.index_of(slot)])
-        told[key] = (tuple(held.list_of(slot)), tuple(gains))
-    return told
+        for rank0, gain in cells:
+            gains[rank0] = gain
+        key = (impressions.ids[index].decode(), impressions.times_ms[index])
+        found[key] = (tuple(impressions.list_of(slot)), tuple(gains))
+    return found
 
 
-def arms_of(lane: Lane) -> ArmsTold:
+def arms_of(lane: Lane) -> OracleArms:
     """Experiment → variant → (cells, impressions without a unit, sketch, credits, strata)."""
     columns = ["impressions", *columns_of(lane.plan)[len(COUNT_COLUMNS) :]]
 
     def cells(tallies: Rows) -> Cells:
         return {
-            (bucket, columns[place]): int(tallies[bucket, place])
-            for bucket, place in zip(*tallies.nonzero(), strict=True)
+            (bucket, columns[column]): int(tallies[bucket, column])
+            for bucket, column in zip(*tallies.nonzero(), strict=True)
         }
 
     return {
@@ -180,7 +181,7 @@ def credits_of(tallies: Rows) -> dict[tuple[int, int], int]:
 
 def expected_arms(
     expected: LaneResult,
-) -> ArmsTold:
+) -> OracleArms:
     """The same of the oracle."""
     return {
         name: {
@@ -198,7 +199,7 @@ def expected_arms(
 
 
 def assert_equal(lane: Lane, expected: LaneResult) -> None:
-    """Everything that both know of a lane is the same, integer for integer."""
+    """Everything that both keep of a lane is the same, integer for integer."""
     plan, counts = lane.plan, counts_of(lane)
     assert counts["events"] == {k.removesuffix("s"): v for k, v in expected.events.items() if v}
     assert counts["rejected"] == expected.rejected

@@ -242,8 +242,8 @@ class OpenImpressions:
         if missing > 0:
             self.ids.skip(missing)
             self.items.skip(missing)
-            for numbers in (self.times_ms, self.combinations, self.states, self.hashes):
-                numbers.skip(missing)
+            for values in (self.times_ms, self.combinations, self.states, self.hashes):
+                values.skip(missing)
             self.is_open.extend(bytes(missing))
             if self.subjects is not None:
                 self.subjects.extend(None, missing)
@@ -256,8 +256,8 @@ class OpenImpressions:
             return
         self.ids.drop_front(closed)
         self.items.drop_front(closed)
-        for numbers in (self.times_ms, self.combinations, self.states, self.hashes):
-            numbers.drop_front(closed)
+        for values in (self.times_ms, self.combinations, self.states, self.hashes):
+            values.drop_front(closed)
         del self.is_open[:closed]
         if self.subjects is not None:
             self.subjects.drop_front(closed)

@@ -114,9 +114,9 @@ def _check_size(rows: Rows) -> None:
 
 def take(pages: Pages, segments: NDArray[np.intp], width: int) -> Rows:
     """The rows of these segment ids, (segments, columns)."""
-    numbers, which = np.unique(segments // PAGE_ROWS, return_inverse=True)
+    page_numbers, which = np.unique(segments // PAGE_ROWS, return_inverse=True)
     zeros = np.zeros((PAGE_ROWS, width), np.int64)
-    found = np.stack([zeros, *(pages.get(number, zeros) for number in numbers.tolist())])
+    found = np.stack([zeros, *(pages.get(page, zeros) for page in page_numbers.tolist())])
     return np.asarray(found[which.reshape(-1) + 1, segments % PAGE_ROWS], np.int64)
 
 

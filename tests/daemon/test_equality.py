@@ -1,5 +1,5 @@
-"""Whatever the cut into batches, the interleaving of topics and the crashes: the numbers are the
-oracle's."""
+"""The numbers are the oracle's, whatever the cut into batches, the interleaving of topics and the
+crashes."""
 
 import random
 from collections import defaultdict
@@ -19,7 +19,7 @@ from tests import oracle
 from tests.fakes import MemoryLane
 from tests.oracle import OracleConfig, Record
 from tests.replica import assert_equal, decoder_of, every_key, hours_of, plan_of
-from tests.streams import SMALL_CONFIG, plainer, random_records, topic_names
+from tests.streams import SMALL_CONFIG, as_plain_records, random_records, topic_names
 from tests.whole_batch import process_batch
 
 SEEDS = range(40)
@@ -54,7 +54,7 @@ OTHER_CONFIGS: Final[dict[str, OracleConfig]] = {
         propensities={"web": (0.9, 0.5, 0.3, 0.08, 0.01), "ios": (1.0, 0.7)},
         surface="device",
         clip=7.5,
-        weighed_ranks=8,
+        weighted_ranks=8,
     ),
     "four windows": OracleConfig(
         windows_s=(900, 90, 180, 3600),
@@ -96,7 +96,7 @@ class Machine:
         self.store = MemoryLane()
         self.plan, self.decode = plan_of(config), decoder_of(config)
         self.claims = 0
-        self.held = self.claim()
+        self.claimed = self.claim()
 
     def claim(self, keys_of: Callable[[Head, Sequence[str]], list[str]] = blob_keys) -> ClaimedLane:
         self.claims += 1
@@ -109,35 +109,35 @@ class Machine:
         """Some records of some topics, from the lane's offsets on."""
         pulled = {}
         for topic, log in self.logs.items():
-            first = self.held.lane.offsets[topic]
+            first = self.claimed.lane.offsets[topic]
             size = self.rng.choice((0, 0, 1, 3, 20, 200))
             pulled[topic] = [as_log_record(record) for record in log[first : first + size]]
         return pulled
 
     def done(self) -> bool:
-        return all(self.held.lane.offsets[topic] == len(log) for topic, log in self.logs.items())
+        return all(self.claimed.lane.offsets[topic] == len(log) for topic, log in self.logs.items())
 
     def step(self, crashes: bool) -> None:
         pulled = self.pull()
         if self.rng.random() < 0.1:
-            self.held.lane.forget_unused_states()
+            self.claimed.lane.forget_unused_states()
         if self.rng.random() < 0.1:
-            self.held.lane.forget_unused_combinations()
-        offsets = {t: self.held.lane.offsets[t] + len(records) for t, records in pulled.items()}
+            self.claimed.lane.forget_unused_combinations()
+        offsets = {t: self.claimed.lane.offsets[t] + len(records) for t, records in pulled.items()}
         small_run = self.rng.choice((1, 1, 5, 1000))
-        process_batch(self.held.lane, pulled, offsets, self.decode, small_run)
-        commit = plan_commit(self.held)
+        process_batch(self.claimed.lane, pulled, offsets, self.decode, small_run)
+        commit = plan_commit(self.claimed)
         fate = self.rng.random() if crashes else 1.0
         if fate < 0.1:  # died before the commit was sent
-            self.held = self.claim()
+            self.claimed = self.claim()
             return
         assert self.store.commit(commit) == "applied"
         if fate < 0.2:  # died before the answer came
-            self.held = self.claim()
+            self.claimed = self.claim()
             return
         if fate < 0.3:  # the answer was lost, the same commit is sent again
             assert self.store.commit(commit) == "already"
-        confirm(self.held, commit)
+        confirm(self.claimed, commit)
 
 
 def as_log_record(record: Record) -> SimpleNamespace:
@@ -157,7 +157,7 @@ def assert_any_cut_equals_the_oracle(
 ) -> None:
     records = random_records(rng, topics=topics, partitions=2, events=400, config=config)
     if plain:
-        records = plainer(records, rng, config)
+        records = as_plain_records(records, rng, config)
     assert_equals_the_oracle(rng, records, topic_names(topics), config, crashes=crashes)
 
 
@@ -174,7 +174,7 @@ def assert_equals_the_oracle(
         machine = Machine(rng, number, logs, config)
         while not machine.done():
             machine.step(crashes)
-        assert_equal(machine.held.lane, expected[number])
+        assert_equal(machine.claimed.lane, expected[number])
         assert_equal(machine.claim().lane, expected[number])
         assert hours_of(machine.claim(every_key).lane) == expected[number].hours
 
@@ -203,7 +203,7 @@ def test_rows_equal_the_oracle_for_any_configuration(
 def test_plain_events_that_are_joined_at_once_equal_the_oracle(
     seed: int, topics: int, config: OracleConfig
 ) -> None:
-    # with a long window, combinations of values stay known for long: that makes long runs
+    # a long window remembers combinations of values for long, which makes runs long
     config = replace(config, windows_s=(*config.windows_s, 86_400))
     rng = random.Random(seed)
     assert_any_cut_equals_the_oracle(rng, config, topics=topics, crashes=seed % 2 > 0, plain=True)

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-
 from tests.daemon.test_equality import OTHER_CONFIGS, assert_equals_the_oracle
 from tests.oracle import OracleConfig, Record
-from tests.streams import SMALL_CONFIG, plainer, random_records, topic_names
+from tests.streams import SMALL_CONFIG, as_plain_records, random_records, topic_names
 
 DECLARED = {"ranker": "user_id", "layout": "session", "colour": "impression"}
 CONFIGS = {
@@ -46,10 +45,13 @@ def _dealt(value: bytes | None, rng: random.Random) -> bytes | None:
     if not isinstance(event, dict) or event.get("type") != "impression" or rng.random() < 0.1:
         return value
     user = rng.randrange(60)
-    known = event.get("attributes")
+    attributes = event.get("attributes")
     session = rng.choice((f"s{user}", user, None))
     event["user_id"] = rng.choice((f"u{user}", f"u{user}", None))
-    event["attributes"] = {**(known if isinstance(known, dict) else {}), "session": session}
+    event["attributes"] = {
+        **(attributes if isinstance(attributes, dict) else {}),
+        "session": session,
+    }
     event["experiments"] = {
         "ranker": rng.choice(("control", "treatment")),
         "layout": f"v{rng.randrange(14)}",
@@ -73,7 +75,7 @@ def test_arms_equal_the_oracle_for_any_cut(
     records = random_records(rng, topics=topics, partitions=2, events=400, config=config)
     if plain:
         config = replace(config, windows_s=(*config.windows_s, 86_400))
-        records = plainer(records, rng, config)
+        records = as_plain_records(records, rng, config)
     records = dealt(records, rng)
     assert_equals_the_oracle(rng, records, topic_names(topics), config, crashes=seed > 0)
     assert any(b'"layout"' in (record.value or b"") for record in records)

@@ -1,4 +1,4 @@
-"""Panes are half-open and epoch-aligned, windows are whole panes, and each thing ends on time."""
+"""Panes are half-open and epoch-aligned, windows are whole panes, and everything ends on time."""
 
 import pytest
 
@@ -10,7 +10,7 @@ LENGTHS = {1: 1, 29: 1, 30: 1, 31: 31, 60: 2, 90: 3, 100: 4, 300: 10, 3600: 120,
 
 
 @pytest.mark.parametrize(("length_s", "pane_s"), LENGTHS.items())
-def test_a_pane_is_the_least_that_divides_and_is_a_thirtieth(length_s: int, pane_s: int) -> None:
+def test_a_pane_is_the_least_divisor_of_at_least_a_thirtieth(length_s: int, pane_s: int) -> None:
     assert window("w", length_s).pane_ms == pane_s * 1000
 
 
@@ -30,11 +30,11 @@ def test_a_window_needs_a_second(length_s: int) -> None:
     ("time_ms", "start_ms"),
     [(0, 0), (9_999, 0), (10_000, 10_000), (10_001, 10_000), (-1, -10_000), (-10_000, -10_000)],
 )
-def test_a_pane_holds_its_start_and_not_its_end(time_ms: int, start_ms: int) -> None:
+def test_a_pane_contains_its_start_but_not_its_end(time_ms: int, start_ms: int) -> None:
     assert pane_start(time_ms, 10_000) == start_ms
 
 
-def test_windows_stand_shortest_first() -> None:
+def test_windows_are_sorted_by_length() -> None:
     several = timing([("1h", 3600), ("5m", 300)], 60, 5)
     assert [span.name for span in several.windows] == ["5m", "1h"]
     assert (several.base_ms, several.longest.name) == (BASE_MS, "1h")
@@ -73,7 +73,7 @@ def settled_panes(times: Timing, number: int, as_of_ms: int) -> range:
 
 @pytest.mark.parametrize("number", [0, 1])
 @pytest.mark.parametrize("ahead", [0.0, 0.5, 1.0])
-def test_a_lane_one_window_ahead_still_keeps_the_settled_view(number: int, ahead: float) -> None:
+def test_a_lane_one_window_ahead_keeps_the_settled_view(number: int, ahead: float) -> None:
     span = TIMING.windows[number]
     for as_of_ms in (START_MS, START_MS + 1, START_MS + span.pane_ms - 1):
         watermark_ms = as_of_ms + int(ahead * span.length_ms)
@@ -81,7 +81,7 @@ def test_a_lane_one_window_ahead_still_keeps_the_settled_view(number: int, ahead
         assert TIMING.dropped_before(span, watermark_ms) <= first_ms
 
 
-def test_a_pane_is_dropped_in_the_end() -> None:
+def test_a_pane_is_dropped_eventually() -> None:
     span = TIMING.windows[0]
     needed_ms = 2 * span.length_ms + span.pane_ms + SETTLE_MS
     assert TIMING.kept_ms(span) == needed_ms

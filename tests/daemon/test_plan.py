@@ -11,12 +11,12 @@ def test_the_whole_is_grouping_zero() -> None:
     assert plan_with(groupings=()).grouping_names == ("all",)
 
 
-def test_each_metric_has_three_columns_behind_the_counts() -> None:
+def test_each_metric_has_three_columns_after_the_counts() -> None:
     names = columns_of(PLAN)
     assert len(names) == PLAN.row_width == len(COUNT_COLUMNS) + 3 * len(PLAN.metrics)
     for number, metric in enumerate(PLAN.metrics):
         assert names[PLAN.metric_column(number)] == f"{metric.name}:scored"
 
 
-def test_ten_times_the_shown_segments_are_admitted() -> None:
+def test_ten_times_max_segments_values_are_admitted() -> None:
     assert plan_with(max_segments=7).admitted_values == 70

@@ -1,4 +1,4 @@
-"""Gains weighed by how likely their rank was looked at, from the configuration to the series."""
+"""Gains weighted by how likely their rank is examined, from the configuration to the series."""
 
 import math
 import re
@@ -57,7 +57,7 @@ def seen_by(default: str | None, **attributes: str) -> Lane:
 # Rows
 
 
-def test_a_row_holds_what_was_weighed() -> None:
+def test_a_row_has_weighted_sums_and_what_was_clipped() -> None:
     """By hand: weights 2 and 20, the latter cut to 10; IPS-P 12/3, IPS-DCG 2/log2(3) + 10/2."""
     found = row(seen_by(None, device="web"), 0)
     assert found["P@3:sum"] == 666_667
@@ -81,11 +81,11 @@ def test_without_a_table_it_is_undefined_and_with_a_default_not(attributes: dict
 
 
 def test_an_empty_list_is_zero_on_a_known_surface_and_undefined_elsewhere() -> None:
-    """In any company: what stands beside it in the batch makes the arrays wider."""
+    """In any batch: longer lists beside it make the arrays wider."""
     states = [(0, ()), (3, ((0, 1.0),)), (0, ())]
     columns = [plan().metric_column(1), plan().metric_column(1) + 1]
-    for some, surfaces in ((states, [0, 2, 2]), (states[:1] + states[2:], [0, 2])):
-        rows = score_states(some, plan(), surfaces)
+    for listed, surfaces in ((states, [0, 2, 2]), (states[:1] + states[2:], [0, 2])):
+        rows = score_states(listed, plan(), surfaces)
         assert rows[0, columns].tolist() == [0, 0] and rows[-1, columns].tolist() == [1, 0]
 
 
@@ -102,7 +102,7 @@ def test_the_surface_stays_that_of_the_first_record() -> None:
 # Series
 
 
-def test_scores_and_how_much_they_rest_on_are_exposed() -> None:
+def test_scores_and_effective_sample_size_are_exposed() -> None:
     lane = seen_by(None, device="web")
     text = exposed([view_of(lane)], lane.plan).openmetrics
     found = {
@@ -133,7 +133,7 @@ def test_without_propensities_nothing_is_added() -> None:
 # Configuration
 
 
-def test_tables_are_what_is_written() -> None:
+def test_tables_are_read_as_written() -> None:
     surfaces = of(TOML).plan.surfaces
     assert surfaces == Surfaces("device", (IOS, WEB), "web", 10.0)
     assert of(TOML).limits.attributes == ("country", "device")
@@ -151,13 +151,13 @@ def test_the_only_table_is_the_default_and_of_several_there_is_none() -> None:
     ("before", "after"),
     [('"7"', '"8"'), ("0.2]", "0.3]"), ('"device"', '"place"'), ('default = "web"', "clip = 5")],
 )
-def test_what_is_weighed_otherwise_starts_a_fresh_namespace(before: str, after: str) -> None:
+def test_other_weights_start_a_fresh_namespace(before: str, after: str) -> None:
     old, new = of(TOML), of(TOML.replace(before, after))
     assert namespace_hash(old) != namespace_hash(new)
     assert restarting_keys(old, new) == differing_keys(old, new) == ["propensities"]
 
 
-def test_every_fault_is_told_at_once() -> None:
+def test_every_fault_is_reported_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         of("""
             [propensities]
@@ -210,6 +210,6 @@ BROKEN: Final = {
 
 
 @pytest.mark.parametrize(("text", "fault"), BROKEN.values(), ids=BROKEN)
-def test_each_rule_is_told(text: str, fault: str) -> None:
+def test_each_rule_is_reported(text: str, fault: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(fault)):
         of(text)

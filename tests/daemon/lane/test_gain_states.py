@@ -1,4 +1,4 @@
-"""Gain states: one number for one state, and the row of integers that each of them counts for."""
+"""Gain states: one id for each state, and the row of integers that it counts for."""
 
 import json
 import math
@@ -28,17 +28,17 @@ def floats(*values: float) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
     return np.array(values, np.float64)
 
 
-# Numbers
+# Ids
 
 
-def test_a_state_has_one_number() -> None:
+def test_a_state_has_one_id() -> None:
     states = GainStates(PLAN)
     assert states.id_of((3, ())) == states.id_of((3, ())) == 1
     assert states.id_of((3, ((0, 1.0),))) == 2
     assert (len(states), states[2]) == (3, (3, ((0, 1.0),)))
 
 
-def test_an_empty_list_is_something_else_than_no_impression() -> None:
+def test_an_empty_list_is_not_the_state_of_no_impression() -> None:
     states = GainStates(PLAN)
     assert states.id_of(EMPTY_LIST) != NO_STATE
     assert states.rows()[NO_STATE].tolist() == [0] * PLAN.row_width
@@ -54,14 +54,14 @@ def test_the_same_cells_are_one_state_whatever_their_order() -> None:
     assert states[forth] == (3, ((0, 1.0), (2, 3.0)))
 
 
-def test_a_gain_takes_the_place_of_the_one_before() -> None:
+def test_a_gain_replaces_the_one_before() -> None:
     states = GainStates(PLAN)
     clicked = states.with_gain(states.id_of((3, ())), 1, 3.0)
     assert states[states.with_gain(clicked, 1, 0.0)] == (3, ((1, 0.0),))
     assert states[clicked] == (3, ((1, 3.0),))
 
 
-def test_no_feedback_is_something_else_than_a_gain_of_0() -> None:
+def test_no_feedback_is_not_a_gain_of_0() -> None:
     states = GainStates(PLAN)
     judged = states.with_gain(states.id_of((3, ())), 1, 0.0)
     assert states.gain_at(judged, 1) == 0.0
@@ -69,30 +69,30 @@ def test_no_feedback_is_something_else_than_a_gain_of_0() -> None:
     assert judged != states.id_of((3, ()))
 
 
-def test_cells_stay_sorted_by_place() -> None:
+def test_cells_stay_sorted_by_rank() -> None:
     assert with_cell(((1, 1.0), (3, 2.0)), 2, 0.5) == ((1, 1.0), (2, 0.5), (3, 2.0))
     assert with_cell(((1, 1.0), (3, 2.0)), 3, 0.0) == ((1, 1.0), (3, 0.0))
 
 
 def test_gains_raised_at_once_are_raised_one_by_one(rng: np.random.Generator) -> None:
     states, gains = GainStates(PLAN), list(PLAN.grades.values())
-    numbers = np.array([states.id_of((length, ())) for length in rng.integers(1, 6, 300)])
+    ids = np.array([states.id_of((length, ())) for length in rng.integers(1, 6, 300)])
     for _ in range(6):
-        lengths = [states[number][0] for number in numbers.tolist()]
-        places, raised_to = rng.integers(0, lengths), rng.choice(gains, len(numbers))
-        after = states.raised(numbers, places, raised_to)
+        lengths = [states[state_id][0] for state_id in ids.tolist()]
+        ranks0, raised_to = rng.integers(0, lengths), rng.choice(gains, len(ids))
+        after = states.raised(ids, ranks0, raised_to)
         singly = [
-            raised(states[number], place, gain)
-            for number, place, gain in zip(numbers.tolist(), places.tolist(), raised_to.tolist())
+            raised(states[state_id], rank0, gain)
+            for state_id, rank0, gain in zip(ids.tolist(), ranks0.tolist(), raised_to.tolist())
         ]
-        assert [states[number] for number in after.tolist()] == singly
-        numbers = after
+        assert [states[state_id] for state_id in after.tolist()] == singly
+        ids = after
 
 
-def raised(state: GainState, place: int, gain: float) -> GainState:
+def raised(state: GainState, rank0: int, gain: float) -> GainState:
     """The slow twin."""
-    held = dict(state[1])
-    return state[0], tuple(sorted((held | {place: max(held.get(place, gain), gain)}).items()))
+    before = dict(state[1])
+    return state[0], tuple(sorted((before | {rank0: max(before.get(rank0, gain), gain)}).items()))
 
 
 # Rows
@@ -120,17 +120,17 @@ def test_an_undefined_metric_is_not_scored_and_a_zero_is() -> None:
     assert row[4:] == [0, 0, 0, 1, 0, 0]
 
 
-def test_a_state_scores_the_same_in_any_company() -> None:
+def test_a_state_scores_the_same_in_any_batch() -> None:
     rng = np.random.default_rng(3)
-    some: list[GainState] = [
+    states: list[GainState] = [
         (n, tuple((p, float(rng.choice([0, 0.5, 1, 3]))) for p in range(n) if rng.random() < 0.4))
         for n in rng.integers(0, 6, 200).tolist()
     ]
-    alone = np.concatenate([score_states([state], PLAN) for state in some])
-    np.testing.assert_array_equal(score_states(some, PLAN), alone)
+    alone = np.concatenate([score_states([state], PLAN) for state in states])
+    np.testing.assert_array_equal(score_states(states, PLAN), alone)
 
 
-def test_places_without_feedback_are_not_judged() -> None:
+def test_ranks_without_feedback_are_not_judged() -> None:
     lists = lists_of([(2, ((1, 0.0),)), EMPTY_LIST, (3, ())])
     assert lists.judged.tolist() == [[False, True, False], [False] * 3, [False] * 3]
     assert lists.lengths.tolist() == [2, 0, 3]
@@ -144,7 +144,7 @@ def test_places_without_feedback_are_not_judged() -> None:
     ("value", "whole"),
     [(0.0, 0), (4.998e-7, 0), (4.9995e-7, 1), (5e-7, 1), (1.4998e-6, 1), (1.5e-6, 2), (1.0, 10**6)],
 )
-def test_values_are_rounded_at_a_half_less_a_little(value: float, whole: int) -> None:
+def test_values_are_rounded_up_just_below_a_half(value: float, whole: int) -> None:
     assert scaled(floats(value), 1_000_000).tolist() == [whole]
 
 
@@ -166,7 +166,7 @@ def test_negative_values_are_floored_too() -> None:
 
 
 @pytest.mark.parametrize("value", [2.0**52, -(2.0**52), math.inf, -math.inf])
-def test_a_value_too_large_to_be_exact_is_refused(value: float) -> None:
+def test_a_value_too_large_to_be_exact_is_an_error(value: float) -> None:
     with pytest.raises(OverflowError) as error:
         scaled(floats(0.5, value), 1_000)
     assert str(error.value) == f"metric value {value}: too large for units of 1/1000"
@@ -203,7 +203,7 @@ def name_of(example: dict[str, Any]) -> str | None:
 
 
 def is_own_ideal(inputs: dict[str, Any]) -> bool:
-    """True where the judged pool holds no better list than the one that was shown."""
+    """True where the judged pool has no better list than the one that was shown."""
     pool, own = (sorted(inputs[name], reverse=True)[: inputs["k"]] for name in ("pool", "gains"))
     return [g for g in pool if g] == [g for g in own if g]
 
@@ -217,7 +217,7 @@ def exactly(example: dict[str, Any]) -> Fraction:
 
 def stored_sum(name: str, gains: list[float], max_grade: float) -> int:
     plan = plan_with(metrics=(parse(name, max_grade=max_grade),), depth=100)
-    cells = tuple((place, float(gain)) for place, gain in enumerate(gains))
+    cells = tuple((rank0, float(gain)) for rank0, gain in enumerate(gains))
     return int(score_states([(len(gains), cells)], plan)[0, plan.metric_column(0) + 1])
 
 
@@ -231,10 +231,9 @@ def examples(shared: Path) -> list[dict[str, Any]]:
 
 
 def test_worked_examples_are_stored_to_the_millionth(shared: Path) -> None:
-    known = [(example, name_of(example)) for example in examples(shared)]
     wrong, families = {}, set()
-    for example, name in known:
-        if name is not None:
+    for example in examples(shared):
+        if (name := name_of(example)) is not None:
             inputs = example["inputs"]
             ours = stored_sum(name, inputs["gains"], inputs.get("gmax", 3))
             families.add(example["metric"])

@@ -1,4 +1,4 @@
-"""A lane's watermark, and what a batch is said to have changed."""
+"""A lane's watermark, the changes of a batch, and the tables that forget what is unused."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def test_a_watermark_of_0_is_a_watermark() -> None:
     assert lane.watermark_ms == 0
 
 
-def test_a_new_lane_is_empty_and_knows_its_offsets() -> None:
+def test_a_new_lane_is_empty_and_has_its_offsets() -> None:
     lane = lane_of("searches", "clicks")
     assert lane.offsets == {"searches": 0, "clicks": 0}
     assert (len(lane.open), len(lane.waiting), lane.panes, lane.settled_before) == (0, 0, {}, None)

@@ -1,4 +1,4 @@
-"""Rows in pages are the rows of one large matrix, and cost no more than what was touched."""
+"""Rows in pages are the rows of one large matrix, and cost only the pages that were touched."""
 
 import numpy as np
 import pytest
@@ -26,10 +26,10 @@ def test_any_steps_equal_those_on_a_matrix(steps: list[tuple[str, list[int], int
     for number, (step, segments, page) in enumerate(steps):
         of_page, values = slice(page * PAGE_ROWS, (page + 1) * PAGE_ROWS), numbered(segments)
         if step == "add":
-            chosen = np.array(segments, np.int64)
-            pages = rows.add(chosen, values.reshape(-1, WIDTH))
+            ids = np.array(segments, np.int64)
+            pages = rows.add(ids, values.reshape(-1, WIDTH))
             assert pages == {segment // PAGE_ROWS for segment in segments}
-            np.add.at(matrix, chosen, values.reshape(-1, WIDTH))
+            np.add.at(matrix, ids, values.reshape(-1, WIDTH))
             touched |= pages
             continue
         whole = numbered(list(range(PAGE_ROWS)), number)
@@ -37,9 +37,9 @@ def test_any_steps_equal_those_on_a_matrix(steps: list[tuple[str, list[int], int
         matrix[of_page] = whole + (matrix[of_page] if step == "add_page" else 0)
         touched.add(page)
     assert set(rows.page_numbers) == rows.pages.keys() == touched
-    for page, held in rows.pages.items():
-        np.testing.assert_array_equal(held, matrix[page * PAGE_ROWS :][:PAGE_ROWS])
-        assert np.shares_memory(held, rows.page(page))
+    for page, view in rows.pages.items():
+        np.testing.assert_array_equal(view, matrix[page * PAGE_ROWS :][:PAGE_ROWS])
+        assert np.shares_memory(view, rows.page(page))
     np.testing.assert_array_equal(take(rows.pages, np.arange(MOST), WIDTH), matrix)
 
 
@@ -63,7 +63,7 @@ def test_a_high_segment_costs_one_page() -> None:
 
 
 def test_growing_costs_little() -> None:
-    """Room is made for an eighth more, so that each row is moved a few times at most."""
+    """An eighth more than needed is allocated, so that each row is moved a few times at most."""
     rows, moves, room = PagedRows(1), 0, None
     for page in range(400):
         rows.add(np.array([page * PAGE_ROWS]), np.ones((1, 1), np.int64))
@@ -73,7 +73,7 @@ def test_growing_costs_little() -> None:
 
 
 @pytest.mark.parametrize("page", [0, 9])
-def test_a_page_that_is_not_held_is_an_error(page: int) -> None:
+def test_a_page_that_was_never_touched_is_an_error(page: int) -> None:
     rows = PagedRows(WIDTH)
     rows.add(np.array([3 * PAGE_ROWS]), np.ones((1, WIDTH), np.int64))
     with pytest.raises(LookupError):
