@@ -9,6 +9,7 @@ import math
 import platform
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from prometheus_client import (
@@ -88,12 +89,12 @@ class Telemetry:
     def lane_closed(self, lane: int) -> None:
         """Forget the series of a lane that this process no longer writes. That it stopped stays."""
         for gauge in (self.open_impressions, self.waiting_feedback):
-            gauge.remove(str(lane))
+            _remove(gauge, str(lane))
 
     def partition_lost(self, topic: str, partition: int) -> None:
         """Forget the series of a partition that this process no longer reads."""
         for gauge in (self.lag_records, self.watermark_s, self.partition_unreadable):
-            gauge.remove(topic, str(partition))
+            _remove(gauge, topic, str(partition))
 
     def kafka_fault(self, fault: KafkaFault) -> None:
         """Count something wrong with the input topics."""
@@ -129,6 +130,13 @@ class Telemetry:
         if openmetrics:
             return _openmetrics_text(self._registry)
         return generate_text(self._registry)
+
+
+def _remove(gauge: Gauge, *labels: str) -> None:
+    """Remove a series, where there is one: prometheus-client before 0.22 raises where there is not,
+    as for a lane that is lost before its first record."""
+    with suppress(KeyError):
+        gauge.remove(*labels)
 
 
 def _gauge(name: str, registry: CollectorRegistry) -> Gauge:

@@ -76,6 +76,13 @@ def test_a_closed_lane_vanishes_and_a_stopped_one_stays() -> None:
     assert found["relevanced_lane_stopped"] == [({"lane": "0"}, 1.0)]
 
 
+def test_a_lane_without_series_may_be_closed() -> None:
+    telemetry = Telemetry("1")
+    telemetry.lane_closed(0)
+    telemetry.partition_lost("t", 0)
+    assert not {"relevanced_open_impressions", "relevanced_lag_records"} & set(series(telemetry))
+
+
 @pytest.mark.parametrize(("policy", "evicts"), [("allkeys-lru", 1.0), ("volatile-lru", 0.0)])
 def test_only_policies_over_all_keys_may_evict_state(policy: str, evicts: float) -> None:
     telemetry = full()
