@@ -62,12 +62,12 @@ class _TextCache:
 class Admission:
     """Which values of each grouping one topic-partition admits, by its own order of records alone.
 
-    The first `plan.admitted_values` are admitted; one that was not seen for the longest window is
-    dropped when another one needs its place.
+    The first `plan.admitted_values` are admitted. When they are complete and another value comes,
+    those that were not seen for the longest window are dropped.
 
-    Seeing the same values again changes nothing within a pane of the longest window: nothing is
-    dropped but once a pane, so what was left out stays left out. Hence what values and texts count
-    in is remembered per pane.
+    Values are dropped at most once in each pane of the longest window. So within a pane a value
+    that is admitted stays admitted, one that is left out stays left out, and what values and texts
+    count in can be remembered.
     """
 
     plan: Plan

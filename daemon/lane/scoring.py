@@ -70,6 +70,7 @@ def _differences(lane: Lane) -> tuple[Integers, Integers, Rows]:
     changes, rows = lane.changes, lane.states.rows()
     columns = (changes.panes, changes.combinations, changes.before, changes.after)
     (panes, combinations, before, after), counts = _counted(*map(column, columns))
+    # `take` of whole rows costs a fifth of indexing with an array
     differences = rows.take(after, axis=0) - rows.take(before, axis=0)
     _check_sum(differences, len(changes.panes))
     differences *= counts[:, np.newaxis]
