@@ -65,7 +65,7 @@ LOGIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_a
 
 
 def forms(secret: str) -> Iterator[str]:
-    """What a secret could look like."""
+    """The forms in which a secret could show."""
     yield secret
     yield quote(secret, safe="")
     yield base64.b64encode(secret.encode()).decode().rstrip("=")[:-1]
@@ -139,10 +139,10 @@ def wait_for(true: Callable[[], object], daemon: Daemon) -> None:
 
 
 def everything(daemon: Daemon, folder: Path, failures: tuple[str, ...]) -> str:
-    """All that the daemon says, once all these words stood in its log."""
+    """All answers and the log of the daemon, after all these words were in its log."""
     try:
         wait_for(lambda: all(word in daemon.log() for word in ("serving", *failures)), daemon)
-        time.sleep(1)  # more failures: what the second and third attempt say
+        time.sleep(1)  # the failures of the second and third attempt
         answers = [
             ask(daemon, folder, path, login)
             for login in ((USER, WEB), (USER, MISSPELT), None)
@@ -156,7 +156,7 @@ def everything(daemon: Daemon, folder: Path, failures: tuple[str, ...]) -> str:
 
 
 def checked(path: Path, **environment: str) -> str:
-    """What check-config says."""
+    """The output of check-config."""
     command = [sys.executable, "-m", "relevanced.daemon", "check-config", str(path)]
     done = subprocess.run(
         command,
@@ -177,8 +177,8 @@ def test_no_secret_shows_while_nothing_can_be_reached(
     monkeypatch.setenv("RELEVANCED_HTTP__WEB_CONFIG", str(folder / "web.yml"))
     kafka = f"127.0.0.1:{processes.free_port()}"
     text = config(UNREACHABLE, folder, kafka, processes.free_port(), log_format)
-    said = everything(Daemon(tmp_path, text), folder, ("ConnectionError", "waiting for"))
-    assert not shown(said, (*SECRETS, web_hash()))
+    output = everything(Daemon(tmp_path, text), folder, ("ConnectionError", "waiting for"))
+    assert not shown(output, (*SECRETS, web_hash()))
 
 
 @pytest.fixture
@@ -207,11 +207,11 @@ def test_no_secret_shows_while_all_logins_are_refused(
     kafka = own_kafka(listeners={"LOGIN": "SASL_PLAINTEXT"}, properties=properties)
     text = config(REFUSED, folder, kafka.address("LOGIN"), locked_redis.port)
     failures = ("AuthenticationError", "SaslAuthenticationFailed")
-    said = everything(Daemon(tmp_path, text), folder, failures)
-    assert not shown(said, (*SECRETS, web_hash()))
+    output = everything(Daemon(tmp_path, text), folder, failures)
+    assert not shown(output, (*SECRETS, web_hash()))
 
 
-def test_no_secret_shows_where_the_key_cannot_be_opened(folder: Path, tmp_path: Path) -> None:
+def test_no_secret_shows_if_the_key_cannot_be_opened(folder: Path, tmp_path: Path) -> None:
     kafka = f"127.0.0.1:{processes.free_port()}"
     text = config(UNREACHABLE, folder, kafka, processes.free_port()).replace(KEY, MISSPELT)
     daemon = Daemon(tmp_path, text)
@@ -226,9 +226,9 @@ def test_no_secret_shows_where_the_key_cannot_be_opened(folder: Path, tmp_path: 
 def test_check_config_shows_no_secret(folder: Path, tmp_path: Path, kind: str) -> None:
     path = tmp_path / "config.toml"
     path.write_text(config(kind, folder, "127.0.0.1:9092", 6379))
-    said = checked(path, RELEVANCED_HTTP__WEB_CONFIG=str(folder / "web.yml"))
-    assert 'url = "redis://default:***@127.0.0.1:6379/0"' in said
-    assert not shown(said, (*SECRETS, web_hash()))
+    output = checked(path, RELEVANCED_HTTP__WEB_CONFIG=str(folder / "web.yml"))
+    assert 'url = "redis://default:***@127.0.0.1:6379/0"' in output
+    assert not shown(output, (*SECRETS, web_hash()))
 
 
 @pytest.mark.parametrize(
@@ -237,8 +237,8 @@ def test_check_config_shows_no_secret(folder: Path, tmp_path: Path, kind: str) -
         ("REDIS__URL", "redis+sentinel://:{}@h:1,h:2/main", "redis+sentinel://:***@h:1,h:2/main"),
         ("REDIS__URL", "rediss://h/0?password={}&db=3", "password=***"),
         ("REDIS__URL", "redis://h?passwrd={}", "passwrd=***"),
-        ("REDIS__PASSWORD", "{}", "redis.password=***: the URL holds a password"),
-        ("KAFKA__SASL_PASSWORD", "{}", "sasl_password is given already"),
+        ("REDIS__PASSWORD", "{}", "redis.password=***: redis.url contains a password"),
+        ("KAFKA__SASL_PASSWORD", "{}", "sasl_password is given too"),
         ("KAFKA__SSL_KEY_PASSWORD", "{}", "kafka.ssl_key_password=***: "),
         ("REDIS__PASSWORD_FILE", "{folder}/password", "password"),
         ("REDIS__PASSWORD_FILE", "{folder}/{}", "password_file"),
@@ -249,9 +249,9 @@ def test_check_config_shows_no_secret_of_the_environment(
 ) -> None:
     path = tmp_path / "config.toml"
     path.write_text(config(REFUSED, folder, "127.0.0.1:9092", 6379))
-    said = checked(path, **{f"RELEVANCED_{name}": value.format(MISSPELT, folder=folder)})
-    assert expected in said, said
-    assert not shown(said, SECRETS)
+    output = checked(path, **{f"RELEVANCED_{name}": value.format(MISSPELT, folder=folder)})
+    assert expected in output, output
+    assert not shown(output, SECRETS)
 
 
 FAULTS = {
@@ -273,9 +273,9 @@ FAULTS = {
 def test_faults_of_a_configuration_show_no_secret(tmp_path: Path, text: str) -> None:
     path = tmp_path / "config.toml"
     path.write_text(text)
-    said = checked(path, RELEVANCED_REDIS__PASWORD=MISSPELT)
-    assert "RELEVANCED_REDIS__PASWORD" in said or "TOML" in said
-    assert not shown(said, SECRETS)
+    output = checked(path, RELEVANCED_REDIS__PASWORD=MISSPELT)
+    assert "RELEVANCED_REDIS__PASWORD" in output or "TOML" in output
+    assert not shown(output, SECRETS)
 
 
 @pytest.mark.parametrize(
@@ -312,13 +312,13 @@ def test_an_unusable_url_is_refused_without_its_password(tmp_path: Path, url: st
     ],
 )
 def test_secrets_in_the_options_of_a_url_do_not_show(tmp_path: Path, url: str) -> None:
-    """Nor where the library cannot take an option, and all that is left is a traceback."""
+    """Not even if the library rejects an option, and only a traceback is left."""
     text = f'[log]\nlevel = "debug"\n[redis]\nurl = "{url.format(MISSPELT, KEY)}"'
     text += '\n[kafka]\nbootstrap_servers = ["127.0.0.1:1"]'
     path = tmp_path / "config.toml"
     path.write_text(text)
-    said = checked(path)
-    assert "***" in said and not shown(said, SECRETS)
+    output = checked(path)
+    assert "***" in output and not shown(output, SECRETS)
     daemon = Daemon(tmp_path, text)
     try:
         deadline_s = time.monotonic() + PATIENCE_S

@@ -43,7 +43,7 @@ class RequestContext:
                 404, "role worker serves no scores: ask a process of role exporter or all"
             )
         if self.published.reading is None:
-            raise BadRequest(503, "no scores here yet: /readyz says why")
+            raise BadRequest(503, "this process has no scores yet: /readyz states the reason")
         return self.published.reading
 
     def allowed_values(self) -> dict[str, tuple[str, ...]]:

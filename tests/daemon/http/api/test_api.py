@@ -1,4 +1,4 @@
-"""History, changes and segments: what is asked of one reading."""
+"""History, changes and segments of one reading."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -50,14 +50,14 @@ def hourly(impressions: Iterable[Shown]) -> Reading:
     return reading_of([lane_view(impressions, plan=HOURLY)], HOURLY)
 
 
-def said(reading: Reading, view: str = "live", **wanted: str) -> dict[str, Change]:
+def changes_by_segment(reading: Reading, view: str = "live", **wanted: str) -> dict[str, Change]:
     """The changes of P@1 over an hour, by segment."""
-    asked = {"metric": ["P@1"], **{name: [value] for name, value in wanted.items()}}
-    return {one.segment: one for one in compared(reading, view, asked).changes}
+    query = {"metric": ["P@1"], **{name: [value] for name, value in wanted.items()}}
+    return {one.segment: one for one in compared(reading, view, query).changes}
 
 
-def compared(reading: Reading, view: str, asked: dict[str, list[str]]) -> Changes:
-    return changes(reading, "1h", view, asked)
+def compared(reading: Reading, view: str, query: dict[str, list[str]]) -> Changes:
+    return changes(reading, "1h", view, query)
 
 
 def settling(impressions: list[Shown]) -> list[Shown]:
@@ -167,7 +167,7 @@ def test_compared_periods_never_overlap() -> None:
 
 def test_a_fall_beyond_its_noise_is_called_with_its_beginning() -> None:
     reading = hourly(settling([*steady(0.5, ago_ms=HOUR_MS), *steady(0.2)]))
-    found = said(reading, "settled")["US"]
+    found = changes_by_segment(reading, "settled")["US"]
     assert (found.verdict, found.now.mean, found.before.mean) == ("worse", 0.2, 0.5)
     assert found.difference == pytest.approx(-0.3)
     began_ms = NOW_MS - HOURLY.timing.settle_ms - 10 * MINUTE_MS
@@ -179,7 +179,7 @@ def test_the_beginning_of_a_fall_is_found_to_the_pane() -> None:
     fallen = [Shown(time_ms=NOW_MS - 1 - 150 * n, values=(0.0, 0.5, None)) for n in range(400)]
     us = [*steady(0.5, ago_ms=HOUR_MS), *steady(0.5, ago_ms=MINUTE_MS), *fallen]
     de = [*steady(0.5, country="DE", ago_ms=HOUR_MS), *steady(0.5, country="DE", count=2000)]
-    since = said(hourly([*us, *de]))["US"].since
+    since = changes_by_segment(hourly([*us, *de]))["US"].since
     assert since is not None
     assert timestamp_text(NOW_MS - 240_000) <= since <= timestamp_text(NOW_MS)
 
@@ -195,13 +195,13 @@ def test_the_beginning_of_a_fall_is_found_to_the_pane() -> None:
 )
 def test_only_what_is_beyond_its_noise_is_called(now: float, before: float, called: str) -> None:
     reading = hourly(settling([*steady(before, ago_ms=HOUR_MS), *steady(now)]))
-    assert said(reading, "settled")["US"].verdict == called
+    assert changes_by_segment(reading, "settled")["US"].verdict == called
 
 
 def test_a_live_fall_of_everything_is_too_early_to_call() -> None:
     fallen = [*steady(0.5, ago_ms=HOUR_MS), *steady(0.2)]
-    assert said(hourly(fallen))["all"].verdict == "unripe"
-    assert said(hourly(settling(fallen)), "settled")["all"].verdict == "worse"
+    assert changes_by_segment(hourly(fallen))["all"].verdict == "unripe"
+    assert changes_by_segment(hourly(settling(fallen)), "settled")["all"].verdict == "worse"
 
 
 def test_a_live_fall_against_the_rest_is_called() -> None:
@@ -210,21 +210,23 @@ def test_a_live_fall_against_the_rest_is_called() -> None:
         for country, now in (("DE", 0.1), ("US", 0.4))
         for shown in (*steady(0.5, country=country, ago_ms=HOUR_MS), *steady(now, country=country))
     ]
-    found = said(hourly(alike), grouping="country")
+    found = changes_by_segment(hourly(alike), grouping="country")
     assert {name: one.verdict for name, one in found.items()} == {"DE": "worse", "US": "level"}
     assert found["DE"].since is not None and found["US"].since is None
 
 
 def test_few_scored_impressions_are_not_called() -> None:
     few = LEAST_SCORED - 1
-    found = said(hourly([*steady(1.0, ago_ms=HOUR_MS), *steady(0.0, count=few)]))
+    found = changes_by_segment(hourly([*steady(1.0, ago_ms=HOUR_MS), *steady(0.0, count=few)]))
     assert found["US"].verdict == "too_few"
 
 
 def test_in_changes_no_traffic_and_undefined_stay_two() -> None:
     gone = [*steady(0.5, ago_ms=HOUR_MS), Shown(time_ms=NOW_MS - HOUR_MS + MINUTE_MS)]
     blind = [replace(one, country="DE", values=(None, None, None)) for one in steady(0.5)]
-    found = said(hourly([*gone, *blind, *(replace(one, country="DE") for one in gone)]))
+    found = changes_by_segment(
+        hourly([*gone, *blind, *(replace(one, country="DE") for one in gone)])
+    )
     assert (found["US"].verdict, found["US"].difference) == ("no_traffic", None)
     assert (found["DE"].verdict, found["DE"].now.impressions > 0) == ("undefined", True)
 
@@ -269,7 +271,7 @@ def test_a_healthy_search_is_hardly_ever_called(rng: np.random.Generator) -> Non
             for ago_ms in (0, HOUR_MS)
             for one in steady(0.3, country=name, ago_ms=ago_ms, count=60)
         ]
-        found = said(hourly(settling(shown)), "settled")
+        found = changes_by_segment(hourly(settling(shown)), "settled")
         called += sum(one.verdict in ("better", "worse") for one in found.values())
     assert called <= 3
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document, held to the handlers: every path, parameter and property."""
+"""The OpenAPI document agrees with the handlers: every path, parameter and property."""
 
 import json
 from collections.abc import AsyncIterator, Iterator
@@ -32,7 +32,7 @@ OPERATIONS: Final = [
 
 
 class Served:
-    """A server with something to say, and its answers."""
+    """A server with published scores, and its answers."""
 
     def __init__(self, server: HttpServer, session: aiohttp.ClientSession) -> None:
         self.server = server
@@ -145,7 +145,7 @@ async def test_parameters_are_as_documented(
         ("segments", "grouping=all", 400, "grouping: must be one of none"),
     ],
 )
-async def test_refusals_show_the_value_and_the_rule(
+async def test_errors_show_the_value_and_the_rule(
     served: Served, path: str, query: str, status: int, message: str
 ) -> None:
     path = f"/api/v1/{path}"
