@@ -1,3 +1,3 @@
-"""What a record says: event types, and the formats that bytes are parsed from; nothing here
-knows a lane, a window or Kafka.
+"""Events: their types, and the formats from whose bytes they are decoded. Nothing here knows a lane,
+a window or Kafka.
 """

@@ -178,9 +178,10 @@ def _feedback(wire: _Feedback, time_ms: int, max_grade: float) -> Feedback:
 
 
 def _all_strings(items: tuple[str | int, ...]) -> TypeGuard[tuple[str, ...]]:
-    """As isinstance of each, in a fifth of the time."""
+    """Whether all items are strings. A failing join shows it in a fifth of the time that isinstance
+    for each takes."""
     try:
-        "".join(items)  # type: ignore[arg-type]  # whether it may be joined is the question
+        "".join(items)  # type: ignore[arg-type]  # raises for other types
     except TypeError:
         return False
     return True

@@ -111,6 +111,8 @@ def _still_needed(lane: Lane, joined: dict[int, int]) -> list[tuple[int, int]]:
 
 
 def _wire(lane: Lane, new: Integers, changed: Integers) -> _Wire:
+    """Return the columns of the impressions. The ids of combinations and states belong to this
+    process, so the block contains tables of its own for those that it uses."""
     impressions = lane.open
     both = np.concatenate((new, changed))
     new_at, both_at = impressions.index_of(new), impressions.index_of(both)

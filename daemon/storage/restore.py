@@ -44,9 +44,8 @@ def rebuild(
         _rebuild_hours(lane, blobs, head)
     _remove_expired(lane, head.state)
     if plan.tracking is not None:
-        next_ms = _next_pane_ms(lane)
-        entries = head.state.experiments
-        stored_experiments.adopt(lane.experiments, plan.tracking, entries, tallies, next_ms)
+        stored, next_ms = head.state.experiments, _next_pane_ms(lane)
+        stored_experiments.adopt(lane.experiments, plan.tracking, stored, tallies, next_ms)
     return ClaimedLane(
         lane=lane,
         token=head.token,

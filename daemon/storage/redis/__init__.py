@@ -1,1 +1,1 @@
-"""The Redis door: the only room that imports the Redis client."""
+"""The store in Redis: the only modules that import the Redis client."""
