@@ -1,9 +1,9 @@
-"""`make chaos`: rounds of faults on real servers, and whether a number was lost or doubled.
+"""`make chaos`: rounds of faults on real servers; checks that no event was lost or counted twice.
 
     python -m tests.chaos [--seed N] [--rounds N]
 
-Round r takes the seed N + r, so that one that fails can be had again alone. The last line tells the
-result; the exit code is 1 where a round failed.
+Round r has the seed N + r, so that a failed round can be repeated alone. The last line states the
+result; the exit code is 1 if a round failed.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from pathlib import Path
 import structlog
 
 from tests.chaos.play import play
-from tests.chaos.round import Account, RoundFailed
+from tests.chaos.round import RoundFailed, RoundResult
 from tests.chaos.schedule import Plan, plan
 from tests.chaos.stage import Stage
 
@@ -29,61 +29,63 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--rounds", type=int, default=20)
     given = parser.parse_args()
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it tells every outage that we make
+    logging.getLogger("aiokafka").setLevel(
+        logging.CRITICAL
+    )  # it logs every outage that the faults cause
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
     directory = Path(tempfile.mkdtemp(prefix="chaos-"))
-    good = asyncio.run(run(directory, given.seed, given.rounds))
-    if good:
+    passed = asyncio.run(run(directory, given.seed, given.rounds))
+    if passed:
         shutil.rmtree(directory)
     else:
         print(f"logs of workers and servers: {directory}", file=sys.stderr)
-    return 0 if good else 1
+    return 0 if passed else 1
 
 
 async def run(directory: Path, seed: int, rounds: int) -> bool:
-    """Play the rounds; False at the first that fails."""
+    """Play the rounds; returns False at the first one that fails."""
     print(f"chaos: SEED={seed} ROUNDS={rounds}", flush=True)
     faults = lost = doubled = 0
     async with Stage(directory) as stage:
-        for number in range(rounds):
+        for index in range(rounds):
             began_s = time.monotonic()
-            planned = plan(seed + number)
+            planned = plan(seed + index)
             try:
-                account = await play(stage, planned, directory / f"round-{planned.seed}")
+                result = await play(stage, planned, directory / f"round-{planned.seed}")
             except RoundFailed as error:
-                return tell_failure(planned, str(error))
+                return report_failure(planned, str(error))
             except Exception as error:
                 error.add_note(f"in round {planned.seed}")
                 raise
-            faults, lost = faults + account.faults, lost + account.lost
-            doubled += account.doubled
-            if not account.good:
-                first = [] if account.first is None else [str(account.first)]
-                counted = f"{account.lost} events lost, {account.doubled} doubled"
-                return tell_failure(planned, "\n".join([*first, *account.problems, counted]))
-            tell_round(planned, account, time.monotonic() - began_s)
+            faults, lost = faults + result.faults, lost + result.lost
+            doubled += result.doubled
+            if not result.passed:
+                first = [] if result.first is None else [str(result.first)]
+                counted = f"{result.lost} events lost, {result.doubled} doubled"
+                return report_failure(planned, "\n".join([*first, *result.problems, counted]))
+            report_round(planned, result, time.monotonic() - began_s)
             shutil.rmtree(directory / f"round-{planned.seed}")
     print(f"chaos: {rounds} rounds, {faults} faults, {lost} lost, {doubled} doubled")
     return True
 
 
-def tell_round(planned: Plan, account: Account, took_s: float) -> None:
-    """One line of a good round."""
-    struck = f"{account.faults} of {len(planned.faults)} struck"
+def report_round(planned: Plan, result: RoundResult, took_s: float) -> None:
+    """Print a line about a round that passed."""
+    struck = f"{result.faults} of {len(planned.faults)} struck"
     kinds = ", ".join(fault.kind for fault in planned.faults)
-    told = f"round {planned.seed}: {account.records} records, {took_s:.0f} s, {struck}: {kinds}"
-    missed = f" (missed: {', '.join(account.missed)})" if account.missed else ""
-    print(told + missed, flush=True)
+    line = f"round {planned.seed}: {result.records} records, {took_s:.0f} s, {struck}: {kinds}"
+    missed = f" (missed: {', '.join(result.missed)})" if result.missed else ""
+    print(line + missed, flush=True)
 
 
-def tell_failure(planned: Plan, why: str) -> bool:
-    """Say what failed, and how to have it again."""
+def report_failure(planned: Plan, why: str) -> bool:
+    """Print what failed and how to repeat it; returns False."""
     print(f"round {planned.seed} failed: {planned.topics} topics, {planned.workers} workers,")
     print(f"  start {planned.start}, appendfsync {planned.fsync}, serves {planned.serves}")
     for fault in planned.faults:
         print(f"  {fault}")
     print(why)
-    print(f"chaos: failed; again: make chaos SEED={planned.seed} ROUNDS=1", flush=True)
+    print(f"chaos: failed; to repeat: make chaos SEED={planned.seed} ROUNDS=1", flush=True)
     return False
 
 

@@ -1,9 +1,9 @@
-"""`relevanced`, with a wall clock that somebody else can step while it runs.
+"""`relevanced` with a wall clock that another process can step while it runs.
 
     python tests/chaos/clocked.py STEP_FILE run --config FILE
 
-STEP_FILE holds the seconds by which the clock is wrong, as eight bytes that are read at every look
-at it. Only the wall clock is stepped, as an administrator or NTP would.
+STEP_FILE contains the offset of the clock in seconds, as eight bytes that are read whenever the
+clock is. Only the wall clock is stepped, as an administrator or NTP would.
 """
 
 import mmap
@@ -17,22 +17,22 @@ STEP = struct.Struct("<d")
 
 
 def step(path: Path, seconds: float) -> None:
-    """From now on the clock of the process with this file is wrong by so much."""
+    """Set the offset of the wall clock of the process that uses this file."""
     with path.open("r+b" if path.exists() else "wb") as file:
         file.write(STEP.pack(seconds))
 
 
 def wrap_clock(path: Path) -> None:
-    """Step this process's wall clock by what stands in the file."""
+    """Add the offset in the file to the wall clock of this process."""
     with path.open("rb") as file:
-        seen = mmap.mmap(file.fileno(), STEP.size, access=mmap.ACCESS_READ)
+        offset = mmap.mmap(file.fileno(), STEP.size, access=mmap.ACCESS_READ)
     true_time, true_time_ns = time.time, time.time_ns
-    time.time = lambda: true_time() + STEP.unpack(seen[:])[0]
-    time.time_ns = lambda: true_time_ns() + int(STEP.unpack(seen[:])[0] * 1e9)
+    time.time = lambda: true_time() + STEP.unpack(offset[:])[0]
+    time.time_ns = lambda: true_time_ns() + int(STEP.unpack(offset[:])[0] * 1e9)
 
 
 if __name__ == "__main__":
     wrap_clock(Path(sys.argv[1]))
     sys.argv = ["relevanced", *sys.argv[2:]]
-    # Only now: modules keep the functions that they find when they are imported.
+    # After wrap_clock: imported modules would keep references to the original functions.
     runpy.run_module("relevanced.daemon", run_name="__main__")

@@ -1,4 +1,4 @@
-"""What Redis holds of a lane against the oracle over the topics' records, number by number."""
+"""Compares the state of a lane in Redis with the oracle over its records, number by number."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,28 +20,28 @@ from tests.replica import (
 )
 
 Numbers: TypeAlias = Mapping[Any, Any]
-"""Place → number, or what stands there."""
+"""Key → number, or another value."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The first number that is not what it must be."""
+    """One value that differs from the oracle."""
 
     lane: int
     part: str
-    place: str
-    held: object
-    wanted: object
+    key: str
+    stored: object
+    expected: object
 
     def __str__(self) -> str:
-        where = f"lane {self.lane}, {self.part}, {self.place}"
-        return f"{where}: Redis holds {self.held!r}, must be {self.wanted!r}"
+        where = f"lane {self.lane}, {self.part}, {self.key}"
+        return f"{where}: Redis has {self.stored!r}, must be {self.expected!r}"
 
 
 def expected_of(
     records: Sequence[Record], starts: Mapping[int, Mapping[str, int]], config: OracleConfig
 ) -> dict[int, LaneResult]:
-    """The oracle over each lane's records from its starting offsets on."""
+    """The results of the oracle over the records of each lane from its starting offsets on."""
     topics = list(next(iter(starts.values())))
     counted = [
         record
@@ -52,15 +52,17 @@ def expected_of(
 
 
 def differences(lane: Lane, expected: LaneResult, start: Mapping[str, int]) -> Iterator[Difference]:
-    """Every number that differs, the plainest first. `start`: where the lane's life began.
+    """Every value that differs, the most basic ones first. `start`: starting offsets of the lane.
 
-    A lane that the store lost, and that begins anew at the end of the log, counts as a gap what a
-    worker still knew to be due: at most all that stands before its start.
+    If Redis lost a lane that then starts again at the end of the log, a worker that knows how far
+    the lane was counts the records in between as a gap: at most all records before the start.
     """
-    due = {topic: min(count, start[topic]) for topic, count in gaps_of(lane).items()}
-    yield from _differences(lane.number, "gaps", gaps_of(lane), {t: n for t, n in due.items() if n})
-    for part, held, wanted in _parts(lane, expected):
-        yield from _differences(lane.number, part, held, wanted)
+    gaps = {topic: min(count, start[topic]) for topic, count in gaps_of(lane).items()}
+    yield from _differences(
+        lane.number, "gaps", gaps_of(lane), {t: n for t, n in gaps.items() if n}
+    )
+    for part, stored, oracle_values in _parts(lane, expected):
+        yield from _differences(lane.number, part, stored, oracle_values)
 
 
 def gaps_of(lane: Lane) -> Mapping[str, int]:
@@ -68,21 +70,21 @@ def gaps_of(lane: Lane) -> Mapping[str, int]:
     return counts_of(lane)["gap_records"]
 
 
-def _differences(lane: int, part: str, held: Numbers, wanted: Numbers) -> Iterator[Difference]:
-    for place in sorted(held.keys() | wanted.keys(), key=repr):
-        if held.get(place) != wanted.get(place):
-            yield Difference(lane, part, repr(place), held.get(place), wanted.get(place))
+def _differences(lane: int, part: str, stored: Numbers, expected: Numbers) -> Iterator[Difference]:
+    for key in sorted(stored.keys() | expected.keys(), key=repr):
+        if stored.get(key) != expected.get(key):
+            yield Difference(lane, part, repr(key), stored.get(key), expected.get(key))
 
 
 def lost_and_doubled(lane: Lane, expected: LaneResult) -> tuple[int, int]:
-    """How many events too few, and how many too many."""
-    held = sum(lane.counts["events"].values()) + sum(lane.counts["rejected"].values())
-    wanted = sum(expected.events.values()) + sum(expected.rejected.values())
-    return max(wanted - held, 0), max(held - wanted, 0)
+    """(number of lost events, number of events counted twice)."""
+    counted = sum(lane.counts["events"].values()) + sum(lane.counts["rejected"].values())
+    produced = sum(expected.events.values()) + sum(expected.rejected.values())
+    return max(produced - counted, 0), max(counted - produced, 0)
 
 
 def _parts(lane: Lane, expected: LaneResult) -> Iterator[tuple[str, Numbers, Numbers]]:
-    """(name, what is held, what is wanted)"""
+    """(name, stored values, expected values)"""
     counts, names = counts_of(lane), lane.segments.names
     events = {kind.removesuffix("s"): count for kind, count in expected.events.items() if count}
     yield "events", counts["events"], events
@@ -104,4 +106,4 @@ def _parts(lane: Lane, expected: LaneResult) -> Iterator[tuple[str, Numbers, Num
 
 
 def _cells(rows: Mapping[Any, Mapping[str, int]]) -> Numbers:
-    return {(*place, column): v for place, row in rows.items() for column, v in row.items()}
+    return {(*key, column): v for key, row in rows.items() for column, v in row.items()}

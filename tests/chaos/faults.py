@@ -1,4 +1,4 @@
-"""What each kind of fault does to a round. All undo themselves; `True` means that it struck."""
+"""The functions that carry out each kind of fault, and undo it. They return whether it occurred."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from tests.chaos import points
-from tests.chaos.proxy import Weather
+from tests.chaos.proxy import NetworkFaults
 from tests.chaos.redis_pair import ENOUGH_MEMORY, LITTLE_MEMORY
 from tests.chaos.round import Round
 from tests.chaos.schedule import Fault
@@ -22,14 +22,14 @@ PROMOTION_LAG_S: Final = 0.7
 
 
 async def kill_worker(round: Round, fault: Fault) -> bool:
-    slot = points.aim(round, fault)
+    slot = points.target(round, fault)
     slot.kill()
-    await points.back_again(round, slot, fault.lasts_s)
+    await points.restart_after(round, slot, fault.lasts_s)
     return True
 
 
 async def freeze_worker(round: Round, fault: Fault) -> bool:
-    slot = points.aim(round, fault)
+    slot = points.target(round, fault)
     slot.freeze()
     await asyncio.sleep(fault.lasts_s)
     slot.thaw()
@@ -37,18 +37,18 @@ async def freeze_worker(round: Round, fault: Fault) -> bool:
 
 
 async def leave(round: Round, fault: Fault) -> bool:
-    slot = points.aim(round, fault)
+    slot = points.target(round, fault)
     await slot.leave()
-    await points.back_again(round, slot, fault.lasts_s)
+    await points.restart_after(round, slot, fault.lasts_s)
     return True
 
 
 async def join(round: Round, fault: Fault) -> bool:
-    """One more worker, for good."""
-    idle = [slot for slot in round.slots if slot.number not in round.wanted]
+    """Start one more worker, which stays."""
+    idle = [slot for slot in round.slots if slot.number not in round.active]
     if not idle:
         return await leave(round, fault)
-    round.wanted.add(idle[0].number)
+    round.active.add(idle[0].number)
     round.start_worker(idle[0])
     return True
 
@@ -56,13 +56,15 @@ async def join(round: Round, fault: Fault) -> bool:
 async def all_away(round: Round, fault: Fault) -> bool:
     for slot in round.slots:
         slot.kill()
-    await asyncio.gather(*(points.back_again(round, slot, fault.lasts_s) for slot in round.slots))
+    await asyncio.gather(
+        *(points.restart_after(round, slot, fault.lasts_s) for slot in round.slots)
+    )
     return True
 
 
 async def step_clock(round: Round, fault: Fault) -> bool:
-    slot = points.aim(round, fault)
-    slot.step_clock(CLOCK_STEPS_S[int(fault.luck * len(CLOCK_STEPS_S))])
+    slot = points.target(round, fault)
+    slot.step_clock(CLOCK_STEPS_S[int(fault.fraction * len(CLOCK_STEPS_S))])
     await asyncio.sleep(fault.lasts_s)
     slot.step_clock(0.0)
     return True
@@ -121,7 +123,7 @@ async def call_redis(round: Round, fault: Fault, *, command: str) -> bool:
 
 async def cut_log(round: Round, fault: Fault, *, near_end: bool) -> bool:
     async with round.redis.lock:
-        await round.redis.cut_log(fault.luck, near_end=near_end)
+        await round.redis.cut_log(fault.fraction, near_end=near_end)
     return True
 
 
@@ -135,12 +137,12 @@ async def restore_copy(round: Round, fault: Fault) -> bool:
 
 async def lose_lane(round: Round, fault: Fault) -> bool:
     async with round.redis.lock:
-        await round.lose_lane(int(fault.luck * PARTITIONS))
+        await round.lose_lane(int(fault.fraction * PARTITIONS))
     return True
 
 
 async def promote(round: Round, fault: Fault, *, kill: bool) -> bool:
-    """Where the old master lives on, the workers are led to the new one singly."""
+    """Promote the replica. If the old master keeps running, the workers switch one by one."""
     async with round.redis.lock:
         if not await round.redis.promote(lag_s=PROMOTION_LAG_S, kill=kill):
             return False
@@ -154,18 +156,20 @@ async def promote(round: Round, fault: Fault, *, kill: bool) -> bool:
 # The network
 
 
-async def weather(round: Round, fault: Fault, *, world: str, what: Weather) -> bool:
-    round.stage.set_weather(world, what)
+async def disturb_network(
+    round: Round, fault: Fault, *, server: str, faults: NetworkFaults
+) -> bool:
+    round.stage.set_network_faults(server, faults)
     await asyncio.sleep(fault.lasts_s)
     for slot in round.slots:
-        await (slot.kafka if world == "kafka" else slot.redis).clear()
+        await (slot.kafka if server == "kafka" else slot.redis).clear()
     return True
 
 
 ACTS: Final[Mapping[str, Act]] = {
     "worker killed": kill_worker,
     "worker killed before its commit, which arrives late": partial(
-        points.kill_at, matches=points.COMMITTING, moment="held", late=True
+        points.kill_at, matches=points.COMMITTING, moment="withheld", late=True
     ),
     "worker killed between staging and commit": partial(
         points.kill_at, matches=points.staging, moment="answered"
@@ -177,18 +181,18 @@ ACTS: Final[Mapping[str, Act]] = {
         points.kill_at, matches=points.COMMITTING, moment="answered"
     ),
     "worker killed before its offsets reach the group": partial(
-        points.kill_at, matches=points.OFFSETS_TOLD, moment="held", kafka=True
+        points.kill_at, matches=points.COMMITTING_OFFSETS, moment="withheld", kafka=True
     ),
     "worker killed after sending its claim": partial(
-        points.kill_at, matches=points.CLAIMING, moment="sent", anew=True
+        points.kill_at, matches=points.CLAIMING, moment="sent", on_restart=True
     ),
     "worker killed after the answer to its claim": partial(
-        points.kill_at, matches=points.CLAIMING, moment="answered", anew=True
+        points.kill_at, matches=points.CLAIMING, moment="answered", on_restart=True
     ),
     "worker killed while it joins the group": partial(
-        points.kill_at, matches=points.JOINING, moment="sent", kafka=True, anew=True
+        points.kill_at, matches=points.JOINING, moment="sent", kafka=True, on_restart=True
     ),
-    "worker frozen shortly": freeze_worker,
+    "worker frozen briefly": freeze_worker,
     "worker frozen beyond its session": freeze_worker,
     "worker leaves": leave,
     "worker joins": join,
@@ -197,12 +201,18 @@ ACTS: Final[Mapping[str, Act]] = {
     "broker killed": kill_broker,
     "broker away beyond the sessions": kill_broker,
     "broker frozen": freeze_broker,
-    "kafka slow": partial(weather, world="kafka", what=Weather(delay_s=0.3)),
-    "kafka connections cut": partial(weather, world="kafka", what=Weather(cut_before=0.05)),
-    "kafka answers lost": partial(weather, world="kafka", what=Weather(cut_after=0.05)),
-    "kafka half open": partial(weather, world="kafka", what=Weather(mute=True)),
+    "kafka slow": partial(disturb_network, server="kafka", faults=NetworkFaults(delay_s=0.3)),
+    "kafka connections cut": partial(
+        disturb_network, server="kafka", faults=NetworkFaults(cut_before=0.05)
+    ),
+    "kafka answers lost": partial(
+        disturb_network, server="kafka", faults=NetworkFaults(cut_after=0.05)
+    ),
+    "kafka half open": partial(
+        disturb_network, server="kafka", faults=NetworkFaults(drops_answers=True)
+    ),
     "kafka refuses connections": partial(
-        weather, world="kafka", what=Weather(refuses=True, cut_before=1.0)
+        disturb_network, server="kafka", faults=NetworkFaults(refuses=True, cut_before=1.0)
     ),
     "redis killed": kill_redis,
     "redis frozen": freeze_redis,
@@ -215,10 +225,18 @@ ACTS: Final[Mapping[str, Act]] = {
     "redis loses the head of a lane and the list of its keys": lose_lane,
     "redis replica promoted": partial(promote, kill=True),
     "redis replica promoted while the master lives on": partial(promote, kill=False),
-    "redis slow": partial(weather, world="redis", what=Weather(delay_s=0.1)),
-    "redis connections cut": partial(weather, world="redis", what=Weather(cut_before=0.2)),
-    "redis answers lost": partial(weather, world="redis", what=Weather(cut_after=0.2)),
-    "redis half open": partial(weather, world="redis", what=Weather(mute=True)),
-    "redis requests vanish": partial(weather, world="redis", what=Weather(deaf=True)),
+    "redis slow": partial(disturb_network, server="redis", faults=NetworkFaults(delay_s=0.1)),
+    "redis connections cut": partial(
+        disturb_network, server="redis", faults=NetworkFaults(cut_before=0.2)
+    ),
+    "redis answers lost": partial(
+        disturb_network, server="redis", faults=NetworkFaults(cut_after=0.2)
+    ),
+    "redis half open": partial(
+        disturb_network, server="redis", faults=NetworkFaults(drops_answers=True)
+    ),
+    "redis requests vanish": partial(
+        disturb_network, server="redis", faults=NetworkFaults(drops_requests=True)
+    ),
     "commit delivered twice, once late": points.double_commit,
 }

@@ -1,5 +1,5 @@
-"""Named points of a worker's work, met by the requests that show them: a worker is killed there, or
-its commit is kept and comes late."""
+"""Faults at named points of a worker's work, which its requests reveal: the worker is killed
+there, or its commit is withheld and delivered later."""
 
 import asyncio
 import re
@@ -20,7 +20,7 @@ TRAP_PATIENCE_S: Final = 15.0
 
 
 def script(of: Script) -> Matches:
-    """Whether a request runs this script."""
+    """A predicate: whether a request runs this script."""
     digest, text = of.digest.encode(), of.text.encode()
     return lambda request: digest in request or text in request
 
@@ -30,21 +30,21 @@ def staging(request: bytes) -> bool:
     return request.startswith(b"*") and b":stage:" in request and b"\r\nSET\r\n" in request
 
 
-OFFSETS_TOLD: Final = kafka_api(8)
+COMMITTING_OFFSETS: Final = kafka_api(8)
 JOINING: Final = kafka_api(11)
 CLAIMING: Final = script(CLAIM)
 COMMITTING: Final = script(COMMIT)
 
 
-def aim(round: Round, fault: Fault) -> Slot:
-    """The worker that is meant: one that runs, where there is one."""
+def target(round: Round, fault: Fault) -> Slot:
+    """The slot that the fault affects: one with a running worker, if there is any."""
     running = [slot for slot in round.slots if slot.running and not slot.frozen]
     return running[fault.worker % len(running)] if running else round.slots[0]
 
 
-async def back_again(round: Round, slot: Slot, after_s: float) -> None:
+async def restart_after(round: Round, slot: Slot, after_s: float) -> None:
     await asyncio.sleep(after_s)
-    if slot.number in round.wanted:
+    if slot.number in round.active:
         round.start_worker(slot)
 
 
@@ -56,32 +56,33 @@ async def kill_at(
     moment: Moment,
     kafka: bool = False,
     late: bool = False,
-    anew: bool = False,
+    on_restart: bool = False,
 ) -> bool:
-    """SIGKILL at a point of the worker's work that its request shows. `late`: the request is kept,
-    and comes when others own the lane. `anew`: the point is met by a worker that begins."""
-    slot = aim(round, fault)
+    """Kill a worker at the point of its work that a request reveals. `late`: the request is
+    withheld and delivered after another worker owns the lane. `on_restart`: the worker is
+    restarted first."""
+    slot = target(round, fault)
     proxy = slot.kafka if kafka else slot.redis
     caught: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
-    def spring(request: bytes) -> None:
+    def act(request: bytes) -> None:
         slot.kill()
         caught.set_result(request)
 
-    if anew:
+    if on_restart:
         slot.kill()
-    proxy.trap = Trap(matches, moment, spring)
-    if anew:
-        await back_again(round, slot, fault.lasts_s)
+    proxy.trap = Trap(matches, moment, act)
+    if on_restart:
+        await restart_after(round, slot, fault.lasts_s)
     struck = await in_time(caught)
     if not struck:
         proxy.trap = None
     elif late:
         await asyncio.gather(
-            back_again(round, slot, fault.lasts_s),
+            restart_after(round, slot, fault.lasts_s),
             deliver_to_successor(round, whole_commit(proxy, caught.result())),
         )
-    await back_again(round, slot, fault.lasts_s)
+    await restart_after(round, slot, fault.lasts_s)
     return struck
 
 
@@ -93,34 +94,35 @@ def whole_commit(proxy: Proxy, commit: bytes) -> list[bytes]:
 
 
 async def deliver_to_successor(round: Round, commit: list[bytes]) -> None:
-    """Deliver it when another worker owns the lane, just before that one's first commit."""
+    """Deliver the commit when another worker owns the lane, just before its first commit."""
     head = LANE_HEAD.search(commit[-1])
     assert head is not None, commit[-1][:200]
     delivered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    async def spring(_: bytes) -> None:
+    async def act(_: bytes) -> None:
         await round.slots[0].redis.deliver(commit)
         if not delivered.done():
             delivered.set_result(None)
 
     for slot in round.slots:
-        slot.redis.trap = Trap(lambda r: COMMITTING(r) and head[0] in r, "delayed", spring)
+        slot.redis.trap = Trap(lambda r: COMMITTING(r) and head[0] in r, "delayed", act)
     await in_time(delivered)
     for slot in round.slots:
         slot.redis.trap = None
 
 
 async def in_time(caught: "asyncio.Future[Any]") -> bool:
-    """Whether the trap was sprung."""
+    """Whether the trap was triggered in time."""
     await asyncio.wait({caught}, timeout=TRAP_PATIENCE_S)
     return caught.done()
 
 
 async def double_commit(round: Round, fault: Fault) -> bool:
-    """The sender gives up, and sends again; the first copy arrives after that."""
-    proxy = aim(round, fault).redis
+    """Withhold a commit until its sender has given up and sent it again; then deliver the first
+    copy."""
+    proxy = target(round, fault).redis
     caught: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-    proxy.trap = Trap(COMMITTING, "held", caught.set_result)
+    proxy.trap = Trap(COMMITTING, "withheld", caught.set_result)
     if not await in_time(caught):
         proxy.trap = None
         return False

@@ -1,9 +1,10 @@
-"""Looks through every state of the protocol's model, breadth first, so that the way to what goes
-wrong is as short as can be.
+"""Searches all states of the protocol model, breadth first, so that a counterexample is as short as
+possible.
 
-What makes no difference is made equal, or there would be no end: tokens are numbered in the order
-in which they stand, staged parts go that no commit can use any more, and, while the store compares
-tokens, so do calls and memories whose token can never be that of the lane again.
+States that differ in nothing that matters are made equal, or the search would not end: tokens are
+numbered in the order of their occurrence; staged parts that no commit can use any more are removed;
+and, while the store compares tokens, so are calls and memories whose token can never be that of the
+lane again.
 """
 
 import gc
@@ -14,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 from tests.chaos.protocol_model import (
     BEGINNING,
-    Held,
+    LaneMemory,
     State,
     Worker,
     World,
@@ -26,33 +27,35 @@ from tests.chaos.protocol_store import Call, Claim, Commit, Redis, Rules, Stage,
 
 
 class Node(NamedTuple):
-    """A state, what the store may fall back to, and how many faults may still come."""
+    """A state, the states to which the store may be rolled back, and the number of faults left."""
 
     state: State
     saved: tuple[Redis, ...]
-    """Oldest first. What is on disk is chosen as it is written; every choice is looked through."""
+    """Oldest first. Which states are on disk is decided as they are written; all choices are
+    searched."""
     left: int
 
 
 Found: TypeAlias = dict[Node, tuple[str, Node] | None]
-"""Every node with the step that led to it first, in the order in which they were found."""
+"""Node → the first step that led to it, in the order of discovery."""
 
 
 @dataclass(frozen=True)
 class Search:
-    """What came out of looking through a world."""
+    """The result of searching a world."""
 
     found: Found
     broken: str | None
-    """The shortest way to a state that is wrong, or from which the lane does not go on."""
+    """Shortest path to a state that is wrong, or from which the lane makes no progress; else
+    None."""
 
 
 def search(world: World, most_faults: int) -> Search:
-    """Every state that this world can get into by so many faults, up to the first wrong one."""
+    """All states that this world can reach with at most `most_faults` faults, up to a wrong one."""
     first = Node(BEGINNING, (), most_faults)
     found: Found = {first: None}
     queue = deque([first])
-    gc.disable()  # no cycles here, and millions of values to look for them in
+    gc.disable()  # there are no cycles, but millions of objects to scan for them
     try:
         while queue:
             node = queue.popleft()
@@ -61,12 +64,12 @@ def search(world: World, most_faults: int) -> Search:
                     continue
                 found[after] = (label, node)
                 if not is_exact(after.state):
-                    return Search(found, way_to(after, found, f"wrong: {after.state.redis}"))
+                    return Search(found, path_to(after, found, f"wrong: {after.state.redis}"))
                 queue.append(after)
         stuck = first_stuck(found, world)
     finally:
         gc.enable()
-    ends = None if stuck is None else way_to(stuck, found, f"stands still: {stuck.state.redis}")
+    ends = None if stuck is None else path_to(stuck, found, f"stuck: {stuck.state.redis}")
     return Search(found, ends)
 
 
@@ -80,17 +83,17 @@ def steps(node: Node, world: World) -> Iterator[tuple[str, Node]]:
     if len(saved) < left and state.redis not in saved:
         yield "the store is written to disk", node._replace(saved=(*saved, state.redis))
     for label, after in faults(state, world):
-        # Of what is on disk, only as much is used as there are faults left.
+        # At most as many saved states can be used as there are faults left.
         for kept in {saved[: left - 1], saved[-left + 1 :] if left > 1 else ()}:
             yield label, essential(Node(after, kept, left - 1), world.rules)
     for age, redis in enumerate(saved):
         fallen = Node(state._replace(redis=redis), saved[:age], left - 1)
-        yield "the store falls back to what was on disk", essential(fallen, world.rules)
+        yield "the store is rolled back to a state on disk", essential(fallen, world.rules)
 
 
 def is_exact(state: State) -> bool:
-    """Whether the records between the claimed and the stored offsets are counted once, and no
-    others."""
+    """Whether exactly the records between the promised and the stored offsets are counted, each
+    once."""
     head = state.redis.head
     if head is None:
         return True
@@ -99,9 +102,10 @@ def is_exact(state: State) -> bool:
 
 
 def first_stuck(found: Found, world: World) -> Node | None:
-    """The first node from which, without more faults or late calls, not all records are counted."""
-    # Fair is that of steps that can be taken again and again, each is taken at last: so it is
-    # enough that there always is a way.
+    """The first node from which, without further faults, not all records can get counted; else
+    None."""
+    # Under fairness, a step that stays possible is taken at last: so it is enough that a path to
+    # the end always exists.
     calm = {node: essential(Node(node.state, (), 0), world.rules) for node in found}
     before: dict[Node, list[Node]] = {}
     queue = deque(dict.fromkeys(calm.values()))
@@ -128,7 +132,7 @@ def is_done(state: State, world: World) -> bool:
     return state.redis.head is not None and state.redis.head.offsets == world.ends
 
 
-def way_to(node: Node, found: Found, end: str) -> str:
+def path_to(node: Node, found: Found, end: str) -> str:
     labels = [end]
     while (step := found[node]) is not None:
         label, node = step
@@ -140,11 +144,11 @@ def way_to(node: Node, found: Found, end: str) -> str:
 
 
 def essential(node: Node, rules: Rules) -> Node:
-    """The node that stands for all that differ from it in nothing that matters."""
+    """The representative of all nodes that differ in nothing that matters."""
     state, saved, left = node
     saved = saved if left else ()
     if rules == Rules():
-        state = without_doomed(state, saved)
+        state = without_futile(state, saved)
     used = {commit[:2] for commit in commits_of(state)}
     redis, *saved_now = (without_parts(redis, used) for redis in (state.redis, *saved))
     state = state._replace(redis=redis)
@@ -156,13 +160,14 @@ def essential(node: Node, rules: Rules) -> Node:
     return Node(renamed_state(state, numbers), saved, left)
 
 
-def without_doomed(state: State, saved: tuple[Redis, ...]) -> State:
-    """Without calls that will be refused whenever they come, and memories that will be dropped."""
+def without_futile(state: State, saved: tuple[Redis, ...]) -> State:
+    """The state without calls that will be refused in any case and memories that will be
+    dropped."""
     redis, workers, late = state
     alive = {store.head.token for store in (redis, *saved) if store.head is not None}
     alive |= {call.token for call in late if isinstance(call, Claim)}
     first, second = (
-        worker if worker.held is None or worker.held.token in alive else doomed(worker)
+        worker if worker.memory is None or worker.memory.token in alive else in_vain(worker)
         for worker in workers
     )
     state = State(redis, (first, second), frozenset(c for c in late if token_of(c) in alive))
@@ -173,12 +178,12 @@ def without_doomed(state: State, saved: tuple[Redis, ...]) -> State:
     return state._replace(late=late)
 
 
-def doomed(worker: Worker) -> Worker:
-    """A worker that holds a lane in vain: what it holds does not matter, only that it does."""
-    held = worker.held
-    assert held is not None
-    loaded = None if held.sums is None else (0, 0)
-    return Worker(worker.belief, worker.doubt, Held(held.token, 0, (0, 0), loaded))
+def in_vain(worker: Worker) -> Worker:
+    """A worker whose memory will be dropped: its content does not matter, only that it exists."""
+    memory = worker.memory
+    assert memory is not None
+    loaded = None if memory.sums is None else (0, 0)
+    return Worker(worker.belief, worker.doubt, LaneMemory(memory.token, 0, (0, 0), loaded))
 
 
 def commits_of(state: State) -> list[Commit]:
@@ -197,10 +202,10 @@ def token_of(call: Call) -> int:
 
 
 def tokens_of(state: State, saved: tuple[Redis, ...]) -> dict[int, None]:
-    """All tokens, each once, in an order that does not depend on what they are called."""
+    """All tokens, each once, in an order that does not depend on their values."""
     tokens = [store.head.token for store in (state.redis,) if store.head is not None]
     for worker in state.workers:
-        tokens += [] if worker.held is None else [worker.held.token]
+        tokens += [] if worker.memory is None else [worker.memory.token]
         tokens += [worker.claiming] if worker.claiming else []
         tokens += [] if worker.commit is None else [worker.commit.token]
     tokens += map(token_of, sorted(state.late, key=repr) if len(state.late) > 1 else state.late)
@@ -223,9 +228,9 @@ def renamed_redis(redis: Redis, numbers: Mapping[int, int]) -> Redis:
 
 
 def renamed_worker(worker: Worker, numbers: Mapping[int, int]) -> Worker:
-    held, commit = worker.held, worker.commit
+    memory, commit = worker.memory, worker.commit
     return worker._replace(
-        held=held and held._replace(token=numbers[held.token]),
+        memory=memory and memory._replace(token=numbers[memory.token]),
         commit=commit and commit._replace(token=numbers[commit.token]),
         claiming=numbers[worker.claiming] if worker.claiming else 0,
     )

@@ -1,8 +1,8 @@
-"""A model of the store of one lane: what a server holds, and its scripts, rule for rule. Pure.
+"""A model of the store of one lane: the stored state and the scripts, rule for rule. Pure.
 
-The lane has two topics. A record is worth ten to the power of its offset, so that a topic's sum
-tells what was counted: 11 = offsets 0 and 1, 2 = offset 0 twice. A commit publishes the sums of the
-topics that it changed, as parts that are staged before; offsets stand in the head.
+The lane has two topics. A record counts ten to the power of its offset, so that the sum of a topic
+shows which records were counted: 11 is offsets 0 and 1, 2 is offset 0 twice. A commit publishes the
+sums of the topics that it changed, as parts that are staged before; the head contains the offsets.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,8 @@ Sums: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Rules:
-    """What the scripts and the worker compare. Each may be left out, to see what it is good for."""
+    """The comparisons of the scripts and of the worker. Each can be turned off, to test its
+    effect."""
 
     compare_token: bool = True
     compare_sequence: bool = True
@@ -30,7 +31,7 @@ class Head(NamedTuple):
     sequence: int
     offsets: Offsets | None
     promised: Offsets
-    """Where the lane began when it was first claimed. For the proof only: no script reads it."""
+    """Starting offsets of the lane at its first claim. Only for the check: no script reads them."""
 
 
 class Redis(NamedTuple):
@@ -45,7 +46,7 @@ class Commit(NamedTuple):
     sequence: int
     offsets: Offsets
     parts: tuple[tuple[int, int], ...]
-    """(topic, sum) of the topics that the batch held."""
+    """(topic, sum) of the topics with records in the batch."""
 
     def staged(self) -> frozenset[tuple[int, int, int, int]]:
         return frozenset((self.token, self.sequence, topic, total) for topic, total in self.parts)
@@ -84,7 +85,7 @@ def stage(redis: Redis, commit: Commit) -> Redis:
 
 
 def run(redis: Redis, commit: Commit, rules: Rules) -> tuple[Redis, str]:
-    """The store after the script, and its answer; `error` is none to rely on."""
+    """The store after the commit script, and its answer; `error` leaves the outcome unknown."""
     head = redis.head
     if head is None:
         return redis, "lost"
@@ -100,7 +101,7 @@ def run(redis: Redis, commit: Commit, rules: Rules) -> tuple[Redis, str]:
         return redis, "lost"
     for topic, total in commit.parts:
         part = (commit.token, commit.sequence, topic, total)
-        if part in missing:  # renaming it fails, and nothing is taken back
+        if part in missing:  # RENAME fails, and earlier writes of the script stay
             return redis._replace(sums=tuple(sums), staged=frozenset(staged)), "error"
         sums[topic] = total
         staged.discard(part)
@@ -108,8 +109,8 @@ def run(redis: Redis, commit: Commit, rules: Rules) -> tuple[Redis, str]:
     return Redis(head, tuple(sums), frozenset(staged)), "applied"
 
 
-def still_held(redis: Redis, token: int, sequence: int) -> bool:
-    """What an idle owner asks, and who loads the lane."""
+def is_current(redis: Redis, token: int, sequence: int) -> bool:
+    """Whether token and sequence are those of the head: the check of idle owners and of loading."""
     return redis.head is not None and redis.head[:2] == (token, sequence)
 
 
@@ -122,5 +123,5 @@ def executed(redis: Redis, call: Call, rules: Rules) -> tuple[Redis, Head | str]
 
 
 def fold(begin: int, end: int) -> int:
-    """The records of a topic from one offset up to another, each once."""
+    """The sum of a topic whose records from one offset up to another were counted once."""
     return sum(10**offset for offset in range(begin, end))

@@ -1,8 +1,8 @@
-"""A TCP proxy between one worker and one server, for either protocol: weather, and traps.
+"""A TCP proxy between a worker and a Kafka or Redis server, with network faults and traps.
 
-Weather is what the network is like for now. A trap waits for one kind of request and acts when it
-is about to be forwarded, has been forwarded, or has been answered: a way to break a worker at a
-named point of its work without a hook in the worker.
+`NetworkFaults` are the current faults of the network. A trap waits for one kind of request and acts
+before it is forwarded, after it was forwarded, or after it was answered: a way to stop a worker at
+a named point of its work without a hook in the worker.
 """
 
 import asyncio
@@ -13,46 +13,46 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-Moment: TypeAlias = Literal["held", "delayed", "sent", "answered"]
-"""The request is about to be forwarded, and never is; or is when the trap's act is over; it has
-been forwarded; it has been answered."""
+Moment: TypeAlias = Literal["withheld", "delayed", "sent", "answered"]
+"""withheld: the request is never forwarded; delayed: it is forwarded after the action of the trap;
+sent: it has been forwarded; answered: its answer has been forwarded."""
 Framing: TypeAlias = Callable[[asyncio.StreamReader], Awaitable[bytes]]
 
 LATE_PATIENCE_S: Final = 5.0
 RECENT: Final = 500
-"""Requests that are remembered: more than one commit makes."""
+"""Number of recent requests that are kept: more than one commit has."""
 
 
 @dataclass(frozen=True)
-class Weather:
-    """What a network does to connections. Shares are of the requests."""
+class NetworkFaults:
+    """Faults of the network. Shares are shares of the requests."""
 
     delay_s: float = 0.0
-    """Mean time for which answers are held back."""
+    """Mean delay of answers."""
     cut_before: float = 0.0
-    """The connection ends, and the request was never forwarded."""
+    """Share of requests at which the connection ends before the request is forwarded."""
     cut_after: float = 0.0
-    """The request is forwarded, and the connection ends instead of the answer."""
-    deaf: bool = False
-    """Requests vanish: the connection stays open and nothing is forwarded any more."""
-    mute: bool = False
-    """Answers vanish: requests are forwarded, and nothing comes back any more."""
+    """Share of requests that are forwarded, after which the connection ends without the answer."""
+    drops_requests: bool = False
+    """The connection stays open, but no request is forwarded any more."""
+    drops_answers: bool = False
+    """Requests are forwarded, but no answer is forwarded any more."""
     refuses: bool = False
-    """New connections end at once."""
+    """New connections are closed at once."""
 
 
 @dataclass(frozen=True)
 class Trap:
-    """`act` is called once, at this moment of the first request that matches."""
+    """Calls `act` once, at this moment of the first request that matches."""
 
     matches: Callable[[bytes], bool]
     moment: Moment
     act: Callable[[bytes], Awaitable[None] | None]
-    """What it gives is awaited where the request is delayed."""
+    """Its result is awaited where the moment is `delayed`."""
 
 
 async def redis_request(reader: asyncio.StreamReader) -> bytes:
-    """An array of strings, each with its length before it."""
+    """Read one request of the Redis protocol: an array of strings with their lengths."""
     parts = [await reader.readuntil(b"\r\n")]
     for _ in range(int(parts[0][1:])):
         parts.append(await reader.readuntil(b"\r\n"))
@@ -61,28 +61,29 @@ async def redis_request(reader: asyncio.StreamReader) -> bytes:
 
 
 async def kafka_request(reader: asyncio.StreamReader) -> bytes:
-    """A length in four bytes, and what follows: the API key in two bytes, its version …"""
+    """Read one request of the Kafka protocol: a length of four bytes, then API key, version …"""
     length = await reader.readexactly(4)
     return length + await reader.readexactly(int.from_bytes(length, "big"))
 
 
 def kafka_api(key: int) -> Callable[[bytes], bool]:
-    """Whether a request is of this kind."""
+    """A predicate: whether a Kafka request has this API key."""
     return lambda request: request[4:6] == key.to_bytes(2, "big")
 
 
 class Proxy:
-    """Open by `start`, close by `close`. Clients connect to `port`, which stays."""
+    """The proxy, open between `start` and `close`. Clients connect to `port`, which never
+    changes."""
 
-    def __init__(self, framing: Framing, luck: random.Random) -> None:
+    def __init__(self, framing: Framing, rng: random.Random) -> None:
         self.framing = framing
-        self.luck = luck
+        self.rng = rng
         self.target_port = 0
-        """Where new connections go; see `switch`."""
-        self.weather = Weather()
+        """Port of the server for new connections; see `switch`."""
+        self.network = NetworkFaults()
         self.trap: Trap | None = None
         self.recent: deque[bytes] = deque(maxlen=RECENT)
-        """What was forwarded last."""
+        """The last requests that were forwarded."""
         self._links: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self.port = 0
@@ -104,28 +105,28 @@ class Proxy:
         await asyncio.gather(*links, return_exceptions=True)
 
     async def switch(self, target_port: int) -> None:
-        """Lead everybody to another server."""
+        """Direct all clients to another server."""
         self.target_port = target_port
         await self.cut_all()
 
     async def clear(self) -> None:
-        """Good weather. Connections that lost bytes end: no network delivers what comes after a
-        gap."""
-        broken = self.weather.deaf or self.weather.mute
-        self.weather = Weather()
+        """Remove all faults. Connections that lost bytes are cut: TCP never delivers bytes after
+        a gap."""
+        broken = self.network.drops_requests or self.network.drops_answers
+        self.network = NetworkFaults()
         if broken:
             await self.cut_all()
 
     async def deliver(self, requests: Sequence[bytes]) -> None:
-        """Send them to the server on a connection of their own, as a network that held back
-        copies."""
+        """Send these requests to the server on a connection of their own, as a network that
+        delivers delayed copies."""
         with suppress(OSError, TimeoutError):
             async with asyncio.timeout(LATE_PATIENCE_S):
                 reader, writer = await asyncio.open_connection("127.0.0.1", self.target_port)
                 writer.writelines(requests)
                 writer.write_eof()
                 while await reader.read(65_536):
-                    pass  # the server closes after its last answer
+                    pass  # until the server closes after its last answer
                 await _close(writer)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -134,22 +135,22 @@ class Proxy:
         self._links.add(task)
         try:
             with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-                if not self.weather.refuses:
+                if not self.network.refuses:
                     await _Link(self, reader, writer).run()
         finally:
             self._links.discard(task)
-            writer.transport.abort()  # a reset, as after a crash of the machine between
+            writer.transport.abort()  # a reset, as after a crash of a machine in between
 
 
 class _Link:
-    """One client's connection, and its own connection to the server."""
+    """The connection of one client, with its own connection to the server."""
 
     def __init__(
         self, proxy: Proxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         self._proxy, self._reader, self._writer = proxy, reader, writer
-        self._mute = False
-        self._deaf = False
+        self._drops_answers = False
+        self._drops_requests = False
         self._cut_after = False
         self._answered: Callable[[], object] | None = None
         self._awaited: Awaitable[None] | None = None
@@ -172,25 +173,25 @@ class _Link:
         proxy = self._proxy
         while True:
             request = await proxy.framing(self._reader)
-            weather = proxy.weather
-            self._deaf = self._deaf or weather.deaf
-            if self._deaf:
+            faults = proxy.network
+            self._drops_requests = self._drops_requests or faults.drops_requests
+            if self._drops_requests:
                 continue
-            chance = proxy.luck.random()
-            if chance < weather.cut_before or self._is_trapped(request, "held"):
+            chance = proxy.rng.random()
+            if chance < faults.cut_before or self._is_trapped(request, "withheld"):
                 return
             if self._is_trapped(request, "delayed") and self._awaited is not None:
                 await self._awaited
             self._is_trapped(request, "answered")
-            self._cut_after = chance > 1 - weather.cut_after
+            self._cut_after = chance > 1 - faults.cut_after
             proxy.recent.append(request)
             to_server.write(request)
             await to_server.drain()
             self._is_trapped(request, "sent")
 
     def _is_trapped(self, request: bytes, moment: Moment) -> bool:
-        """Spring the trap that waits for this moment of this request; once the answer has come, if
-        that is the moment."""
+        """Trigger the trap if it waits for this moment of this request; if the moment is
+        `answered`, its action runs after the answer."""
         trap = self._proxy.trap
         if trap is None or trap.moment != moment or not trap.matches(request):
             return False
@@ -206,11 +207,11 @@ class _Link:
         while answer := await from_server.read(65_536):
             if self._cut_after:
                 return
-            self._mute = self._mute or proxy.weather.mute
-            if self._mute:
+            self._drops_answers = self._drops_answers or proxy.network.drops_answers
+            if self._drops_answers:
                 continue
-            if proxy.weather.delay_s:
-                await asyncio.sleep(proxy.luck.expovariate(1 / proxy.weather.delay_s))
+            if proxy.network.delay_s:
+                await asyncio.sleep(proxy.rng.expovariate(1 / proxy.network.delay_s))
             self._writer.write(answer)
             await self._writer.drain()
             if self._answered is not None:

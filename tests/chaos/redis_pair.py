@@ -1,5 +1,4 @@
-"""The Redis of a round: a server with an append-only file, its replica, and what can happen to
-them."""
+"""The Redis of a round: a server with an append-only file and its replica, and their faults."""
 
 import asyncio
 import shutil
@@ -16,11 +15,11 @@ ENOUGH_MEMORY: Final = "CONFIG SET maxmemory 0"
 
 
 class RedisPair:
-    """`master` is where the workers' writes count; `replica` may take its place once."""
+    """A `master`, which the workers use, and its `replica`, which may be promoted once."""
 
-    def __init__(self, directory: Path, fsync: str, luck: Random) -> None:
+    def __init__(self, directory: Path, fsync: str, rng: Random) -> None:
         flavours = [path for path in binaries().values() if path is not None]
-        binary = luck.choice(flavours)
+        binary = rng.choice(flavours)
         settings = {
             "appendonly": "yes",
             "appendfsync": fsync,
@@ -31,7 +30,7 @@ class RedisPair:
         follows = {**settings, "replicaof": f"127.0.0.1 {self.master.port}"}
         self.replica: RedisServer | None = RedisServer(binary, directory / "redis-1", follows)
         self.lock = asyncio.Lock()
-        """Held while something happens to the servers."""
+        """Locked while a fault affects the servers."""
         self._servers = [self.master, self.replica]
         self._copy = directory / "redis-copy"
 
@@ -40,45 +39,47 @@ class RedisPair:
             await asyncio.to_thread(server.start)
 
     async def restart(self) -> None:
-        """SIGKILL, and again."""
+        """Kill the master and start it again."""
         await asyncio.to_thread(self.master.kill)
         await asyncio.to_thread(self.master.start)
 
-    async def cut_log(self, luck: float, *, near_end: bool) -> None:
-        """SIGKILL, and again with an append-only file that ends at some byte."""
+    async def cut_log(self, fraction: float, *, near_end: bool) -> None:
+        """Kill the master, truncate its append-only file, and start it again."""
         await asyncio.to_thread(self.master.kill)
         path = max(self._log_folder().glob("*.incr.aof"))
         size = path.stat().st_size
         span = min(size, NEAR_END_BYTES) if near_end else size
         with path.open("r+b") as file:
-            file.truncate(size - int(span * luck))
+            file.truncate(size - int(span * fraction))
         await asyncio.to_thread(self.master.start)
 
     def copy_log(self) -> None:
-        """A backup of the running server, as it is now."""
+        """Copy the append-only file of the running master."""
         shutil.rmtree(self._copy, ignore_errors=True)
         shutil.copytree(self._log_folder(), self._copy)
 
     async def restore_copy(self) -> None:
-        """SIGKILL, and again from the backup."""
+        """Kill the master, restore the copy, and start it again."""
         await asyncio.to_thread(self.master.kill)
         shutil.rmtree(self._log_folder())
         shutil.copytree(self._copy, self._log_folder())
         await asyncio.to_thread(self.master.start)
 
     async def promote(self, *, lag_s: float, kill: bool) -> bool:
-        """The replica becomes the master, and what the former one writes for a while yet is lost.
-        False where there is none any more."""
+        """Promote the replica to master; what the former master still writes is lost.
+
+        Returns False if there is no replica any more.
+        """
         replica, former = self.replica, self.master
         if replica is None or not await self._linked(replica):
             return False
-        # A replica that is only frozen would find in its socket what it has missed.
+        # A replica that is only frozen would read from its socket what it has missed.
         replica.call("REPLICAOF NO ONE")
         await asyncio.sleep(lag_s)
         if kill:
             await asyncio.to_thread(former.kill)
         self.master, self.replica = replica, None
-        # It must stand up as a master when it is killed later.
+        # It must start as a master if it is killed later.
         self.master.settings.pop("replicaof")
         return True
 
@@ -91,11 +92,11 @@ class RedisPair:
         return self.master.directory / "appendonlydir"
 
     async def _linked(self, replica: RedisServer) -> bool:
-        """Wait until the replica has what its master has; False where it does not come to that."""
+        """Wait until the replica has all writes of its master; False if it does not get there."""
         if not self.master.running or not replica.running:
             return False
         for _ in range(LINK_TRIES):
-            # The number of replicas that have confirmed all that was written before.
+            # WAIT returns the number of replicas that have confirmed all earlier writes.
             if await asyncio.to_thread(self.master.call, "WAIT 1 1000") == ":1":
                 return True
         return False

@@ -1,7 +1,7 @@
-"""One round: workers on topics and a Redis of their own, traffic, faults, and then the account.
+"""One round: workers with topics and a Redis of their own, traffic, faults, and the comparison.
 
-Whatever a fault did is undone before the account: then the workers have to catch up, to end in
-order, and what Redis holds has to equal the oracle over the topics' records.
+After the faults everything is repaired. Then the workers must catch up and end without errors, and
+the state in Redis must equal the result of the oracle over the records of the topics.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from relevanced.daemon.storage.schema import namespace
 from tests.chaos.comparison import Difference, differences, expected_of, lost_and_doubled
 from tests.chaos.redis_pair import RedisPair
 from tests.chaos.schedule import SESSION_S, Plan
-from tests.chaos.served import events_missing, unready
+from tests.chaos.served import unready, wrong_events
 from tests.chaos.stage import Slot, Stage
 from tests.chaos.traffic import PARTITIONS, TOPIC_SETTINGS, Producer, read_all
 from tests.oracle import DEFAULT_METRICS, LaneResult, OracleConfig, Record
@@ -35,8 +35,8 @@ CATCH_UP_S: Final = 120.0
 FAULT_PATIENCE_S: Final = 90.0
 READY_S: Final = 30.0
 CALM_S: Final = 1.0
-"""Traffic goes on for so long after the last fault."""
-LOOK_EVERY_S: Final = 0.2
+"""Traffic continues for this long after the last fault."""
+POLL_EVERY_S: Final = 0.2
 CONFIG: Final = OracleConfig(
     windows_s=(60, 300, 3600),
     attribution_window_s=60,
@@ -47,7 +47,7 @@ CONFIG: Final = OracleConfig(
     stratify={"ranker-v2": "country"},
     propensities={"ios": (1.0, 0.6, 0.3, 0.05), "web": (1.0, 0.7, 0.5)},
     surface="device",
-    weighed_ranks=10,
+    weighted_ranks=10,
 )
 TOML: Final = """
 windows = ["60s", "300s", "3600s"]
@@ -86,12 +86,12 @@ stratify_by = "country"
 
 
 class RoundFailed(Exception):
-    """The numbers cannot even be compared; the message says why."""
+    """The round ended before the comparison; the message says why."""
 
 
 @dataclass
-class Account:
-    """What came of a round."""
+class RoundResult:
+    """The result of a round."""
 
     faults: int = 0
     records: int = 0
@@ -99,40 +99,40 @@ class Account:
     doubled: int = 0
     first: Difference | None = None
     missed: list[str] = field(default_factory=list)
-    """Kinds of faults whose moment did not come."""
+    """Kinds of faults whose moment never occurred."""
     problems: list[str] = field(default_factory=list)
-    """What else is not as it must be."""
+    """Other violations, as sentences."""
 
     @property
-    def good(self) -> bool:
+    def passed(self) -> bool:
         return self.first is None and not self.problems
 
 
 class Round:
-    """`async with Round(stage, plan) as round`; the faults reach into its parts."""
+    """The running round, an async context manager; faults act on its parts."""
 
     def __init__(self, stage: Stage, plan: Plan, directory: Path) -> None:
         self.stage, self.plan, self.directory = stage, plan, directory
         self.name = f"round-{plan.seed}-{random.SystemRandom().randrange(10**6)}"
-        self.topics = [f"{self.name}-{number}" for number in range(plan.topics)]
-        self.luck = random.Random(f"round {plan.seed}")
-        self.redis = RedisPair(directory, plan.fsync, self.luck)
+        self.topics = [f"{self.name}-{index}" for index in range(plan.topics)]
+        self.rng = random.Random(f"round {plan.seed}")
+        self.redis = RedisPair(directory, plan.fsync, self.rng)
         self.producer = Producer(stage.broker.bootstrap, self.topics, plan.seed)
-        self.wanted = set(range(plan.workers))
-        """Slots whose workers are started again at the end where a fault ended them."""
+        self.active = set(range(plan.workers))
+        """Numbers of the slots that have a worker; if a fault kills it, it is started again."""
         self.problems: list[str] = []
-        """What went wrong by itself."""
+        """Violations found so far."""
 
     async def __aenter__(self) -> "Round":
         self.directory.mkdir(parents=True)
-        self.stage.luck.seed(f"proxies {self.plan.seed}")
+        self.stage.rng.seed(f"proxies {self.plan.seed}")
         for topic in self.topics:
             await self.stage.broker.create_topic(topic, PARTITIONS, TOPIC_SETTINGS)
         await self.redis.start()
-        await self.lead_to_master()
+        await self.connect_to_master()
         for slot in self.slots:
             slot.logs.clear()
-            if slot.number in self.wanted:
+            if slot.number in self.active:
                 self.start_worker(slot)
         await self.producer.start()
         return self
@@ -151,82 +151,88 @@ class Round:
         return self.stage.slots
 
     def start_worker(self, slot: Slot) -> None:
-        complaint = slot.complaint()
-        if complaint is not None:
-            self.problems.append(complaint)
+        problem = slot.exit_problem()
+        if problem is not None:
+            self.problems.append(problem)
         role = "all" if slot.number == 0 and self.plan.serves else "worker"
         slot.start(self.directory, self._toml(slot), role)
 
-    async def lead_to_master(self) -> None:
-        """All workers reach the Redis that counts."""
+    async def connect_to_master(self) -> None:
+        """Direct all workers to the Redis master."""
         for slot in self.slots:
             await slot.redis.switch(self.redis.master.port)
 
     async def lose_lane(self, lane: int) -> None:
-        """Take the head of a lane and the list of its keys: nothing names the others any more."""
+        """Delete the head of a lane and the list of its keys, which leaves its other keys
+        orphaned."""
         async with connect(self.redis.master.url) as client:
             prefix = LaneStore(client, self._namespace()).prefix(lane)
             await client.delete(f"{prefix}head", f"{prefix}changes")
 
     async def heal(self) -> None:
-        """Undo what faults have left."""
+        """Repair everything that faults may have left."""
         await asyncio.to_thread(self.stage.broker.start)
         for slot in self.slots:
             await slot.heal()
-            if slot.number in self.wanted:
+            if slot.number in self.active:
                 self.start_worker(slot)
 
-    async def account(self) -> Account:
-        """Stop the traffic, let the workers catch up and end, and compare."""
+    async def finish(self) -> RoundResult:
+        """Stop the traffic, wait until the workers have caught up, end them, and compare."""
         await asyncio.sleep(CALM_S)
         await self.producer.stop()
         records = await read_all(self.stage.broker.bootstrap, self.topics)
-        await self._wait_until_taken(records)
-        account = Account(records=len(records), problems=self.problems)
+        await self._wait_until_caught_up(records)
+        result = RoundResult(records=len(records), problems=self.problems)
         starts = await self._field("start")
         expected = expected_of(records, starts, CONFIG)
-        account.problems += await self._ask_workers(expected)
-        account.problems += await self._missing_lanes()
-        account.problems += await self._end_workers()
-        await self._compare(expected, starts, account)
-        return account
+        result.problems += await self._ask_workers(expected)
+        result.problems += await self._missing_lanes()
+        result.problems += await self._end_workers()
+        await self._compare(expected, starts, result)
+        return result
 
-    async def _wait_until_taken(self, records: Sequence[Record]) -> None:
+    async def _wait_until_caught_up(self, records: Sequence[Record]) -> None:
         ends = {lane: dict.fromkeys(self.topics, 0) for lane in range(PARTITIONS)}
         for record in records:
             ends[record.partition][record.topic] = record.offset + 1
         try:
             async with asyncio.timeout(CATCH_UP_S):
                 while await self._field("offsets") != ends:
-                    self._look_at_workers()
-                    await asyncio.sleep(LOOK_EVERY_S)
+                    self._check_workers_run()
+                    await asyncio.sleep(POLL_EVERY_S)
         except TimeoutError:
-            taken = await self._field("offsets")
+            offsets = await self._field("offsets")
             raise RoundFailed(
-                f"not caught up within {CATCH_UP_S:.0f} s: {taken}, must be {ends}\n{self.logs()}"
+                f"not caught up within {CATCH_UP_S:.0f} s: offsets are {offsets}, must be {ends}\n"
+                f"{self.logs()}"
             ) from None
 
-    def _look_at_workers(self) -> None:
+    def _check_workers_run(self) -> None:
         for slot in self.slots:
-            if slot.number in self.wanted and not slot.running:
+            if slot.number in self.active and not slot.running:
                 raise RoundFailed(f"worker {slot.number} ended by itself\n{self.logs()}")
 
     async def _ask_workers(self, expected: Mapping[int, LaneResult]) -> list[str]:
-        """Whether all are ready again, and what the exporter serves is what was counted."""
+        """Problems: workers that are not ready, and wrong counts served by the exporter."""
         working = [slot for slot in self.slots if slot.running]
-        told = await asyncio.gather(*(unready(slot.port, READY_S) for slot in working))
-        problems = [f"worker {s.number} is not ready: {t}" for s, t in zip(working, told) if t]
+        reasons = await asyncio.gather(*(unready(slot.port, READY_S) for slot in working))
+        problems = [
+            f"worker {slot.number} is not ready: {reason}"
+            for slot, reason in zip(working, reasons, strict=True)
+            if reason
+        ]
         if self.plan.serves:
-            wanted = {
+            expected_events = {
                 kind: sum(of_lane.events[kind] for of_lane in expected.values())
                 for kind in ("impressions", "feedback")
             }
-            served = await events_missing(self.slots[0].port, wanted, READY_S)
+            served = await wrong_events(self.slots[0].port, expected_events, READY_S)
             problems += [f"the exporter serves {served}"] if served else []
         return problems
 
     async def _missing_lanes(self) -> list[str]:
-        """Whether the number of lanes is there: a sign of life brings it back where Redis lost
+        """A problem if the number of lanes is missing: signs of life restore it if Redis lost
         it."""
         lanes = None
         try:
@@ -234,7 +240,7 @@ class Round:
                 async with connect(self.redis.master.url) as client:
                     key = f"{self._namespace()}:meta"
                     while (lanes := await client.hget(key, "lanes")) != str(PARTITIONS).encode():
-                        await asyncio.sleep(LOOK_EVERY_S)
+                        await asyncio.sleep(POLL_EVERY_S)
         except TimeoutError:
             return [f"the namespace has {lanes!r} lanes, must be {PARTITIONS}"]
         return []
@@ -242,10 +248,10 @@ class Round:
     async def _end_workers(self) -> list[str]:
         working = [slot for slot in self.slots if slot.running]
         await asyncio.gather(*(slot.leave() for slot in working))
-        return [complaint for slot in working if (complaint := slot.complaint()) is not None]
+        return [problem for slot in working if (problem := slot.exit_problem()) is not None]
 
     async def _field(self, name: str) -> dict[int, dict[str, int]]:
-        """Field of the head of every lane that has one."""
+        """Lane → a field of its head, for the lanes that have one."""
         async with connect(self.redis.master.url) as client:
             store = LaneStore(client, self._namespace())
             raw = [await client.hget(f"{store.prefix(n)}head", name) for n in range(PARTITIONS)]
@@ -255,27 +261,27 @@ class Round:
         self,
         expected: Mapping[int, LaneResult],
         starts: Mapping[int, Mapping[str, int]],
-        account: Account,
+        result: RoundResult,
     ) -> None:
-        for number, wanted in sorted(expected.items()):
-            held = await self._load(number)
-            told = differences(held.lane, wanted, starts[number])
-            account.first = account.first or next(told, None)
-            lost, doubled = lost_and_doubled(held.lane, wanted)
-            account.lost += lost
-            account.doubled += doubled
-            account.problems += await self._strays(held)
+        for number, lane_result in sorted(expected.items()):
+            claimed = await self._load(number)
+            found = differences(claimed.lane, lane_result, starts[number])
+            result.first = result.first or next(found, None)
+            lost, doubled = lost_and_doubled(claimed.lane, lane_result)
+            result.lost += lost
+            result.doubled += doubled
+            result.problems += await self._stray_keys(claimed)
 
-    async def _strays(self, held: ClaimedLane) -> list[str]:
-        """Keys of a lane that nobody would ever read, or unlink."""
+    async def _stray_keys(self, claimed: ClaimedLane) -> list[str]:
+        """Problems: keys of a lane that no owner would ever read or unlink."""
         async with connect(self.redis.master.url) as client:
-            return await stray_keys(client, self._namespace(), held)
+            return await stray_keys(client, self._namespace(), claimed)
 
     async def _load(self, lane: int) -> ClaimedLane:
         async with connect(self.redis.master.url) as client:
             store = LaneStore(client, self._namespace())
             head = await store.claim(lane, f"reader-{random.random()}", {})
-            await store.sweep()  # as any next owner does, where the former did not come to it
+            await store.sweep()  # as the next owner does, if the former owner did not finish
             names, blobs = await store.load(lane, head, every_key)
             return rebuild(lane, plan_of(CONFIG), self.topics, head, names, blobs)
 
@@ -293,6 +299,6 @@ class Round:
         )
 
     def logs(self) -> str:
-        """The end of every worker's log."""
+        """The last lines of the latest logs of all workers."""
         paths = [path for slot in self.slots for path in slot.logs[-2:]]
         return "\n".join(f"--- {path.name}\n{tail(path.read_text(), 15)}" for path in paths)

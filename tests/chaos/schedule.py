@@ -1,6 +1,6 @@
-"""What goes wrong in a round, when, and for how long: a pure function of the round's seed.
+"""The faults of a round, their times and durations: a pure function of the seed.
 
-Rounds with consecutive seeds go through all kinds of faults in turn, and draw more at random.
+Rounds with consecutive seeds go through all kinds of faults in turn, and add random ones.
 """
 
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from random import Random
 from typing import Final
 
 SESSION_S: Final = 6
-"""Session timeout of the workers: faults are longer or shorter than it."""
+"""Session timeout of the workers; faults are longer or shorter than this."""
 LONG: Final = (SESSION_S + 1.0, SESSION_S + 3.0)
 SHORT: Final = (0.2, 2.0)
 SPELL: Final = (2.0, 5.0)
@@ -16,7 +16,7 @@ SLOTS: Final = 3
 LAST_START_S: Final = 5.0
 
 KINDS: Final = {
-    # kind → how long it lasts, in seconds, from and to
+    # kind → range of its duration in seconds
     "worker killed": SHORT,
     "worker killed before its commit, which arrives late": SHORT,
     "worker killed between staging and commit": SHORT,
@@ -26,7 +26,7 @@ KINDS: Final = {
     "worker killed after sending its claim": SHORT,
     "worker killed after the answer to its claim": SHORT,
     "worker killed while it joins the group": SHORT,
-    "worker frozen shortly": SHORT,
+    "worker frozen briefly": SHORT,
     "worker frozen beyond its session": LONG,
     "worker leaves": SHORT,
     "worker joins": SHORT,
@@ -62,42 +62,43 @@ KINDS: Final = {
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that goes wrong."""
+    """One fault."""
 
     kind: str
     at_s: float
     lasts_s: float
     worker: int
-    """The slot it is aimed at, where it is aimed at one."""
-    luck: float
-    """In 0…1: where a file is cut, how far a clock is stepped …"""
+    """The slot of the worker that it affects, if it affects one."""
+    fraction: float
+    """Random number in 0…1: where a file is cut, how far a clock is stepped …"""
 
     def __str__(self) -> str:
-        aim = f" worker {self.worker}" if "redis" not in self.kind else ""
-        return f"{self.at_s:.1f} s: {self.kind}{aim}, {self.lasts_s:.1f} s, luck {self.luck:.4f}"
+        worker = f" worker {self.worker}" if "redis" not in self.kind else ""
+        when = f"{self.at_s:.1f} s: {self.kind}{worker}, {self.lasts_s:.1f} s"
+        return f"{when}, fraction {self.fraction:.4f}"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One round."""
+    """Setup and faults of one round."""
 
     seed: int
     topics: int
     workers: int
     start: str
     serves: bool
-    """The first worker is an exporter as well."""
+    """Whether the first worker is also an exporter."""
     fsync: str
     faults: tuple[Fault, ...]
 
 
 def plan(seed: int) -> Plan:
-    """The round of a seed."""
+    """The plan of the round with this seed."""
     random = Random(f"chaos {seed}")
     kinds = list(KINDS)
     Random("the order of kinds").shuffle(kinds)
-    chosen = [kinds[(2 * seed + n) % len(kinds)] for n in range(2)]
-    chosen += random.choices(kinds, k=random.choice((0, 1, 1, 2)))
+    selected = [kinds[(2 * seed + n) % len(kinds)] for n in range(2)]
+    selected += random.choices(kinds, k=random.choice((0, 1, 1, 2)))
     return Plan(
         seed=seed,
         topics=random.choice((1, 2)),
@@ -105,16 +106,16 @@ def plan(seed: int) -> Plan:
         start=random.choice(("earliest", "earliest", "latest")),
         serves=random.random() < 0.5,
         fsync=random.choice(("everysec", "always")),
-        faults=tuple(sorted((fault(random, kind) for kind in chosen), key=lambda one: one.at_s)),
+        faults=tuple(sorted((fault(random, kind) for kind in selected), key=lambda f: f.at_s)),
     )
 
 
 def fault(random: Random, kind: str) -> Fault:
-    """One of this kind, at some moment."""
+    """A fault of this kind at a random time."""
     return Fault(
         kind=kind,
         at_s=random.uniform(0.5, LAST_START_S),
         lasts_s=random.uniform(*KINDS[kind]),
         worker=random.randrange(SLOTS),
-        luck=random.random(),
+        fraction=random.random(),
     )

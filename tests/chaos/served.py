@@ -1,4 +1,4 @@
-"""What a worker says of itself over HTTP."""
+"""Checks of a worker over HTTP: whether it is ready, and what it serves."""
 
 import asyncio
 import json
@@ -9,24 +9,25 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 ANSWER_S: Final = 10.0
-LOOK_EVERY_S: Final = 0.2
+POLL_EVERY_S: Final = 0.2
 
 
 async def unready(port: int, patience_s: float) -> str | None:
-    """None as soon as the process says that it is ready; else, after a while, what it says."""
+    """None as soon as the process is ready; after `patience_s` the reason why it is not."""
     return await _until_none(lambda: _unready(port), patience_s)
 
 
-async def events_missing(port: int, wanted: dict[str, int], patience_s: float) -> str | None:
-    """None as soon as the process serves scores over so many events; else what it serves."""
-    return await _until_none(lambda: _events_missing(port, wanted), patience_s)
+async def wrong_events(port: int, expected: dict[str, int], patience_s: float) -> str | None:
+    """None as soon as the process serves these counts of events; after `patience_s` the
+    difference."""
+    return await _until_none(lambda: _wrong_events(port, expected), patience_s)
 
 
-async def _until_none(look: Callable[[], str | None], patience_s: float) -> str | None:
+async def _until_none(check: Callable[[], str | None], patience_s: float) -> str | None:
     deadline_s = time.monotonic() + patience_s
-    while (said := await asyncio.to_thread(look)) is not None and time.monotonic() < deadline_s:
-        await asyncio.sleep(LOOK_EVERY_S)
-    return said
+    while (problem := await asyncio.to_thread(check)) is not None and time.monotonic() < deadline_s:
+        await asyncio.sleep(POLL_EVERY_S)
+    return problem
 
 
 def _unready(port: int) -> str | None:
@@ -36,16 +37,16 @@ def _unready(port: int) -> str | None:
     except HTTPError as error:
         with error:
             conditions = json.load(error)["conditions"]
-        return "; ".join(f"{one['name']}: {one['detail']}" for one in conditions if not one["ok"])
+        return "; ".join(f"{c['name']}: {c['detail']}" for c in conditions if not c["ok"])
     except OSError as error:
         return repr(error)
 
 
-def _events_missing(port: int, wanted: dict[str, int]) -> str | None:
+def _wrong_events(port: int, expected: dict[str, int]) -> str | None:
     try:
         with urlopen(f"http://127.0.0.1:{port}/api/v1/scores", timeout=ANSWER_S) as answer:
             served = json.load(answer)["events"]
-    except OSError as error:  # HTTPError is one
+    except OSError as error:  # including HTTPError
         return repr(error)
-    found = {kind: served[kind] for kind in wanted}
-    return None if found == wanted else f"{found}, must be {wanted}"
+    found = {kind: served[kind] for kind in expected}
+    return None if found == expected else f"{found}, must be {expected}"

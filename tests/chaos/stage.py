@@ -1,8 +1,7 @@
-"""Where the rounds take place: one broker, and for each worker its own doors to it and to Redis.
+"""The servers of the rounds: one broker, and for each worker proxies of its own to Kafka and Redis.
 
-Every worker reaches both servers through proxies of its own. The broker has a listener for each
-worker whose advertised address is that of the worker's proxy, so that clients that follow metadata
-stay behind it.
+The broker has a listener for each worker, whose advertised address is that of the worker's proxy,
+so that clients that follow the metadata still connect through it.
 """
 
 import asyncio
@@ -15,28 +14,28 @@ from pathlib import Path
 from typing import Final
 
 from tests.chaos import clocked
-from tests.chaos.proxy import Proxy, Weather, kafka_request, redis_request
+from tests.chaos.proxy import NetworkFaults, Proxy, kafka_request, redis_request
 from tests.chaos.schedule import SLOTS
 from tests.services import processes
 from tests.services.kafka_server import KafkaServer
 
 END_PATIENCE_S: Final = 40.0
 SERVING: Final = "serving"
-"""What a worker logs when it begins to listen to signals."""
+"""Logged by a worker once it handles signals."""
 CLOCKED: Final = Path(clocked.__file__)
 
 
 class Slot:
-    """A place for one worker: its proxies, its clock, and the process that is there now."""
+    """Everything of one worker: its proxies, its clock and its current process."""
 
-    def __init__(self, number: int, luck: random.Random) -> None:
+    def __init__(self, number: int, rng: random.Random) -> None:
         self.number = number
-        self.kafka = Proxy(kafka_request, luck)
-        self.redis = Proxy(redis_request, luck)
+        self.kafka = Proxy(kafka_request, rng)
+        self.redis = Proxy(redis_request, rng)
         self.logs: list[Path] = []
         self.process: subprocess.Popen[bytes] | None = None
         self.port = 0
-        """Where the worker's HTTP server listens."""
+        """Port of the worker's HTTP server."""
         self.frozen = False
         self._killed = False
         self._clock: Path | None = None
@@ -46,7 +45,7 @@ class Slot:
         return self.process is not None and self.process.poll() is None
 
     def start(self, directory: Path, config: str, role: str) -> None:
-        """Start a worker here, if there is none."""
+        """Start a worker in this slot, unless one is running."""
         if self.running:
             return
         self._killed = False
@@ -61,7 +60,7 @@ class Slot:
         self.process = processes.spawn([*command, "--role", role], log=self.logs[-1])
 
     def kill(self) -> None:
-        """SIGKILL, and nothing is waited for."""
+        """Send SIGKILL, without waiting."""
         if self.running and self.process is not None:
             self._killed = True
             os.kill(self.process.pid, signal.SIGKILL)
@@ -81,19 +80,20 @@ class Slot:
             clocked.step(self._clock, seconds)
 
     async def leave(self) -> None:
-        """SIGTERM; who does not end in time is killed, which `complaint` tells."""
+        """Send SIGTERM; a process that does not end in time is killed, which `exit_problem`
+        reports."""
         if self.running and self.process is not None:
             await asyncio.to_thread(
                 processes.end, self.process, signal.SIGTERM, patience_s=END_PATIENCE_S
             )
 
-    def complaint(self) -> str | None:
-        """What is wrong with how the last worker ended; None where nothing is, or it runs."""
+    def exit_problem(self) -> str | None:
+        """What is wrong with the exit of the last worker; None if nothing is, or it is running."""
         code = None if self.process is None else self.process.poll()
         if code is None or code == 0 or self._killed:
             return None
         if code == -signal.SIGTERM and SERVING not in self.logs[-1].read_text():
-            return None  # it was told so early that it did not listen yet
+            return None  # SIGTERM came before it handled signals
         return f"worker {self.number} ended with {code}, must be 0 ({self.logs[-1].name})"
 
     async def end(self) -> None:
@@ -103,7 +103,7 @@ class Slot:
         self.process = self._clock = None
 
     async def heal(self) -> None:
-        """Good weather, a right clock, awake."""
+        """Repair the network and the clock, and resume the process."""
         self.thaw()
         self.step_clock(0.0)
         for proxy in (self.kafka, self.redis):
@@ -112,16 +112,16 @@ class Slot:
 
 
 class Stage:
-    """`async with Stage(directory) as stage`: broker and slots, for any number of rounds."""
+    """Broker and slots for any number of rounds, as an async context manager."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.luck = random.Random()
-        self.slots = [Slot(number, self.luck) for number in range(SLOTS)]
-        doors = {f"WORKER{slot.number}": "PLAINTEXT" for slot in self.slots}
-        self.broker = KafkaServer(directory / "kafka", listeners=doors)
+        self.rng = random.Random()
+        self.slots = [Slot(number, self.rng) for number in range(SLOTS)]
+        listeners = {f"WORKER{slot.number}": "PLAINTEXT" for slot in self.slots}
+        self.broker = KafkaServer(directory / "kafka", listeners=listeners)
         self.broker_lock = asyncio.Lock()
-        """Held while the broker is away or will be soon."""
+        """Locked while a fault affects the broker."""
 
     async def __aenter__(self) -> "Stage":
         advertised = [f"PLAINTEXT://{self.broker.bootstrap}"]
@@ -141,7 +141,7 @@ class Stage:
             await slot.redis.close()
         await asyncio.to_thread(self.broker.close)
 
-    def set_weather(self, world: str, weather: Weather) -> None:
-        """The weather between all workers and a server."""
+    def set_network_faults(self, server: str, faults: NetworkFaults) -> None:
+        """Set the faults of the network between all workers and a server."""
         for slot in self.slots:
-            (slot.kafka if world == "kafka" else slot.redis).weather = weather
+            (slot.kafka if server == "kafka" else slot.redis).network = faults

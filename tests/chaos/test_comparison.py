@@ -1,4 +1,4 @@
-"""A number that is lost or doubled is found, and told with its place."""
+"""The comparison finds a lost or doubled number and names its key."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -28,7 +28,7 @@ RECORDS: Final = [impression(offset) for offset in range(10)]
 
 
 def lane_over(records: list[Record]) -> Lane:
-    """A lane of the product that took these."""
+    """A lane of the daemon after it processed these records."""
     lane = new_lane(0, plan_of(CONFIG), {"events": START}, ["events"])
     read = [SimpleNamespace(**vars(record), timestamp=record.timestamp_ms) for record in records]
     process_batch(lane, {"events": read}, {"events": 10}, decoder_of(CONFIG))
@@ -46,29 +46,29 @@ def test_records_before_the_start_do_not_count(expected: LaneResult) -> None:
     assert lost_and_doubled(lane, expected) == (0, 0)
 
 
-def test_lost_record_is_told(expected: LaneResult) -> None:
+def test_lost_record_is_reported(expected: LaneResult) -> None:
     lane = lane_over(RECORDS[START + 1 :])
     assert lost_and_doubled(lane, expected) == (1, 0)
-    told = str(next(differences(lane, expected, {"events": START})))
-    assert told == "lane 0, events, 'impression': Redis holds 6, must be 7"
+    difference = str(next(differences(lane, expected, {"events": START})))
+    assert difference == "lane 0, events, 'impression': Redis has 6, must be 7"
 
 
-def test_doubled_record_is_told(expected: LaneResult) -> None:
+def test_doubled_record_is_reported(expected: LaneResult) -> None:
     doubled = [*RECORDS[START:], replace(RECORDS[-1], offset=10)]
     assert lost_and_doubled(lane_over(doubled), expected) == (0, 1)
 
 
-def test_more_is_not_missing_than_stands_before_the_start(expected: LaneResult) -> None:
+def test_gap_is_at_most_the_records_before_the_start(expected: LaneResult) -> None:
     lane = lane_over(RECORDS[START:])
     lane.count("gap_records", "events", START)
     assert list(differences(lane, expected, {"events": START})) == []
     lane.count("gap_records", "events", 1)
     (only,) = differences(lane, expected, {"events": START})
-    assert (only.part, only.held, only.wanted) == ("gaps", 4, 3)
+    assert (only.part, only.stored, only.expected) == ("gaps", 4, 3)
 
 
-def test_one_integer_of_a_row_is_found(expected: LaneResult) -> None:
+def test_changed_integer_of_a_row_is_found(expected: LaneResult) -> None:
     lane = lane_over(RECORDS[START:])
     next(iter(lane.panes.values())).page(0)[0, 0] += 1
     (only,) = differences(lane, expected, {"events": START})
-    assert (only.part, only.held, only.wanted) == ("rows", 8, 7)
+    assert (only.part, only.stored, only.expected) == ("rows", 8, 7)

@@ -1,5 +1,5 @@
-"""The commit protocol, looked through exhaustively: nothing is lost, doubled or stuck, each of its
-comparisons is needed, and the scripts on real servers decide as the model does."""
+"""An exhaustive search of the commit protocol: nothing is lost, counted twice or stuck, each of its
+comparisons is needed, and the scripts on real servers answer as the model does."""
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -13,7 +13,7 @@ from relevanced.daemon.storage.head import Head
 from relevanced.daemon.storage.redis import commit_call as commits
 from relevanced.daemon.storage.redis.lane_store import LaneStore
 from tests.chaos import protocol_search, protocol_store as model
-from tests.chaos.protocol_model import Held, World, next_calls
+from tests.chaos.protocol_model import LaneMemory, World, next_calls
 from tests.chaos.protocol_search import Found, search
 from tests.chaos.protocol_store import Rules
 from tests.services.redis_lanes import client_at
@@ -24,10 +24,10 @@ NAMESPACE, LANE = "model", 0
 PREFIX = f"{{{NAMESPACE}:{LANE}}}:"
 
 BREAKS = {
-    # What is left out: the faults that it takes, and what goes wrong then.
+    # Rule that is turned off: (number of faults needed, what goes wrong then).
     "compare_token": (1, "wrong"),
     "compare_sequence": (1, "wrong"),
-    "compare_when_idle": (1, "stands still"),
+    "compare_when_idle": (1, "stuck"),
     "compare_when_loading": (2, "wrong"),
     "check_parts": (1, "wrong"),
     "start_in_claim": (1, "wrong"),
@@ -37,39 +37,39 @@ BREAKS = {
 
 @pytest.mark.parametrize(("ends", "most_faults"), [((2, 1), 2), ((2, 2), 2)])
 def test_lane_survives_faults(ends: tuple[int, int], most_faults: int) -> None:
-    looked = search(World(ends), most_faults)
-    assert looked.broken is None, f"these steps break the lane:\n{looked.broken}"
-    assert len(looked.found) > 10_000
+    result = search(World(ends), most_faults)
+    assert result.broken is None, f"these steps break the lane:\n{result.broken}"
+    assert len(result.found) > 10_000
 
 
 @pytest.mark.parametrize("rule", BREAKS)
 def test_rule_is_needed(rule: str) -> None:
     most_faults, harm = BREAKS[rule]
     broken = search(World(rules=replace(Rules(), **{rule: False})), most_faults).broken
-    assert broken is not None, f"without {rule} nothing goes wrong in {most_faults} faults"
+    assert broken is not None, f"without {rule} nothing goes wrong with {most_faults} faults"
     assert broken.splitlines()[-1].startswith(harm), broken
 
 
-def test_every_rule_is_left_out_once() -> None:
+def test_every_rule_is_turned_off_once() -> None:
     assert BREAKS.keys() == {field.name for field in fields(Rules)}
 
 
 @pytest.fixture
 def all_states(monkeypatch: pytest.MonkeyPatch) -> Found:
-    """Those as well in which a worker or a call acts in vain."""
+    """All states, including those with calls and memories that can have no effect."""
     with monkeypatch.context() as patch:
-        patch.setattr(protocol_search, "without_doomed", lambda state, saved: state)
+        patch.setattr(protocol_search, "without_futile", lambda state, saved: state)
         return search(World(), 1).found
 
 
-def test_what_is_left_out_of_states_hides_nothing(all_states: Found) -> None:
+def test_simplifying_states_hides_no_content_of_the_store(all_states: Found) -> None:
     fewer = contents(search(World(), 1).found)
     assert contents(all_states) == fewer
     assert len(fewer) > 10
 
 
 def contents(found: Found) -> set[tuple[object, model.Sums]]:
-    """What the store holds in any state, tokens apart."""
+    """The contents of the store over all states, without tokens."""
     stores = [node.state.redis for node in found]
     return {(store.head and store.head[1:], store.sums) for store in stores}
 
@@ -78,17 +78,17 @@ def contents(found: Found) -> set[tuple[object, model.Sums]]:
 
 
 class WithoutStaging(LaneStore):
-    """What is staged stands in the state already, or is missing in it."""
+    """A store whose staged parts are written by the test, or left out."""
 
     async def _stage(self, values: Mapping[str, bytes]) -> None:
         pass
 
 
-async def test_scripts_decide_as_the_model_does(
+async def test_scripts_answer_as_the_model_does(
     redis: RedisServer, all_states: Found, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commits, "INLINE_BYTES", 0)  # the model's parts are all staged
-    cases = met(all_states)
+    cases = all_cases(all_states)
     assert len(cases) > 200
     async with client_at(redis.url) as client:
         store = WithoutStaging(client, NAMESPACE)
@@ -96,8 +96,8 @@ async def test_scripts_decide_as_the_model_does(
             await client.flushall()
             for command in commands(before, call):
                 await client.execute_command(*command)
-            answer = await asked(store, call)
-            after, expected = decided(before, call)
+            answer = await answer_of_scripts(store, call)
+            after, expected = answer_of_model(before, call)
             assert answer == expected, (before, call)
             stored = await client.hmget(f"{PREFIX}head", "token", "sequence", "offsets")
             sums = await client.mget(*[f"{PREFIX}totals:{topic}" for topic in range(2)])
@@ -105,12 +105,12 @@ async def test_scripts_decide_as_the_model_does(
             assert tuple(int(total or 0) for total in sums) == after.sums, (before, call)
 
 
-Asked = model.Claim | model.Commit | Held
+Request = model.Claim | model.Commit | LaneMemory
 
 
-def met(found: Found) -> list[tuple[model.Redis, Asked]]:
-    """Every store, with every claim, commit and comparison that it meets anywhere."""
-    cases: dict[tuple[model.Redis, Asked], None] = {}
+def all_cases(found: Found) -> list[tuple[model.Redis, Request]]:
+    """Every state of the store with every claim, commit and comparison that may reach it."""
+    cases: dict[tuple[model.Redis, Request], None] = {}
     for node in found:
         state = node.state
         calls = [call for w in state.workers for call in next_calls(state, w, World())]
@@ -119,23 +119,23 @@ def met(found: Found) -> list[tuple[model.Redis, Asked]]:
             for call in (*calls, *state.late)
             if not isinstance(call, model.Stage)
         }
-        cases |= {(state.redis, w.held): None for w in state.workers if w.held is not None}
+        cases |= {(state.redis, w.memory): None for w in state.workers if w.memory is not None}
     return list(cases)
 
 
-def decided(redis: model.Redis, call: Asked) -> tuple[model.Redis, object]:
-    if isinstance(call, Held):
-        return redis, model.still_held(redis, call.token, call.sequence)
+def answer_of_model(redis: model.Redis, call: Request) -> tuple[model.Redis, object]:
+    if isinstance(call, LaneMemory):
+        return redis, model.is_current(redis, call.token, call.sequence)
     after, answer = model.executed(redis, call, Rules())
     return after, head_values(answer) if isinstance(answer, model.Head) else answer
 
 
-async def asked(store: LaneStore, call: Asked) -> object:
-    """What the scripts answer, in the model's words."""
+async def answer_of_scripts(store: LaneStore, call: Request) -> object:
+    """The answer of the scripts, translated into that of the model."""
     if isinstance(call, model.Claim):
         head = await store.claim(LANE, str(call.token), offsets_of(call.start))
         return [head.token.encode(), b"%d" % head.sequence, msgspec.json.encode(head.offsets)]
-    if isinstance(call, Held):
+    if isinstance(call, LaneMemory):
         kept = await store.touch(LANE, str(call.token), call.sequence, None)
         assert await may_load(store, call) == kept
         return kept
@@ -145,16 +145,16 @@ async def asked(store: LaneStore, call: Asked) -> object:
     return await store.commit(commit)
 
 
-async def may_load(store: LaneStore, held: Held) -> bool:
+async def may_load(store: LaneStore, memory: LaneMemory) -> bool:
     try:
-        await store.load(LANE, Head(str(held.token), held.sequence, {}), lambda head, keys: [])
+        await store.load(LANE, Head(str(memory.token), memory.sequence, {}), lambda head, keys: [])
     except Lost:
         return False
     return True
 
 
-def commands(redis: model.Redis, call: Asked) -> list[tuple[str | int | bytes, ...]]:
-    """What brings an empty server into a state of the model."""
+def commands(redis: model.Redis, call: Request) -> list[tuple[str | int | bytes, ...]]:
+    """The commands that bring an empty server into a state of the model."""
     made: list[tuple[str | int | bytes, ...]] = []
     if redis.head is not None:
         names = ("token", "sequence", "offsets")

@@ -1,4 +1,4 @@
-"""Bad weather and traps between a client and a server that counts."""
+"""Network faults and traps of the proxy between a client and an echo server."""
 
 import asyncio
 import random
@@ -7,14 +7,14 @@ from contextlib import suppress
 
 import pytest
 
-from tests.chaos.proxy import Proxy, Trap, Weather, kafka_api, kafka_request
+from tests.chaos.proxy import NetworkFaults, Proxy, Trap, kafka_api, kafka_request
 
 HELLO = b"\x00\x00\x00\x04\x00\x08\x00\x02"
 """A request of API 8, as Kafka frames it."""
 
 
 class Echo:
-    """A server that answers with what it got, and keeps it."""
+    """A server that records every request and echoes it."""
 
     def __init__(self) -> None:
         self.got: list[bytes] = []
@@ -40,7 +40,7 @@ async def echo() -> AsyncIterator[tuple[Echo, Proxy]]:
 
 
 async def ask(proxy: Proxy, patience_s: float = 5.0) -> bytes:
-    """The answer; nothing where the connection ended, or nothing came."""
+    """The answer to a request; empty if the connection ended or no answer came in time."""
     reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
     try:
         writer.write(HELLO)
@@ -52,43 +52,43 @@ async def ask(proxy: Proxy, patience_s: float = 5.0) -> bytes:
         writer.close()
 
 
-async def test_lost_answer_was_given(echo: tuple[Echo, Proxy]) -> None:
+async def test_request_of_a_lost_answer_arrives(echo: tuple[Echo, Proxy]) -> None:
     server, proxy = echo
-    proxy.weather = Weather(cut_after=1.0)
+    proxy.network = NetworkFaults(cut_after=1.0)
     assert await ask(proxy) == b""
     assert server.got == [HELLO]
 
 
-@pytest.mark.parametrize("weather", [Weather(cut_before=1.0), Weather(refuses=True)])
-async def test_cut_request_never_arrives(echo: tuple[Echo, Proxy], weather: Weather) -> None:
+@pytest.mark.parametrize("faults", [NetworkFaults(cut_before=1.0), NetworkFaults(refuses=True)])
+async def test_cut_request_never_arrives(echo: tuple[Echo, Proxy], faults: NetworkFaults) -> None:
     server, proxy = echo
-    proxy.weather = weather
+    proxy.network = faults
     assert await ask(proxy) == b""
     assert server.got == []
 
 
-async def test_half_open_connection_swallows(echo: tuple[Echo, Proxy]) -> None:
+async def test_half_open_connection_drops_requests_and_answers(echo: tuple[Echo, Proxy]) -> None:
     server, proxy = echo
-    proxy.weather = Weather(mute=True)
+    proxy.network = NetworkFaults(drops_answers=True)
     assert await ask(proxy, patience_s=0.2) == b""
-    proxy.weather = Weather(deaf=True)
+    proxy.network = NetworkFaults(drops_requests=True)
     assert await ask(proxy, patience_s=0.2) == b""
     assert server.got == [HELLO]
     await proxy.clear()
     assert await ask(proxy) == HELLO
 
 
-async def test_trap_keeps_a_request_that_comes_late(echo: tuple[Echo, Proxy]) -> None:
+async def test_withheld_request_can_be_delivered_later(echo: tuple[Echo, Proxy]) -> None:
     server, proxy = echo
     kept: list[bytes] = []
-    proxy.trap = Trap(kafka_api(8), "held", kept.append)
+    proxy.trap = Trap(kafka_api(8), "withheld", kept.append)
     assert await ask(proxy) == b"" and kept == [HELLO] and server.got == []
     assert await ask(proxy) == HELLO
     await proxy.deliver(kept)
     assert server.got == [HELLO, HELLO]
 
 
-async def test_delayed_request_comes_after_the_act(echo: tuple[Echo, Proxy]) -> None:
+async def test_delayed_request_is_forwarded_after_the_action(echo: tuple[Echo, Proxy]) -> None:
     server, proxy = echo
 
     async def act(_: bytes) -> None:
@@ -101,7 +101,9 @@ async def test_delayed_request_comes_after_the_act(echo: tuple[Echo, Proxy]) -> 
 
 
 @pytest.mark.parametrize("moment", ["sent", "answered"])
-async def test_trap_of_another_kind_is_not_sprung(echo: tuple[Echo, Proxy], moment: str) -> None:
+async def test_trap_ignores_requests_that_do_not_match(
+    echo: tuple[Echo, Proxy], moment: str
+) -> None:
     _, proxy = echo
     kept: list[bytes] = []
     proxy.trap = Trap(kafka_api(9), moment, kept.append)  # type: ignore[arg-type]  # by parameter

@@ -1,4 +1,4 @@
-"""Simulated search traffic into the topics of a round, and what then stands in them."""
+"""Sends simulated search traffic to the topics of a round, and reads the topics."""
 
 import asyncio
 from collections.abc import Sequence
@@ -22,20 +22,20 @@ from tests.oracle import Record
 PARTITIONS: Final = 4
 START_MS: Final = 1_795_176_000_000
 EVENTS_PER_S: Final = 1200
-"""By the clock of the wall."""
+"""Events per second of wall time."""
 TICK_S: Final = 0.05
 EVENT_TIME_RATE: Final = 30
-"""Events per second of event time: a second of the wall is 40 s of event time."""
-RUBBISH: Final = 0.003
+"""Events per second of event time: a second of wall time is 40 s of event time."""
+INVALID_SHARE: Final = 0.003
 READ_PATIENCE_S: Final = 60.0
 TOPIC_SETTINGS: Final = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**62)}
-"""Event time is fixed, and may be long ago or far ahead of this machine's clock."""
+"""For event times far from the clock of this machine: they are fixed."""
 FAULTS: Final = Faults(duplicates=0.01, disorder=0.02, orphans=0.01, off_list=0.01)
 
 
 class Producer:
-    """Sends until told to stop. While the broker is away it tries again; what it then sends twice
-    is twice in the log."""
+    """Sends traffic until `stop`. While the broker is unavailable it retries; records that are sent
+    twice are twice in the log."""
 
     def __init__(self, bootstrap: str, topics: Sequence[str], seed: int) -> None:
         self._topics = topics
@@ -51,7 +51,7 @@ class Producer:
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """Returns when all that was sent is acknowledged."""
+        """Stop, and wait until all records are acknowledged."""
         self._stop.set()
         if self._task is not None:
             await self._task
@@ -62,7 +62,7 @@ class Producer:
         began_s, sent = loop.time(), 0
         while not self._stop.is_set():
             due = int((loop.time() - began_s) * EVENTS_PER_S)
-            # After an outage the rest is left out, not caught up with.
+            # After an outage, events beyond one second's worth are skipped.
             batch = [next(self._events) for _ in range(min(due - sent, EVENTS_PER_S))]
             sent = due
             await self._deliver(batch)
@@ -82,22 +82,22 @@ class Producer:
         topic = self._topics[0 if event["type"] == "impression" else -1]
         key = str(event["impression_id"]).encode()
         value: bytes | None = msgspec.json.encode(event)
-        if self._random.random() < RUBBISH:
+        if self._random.random() < INVALID_SHARE:
             value = self._random.choice((None, b"{", b"[]", b'{"type":"session"}'))
         await self._producer.send(topic, value, key, timestamp_ms=arrival_ms)
 
 
 async def read_all(bootstrap: str, topics: Sequence[str]) -> list[Record]:
-    """Everything in the topics."""
-    places = [TopicPartition(topic, number) for topic in topics for number in range(PARTITIONS)]
+    """All records in the topics."""
+    partitions = [TopicPartition(topic, p) for topic in topics for p in range(PARTITIONS)]
     consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
     await consumer.start()
     try:
-        consumer.assign(places)
-        left = sum((await consumer.end_offsets(places)).values())
+        consumer.assign(partitions)
+        total = sum((await consumer.end_offsets(partitions)).values())
         found: list[Record] = []
         async with asyncio.timeout(READ_PATIENCE_S):
-            while len(found) < left:
+            while len(found) < total:
                 for batch in (await consumer.getmany(timeout_ms=1000)).values():
                     found += [
                         Record(r.topic, r.partition, r.offset, r.timestamp, r.value) for r in batch
