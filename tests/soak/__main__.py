@@ -1,9 +1,10 @@
-"""`make soak`: hours of event time in minutes; whether memory, keys, tasks or sockets grow.
+"""`make soak`: hours of event time in minutes; checks that memory, keys, tasks and sockets stay
+flat.
 
-    python -m tests.soak [--seed N] [--hours N]
+python -m tests.soak [--seed N] [--hours N]
 
-Twice: with segment values that stay, then with some that are always new. Exit code 1 where
-something grows by more than its bound, or is left behind.
+Runs twice: with a fixed set of segment values, then with new ones all the time. The exit code is 1
+if a quantity grows by more than its bound, or if something is left behind.
 """
 
 import argparse
@@ -34,25 +35,25 @@ async def run(seed: int, hours: float) -> bool:
     print(f"soak: SEED={seed} HOURS={hours:g}", flush=True)
     directory = Path(tempfile.mkdtemp(prefix="soak-"))
     broker = this_machines_broker(directory / "kafka")
-    good = True
+    passed = True
     try:
         await asyncio.to_thread(broker.start)
-        for number, (title, every_s) in enumerate(KINDS.items()):
-            inner = directory / str(number)
+        for index, (title, every_s) in enumerate(KINDS.items()):
+            inner = directory / str(index)
             inner.mkdir()
             redis = RedisServer(str(binaries()["valkey"]), inner / "redis")
             await asyncio.to_thread(redis.start)
             print(f"\n{title}:", flush=True)
             try:
-                asked = Soak(hours, seed + number, new_value_every_s=every_s)
-                account = await soak(asked, inner, broker, redis)
+                settings = Soak(hours, seed + index, new_value_every_s=every_s)
+                result = await soak(settings, inner, broker, redis)
             finally:
                 redis.kill()
-            print(account.told(), flush=True)
-            good = good and account.good
+            print(result.text(), flush=True)
+            passed = passed and result.passed
     finally:
         await asyncio.to_thread(broker.close)
-    return good
+    return passed
 
 
 if __name__ == "__main__":

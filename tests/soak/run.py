@@ -1,12 +1,11 @@
-"""Hours of event time through a daemon of its own process, on a real Kafka and Redis, and what is
-measured of it meanwhile."""
+"""Hours of event time through a daemon in its own process, with a real Kafka and Redis, and
+measurements of it meanwhile."""
 
 import asyncio
 import json
 import os
 import sys
 import time
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,7 @@ from redis.asyncio import Redis
 from tests.services import processes
 from tests.services.kafka_server import Broker
 from tests.services.redis_server import RedisServer
-from tests.soak import watched
+from tests.soak import task_counter
 from tests.soak.traffic import START_MS, Producer, events
 from tests.soak.trend import Trend, trend
 
@@ -45,13 +44,13 @@ listen = "127.0.0.1:{port}"
 PARTITIONS: Final = 2
 TOPIC_SETTINGS: Final = {"message.timestamp.after.max.ms": str(2**62), "retention.ms": "-1"}
 WARM_HOURS: Final = 1.5
-"""Until then the first hours are kept, every path was walked once, and the C library has found the
-size that it needs: from then on nothing may grow."""
+"""After this time the first hourly rows are stored, every code path has run, and the allocator has
+reached its size: from then on nothing may grow."""
 EVERY_S: Final = 0.05
 PATIENCE_S: Final = 60.0
 STAGED_AT_MOST_S: Final = 120
-GONE, FOR_EVER = -2, -1
-"""What Redis says of keys that are not there, or do not expire."""
+GONE, NO_EXPIRY = -2, -1
+"""Answers of TTL for keys that do not exist, and for keys that do not expire."""
 OLD_NAMESPACE: Final = "relevanced-00000000"
 WEEKS_AGO_MS: Final = 15 * 86_400_000
 
@@ -65,14 +64,15 @@ BOUNDS: Final[Mapping[str, tuple[float, float]]] = {
     "open files": (0.5, 0.0),
     "open sockets": (0.5, 0.0),
 }
-"""What each may grow by in an hour of event time, and by for each segment that is new: its name and
-its totals are kept for the life of a lane, two pages of 64 segments or less at a time; and each
-hour that is kept has, in both lanes, a page of what was there before and one that it shares."""
+"""Allowed growth per hour of event time: a constant, and an amount per new segment. Names and
+totals of segments are stored for the lifetime of a lane, in at most two pages of 64 segments at
+a time; and each stored hour has, in both lanes, a page of earlier segments and one that it
+shares."""
 
 
 @dataclass(frozen=True)
 class Soak:
-    """What to run. `rate` is events per second of event time."""
+    """Settings of a run. `rate` is events per second of event time."""
 
     hours: float
     seed: int = 1
@@ -83,7 +83,7 @@ class Soak:
 
 @dataclass
 class Samples:
-    """Columns of what was measured, by hour of event time."""
+    """Columns of measured quantities by hour of event time."""
 
     hours: list[float] = field(default_factory=list)
     columns: dict[str, list[float]] = field(default_factory=dict)
@@ -95,8 +95,8 @@ class Samples:
 
 
 @dataclass(frozen=True)
-class Account:
-    """What came of it."""
+class SoakResult:
+    """The result of a run."""
 
     trends: list[Trend]
     faults: list[str]
@@ -105,12 +105,12 @@ class Account:
     rebalances: int
 
     @property
-    def good(self) -> bool:
+    def passed(self) -> bool:
         return not self.faults and not any(trend.grows for trend in self.trends)
 
-    def told(self) -> str:
-        lines = [trend.told() for trend in self.trends] + self.faults
-        state = "nothing grows, nothing leaks" if self.good else "FAILED"
+    def text(self) -> str:
+        lines = [trend.text() for trend in self.trends] + self.faults
+        state = "nothing grows, nothing leaks" if self.passed else "FAILED"
         lines.append(
             f"soak: {self.hours:.1f} hours of event time in {self.seconds:.0f} s, "
             f"{self.rebalances} rebalances: {state}"
@@ -125,14 +125,14 @@ class Worker:
         self.log, self.tasks_file = directory / f"{name}.log", directory / f"{name}.tasks"
         path = directory / f"{name}.toml"
         path.write_text(config.format(port=processes.free_port()))
-        command = [sys.executable, str(Path(watched.__file__)), str(self.tasks_file)]
+        command = [sys.executable, str(Path(task_counter.__file__)), str(self.tasks_file)]
         options = ["run", "--config", str(path), "--role", role]
         self.process: Popen[bytes] = processes.spawn([*command, *options], log=self.log)
 
     def measured(self) -> dict[str, float]:
         proc = Path(f"/proc/{self.process.pid}")
         pages = int((proc / "statm").read_text().split()[1])
-        links = [os.readlink(one) for one in _listed(proc / "fd")]
+        links = [os.readlink(path) for path in _existing(proc / "fd")]
         return {
             "memory of the daemon": pages * os.sysconf("SC_PAGESIZE"),
             "tasks": float(self.tasks_file.read_text() or 0),
@@ -151,13 +151,13 @@ class Worker:
             self.process.wait(PATIENCE_S)
 
 
-def _listed(folder: Path) -> list[Path]:
-    """What is still there when it is looked at."""
-    return [one for one in folder.iterdir() if os.path.lexists(one)]
+def _existing(folder: Path) -> list[Path]:
+    """The entries of a folder that still exist when they are checked."""
+    return [path for path in folder.iterdir() if os.path.lexists(path)]
 
 
-async def soak(soak: Soak, directory: Path, kafka: Broker, redis: RedisServer) -> Account:
-    """Run it and take the account. Raises AssertionError where the daemon does not get on."""
+async def soak(soak: Soak, directory: Path, kafka: Broker, redis: RedisServer) -> SoakResult:
+    """Run and measure. Raises AssertionError if the daemon makes no progress."""
     topic, letters = f"soak-{soak.seed}", f"soak-{soak.seed}-letters"
     await kafka.create_topic(topic, PARTITIONS, TOPIC_SETTINGS)
     await kafka.create_topic(letters, 1)
@@ -172,7 +172,7 @@ async def soak(soak: Soak, directory: Path, kafka: Broker, redis: RedisServer) -
     producing = asyncio.create_task(Producer(kafka.bootstrap, topic, source).run(soak.hours))
     rebalancing = Rebalancing(directory, config, soak.rebalance_every_hours)
     try:
-        samples = await _watch(soak, worker, client, producing, rebalancing)
+        samples = await _measure(soak, worker, client, producing, rebalancing)
         faults = await _faults(client)
         await rebalancing.end()
         if (code := await worker.end()) != 0:
@@ -185,11 +185,11 @@ async def soak(soak: Soak, directory: Path, kafka: Broker, redis: RedisServer) -
         for name in (topic, letters):
             await kafka.delete_topic(name)
     seconds = time.monotonic() - began_s
-    return Account(_trends(samples), faults, samples.hours[-1], seconds, rebalancing.done)
+    return SoakResult(_trends(samples), faults, samples.hours[-1], seconds, rebalancing.done)
 
 
 class Rebalancing:
-    """A second worker that comes, stays for a while, and goes, again and again."""
+    """A second worker that joins and leaves again and again."""
 
     def __init__(self, directory: Path, config: str, every_hours: float) -> None:
         self._directory, self._config, self._every = directory, config, every_hours
@@ -218,15 +218,15 @@ class Rebalancing:
             self._worker.close()
 
 
-async def _watch(
+async def _measure(
     soak: Soak,
     worker: Worker,
     client: Any,
     producing: "asyncio.Task[None]",
     rebalancing: Rebalancing,
 ) -> Samples:
-    """Measure until the daemon has taken all that was produced."""
-    samples, moved_s, hours = Samples(), time.monotonic(), 0.0
+    """Measure until the daemon has processed all records."""
+    samples, progress_s, hours = Samples(), time.monotonic(), 0.0
     while hours < soak.hours - 0.02 or not producing.done():
         await asyncio.sleep(EVERY_S)
         assert worker.process.poll() is None, processes.tail(worker.log.read_text())
@@ -234,9 +234,9 @@ async def _watch(
             producing.result()
         now_hours = await _hours_done(client)
         if now_hours == hours:
-            assert time.monotonic() < moved_s + PATIENCE_S, f"stands still at {hours} hours"
+            assert time.monotonic() < progress_s + PATIENCE_S, f"no progress after {hours} hours"
             continue
-        hours, moved_s = now_hours, time.monotonic()
+        hours, progress_s = now_hours, time.monotonic()
         if hours > WARM_HOURS:
             samples.add(hours, worker.measured() | await _redis_measured(client))
         await rebalancing.at(hours)
@@ -244,13 +244,13 @@ async def _watch(
 
 
 async def _hours_done(client: Any) -> float:
-    """How far the slowest lane is."""
+    """Hours of event time that the slowest lane has processed."""
     least_ms: int | None = None
     heads = [key async for key in client.scan_iter(match="*}:head", count=1000)]
     for key in heads:
-        marks = json.loads(await client.hget(key, "watermarks") or b"{}").values()
-        for mark in marks:
-            least_ms = mark if least_ms is None else min(least_ms, mark or START_MS)
+        watermarks = json.loads(await client.hget(key, "watermarks") or b"{}").values()
+        for watermark_ms in watermarks:
+            least_ms = watermark_ms if least_ms is None else min(least_ms, watermark_ms or START_MS)
     if least_ms is None or len(heads) < PARTITIONS:
         return 0.0
     return (least_ms - START_MS) / 3_600_000
@@ -272,7 +272,7 @@ async def _names(client: Any) -> int:
 
 
 async def _plant_old_namespace(client: Any) -> None:
-    """One that has shown no sign of life for longer than it is kept."""
+    """Create a namespace without a sign of life for longer than `redis.keep`."""
     old_ms = int(time.time() * 1000) - WEEKS_AGO_MS
     await client.zadd("relevanced:namespaces", {OLD_NAMESPACE: old_ms})
     await client.hset(f"{OLD_NAMESPACE}:meta", "lanes", "1")
@@ -280,26 +280,26 @@ async def _plant_old_namespace(client: Any) -> None:
 
 
 async def _faults(client: Any) -> list[str]:
-    """What is there at the end that should not be."""
+    """Keys at the end that should not exist, or have a wrong expiry."""
     faults = []
     for key in [key async for key in client.scan_iter(count=1000)]:
         left_s = await client.ttl(key)
         if left_s == GONE:
             continue
-        staged, mine = b":stage:" in key, key.endswith(b":exporter")
+        staged, is_lease = b":stage:" in key, key.endswith(b":exporter")
         if OLD_NAMESPACE.encode() in key:
-            faults.append(f"{key!r} is still there: its namespace is long silent")
+            faults.append(f"{key!r} still exists: its namespace has expired")
         elif staged and not 0 <= left_s <= STAGED_AT_MOST_S:
             faults.append(f"{key!r} expires in {left_s} s: must be 0 to {STAGED_AT_MOST_S}")
-        elif not staged and not mine and left_s != FOR_EVER:
-            faults.append(f"{key!r} expires in {left_s} s: only what is staged may")
+        elif not staged and not is_lease and left_s != NO_EXPIRY:
+            faults.append(f"{key!r} expires in {left_s} s: only staged keys may expire")
     return faults
 
 
 def _trends(samples: Samples) -> list[Trend]:
-    """The lines of all columns; what may grow with the names of segments is bound by theirs."""
+    """The trends of all columns; their bounds include the growth allowed per new segment."""
     hours, columns = samples.hours, samples.columns
     names = trend("segment names", hours, columns["segment names"], float("inf"))
-    fresh = max(0.0, names.slope)
-    bounds = {name: fixed + each * fresh for name, (fixed, each) in BOUNDS.items()}
+    new_segments = max(0.0, names.slope)
+    bounds = {name: fixed + each * new_segments for name, (fixed, each) in BOUNDS.items()}
     return [names, *(trend(name, hours, columns[name], bounds[name]) for name in bounds)]

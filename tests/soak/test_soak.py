@@ -1,4 +1,4 @@
-"""Hours of event time leave the daemon as large as it was, and what would grow is found."""
+"""Hours of event time leave the daemon at its size, and growth is detected."""
 
 from pathlib import Path
 
@@ -9,31 +9,31 @@ from tests.services.redis_server import RedisServer, binaries
 from tests.soak.run import Soak, soak
 from tests.soak.trend import trend
 
-HOURS = [number / 20 for number in range(100)]
+HOURS = [index / 20 for index in range(100)]
 
 
 async def test_hours_leave_nothing_behind(kafka: Broker, tmp_path: Path) -> None:
     redis = RedisServer(str(binaries()["valkey"]), tmp_path / "redis")
     redis.start()
     try:
-        account = await soak(Soak(hours=5, rate=3.0), tmp_path, kafka, redis)
+        result = await soak(Soak(hours=5, rate=3.0), tmp_path, kafka, redis)
     finally:
         redis.kill()
-    print(account.told())
-    assert account.rebalances >= 2
-    assert account.good
+    print(result.text())
+    assert result.rebalances >= 2
+    assert result.passed
 
 
-@pytest.mark.parametrize(("growth", "found"), [(0.0, False), (900.0, False), (1100.0, True)])
-def test_growth_beyond_the_bound_is_found(growth: float, found: bool) -> None:
-    noisy = [1e6 + growth * hour + 100 * (place % 7) for place, hour in enumerate(HOURS)]
+@pytest.mark.parametrize(("growth", "grows"), [(0.0, False), (900.0, False), (1100.0, True)])
+def test_growth_beyond_the_bound_is_detected(growth: float, grows: bool) -> None:
+    noisy = [1e6 + growth * hour + 100 * (index % 7) for index, hour in enumerate(HOURS)]
     line = trend("memory", HOURS, noisy, bound=1000.0)
-    assert line.grows is found
+    assert line.grows is grows
     assert line.slope == pytest.approx(growth, abs=5 * line.error)
-    assert ("GROWS" in line.told()) is found
+    assert ("GROWS" in line.text()) is grows
 
 
-def test_a_single_step_is_no_growth() -> None:
+def test_single_step_is_no_growth() -> None:
     stepped = [1e6 + 5e5 * (hour > 2) for hour in HOURS]
     assert not trend("memory", HOURS, stepped, bound=1e5).grows
     with pytest.raises(ValueError, match="must be at least 24"):

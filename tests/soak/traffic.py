@@ -1,4 +1,4 @@
-"""Traffic that never repeats: new ids, new segment values, orphans, rubbish."""
+"""Traffic that never repeats: new ids, new segment values, orphans, invalid records."""
 
 import asyncio
 from collections.abc import Iterator
@@ -12,31 +12,32 @@ from relevanced.daemon.kafka.client import KafkaSettings
 from tests.kafka_compression import Lz4Producer
 
 START_MS: Final = 1_900_000_000_000
-"""Ahead of the clock, so that the windows are those of the events whoever looks."""
+"""In the future, so that the windows depend on the events alone and not on the clock."""
 FAULTS: Final = Faults(duplicates=0.01, disorder=0.02, orphans=0.02, off_list=0.02)
-RUBBISH: Final = 0.005
+INVALID_SHARE: Final = 0.005
 NEW_VALUES: Final = 0.2
-"""Share of the impressions whose country is one that is new now."""
-AT_ONCE: Final = 500
+"""Share of the impressions whose country is the current new value."""
+BATCH: Final = 500
 
 
 def events(seed: int, rate: float, new_value_every_s: int | None) -> Iterator[tuple[int, bytes]]:
-    """Endless (arrival in ms, record); `rate` is per second of event time."""
+    """Endless (arrival in ms, key and value joined by a NUL); `rate` is per second of event
+    time."""
     random = Random(f"soak {seed}")
     traffic = Traffic(seed=seed, rate=rate, faults=FAULTS)
     for arrival_ms, event in generate_events(traffic, START_MS):
         key = str(event["impression_id"]).encode()
         if new_value_every_s and random.random() < NEW_VALUES and "attributes" in event:
-            fresh = f"new-{arrival_ms // 1000 // new_value_every_s}"
-            event = {**event, "attributes": {**event["attributes"], "country": fresh}}
+            new_value = f"new-{arrival_ms // 1000 // new_value_every_s}"
+            event = {**event, "attributes": {**event["attributes"], "country": new_value}}
         value = msgspec.json.encode(event)
-        if random.random() < RUBBISH:
+        if random.random() < INVALID_SHARE:
             value = random.choice((b"{", b"[[]]", b'{"type":"session"}', b'{"type":"feedback"}'))
         yield arrival_ms, key + b"\0" + value
 
 
 class Producer:
-    """Sends as fast as the daemon takes it: no more than some seconds of event time ahead."""
+    """Sends batch after batch and waits for the acknowledgement of each."""
 
     def __init__(self, bootstrap: str, topic: str, source: Iterator[tuple[int, bytes]]) -> None:
         self._topic, self._source = topic, source
@@ -44,11 +45,11 @@ class Producer:
         self.sent_ms = START_MS
 
     async def run(self, hours: float) -> None:
-        """So many hours of event time."""
+        """Send this many hours of event time."""
         await self._producer.start()
         try:
             while self.sent_ms < START_MS + hours * 3_600_000:
-                for _ in range(AT_ONCE):
+                for _ in range(BATCH):
                     self.sent_ms, record = next(self._source)
                     key, _, value = record.partition(b"\0")
                     await self._producer.send(self._topic, value, key, timestamp_ms=self.sent_ms)

@@ -1,4 +1,4 @@
-"""Whether something grows: a line through samples, with its error. Pure."""
+"""Detects growth: a regression line through samples, with its standard error. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,9 +7,9 @@ from typing import Final
 import numpy as np
 
 BLOCKS: Final = 12
-"""Samples that follow one another are alike: only the means of so many blocks are independent."""
-SURE: Final = 3.0
-"""Standard errors beyond which a slope is no accident."""
+"""Consecutive samples are correlated: only the means of this many blocks count as independent."""
+SIGNIFICANT: Final = 3.0
+"""Standard errors above the bound from which a slope counts as growth."""
 
 
 @dataclass(frozen=True)
@@ -20,14 +20,14 @@ class Trend:
     slope: float
     error: float
     bound: float
-    """The slope that is allowed."""
+    """The allowed slope."""
     last: float
 
     @property
     def grows(self) -> bool:
-        return self.slope - SURE * self.error > self.bound
+        return self.slope - SIGNIFICANT * self.error > self.bound
 
-    def told(self) -> str:
+    def text(self) -> str:
         verdict = "GROWS" if self.grows else "flat"
         return (
             f"{self.name:<22} {self.last:>13,.0f} at the end, {self.slope:>+14,.2f} "
@@ -43,6 +43,6 @@ def trend(name: str, hours: Sequence[float], values: Sequence[float], bound: flo
     y = np.array([block.mean() for block in np.array_split(np.array(values, float), BLOCKS)])
     spread = float(((x - x.mean()) ** 2).sum())
     slope = float(((x - x.mean()) * (y - y.mean())).sum()) / spread
-    left = y - y.mean() - slope * (x - x.mean())
-    error = float(np.sqrt((left**2).sum() / (BLOCKS - 2) / spread))
+    residuals = y - y.mean() - slope * (x - x.mean())
+    error = float(np.sqrt((residuals**2).sum() / (BLOCKS - 2) / spread))
     return Trend(name, slope, error, bound, float(values[-1]))

@@ -1,6 +1,6 @@
-"""The daemon as it is, with a task beside it that tells how many tasks there are.
+"""The daemon, with an additional task that writes the number of asyncio tasks to a file.
 
-python watched.py FILE run --config …
+python task_counter.py FILE run --config …
 """
 
 import asyncio
@@ -16,21 +16,21 @@ EVERY_S = 0.2
 run = asyncio.run
 
 
-async def tell(path: Path) -> None:
+async def write_count(path: Path) -> None:
     while True:
         path.write_text(json.dumps(len(asyncio.all_tasks()) - 1))
         await asyncio.sleep(EVERY_S)
 
 
-async def beside(main: Coroutine[Any, Any, Any], path: Path) -> Any:
-    telling = asyncio.create_task(tell(path))
+async def with_counter(main: Coroutine[Any, Any, Any], path: Path) -> Any:
+    counting = asyncio.create_task(write_count(path))
     try:
         return await main
     finally:
-        telling.cancel()
+        counting.cancel()
 
 
 if __name__ == "__main__":
     file = Path(sys.argv.pop(1)).absolute()
-    asyncio.run = lambda main, **more: run(beside(main, file), **more)
+    asyncio.run = lambda main, **more: run(with_counter(main, file), **more)
     cli.main()
