@@ -1,3 +1,3 @@
-"""Events: their types, and the formats from whose bytes they are decoded. Nothing here knows a lane,
-a window or Kafka.
+"""Event types, and the formats from whose bytes they are decoded; nothing here knows a lane, a
+window or Kafka.
 """
