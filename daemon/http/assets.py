@@ -6,8 +6,6 @@ from typing import Final
 
 # The page shows names out of events, which may be anything: the browser runs no script and loads no
 # file but those of this folder.
-# The page shows names out of events, which may be anything: the browser runs no script and loads no
-# file but those of this folder.
 HEADERS: Final = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "

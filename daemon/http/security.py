@@ -32,8 +32,6 @@ OPEN_PATHS: Final = ("/livez", "/readyz", "/-/healthy", "/-/ready")
 CHALLENGE: Final = 'Basic realm="relevanced", charset="UTF-8"'
 READ_AGAIN_EVERY_S: Final = 1.0
 REMEMBERED_LOGINS: Final = 1024
-"""Bound of the cache of good logins. A bcrypt check of cost 10 takes 0.06 s, and each scrape brings its
-password again: a cached login is one HMAC."""
 """Bound of the cache of good logins. Each scrape brings its password: a bcrypt check of cost 10
 takes 0.06 s of processor time, a cached login one HMAC."""
 
@@ -51,7 +49,6 @@ class Security:
         self._state = State(WebConfig(), None, b"")
         self._unusable: bytes | None = None
         self._watch: asyncio.Task[None] | None = None
-        # One thread: guesses of passwords queue here and leave the other cores to the daemon.
         # One thread: guesses of passwords queue here and leave the other cores to the daemon.
         self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="passwords")
         self._key = secrets.token_bytes(32)

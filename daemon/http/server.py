@@ -188,7 +188,7 @@ class HttpServer:
         )
         return await _send_answer(request, made)
 
-    async def _openapi_openapi_document(self, request: web.Request) -> web.StreamResponse:
+    async def _openapi_document(self, request: web.Request) -> web.StreamResponse:
         made = await asyncio.to_thread(packed, self._openapi, *_preferences(request))
         return await _send_answer(request, made)
 
