@@ -1,10 +1,10 @@
-"""`make test`: tests in two runs beside each other.
+"""`make test`: the tests, in two runs of pytest at the same time.
 
     python -m tests [arguments for pytest]
 
-Two runs of pytest, for one leaves most of two processors idle while it waits for servers. What
-the second says is printed when both have ended. Arguments go to both; where one of them names
-tests, or there is one processor only, there is one run.
+A single run leaves most of two processors idle while it waits for servers. The output of the
+second run is printed when both have ended. Both get the arguments; if these name tests, or there is
+only one processor, there is one run.
 """
 
 import os
@@ -23,16 +23,16 @@ SECOND: Final = (
     "tests/metrics",
     "tests/deploy",
 )
-"""Tests that compute, and those of what is deployed: about half of the time. What is not here is in
-the first run."""
+"""Tests of the second run: those that compute, and those of `deploy/`, about half of the time. All
+others are in the first run."""
 PYTEST: Final = (sys.executable, "-m", "pytest")
 APART: Final = ("-o", "cache_dir=.pytest_cache/second")
-"""Each run remembers its own failures, for `--last-failed`."""
+"""The second run has its own cache, so that `--last-failed` works for both."""
 NOTHING_COLLECTED: Final = 5
 
 
 def runs(arguments: Sequence[str], processors: int) -> list[list[str]]:
-    """What to give to pytest, for each of its runs."""
+    """The arguments of each run of pytest."""
     if processors < 2 or any(argument.startswith("tests") for argument in arguments):
         return [[*arguments]]
     left_out = [f"--ignore={path}" for path in SECOND]
@@ -40,25 +40,25 @@ def runs(arguments: Sequence[str], processors: int) -> list[list[str]]:
 
 
 def verdict(codes: Sequence[int]) -> int:
-    """One exit code: a run without tests counts only where no other has any."""
-    told = [code for code in codes if code != NOTHING_COLLECTED]
-    return next((code for code in told if code), 0) if told else NOTHING_COLLECTED
+    """The exit code of all runs; a run without tests counts only if no run has any."""
+    with_tests = [code for code in codes if code != NOTHING_COLLECTED]
+    return next((code for code in with_tests if code), 0) if with_tests else NOTHING_COLLECTED
 
 
 def main() -> int:
     first, *others = runs(sys.argv[1:], os.cpu_count() or 1)
-    with tempfile.TemporaryFile() as said:
-        beside = [
-            subprocess.Popen([*PYTEST, *one], stdout=said, stderr=subprocess.STDOUT)
-            for one in others
+    with tempfile.TemporaryFile() as output:
+        processes = [
+            subprocess.Popen([*PYTEST, *arguments], stdout=output, stderr=subprocess.STDOUT)
+            for arguments in others
         ]
         try:
             codes = [subprocess.call([*PYTEST, *first])]
-        finally:  # Ctrl-C reaches all runs, and each ends its servers in order
-            codes_beside = [run.wait() for run in beside]
-        said.seek(0)
-        shutil.copyfileobj(said, sys.stdout.buffer)
-    return verdict([*codes, *codes_beside])
+        finally:  # Ctrl-C reaches all runs, and each stops its servers
+            codes_of_others = [process.wait() for process in processes]
+        output.seek(0)
+        shutil.copyfileobj(output, sys.stdout.buffer)
+    return verdict([*codes, *codes_of_others])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What holds for every test: its servers, its random numbers, and that no task outlives it."""
+"""Fixtures of all tests: shared data, random numbers, and a check that no asyncio task is left."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ pytest_plugins = ("tests.services.fixtures", "tests.skips")
 
 ROOT: Final = Path(__file__).parent.parent
 LEAK_PATIENCE_S: Final = 1.0
-"""Time for tasks that were told to end, or are about to."""
+"""Time to wait for tasks that are being cancelled or about to end."""
 
 hypothesis.settings.register_profile("relevanced", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("relevanced")
@@ -23,7 +23,7 @@ hypothesis.settings.load_profile("relevanced")
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """Real logs and golden numbers: beside the checkout, or where RELEVANCED_SHARED says."""
+    """Folder of real logs and golden numbers: RELEVANCED_SHARED, or beside the checkout."""
     folder = Path(os.environ.get("RELEVANCED_SHARED") or ROOT.parent / "shared")
     if not folder.is_dir():
         pytest.skip(f"no folder {folder}")
@@ -32,7 +32,7 @@ def shared() -> Path:
 
 @pytest.fixture
 def rng() -> np.random.Generator:
-    """Random numbers that can be had again: the seed stands in the report of a failed test."""
+    """Random numbers that can be repeated: the report of a failed test has the seed."""
     seed = int(os.environ.get("RELEVANCED_SEED") or secrets.randbits(32))
     print(f"to repeat: RELEVANCED_SEED={seed}")
     return np.random.default_rng(seed)
@@ -40,7 +40,7 @@ def rng() -> np.random.Generator:
 
 @pytest.fixture
 async def no_task_outlives() -> AsyncIterator[None]:
-    """Fails the test whose asyncio tasks still run after it and after its fixtures."""
+    """Fail a test if asyncio tasks still run after it and its fixtures have ended."""
     before = asyncio.all_tasks()
     yield
     left = asyncio.all_tasks() - before - {asyncio.current_task()}
@@ -51,6 +51,6 @@ async def no_task_outlives() -> AsyncIterator[None]:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Asks for `no_task_outlives` first, so that it is the last to be torn down."""
+    """Request `no_task_outlives` first, so that it is torn down last."""
     if isinstance(item, pytest.Function) and asyncio.iscoroutinefunction(item.function):
         item.fixturenames.insert(0, "no_task_outlives")

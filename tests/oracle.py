@@ -1,9 +1,10 @@
-"""The slow twin of the stream: the same numbers, from the whole log at once.
+"""The oracle: a slow, obvious twin of the daemon that computes the same state from the whole log.
 
-Nothing here is incremental. Each topic-partition is read in offset order and each event notes the
-watermark it met; the accepted impressions and their lists are decided id by id; every feedback is
-judged against the finished lists; gains, rows and totals are counted last. How the topics
-interleave therefore cannot matter. It shares no code with the daemon, and must not.
+Nothing here is incremental. Each topic-partition is read in offset order, and each event gets the
+watermark of its topic-partition just before it. Then the accepted impressions and their final lists
+are decided id by id, then the outcome of all feedback by these lists, and gains, rows and totals
+last. So the result cannot depend on how the topics interleave. The oracle shares no code with the
+daemon, and must not.
 """
 
 import json
@@ -22,7 +23,7 @@ NEVER = float("-inf")
 FIELD_BYTES = 256
 DEFAULT_METRICS = ("P@1", "P@5", "P@10", "Success@10", "RR@10", "ERR@10", "nDCG@10")
 UNITS = {"IPS-P": 100_000, "IPS-DCG": 1_000}
-"""Steps of a value of 1, where that is not a million."""
+"""Integer steps of a value of 1, of metrics for which it is not a million."""
 _ISO = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|[+-]\d\d:?\d\d)", re.ASCII)
 
 RowKey = tuple[int, int, str, str]
@@ -55,21 +56,21 @@ class OracleConfig:
     max_future_s: int = 300
     max_record_bytes: int = 1048576
     units: Mapping[str, str] = field(default_factory=dict)
-    """Declared experiments, and what they are dealt to."""
+    """Declared experiment → the unit that is assigned to its variants."""
     stratify: Mapping[str, str] = field(default_factory=dict)
-    """Some of them, and the grouping whose segments are counted apart."""
+    """Declared experiment → the grouping by whose segments it is counted as well."""
     discovered: int = 0
-    """How many others are taken from events."""
+    """Highest number of undeclared experiments that are taken from events."""
     history_hours: int = 840
     hour_s: int = 3600
     propensities: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    """By surface, from rank 1 on."""
+    """Surface → propensities from rank 1 on."""
     surface: str = "surface"
-    """The attribute that tells the surface."""
+    """The attribute with the surface."""
     default_surface: str | None = None
     clip: float = 10
-    weighed_ranks: int = 0
-    """Of the deepest weighed metric."""
+    weighted_ranks: int = 0
+    """The deepest cut-off of the metrics weighted by propensities."""
 
     @property
     def highest_grade(self) -> float:
@@ -88,7 +89,7 @@ class Impression:
     user_id: str | None
     teams: tuple[str | None, ...]
     dropped: tuple[str, ...]
-    """Why a value of an attribute or experiment was left out, one by one."""
+    """The reason for each value of an attribute or experiment that was left out."""
 
 
 @dataclass(frozen=True)
@@ -102,16 +103,16 @@ class Feedback:
 
 
 @dataclass(frozen=True)
-class Met:
-    """An event and the watermark of its topic-partition just before it."""
+class EventAtWatermark:
+    """An event, and the watermark of its topic-partition just before it."""
 
     event: Impression | Feedback
     watermark: float
 
 
 @dataclass
-class Shown:
-    """An accepted impression. None in `items` is a blank; the other lists go by place too."""
+class Accepted:
+    """An accepted impression; `items`, `explicit` and `implicit` go by rank. A blank is None."""
 
     id: str
     time_ms: int
@@ -120,8 +121,8 @@ class Shown:
     implicit: list[list[float]] = field(default_factory=list)
     segments: dict[str, str] = field(default_factory=dict)
     first_joined_ms: int | None = None
-    dealt: Impression | None = None
-    """The record that told whom it was shown to, and in which arms."""
+    event: Impression | None = None
+    """The event that was accepted: it has the user and the experiments."""
 
 
 @dataclass
@@ -129,7 +130,7 @@ class LaneResult:
     rows: dict[RowKey, dict[str, int]] = field(default_factory=dict)
     totals: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
     hours: dict[tuple[int, str, str], dict[str, int]] = field(default_factory=dict)
-    """(start of the hour in s, grouping, segment) → what has settled of it."""
+    """(start of the hour in s, grouping, segment) → the row of what has settled."""
     events: Counter[str] = field(default_factory=Counter)
     rejected: Counter[str] = field(default_factory=Counter)
     impression_outcomes: Counter[str] = field(default_factory=Counter)
@@ -145,14 +146,14 @@ class LaneResult:
 
 
 class Rejected(Exception):
-    """One record or element cannot be used; the argument is the reason."""
+    """A record or an element of it is invalid; the argument is the reason."""
 
 
 # Events ---------------------------------------------------------------------------------------
 
 
 def elements(record: Record, config: OracleConfig) -> list[object]:
-    """The JSON values of a record: one, or as many as its array holds."""
+    """The JSON values of a record: one, or the elements of its array."""
     if record.value is None:
         raise Rejected("tombstone")
     if len(record.value) > config.max_record_bytes:
@@ -192,17 +193,17 @@ def decode_impression(value: Mapping[str, object], config: OracleConfig) -> Impr
         raise Rejected("bad_rank")
     user = value.get("user_id")
     grades = object_field(value, "grades").items()
-    shown = tuple(identifier(item) for item in items)
+    ids = tuple(identifier(item) for item in items)
     grouped = {name for names in config.groupings for name in names} | {*config.units.values()}
     grouped |= {config.surface} if config.propensities else set()
     given = object_field(value, "attributes").items()
-    asked = {n: v for n, v in given if n in grouped and not n.startswith("experiment:")}
-    attributes, dropped = texts(asked)
+    needed = {n: v for n, v in given if n in grouped and not n.startswith("experiment:")}
+    attributes, dropped = texts(needed)
     experiments, dropped_too = texts(object_field(value, "experiments"))
     return Impression(
         id=identifier(required(value, "impression_id")),
         time_ms=time_ms(required(value, "timestamp")),
-        items=shown[: max(0, config.depth - first_rank + 1)],
+        items=ids[: max(0, config.depth - first_rank + 1)],
         first_rank=first_rank,
         attributes=attributes,
         experiments=experiments,
@@ -218,7 +219,7 @@ def teams_of(value: object) -> tuple[str | None, ...]:
         return ()
     if not isinstance(value, list):
         raise Rejected("wrong_type")
-    return tuple(None if one is None else identifier(one) for one in value)
+    return tuple(None if team is None else identifier(team) for team in value)
 
 
 def decode_feedback(value: Mapping[str, object], config: OracleConfig) -> Feedback:
@@ -276,7 +277,7 @@ def whole_number(value: object) -> int | None:
 
 
 def grade_value(value: object, config: OracleConfig) -> float:
-    """Negative grades become 0; those above the scale are refused."""
+    """Negative grades become 0; grades above the scale are invalid."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise Rejected("bad_grade")
     if not math.isfinite(value) or value > config.highest_grade:
@@ -285,18 +286,18 @@ def grade_value(value: object, config: OracleConfig) -> float:
 
 
 def texts(values: Mapping[str, object]) -> tuple[dict[str, str], list[str]]:
-    """Attributes or experiments as text, and why others are left out; null is missing."""
+    """Attributes or experiments as text, and why others are left out; null counts as missing."""
     result, dropped = {}, []
     for name, value in values.items():
-        told = text(value)
-        if told is None and value is not None:
+        parsed = text(value)
+        if parsed is None and value is not None:
             dropped.append("bad_value")
-        elif told is not None and byte_length(name) > FIELD_BYTES:
+        elif parsed is not None and byte_length(name) > FIELD_BYTES:
             dropped.append("long_name")
-        elif told is not None and byte_length(told) > FIELD_BYTES:
+        elif parsed is not None and byte_length(parsed) > FIELD_BYTES:
             dropped.append("long_value")
-        elif told is not None:
-            result[name] = told
+        elif parsed is not None:
+            result[name] = parsed
     return result, dropped
 
 
@@ -336,23 +337,23 @@ def iso_time_ms(value: str) -> int:
 
 def read_partition(
     records: Iterable[Record], config: OracleConfig, result: LaneResult
-) -> list[Met]:
-    """The events of one topic-partition, each with the watermark that it met."""
-    met: list[Met] = []
+) -> list[EventAtWatermark]:
+    """The valid events of one topic-partition, each with the watermark just before it."""
+    events: list[EventAtWatermark] = []
     watermark = NEVER
     for record in records:
-        for event in usable_events(record, config, result.rejected):
-            met.append(Met(event, watermark))
+        for event in valid_events(record, config, result.rejected):
+            events.append(EventAtWatermark(event, watermark))
             watermark = max(watermark, event.time_ms)
             result.watermarks[record.topic] = int(watermark)
             result.events["impressions" if isinstance(event, Impression) else "feedback"] += 1
-    return met
+    return events
 
 
-def usable_events(
+def valid_events(
     record: Record, config: OracleConfig, rejected: Counter[str]
 ) -> Iterator[Impression | Feedback]:
-    """What decodes and is not too far ahead of the record's own timestamp."""
+    """The valid events of a record: decoded, and not too far ahead of the record's timestamp."""
     try:
         values = elements(record, config)
     except Rejected as fault:
@@ -378,7 +379,7 @@ def check_not_future(event_ms: int, record_ms: int | None, config: OracleConfig)
 
 
 def pane_s(window_s: int) -> int:
-    """The least whole number of seconds that is at least window/30 and divides the window."""
+    """The smallest whole number of seconds >= window / 30 that divides the window."""
     thirtieth_s = math.ceil(window_s / 30)
     return next(s for s in range(thirtieth_s, window_s + 1) if window_s % s == 0)
 
@@ -388,14 +389,14 @@ def base_pane_ms(config: OracleConfig) -> int:
 
 
 def closes_ms(impression_ms: int, config: OracleConfig) -> int:
-    """From this watermark on an impression of that time is closed, and its pane settled."""
+    """The watermark from which an impression of that time is closed, and its pane settled."""
     base = base_pane_ms(config)
     pane_end = impression_ms // base * base + base
     return pane_end + (config.attribution_window_s + config.lateness_s) * 1000
 
 
-def dies_ms(feedback_ms: int, config: OracleConfig) -> int:
-    """From this watermark on feedback of that time cannot join any more."""
+def expires_ms(feedback_ms: int, config: OracleConfig) -> int:
+    """The watermark from which feedback of that time can no longer join."""
     waits_s = config.attribution_window_s + config.lateness_s
     return feedback_ms + GRACE_MS + base_pane_ms(config) + waits_s * 1000
 
@@ -403,11 +404,13 @@ def dies_ms(feedback_ms: int, config: OracleConfig) -> int:
 # Impressions ----------------------------------------------------------------------------------
 
 
-def judge_impression(
-    event: Impression, watermark: float, of_id: list[Shown], config: OracleConfig
+def decide_impression(
+    event: Impression, watermark: float, of_id: list[Accepted], config: OracleConfig
 ) -> str:
-    """The outcome of one record; `of_id` holds the id's accepted impressions, and grows."""
-    is_open = [shown for shown in of_id if closes_ms(shown.time_ms, config) > watermark]
+    """Decide the outcome of one event; appends to `of_id`, the accepted impressions of its id."""
+    is_open = [
+        impression for impression in of_id if closes_ms(impression.time_ms, config) > watermark
+    ]
     if is_open and event.first_rank == 1:
         return repeat_first_page(event, is_open[0])
     if is_open:
@@ -416,44 +419,44 @@ def judge_impression(
         return "late"
     if event.first_rank > 1:
         return "later_page"
-    of_id.append(Shown(event.id, event.time_ms))
-    bring(of_id[-1], event.items, event)
+    of_id.append(Accepted(event.id, event.time_ms))
+    append_items(of_id[-1], event.items, event)
     return "accepted"
 
 
-def repeat_first_page(event: Impression, shown: Shown) -> str:
-    if list(event.items) == shown.items:
+def repeat_first_page(event: Impression, impression: Accepted) -> str:
+    if list(event.items) == impression.items:
         return "duplicate"
-    if shown.items:
-        first_page_again = event.items and list(event.items) == shown.items[: len(event.items)]
+    if impression.items:
+        first_page_again = event.items and list(event.items) == impression.items[: len(event.items)]
         return "duplicate" if first_page_again else "conflicting"
-    bring(shown, event.items, event)
+    append_items(impression, event.items, event)
     return "filled"
 
 
-def add_later_page(event: Impression, shown: Shown) -> str:
-    before, known = event.first_rank - 1, len(shown.items)
-    if before > known:
+def add_later_page(event: Impression, impression: Accepted) -> str:
+    before, length = event.first_rank - 1, len(impression.items)
+    if before > length:
         return "conflicting"
-    page = [None if item in shown.items[:before] else item for item in event.items]
-    overlap = known - before
-    if page[:overlap] != shown.items[before:][: len(page)]:
+    page = [None if item in impression.items[:before] else item for item in event.items]
+    overlap = length - before
+    if page[:overlap] != impression.items[before:][: len(page)]:
         return "conflicting"
-    rest = [None if item in shown.items else item for item in page[overlap:]]
+    rest = [None if item in impression.items else item for item in page[overlap:]]
     if not rest:
         return "duplicate"
-    bring(shown, rest, event)
+    append_items(impression, rest, event)
     return "extended"
 
 
-def bring(shown: Shown, items: Sequence[str | None], event: Impression) -> None:
-    """Append places; the record's own judgements go to the first place of each item in them."""
-    for number, item in enumerate(items):
-        first = item is not None and item not in items[:number]
+def append_items(impression: Accepted, items: Sequence[str | None], event: Impression) -> None:
+    """Append items; the grades of the event go to the first occurrence of each item in them."""
+    for index, item in enumerate(items):
+        first = item is not None and item not in items[:index]
         grade = event.grades.get(item) if first and item is not None else None
-        shown.items.append(item)
-        shown.explicit.append([] if grade is None else [(event.time_ms, grade)])
-        shown.implicit.append([])
+        impression.items.append(item)
+        impression.explicit.append([] if grade is None else [(event.time_ms, grade)])
+        impression.implicit.append([])
 
 
 # Segments -------------------------------------------------------------------------------------
@@ -466,7 +469,7 @@ def admit(
     overflow: Counter[str],
     config: OracleConfig,
 ) -> dict[str, str]:
-    """The segment of an accepted impression in each grouping; `seen` is kept per partition."""
+    """The segment of an accepted impression in each grouping; `seen` is kept for each partition."""
     longest_s = max(config.windows_s)
     moment_ms = event.time_ms if watermark == NEVER else int(watermark)
     pane = moment_ms // (pane_s(longest_s) * 1000)
@@ -474,7 +477,7 @@ def admit(
     for names in config.groupings:
         grouping, value = ",".join(names), segment_value(names, event)
         last_seen = seen.setdefault(grouping, {})
-        make_room(value, last_seen, pane - longest_s // pane_s(longest_s), config)
+        evict_unseen(value, last_seen, pane - longest_s // pane_s(longest_s), config)
         if value in last_seen or len(last_seen) < 10 * config.max_segments:
             last_seen[value] = max(pane, last_seen.get(value, pane))
             segments[grouping] = value
@@ -484,12 +487,12 @@ def admit(
     return segments
 
 
-def make_room(value: str, last_seen: dict[str, int], oldest: int, config: OracleConfig) -> None:
-    """Only a new value that finds no place drives out those not seen for the longest window."""
+def evict_unseen(value: str, last_seen: dict[str, int], oldest: int, config: OracleConfig) -> None:
+    """A new value that finds the table full evicts all values unseen for the longest window."""
     if value in last_seen or len(last_seen) < 10 * config.max_segments:
         return
-    for known in [known for known, pane in last_seen.items() if pane < oldest]:
-        del last_seen[known]
+    for unseen in [name for name, pane in last_seen.items() if pane < oldest]:
+        del last_seen[unseen]
 
 
 def segment_value(names: tuple[str, ...], event: Impression) -> str:
@@ -513,91 +516,92 @@ def escaped(value: str | None) -> str:
 # Feedback -------------------------------------------------------------------------------------
 
 
-def judge_feedback(
+def decide_feedback(
     event: Feedback,
-    met_watermark: float,
-    shown: Shown | None,
+    watermark: float,
+    impression: Accepted | None,
     lane_watermark: float,
     config: OracleConfig,
 ) -> str:
-    """The final outcome, or `waiting`; `shown` is the candidate with its finished list."""
-    dead = lane_watermark >= dies_ms(event.time_ms, config)
+    """Decide the final outcome, or `waiting`; the candidate has its final list."""
+    expired = lane_watermark >= expires_ms(event.time_ms, config)
     if event.grade is None and event.kind not in config.grades:
         return "ignored_kind"
-    if met_watermark >= dies_ms(event.time_ms, config):
+    if watermark >= expires_ms(event.time_ms, config):
         return "late"
-    if shown is None:
-        return "unjoined" if dead else "waiting"
-    if event.time_ms > shown.time_ms + config.attribution_window_s * 1000:
+    if impression is None:
+        return "unjoined" if expired else "waiting"
+    if event.time_ms > impression.time_ms + config.attribution_window_s * 1000:
         return "out_of_window"
-    if find_place(event, shown.items) is not None:
+    if find_rank0(event, impression.items) is not None:
         return "joined"
     too_deep = event.rank is not None and event.rank > config.depth
-    if too_deep and (dead or event.item is None):
+    if too_deep and (expired or event.item is None):
         return "beyond_depth"
-    return "off_list" if dead else "waiting"
+    return "off_list" if expired else "waiting"
 
 
 def candidate(
-    feedback_ms: int, watermark: float, of_id: Sequence[Shown], config: OracleConfig
-) -> Shown | None:
-    """The earliest impression open to the feedback and not later than its time and the grace."""
-    fitting = [
-        shown
-        for shown in of_id
-        if closes_ms(shown.time_ms, config) > watermark and shown.time_ms <= feedback_ms + GRACE_MS
+    feedback_ms: int, watermark: float, of_id: Sequence[Accepted], config: OracleConfig
+) -> Accepted | None:
+    """The earliest impression that is open to the feedback and not later than its time + grace."""
+    open_to_it = [
+        impression
+        for impression in of_id
+        if closes_ms(impression.time_ms, config) > watermark
+        and impression.time_ms <= feedback_ms + GRACE_MS
     ]
-    return min(fitting, key=lambda shown: shown.time_ms, default=None)
+    return min(open_to_it, key=lambda impression: impression.time_ms, default=None)
 
 
-def find_place(event: Feedback, items: Sequence[str | None]) -> int | None:
-    """The place (rank - 1) of the feedback in the list; the id wins over the rank."""
+def find_rank0(event: Feedback, items: Sequence[str | None]) -> int | None:
+    """The 0-based rank of the feedback's item in the list; its id wins over the stated rank."""
     if event.item is None:
         assert event.rank is not None
         return event.rank - 1 if event.rank <= len(items) else None
-    places = [place for place, item in enumerate(items) if item == event.item]
-    if event.rank is not None and event.rank - 1 in places:
+    matches = [rank0 for rank0, item in enumerate(items) if item == event.item]
+    if event.rank is not None and event.rank - 1 in matches:
         return event.rank - 1
-    return places[0] if places else None
+    return matches[0] if matches else None
 
 
-def join(event: Feedback, shown: Shown, place: int, config: OracleConfig) -> None:
-    if shown.first_joined_ms is None or event.time_ms < shown.first_joined_ms:
-        shown.first_joined_ms = event.time_ms
+def join(event: Feedback, impression: Accepted, rank0: int, config: OracleConfig) -> None:
+    if impression.first_joined_ms is None or event.time_ms < impression.first_joined_ms:
+        impression.first_joined_ms = event.time_ms
     if event.grade is not None:
-        shown.explicit[place].append((event.time_ms, event.grade))
+        impression.explicit[rank0].append((event.time_ms, event.grade))
     elif event.kind is not None:
-        shown.implicit[place].append(float(config.grades[event.kind]))
+        impression.implicit[rank0].append(float(config.grades[event.kind]))
 
 
 # Rows -----------------------------------------------------------------------------------------
 
 
-def gains(shown: Shown) -> list[float]:
-    """Per place the latest explicit grade (of equal times the higher), else the best implicit."""
+def gains(impression: Accepted) -> list[float]:
+    """By rank the latest explicit grade (of equal times the higher), else the highest implicit."""
     return [
         max(explicit)[1] if explicit else max(implicit, default=0.0)
-        for explicit, implicit in zip(shown.explicit, shown.implicit)
+        for explicit, implicit in zip(impression.explicit, impression.implicit)
     ]
 
 
-def contribution(shown: Shown, config: OracleConfig) -> dict[str, int]:
+def contribution(impression: Accepted, config: OracleConfig) -> dict[str, int]:
     """What one impression adds to each of its rows."""
-    known = [bool(e or i) for e, i in zip(shown.explicit, shown.implicit)]
+    has_feedback = [bool(e or i) for e, i in zip(impression.explicit, impression.implicit)]
     row = {
         "impressions": 1,
-        "impressions_with_feedback": int(any(known)),
-        "zero_result_impressions": int(not shown.items),
-        "items_with_feedback": sum(known),
+        "impressions_with_feedback": int(any(has_feedback)),
+        "zero_result_impressions": int(not impression.items),
+        "items_with_feedback": sum(has_feedback),
     }
-    weights, cut = weights_of(shown, config)
+    weights, clipped = weights_of(impression, config)
     for name in config.metric_names:
         if name == "FirstFeedbackSeconds":
-            row |= delay_columns(name, shown)
+            row |= delay_columns(name, impression)
             continue
         value = score(
             name,
-            gains(shown)[: config.depth],
+            gains(impression)[: config.depth],
             relevant_from=config.relevant_from,
             max_grade=config.highest_grade,
             weights=weights,
@@ -607,47 +611,48 @@ def contribution(shown: Shown, config: OracleConfig) -> dict[str, int]:
         row[f"{name}:sum"] = steps(number, unit)
         row[f"{name}:squares"] = steps(number * number, unit)
     if config.propensities:
-        row |= weight_columns(shown, weights, cut, config)
+        row |= weight_columns(impression, weights, clipped, config)
     return row
 
 
-def weights_of(shown: Shown, config: OracleConfig) -> tuple[list[float] | None, list[bool]]:
-    """1 / propensity by rank, and where it was cut; None where no table is for the surface."""
-    told = None if shown.dealt is None else shown.dealt.attributes.get(config.surface)
-    surface = told if told in config.propensities else config.default_surface
+def weights_of(impression: Accepted, config: OracleConfig) -> tuple[list[float] | None, list[bool]]:
+    """1 / propensity by rank, and where it was clipped; None if the surface has no table."""
+    stated = None if impression.event is None else impression.event.attributes.get(config.surface)
+    surface = stated if stated in config.propensities else config.default_surface
     if surface is None:
         return None, []
-    known = config.propensities[surface]
-    ranks = range(config.depth)
-    inverse = [known[0] / known[min(rank, len(known) - 1)] for rank in ranks]
-    return [min(one, config.clip) for one in inverse], [one > config.clip for one in inverse]
+    table = config.propensities[surface]
+    inverse = [table[0] / table[min(rank0, len(table) - 1)] for rank0 in range(config.depth)]
+    return [min(w, config.clip) for w in inverse], [w > config.clip for w in inverse]
 
 
 def weight_columns(
-    shown: Shown, weights: list[float] | None, cut: list[bool], config: OracleConfig
+    impression: Accepted, weights: list[float] | None, clipped: list[bool], config: OracleConfig
 ) -> dict[str, int]:
-    """How many items were weighed, and how much, in ten thousandths."""
-    gained = [at for at, gain in enumerate(gains(shown)[: config.weighed_ranks]) if gain > 0]
-    told = [] if weights is None else gained
+    """Number of weighted items, and the sums of their weights in steps of 1 / 10,000."""
+    gained = [rank0 for rank0, g in enumerate(gains(impression)[: config.weighted_ranks]) if g > 0]
+    weighted = gained if weights else []
     return {
-        "weighted_items": len(told),
-        "clipped_items": sum(cut[at] for at in told),
-        "weights": steps(sum(weights[at] for at in told) if weights else 0.0, 10_000),
-        "squared_weights": steps(sum(weights[at] ** 2 for at in told) if weights else 0.0, 10_000),
+        "weighted_items": len(weighted),
+        "clipped_items": sum(clipped[rank0] for rank0 in weighted),
+        "weights": steps(sum(weights[rank0] for rank0 in weighted) if weights else 0.0, 10_000),
+        "squared_weights": steps(
+            sum(weights[rank0] ** 2 for rank0 in weighted) if weights else 0.0, 10_000
+        ),
     }
 
 
-def delay_columns(name: str, shown: Shown) -> dict[str, int]:
-    """Seconds from the impression to the earliest joined feedback, in thousandths."""
-    if shown.first_joined_ms is None:
+def delay_columns(name: str, impression: Accepted) -> dict[str, int]:
+    """Seconds from the impression to the earliest joined feedback, in steps of 1 / 1,000."""
+    if impression.first_joined_ms is None:
         return {f"{name}:scored": 0, f"{name}:sum": 0, f"{name}:squares": 0}
-    seconds = max(shown.first_joined_ms - shown.time_ms, 0) / 1000
+    seconds = max(impression.first_joined_ms - impression.time_ms, 0) / 1000
     numbers = (1, math.floor(1000 * seconds + 0.5001), math.floor(1000 * seconds**2 + 0.5001))
     return dict(zip((f"{name}:scored", f"{name}:sum", f"{name}:squares"), numbers))
 
 
 def unit_of(name: str) -> int:
-    """Steps for a value of 1."""
+    """Integer steps of a value of 1."""
     return UNITS.get(re.split("[(@]", name)[0], 10**6)
 
 
@@ -655,50 +660,53 @@ def steps(value: float, unit: int) -> int:
     return math.floor(unit * value + 0.5001)
 
 
-def add_to(row: dict[str, int], more: Mapping[str, int]) -> None:
-    for name, number in more.items():
-        row[name] = row.get(name, 0) + number
+def add_to(row: dict[str, int], change: Mapping[str, int]) -> None:
+    for column, value in change.items():
+        row[column] = row.get(column, 0) + value
 
 
 def count_rows(
-    shown: Shown, lane_watermark: float, config: OracleConfig, result: LaneResult
+    impression: Accepted, lane_watermark: float, config: OracleConfig, result: LaneResult
 ) -> None:
-    """The impression's rows in every window, and the totals once its base pane has settled."""
-    numbers = contribution(shown, config)
-    settled = closes_ms(shown.time_ms, config) <= lane_watermark
-    for grouping, segment in shown.segments.items():
+    """Count the impression in its rows of every window, and in the totals once it has settled."""
+    numbers = contribution(impression, config)
+    settled = closes_ms(impression.time_ms, config) <= lane_watermark
+    for grouping, segment in impression.segments.items():
         for window_s in config.windows_s:
-            start_s = shown.time_ms // 1000 // pane_s(window_s) * pane_s(window_s)
+            start_s = impression.time_ms // 1000 // pane_s(window_s) * pane_s(window_s)
             add_to(result.rows.setdefault((window_s, start_s, grouping, segment), {}), numbers)
         if settled:
             add_to(result.totals.setdefault((grouping, segment), {}), numbers)
-            hour_s = hour_start_s(shown.time_ms, config)
+            hour_s = hour_start_s(impression.time_ms, config)
             if config.history_hours and hour_s >= first_hour_s(lane_watermark, config):
                 add_to(result.hours.setdefault((hour_s, grouping, segment), {}), numbers)
     if not settled:
-        result.open[shown.id, shown.time_ms] = (tuple(shown.items), tuple(gains(shown)))
+        result.open[impression.id, impression.time_ms] = (
+            tuple(impression.items),
+            tuple(gains(impression)),
+        )
 
 
 def hour_start_s(time_ms: int, config: OracleConfig) -> int:
-    """The hour that holds the start of the base pane that holds the instant."""
+    """The hour in which the base pane of the instant begins."""
     base = base_pane_ms(config)
     return time_ms // base * base // 1000 // config.hour_s * config.hour_s
 
 
 def first_hour_s(lane_watermark: float, config: OracleConfig) -> int:
-    """The first hour that is kept: so many before the one where settling has arrived."""
+    """The first hour that is kept: `history_hours` before the hour that is being settled."""
     waits_s = config.attribution_window_s + config.lateness_s
     settling_s = hour_start_s(int(lane_watermark) - waits_s * 1000, config)
     return settling_s - config.history_hours * config.hour_s
 
 
-# The whole ------------------------------------------------------------------------------------
+# The run --------------------------------------------------------------------------------------
 
 
 def run(
     records: Iterable[Record], topics: Sequence[str], config: OracleConfig
 ) -> dict[int, LaneResult]:
-    """The final state of every lane that has a record."""
+    """The final state of every lane that has a record, by partition."""
     partitions: dict[int, dict[str, list[Record]]] = {}
     for record in records:
         lane = partitions.setdefault(record.partition, {topic: [] for topic in topics})
@@ -708,86 +716,90 @@ def run(
 
 def run_lane(of_topic: Mapping[str, Sequence[Record]], config: OracleConfig) -> LaneResult:
     result = LaneResult(watermarks={topic: None for topic in of_topic})
-    met = [read_partition(records, config, result) for records in of_topic.values()]
+    by_topic = [read_partition(records, config, result) for records in of_topic.values()]
     lane_watermark = min(NEVER if mark is None else mark for mark in result.watermarks.values())
-    shown = accept_impressions(met, config, result)
-    for one in (one for events in met for one in events):
-        if isinstance(one.event, Feedback):
-            of_id = shown.get(one.event.id, [])
-            count_feedback(one.event, one.watermark, of_id, lane_watermark, config, result)
-    for impression in (impression for of_id in shown.values() for impression in of_id):
+    by_id = accept_impressions(by_topic, config, result)
+    for read in (read for events in by_topic for read in events):
+        if isinstance(read.event, Feedback):
+            of_id = by_id.get(read.event.id, [])
+            count_feedback(read.event, read.watermark, of_id, lane_watermark, config, result)
+    impressions = [impression for of_id in by_id.values() for impression in of_id]
+    for impression in impressions:
         count_rows(impression, lane_watermark, config, result)
-    everything = (impression for of_id in shown.values() for impression in of_id)
-    settled = settled_of(everything, lane_watermark, config)
+    settled = settled_of(impressions, lane_watermark, config)
     overflow = result.experiment_overflow
     result.experiments = oracle_arms.run(
         settled, config.units, config.discovered, overflow, config.stratify
     )
-    result.waiting.sort(key=lambda one: [(part is not None, part) for part in one])
+    result.waiting.sort(key=lambda waiting: [(part is not None, part) for part in waiting])
     return result
 
 
 def settled_of(
-    shown: Iterable[Shown], lane_watermark: float, config: OracleConfig
+    impressions: Iterable[Accepted], lane_watermark: float, config: OracleConfig
 ) -> Iterator[oracle_arms.Settled]:
     base = base_pane_ms(config)
-    for one in shown:
-        event = one.dealt
-        if event is not None and closes_ms(one.time_ms, config) <= lane_watermark:
+    for impression in impressions:
+        event = impression.event
+        if event is not None and closes_ms(impression.time_ms, config) <= lane_watermark:
             yield oracle_arms.Settled(
-                one.time_ms // base * base,
-                one.id,
+                impression.time_ms // base * base,
+                impression.id,
                 event.user_id,
                 event.attributes,
                 event.experiments,
-                contribution(one, config),
-                tuple(gains(one)),
+                contribution(impression, config),
+                tuple(gains(impression)),
                 event.teams,
-                one.segments,
+                impression.segments,
             )
 
 
 def accept_impressions(
-    met: Sequence[Sequence[Met]], config: OracleConfig, result: LaneResult
-) -> dict[str, list[Shown]]:
+    by_topic: Sequence[Sequence[EventAtWatermark]], config: OracleConfig, result: LaneResult
+) -> dict[str, list[Accepted]]:
     """The accepted impressions of every id, oldest first, with their final lists and segments."""
-    shown: dict[str, list[Shown]] = {}
-    home: dict[str, int] = {}
-    for number, events in enumerate(met):
+    by_id: dict[str, list[Accepted]] = {}
+    topic_of: dict[str, int] = {}
+    for topic, events in enumerate(by_topic):
         seen: dict[str, dict[str, int]] = {}
-        for event, watermark in ((one.event, one.watermark) for one in events):
+        for event, watermark in ((read.event, read.watermark) for read in events):
             if not isinstance(event, Impression):
                 continue
-            if home.setdefault(event.id, number) != number:
+            if topic_of.setdefault(event.id, topic) != topic:
                 raise ValueError(f"impression_id={event.id}: must come from one topic only")
-            of_id = shown.setdefault(event.id, [])
-            outcome = judge_impression(event, watermark, of_id, config)
+            of_id = by_id.setdefault(event.id, [])
+            outcome = decide_impression(event, watermark, of_id, config)
             result.impression_outcomes[outcome] += 1
             if outcome == "accepted":
                 overflow = result.segment_overflow
-                of_id[-1].dealt = event
+                of_id[-1].event = event
                 of_id[-1].segments = admit(event, watermark, seen, overflow, config)
-    return shown
+    return by_id
 
 
 def count_feedback(
     event: Feedback,
-    met_watermark: float,
-    of_id: Sequence[Shown],
+    watermark: float,
+    of_id: Sequence[Accepted],
     lane_watermark: float,
     config: OracleConfig,
     result: LaneResult,
 ) -> None:
-    shown = candidate(event.time_ms, met_watermark, of_id, config)
-    outcome = judge_feedback(event, met_watermark, shown, lane_watermark, config)
+    impression = candidate(event.time_ms, watermark, of_id, config)
+    outcome = decide_feedback(event, watermark, impression, lane_watermark, config)
     if outcome == "waiting":
-        waits = (event.id, event.time_ms, event.item, event.rank, event.kind, event.grade)
-        result.waiting.append(waits)
+        waiting = (event.id, event.time_ms, event.item, event.rank, event.kind, event.grade)
+        result.waiting.append(waiting)
         return
     result.feedback_outcomes[outcome] += 1
-    place = find_place(event, shown.items) if outcome == "joined" and shown is not None else None
-    if place is None or shown is None:
+    rank0 = (
+        find_rank0(event, impression.items)
+        if outcome == "joined" and impression is not None
+        else None
+    )
+    if rank0 is None or impression is None:
         return
-    join(event, shown, place, config)
-    if event.rank is not None and event.rank != place + 1:
+    join(event, impression, rank0, config)
+    if event.rank is not None and event.rank != rank0 + 1:
         result.feedback_outcomes["rank_mismatch"] += 1

@@ -1,6 +1,6 @@
-"""The slow twin of the experiments: what each arm must hold once panes have settled.
+"""The oracle of experiments: the tallies of each arm once panes have settled.
 
-Like the oracle it looks at the finished impressions, and shares no code with the daemon.
+Like the oracle of the stream it reads the final impressions, and shares no code with the daemon.
 """
 
 from collections import Counter
@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-MOST_UNDECLARED = 16
-MOST_VARIANTS = 10
-MOST_STRATA = 16
+MAX_UNDECLARED = 16
+MAX_VARIANTS = 10
+MAX_STRATA = 16
 SILENT_MS = 7 * 86_400_000
 SKETCH = 65_536
 CONTROLS = ("control", "baseline", "A", "a", "off", "0", "false")
@@ -25,12 +25,12 @@ class Settled:
     user: str | None
     attributes: Mapping[str, str]
     experiments: Mapping[str, str]
-    numbers: Mapping[str, int]
+    row: Mapping[str, int]
     """What it adds to its rows."""
     gains: tuple[float, ...] = ()
     teams: tuple[str | None, ...] = ()
     segments: Mapping[str, str] = field(default_factory=dict)
-    """By grouping."""
+    """Grouping → segment."""
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Arm:
     without_unit: int = 0
     users: set[int] = field(default_factory=set)
     credits: Counter[tuple[int, int]] = field(default_factory=Counter)
-    """(bucket, credit) → interleaved lists"""
+    """(bucket, credit) → number of interleaved lists"""
     strata: dict[str, Counter[tuple[int, str]]] = field(default_factory=dict)
     """Segment → cells"""
 
@@ -65,18 +65,22 @@ def run(
     overflow: Counter[str],
     stratify: Mapping[str, str],
 ) -> Arms:
-    """The experiments of one lane, pane by pane. `units`: of those that are declared; `stratify`:
-    groupings of some of them."""
+    """Count the experiments of one lane, pane by pane.
+
+    `units` maps declared experiments to their units, `stratify` some of them to a grouping.
+    """
     panes: dict[int, list[Settled]] = {}
-    for one in settled:
-        panes.setdefault(one.pane_ms, []).append(one)
+    for impression in settled:
+        panes.setdefault(impression.pane_ms, []).append(impression)
     experiments: Arms = {}
-    for pane_ms, shown in sorted(panes.items()):
-        dealt = [(one, told(one.experiments, units, discovered)) for one in shown]
-        names = Counter(name for _, variants in dealt for name in variants)
-        give_places(experiments, names, pane_ms, units, discovered, overflow)
+    for pane_ms, impressions in sorted(panes.items()):
+        assigned = [
+            (one, counted_variants(one.experiments, units, discovered)) for one in impressions
+        ]
+        names = Counter(name for _, variants in assigned for name in variants)
+        admit_experiments(experiments, names, pane_ms, units, discovered, overflow)
         for name in names.keys() & experiments.keys():
-            of_name = [(one, variants[name]) for one, variants in dealt if name in variants]
+            of_name = [(one, variants[name]) for one, variants in assigned if name in variants]
             controls = ("control",) if name in units else CONTROLS
             unit = units.get(name, "user_id")
             count(experiments[name], of_name, unit, controls, overflow)
@@ -86,15 +90,16 @@ def run(
     return experiments
 
 
-def told(
+def counted_variants(
     experiments: Mapping[str, str], units: Mapping[str, str], discovered: int
 ) -> dict[str, str]:
+    """Experiment → variant, of declared experiments and of the first undeclared ones by name."""
     others = sorted(name for name in experiments if name not in units)
-    kept = others[:MOST_UNDECLARED] if discovered else []
+    kept = others[:MAX_UNDECLARED] if discovered else []
     return {name: v for name, v in experiments.items() if name in units or name in kept}
 
 
-def give_places(
+def admit_experiments(
     experiments: Arms,
     names: Counter[str],
     now_ms: int,
@@ -102,6 +107,7 @@ def give_places(
     discovered: int,
     overflow: Counter[str],
 ) -> None:
+    """Admit new experiments, the busiest first; silent ones make room for undeclared ones."""
     for name in busiest(names):
         if name in experiments:
             continue
@@ -120,41 +126,42 @@ def give_places(
 
 def count(
     experiment: Experiment,
-    shown: Sequence[tuple[Settled, str]],
+    assigned: Sequence[tuple[Settled, str]],
     unit: str,
     controls: Collection[str],
     overflow: Counter[str],
 ) -> None:
-    variants = Counter(variant for _, variant in shown)
+    """Count one pane of one experiment; only the first `MAX_VARIANTS` variants have an arm."""
+    variants = Counter(variant for _, variant in assigned)
     for variant in busiest(variants):
         if variant not in experiment.arms:
-            if len(experiment.arms) == MOST_VARIANTS:
+            if len(experiment.arms) == MAX_VARIANTS:
                 overflow["variant"] += variants[variant]
             else:
                 experiment.arms[variant] = Arm()
-    for one, variant in shown:
+    for one, variant in assigned:
         if variant in experiment.arms:
             add(experiment.arms[variant], one, unit_of(one, unit), variant, controls)
 
 
 def count_strata(
-    experiment: Experiment, shown: Sequence[tuple[Settled, str]], unit: str, grouping: str
+    experiment: Experiment, assigned: Sequence[tuple[Settled, str]], unit: str, grouping: str
 ) -> None:
-    """The same cells by segment; the first `MOST_STRATA` have their own, the busiest of a pane
-    first."""
+    """Count the same cells by segment; only the first `MAX_STRATA` segments, the busiest of a pane
+    first, have cells of their own."""
     counted = [
         (one, variant)
-        for one, variant in shown
+        for one, variant in assigned
         if variant in experiment.arms and unit_of(one, unit) is not None
     ]
-    known = {s for arm in experiment.arms.values() for s in arm.strata if s != "other"}
+    segments = {s for arm in experiment.arms.values() for s in arm.strata if s != "other"}
     for segment in busiest(Counter(one.segments[grouping] for one, _ in counted)):
-        if segment != "other" and len(known) < MOST_STRATA:
-            known.add(segment)
+        if segment != "other" and len(segments) < MAX_STRATA:
+            segments.add(segment)
     for one, variant in counted:
         segment = one.segments[grouping]
-        place = segment if segment in known else "other"
-        cells = experiment.arms[variant].strata.setdefault(place, Counter())
+        stratum = segment if segment in segments else "other"
+        cells = experiment.arms[variant].strata.setdefault(stratum, Counter())
         add_cells(cells, one, bucket_of(unit_of(one, unit)))
 
 
@@ -165,9 +172,9 @@ def bucket_of(unit: str | None) -> int:
 
 
 def add_cells(cells: Counter[tuple[int, str]], one: Settled, bucket: int) -> None:
-    for column, number in one.numbers.items():
+    for column, value in one.row.items():
         if ":" in column or column == "impressions":
-            cells[bucket, column] += number
+            cells[bucket, column] += value
 
 
 def busiest(counts: Counter[str]) -> list[str]:
@@ -186,7 +193,7 @@ def add(arm: Arm, one: Settled, unit: str | None, variant: str, controls: Collec
     hashed = int.from_bytes(digest, "little")
     arm.users.add(hashed)
     if variant == "interleaved" and one.teams:
-        sides = [0 if t is None else -1 if t in controls else 1 for t in one.teams]
-        lead = sum(gain * side for gain, side in zip(one.gains, sides))
+        signs = [0 if t is None else -1 if t in controls else 1 for t in one.teams]
+        lead = sum(gain * sign for gain, sign in zip(one.gains, signs))
         arm.credits[hashed % 64, (lead > 0) - (lead < 0)] += 1
     add_cells(arm.cells, one, hashed % 64)

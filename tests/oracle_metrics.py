@@ -1,7 +1,8 @@
-"""Search-quality numbers of one list at a time, in plain Python, straight from the definitions.
+"""Search-quality metrics of one list at a time, in plain Python, straight from the definitions.
 
-`gains` are the grades of the shown items in shown order: `gains[0]` stands at rank 1. A cut-off of
-None means the whole list. Only nDCG can be undefined (None); everything else is 0 without a hit.
+`gains` are the grades of the shown items in shown order: `gains[0]` is that of rank 1. A cut-off
+of None means the whole list. nDCG, and IPS metrics without weights, can be undefined (None); all
+others are 0 without a relevant item.
 """
 
 import math
@@ -33,13 +34,13 @@ def score(
 ) -> float | None:
     """The value of the metric with this name for one list; None where it is undefined.
 
-    `weights`: 1 / propensity by rank; None where they are not known.
+    `weights`: 1 / propensity by rank; None if propensities are unknown.
     """
     family, parameters, cutoff = parse(name)
     if family.startswith("IPS"):
         exponential = parameters.get("gain", "exp") != "linear"
         least = float(parameters.get("rel", relevant_from))
-        return weighed(family, gains, cutoff, weights, least, exponential)
+        return weighted(family, gains, cutoff, weights, least, exponential)
     if family == "nDCG":
         return ndcg(gains, cutoff, exponential=parameters.get("gain", "exp") != "linear")
     if family == "ERR":
@@ -52,7 +53,7 @@ def relevant(gains: Gains, relevant_from: float) -> list[bool]:
 
 
 def precision(gains: Gains, cutoff: int | None, relevant_from: float) -> float:
-    """Hits among the first k, divided by k also where the list is shorter."""
+    """Relevant items among the first k, divided by k even if the list is shorter."""
     divisor = len(gains) if cutoff is None else cutoff
     hits = sum(relevant(gains[:cutoff], relevant_from))
     return hits / divisor if divisor else 0.0
@@ -63,9 +64,9 @@ def success(gains: Gains, cutoff: int | None, relevant_from: float) -> float:
 
 
 def recall(gains: Gains, cutoff: int | None, relevant_from: float) -> float:
-    """Hits among the first k, divided by the relevant items of the whole list."""
-    everything = sum(relevant(gains, relevant_from))
-    return sum(relevant(gains[:cutoff], relevant_from)) / everything if everything else 0.0
+    """Relevant items among the first k, divided by those of the whole list."""
+    total = sum(relevant(gains, relevant_from))
+    return sum(relevant(gains[:cutoff], relevant_from)) / total if total else 0.0
 
 
 def reciprocal_rank(gains: Gains, cutoff: int | None, relevant_from: float) -> float:
@@ -76,24 +77,24 @@ def reciprocal_rank(gains: Gains, cutoff: int | None, relevant_from: float) -> f
 
 
 def average_precision(gains: Gains, cutoff: int | None, relevant_from: float) -> float:
-    """Precision at each hit among the first k, summed, divided by all relevant of the list."""
-    everything = sum(relevant(gains, relevant_from))
+    """Sum of the precision at each relevant item of the first k, divided by all relevant items."""
+    total = sum(relevant(gains, relevant_from))
     hits = relevant(gains[:cutoff], relevant_from)
     precisions = [sum(hits[:rank]) / rank for rank in range(1, len(hits) + 1) if hits[rank - 1]]
-    return sum(precisions) / everything if everything else 0.0
+    return sum(precisions) / total if total else 0.0
 
 
 def expected_reciprocal_rank(gains: Gains, cutoff: int | None, max_grade: float) -> float:
     """Cascade: a user stops at an item of grade g with probability (2^g - 1) / 2^max_grade."""
-    total, still_looking = 0.0, 1.0
+    total, reached = 0.0, 1.0
     for rank, gain in enumerate(gains[:cutoff], start=1):
         stops = (2.0**gain - 1.0) / 2.0**max_grade
-        total += still_looking * stops / rank
-        still_looking *= 1.0 - stops
+        total += reached * stops / rank
+        reached *= 1.0 - stops
     return total
 
 
-def weighed(
+def weighted(
     family: str,
     gains: Gains,
     cutoff: int | None,
@@ -104,24 +105,24 @@ def weighed(
     """IPS-P or IPS-DCG: what an item adds, times the weight of its rank."""
     if weights is None:
         return None
-    places = range(len(gains[:cutoff]))
+    ranks0 = range(len(gains[:cutoff]))
     if family == "IPS-DCG":
-        worth = [2.0**gain - 1.0 if exponential else gain for gain in gains]
-        return sum(worth[at] * weights[at] / math.log2(at + 2) for at in places)
+        values = [2.0**gain - 1.0 if exponential else gain for gain in gains]
+        return sum(values[i] * weights[i] / math.log2(i + 2) for i in ranks0)
     divisor = len(gains) if cutoff is None else cutoff
-    found = sum(weights[at] for at in places if gains[at] >= relevant_from)
-    return found / divisor if divisor else 0.0
+    weighted_hits = sum(weights[i] for i in ranks0 if gains[i] >= relevant_from)
+    return weighted_hits / divisor if divisor else 0.0
 
 
 def ndcg(gains: Gains, cutoff: int | None, *, exponential: bool = True) -> float | None:
-    """DCG over the DCG of the list's own gains in the best order; None where that is 0."""
+    """DCG divided by that of the list's own gains in descending order; None where that is 0."""
     ideal = discounted_gain(sorted(gains, reverse=True)[:cutoff], exponential)
     return discounted_gain(gains[:cutoff], exponential) / ideal if ideal > 0 else None
 
 
 def discounted_gain(gains: Gains, exponential: bool) -> float:
-    worth = [2.0**gain - 1.0 if exponential else gain for gain in gains]
-    return sum(value / math.log2(rank + 1) for rank, value in enumerate(worth, start=1))
+    values = [2.0**gain - 1.0 if exponential else gain for gain in gains]
+    return sum(value / math.log2(rank + 1) for rank, value in enumerate(values, start=1))
 
 
 _BINARY: dict[str, Callable[[Gains, int | None, float], float]] = {

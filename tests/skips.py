@@ -1,4 +1,4 @@
-"""In CI only those tests may be skipped that `allowed_skips.txt` lists with a reason."""
+"""In CI, a test may be skipped only if `allowed_skips.txt` lists it with a reason."""
 
 import os
 from pathlib import Path
@@ -10,44 +10,44 @@ LIST: Final = Path(__file__).parent / "allowed_skips.txt"
 
 
 class SkipGate:
-    """Collects what was skipped, or failed as expected, and is not on the list."""
+    """Fails the run if tests were skipped, or failed as expected, that are not listed."""
 
     def __init__(self, allowed: tuple[str, ...]) -> None:
         self.allowed = allowed
-        self.found: list[str] = []
+        self.unlisted: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._note(report)
+        self._check(report)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        self._note(report)
+        self._check(report)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if self.found and session.exitstatus == pytest.ExitCode.OK:
+        if self.unlisted and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        for line in self.found:
+        for line in self.unlisted:
             terminalreporter.write_line(f"skipped, but not in {LIST.name}: {line}", red=True)
 
-    def _note(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+    def _check(self, report: pytest.TestReport | pytest.CollectReport) -> None:
         if report.skipped and not report.nodeid.startswith(self.allowed):
             where = report.longrepr
             reason = where[2] if isinstance(where, tuple) else "failed as expected"
-            self.found.append(f"{report.nodeid}: {reason}")
+            self.unlisted.append(f"{report.nodeid}: {reason}")
 
 
 def allowed_skips(text: str) -> tuple[str, ...]:
-    """How the allowed test ids begin; each line is `beginning of the id: reason`."""
-    beginnings = []
+    """The prefixes of allowed test ids; each line is `beginning of the id: reason`."""
+    prefixes = []
     for line in text.splitlines():
         if not line.strip() or line.startswith("#"):
             continue
-        beginning, found, reason = line.partition(": ")
-        if not found or not reason.strip():
+        prefix, separator, reason = line.partition(": ")
+        if not separator or not reason.strip():
             raise pytest.UsageError(f"{LIST.name}: {line!r}: must be `beginning of the id: reason`")
-        beginnings.append(beginning)
-    return tuple(beginnings)
+        prefixes.append(prefix)
+    return tuple(prefixes)
 
 
 def pytest_configure(config: pytest.Config) -> None:

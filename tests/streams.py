@@ -1,8 +1,8 @@
 """Random search traffic with everything that goes wrong in real logs, for tests.
 
-A stream is made of stories: one impression id each, with its pages, repeats and feedback. Every
-story says when each of its events is produced; sorting by that gives the log. Events carry no more
-than one fault, so that the reason of a rejection never depends on the order of the checks.
+A stream is made of stories: the events of one impression id each, with later pages, repeats and
+feedback. Every event has the time at which it is produced; sorted by it they are the log. An event
+has at most one fault, so that the reason of its rejection never depends on the order of checks.
 """
 
 import json
@@ -26,14 +26,14 @@ SMALL_CONFIG = OracleConfig(
     history_hours=2,
     hour_s=45,
 )
-"""Scaled down: base panes of 1 s, so that a few hundred events settle panes and expire windows."""
+"""Scaled down to base panes of 1 s: a few hundred events settle panes and expire windows."""
 
 Json = dict[str, object]
 
 
 @dataclass(frozen=True)
 class Sent:
-    """One event (or raw bytes, or a tombstone) and the moment it is produced."""
+    """One event (or raw bytes, or a tombstone), and the time at which it is produced."""
 
     at_ms: int
     to_feedback: bool
@@ -43,7 +43,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Story:
-    """One impression id and the time of its first page."""
+    """One impression id, and the time of its first page."""
 
     rng: random.Random
     config: OracleConfig
@@ -65,7 +65,7 @@ class Story:
         return Sent(at_ms + delay_ms, True, self.partition, value)
 
     def delay_ms(self) -> int:
-        """Mostly fresh, sometimes out of order, seldom too late; seldom a fast clock."""
+        """Mostly short, sometimes out of order or too late; rarely negative (a fast clock)."""
         longest = self.config.attribution_window_s + self.config.lateness_s
         reach_s = self.rng.choices((0.3, 4, longest, 2 * longest), (70, 20, 6, 4))[0]
         ahead = -self.rng.randrange(4_000) if self.chance(0.02) else 0
@@ -86,9 +86,9 @@ def random_records(
     span_s: int = 1800,
     start_ms: int = START_MS,
 ) -> list[Record]:
-    """A log of about that many events over that much event time, in the order of production.
+    """A log of about `events` events over `span_s` of event time, in the order of production.
 
-    With two topics the first holds the impressions, the second the feedback, which may lag behind.
+    With two topics, the first has the impressions, the second the feedback, which may lag behind.
     All records of one impression id are in one partition.
     """
     sent: list[Sent] = []
@@ -97,22 +97,22 @@ def random_records(
         identity = len(sent) if rng.random() < 0.1 else id_text
         begin_ms = start_ms + rng.randrange(span_s * 4) * 250
         story = Story(rng, config, identity, begin_ms, rng.randrange(partitions))
-        sent += tell(story)
-    sent.sort(key=lambda one: one.at_ms)
+        sent += events_of(story)
+    sent.sort(key=lambda event: event.at_ms)
     lag_ms = rng.choice((0, 0, 2_000, 30_000)) if topics == 2 else 0
     return log(rng, sent, topic_names(topics), lag_ms)
 
 
-def tell(story: Story) -> list[Sent]:
-    """One story: usually a search, seldom only a page, feedback to nothing, or rubbish."""
+def events_of(story: Story) -> list[Sent]:
+    """One story: usually a search; rarely a later page alone, feedback alone, invalid records."""
     plots: dict[Callable[[Story], list[Sent]], int] = {
         search: 70,
         empty_then_filled: 8,
-        lone_page: 4,
-        feedback_to_nothing: 6,
-        much_later_again: 4,
-        again_as_it_closes: 6,
-        rubbish: 8,
+        later_page_alone: 4,
+        feedback_alone: 6,
+        id_used_again_much_later: 4,
+        id_used_again_as_it_closes: 6,
+        invalid_records: 8,
     }
     return story.rng.choices(list(plots), list(plots.values()))[0](story)
 
@@ -145,26 +145,26 @@ def empty_then_filled(story: Story) -> list[Sent]:
     return sent + reactions(story, items, story.start_ms)
 
 
-def lone_page(story: Story) -> list[Sent]:
+def later_page_alone(story: Story) -> list[Sent]:
     page = story.impression(story.start_ms, item_list(story), story.delay_ms(), first_rank=11)
     return [page, *reactions(story, ["d1", "d2"], story.start_ms)]
 
 
-def feedback_to_nothing(story: Story) -> list[Sent]:
+def feedback_alone(story: Story) -> list[Sent]:
     return reactions(story, item_list(story) or ["d1"], story.start_ms)
 
 
-def much_later_again(story: Story) -> list[Sent]:
-    """The id comes back after its first impression was closed."""
+def id_used_again_much_later(story: Story) -> list[Sent]:
+    """The id is used again after its first impression was closed."""
     gap_s = 3 * (story.config.attribution_window_s + story.config.lateness_s)
     return search(story) + search(replace(story, start_ms=story.start_ms + gap_s * 1000))
 
 
-def again_as_it_closes(story: Story) -> list[Sent]:
-    """The id comes back late, as its first impression closes, with what feedback waits for.
+def id_used_again_as_it_closes(story: Story) -> list[Sent]:
+    """The id is used again as its first impression closes, with the item that feedback waits for.
 
-    The feedback was in time for both, found the first, and lacked its item there; some of it comes
-    only when the first is closed, or before any of the two.
+    The feedback is in time for both impressions, and its item is missing in the first. Some of it
+    arrives only when the first is closed, or before either of them.
     """
     window_ms = story.config.attribution_window_s * 1000
     items, apart_ms = item_list(story), story.rng.randrange(1, max(2, window_ms))
@@ -178,15 +178,15 @@ def again_as_it_closes(story: Story) -> list[Sent]:
         at_ms = again_ms - GRACE_MS + story.rng.randrange(window_ms + 2 * GRACE_MS)
         late_ms = story.rng.choice((0, 0, 0, closes - at_ms, closes - at_ms + apart_ms))
         target = story.rng.choice(({"item": "nowhere"}, {"rank": len(items) + 1}, {"item": "d1"}))
-        sent.append(story.feedback(at_ms, max(0, late_ms), **target, **verdict(story)))
+        sent.append(story.feedback(at_ms, max(0, late_ms), **target, **kind_or_grade(story)))
     return sent
 
 
 def item_list(story: Story) -> list[str | int]:
-    """Known names, some of them numbers, sometimes one of them twice, sometimes beyond depth."""
+    """Item ids, some of them integers; sometimes one of them twice, sometimes more than depth."""
     length = story.rng.choice((0, 1, 2, 3, 5, 8, 10, story.config.depth + 3))
     names = max(40, story.config.depth + 4)
-    pool: list[str | int] = [f"d{number}" for number in range(1, names)]
+    pool: list[str | int] = [f"d{index}" for index in range(1, names)]
     items = story.rng.sample([*pool, *range(40, 50), "é,\\"], length)
     if length > 2 and story.chance(0.2):
         items[story.rng.randrange(1, length)] = items[0]
@@ -194,10 +194,10 @@ def item_list(story: Story) -> list[str | int]:
 
 
 def attributes(story: Story) -> Json:
-    """Few busy values, a long tail that overflows any cap, and values that need escapes."""
+    """A few busy values, a long tail that overflows any cap, and values that need escapes."""
     tail = f"c{story.rng.randrange(10**6)}"
-    odd: list[object] = ["all", "other", "a,b", "a\\b", "", 7, 2.5, True, False, None]
-    country = story.rng.choices(["US", "DE", tail, story.rng.choice(odd)], (40, 20, 25, 15))[0]
+    unusual: list[object] = ["all", "other", "a,b", "a\\b", "", 7, 2.5, True, False, None]
+    country = story.rng.choices(["US", "DE", tail, story.rng.choice(unusual)], (40, 20, 25, 15))[0]
     context: Json = {"attributes": {"country": country}, "query": "running shoes"}
     if story.chance(0.6):
         device = story.rng.choice(("ios", "web"))
@@ -210,7 +210,7 @@ def attributes(story: Story) -> Json:
         context["attributes"] = story.rng.choice(bad_contexts("country"))
         context["experiments"] = story.rng.choice(bad_contexts("ranker"))
     if story.chance(0.2):
-        names = story.rng.sample([f"d{number}" for number in range(1, 40)], 10)
+        names = story.rng.sample([f"d{index}" for index in range(1, 40)], 10)
         context["grades"] = {name: random_grade(story) for name in names}
     if story.chance(0.3):
         context["user_id"] = story.rng.choice(("u9", 9, None))
@@ -218,13 +218,13 @@ def attributes(story: Story) -> Json:
 
 
 def bad_contexts(name: str) -> list[Json]:
-    """Each holds a value that an impression goes without, and one more that it counts with."""
+    """Each has one value that is left out, and another that is kept."""
     bad: list[object] = ["x" * 257, "é" * 129, 10**300, [], ["US"], {"a": 1}]
     return [*({name: value, "device": "ios"} for value in bad), {"x" * 257: "US", name: "DE"}]
 
 
 def pages(story: Story, items: list[str | int], context: Json) -> list[Sent]:
-    """Sometimes later pages: next, overlapping, with a gap, with repeats, and sent twice."""
+    """Sometimes a later page: next, overlapping, after a gap, with repeats, or sent twice."""
     if not items or not story.chance(0.3):
         return []
     shift = story.rng.choices((0, -1, -2, 2), (60, 20, 10, 10))[0]
@@ -247,10 +247,10 @@ def later(story: Story, sent: Sent) -> Sent:
 
 
 def reactions(story: Story, items: list[str | int], shown_ms: int) -> list[Sent]:
-    """One reaction to some item, and sometimes what follows from it."""
+    """Feedback on an item, sometimes sent twice, sometimes followed by a grade."""
     at_ms = shown_ms + reaction_time_ms(story)
-    target = aim(story, items)
-    first = story.feedback(at_ms, story.delay_ms(), **target, **verdict(story))
+    target = target_of(story, items)
+    first = story.feedback(at_ms, story.delay_ms(), **target, **kind_or_grade(story))
     sent = [first]
     if story.chance(0.15):
         sent.append(later(story, first))
@@ -262,7 +262,7 @@ def reactions(story: Story, items: list[str | int], shown_ms: int) -> list[Sent]
 
 
 def reaction_time_ms(story: Story) -> int:
-    """Inside the window, on its edges, before the impression, or after the window."""
+    """Inside the attribution window, on its edges, before the impression, or afterwards."""
     window_ms = story.config.attribution_window_s * 1000
     within = story.rng.randrange(window_ms)
     edges = story.rng.choice((-5_001, -5_000, -2_000, 0, window_ms, window_ms + 1))
@@ -271,8 +271,8 @@ def reaction_time_ms(story: Story) -> int:
     return story.rng.choices((quick, within, edges, after), (60, 20, 12, 8))[0]
 
 
-def aim(story: Story, items: list[str | int]) -> Json:
-    """An item, a rank, or both; sometimes not in the list, contradicting, or too deep."""
+def target_of(story: Story, items: list[str | int]) -> Json:
+    """An item, a rank, or both; sometimes not in the list, contradicting, or beyond depth."""
     depth = story.config.depth
     rank = story.rng.randrange(1, len(items) + 1) if items else 1
     item = items[rank - 1] if items else "d1"
@@ -289,7 +289,7 @@ def aim(story: Story, items: list[str | int]) -> Json:
     return dict(story.rng.choices(kinds, (30, 25, 10, 15, 5, 10, 5))[0])
 
 
-def verdict(story: Story) -> Json:
+def kind_or_grade(story: Story) -> Json:
     kind = story.rng.choice((*story.config.grades, *story.config.grades, "hover"))
     if story.chance(0.2):
         return {"kind": story.rng.choice((kind, "judged", None)), "grade": random_grade(story)}
@@ -300,11 +300,11 @@ def random_grade(story: Story) -> float:
     return story.rng.choice((-1, 0, 0.5, 1, 1.5, 2, story.config.highest_grade))
 
 
-# Rubbish --------------------------------------------------------------------------------------
+# Invalid records ------------------------------------------------------------------------------
 
 
-def rubbish(story: Story) -> list[Sent]:
-    """Records of which each has exactly one fault, and tombstones."""
+def invalid_records(story: Story) -> list[Sent]:
+    """One record with exactly one fault, or a tombstone."""
     at_ms = story.start_ms
     shown = story.impression(at_ms, ["d1", "d2"], 0)
     reacted = story.feedback(at_ms, 0, kind="click", item="d1")
@@ -351,7 +351,7 @@ def variants(base: Json, name: str, *values: object) -> list[Json]:
 
 
 def timestamp(rng: random.Random, at_ms: int) -> object:
-    """The same instant in one of the accepted forms."""
+    """The instant in one of the accepted forms."""
     moment = EPOCH + timedelta(milliseconds=at_ms)
     east = moment.astimezone(timezone(timedelta(hours=5, minutes=30)))
     forms: list[object] = [
@@ -367,47 +367,49 @@ def timestamp(rng: random.Random, at_ms: int) -> object:
 
 
 def log(rng: random.Random, sent: list[Sent], topics: tuple[str, ...], lag_ms: int) -> list[Record]:
-    """Offsets by the moment of production; some neighbours become one array; feedback may lag."""
+    """Records in the order of production; some neighbours become one array; feedback may lag."""
     of_lane: dict[tuple[str, int], list[Sent]] = {}
-    for one in sent:
-        topic = topics[-1] if one.to_feedback else topics[0]
-        of_lane.setdefault((topic, one.partition), []).append(one)
-    placed: list[tuple[int, Record]] = []
+    for event in sent:
+        topic = topics[-1] if event.to_feedback else topics[0]
+        of_lane.setdefault((topic, event.partition), []).append(event)
+    timed: list[tuple[int, Record]] = []
     for (topic, partition), mine in of_lane.items():
         behind_ms = lag_ms if topic == topics[-1] else 0
         for offset, group in enumerate(grouped(rng, mine)):
             produced_ms = group[-1].at_ms
-            known = None if rng.random() < 0.03 else produced_ms
-            record = Record(topic, partition, offset, known, encode(group))
-            placed.append((produced_ms + behind_ms, record))
-    placed.sort(key=lambda one: one[0])
-    return [record for _, record in placed]
+            stamp_ms = None if rng.random() < 0.03 else produced_ms
+            record = Record(topic, partition, offset, stamp_ms, encode(group))
+            timed.append((produced_ms + behind_ms, record))
+    timed.sort(key=lambda pair: pair[0])
+    return [record for _, record in timed]
 
 
 def grouped(rng: random.Random, sent: list[Sent]) -> list[list[Sent]]:
-    """Runs of up to three events that share a record; raw bytes stay alone."""
+    """Group up to three events into one record; raw bytes stay alone."""
     groups: list[list[Sent]] = []
-    for one in sent:
-        joins = groups and isinstance(groups[-1][0].value, dict) and isinstance(one.value, dict)
+    for event in sent:
+        joins = groups and isinstance(groups[-1][0].value, dict) and isinstance(event.value, dict)
         if joins and len(groups[-1]) < 3 and rng.random() < 0.08:
-            groups[-1].append(one)
+            groups[-1].append(event)
         else:
-            groups.append([one])
+            groups.append([event])
     return groups
 
 
 def encode(group: list[Sent]) -> bytes | None:
     values: list[Mapping[str, object]] = []
-    for one in group:
-        if not isinstance(one.value, dict):
-            return one.value
-        values.append(one.value)
+    for event in group:
+        if not isinstance(event.value, dict):
+            return event.value
+        values.append(event.value)
     return json.dumps(values[0] if len(values) == 1 else values).encode()
 
 
-def plainer(records: list[Record], rng: random.Random, config: OracleConfig) -> list[Record]:
+def as_plain_records(
+    records: list[Record], rng: random.Random, config: OracleConfig
+) -> list[Record]:
     """The same traffic as most producers write it: ids as text, milliseconds, no judgements, one
-    event a record. A few records stay as they are."""
+    event in a record. A few records stay as they are."""
     return [record if rng.random() < 0.05 else _plain(record, config) for record in records]
 
 

@@ -1,4 +1,4 @@
-"""What the READMEs and the runbook name, there is: commands, flags, series, settings, paths."""
+"""Commands, flags, series, settings, files and paths named in the documents exist."""
 
 import re
 import shlex
@@ -38,9 +38,9 @@ FILE: Final = re.compile(
     r"^(?:(?:tests|deploy|daemon|metrics|prometheus|grafana)/[\w./*-]+|[a-z]+/[\w/]+\.(?:py|lua))$"
 )
 PLACEHOLDER: Final = re.compile(r"NAME|ROOM|GROUP")
-"""Stands for whatever the reader adds."""
+"""A part of a path that the reader fills in."""
 PATH: Final = re.compile(r"^/(?:livez|readyz|metrics|api/\S+)$")
-OF_OTHERS: Final = frozenset(
+FOREIGN_FLAGS: Final = frozenset(
     ("--file", "--tag", "--values", "--install", "--constraint", "--now")
     + ("--series-weeks", "--trials")
 )
@@ -52,7 +52,7 @@ def texts() -> list[tuple[str, str]]:
 
 
 def code() -> Iterator[tuple[str, str]]:
-    """What stands as code, a line each, by its document."""
+    """(document, line) of all code, in blocks and inline."""
     for name, text in texts():
         plain = FENCE.sub("", text)
         yield from ((name, line) for block in FENCE.findall(text) for line in block.splitlines())
@@ -61,9 +61,9 @@ def code() -> Iterator[tuple[str, str]]:
 
 
 def test_commands_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beside files of the names that they show. One without arguments may be named alone."""
+    """Run beside files of the names in them; a command may also be named without arguments."""
     monkeypatch.chdir(tmp_path)
-    commands = [found for _, line in code() for found in COMMAND.findall(line.strip())]
+    commands = [command for _, line in code() for command in COMMAND.findall(line.strip())]
     assert len(commands) > 12
     for command in commands:
         name, *words = shlex.split(command)
@@ -82,59 +82,62 @@ def commands_by_name() -> dict[str, click.Command]:
 
 
 def flags() -> set[str]:
-    """Of all commands of the program."""
-    given = [one for command in commands_by_name().values() for one in command.params]
-    return {"--help", *(flag for one in given for flag in (*one.opts, *one.secondary_opts))}
+    """The flags of all commands."""
+    parameters = [p for command in commands_by_name().values() for p in command.params]
+    return {"--help", *(flag for p in parameters for flag in (*p.opts, *p.secondary_opts))}
 
 
 def test_flags_exist() -> None:
     named = {(name, flag) for name, line in code() for flag in FLAG.findall(line)}
     assert {flag for _, flag in named} >= {"--as-is", "--experiment", "--role"}
-    assert not [one for one in named if one[1] not in flags() | OF_OTHERS]
+    assert not [pair for pair in named if pair[1] not in flags() | FOREIGN_FLAGS]
 
 
 def test_series_exist() -> None:
     """`…` stands for any part of a name."""
-    named = {(name, found) for name, line in code() for found in SERIES.findall(line)}
-    known = {f"{name}{end}" for name in BY_NAME for end in ("", "_sum", "_count", "_bucket")}
+    named = {(name, series) for name, line in code() for series in SERIES.findall(line)}
+    existing = {f"{name}{end}" for name in BY_NAME for end in ("", "_sum", "_count", "_bucket")}
     assert len(named) > 40
     for name, series in named:
         pattern = re.compile(re.escape(series).replace("…", ".*"))
-        assert any(pattern.fullmatch(one) for one in known), (name, series)
+        assert any(pattern.fullmatch(one) for one in existing), (name, series)
 
 
 def test_settings_exist() -> None:
-    known = {f"{one.section}.{one.name}" for one in SETTINGS}
-    sections = {one.section for one in SETTINGS}
+    existing = {f"{setting.section}.{setting.name}" for setting in SETTINGS}
+    sections = {setting.section for setting in SETTINGS}
     named = {
-        (name, ".".join(found.groups()))
+        (name, ".".join(match.groups()))
         for name, line in code()
-        if (found := SETTING.match(line)) and found[1] in sections
+        if (match := SETTING.match(line)) and match[1] in sections
     }
     assert {setting for _, setting in named} >= {"kafka.start", "worker.max_memory_mib"}
-    assert not [one for one in named if one[1] not in known]
+    assert not [pair for pair in named if pair[1] not in existing]
 
 
 def test_targets_of_make_exist() -> None:
-    made = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
     named = {(name, target) for name, line in code() for target in TARGET.findall(line)}
     assert {target for _, target in named} >= {"demo", "test", "bench-alerts"}
-    assert not [one for one in named if one[1] not in made]
+    assert not [pair for pair in named if pair[1] not in targets]
 
 
-def test_links_and_files_lead_somewhere() -> None:
+def test_links_and_files_exist() -> None:
     for name, text in texts():
         here = (ROOT / name).parent
         for target, anchor in LINK.findall(text):
             assert (here / (target or Path(name).name)).exists(), (name, target)
             if anchor and not target:
                 headings = re.findall(r"^#+ (.+)$", text, re.M)
-                assert anchor in {one.lower().replace(" ", "-") for one in headings}, (name, anchor)
+                assert anchor in {heading.lower().replace(" ", "-") for heading in headings}, (
+                    name,
+                    anchor,
+                )
     for name, piece in code():
         if FILE.match(piece):
-            places = (ROOT, ROOT / "deploy", (ROOT / name).parent)
+            folders = (ROOT, ROOT / "deploy", (ROOT / name).parent)
             pattern = PLACEHOLDER.sub("*", piece)
-            assert any(list(place.glob(pattern)) for place in places), (name, piece)
+            assert any(list(folder.glob(pattern)) for folder in folders), (name, piece)
 
 
 def test_the_walk_names_each_file_once() -> None:
@@ -148,15 +151,15 @@ def test_the_walk_names_each_file_once() -> None:
 def test_paths_are_served() -> None:
     named = {(name, piece) for name, piece in code() if PATH.match(piece) and "…" not in piece}
     assert {path for _, path in named} >= {"/livez", "/readyz", "/api/v1/openapi.json"}
-    assert not [one for one in named if one[1] not in served_paths()]
+    assert not [pair for pair in named if pair[1] not in served_paths()]
 
 
-def test_the_readme_says_what_was_measured() -> None:
-    text, kept = (ROOT / "README.md").read_text(), results.read(results.RESULTS)
-    assert kept is not None
-    found = {one.words: findings.formatted(one.value) for one in kept.findings.values()}
-    told = dict(MEASURED.findall(text))
-    assert len(told) > 8
-    assert told == {words: found.get(words) for words in told}
+def test_ratios_in_the_readme_are_those_measured() -> None:
+    text, measured = (ROOT / "README.md").read_text(), results.read(results.RESULTS)
+    assert measured is not None
+    values = {f.words: findings.formatted(f.value) for f in measured.findings.values()}
+    stated = dict(MEASURED.findall(text))
+    assert len(stated) > 8
+    assert stated == {words: values.get(words) for words in stated}
     [power] = POWER.findall(text)
-    assert max(curve.slope for curve in kept.curves.values()) <= float(power)
+    assert max(curve.slope for curve in measured.curves.values()) <= float(power)

@@ -1,8 +1,8 @@
-"""The oracle is itself held to cases worked out by hand, a rule at a time.
+"""The oracle is tested on cases computed by hand, one rule at a time.
 
 Scaled down: base panes of 1 s, attribution window 60 s, lateness 5 s, depth 12, times in seconds
-after START. So an impression of second 0 closes at watermark 66 and feedback of second t dies at
-watermark t + 71.
+after START. So an impression of second 0 closes at watermark 66, and feedback of second t expires
+at watermark t + 71.
 """
 
 import json
@@ -34,7 +34,7 @@ def reacted(at_s: float = 1, **more: object) -> Json:
 
 
 def tick(at_s: float) -> Json:
-    """Moves the watermark and does nothing else."""
+    """Moves the watermark and has no other effect."""
     return reacted(at_s, kind="hover", item="none", impression_id="tick")
 
 
@@ -50,8 +50,8 @@ def lane(*values: object, config: OracleConfig = SMALL_CONFIG) -> LaneResult:
     return run(records("t", *values), ["t"], config)[0]
 
 
-def shares(*feedback: Json, items: str = "abc") -> tuple[float, ...]:
-    """The gains of one impression after this feedback."""
+def gains_after(*feedback: Json, items: str = "abc") -> tuple[float, ...]:
+    """The gains of one impression with this feedback."""
     return lane(shown(items=items), *feedback).open[KEY][1]
 
 
@@ -79,7 +79,7 @@ def test_pane_is_the_least_divisor_from_a_thirtieth(window_s: int, expected_s: i
         ("1970-01-01T00:00:01.5+0000", 1500),
     ],
 )
-def test_timestamp_unit_goes_by_magnitude(value: object, expected_ms: int) -> None:
+def test_timestamp_unit_follows_from_magnitude(value: object, expected_ms: int) -> None:
     assert time_ms(value) == expected_ms
 
 
@@ -123,7 +123,7 @@ LONG = "é" * 129
         (shown(query="x" * 4096), "too_large"),
     ],
 )
-def test_fault_is_rejected_with_its_reason(value: object, reason: str) -> None:
+def test_invalid_event_is_rejected_with_its_reason(value: object, reason: str) -> None:
     result = lane(value)
     assert result.rejected == {reason: 1}
     assert not result.events and result.watermarks == {"t": None}
@@ -135,7 +135,7 @@ def test_fault_is_rejected_with_its_reason(value: object, reason: str) -> None:
         ({"attributes": {"country": LONG}}, "long_value"),
         ({"attributes": {"country": []}}, "bad_value"),
         ({"experiments": {LONG: "x"}}, "long_name"),
-        ({"attributes": {"nobody asks": LONG}}, None),
+        ({"attributes": {"not needed": LONG}}, None),
     ],
 )
 def test_bad_value_is_left_out(context: Json, reason: str | None) -> None:
@@ -162,7 +162,7 @@ def test_rank_with_an_item_may_be_any_integer() -> None:
     assert lane(shown(), reacted(item="a", rank=-4)).feedback_outcomes["joined"] == 1
 
 
-def test_array_elements_are_judged_one_after_the_other() -> None:
+def test_array_elements_are_decided_in_order() -> None:
     result = lane([tick(66), 5, shown(0), shown(1)])
     assert result.impression_outcomes == {"late": 1, "accepted": 1}
     assert result.rejected == {"wrong_type": 1} and lane([]) == LaneResult(watermarks={"t": None})
@@ -194,7 +194,7 @@ def test_repeat_is_duplicate_or_conflicting_while_open() -> None:
     assert lane(shown(0, ""), shown(0, "")).impression_outcomes["duplicate"] == 1
 
 
-def test_repeat_is_judged_before_its_own_lateness() -> None:
+def test_repeat_is_decided_before_its_own_lateness() -> None:
     assert lane(shown(10), tick(70), shown(0)).impression_outcomes["duplicate"] == 1
 
 
@@ -205,7 +205,7 @@ def test_filled_list_keeps_time_and_segments() -> None:
     assert result.rows[30, START_S, "country", "US"]["zero_result_impressions"] == 0
 
 
-def test_id_is_free_again_when_its_impression_has_closed() -> None:
+def test_id_can_be_used_again_when_its_impression_has_closed() -> None:
     result = lane(shown(0, "a"), tick(65), shown(66, "b"), tick(66), shown(66, "b"))
     assert result.impression_outcomes == {"accepted": 2, "conflicting": 1}
     assert list(result.open) == [("q", START_MS + 66_000)]
@@ -234,12 +234,12 @@ def test_later_page(page: str, first_rank: int, outcome: str, items: str) -> Non
     assert result.open[KEY][0] == tuple(None if item == "-" else item for item in items)
 
 
-def test_page_with_a_blank_is_recognised_again() -> None:
+def test_page_with_a_blank_is_a_duplicate_when_repeated() -> None:
     page = shown(1, "da", first_rank=4)
     assert lane(shown(), page, page).impression_outcomes["duplicate"] == 1
 
 
-def test_lone_page_is_late_or_not_scored() -> None:
+def test_later_page_alone_is_late_or_not_scored() -> None:
     assert lane(shown(first_rank=2)).impression_outcomes == {"later_page": 1}
     assert lane(tick(66), shown(first_rank=2)).impression_outcomes == {"late": 1}
 
@@ -248,14 +248,14 @@ def test_first_list_is_cut_at_depth() -> None:
     assert len(lane(shown(items="abcdefghijklmno")).open[KEY][0]) == 12
 
 
-def test_grades_of_a_record_go_to_what_it_brings() -> None:
+def test_grades_of_a_record_go_to_the_items_it_adds() -> None:
     page = shown(2, "dad", first_rank=4, grades={"a": 3, "b": 3, "d": 2})
     result = lane(shown(grades={"a": 1, "x": 3, "c": -1}), page)
     assert result.open[KEY] == (("a", "b", "c", "d", None, "d"), (1, 0, 0, 2, 0, 0))
     assert result.rows[30, START_S, "all", "all"]["items_with_feedback"] == 3
 
 
-def test_grades_carry_the_time_of_their_record() -> None:
+def test_grades_have_the_time_of_their_record() -> None:
     fill = shown(2, "ab", grades={"a": 2})
     assert lane(shown(0, ""), fill, reacted(1, item="a", grade=3)).open[KEY][1] == (2, 0)
     assert lane(shown(0, ""), fill, reacted(3, item="a", grade=3)).open[KEY][1] == (3, 0)
@@ -268,10 +268,10 @@ def test_unknown_kind_without_grade_is_ignored() -> None:
     result = lane(shown(), reacted(3, kind="hover", item="a"))
     assert result.feedback_outcomes == {"ignored_kind": 1}
     assert result.watermarks == {"t": START_MS + 3000}
-    assert shares(reacted(kind="hover", item="a", grade=2)) == (2, 0, 0)
+    assert gains_after(reacted(kind="hover", item="a", grade=2)) == (2, 0, 0)
 
 
-def test_feedback_is_late_when_it_arrives_dead() -> None:
+def test_feedback_is_late_when_it_has_expired_on_arrival() -> None:
     assert lane(tick(71), reacted(0, item="a")).feedback_outcomes["late"] == 1
     assert len(lane(tick(70.999), reacted(0, item="a")).waiting) == 1
 
@@ -281,7 +281,7 @@ def test_feedback_may_precede_its_impression_by_five_seconds() -> None:
     assert lane(shown(6), reacted(0.999, item="a")).waiting[0][:3] == ("q", START_MS + 999, "a")
 
 
-def test_feedback_after_the_window_is_out() -> None:
+def test_feedback_after_the_window_is_out_of_window() -> None:
     assert lane(shown(), reacted(60, item="a")).feedback_outcomes == {"joined": 1}
     assert lane(shown(), reacted(60.001, item="a")).feedback_outcomes == {"out_of_window": 1}
 
@@ -295,13 +295,13 @@ def test_feedback_goes_to_the_earliest_impression_open_to_it() -> None:
     assert result.totals["all", "all"]["impressions_with_feedback"] == 1
 
 
-def test_feedback_that_met_a_closed_impression_never_joins_it() -> None:
+def test_feedback_never_joins_an_impression_closed_to_it() -> None:
     result = lane(shown(), tick(66), reacted(1, item="a"), tick(72))
     assert result.feedback_outcomes == {"ignored_kind": 2, "unjoined": 1}
 
 
 @pytest.mark.parametrize(
-    "target, place, mismatches",
+    "target, rank0, mismatches",
     [
         ({"item": "b"}, 1, 0),
         ({"item": "a"}, 0, 0),
@@ -311,9 +311,9 @@ def test_feedback_that_met_a_closed_impression_never_joins_it() -> None:
         ({"rank": 2}, 1, 0),
     ],
 )
-def test_item_is_found_by_id_first(target: dict[str, Any], place: int, mismatches: int) -> None:
+def test_item_is_found_by_id_first(target: dict[str, Any], rank0: int, mismatches: int) -> None:
     result = lane(shown(items="aba"), reacted(**target))
-    assert result.open[KEY][1][place] == 1
+    assert result.open[KEY][1][rank0] == 1
     assert result.feedback_outcomes["rank_mismatch"] == mismatches
 
 
@@ -341,11 +341,13 @@ def test_waiting_feedback_joins_what_arrives_later() -> None:
         ({"rank": 12}, "off_list"),
     ],
 )
-def test_unlisted_feedback_dies_by_the_lane_watermark(target: dict[str, Any], outcome: str) -> None:
+def test_feedback_off_the_list_expires_by_the_lane_watermark(
+    target: dict[str, Any], outcome: str
+) -> None:
     waiting = lane(shown(), reacted(1, **target), tick(71.999))
     assert len(waiting.waiting) == 1 and waiting.feedback_outcomes == {"ignored_kind": 1}
-    dead = lane(shown(), reacted(1, **target), tick(72))
-    assert not dead.waiting and dead.feedback_outcomes[outcome] == 1
+    expired = lane(shown(), reacted(1, **target), tick(72))
+    assert not expired.waiting and expired.feedback_outcomes[outcome] == 1
 
 
 def test_rank_beyond_depth_needs_an_impression() -> None:
@@ -354,12 +356,12 @@ def test_rank_beyond_depth_needs_an_impression() -> None:
     assert lane(reacted(rank=13), tick(72)).feedback_outcomes["unjoined"] == 1
 
 
-def test_bound_feedback_does_not_move_to_the_next_impression() -> None:
+def test_feedback_of_an_impression_does_not_move_to_the_next() -> None:
     events = records("s", shown(0, "a"), tick(66), shown(66, "x"))
     result = run(events + records("u", reacted(62, item="x")), ["s", "u"], SMALL_CONFIG)[0]
     assert result.feedback_outcomes["out_of_window"] == 1
     result = run(events + records("u", reacted(59, item="x")), ["s", "u"], SMALL_CONFIG)[0]
-    assert [one[2] for one in result.waiting] == ["x"]
+    assert [feedback[2] for feedback in result.waiting] == ["x"]
 
 
 @pytest.mark.parametrize(
@@ -376,10 +378,10 @@ def test_bound_feedback_does_not_move_to_the_next_impression() -> None:
     ],
 )
 def test_gain_is_the_latest_grade_else_the_best_kind(feedback: list[Json], gain: float) -> None:
-    assert shares(*feedback) == (gain, 0, 0)
+    assert gains_after(*feedback) == (gain, 0, 0)
 
 
-def test_grade_of_nothing_is_still_feedback() -> None:
+def test_grade_of_0_is_still_feedback() -> None:
     row = lane(shown(), reacted(item="a", grade=0)).rows[30, START_S, "all", "all"]
     assert (row["impressions_with_feedback"], row["items_with_feedback"]) == (1, 1)
     assert row["nDCG@10:scored"] == 0 and row["P@1:scored"] == 1
@@ -411,10 +413,10 @@ def test_segment_is_the_escaped_value(value: object, segment: str) -> None:
 
 
 def searches(*countries: tuple[float, str]) -> Counter[str]:
-    """Impressions per segment of `country` after these searches, an id each."""
+    """Impressions by segment of `country` after these searches, each with an id of its own."""
     events = [
-        shown(at_s, impression_id=f"q{number}", attributes={"country": country})
-        for number, (at_s, country) in enumerate(countries)
+        shown(at_s, impression_id=f"q{index}", attributes={"country": country})
+        for index, (at_s, country) in enumerate(countries)
     ]
     result = lane(*events, config=replace(SMALL_CONFIG, groupings=(("country",),)))
     counted: Counter[str] = Counter()
@@ -425,28 +427,28 @@ def searches(*countries: tuple[float, str]) -> Counter[str]:
     return counted
 
 
-TEN = [(0.0, f"c{number}") for number in range(10)]
+TEN = [(0.0, f"c{index}") for index in range(10)]
 
 
 def test_eleventh_value_is_other() -> None:
     assert searches(*TEN, (1, "new"), (1, "c3"))["other"] == 1
 
 
-def test_value_unseen_for_the_longest_window_gives_its_place_back() -> None:
-    """Ten minutes are 30 panes of 20 s; pane 31 by the met watermark drives out pane 0."""
+def test_value_unseen_for_the_longest_window_is_evicted() -> None:
+    """Ten minutes are 30 panes of 20 s; pane 31 by the event's watermark evicts pane 0."""
     kept = [(300.0, name) for _, name in TEN[1:]]
     assert searches(*TEN, *kept, (619.9, "c9"), (640, "new"))["other"] == 1
     assert searches(*TEN, *kept, (620, "c9"), (640, "new"))["new"] == 1
 
 
-def test_last_seen_goes_by_the_met_watermark_and_moves_on() -> None:
-    """c0 and c1 met the start, the others second 300: two places come free, not ten."""
+def test_last_seen_follows_the_watermark_of_the_events() -> None:
+    """c0 and c1 were last seen at the start, the others at second 300: two are evicted, not ten."""
     kept = [(300.0, name) for _, name in TEN[1:]]
     counted = searches(*TEN, *kept, (620, "c9"), *((640.0, name) for name in "xyz"))
     assert (counted["x"], counted["y"], counted["z"], counted["other"]) == (1, 1, 0, 1)
 
 
-def test_only_accepted_impressions_take_a_place() -> None:
+def test_only_accepted_impressions_admit_values() -> None:
     again = shown(impression_id="q0", attributes={"country": "new"})
     events = [shown(impression_id=f"q{n}", attributes={"country": f"c{n}"}) for n in range(9)]
     last = shown(impression_id="last", attributes={"country": "tenth"})
@@ -467,7 +469,7 @@ def test_row_of_one_impression_by_hand() -> None:
     assert row["RR@10:squares"] == 250_000 and row["ERR@10:squares"] == 100_939
 
 
-def test_sums_are_rounded_a_little_above_the_half() -> None:
+def test_sums_are_rounded_up_from_just_below_one_half() -> None:
     assert [steps(value, 10**6) for value in (4.99e-7, 4.9995e-7, 5e-7, 1.0)] == [0, 1, 1, 10**6]
 
 
@@ -485,7 +487,7 @@ def test_base_pane_settles_when_the_lane_watermark_reaches_its_close() -> None:
     assert list(after.open) == [("r", START_MS + 1000)] and len(after.rows) == len(before.rows)
 
 
-def test_silent_topic_holds_settling_back() -> None:
+def test_silent_topic_delays_settling() -> None:
     result = run(records("s", shown(), tick(500)), ["s", "u"], SMALL_CONFIG)[0]
     assert not result.totals and result.watermarks["u"] is None
 
@@ -525,10 +527,10 @@ def test_result_does_not_depend_on_how_topics_interleave(seed: int) -> None:
     stream = random_records(rng, events=300)
     topics = topic_names(2)
     expected = run(stream, topics, SMALL_CONFIG)
-    by_topic = {topic: [one for one in stream if one.topic == topic] for topic in topics}
-    order = [one.topic for one in stream]
+    by_topic = {topic: [record for record in stream if record.topic == topic] for topic in topics}
+    order = [record.topic for record in stream]
     rng.shuffle(order)
-    queues = {topic: iter(mine) for topic, mine in by_topic.items()}
+    queues = {topic: iter(of_topic) for topic, of_topic in by_topic.items()}
     shuffled = [next(queues[topic]) for topic in order]
     for mixed in (shuffled, by_topic[topics[0]] + by_topic[topics[1]]):
         assert run(mixed, topics, SMALL_CONFIG) == expected
@@ -547,17 +549,17 @@ OUTCOMES = {
 
 
 @pytest.mark.parametrize("topics", [1, 2])
-def test_streams_meet_every_outcome(topics: int) -> None:
-    met: dict[str, Counter[str]] = {kind: Counter() for kind in OUTCOMES}
+def test_streams_have_every_outcome(topics: int) -> None:
+    outcomes: dict[str, Counter[str]] = {kind: Counter() for kind in OUTCOMES}
     left: Counter[str] = Counter()
     for seed in range(40):
         stream = random_records(random.Random(seed), topics=topics)
         for result in run(stream, topic_names(topics), SMALL_CONFIG).values():
-            for kind, counted in met.items():
+            for kind, counted in outcomes.items():
                 counted.update(getattr(result, kind))
             left.update(open=len(result.open), waiting=len(result.waiting))
             left.update(settled=len(result.totals))
-    assert {kind: set(counted) for kind, counted in met.items()} == {
+    assert {kind: set(counted) for kind, counted in outcomes.items()} == {
         kind: set(names.split()) for kind, names in OUTCOMES.items()
     }
     assert min(left[name] for name in ("open", "waiting", "settled")) > 0
@@ -569,7 +571,7 @@ def test_streams_fit_the_default_configuration() -> None:
     assert all(result.totals and result.feedback_outcomes["joined"] for result in results)
 
 
-def test_streams_repeat_from_their_seed_and_keep_an_id_in_one_lane() -> None:
+def test_streams_follow_from_their_seed_and_keep_an_id_in_one_lane() -> None:
     stream = random_records(random.Random(3), partitions=4)
     assert stream == random_records(random.Random(3), partitions=4)
     lanes_of: dict[object, set[int]] = {}

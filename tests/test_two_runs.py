@@ -1,4 +1,4 @@
-"""`make test` runs every test once, and fails where one does."""
+"""`make test` runs every test once, and fails if one of them fails."""
 
 from pathlib import Path
 
@@ -9,16 +9,16 @@ from tests.__main__ import NOTHING_COLLECTED, SECOND, runs, verdict
 ROOT = Path(__file__).parent.parent
 
 
-def test_what_one_run_leaves_out_is_the_other() -> None:
+def test_second_run_has_what_the_first_leaves_out() -> None:
     first, second = runs(["-x"], processors=2)
-    assert [one.removeprefix("--ignore=") for one in first if "=tests" in one] == [*SECOND]
-    assert tuple(one for one in second if one.startswith("tests")) == SECOND
+    assert [a.removeprefix("--ignore=") for a in first if "=tests" in a] == [*SECOND]
+    assert tuple(a for a in second if a.startswith("tests")) == SECOND
     assert first[-1] == second[-1] == "-x"
     assert all((ROOT / path).exists() for path in SECOND)
 
 
 @pytest.mark.parametrize(("arguments", "processors"), [(["tests/bench"], 2), (["-x"], 1)])
-def test_one_run_where_tests_are_named_or_processors_lack(
+def test_one_run_if_tests_are_named_or_there_is_one_processor(
     arguments: list[str], processors: int
 ) -> None:
     assert runs(arguments, processors) == [arguments]

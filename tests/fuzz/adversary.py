@@ -1,5 +1,5 @@
-"""Events that are all valid and mean harm: times on every edge and far beyond, a handful of ids for
-all, pages that overlap and ranks that nothing has."""
+"""Valid but adversarial events: times at and beyond every limit, few ids, overlapping result
+pages, and ranks without items."""
 
 import json
 import random
@@ -18,19 +18,19 @@ LAST_MS: Final = 10**14 - 1
 
 
 class Adversary:
-    """Makes records for one lane of these topics; what it has told it aims at again."""
+    """Generates records for one lane of these topics; new times aim at limits of earlier events."""
 
     def __init__(self, rng: random.Random, topics: Sequence[str], config: OracleConfig) -> None:
         self.rng, self.topics, self.config = rng, topics, config
         self.now_ms = rng.choice((0, START_MS, START_MS, START_MS + 1))
-        self.told_ms = [self.now_ms]
+        self.times_ms = [self.now_ms]
         self.ids = rng.sample(IDS, rng.choice((1, 2, 5)))
 
     def records(self, events: int) -> list[Record]:
         offsets = dict.fromkeys(self.topics, 0)
         records = []
-        for number in range(events):
-            if number > events * 0.9 and self.rng.random() < 0.03:
+        for index in range(events):
+            if index > events * 0.9 and self.rng.random() < 0.03:
                 self.now_ms = self.rng.choice((LAST_MS, LAST_MS - 1, self.now_ms * 2))
             topic, value = self.event()
             records.append(Record(topic, 0, offsets[topic], None, json.dumps(value).encode()))
@@ -41,39 +41,39 @@ class Adversary:
         identity = self.rng.choice(self.ids)
         value = {"impression_id": identity, "timestamp": self.time_ms()}
         if self.rng.random() < 0.45:
-            # All impressions of an id are in one topic.
+            # All impressions of an id must be in one topic.
             return self.topics[len(str(identity)) % len(self.topics)], value | self.impression()
         return self.rng.choice(self.topics), value | self.feedback()
 
     def time_ms(self) -> int:
-        """Near now, or just where something told before opens, closes, dies or turns."""
-        config, told = self.config, self.rng.choice(self.told_ms[-12:])
+        """A time near now, or at a limit of an earlier event: where it opens, closes or expires."""
+        config, earlier_ms = self.config, self.rng.choice(self.times_ms[-12:])
         self.now_ms += self.rng.choice((0, 0, 1, 100, base_pane_ms(config) // 3))
-        edges = (
-            closes_ms(told, config),
-            expires_ms(told, config),
-            told + config.attribution_window_s * 1000,
-            told + GRACE_MS,
-            told - GRACE_MS,
-            told // base_pane_ms(config) * base_pane_ms(config),
-            told,
+        limits = (
+            closes_ms(earlier_ms, config),
+            expires_ms(earlier_ms, config),
+            earlier_ms + config.attribution_window_s * 1000,
+            earlier_ms + GRACE_MS,
+            earlier_ms - GRACE_MS,
+            earlier_ms // base_pane_ms(config) * base_pane_ms(config),
+            earlier_ms,
         )
         at_ms = self.now_ms
         if self.rng.random() < 0.25:
-            at_ms = self.rng.choice(edges) + self.rng.choice((-1, 0, 1))
+            at_ms = self.rng.choice(limits) + self.rng.choice((-1, 0, 1))
         at_ms = min(max(at_ms, 0), LAST_MS)
         if at_ms < 10**11:
-            at_ms -= at_ms % 1000  # to be told in seconds: so small a number is read as such
+            at_ms -= at_ms % 1000  # so small a number is read as seconds
         if self.rng.random() < 0.8:
-            # Time goes on from there; else only the watermark does.
+            # Later events continue from here; otherwise only the watermark advances.
             self.now_ms = max(self.now_ms, at_ms)
-        self.told_ms.append(at_ms)
+        self.times_ms.append(at_ms)
         return at_ms // 1000 if at_ms < 10**11 else at_ms
 
     def impression(self) -> dict[str, object]:
         rng = self.rng
         length = rng.choice((0, 1, 2, 3, 4, 30))
-        more: dict[str, object] = {
+        fields: dict[str, object] = {
             "type": "impression",
             "items": [rng.choice(ITEMS) for _ in range(length)],
             "first_rank": rng.choice(FIRST_RANKS),
@@ -81,16 +81,16 @@ class Adversary:
             "experiments": {"ranker": rng.choice(VALUES)},
         }
         if rng.random() < 0.3:
-            more["grades"] = {str(rng.choice(ITEMS)): self.grade() for _ in range(3)}
-        return more
+            fields["grades"] = {str(rng.choice(ITEMS)): self.grade() for _ in range(3)}
+        return fields
 
     def feedback(self) -> dict[str, object]:
         rng = self.rng
         rank = rng.choice(RANKS)
         item = rng.choice((None, *ITEMS)) if rank is not None and rank > 0 else rng.choice(ITEMS)
-        told: dict[str, object] = {"type": "feedback", "item": item, "rank": rank}
-        told["kind"] = rng.choice((*self.config.grades, *self.config.grades, "nothing"))
-        return told | ({"grade": self.grade()} if rng.random() < 0.3 else {})
+        fields: dict[str, object] = {"type": "feedback", "item": item, "rank": rank}
+        fields["kind"] = rng.choice((*self.config.grades, *self.config.grades, "nothing"))
+        return fields | ({"grade": self.grade()} if rng.random() < 0.3 else {})
 
     def grade(self) -> float:
         highest = self.config.highest_grade
