@@ -170,7 +170,7 @@ def run(config_file: str | None, role: "Role") -> None:
     help="How long the demo runs.  [default: until interrupted]",
 )
 def demo(port: int, seed: int, rate: int, regression_after: int, duration: int | None) -> None:
-    """Try everything on simulated traffic, with nothing else installed."""
+    """Try it all on simulated traffic, with nothing else installed."""
     from ..telemetry import logs
     from .demo.run import demo as run_demo
 
