@@ -1,5 +1,4 @@
-"""One lane from bytes to the page that is served, with everything checked that must hold for any
-bytes."""
+"""One lane from bytes to /metrics, with checks of everything that must hold for any bytes."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -37,12 +36,12 @@ LABELS: Final[Mapping[str, frozenset[str]]] = {
     "impression_outcomes": frozenset(IMPRESSION_OUTCOMES),
     "feedback_outcomes": frozenset(FEEDBACK_OUTCOMES),
 }
-"""All that counts may be labelled with, whatever comes in."""
-Page = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+"""Family of counts → the only labels that it may have."""
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
 class Flow:
-    """A lane that takes record after record, each a batch with a commit of its own."""
+    """A lane with its store; each call of `take` processes and commits a batch."""
 
     def __init__(self, plan: Plan, decoder: Decoder) -> None:
         self.plan, self.decoder = plan, decoder
@@ -56,9 +55,9 @@ class Flow:
         return rebuild(0, self.plan, [TOPIC], head, self.store.names, self.store.load(head))
 
     def take(self, *values: bytes | None) -> Commit:
-        """Some records as one batch, made durable."""
+        """Process these records as one batch and commit it."""
         first = self.owned.lane.offsets[TOPIC]
-        records = [record(value, first + place) for place, value in enumerate(values)]
+        records = [record(value, first + index) for index, value in enumerate(values)]
         offsets = {TOPIC: first + len(records)}
         process_batch(self.owned.lane, {TOPIC: records}, offsets, self.decoder)
         commit = plan_commit(self.owned)
@@ -70,14 +69,15 @@ class Flow:
         return self.owned.lane.counts["impression_outcomes"]["accepted"]
 
     def check(self) -> None:
-        """Counts have the names of the tables, the store holds what memory does, the page reads."""
+        """Check the labels of counts, that the stored state equals the one in memory, and
+        /metrics."""
         lane = self.owned.lane
         for family, labels in LABELS.items():
             assert lane.counts[family].keys() <= labels
         stored = self.load().lane
-        assert told(stored) == told(lane)
+        assert durable_state(stored) == durable_state(lane)
         self.owned = self.load()
-        check_page(self)
+        check_metrics(self)
 
 
 def record(value: bytes | None, offset: int) -> SimpleNamespace:
@@ -86,31 +86,34 @@ def record(value: bytes | None, offset: int) -> SimpleNamespace:
     )
 
 
-def told(lane: object) -> object:
-    """What must survive a commit."""
+def durable_state(lane: object) -> object:
+    """The state of a lane that must survive a commit and a load."""
     return (
         counts_of(lane),
         rows_of(lane),
         row_dicts(lane.totals.pages, lane.segments.names, lane.plan),
         open_of(lane),
         lane.watermarks,
-        [msgspec.structs.astuple(one) for one in lane.waiting.by_serial.values()],
+        [msgspec.structs.astuple(waiting) for waiting in lane.waiting.by_serial.values()],
     )
 
 
 def check_verdicts(verdicts: Sequence[Decoded], limits: Limits) -> None:
-    """Every verdict is an event within the limits, or has a reason of the table."""
-    for one in verdicts:
-        if isinstance(one, Rejected):
-            assert one.reason in LABELS["rejected"]
-            assert len(one.detail) < 1000 and len(one.detail.splitlines()) <= 1
-            one.detail.encode()
+    """Check that every verdict is an event within the limits, or a rejection with a listed
+    reason."""
+    for verdict in verdicts:
+        if isinstance(verdict, Rejected):
+            assert verdict.reason in LABELS["rejected"]
+            assert len(verdict.detail) < 1000 and len(verdict.detail.splitlines()) <= 1
+            verdict.detail.encode()
         else:
-            assert 0 <= one.time_ms < 10**14
-            assert all(len(text.encode()) <= 256 for text in texts_of(one))
-            grades = [one.grade or 0.0] if isinstance(one, Feedback) else one.grades.values()
+            assert 0 <= verdict.time_ms < 10**14
+            assert all(len(text.encode()) <= 256 for text in texts_of(verdict))
+            grades = (
+                [verdict.grade or 0.0] if isinstance(verdict, Feedback) else verdict.grades.values()
+            )
             assert all(0 <= grade <= limits.max_grade for grade in grades)
-            assert not isinstance(one, Impression) or len(one.items) <= limits.depth
+            assert not isinstance(verdict, Impression) or len(verdict.items) <= limits.depth
 
 
 def texts_of(event: Decoded) -> list[str]:
@@ -122,20 +125,20 @@ def texts_of(event: Decoded) -> list[str]:
     return [event.impression_id, event.kind or "", event.item or ""]
 
 
-def page(flow: Flow) -> Page:
-    """What the page says in both formats, which is the same."""
+def metrics_of(flow: Flow) -> Samples:
+    """The samples of /metrics; both formats must have the same."""
     exposition = exposed([view_of(flow.owned.lane)], flow.plan)
     text = samples(read_text(b"".join(exposition.text)))
     assert text == samples(read_openmetrics(b"".join((*exposition.openmetrics, b"# EOF\n"))))
     return text
 
 
-def check_page(flow: Flow) -> None:
-    """Every segment is named by the values it was made of, and none is forgotten."""
+def check_metrics(flow: Flow) -> None:
+    """Check that the labels of every segment are its values, and that no segment is missing."""
     labels_of = label_names(flow.plan.groupings)
     attributes = dict(zip(flow.plan.grouping_names[1:], flow.plan.groupings, strict=True))
     counted: Counter[str] = Counter()
-    for (name, pairs), value in page(flow).items():
+    for (name, pairs), value in metrics_of(flow).items():
         labels = dict(pairs)
         if name != "relevanced_settled_impressions_total":
             continue
@@ -148,7 +151,7 @@ def check_page(flow: Flow) -> None:
     assert set(counted.values()) <= {settled, 0}
 
 
-def samples(families: Sequence[object]) -> Page:
+def samples(families: Sequence[object]) -> Samples:
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in families

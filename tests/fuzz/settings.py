@@ -1,6 +1,6 @@
-"""How long the fuzzer runs: a few seconds among the tests, as long as one likes by `make fuzz`.
+"""How long the fuzz tests run: a few seconds as part of the tests, longer with `make fuzz`.
 
-RELEVANCED_FUZZ=200 make fuzz     200 times the examples, another seed each time
+RELEVANCED_FUZZ=200 make fuzz     200 times the examples, with a new seed each time
 """
 
 import os
@@ -13,7 +13,8 @@ SLOW: Final = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.lar
 
 
 def examples(number: int) -> settings:
-    """So many examples, times the factor: the same ones in every run of the tests."""
+    """Settings for `number` examples times the factor; in the tests they are the same in every
+    run."""
     return settings(
         max_examples=max(1, int(number * FACTOR)),
         derandomize=FACTOR == 1,

@@ -1,5 +1,4 @@
-"""Whatever valid events are told to a lane, in whatever order and cut: it ends where the oracle
-does."""
+"""A lane ends with the numbers of the oracle for any valid events, in any order and any batches."""
 
 import random
 
@@ -19,7 +18,7 @@ CONFIGS = {"small": SMALL_CONFIG, **OTHER_CONFIGS}
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 @examples(20)
 @given(seed=st.integers(0, 2**32), topics=st.sampled_from((1, 2)))
-def test_an_adversary_ends_where_the_oracle_does(
+def test_adversarial_events_give_the_numbers_of_the_oracle(
     config: OracleConfig, seed: int, topics: int
 ) -> None:
     rng = random.Random(seed)

@@ -15,7 +15,7 @@ from relevanced.daemon.events.types import Impression, Limits
 from tests.builders import PLAN, plan_with
 from tests.daemon.events.records import FEEDBACK, IMPRESSION, NOON_MS
 from tests.daemon.events.test_ubi import CLICK, QUERY
-from tests.fuzz.flow import Flow, check_verdicts, page
+from tests.fuzz.flow import Flow, check_verdicts, metrics_of
 from tests.fuzz.hostile import flipped, objects, records
 from tests.fuzz.settings import examples
 
@@ -42,8 +42,8 @@ formats = pytest.mark.parametrize("name", list(FORMATS))
 @given(st.data())
 def test_any_record_ends_in_a_verdict(name: str, data: st.DataObject) -> None:
     value = data.draw(records(GOOD[name]) | st.binary(max_size=40))
-    known_ms = data.draw(st.sampled_from((None, -1, 0, NOON_MS)))
-    check_verdicts(DECODERS[name](value, known_ms), LIMITS)
+    record_ms = data.draw(st.sampled_from((None, -1, 0, NOON_MS)))
+    check_verdicts(DECODERS[name](value, record_ms), LIMITS)
 
 
 @formats
@@ -86,10 +86,10 @@ def test_any_values_are_served_as_they_were_read(pairs: list[tuple[str, str]]) -
     flow = Flow(TWO_GROUPINGS, DECODERS["native"])
     for index, (country, variant) in enumerate(pairs):
         named = {"attributes": {"country": country}, "experiments": {"ranker-v2": variant}}
-        shown = {**IMPRESSION, **named, "impression_id": index, "timestamp": NOON_MS}
-        flow.take(json.dumps(shown).encode())
-    shown = {dict(labels).get("country") for _, labels in page(flow)}
-    assert {country for country, _ in pairs} <= shown
+        event = {**IMPRESSION, **named, "impression_id": index, "timestamp": NOON_MS}
+        flow.take(json.dumps(event).encode())
+    countries = {dict(labels).get("country") for _, labels in metrics_of(flow)}
+    assert {country for country, _ in pairs} <= countries
     flow.take(json.dumps(NEXT["native"]).encode())
     assert flow.accepted() == len(pairs) + 1
     flow.check()

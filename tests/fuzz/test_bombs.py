@@ -1,5 +1,5 @@
-"""Records built to cost much: memory and time stay in proportion to their bytes, and what a lane
-keeps of them stays small."""
+"""Records built to be expensive: memory and time stay proportional to their bytes, and the state
+that a lane keeps of them stays small."""
 
 import json
 import time
@@ -20,9 +20,9 @@ from tests.fuzz.settings import FACTOR
 Bomb = Callable[[int], bytes]
 SIZE: Final = int(300_000 * min(FACTOR, 10))
 MEMORY_FACTOR: Final = 60
-"""Bytes of memory for a byte of a record, at the most: `[0,0,…` makes an object of two bytes."""
+"""Maximum bytes of memory per byte of a record: `[0,0,…` makes an object of two bytes."""
 SECONDS_FACTOR: Final = 3.5
-"""Twice the bytes may take this much longer: 2, but for the noise of the machine."""
+"""Maximum growth of CPU time with twice the bytes: 2, plus the noise of the machine."""
 LIMITS: Final = Limits(
     depth=100, max_grade=3.0, max_record_bytes=20_000_000, attributes=("country",)
 )
@@ -33,7 +33,7 @@ def filled(start: bytes, one: bytes, end: bytes) -> Bomb:
 
 
 def numbered(start: bytes, one: bytes, end: bytes) -> Bomb:
-    """Each repetition gets a number of its own."""
+    """Like `filled`, with a different number in each repetition."""
 
     def bomb(size: int) -> bytes:
         count = (size - len(start) - len(end)) // (len(one) + 4)
@@ -45,7 +45,7 @@ def numbered(start: bytes, one: bytes, end: bytes) -> Bomb:
 def around(
     record: Mapping[str, object], name: str, start: bytes, end: bytes
 ) -> tuple[bytes, bytes]:
-    """The record with the member opened: what stands before its value, and what closes all."""
+    """The record, split at the value of one member: the JSON before the value and after it."""
     members = json.dumps({key: value for key, value in record.items() if key != name})[1:-1]
     return b'{%b,"%b":%b' % (members.encode(), name.encode(), start), end + b"}"
 
@@ -99,7 +99,7 @@ BOMBS: Final = [
 
 
 def cpu_s(decode: Decoder, value: bytes, times: int = 3) -> float:
-    """The least of some tries."""
+    """The least CPU time of several runs."""
     least = float("inf")
     for _ in range(times):
         began_s = time.process_time()
@@ -109,24 +109,24 @@ def cpu_s(decode: Decoder, value: bytes, times: int = 3) -> float:
 
 
 @pytest.mark.parametrize(("decode", "bomb"), BOMBS)
-def test_a_record_costs_in_proportion_to_its_bytes(decode: Decoder, bomb: Bomb) -> None:
+def test_cost_of_a_record_is_proportional_to_its_bytes(decode: Decoder, bomb: Bomb) -> None:
     small, large = bomb(SIZE // 2), bomb(SIZE)
     assert SIZE * 0.4 < len(small) < len(large) * 0.6
     check_verdicts(decode(small, None)[:1000], LIMITS)
     tracemalloc.start()
-    kept = decode(large, None)
+    verdicts = decode(large, None)
     peak_bytes = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak_bytes <= MEMORY_FACTOR * len(large), (peak_bytes, len(kept))
+    assert peak_bytes <= MEMORY_FACTOR * len(large), (peak_bytes, len(verdicts))
     assert any(growth(decode, small, large) <= SECONDS_FACTOR for _ in range(3))
 
 
 def growth(decode: Decoder, small: bytes, large: bytes) -> float:
-    """By how much the CPU time grows with twice the bytes."""
+    """The factor by which CPU time grows with twice the bytes."""
     return cpu_s(decode, large) / max(cpu_s(decode, small), 0.001)
 
 
-def test_a_record_beyond_the_limit_costs_nothing() -> None:
+def test_record_beyond_the_limit_costs_nothing() -> None:
     decode, value = decoder("native", Limits()), b"[" + b"{}," * 3_500_000 + b"{}]"
     assert len(value) > 10_000_000
     tracemalloc.start()
@@ -139,24 +139,26 @@ def test_a_record_beyond_the_limit_costs_nothing() -> None:
 # What a lane keeps ---------------------------------------------------------------------------
 
 PLAN: Final = plan_with(groupings=(("country",), ("experiment:ranker-v2",)), max_segments=3)
-SHOWN: Final = {**IMPRESSION, "grades": None, "timestamp": NOON_MS}
+SEARCH: Final = {**IMPRESSION, "grades": None, "timestamp": NOON_MS}
 FLOODS: Final[Mapping[str, Callable[[int], Mapping[str, object]]]] = {
-    "values": lambda n: {**SHOWN, "impression_id": n, "attributes": {"country": f"c{n}"}},
-    "names of attributes": lambda n: {**SHOWN, "impression_id": n, "attributes": {f"a{n}": "x"}},
-    "variants": lambda n: {**SHOWN, "impression_id": n, "experiments": {"ranker-v2": f"v{n}"}},
-    "experiments": lambda n: {**SHOWN, "impression_id": n, "experiments": {f"e{n}": "x"}},
+    "values": lambda n: {**SEARCH, "impression_id": n, "attributes": {"country": f"c{n}"}},
+    "names of attributes": lambda n: {**SEARCH, "impression_id": n, "attributes": {f"a{n}": "x"}},
+    "variants": lambda n: {**SEARCH, "impression_id": n, "experiments": {"ranker-v2": f"v{n}"}},
+    "experiments": lambda n: {**SEARCH, "impression_id": n, "experiments": {f"e{n}": "x"}},
     "kinds": lambda n: {**FEEDBACK, "kind": f"kind {n}"},
-    "lists": lambda n: {**SHOWN, "impression_id": n, "items": [f"{n}-{i}" for i in range(50)]},
+    "lists": lambda n: {**SEARCH, "impression_id": n, "items": [f"{n}-{i}" for i in range(50)]},
     "orphans": lambda n: {**FEEDBACK, "impression_id": f"nobody {n}"},
 }
 RECORDS: Final = 600
 STORED_FACTOR: Final = 3
-"""Bytes that the store holds for a byte that came in, at the most."""
+"""Maximum bytes in the store per byte of input."""
 SEGMENTS_AT_MOST: Final = 1 + 2 * (10 * 3 + 1)
 
 
 @pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS)
-def test_a_flood_of_new_things_stays_small(flood: Callable[[int], Mapping[str, object]]) -> None:
+def test_state_after_a_flood_of_new_values_is_small(
+    flood: Callable[[int], Mapping[str, object]],
+) -> None:
     flow = Flow(PLAN, decoder("native", LIMITS))
     values = [json.dumps(flood(number)).encode() for number in range(RECORDS)]
     for first in range(0, RECORDS, 200):
@@ -171,21 +173,21 @@ def test_a_flood_of_new_things_stays_small(flood: Callable[[int], Mapping[str, o
 
 
 @pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS)
-def test_a_flood_is_gone_when_its_time_is_over(
+def test_state_of_a_flood_is_removed_when_it_expires(
     flood: Callable[[int], Mapping[str, object]],
 ) -> None:
     flow = Flow(PLAN, decoder("native", LIMITS))
     flow.take(*(json.dumps(flood(number)).encode() for number in range(RECORDS)))
     later_ms = NOON_MS + 4 * PLAN.timing.longest.length_ms
-    for place in range(2):
-        shown = {**SHOWN, "impression_id": f"later {place}", "timestamp": later_ms}
-        flow.take(json.dumps(shown).encode())
+    for index in range(2):
+        search = {**SEARCH, "impression_id": f"later {index}", "timestamp": later_ms}
+        flow.take(json.dumps(search).encode())
     lane = flow.owned.lane
     assert (len(lane.open), len(lane.waiting), len(lane.panes)) == (2, 0, 2)
     assert not [key for key in flow.store.blobs if key.startswith("rows:") and str(NOON_MS) in key]
 
 
-def test_a_flood_of_records_in_one_record_counts_each() -> None:
+def test_every_event_of_a_large_array_counts() -> None:
     flow = Flow(PLAN, decoder("native", LIMITS))
     events = [json.dumps(FLOODS["values"](number)).encode() for number in range(100_000 // 4)]
     flow.take(b"[" + b",".join(events) + b"]")
