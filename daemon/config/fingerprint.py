@@ -36,6 +36,7 @@ def hashed_values(config: Config) -> dict[str, object]:
 def _shape(config: Config) -> dict[str, object]:
     """The values that shape rows, in canonical form: equal for spellings that mean the same."""
     shape = {setting.key: setting.value(config) for setting in SETTINGS if setting.restarts}
+    # The namespace hash is made from this: a mere reordering must not make every window start anew.
     by_length = sorted(config.windows, key=lambda window: window[1])
     return shape | {
         "windows": by_length,

@@ -19,6 +19,7 @@ from .kinds import (
 T = TypeVar("T")
 
 _OUTER_COMMA: Final = re.compile(r",(?![^(]*\))")
+"""A comma outside of parentheses: the parameters of a metric, `P(rel=2)@5`, stay together."""
 
 
 def several(kind: Kind[T], name: str) -> Kind[tuple[T, ...]]:

@@ -67,9 +67,11 @@ def load(
     given |= from_environment
     config, more = _build(given)
     faults += more
+    # Rules between keys run on what could be read, so that one attempt reports every fault.
     config = replace(config, experiments=declared, propensities=surfaces)
     unreadable = [fault.key for fault in faults] + [propensities.SECTION] * bool(surface_faults)
     faults += faults_of(config, unreadable)
+    # Files last: with other faults their paths may be wrong, too.
     if read_secret is not None and not faults:
         config, faults = _with_secrets(config, read_secret)
     if faults:

@@ -33,6 +33,7 @@ SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 def setting(default: object, kind: Kind[T], help_text: str, *, restarts: bool = False) -> T:
     """One key of a section. With `restarts` it shapes rows: a change starts a fresh namespace."""
+    # The default is read like any other value: it gets the same type and keeps the same rules.
     metadata = {"default": default, "kind": kind, "help": help_text, "restarts": restarts}
     return field(default_factory=partial(kind.read, default), metadata=metadata)
 

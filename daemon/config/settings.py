@@ -186,6 +186,7 @@ class Setting:
 def _of_field(section: str, entry: "Field[Any]") -> Setting:
     kind: Kind[Any] = entry.metadata["kind"]
     name = entry.name
+    # The file states durations with their unit ("500ms"), the attribute has it in its name.
     if kind.name == "duration":
         name = name.removesuffix("_ms").removesuffix("_s")
     return Setting(

@@ -52,6 +52,7 @@ def load(path: str, crypt: Crypt | None, former: State | None = None) -> State:
 
     Raises Unusable with every fault.
     """
+    # Bytes are compared, not times of change: a mounted secret is replaced by swapping a link.
     digest = hashlib.sha256()
     try:
         settings = parse(_read(path, digest).decode())
