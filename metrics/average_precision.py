@@ -14,12 +14,12 @@ def precision_sum(relevant: Booleans, k: int) -> Floats:
     >>> precision_sum(np.array([[True, False, True, True]]), 3).round(4).tolist()
     [1.6667]
     """
-    found = np.zeros(len(relevant))
+    hits = np.zeros(len(relevant))
     total = np.zeros(len(relevant))
     for column in range(min(k, relevant.shape[1])):
         here = relevant[:, column]
-        found += here
-        total += here * (found / (column + 1))
+        hits += here
+        total += here * (hits / (column + 1))
     return total
 
 
@@ -46,7 +46,7 @@ def average_precision_of_returned(relevant: Booleans, k: int) -> Floats:
     >>> average_precision_of_returned(np.array([[True, False, True]]), 3).round(4).tolist()
     [0.8333]
     """
-    found = np.zeros(len(relevant), dtype=np.int64)
+    hits = np.zeros(len(relevant), dtype=np.int64)
     for column in range(min(k, relevant.shape[1])):
-        found += relevant[:, column]
-    return ratio(precision_sum(relevant, k), found, 0.0)
+        hits += relevant[:, column]
+    return ratio(precision_sum(relevant, k), hits, 0.0)

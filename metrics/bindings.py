@@ -101,9 +101,9 @@ def utility(lists: Lists, metric: Metric) -> Floats:
 
 
 def _returned_known(lists: Lists, metric: Metric) -> tuple[Integers, Integers]:
-    found = relevant(lists, metric)
-    known = np.zeros_like(found) if lists.known is None else lists.known
-    return _count(found & known), _count(found & ~known)
+    mask = relevant(lists, metric)
+    known = np.zeros_like(mask) if lists.known is None else lists.known
+    return _count(mask & known), _count(mask & ~known)
 
 
 def coverage(lists: Lists, metric: Metric) -> Floats:
@@ -120,14 +120,14 @@ def novelty(lists: Lists, metric: Metric) -> Floats:
 
 def average_precision_at(lists: Lists, metric: Metric) -> Floats:
     """AP, in the variant that the name states."""
-    found, k = relevant(lists, metric), metric.ranks(lists)
+    mask, k = relevant(lists, metric), metric.ranks(lists)
     variant = metric.word("variant")
     if variant == "returned":
-        return average_precision.average_precision_of_returned(found, k)
-    known = known_relevant(lists, metric)
+        return average_precision.average_precision_of_returned(mask, k)
+    total = known_relevant(lists, metric)
     if variant == "11pt":
-        return curves.eleven_point_average(found, known, k)
-    return average_precision.average_precision(found, known, k)
+        return curves.eleven_point_average(mask, total, k)
+    return average_precision.average_precision(mask, total, k)
 
 
 def interpolated_precision(lists: Lists, metric: Metric) -> Floats:
@@ -140,15 +140,15 @@ def interpolated_precision(lists: Lists, metric: Metric) -> Floats:
 
 def binary_preference(lists: Lists, metric: Metric) -> Floats:
     """Bpref, in the variant that the name states."""
-    found, known = relevant(lists, metric), known_relevant(lists, metric)
-    nonrelevant = lists.judged & ~found
+    mask, total = relevant(lists, metric), known_relevant(lists, metric)
+    nonrelevant = lists.judged & ~mask
     variant = metric.word("variant")
     if variant == "original":
-        return bpref.bpref_original(found, nonrelevant, known)
+        return bpref.bpref_original(mask, nonrelevant, total)
     if variant == "10":
-        return bpref.bpref_10(found, nonrelevant, known)
+        return bpref.bpref_10(mask, nonrelevant, total)
     pool = np.zeros((len(lists), 0)) if lists.pool is None else lists.pool
-    return bpref.bpref(found, nonrelevant, known, _count(pool < metric.number("rel")))
+    return bpref.bpref(mask, nonrelevant, total, _count(pool < metric.number("rel")))
 
 
 def _gain(metric: Metric, *grades: Floats) -> dcg.Gain:
@@ -186,11 +186,11 @@ def _nan_where_unknown(lists: Lists, values: Floats) -> Floats:
 
 def ips_precision_at(lists: Lists, metric: Metric) -> Floats:
     """IPS-P; without a cut-off, divided by the items shown."""
-    found, weights = relevant(lists, metric), _weights(lists)
+    mask, weights = relevant(lists, metric), _weights(lists)
     if metric.k is None:
-        values = propensities.ips_precision_of_shown(found, lists.lengths, weights)
+        values = propensities.ips_precision_of_shown(mask, lists.lengths, weights)
     else:
-        values = propensities.ips_precision(found, metric.k, weights)
+        values = propensities.ips_precision(mask, metric.k, weights)
     return _nan_where_unknown(lists, values)
 
 

@@ -22,9 +22,7 @@ def curve_points(relevant: Booleans, known_relevant: int) -> list[tuple[float, f
     [(0.25, 1.0), (0.5, 0.6666666666666666)]
     """
     ranks = np.flatnonzero(relevant) + 1
-    return [
-        (found / known_relevant, found / int(rank)) for found, rank in enumerate(ranks, start=1)
-    ]
+    return [(hits / known_relevant, hits / int(rank)) for hits, rank in enumerate(ranks, start=1)]
 
 
 def interpolated_precision(
@@ -41,13 +39,13 @@ def interpolated_precision(
     >>> interpolated_precision(relevant, known, Fraction(1, 2), 3).round(4).tolist()
     [0.6667]
     """
-    found = np.zeros(len(relevant), dtype=np.int64)
+    hits = np.zeros(len(relevant), dtype=np.int64)
     best = np.zeros(len(relevant))
     needed = level.numerator * known_relevant
     for column in range(min(k, relevant.shape[1])):
-        found += relevant[:, column]
-        reached = found * level.denominator >= needed
-        best = np.maximum(best, np.where(reached, found / (column + 1), 0.0))
+        hits += relevant[:, column]
+        reached = hits * level.denominator >= needed
+        best = np.maximum(best, np.where(reached, hits / (column + 1), 0.0))
     return best
 
 

@@ -148,7 +148,7 @@ def compare_rows(
                 treatment,
                 absolute=Statement.of(absolute, design, direction),
                 relative=Statement.of(relative, design, direction),
-                design_effect=_ratio(absolute.variance, independent_of_row),
+                design_effect=_design_effect(absolute.variance, independent_of_row),
                 undefined=undefined,
             )
         )
@@ -214,7 +214,7 @@ def _harm(estimate: Estimate, direction: Direction) -> Estimate:
 def verdict(interval: Interval, direction: Direction) -> Verdict:
     """Which side of 0 the interval lies on, read by the metric's direction.
 
-    Undecided where it holds 0, is undefined, or the metric has no direction.
+    `undecided` if it contains 0, is undefined, or the metric has no direction.
 
     >>> verdict(Interval(0.01, 0.03), "up"), verdict(Interval(0.01, 0.03), "down")
     ('better', 'worse')
@@ -224,5 +224,5 @@ def verdict(interval: Interval, direction: Direction) -> Verdict:
     return "better" if (interval.lower > 0.0) == (direction == "up") else "worse"
 
 
-def _ratio(variance: float, independent: float) -> float:
+def _design_effect(variance: float, independent: float) -> float:
     return variance / independent if independent > 0.0 else math.nan

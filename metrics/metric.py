@@ -19,7 +19,7 @@ NEEDS: Final[Mapping[Need, str]] = {
     "impression": "nothing beyond the impression",
     "timing": "the time of the first feedback",
     "propensities": "propensities (how likely each rank is examined)",
-    "known": "which relevant items the searcher knew before",
+    "known": "which relevant items the user knew before",
     "pool": "a judged pool (the grades of all judged items of the query, shown or not)",
     "collection": "a judged pool and the number of items that could have been returned",
 }
