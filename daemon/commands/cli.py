@@ -64,7 +64,7 @@ LAZY_COMMANDS: Final[Mapping[str, tuple[Callable[[], click.Command], str]]] = {
     "simulate": (_simulate, "Produce simulated search traffic to a topic or a file."),
     "check-config": (
         _check_config,
-        "List all faults of a configuration, or print the effective one.",
+        "List every fault of a configuration, or its effective values.",
     ),
     "report": (_report, "Print what an experiment has shown so far."),
     "propensities": (
