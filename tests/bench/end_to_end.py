@@ -20,7 +20,7 @@ STALL_GOAL_S: Final = 0.1
 ROUNDS: Final = 3
 FEWEST_BATCHES: Final = 5
 OTHERS: Final = 4
-"""With other batch sizes, one in so many records of the topic is read."""
+"""With other batch sizes, one in this many records of the topic is read."""
 
 
 @dataclass(frozen=True)

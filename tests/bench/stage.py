@@ -255,5 +255,5 @@ def _fitting(batch: int, records: int) -> int:
 
 
 def _shares(lanes: int, workers: int) -> list[int]:
-    """The number of lanes of each of so many workers, in ascending order."""
+    """The number of lanes of each worker, in ascending order."""
     return sorted(lanes // workers + (index < lanes % workers) for index in range(workers))

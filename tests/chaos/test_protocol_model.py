@@ -162,7 +162,7 @@ def commands(redis: model.Redis, call: Request) -> list[tuple[str | int | bytes,
         made += [("HSET", f"{PREFIX}head", name, value or b"") for name, value in pairs]
     made += [("SET", f"{PREFIX}totals:{n}", total) for n, total in enumerate(redis.sums) if total]
     numbers = {}
-    if isinstance(call, model.Commit):  # parts are numbered as they stand in the commit
+    if isinstance(call, model.Commit):  # parts are numbered in the order of the commit
         numbers = {topic: number for number, (topic, _) in enumerate(call.parts)}
     for token, sequence, topic, total in redis.staged:
         number = numbers.get(topic, topic)
