@@ -26,7 +26,8 @@ class BlockEntry(msgspec.Struct, array_like=True, frozen=True):
 
 
 class WriterState(msgspec.Struct, array_like=True, frozen=True):
-    """The packed part of a lane's head, which only its writer reads.
+    """The packed part of a lane's head: what its writer needs to go on. Readers use `settled_before`
+    and `experiments` only.
 
     `names` is how many segments the lane knows; `settled_before` and `open_hour` are in ms.
     """

@@ -1,6 +1,6 @@
 """The names of a lane's keys. Pure.
 
-Keys of a lane, behind its prefix:
+Keys of a lane, after its prefix:
 
     head            hash: token, sequence, offsets, watermarks, counts, idle mark, start, state; and
                     `unswept` while keys of an earlier lane of this number may be left
