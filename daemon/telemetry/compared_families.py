@@ -7,8 +7,8 @@ from .family import SEGMENT, Family, gauge
 
 _RECENT: Final = "over the window that ends where no feedback can change it any more"
 _BASELINE: Final = (
-    "over the same stretch of time of the last three weeks (of the last days, where no week is "
-    "known), on average, outages left out"
+    "over the same period of the last three weeks (of the last days, while there are no weeks "
+    "yet), on average, outages left out"
 )
 
 
@@ -39,7 +39,7 @@ def _families(side: str, when: str) -> PeriodFamilies:
             f"{side}_score_stderr",
             ("metric", *labels),
             f"Standard error of {score.name}, as if impressions were independent. That of a "
-            "mean of three weeks or more is not below what the weeks differ by.",
+            "mean of three periods or more is not below the standard error of their differences.",
         ),
         scored_impressions=gauge(
             f"{side}_scored_impressions",

@@ -8,8 +8,8 @@ from .family import ARM, IN_SEGMENT, TREATED, Family, gauge
 INFO: Final = gauge(
     "experiment_info",
     ("experiment", "control", "unit"),
-    "1 for each experiment: the variant that others are compared with, and whom variants are "
-    "dealt to.",
+    "1 for each experiment: the variant that others are compared with, and the unit that is "
+    "assigned to variants.",
 )
 METRIC_INFO: Final = gauge(
     "experiment_metric_info",
@@ -25,7 +25,7 @@ IMPRESSIONS: Final = gauge("experiment_impressions", ARM, "Settled impressions o
 USERS: Final = gauge(
     "experiment_users",
     ARM,
-    "Different users of the variant: exact up to 65,535 a lane, then within 0.4 %.",
+    "Distinct users of the variant: exact up to 65,535, with a standard error of 0.4 % above.",
 )
 CROSSOVER_USERS: Final = gauge(
     "experiment_crossover_users",
@@ -35,14 +35,14 @@ CROSSOVER_USERS: Final = gauge(
 SRM_LOG_EVALUE: Final = gauge(
     "experiment_srm_log_evalue",
     ("experiment",),
-    "Natural logarithm of the evidence that users are not dealt to the variants as planned, "
-    "good at every look: alarm from 6.9, one sound experiment in 1,000. Absent where nobody "
-    "declared the experiment.",
+    "Natural logarithm of the evidence that users are not assigned to the variants as planned, "
+    "valid at every look: alarm from 6.9, which one sound experiment in 1,000 reaches. Absent "
+    "where the experiment is not declared.",
 )
 WITHOUT_CONTROL: Final = gauge(
     "experiment_without_control",
     ("experiment",),
-    "1 where the experiment has traffic and its control has none, or is not known.",
+    "1 where the experiment has traffic and its control has none, or no variant is the control.",
 )
 INTERLEAVING_IMPRESSIONS: Final = gauge(
     "experiment_interleaving_impressions",
@@ -79,25 +79,25 @@ BY_METRIC_FIELD: Final[Mapping[str, Family]] = {
     "log_evalue": gauge(
         "experiment_log_evalue",
         TREATED,
-        "Natural logarithm of the evidence for any difference, good at every look: 3.0 is a 5 % "
+        "Natural logarithm of the evidence for any difference, valid at every look: 3.0 is a 5 % "
         "level.",
     ),
     "p_value": gauge("experiment_p_value", TREATED, "Always-valid p-value of the difference."),
     "guardrail_log_evalue": gauge(
         "experiment_guardrail_log_evalue",
         TREATED,
-        "Natural logarithm of the one-sided evidence that the variant is worse, good at every "
+        "Natural logarithm of the one-sided evidence that the variant is worse, valid at every "
         "look. Absent for a metric without a direction.",
     ),
     "minimum_detectable_effect": gauge(
         "experiment_minimum_detectable_effect",
         TREATED,
-        "Least true difference that the planned total finds with a probability of 0.8.",
+        "Least true difference that is detected at the planned total with a probability of 0.8.",
     ),
     "design_effect": gauge(
         "experiment_design_effect",
         TREATED,
-        "How many times as large the variance is for users' impressions being alike.",
+        "Factor by which the variance grows because impressions of one user are alike.",
     ),
     "mean": gauge(
         "experiment_score", TREATED, "Mean of the metric in the variant, control included."
@@ -105,7 +105,7 @@ BY_METRIC_FIELD: Final[Mapping[str, Family]] = {
     "discovery": gauge(
         "experiment_discovery",
         TREATED,
-        "1 where the difference stands among all that the experiment compares: e-BH over its "
+        "1 where the difference holds up among all that the experiment compares: e-BH over its "
         "variants and metrics, with a false discovery rate of at most 5 %.",
     ),
 }
@@ -140,8 +140,8 @@ BY_SEGMENT_FIELD: Final[Mapping[str, Family]] = {
     "discovery": gauge(
         "experiment_segment_discovery",
         IN_SEGMENT,
-        "1 where the segment's difference stands among all segments, variants and metrics of the "
-        "experiment: e-BH, with a false discovery rate of at most 5 %.",
+        "1 where the segment's difference holds up among all segments, variants and metrics of "
+        "the experiment: e-BH, with a false discovery rate of at most 5 %.",
     ),
 }
 """Field of a segment's finding → its family."""
@@ -163,7 +163,7 @@ BY_INTERLEAVING_FIELD: Final[Mapping[str, Family]] = {
     "log_evalue": gauge(
         "experiment_interleaving_log_evalue",
         ("experiment",),
-        "Natural logarithm of the evidence for any preference, good at every look: 3.0 is a 5 % "
+        "Natural logarithm of the evidence for any preference, valid at every look: 3.0 is a 5 % "
         "level.",
     ),
 }

@@ -1,7 +1,7 @@
 """The one table of what Prometheus sees: every family of series, its type, its labels and its help.
 
 The snapshot's families describe all the traffic and come from one process, the process's families
-from each one. Dashboards, rules and both renderers are held to this table.
+from each one. Tests compare dashboards, rules and both renderers with this table.
 """
 
 from collections.abc import Mapping
@@ -59,24 +59,24 @@ FEEDBACK: Final = gauge(
 IPS_ITEMS: Final = gauge(
     "ips_items",
     (*SEGMENT, *VIEW),
-    "Items with a gain, over the window's impressions, at the ranks that the metrics weighed "
+    "Items with a gain, over the window's impressions, at the ranks that the metrics weighted "
     "by inverse propensities count: those on a surface whose propensities are configured.",
 )
 IPS_EFFECTIVE_SAMPLE_SIZE: Final = gauge(
     "ips_effective_sample_size",
     (*SEGMENT, *VIEW),
-    "How many items of equal weight would tell as much as relevanced_ips_items do.",
+    "How many items of equal weight would be as much evidence as relevanced_ips_items are.",
 )
 IPS_CLIPPED_SHARE: Final = gauge(
     "ips_clipped_share",
     (*SEGMENT, *VIEW),
-    "Share of relevanced_ips_items whose weight was cut: above a few percent the weighed "
-    "metrics lean to the top ranks. Absent without items.",
+    "Share of relevanced_ips_items whose weight was clipped: above a few percent the weighted "
+    "metrics are biased towards the top ranks. Absent without items.",
 )
 PROPENSITIES_INFO: Final = gauge(
     "propensities_info",
     ("surface", "version"),
-    "1 for each table of propensities: numbers of two versions do not compare.",
+    "1 for each table of propensities: weighted scores of two versions cannot be compared.",
 )
 WINDOW_END: Final = gauge(
     "window_end_timestamp_seconds",
@@ -95,7 +95,7 @@ WINDOW_INCOMPLETE: Final = gauge(
 BASELINE_PERIODS: Final = gauge(
     "baseline_periods",
     ("window", "unit"),
-    "How many earlier weeks, or days, the usual values of the window are averages over.",
+    "How many earlier weeks, or days, the baseline of the window is averaged over.",
 )
 
 # Counters of what has settled.
@@ -159,7 +159,7 @@ FEEDBACK_OUTCOMES: Final = counter(
 SEGMENT_OVERFLOW: Final = counter(
     "segment_overflow",
     ("grouping",),
-    "Impressions whose segment found no place and that count in segment other.",
+    "Impressions that count in segment other: no more segments of the grouping are admitted.",
 )
 GAP_RECORDS: Final = counter(
     "gap_records",
@@ -169,19 +169,19 @@ GAP_RECORDS: Final = counter(
 EXPERIMENT_OVERFLOW_IMPRESSIONS: Final = counter(
     "experiment_overflow_impressions",
     ("place",),
-    "Settled impressions that count in no arm: their experiment, or variant, found no place.",
+    "Settled impressions that count in no arm: no more experiments, or variants, are admitted.",
 )
 
 # Lanes.
 AS_OF: Final = gauge(
     "as_of_timestamp_seconds",
     (),
-    "Event time up to which every lane is known: the live windows end here.",
+    "Event time up to which every lane has been read: the live windows end here.",
 )
 LANE_TIME: Final = gauge(
     "lane_time_timestamp_seconds",
     ("lane",),
-    "Event time up to which the lane is known. The lane with the least holds all windows back.",
+    "Event time up to which the lane has been read. The windows wait for the lane with the least.",
 )
 LANE_WATERMARK: Final = gauge(
     "lane_watermark_timestamp_seconds",

@@ -42,5 +42,5 @@ def counter(name: str, labels: tuple[str, ...], text: str) -> Family:
 
 
 def of_process(name: str, kind: Kind, labels: tuple[str, ...], text: str) -> Family:
-    """What each process tells of itself."""
+    """A family that each process exposes of itself."""
     return Family(f"relevanced_{name}", kind, labels, text, "process")

@@ -22,29 +22,31 @@ KafkaFault: TypeAlias = Literal[
 NoteFault: TypeAlias = Callable[[KafkaFault], None]
 
 _SKIP: Final = (
-    "If it stays, let the log begin behind it: kafka-delete-records with the offset after the bad"
-    " batch. What is left out is counted as a gap, and reading goes on."
+    "If it stays unreadable, delete the records up to the end of the bad batch"
+    " (kafka-delete-records with the offset after it). What is left out is counted as a gap,"
+    " and reading continues."
 )
 
 ADVICE: Final[Mapping[KafkaFault, str]] = {
-    "unreachable": "Reading goes on by itself when the brokers answer: look at them, at"
-    " kafka.bootstrap_servers and at the network between.",
-    "topic_missing": "Create the topic, or correct kafka.topics; it is found by itself.",
+    "unreachable": "Reading continues by itself when the brokers answer: check them,"
+    " kafka.bootstrap_servers and the network between.",
+    "topic_missing": "Create the topic, or correct kafka.topics; the daemon notices by itself.",
     "not_permitted": "Allow this user READ and DESCRIBE on the topics, and READ on the consumer"
-    " group; reading goes on by itself.",
+    " group; reading continues by itself.",
     "partly_assigned": "Give all input topics the same number of partitions.",
-    "corrupt_batch": f"A disk or a network damaged it; other partitions are read on. {_SKIP}",
-    "unknown_codec": "Let producers compress with gzip, snappy, lz4, zstd or not at all; other"
-    f" partitions are read on. {_SKIP}",
-    "unreadable": f"Other partitions are read on, and this one is tried again. {_SKIP}",
-    "aborted": "A producer gave up a transaction: its records never count, and reading goes on. If"
-    " it happens often, look at what writes this topic; only kafka.isolation_level ="
+    "corrupt_batch": "A disk or a network damaged it; reading of other partitions"
+    f" continues. {_SKIP}",
+    "unknown_codec": "Let producers compress with gzip, snappy, lz4, zstd or not at all;"
+    f" reading of other partitions continues. {_SKIP}",
+    "unreadable": f"Reading of other partitions continues, and this one is tried again. {_SKIP}",
+    "aborted": "A producer gave up a transaction: its records never count, and reading continues."
+    " If it happens often, check what writes to this topic; only kafka.isolation_level ="
     ' "read_uncommitted" would count them.',
     "records_gone": "Kafka deleted them before they were read: a longer retention.ms, or more"
-    " workers, keep that from happening again.",
-    "log_shorter": "The log is not the one that was read, or lost its end: put the topic back, or"
-    " begin anew with another redis.namespace.",
-    "stuck": "The client is replaced. If that happens often, look for brokers that hang.",
+    " workers, prevent that from happening again.",
+    "log_shorter": "The log is not the one that was read, or lost its end: restore the topic, or"
+    " start again with another redis.namespace.",
+    "stuck": "The client is replaced. If that happens often, check the brokers for one that hangs.",
 }
 
 

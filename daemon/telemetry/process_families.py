@@ -22,7 +22,7 @@ OF_PROCESSES: Final = (
         "lag_records",
         "gauge",
         ("topic", "partition"),
-        "Records in Kafka behind the next one to read.",
+        "Records in Kafka that have not been read yet, the next one to read included.",
     ),
     of_process(
         "partition_watermark_timestamp_seconds",
@@ -79,7 +79,7 @@ OF_PROCESSES: Final = (
         "lane_stopped",
         "gauge",
         ("lane",),
-        "1 where the lane needs a person to go on, as after its topic was created anew.",
+        "1 where the lane cannot go on without help, for example after its topic was recreated.",
     ),
     of_process(
         "wrong_lane_feedback_total",
@@ -117,7 +117,7 @@ OF_PROCESSES: Final = (
         "snapshot_duration_seconds",
         "gauge",
         (),
-        "Time to read, sum and render the last snapshot.",
+        "Time to unpack, sum, render and compress the last snapshot; reading it is not included.",
     ),
     of_process("snapshot_errors_total", "counter", (), "Snapshots that failed."),
 )

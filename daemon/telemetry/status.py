@@ -12,7 +12,7 @@ class ProcessStatus:
     """
 
     lag_records: Mapping[tuple[str, int], int]
-    """(topic, partition) → records behind the next one to read"""
+    """(topic, partition) → records that have not been read yet"""
     owned_lanes: int
     stopped_lanes: tuple[int, ...]
     """Lanes that cannot go on without help."""

@@ -230,7 +230,7 @@ def _exporters() -> list[timeseries.Panel]:
     return [
         counts(
             "Snapshots",
-            "Time to read, sum and render all scores, and age of the last snapshot.",
+            "Time to unpack, sum, render and compress all scores, and age of the last snapshot.",
             "s",
             {
                 "{{instance}}, duration": own("snapshot_duration_seconds"),

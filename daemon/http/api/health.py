@@ -79,7 +79,7 @@ class Health(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     segment_overflow: int
     """Impressions counted in `other`: no more segments of their grouping are admitted."""
     snapshot_seconds: float
-    """How long the last snapshot took."""
+    """How long the last snapshot took, without reading it."""
     snapshot_errors: int
     work: Work
 
