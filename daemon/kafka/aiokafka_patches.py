@@ -1,9 +1,9 @@
 """Everything that relies on private parts of aiokafka: what is replaced there, read and called.
 
-A private part that has come to mean something else would lose records without an error, so
+A private part that now means something else would lose records without an error, so
 `install` refuses every version that this module was not written for. To allow a new one, compare
 its `consumer/fetcher.py` and `codec.py` with those of the last version that is allowed, and add it
-to `WRITTEN_FOR`. The tests hold that the patched client returns the records, fields and positions
+to `WRITTEN_FOR`. The tests check that the patched client returns the records, fields and positions
 that the untouched one does.
 """
 
@@ -86,8 +86,7 @@ def fails_next(consumer: Any, topic_partition: TopicPartition) -> bool:
 async def stop(consumer: Any) -> None:
     """Stop a consumer, and close its connections in any case.
 
-    `AIOKafkaConsumer.stop` is broken off, before it closes them, by a fetch that waits to be tried
-    again.
+    A fetch that waits to be retried makes `AIOKafkaConsumer.stop` end before it closes them.
     """
     try:
         await consumer.stop()
@@ -141,7 +140,7 @@ def _count_aborted(topic_partition: TopicPartition, batch: Any) -> None:
 
 def _take_records(result: FetchResult, max_records: int | None = None) -> list[Record]:
     """Replaces `FetchResult.getall`: takes the next records of one partition in a single slice, and
-    moves the position behind them.
+    moves the position past them.
     """
     if not result.check_assignment(result._topic_partition) or not result.has_more():
         return []

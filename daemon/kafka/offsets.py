@@ -81,7 +81,7 @@ def resume_offsets(
             gaps[topic] = gone
             note("records_gone")
             logger.error(
-                "the log begins behind the stored offset",
+                "the log begins after the stored offset",
                 topic=topic,
                 partition=partition,
                 stored=stored[topic],

@@ -77,15 +77,15 @@ class Reader:
         self.last_answer_s = time.monotonic()
 
     def _excuse(self, seconds: float) -> None:
-        """Do not count so many seconds as silence: nothing was asked in them."""
+        """Do not count this many seconds as silence: no fetch was waiting for an answer."""
         self.last_answer_s = min(self.last_answer_s + seconds, time.monotonic())
 
-    def rest_watch(self) -> None:
+    def pause_watch(self) -> None:
         """Stop the watch for silence: nobody polls from now on."""
         self._unwatched_since_s = time.monotonic()
 
     def resume_watch(self) -> None:
-        """Go on watching: the time since `rest_watch` is not counted as silence."""
+        """Go on watching: the time since `pause_watch` is not counted as silence."""
         self._excuse(time.monotonic() - self._unwatched_since_s)
 
     async def fetch(
@@ -176,7 +176,7 @@ class Reader:
     async def _accept(self, consumer: Any, fetched: Fetched) -> int:
         """Gather the records that are new; returns the number fetched.
 
-        Gives up control nowhere: `position` returns at once where there is a position.
+        Never yields to the event loop: `position` returns at once where there is a position.
         """
         next_offset = self._lanes.next_offset
         for topic_partition, records in fetched.items():
@@ -222,7 +222,7 @@ class Reader:
         read = self._lanes.next_offset.keys() - self.faults.excluded()
         if reason != self._logged_error:
             self._logged_error = reason
-            logger.warning("fetch failed, reading on", error=reason, advice=ADVICE[fault])
+            logger.warning("fetch failed, reading continues", error=reason, advice=ADVICE[fault])
             if not read or isinstance(error, GroupAuthorizationFailedError):
                 self._note(fault)  # others are noted once it shows which partition has them
         for topic_partition in read:
@@ -258,7 +258,7 @@ class Reader:
         if self.faults.exclude(topic_partition, reason, time.monotonic()):
             self._note(fault)
             logger.error(
-                "partition cannot be read, trying on",
+                "partition cannot be read, will be tried again",
                 topic=topic_partition.topic,
                 partition=topic_partition.partition,
                 offset=offset,
@@ -268,7 +268,9 @@ class Reader:
 
     def _clear(self, suspect: TopicPartition) -> None:
         if self.faults.clear(suspect):
-            logger.info("partition is read again", topic=suspect.topic, partition=suspect.partition)
+            logger.info(
+                "partition can be read again", topic=suspect.topic, partition=suspect.partition
+            )
 
     def _reopen_out_of_range(self, consumer: Any, error: OffsetOutOfRangeError) -> None:
         """Close the lanes whose logs do not have the next offset: opening them anew finds out what

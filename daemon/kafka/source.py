@@ -114,7 +114,7 @@ class KafkaSource:
             fetching.result()
         if self._member.consumer is not None:
             self._group.commit_pending(self._member.consumer)
-        self._reader.rest_watch()
+        self._reader.pause_watch()
         return self._take(wanted)
 
     def batch_in_hand(self) -> AbstractAsyncContextManager[None]:

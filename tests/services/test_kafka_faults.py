@@ -179,14 +179,16 @@ async def test_damaged_partitions_stop_only_themselves_and_can_be_skipped(
     for partition, kind in enumerate(kinds):
         assert faults(daemon, kind) >= 1
         fields = {"topic": topic, "partition": partition, "offset": 1}
-        assert warned(daemon, "partition cannot be read, trying on", kind, **fields), daemon.log()
+        assert warned(
+            daemon, "partition cannot be read, will be tried again", kind, **fields
+        ), daemon.log()
     assert f"Kafka, {topic}[1]: UnsupportedCodecError" in unready(daemon)
     await send(broker.bootstrap, topic, impressions(12, 15), 3)
     await until(lambda: accepted(daemon) == 9, daemon)
     await delete_records(broker.bootstrap, topic, {0: 2, 1: 2, 2: 2})
     await until(lambda: accepted(daemon) == 12 and unreadable() == [0] * 4, daemon)
     assert sample(daemon, "relevanced_gap_records_total", topic=topic) == 3
-    assert warned(daemon, "the log begins behind the stored offset", "records_gone", partition=2)
+    assert warned(daemon, "the log begins after the stored offset", "records_gone", partition=2)
     assert faults(daemon, "records_gone") == 3
 
 
@@ -263,7 +265,7 @@ async def test_missing_permission_is_logged_and_reading_goes_on_once_it_is_given
     await until(lambda: faults(daemon, "not_permitted") == 1, daemon)
     await allow("--operation", "Read", "--topic", "secret")  # describing goes with it
     await until(lambda: faults(daemon, "not_permitted") >= 2, daemon)
-    assert warned(daemon, "fetch failed, reading on", "not_permitted")
+    assert warned(daemon, "fetch failed, reading continues", "not_permitted")
     await allow("--operation", "Read", "--group", "*")
     await until(lambda: accepted(daemon) == 3, daemon)
     await allow("--operation", "Read", "--topic", "secret", verb="--remove")
