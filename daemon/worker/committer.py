@@ -33,7 +33,7 @@ DEAD_LETTERS: Final = "dead letters"
 LETTERS_AT_ONCE: Final = 50
 LETTERS_TIMEOUT_S: Final = 3.0
 """Dead letters that are not acknowledged within this time are sent again."""
-OTHER_OWNER: Final = "the store has another owner"
+NOT_OURS: Final = "another process claimed the lane, or the store lost or rolled back its state"
 
 
 class Committer:
@@ -68,15 +68,15 @@ class Committer:
         self._telemetry.commits.labels(answer).inc()
         self._telemetry.batch_duration_s.observe(time.perf_counter() - began_s)
         if answer == "lost":
-            await self._ownership.give_up(lane, OTHER_OWNER, confirm_first=True)
+            await self._ownership.give_up(lane, NOT_OURS, confirm_first=True)
             return
         confirm(claimed, commit)
         self._ownership.commit_confirmed(owned)
         self._source.hint(lane, claimed.lane.offsets)
 
     async def touch(self, owned: OwnedLane, idle_ms: int | None) -> None:
-        """Compare token and sequence, and write the idle mark. A lane that has another owner is
-        given up."""
+        """Compare token and sequence, and write the idle mark. A lane that is not ours any more
+        is given up."""
         claimed = owned.claimed
         lane = claimed.lane.number
         key = _waiting_key(REDIS, lane)
@@ -90,7 +90,7 @@ class Committer:
         self.waiting_for.pop(key, None)
         if not is_owner:
             self._telemetry.commits.labels("lost").inc()
-            await self._ownership.give_up(lane, OTHER_OWNER, confirm_first=True)
+            await self._ownership.give_up(lane, NOT_OURS, confirm_first=True)
 
     async def _publish(self, letters: list[DeadLetter]) -> None:
         while letters and self._dead_letters is not None:

@@ -72,7 +72,7 @@ class _Attempt:
     """When it may be tried again, by the monotonic clock."""
     stopped: bool = False
     confirm_first: bool = False
-    """The store has another owner: the group must confirm this process before it claims the lane
+    """The store answered `lost`: the group must confirm this process before it claims the lane
     again."""
     durable_offsets: Mapping[str, int] = field(default_factory=dict)
     """Those of the lane when this process last owned it."""
@@ -140,8 +140,8 @@ class Ownership:
         self._stop(lane, self._attempts.setdefault(lane, _Attempt()), error)
 
     def open_assigned(self) -> None:
-        """Begin to open every assigned lane that is due. Raises what an earlier attempt raised that
-        nobody foresaw."""
+        """Begin to open every assigned lane that is due. Raises the unexpected error of an earlier
+        attempt."""
         for lane, task in list(self._opening.items()):
             if task.done():
                 del self._opening[lane]
@@ -260,18 +260,18 @@ class Ownership:
 
 
 def _log_what_is_missing(claimed: ClaimedLane, durable_offsets: Mapping[str, int]) -> None:
-    """Log where the store has no state of a lane, or older state than it had confirmed."""
-    offsets, behind = dict(claimed.lane.offsets), Counter(durable_offsets) - Counter(
-        claimed.lane.offsets
-    )
+    """Log if the store has no state of a lane, or older state than it had confirmed."""
+    offsets = dict(claimed.lane.offsets)
+    to_read_again = Counter(durable_offsets) - Counter(offsets)
     lane_log = log.bind(lane=claimed.lane.number, offsets=offsets)
     if claimed.sequence == 0 and durable_offsets:
-        lane_log.error("the store lost the lane: it begins anew", records_again=dict(behind))
+        lane_log.error("the store lost the lane: it begins anew", records_again=dict(to_read_again))
     elif claimed.sequence == 0:
         lane_log.info("lane begins")
-    elif behind:
+    elif to_read_again:
         lane_log.warning(
-            "the store has older state of the lane: reading again", records_again=dict(behind)
+            "the store has older state of the lane: reading again",
+            records_again=dict(to_read_again),
         )
 
 
@@ -279,7 +279,7 @@ def _skipped(begin: Mapping[str, int], durable_offsets: Mapping[str, int]) -> di
     """How many records of each topic lie between the last offsets of a lane that the store lost and
     where it begins anew. With `start = "latest"` nobody reads them."""
     return {
-        topic: begin[topic] - taken
-        for topic, taken in durable_offsets.items()
-        if begin[topic] > taken
+        topic: begin[topic] - durable
+        for topic, durable in durable_offsets.items()
+        if begin[topic] > durable
     }

@@ -22,8 +22,8 @@ class OffsetBeyondEnd(Exception):
         self.topic, self.partition, self.stored, self.end = topic, partition, stored, end
         super().__init__(
             f"{topic}[{partition}]: the stored offset {stored} is beyond the end of the log, {end}."
-            " Was the topic deleted and created again? Its lane stands still until the topic is"
-            " back or the daemon gets a new namespace (redis.namespace)."
+            " Was the topic deleted and created again? The lane stays stopped until the"
+            " topic is restored or the daemon gets a new namespace (redis.namespace)."
         )
 
 

@@ -33,8 +33,8 @@ TOUCH_EVERY_S: Final = 2.0
 5 s."""
 POLL_MS: Final = 500
 BUSY_POLL_MS: Final = 20
-"""The timeout of a poll while lanes are busy or being opened: their next records wait for its
-end."""
+"""The timeout of a poll while lanes are busy or being opened: a lane that becomes free meanwhile is
+polled only after it."""
 LAST_TRY_S: Final = 5.0
 """How long the commits of batches in hand are still tried once the process is to stop."""
 WRONG_LANE_SAMPLE: Final = 20
@@ -79,7 +79,7 @@ class Worker:
         self._polled_ms = 0
         self._reporter = Reporter(ports.source, ownership, process.telemetry)
         self._committer = Committer(ports, process, ownership)
-        self._lane_went = False
+        self._lane_dropped = False
         """Whether a lane was dropped since the last report."""
 
     @property
@@ -135,13 +135,13 @@ class Worker:
             task.cancel()
         await asyncio.gather(*tasks, self._ownership.stop_opening(), return_exceptions=True)
         for task in tasks:
-            _raise_unforeseen(task)
+            _raise_unexpected(task)
 
     # Lanes
 
     def _drop_lost(self) -> None:
         for lane in self._ownership.drop_lost():
-            self._lane_went = True
+            self._lane_dropped = True
             if lane in self._busy:
                 self._busy[lane].cancel()
             self._committer.forget(lane)
@@ -159,7 +159,7 @@ class Worker:
         for lane, task in list(self._busy.items()):
             if task.done():
                 del self._busy[lane]
-                _raise_unforeseen(task)
+                _raise_unexpected(task)
 
     def _begin(self, owned: OwnedLane, step: Coroutine[Any, Any, None]) -> None:
         self._busy[owned.claimed.lane.number] = asyncio.create_task(step)
@@ -223,7 +223,7 @@ class Worker:
                 self._begin(owned, self._committer.touch(owned, self._idle_ms(number, batch)))
 
     def _idle_ms(self, lane: int, batch: Batch) -> int | None:
-        """The clock at the poll where that saw the end of the lane's logs, else None."""
+        """The clock at the poll, if that poll saw the ends of all the lane's logs; else None."""
         return self._polled_ms if lane in batch.caught_up else None
 
     # Beside the flow
@@ -253,15 +253,15 @@ class Worker:
                 self._telemetry.wrong_lane_feedback.inc()
 
     def _report(self) -> None:
-        if self._reporter.report() and self._lane_went:
-            # What was fetched for a lane that went is megabytes that refer to themselves in the
-            # client: only the garbage collector finds them.
+        if self._reporter.report() and self._lane_dropped:
+            # What was fetched for a dropped lane is megabytes in reference cycles of the client:
+            # only the garbage collector frees them.
             gc.collect()
-            self._lane_went = False
+            self._lane_dropped = False
 
 
-def _raise_unforeseen(task: "asyncio.Task[None]") -> None:
-    """Raise what a task raised. Nobody foresaw it, so it ends the process; what is not committed is
-    read again."""
+def _raise_unexpected(task: "asyncio.Task[None]") -> None:
+    """Raise what a task raised. Tasks handle the errors that they expect, so this one ends the
+    process; what is not committed is read again."""
     if not task.cancelled():
         task.result()
