@@ -52,15 +52,15 @@ def ranks0_of(lists: Rows, items: Sequence[str], ranks: NDArray[np.int64]) -> ND
     rows, sizes = lists
     text, starts = rows.reshape(-1), np.arange(len(rows)) * rows.shape[1]
     quotes = np.append(np.flatnonzero(text == _QUOTE), len(text))
-    first, behind = np.searchsorted(quotes, starts), np.searchsorted(quotes, starts + sizes)
+    first, end = np.searchsorted(quotes, starts), np.searchsorted(quotes, starts + sizes)
     sought = joined_texts(items)
     opening = first + 2 * (np.clip(ranks, 0, MOST_ITEMS) - 1)
     for n in np.flatnonzero(ranks == NO_RANK).tolist():
         at = rows[n, : sizes[n]].tobytes().find(encode_items(items[n]))
-        opening[n] = np.searchsorted(quotes, starts[n] + at) if at >= 0 else behind[n]
+        opening[n] = np.searchsorted(quotes, starts[n] + at) if at >= 0 else end[n]
     # an item begins at every other quote of its list: ids may contain commas and brackets, and with
     # a backslash even quotes, so a list with one is not searched
-    is_there = (opening >= first) & (opening + 1 < behind) & ((opening - first) % 2 == 0)
+    is_there = (opening >= first) & (opening + 1 < end) & ((opening - first) % 2 == 0)
     opening[~is_there] = 0
     begins = quotes[opening] + 1
     is_there &= quotes[np.minimum(opening + 1, len(quotes) - 1)] - begins == sought[1]
@@ -93,11 +93,11 @@ def _lengths(joined: bytes, lists: Sequence[bytes]) -> NDArray[np.int64]:
     sizes = closing - opening
     bad = (sizes < 2) | (sizes > MAX_TEXT_BYTES + 1)
     # what follows an id: one comma before the next one, or the end of the list
-    behind = np.append(opening[1:], len(text)) - closing
+    to_next = np.append(opening[1:], len(text)) - closing
     last = np.zeros(len(bad), np.bool_)
     filled = lengths > 0
     last[until[filled] - 1] = True
-    bad |= ~last & ((behind != 2) | (text[np.minimum(closing + 1, len(text) - 1)] != _COMMA))
+    bad |= ~last & ((to_next != 2) | (text[np.minimum(closing + 1, len(text) - 1)] != _COMMA))
     first = until - lengths
     plain = text[starts] == _OPENING
     plain[~filled] &= (ends - starts)[~filled] == len(b"[]")

@@ -6,7 +6,7 @@ from ..events.types import Impression
 
 
 class PageMismatch(Exception):
-    """The page leaves a gap behind the list so far, or contradicts it."""
+    """The page leaves a gap after the list so far, or contradicts it."""
 
 
 def extended(items: Sequence[str | None], page: Impression) -> list[str | None]:

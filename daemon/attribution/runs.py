@@ -172,8 +172,12 @@ def _not_plain(plain: list[Plain | None]) -> list[int]:
 
 def _times_ms(plain: Sequence[Plain | None]) -> Integers:
     times = [
-        0 if one is None else one.timestamp if type(one.timestamp) is int else _time_ms(one)
-        for one in plain
+        (
+            0
+            if record is None
+            else record.timestamp if type(record.timestamp) is int else _time_ms(record)
+        )
+        for record in plain
     ]
     return np.fromiter(times, np.int64, len(times))
 

@@ -163,7 +163,9 @@ def _join(lane: Lane, events: RunAtWatermarks) -> Booleans:
         if by_slot:
             sure &= flags(slot not in by_slot for slot in slots.tolist())
     if shared := impressions.shared_hashes:
-        sure &= flags(code not in shared for code in events.hashes[run.feedback_index].tolist())
+        sure &= flags(
+            id_hash not in shared for id_hash in events.hashes[run.feedback_index].tolist()
+        )
     selected = np.flatnonzero(sure)
     ranks0 = _ranks0(lane, run, index, selected)
     sure[selected[ranks0 < 0]] = False
@@ -206,13 +208,13 @@ def _ranks0(lane: Lane, run: Run, index: Integers, selected: Integers) -> Intege
             halves = np.array_split(selected, 2)
             return np.concatenate([_ranks0(lane, run, index, half) for half in halves])
     feedback = [run.feedback[n] for n in selected.tolist()]
-    ranks = [NO_RANK if one.rank is None else one.rank for one in feedback]
+    ranks = [NO_RANK if event.rank is None else event.rank for event in feedback]
     ranks0 = ranks0_of(
         impressions.items.rows(index[selected]),
-        [str(one.item) for one in feedback],
+        [str(event.item) for event in feedback],
         np.fromiter(ranks, np.int64, len(ranks)),
     )
-    same_id = impressions.ids.equal(index[selected], [one.impression_id for one in feedback])
+    same_id = impressions.ids.equal(index[selected], [event.impression_id for event in feedback])
     return np.where(same_id, ranks0, NOT_FOUND)
 
 
