@@ -115,7 +115,7 @@ class Admission:
         overflow: Counter[str],
     ) -> Integers:
         """The same for a batch of accepted impressions, (n,), all at watermarks in one pane: a
-        gather for the texts that are known, and one look-up for each of the others."""
+        gather for the texts in the cache, and one look-up for each of the others."""
         pane = self._pane_of(watermark_ms)
         if self._by_text is None or not self._by_text.is_valid(table, pane):
             self._by_text = _TextCache(table, pane)

@@ -74,7 +74,7 @@ class AttributeTexts:
         if len(self._table) >= REMEMBERED_TEXTS:
             # runs that were parsed before keep the old list, so their ids stay valid
             self._ids, self._table = {}, []
-        texts = [b"".join((one.attributes, one.experiments)) for one in impressions]
+        texts = [b"".join((event.attributes, event.experiments)) for event in impressions]
         id_of = self._ids.get
         ids = [id_of(text, NOT_PARSED) for text in texts]
         if NOT_PARSED in ids:
@@ -131,8 +131,8 @@ def once_per_text(
     attribute_ids: Integers, texts: int, value_of: Callable[[int, int], int]
 ) -> Integers:
     """The value of each impression's text, (n,): `value_of(attribute id, impressions that have it)`
-    is called once for each of them, in the order of their first impressions. `texts` is the length
-    of the table."""
+    is called once for each text, in the order of their first impressions. `texts` is the length of
+    the table."""
     counts, first = np.bincount(attribute_ids), np.zeros(texts, np.int64)
     first[attribute_ids[::-1]] = np.arange(len(attribute_ids))[::-1]  # the last assignment wins
     distinct = np.flatnonzero(counts)

@@ -67,10 +67,14 @@ def settle_pane(lane: Lane, start_ms: int) -> None:
     slots = np.fromiter(lane.open.slots_in([start_ms]), np.int64)
     index = lane.open.index_of(slots)
     assignments = subjects.assignment_ids()[index].astype(np.int64)
-    dealt = assignments > 0
-    if not dealt.any():
+    in_experiment = assignments > 0
+    if not in_experiment.any():
         return
-    slots, index, assignments = slots[dealt], index[dealt], assignments[dealt]
+    slots, index, assignments = (
+        slots[in_experiment],
+        index[in_experiment],
+        assignments[in_experiment],
+    )
     states = column(lane.open.states)[index].astype(np.int64)
     pane = _Pane(start_ms, slots, index, assignments, states)
     variants_of = _variants_of(lane, assignments)

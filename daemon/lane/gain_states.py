@@ -119,9 +119,9 @@ class GainStates:
         """The ids of the states without feedback of lists of these lengths, on surfaces of these
         ids, (n,) of each."""
         most = 1 if surfaces is None else int(surfaces.max(initial=NO_SURFACE)) + 1
-        kinds = lengths if surfaces is None else lengths * most + surfaces
-        distinct, which = np.unique(kinds, return_inverse=True)
-        pairs = (divmod(kind, most) for kind in distinct.tolist())
+        keys = lengths if surfaces is None else lengths * most + surfaces
+        distinct_keys, which = np.unique(keys, return_inverse=True)
+        pairs = (divmod(key, most) for key in distinct_keys.tolist())
         state_ids = [self.id_of((length, ()), surface) for length, surface in pairs]
         untouched: Integers = np.array(state_ids, np.int64)[which.reshape(-1)]
         return untouched

@@ -103,22 +103,22 @@ class OpenImpressions:
         subject: Subjects | None = None,
     ) -> int:
         """Add a new impression; returns its slot."""
-        slot, code = self.next_slot, hash_of(impression_id)
-        indices = map(self.index_of, self._index.candidates(code))
-        if any(index >= 0 and self.hashes[index] == code for index in indices):
-            self.shared_hashes.add(code)
+        slot, id_hash = self.next_slot, hash_of(impression_id)
+        indices = map(self.index_of, self._index.candidates(id_hash))
+        if any(index >= 0 and self.hashes[index] == id_hash for index in indices):
+            self.shared_hashes.add(id_hash)
         self._make_room(1)
         self.ids.append(impression_id.encode())
         self.items.append(items)
         self.times_ms.append(time_ms)
         self.combinations.append(combination)
         self.states.append(state)
-        self.hashes.append(code)
+        self.hashes.append(id_hash)
         self.is_open.append(1)
         if self.subjects is not None:
             self.subjects.extend(subject, 1)
         slots = np.array([slot])
-        self._index.insert(slots, np.array([code]))
+        self._index.insert(slots, np.array([id_hash]))
         self._panes.note(pane, slots)
         return slot
 
@@ -173,10 +173,10 @@ class OpenImpressions:
 
     def slots_of(self, impression_id: str) -> tuple[int, ...]:
         """The open slots of an id, in the order in which they were accepted."""
-        code, text, found = hash_of(impression_id), impression_id.encode(), []
-        for slot in self._index.candidates(code):
+        id_hash, text, found = hash_of(impression_id), impression_id.encode(), []
+        for slot in self._index.candidates(id_hash):
             index = self.index_of(slot)
-            if index >= 0 and self.is_open[index] and self.hashes[index] == code:
+            if index >= 0 and self.is_open[index] and self.hashes[index] == id_hash:
                 if self.ids[index] == text:
                     found.append(slot)
         return tuple(sorted(found))

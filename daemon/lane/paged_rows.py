@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
 import numpy as np
-from relevanced.metrics.lists import Integers
 from numpy.typing import NDArray
+
+from relevanced.metrics.lists import Integers
 
 Rows: TypeAlias = Integers
 """(n, columns): counters of n segments."""

@@ -38,7 +38,7 @@ def apply_changes(lane: Lane) -> None:
     starts, combinations, differences = map(np.concatenate, zip(*parts, strict=True))
     by_grouping = lane.segments.combination_table()[combinations]
     segments = by_grouping.reshape(-1)
-    # each line counts in one segment per grouping
+    # Each line counts in one segment per grouping.
     lines = np.repeat(np.arange(len(starts)), by_grouping.shape[1])
     starts, sums = starts[lines], differences
     for window_index, span in enumerate(lane.plan.timing.windows):
@@ -53,7 +53,7 @@ def _summed(
 ) -> tuple[Integers, Integers, Rows]:
     """`rows[lines]`, summed by pane of `pane_ms` and segment: the distinct pairs (pane start,
     segment id), ascending, and their sums."""
-    # times are below 10^14 ms and panes at least a second: pane and segment id fit into one int64
+    # Times are below 10^14 ms and panes at least a second: pane and segment id fit into one int64.
     panes, most = starts // pane_ms, int(segments.max()) + 1
     keys = panes * most + segments
     order = np.argsort(keys, kind="stable")
@@ -70,7 +70,7 @@ def _differences(lane: Lane) -> tuple[Integers, Integers, Rows]:
     changes, rows = lane.changes, lane.states.rows()
     columns = (changes.panes, changes.combinations, changes.before, changes.after)
     (panes, combinations, before, after), counts = _counted(*map(column, columns))
-    # `take` of whole rows costs a fifth of indexing with an array
+    # `take` of whole rows costs a fifth of indexing with an array.
     differences = rows.take(after, axis=0) - rows.take(before, axis=0)
     _check_sum(differences, len(changes.panes))
     differences *= counts[:, np.newaxis]
@@ -89,8 +89,9 @@ def _counted(*columns: Integers) -> tuple[list[Integers], Integers]:
     least = [int(values.min()) for values in columns]
     sizes = [int(n.max()) - low + 1 for n, low in zip(columns, least, strict=True)]
     if math.prod(sizes) >= 2**62:
-        distinct, whiches = zip(*(np.unique(n, return_inverse=True) for n in columns), strict=True)
-        lines, counts = _counted(*(which.reshape(-1) for which in whiches))
+        # Too large for one integer: count lines of indices into the distinct values instead.
+        distinct, indices = zip(*(np.unique(n, return_inverse=True) for n in columns), strict=True)
+        lines, counts = _counted(*(index.reshape(-1) for index in indices))
         return [n[line] for n, line in zip(distinct, lines, strict=True)], counts
     keys = np.zeros(len(columns[0]), np.int64)
     for values, low, size in zip(columns, least, sizes, strict=True):

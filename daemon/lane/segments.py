@@ -76,7 +76,7 @@ class Segments:
 
     @property
     def is_full(self) -> bool:
-        """True where there are so many combinations that no impression can count in most."""
+        """True where there are so many combinations that most must be unused."""
         return len(self.combinations) > self._capacity
 
     def keep_combinations(self, used: NDArray[np.int64]) -> NDArray[np.int64]:

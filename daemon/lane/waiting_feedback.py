@@ -70,7 +70,7 @@ class WaitingFeedback:
         return feedback
 
     def take_older(self, time_ms: int) -> Iterator[Waiting]:
-        """Remove and yield the feedback of this time or before."""
+        """Remove and yield the feedback of this time or an earlier one."""
         while self._by_age and self._by_age[0][0] <= time_ms:
             _, serial = heappop(self._by_age)
             if serial in self.by_serial:

@@ -62,7 +62,7 @@ class Column:
         self._memory = reserved(SMALLEST_BYTES)
         self._cells = self._all_cells()
         self._start = self._end = 0
-        """The cells of the values. All cells behind them are zero."""
+        """The cells of the values. All cells after them are zero."""
 
     def __len__(self) -> int:
         return self._end - self._start
@@ -213,7 +213,7 @@ class Codes(Column):
 
 
 def _resized(memory: mmap.mmap, size: int) -> mmap.mmap:
-    """Return the same bytes with zeros behind them: moved by the system on Linux, else copied."""
+    """Return the same bytes with zeros after them: moved by the system on Linux, else copied."""
     if sys.platform == "linux":
         memory.resize(size)  # also to the same size: raises BufferError while there are views
     else:

@@ -1,4 +1,4 @@
-"""Where texts end that are stored one behind the other.
+"""Where texts end that are stored one after the other.
 
 Ids mostly have one length: then that length is all that is stored. Otherwise an end takes four
 bytes, or eight once there are more bytes than four bytes can count.
@@ -7,6 +7,7 @@ bytes, or eight once there are more bytes than four bytes can count.
 from typing import Final
 
 import numpy as np
+
 from relevanced.metrics.lists import Integers
 
 from .column import Column
@@ -75,7 +76,7 @@ class Ends:
             self._ends.drop_front(count)
 
     def _store_ends(self, lengths: Integers) -> None:
-        """Append the ends of texts of these lengths, behind those of the texts before them."""
+        """Append the ends of texts of these lengths, after those of the texts before them."""
         ends, bytes_before = np.cumsum(lengths), self.before(self._count)
         is_narrow = self._is_narrow and bytes_before + int(ends[-1]) < NARROW_BYTES
         if self._ends is None or is_narrow != self._is_narrow:

@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
 from relevanced.metrics.lists import Integers
 
 from .column import zeros

@@ -1,8 +1,8 @@
 """Which of the open impressions belong to a base pane.
 
-A list of slots per pane would take as much memory as the times, which say the same. So only the
-first and the last slot of each pane are stored, and its impressions are searched between them when
-it settles. Impressions arrive roughly in the order of time, so these spans are short.
+A list of slots per pane would take as much memory as the times, from which the panes follow. So
+only the first and the last slot of each pane are stored, and its impressions are searched between
+them when it settles. Impressions arrive roughly in the order of time, so these spans are short.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
 from relevanced.metrics.lists import Integers
 
 

@@ -7,6 +7,7 @@ were seen before: one binary search answers them together, and inserting is rare
 from typing import Final
 
 import numpy as np
+
 from relevanced.metrics.lists import Integers
 
 MISSING: Final = -1

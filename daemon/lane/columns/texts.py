@@ -10,13 +10,14 @@ from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
 from relevanced.metrics.lists import Integers
 
 from .column import Column
 from .ends import Ends
 
 Joined: TypeAlias = tuple[bytes, Integers]
-"""The bytes of texts, one behind the other, and the length of each in bytes, (n,)."""
+"""The bytes of texts, one after the other, and the length of each in bytes, (n,)."""
 Rows: TypeAlias = tuple[NDArray[np.uint8], Integers]
 """Texts as rows of bytes, (n, width), and the length of each, (n,). What follows a text in its row
 is arbitrary."""
@@ -69,7 +70,7 @@ class Texts:
         self._ends.append(len(text))
 
     def extend(self, joined: bytes, lengths: Integers) -> None:
-        """Append texts: their bytes, one behind the other, and the bytes of each, (n,)."""
+        """Append texts: their bytes, one after the other, and the bytes of each, (n,)."""
         self._bytes.extend_bytes(joined)
         self._ends.extend(lengths)
 
@@ -108,7 +109,7 @@ def rows_of(data: NDArray[np.uint8], starts: Integers, sizes: Integers, unit: in
 def equal_at(
     data: NDArray[np.uint8], starts: Integers, fits: NDArray[np.bool_], expected: Joined
 ) -> NDArray[np.bool_]:
-    """Whether the bytes from each start are the expected text, (n,); false where `fits` is."""
+    """Whether the bytes from each start are the expected text, (n,); False where `fits` is."""
     together, sizes = expected
     begins = np.cumsum(sizes) - sizes
     expected_words = _words_of(np.frombuffer(together, np.uint8), begins, sizes)

@@ -7,6 +7,7 @@ stored as milliseconds since an origin. Times too far apart for that take eight 
 from typing import Final
 
 import numpy as np
+
 from relevanced.metrics.lists import Integers
 
 from .column import Column
