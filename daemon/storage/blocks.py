@@ -129,7 +129,7 @@ def _wire(lane: Lane, new: Integers, changed: Integers) -> _Wire:
         times_ms=pack_integers(impressions.times_ms.at(new_at)),
         items=items,
         item_lengths=pack_integers(item_lengths),
-        combination_table=[lane.segments.combinations[code] for code in combinations],
+        combination_table=[lane.segments.combinations[n] for n in combinations],
         combinations=pack_integers(of_new),
         state_table=[lane.states[state] for state in states],
         states=pack_integers(of_both),
@@ -156,13 +156,13 @@ def _write_subjects(lane: Lane, wire: _Wire, new: Integers) -> None:
         return
     indices, teams = lane.open.index_of(new), lane.open.teams
     assignment_ids = columns.assignment_ids()[indices]
-    dealt = np.flatnonzero(assignment_ids)
-    table, which = _distinct(assignment_ids[dealt].astype(np.int64))
-    wire.subjects, wire.assignments = pack_integers(dealt), pack_integers(which)
-    wire.assignment_table = [lane.assignments[code] for code in table]
+    in_experiment = np.flatnonzero(assignment_ids)
+    table, which = _distinct(assignment_ids[in_experiment].astype(np.int64))
+    wire.subjects, wire.assignments = pack_integers(in_experiment), pack_integers(which)
+    wire.assignment_table = [lane.assignments[n] for n in table]
     wire.teams = [(s, list(teams[s])) for s in new.tolist() if s in teams] if teams else []
     wire.unit_names = tracking.units
-    wire.units = pack_integers(columns.units()[indices[dealt]].T)
+    wire.units = pack_integers(columns.units()[indices[in_experiment]].T)
 
 
 def _read_subjects(lane: Lane, wire: _Wire, new: int) -> Subjects | None:
@@ -170,27 +170,27 @@ def _read_subjects(lane: Lane, wire: _Wire, new: int) -> Subjects | None:
 
     Units that were not needed when the block was written are NO_UNIT.
     """
-    tracking, dealt = lane.plan.tracking, unpack_integers(wire.subjects)
-    if tracking is None or not len(dealt):
+    tracking, in_experiment = lane.plan.tracking, unpack_integers(wire.subjects)
+    if tracking is None or not len(in_experiment):
         return None
     table = np.array([lane.assignments.id_of(assignment) for assignment in wire.assignment_table])
     assignments = np.zeros(new, np.int64)
-    assignments[dealt] = table[unpack_integers(wire.assignments)]
+    assignments[in_experiment] = table[unpack_integers(wire.assignments)]
     stored = unpack_integers(wire.units).reshape(len(wire.unit_names), -1)
     units = np.full((new, len(tracking.units)), NO_UNIT, np.int64)
     for column_index, unit in enumerate(tracking.units):
         if unit in wire.unit_names:
-            units[dealt, column_index] = stored[wire.unit_names.index(unit)]
+            units[in_experiment, column_index] = stored[wire.unit_names.index(unit)]
     return Subjects(assignments, units)
 
 
-def _distinct(codes: Integers) -> tuple[list[int], Integers]:
-    """Return the distinct codes, ascending, and for each code its index among them, (n,).
+def _distinct(ids: Integers) -> tuple[list[int], Integers]:
+    """Return the distinct ids, ascending, and for each id its index among them, (n,).
 
-    Codes are indices into a small table: counting them costs a fourth of sorting them.
+    Ids are indices into a small table: counting them costs a fourth of sorting them.
     """
-    is_used = np.bincount(codes) > 0
-    return np.flatnonzero(is_used).tolist(), (np.cumsum(is_used) - 1)[codes]
+    is_used = np.bincount(ids) > 0
+    return np.flatnonzero(is_used).tolist(), (np.cumsum(is_used) - 1)[ids]
 
 
 def replay(lane: Lane, entry: BlockEntry, data: bytes) -> Block:

@@ -78,7 +78,7 @@ def plan_commit(claimed: ClaimedLane, idle_ms: int | None = None) -> Commit:
         sequence=claimed.sequence,
         blobs=blobs,
         fields=_head_fields(lane, _state(lane, log), idle_ms),
-        names={str(code): msgspec.json.encode(name) for code, name in new_names},
+        names={str(id_): msgspec.json.encode(name) for id_, name in new_names},
         unlinked=unlinked + _dropped(lane),
         listed=listed,
         log=log,
@@ -183,7 +183,7 @@ def _head_fields(lane: Lane, state: WriterState, idle_ms: int | None) -> dict[st
 
 
 def confirm(claimed: ClaimedLane, commit: Commit) -> None:
-    """Note that the store has taken the commit: the lane's changes are durable."""
+    """Note that the store has applied the commit: the lane's changes are durable."""
     lane = claimed.lane
     claimed.sequence = commit.sequence + 1
     claimed.log = list(commit.log)

@@ -26,10 +26,10 @@ class BlockEntry(msgspec.Struct, array_like=True, frozen=True):
 
 
 class WriterState(msgspec.Struct, array_like=True, frozen=True):
-    """The packed part of a lane's head: what its writer needs to go on. Readers use `settled_before`
-    and `experiments` only.
+    """The packed part of a lane's head: what its writer needs to go on. Readers use only
+    `settled_before` and `experiments`.
 
-    `names` is how many segments the lane knows; `settled_before` and `open_hour` are in ms.
+    `names` is how many segments the lane has; `settled_before` and `open_hour` are in ms.
     """
 
     next_slot: int = 0

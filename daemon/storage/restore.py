@@ -89,7 +89,7 @@ def _counts_and_names(
 
 def names_of(fields: Mapping[str, bytes], count: int) -> list[tuple[int, str]]:
     """Return (grouping id, segment) by segment id."""
-    stored = (fields[str(code)] for code in range(1, count))
+    stored = (fields[str(segment_id)] for segment_id in range(1, count))
     return [(0, ALL), *(msgspec.json.decode(name, type=tuple[int, str]) for name in stored)]
 
 

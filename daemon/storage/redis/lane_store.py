@@ -165,8 +165,8 @@ class LaneStore:
         """Return what changed since (token, sequence), where the reader has `names` segment names;
         None if there is no such lane.
 
-        Much is read in several calls. A page that is written meanwhile comes again at the end: all
-        pages are as of the head of the last call.
+        A large answer takes several calls. A page that is written meanwhile comes again at the end:
+        all pages are as of the head of the last call.
         """
         keys, prefix = self._base_keys(self.prefix(lane)), self.prefix(lane)
         seen: int | str = "" if sequence is None else sequence

@@ -20,7 +20,7 @@ end
 local keys, values, bytes, done = {}, {}, 0, 1
 local listed = redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. upto, '+inf', 'WITHSCORES')
 for i = 1, #listed, 2 do
-  -- Stop only between commits: the next call begins behind the score `upto`, and would pass over the other pages of that commit.
+  -- Stop only between commits: the next call begins after the score `upto`, and would pass over the other pages of that commit.
   if bytes >= tonumber(ARGV[6]) and listed[i + 1] ~= upto then
     done = 0
     break
