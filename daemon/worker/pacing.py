@@ -3,8 +3,8 @@
 A batch is committed as one, and its commit costs about 7.5 ms however few records it has: measured
 against the floor of `make bench`, batches of 1,000 cost twice what batches of 10,000 do. A batch is
 worked on in chunks that nothing interrupts: heartbeats, scrapes and the commits of other lanes wait
-for the end of one. So the size of chunks follows what their records
-turn out to cost, and the size of batches follows the backlog, up to what half a second can do.
+for the end of one. So the size of chunks follows what their records turn out to cost, and the size
+of batches follows the backlog, up to what half a second can do.
 """
 
 from dataclasses import dataclass
