@@ -35,7 +35,7 @@ def check_config_command(file: str, old_file: str | None, secret_files: bool) ->
     """Check the configuration FILE together with the RELEVANCED_* environment.
 
     Prints every fault at once and exits 2, or prints the effective configuration as TOML, with
-    secrets masked, and what changing it would restart.
+    secrets masked, its namespace, and the keys whose change starts a fresh one.
     """
     config, old = _read_both(file, old_file, secret_files)
     click.echo(describe(config))

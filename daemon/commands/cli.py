@@ -147,7 +147,7 @@ def run(config_file: str | None, role: "Role") -> None:
     type=click.IntRange(0, 65_535),
     default=9465,
     show_default=True,
-    help="Where the web page and the scores are served.",
+    help="Port at which the web page and the scores are served.",
 )
 @click.option("--seed", default=1, show_default=True, help="The same seed gives the same users.")
 @click.option(
@@ -162,7 +162,7 @@ def run(config_file: str | None, role: "Role") -> None:
     type=options.duration,
     default="20s",
     show_default=True,
-    help="When the ranking of one country gets worse.",
+    help="Time until the ranking of one country gets worse.",
 )
 @click.option(
     "--duration",

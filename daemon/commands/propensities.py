@@ -196,12 +196,12 @@ def _finite_or_none(value: float) -> float | None:
     type=click.IntRange(2, 100),
     default=10,
     show_default=True,
-    help="Ranks that are estimated.",
+    help="Estimate the ranks from 1 to this one.",
 )
 @click.option(
     "--surface",
     metavar="ATTRIBUTE=VALUE",
-    help="Look only at impressions that were shown there, as device=ios.",
+    help="Use only impressions with this value of this attribute, such as device=ios.",
 )
 @options.output_option(
     "How the table is printed; toml: for a configuration.", "table", "json", "toml"
@@ -211,8 +211,8 @@ def propensities_command(
 ) -> None:
     """Estimate how likely each rank is looked at, relative to the first, from recorded events.
 
-    Needs several rankings of the same queries, as experiments make them: only items that were shown
-    at different ranks for the same query count.
+    Needs several rankings of the same queries, such as an experiment produces: only items that were
+    shown at different ranks for the same query count.
     """
     config = read(config_file, os.environ)
     attribute, equals, value = (surface or "").partition("=")

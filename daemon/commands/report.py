@@ -23,13 +23,15 @@ DEFAULT_URL: Final = "http://localhost:9465"
 
 @click.command("report")
 @click.argument("experiment")
-@click.option("--url", help=f"Where the daemon serves its scores.  [default: {DEFAULT_URL}]")
+@click.option(
+    "--url", help=f"Address at which the daemon serves its scores.  [default: {DEFAULT_URL}]"
+)
 @options.config_option("Ask at the address of this configuration's http.listen instead.", None)
 @options.output_option("How the report is printed.", "table", "json")
 def report_command(experiment: str, url: str | None, config_file: str | None, output: str) -> None:
-    """Say what EXPERIMENT has shown so far: warnings, differences with intervals, a verdict.
+    """Print what EXPERIMENT has shown so far: warnings, differences with intervals, verdicts.
 
-    May be run at any time and as often as you like: the intervals hold at every look together.
+    May be run at any time and as often as you like: the intervals are valid at all looks together.
     """
     if url is not None and config_file is not None:
         raise click.UsageError("--url and --config: give one of them")

@@ -153,7 +153,7 @@ async def run_until_interrupted(
     type=click.IntRange(min=1),
     default=PARTITIONS,
     show_default=True,
-    help="Partitions of a topic that is created.",
+    help="Partitions of the topic, if it is created.",
 )
 @options.config_option("Configuration file with the other settings of Kafka.", None)
 @click.option(
@@ -169,7 +169,7 @@ async def run_until_interrupted(
 @click.option(
     "--duration",
     type=options.duration,
-    help="Length of the live traffic.  [default: until interrupted]",
+    help="Length of the live traffic.  [default: until interrupted; with --out none]",
 )
 @click.option(
     "--backfill",
@@ -188,14 +188,14 @@ async def run_until_interrupted(
 @click.option(
     "--regression-after",
     type=options.duration,
-    help="Rank one segment at random from this time on, counted from now.",
+    help="Rank one segment at random from then on, counted from the start of the live traffic.",
 )
 @click.option(
     "--regression-segment",
     type=options.segment,
     default="country=DE",
     show_default=True,
-    help=f"That segment, by country, device or {EXPERIMENT_PREFIX}{EXPERIMENT}.",
+    help=f"Segment of --regression-after, by country, device or {EXPERIMENT_PREFIX}{EXPERIMENT}.",
 )
 @click.option(
     "--effect",
