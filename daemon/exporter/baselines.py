@@ -116,7 +116,7 @@ def _from_hours(
     history: History, views: Sequence[LaneView], selection: Selection, from_ms: int, end_ms: int
 ) -> Period | None:
     """The period by its hours, the last of which contains what has settled so far; and by the base
-    panes that end before now but wait for a watermark that stands still."""
+    panes that end before now but wait for a watermark that does not advance."""
     plan = history.plan
     if min(history.starts) > from_ms + (1 - ENOUGH) * (end_ms - from_ms):
         return None

@@ -68,7 +68,7 @@ def _has_begun_anew(view: LaneView, before: LaneView) -> bool:
 
     A store that was emptied and claimed again within a second looks like one that was rolled back.
     A lane that was rolled back has not read as far yet, and counts as many events once it has; a
-    new one began behind what was read and never will. A lane that counts fewer because Kafka
+    new one that began further on in the log never will. A lane that counts fewer because Kafka
     deleted records meanwhile is taken for new as well: its counters restart, which readers of
     counters understand, while counters that stand still for a new lane would mislead them.
     """

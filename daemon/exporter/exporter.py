@@ -33,7 +33,7 @@ REFRESH_SHARE: Final = 0.1
 LEASE_MS: Final = 10_000
 """Without a renewal for this long, another process serves the scores."""
 LANES_AT_ONCE: Final = 16
-STANDS_STILL_S: Final = 15.0
+STALLED_AFTER_S: Final = 15.0
 """A lane that neither commits nor writes an idle mark for this long has no owner, or its owner
 gets no answer from Kafka."""
 
@@ -53,7 +53,7 @@ class Coordination(Protocol):
     async def stored_selection(self) -> bytes | None:
         """The `PreviousSelection` that the last exporter stored."""
 
-    async def store_selection(self, memory: bytes) -> None:
+    async def store_selection(self, selection: bytes) -> None:
         """Store a `PreviousSelection` for the next exporter."""
 
 
@@ -76,8 +76,8 @@ class _Pulse:
 
 
 def refresh_after_s(took_s: float) -> float:
-    """Seconds from the beginning of a refresh that took so long to the next: cheap ones come
-    often."""
+    """Seconds from the beginning of a refresh that took `took_s` to that of the next: cheap ones
+    come often."""
     return min(max(took_s / REFRESH_SHARE, SOONEST_REFRESH_S), REFRESH_EVERY_S)
 
 
@@ -222,9 +222,9 @@ class Exporter:
         self._outlet.swap(self._published)
 
     def _progress(self) -> Condition:
-        """Whether every lane moves; a lane that does not move holds all views back."""
+        """Whether every lane moves: all views wait for one that does not."""
         now_s = time.monotonic()
-        still = []
+        stalled = []
         for lane, mirror in sorted(self._mirrors.items()):
             if mirror.head is None:
                 continue
@@ -232,9 +232,9 @@ class Exporter:
             pulse = self._pulses.setdefault(lane, _Pulse(mark, now_s))
             if pulse.mark != mark:
                 self._pulses[lane] = pulse = _Pulse(mark, now_s)
-            if now_s - pulse.since_s > STANDS_STILL_S:
-                still.append(f"lane {lane} has not moved for {now_s - pulse.since_s:.0f} s")
-        detail = "; ".join(still)
+            if now_s - pulse.since_s > STALLED_AFTER_S:
+                stalled.append(f"lane {lane} has not moved for {now_s - pulse.since_s:.0f} s")
+        detail = "; ".join(stalled)
         return Condition(
-            "lanes", not still, f"{detail}: no owner, or no answer from Kafka" if still else ""
+            "lanes", not stalled, f"{detail}: no owner, or no answer from Kafka" if stalled else ""
         )

@@ -27,7 +27,7 @@ _Packed: TypeAlias = tuple[Mapping[int, bytes] | None, ...]
 TRAFFIC_COLUMNS: tuple[int, ...] = tuple(
     COUNT_COLUMNS.index(name) for name in ("impressions", "impressions_with_feedback")
 )
-"""Columns of the whole that tell whether an hour was an outage."""
+"""Columns of the whole that show whether an hour was an outage."""
 
 
 @dataclass

@@ -81,7 +81,7 @@ class LaneView:
 
     @property
     def has_events(self) -> bool:
-        """Whether the lane has ever counted an event. One that has not holds no view back."""
+        """Whether the lane has ever counted an event. No view waits for one that has not."""
         return any(self.counts.get("events", {}).values())
 
     @property

@@ -66,8 +66,8 @@ class Snapshot:
     `as_of_ms` is None, and there are no windows, while no lane has an event or a lane that has
     some has no time yet. `incomplete` names each (window, view) that had to be left out.
     `segments` are those of the pages of all panes, and the requested ones; what has settled in all
-    other segments of a grouping is its row in `elsewhere`. So a snapshot costs what is live, not
-    what there ever was: segment ids only grow.
+    other segments of a grouping is its row in `elsewhere`. So the cost of a snapshot follows the
+    segments with traffic, not all that ever had any: segment ids only grow.
     """
 
     as_of_ms: int | None
@@ -222,7 +222,7 @@ def _merge(
     parts: Sequence[Sequence[Pages]], common: Sequence[_Common], shape: tuple[int, ...]
 ) -> Rows:
     """Sum the rows of every lane, which go by its segment ids, into the rows of the snapshot."""
-    sums = [summed(lane) for lane in parts]
+    sums = [summed(of_lane) for of_lane in parts]
     check_sum(bound for _, bound in sums)
     merged = np.zeros(shape, np.int64)
     for (pages, _), (rows, ids) in zip(sums, common, strict=True):
@@ -267,13 +267,13 @@ def _unsettled(lane: LaneView, plan: Plan) -> list[Pages]:
 
 
 def _sum_counts(views: Sequence[LaneView]) -> Counts:
-    summed: dict[str, dict[str, int]] = {}
+    total: dict[str, dict[str, int]] = {}
     for lane in views:
         for family, counts in lane.counts.items():
             for label, count in counts.items():
-                into = summed.setdefault(_family_of(family, label), {})
+                into = total.setdefault(_family_of(family, label), {})
                 into[label] = into.get(label, 0) + count
-    return summed
+    return total
 
 
 def _family_of(stored: str, label: str) -> str:

@@ -85,13 +85,13 @@ class Namespace:
         stored: Any = await self._answered(self._client.get(f"{self.name}:shown"))
         return None if stored is None else bytes(stored)
 
-    async def store_selection(self, memory: bytes) -> None:
+    async def store_selection(self, selection: bytes) -> None:
         """Store this for the next exporter."""
-        await self._answered(self._client.set(f"{self.name}:shown", memory))
+        await self._answered(self._client.set(f"{self.name}:shown", selection))
 
     async def now_ms(self) -> int:
-        """Return the server's clock in ms. With the clocks of processes, one that is wrong could
-        make a living namespace seem silent, and remove it."""
+        """Return the server's clock in ms. With the clocks of processes, a wrong one could make a
+        live namespace seem silent, and have it removed."""
         # By a script with a key, so that a cluster always asks the same server.
         call = self._client.eval(_TIME, 1, f"{self._prefix}:namespaces")
         seconds, microseconds = await self._answered(call)
