@@ -77,10 +77,10 @@ def table(name: str, value_kind: Kind[float]) -> Kind[dict[str, float]]:
 
 def windows() -> Kind[tuple[tuple[str, int], ...]]:
     """A list of durations, each as (text as written, seconds)."""
-    one = duration(1000, 1000)
+    length = duration(1000, 1000)
 
     def element(value: object) -> tuple[str, int]:
-        length_s = one.read(value)
+        length_s = length.read(value)
         return (value if isinstance(value, str) else duration_text(length_s * 1000)), length_s
 
     return several(Kind("", element, lambda pair: quoted(pair[0])), "list of durations")

@@ -117,9 +117,9 @@ def faults_of(given: Given, metrics: Sequence[Metric], depth: int) -> Iterator[F
 def _table_faults(key: str, name: str, table: Table, depth: int) -> Iterator[FieldFault]:
     if not 0 < len(name.encode(errors="surrogatepass")) <= MAX_TEXT_BYTES:
         yield key, name, f"a name must be 1 to {MAX_TEXT_BYTES} bytes"
-    for one, rule in _MUSTS.items():
-        if not getattr(table, one):
-            yield f"{key}.{one}", None, rule
+    for field_name, rule in _MUSTS.items():
+        if not getattr(table, field_name):
+            yield f"{key}.{field_name}", None, rule
     if len(table.ranks) > depth:
         yield f"{key}.ranks", len(table.ranks), f"must be at most depth ({depth}) ranks"
 
@@ -129,7 +129,7 @@ def shape(given: Given) -> object:
     if given is None:
         return None
     surfaces = given.surfaces
-    tables = [[one.surface, one.version, list(one.values)] for one in surfaces.tables]
+    tables = [[table.surface, table.version, list(table.values)] for table in surfaces.tables]
     return {"attribute": surfaces.attribute, "default": surfaces.default, "clip": surfaces.clip} | {
         "tables": tables
     }

@@ -170,7 +170,7 @@ class _Compared:
         metric_at = metric_index(self.reading.plan, name)
         now, before = (_estimates(rows, self, metric_at) for rows in (self.now, self.before))
         sizes, direction = self._sizes(metric_at), self.reading.plan.metrics[metric_at].direction
-        verdicts = [verdict(*one, direction) for one in zip(now, before, sizes, strict=True)]
+        verdicts = [verdict(*row, direction) for row in zip(now, before, sizes, strict=True)]
         requested = [
             (index, segment)
             for index, segment in enumerate(self.reading.selection.segments)
@@ -229,7 +229,8 @@ def _estimates(rows: Rows, compared: _Compared, metric_at: int) -> list[Estimate
     plan = compared.reading.plan
     means, errors = (optional(values) for values in estimates(rows, plan, metric_at))
     scored = rows[:, plan.metric_column(metric_at)].tolist()
-    return [Estimate(*one) for one in zip(means, errors, scored, rows[:, 0].tolist(), strict=True)]
+    columns = means, errors, scored, rows[:, 0].tolist()
+    return [Estimate(*row) for row in zip(*columns, strict=True)]
 
 
 def _difference(now: float | None, before: float | None) -> float | None:
