@@ -60,15 +60,13 @@ def load(path: str, crypt: Crypt | None, former: State | None = None) -> State:
         raise Unusable([f"cannot be read: {_reason(error)}"], digest.digest()) from error
     except ConfigError as error:
         raise Unusable(error.faults, digest.digest()) from error
-    ftls12_ciphers = Path(path).parent
-    faults = list(_uncheckable(settings, crypt)) + list(
-        _unreadable(settings.tls, ftls12_ciphers, digest)
-    )
+    folder = Path(path).parent
+    faults = list(_uncheckable(settings, crypt)) + list(_unreadable(settings.tls, folder, digest))
     content = digest.digest()
     if former is not None and former.digest == content:
         return former
     try:
-        context = None if settings.tls is None or faults else _context(settings.tls, ftls12_ciphers)
+        context = None if settings.tls is None or faults else _context(settings.tls, folder)
     except ConfigError as error:
         raise Unusable(error.faults, content) from error
     if faults:
@@ -96,17 +94,17 @@ def _uncheckable(settings: WebConfig, crypt: Crypt | None) -> Iterator[str]:
             yield f"basic_auth_users.{user}: {rule}"
 
 
-def _unreadable(tls: Tls | None, ftls12_ciphers: Path, digest: "hashlib._Hash") -> Iterator[str]:
+def _unreadable(tls: Tls | None, folder: Path, digest: "hashlib._Hash") -> Iterator[str]:
     for name in TLS_FILES:
         file = getattr(tls, name, None)
         try:
             if file is not None:
-                _read(str(ftls12_ciphers / file), digest)
+                _read(str(folder / file), digest)
         except OSError as error:
             yield f"tls_server_config.{name}={file}: cannot be read: {_reason(error)}"
 
 
-def _context(tls: Tls, ftls12_ciphers: Path) -> ssl.SSLContext:
+def _context(tls: Tls, folder: Path) -> ssl.SSLContext:
     """Raises ConfigError with every fault of the certificates."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = VERSIONS[tls.min_version]
@@ -119,9 +117,7 @@ def _context(tls: Tls, ftls12_ciphers: Path) -> ssl.SSLContext:
         faults.append(f"tls_server_config.{rule}")
     try:
         # Without a password OpenSSL would ask for one on the terminal, and wait.
-        context.load_cert_chain(
-            ftls12_ciphers / tls.cert_file, ftls12_ciphers / tls.key_file, password=""
-        )
+        context.load_cert_chain(folder / tls.cert_file, folder / tls.key_file, password="")
     except OSError as error:  # ssl.SSLError is one
         rule = f"must be an unencrypted PEM key that belongs to cert_file: {_reason(error)}"
         faults.append(f"tls_server_config.key_file={tls.key_file}: {rule}")
@@ -129,7 +125,7 @@ def _context(tls: Tls, ftls12_ciphers: Path) -> ssl.SSLContext:
     if requested and tls.client_ca_file is not None:
         context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
         try:
-            context.load_verify_locations(ftls12_ciphers / tls.client_ca_file)
+            context.load_verify_locations(folder / tls.client_ca_file)
         except OSError as error:
             rule = f"must be PEM certificates: {_reason(error)}"
             faults.append(f"tls_server_config.client_ca_file={tls.client_ca_file}: {rule}")
