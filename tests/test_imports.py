@@ -322,9 +322,9 @@ def test_every_room_says_what_belongs_in_it() -> None:
     rooms = [path for path in (ROOT / "daemon").rglob("*") if (path / "__init__.py").is_file()]
     assert len(rooms) >= 12
     for room in rooms:
-        said = ast.get_docstring(ast.parse((room / "__init__.py").read_text())) or ""
-        assert said.endswith("."), f"{room}/__init__.py has no sentence"
-        assert said.count(". ") == 0, f"{room}/__init__.py has more than one sentence"
+        docstring = ast.get_docstring(ast.parse((room / "__init__.py").read_text())) or ""
+        assert docstring.endswith("."), f"{room}/__init__.py has no sentence"
+        assert docstring.count(". ") == 0, f"{room}/__init__.py has more than one sentence"
 
 
 PLANTED: Final = {
