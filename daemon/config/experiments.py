@@ -124,29 +124,37 @@ def faults_of(
         yield from _variant_faults(key, experiment)
 
 
-def _metric_faults(key: str, one: Declared, metrics: Mapping[str, Metric]) -> Iterator[FieldFault]:
-    for field, names in (("metrics", one.metrics), ("guardrails", one.guardrails)):
+def _metric_faults(
+    key: str, experiment: Declared, metrics: Mapping[str, Metric]
+) -> Iterator[FieldFault]:
+    for field, names in (("metrics", experiment.metrics), ("guardrails", experiment.guardrails)):
         for name in names:
             if name not in metrics:
                 yield f"{key}.{field}", name, "must be one of metrics.names"
-    compared = {metrics[name].name for name in one.metrics or metrics if name in metrics}
+    compared = {metrics[name].name for name in experiment.metrics or metrics if name in metrics}
     rule = "must be one of the experiment's metrics"
-    if one.primary is not None:
-        if one.primary not in metrics or metrics[one.primary].name not in compared:
-            yield f"{key}.primary", one.primary, rule
-    for name in one.guardrails:
+    if experiment.primary is not None:
+        if experiment.primary not in metrics or metrics[experiment.primary].name not in compared:
+            yield f"{key}.primary", experiment.primary, rule
+    for name in experiment.guardrails:
         if name in metrics and metrics[name].name not in compared:
             yield f"{key}.guardrails", name, rule
 
 
-def _variant_faults(key: str, one: Declared) -> Iterator[FieldFault]:
-    if one.weights and (one.control not in one.weights or len(one.weights) < 2):
-        rule = f"must name the control ({one.control}) and another variant"
-        yield f"{key}.weights", one.weights, rule
-    if len(one.weights) > MOST_VARIANTS:
-        yield f"{key}.weights", len(one.weights), f"must be at most {MOST_VARIANTS} variants"
-    if one.start_ms is not None and one.end_ms is not None and one.end_ms <= one.start_ms:
-        yield f"{key}.end", instant().write(one.end_ms), "must be after the start"
+def _variant_faults(key: str, experiment: Declared) -> Iterator[FieldFault]:
+    if experiment.weights and (
+        experiment.control not in experiment.weights or len(experiment.weights) < 2
+    ):
+        rule = f"must name the control ({experiment.control}) and another variant"
+        yield f"{key}.weights", experiment.weights, rule
+    if len(experiment.weights) > MOST_VARIANTS:
+        yield f"{key}.weights", len(experiment.weights), f"must be at most {MOST_VARIANTS} variants"
+    if (
+        experiment.start_ms is not None
+        and experiment.end_ms is not None
+        and experiment.end_ms <= experiment.start_ms
+    ):
+        yield f"{key}.end", instant().write(experiment.end_ms), "must be after the start"
 
 
 def tracking(
@@ -155,29 +163,29 @@ def tracking(
     """The experiments that lanes keep tallies of; None if there are none."""
     if not experiments and not most_discovered:
         return None
-    declared = {name: _spec(name, one, metrics) for name, one in experiments}
+    declared = {name: _spec(name, experiment, metrics) for name, experiment in experiments}
     others = _spec("", Declared(), metrics, declared=False)
     return Tracking(declared, most_discovered, others)
 
 
 def _spec(
-    name: str, one: Declared, metrics: Mapping[str, Metric], *, declared: bool = True
+    name: str, experiment: Declared, metrics: Mapping[str, Metric], *, declared: bool = True
 ) -> Spec:
-    names = list(dict.fromkeys(metrics[metric].name for metric in one.metrics or metrics))
+    names = list(dict.fromkeys(metrics[metric].name for metric in experiment.metrics or metrics))
     first = next((metric for metric in names if metric.startswith("nDCG")), names[0])
-    primary = first if one.primary is None else metrics[one.primary].name
+    primary = first if experiment.primary is None else metrics[experiment.primary].name
     return Spec(
         name=name,
-        control=one.control,
-        planned_impressions=one.planned_impressions,
+        control=experiment.control,
+        planned_impressions=experiment.planned_impressions,
         metrics=(primary, *(metric for metric in names if metric != primary)),
-        guardrails=tuple(metrics[metric].name for metric in one.guardrails),
-        unit=one.unit,
-        weights=tuple(sorted(one.weights.items())),
-        start_ms=one.start_ms,
-        end_ms=one.end_ms,
+        guardrails=tuple(metrics[metric].name for metric in experiment.guardrails),
+        unit=experiment.unit,
+        weights=tuple(sorted(experiment.weights.items())),
+        start_ms=experiment.start_ms,
+        end_ms=experiment.end_ms,
         declared=declared,
-        stratify_by=one.stratify_by,
+        stratify_by=experiment.stratify_by,
     )
 
 
