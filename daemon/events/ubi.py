@@ -9,10 +9,10 @@ an impression:
     {"action_name":"click","query_id":"q1","timestamp":"2025-01-24T07:31:42.001Z",
      "event_attributes":{"object":{"object_id":"d7"},"position":{"ordinal":2}}}
 
-Attributes are `application` and the scalar values of `query_attributes`. What of the latter is
-named `experiment…` is an experiment instead: an object `experiments` holds variants by experiment
-name; a scalar under a name that begins with `experiment` is the variant of the experiment of
-that whole name (`"experiment_ranker": "b"`). Objects and arrays elsewhere are ignored.
+Attributes are `application` and the scalar values of `query_attributes`. Members of the latter
+whose name begins with `experiment` are experiments instead: an object `experiments` contains
+variants by experiment name; a scalar is the variant of the experiment of that whole name
+(`"experiment_ranker": "b"`). Objects and arrays elsewhere are ignored.
 
 Valid records without information on a result list are skipped: a query without a list
 (`no_list`), an event about no item (`no_item`), an event of no search (`no_query_id`).

@@ -57,8 +57,8 @@ def findings(
 
 
 class FindingsCache:
-    """The last findings, computed again only when a lane's tallies are others or an experiment
-    ends."""
+    """The last findings, computed again only when a lane's tallies were replaced or an experiment
+    has ended."""
 
     def __init__(self, tracking: Tracking | None, metrics: Sequence[Metric]) -> None:
         self._tracking = tracking
@@ -73,8 +73,8 @@ class FindingsCache:
         """The findings of these lanes, given at `as_of`.
 
         A snapshot is made every second or more often, but tallies change only when a base pane
-        settles. A reader never changes the tallies of a lane, it replaces the mapping: so identity
-        tells whether they are the same.
+        settles. A reader never changes the tallies of a lane, it replaces the mapping: so their
+        identity shows whether they are the same.
         """
         same = len(lanes) == len(self._lanes) and all(map(is_, lanes, self._lanes))
         if self._findings is None or not same or self._has_ended_one(as_of_ms):

@@ -51,11 +51,11 @@ def compared_periods(reading: Reading, window: str, end_ms: int) -> tuple[Period
     span = timing.windows[window_at]
     now = Period(window_at, pane_starts(span, end_ms), span.pane_ms)
     back_ms = max(HOUR_MS, span.length_ms)
-    for donor, kept in enumerate(timing.windows):
+    for kept_at, kept in enumerate(timing.windows):
         last_end = pane_start(min(now.end_ms - back_ms, now.starts[0]), kept.pane_ms)
         count = -(-span.length_ms // kept.pane_ms)
         starts = range(last_end - count * kept.pane_ms, last_end, kept.pane_ms)
-        if starts[0] >= kept_starts(reading, donor, reading.snapshot.as_of_ms or end_ms)[0]:
-            return now, Period(donor, starts, kept.pane_ms)
+        if starts[0] >= kept_starts(reading, kept_at, reading.snapshot.as_of_ms or end_ms)[0]:
+            return now, Period(kept_at, starts, kept.pane_ms)
     starts = range(now.starts[0] - span.length_ms, now.starts[0], span.pane_ms)
     return now, Period(window_at, starts, span.pane_ms)

@@ -47,7 +47,7 @@ class RequestContext:
         return self.published.reading
 
     def allowed_values(self) -> dict[str, tuple[str, ...]]:
-        """Parameter → allowed values. Any are for a segment: it comes and goes with its traffic."""
+        """Parameter → allowed values. A segment may have any: segments come and go with traffic."""
         plan = self.reading.plan
         return {
             "metric": tuple(metric.name for metric in plan.metrics),
