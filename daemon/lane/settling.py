@@ -27,6 +27,7 @@ def settle(lane: Lane) -> None:
         return
     since, lane.settled_before = lane.settled_before, before
     for key in sorted(key for key in lane.panes if key[0] == 0 and key[1] < before):
+        # Panes stay after they have settled, for the windows: the earlier ones were added before.
         if since is None or key[1] >= since:
             pages = {page: rows for page, rows in lane.panes[key].pages.items() if rows.any()}
             _settle_rows(lane, pages)
