@@ -12,7 +12,7 @@ from relevanced.daemon.events.types import Decoded, Feedback, Impression, LogRec
 from relevanced.daemon.lane.lane import Lane, new_lane
 from relevanced.daemon.panes import timing
 from relevanced.daemon.plan import Plan
-from relevanced.daemon.storage.commit import Commit, ClaimedLane, confirm, plan_commit
+from relevanced.daemon.storage.commit import ClaimedLane, Commit, confirm, plan_commit
 from relevanced.daemon.storage.restore import rebuild
 from relevanced.daemon.worker import batch
 from relevanced.metrics.catalog import parse

@@ -31,8 +31,8 @@ from ..exporter.exporter import Exporter
 from ..exporter.published import Condition, Published
 from ..http.api.health import Role
 from ..http.server import HttpServer, ListenError
-from ..kafka.settings import kafka_settings
 from ..kafka.producer import KafkaProducer
+from ..kafka.settings import kafka_settings
 from ..kafka.source import KafkaSource
 from ..storage.redis.client import close, connect
 from ..storage.redis.lane_store import LaneStore

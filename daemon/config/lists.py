@@ -5,16 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
-from .kinds import (
-    InvalidValue,
-    Kind,
-    duration,
-    duration_text,
-    number_or_text,
-    quoted,
-    shown,
-    text,
-)
+from .kinds import InvalidValue, Kind, duration, duration_text, number_or_text, quoted, shown, text
 
 T = TypeVar("T")
 

@@ -30,8 +30,8 @@ from relevanced.daemon.commands.simulate.traffic import (
 from relevanced.daemon.kafka.client import KafkaSettings
 from relevanced.daemon.kafka.producer import KafkaProducer
 from tests.deploy.chart import DEPLOY
-from tests.deploy.test_alertmanager import CONFIG, Webhooks, quick
 from tests.deploy.scraped import until
+from tests.deploy.test_alertmanager import CONFIG, Webhooks, quick
 from tests.kafka_compression import Lz4Producer
 from tests.services import processes
 from tests.services.daemons import Daemon

@@ -14,8 +14,8 @@ import pytest
 from relevanced.daemon.kafka.client import KafkaSettings
 from relevanced.daemon.kafka.producer import KafkaProducer
 from tests.deploy.dashboard_rules import Json, expressions, targets, variable_query, variables
-from tests.deploy.test_dashboards import DASHBOARDS
 from tests.deploy.scraped import Prometheus, scraped_daemon, until
+from tests.deploy.test_dashboards import DASHBOARDS
 from tests.services.kafka_server import Broker
 from tests.services.redis_server import RedisServer, binaries
 

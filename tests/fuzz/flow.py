@@ -22,7 +22,7 @@ from relevanced.daemon.events.types import (
 from relevanced.daemon.exporter.labels import attribute_values, label_names
 from relevanced.daemon.lane.counts import FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES
 from relevanced.daemon.plan import OTHER, Plan
-from relevanced.daemon.storage.commit import Commit, ClaimedLane, confirm, plan_commit
+from relevanced.daemon.storage.commit import ClaimedLane, Commit, confirm, plan_commit
 from relevanced.daemon.storage.restore import rebuild
 from tests.fakes import MemoryLane
 from tests.lane_views import exposed, read_openmetrics, read_text

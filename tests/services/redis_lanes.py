@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from redis.crc import key_slot
 from redis.exceptions import MovedError
 
-from relevanced.daemon.storage.commit import Commit, ClaimedLane
+from relevanced.daemon.storage.commit import ClaimedLane, Commit
 from relevanced.daemon.storage.head import Head, WriterState
 from relevanced.daemon.storage.keys import block_key
 from relevanced.daemon.storage.packing import pack

@@ -19,7 +19,7 @@ from relevanced.daemon.exporter.lane_view import LaneView, Names
 from relevanced.daemon.exporter.mirror import Mirror
 from relevanced.daemon.lane.lane import Lane
 from relevanced.daemon.lane.paged_rows import Pages
-from relevanced.daemon.storage.commit import Commit, ClaimedLane, confirm, plan_commit
+from relevanced.daemon.storage.commit import ClaimedLane, Commit, confirm, plan_commit
 from relevanced.daemon.storage.head import blob_keys
 from relevanced.daemon.storage.redis import lane_store as redis_store
 from relevanced.daemon.storage.redis.lane_store import LaneStore

@@ -19,10 +19,10 @@ from .world import (
     World,
     clicked_ranks,
     ideal_quality,
+    make_world,
     ordinary_quality,
     shuffled,
     shuffled_quality,
-    make_world,
 )
 
 NativeEvent: TypeAlias = dict[str, Any]

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from relevanced.metrics.lists import Integers
+from relevanced.metrics.lists import Booleans, Integers
 
 from .column import zeros
 
@@ -35,8 +35,6 @@ FEW: Final = 100
 MASK: Final = 0xFFFF_FFFF
 """Keeps 32 bits of a hash, half the memory of 64. Among a million ids about a hundred pairs have
 equal bits: the comparison of ids tells them apart."""
-
-Booleans = NDArray[np.bool_]
 
 
 def hashes_of(ids: Iterable[str], count: int) -> Integers:

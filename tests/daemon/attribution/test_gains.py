@@ -9,11 +9,11 @@ from relevanced.daemon.events.types import Feedback, Impression
 from tests.builders import (
     START_MS,
     clicked,
+    feed,
     gains,
     items,
     judged,
     lane_of,
-    feed,
     plan_with,
     settled,
     shown,

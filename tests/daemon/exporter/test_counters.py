@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from relevanced.daemon.exporter.counters import (
     Counters,
-    PreviousSelection,
     HighestTotals,
+    PreviousSelection,
     counters_of,
 )
 from relevanced.daemon.exporter.lane_view import LaneView

@@ -3,7 +3,7 @@
 import pytest
 
 from relevanced.daemon.lane.counts import COUNT_FAMILIES
-from tests.builders import SETTLE_MS, lane_of, feed, settled, shown
+from tests.builders import SETTLE_MS, feed, lane_of, settled, shown
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from relevanced.daemon.errors import Damaged
 from relevanced.daemon.events.types import Event
 from relevanced.daemon.lane import hours
 from relevanced.daemon.lane.paged_rows import PAGE_ROWS
-from relevanced.daemon.storage.commit import Commit, ClaimedLane, confirm, plan_commit
+from relevanced.daemon.storage.commit import ClaimedLane, Commit, confirm, plan_commit
 from relevanced.daemon.storage.head import Head, WriterState, blob_keys, head_of
 from relevanced.daemon.storage.keys import (
     ADMITTED_KEY,

@@ -27,13 +27,13 @@ from tests.builders import (
     BASE_MS,
     SETTLE_MS,
     START_MS,
+    claimed,
     clicked,
     commit,
     judged,
     passing,
     settled,
     shown,
-    claimed,
 )
 from tests.fakes import MemoryLane
 

@@ -13,9 +13,9 @@ from relevanced.daemon.worker.memory import (
     bound_message,
     bound_of,
     container_bytes,
-    trim_heap,
     is_met,
     resident_bytes,
+    trim_heap,
 )
 
 

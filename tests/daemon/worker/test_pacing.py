@@ -4,14 +4,14 @@ import pytest
 
 from relevanced.daemon.worker.pacing import (
     MAX_BATCH_S,
-    MIN_CHUNK_RECORDS,
-    MIN_BATCH_RECORDS,
     MAX_CHUNK_RECORDS,
     MAX_CHUNK_S,
+    MIN_BATCH_RECORDS,
+    MIN_CHUNK_RECORDS,
     Cost,
     PollCost,
-    next_chunk_size,
     next_batch_size,
+    next_chunk_size,
 )
 
 MOST = 10_000

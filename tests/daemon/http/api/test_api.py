@@ -20,8 +20,8 @@ from relevanced.daemon.http.api.changes import (
     verdict,
 )
 from relevanced.daemon.http.api.history import History, history
-from relevanced.daemon.http.api.segments import segments
 from relevanced.daemon.http.api.periods import compared_periods
+from relevanced.daemon.http.api.segments import segments
 from relevanced.daemon.panes import timing
 from relevanced.metrics.metric import Direction
 from tests.lane_views import NOW_MS, PLAN, Shown, lane_view, reading_of
