@@ -25,6 +25,7 @@ from .api.routes import ROUTES, RequestContext, Route
 from .assets import ASSETS, HEADERS, Asset
 from .connections import Connections
 from .negotiation import wants_gzip, wants_openmetrics
+from .requests import request_readers
 from .security import Security
 
 TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -99,13 +100,11 @@ class HttpServer:
         if web_config is not None:
             security = Security(web_config)
             await security.start()
-        runner = web.AppRunner(
-            self._application(security), access_log=None, shutdown_timeout=SHUTDOWN_PATIENCE_S
-        )
+        runner = web.AppRunner(self._application(security), shutdown_timeout=SHUTDOWN_PATIENCE_S)
         self._runner, self._security = runner, security
         await runner.setup()
         assert runner.server is not None, "made by setup"
-        self._connections = Connections(runner.server)
+        self._connections = Connections(request_readers(runner.server))
         context = None if security is None else security.context
         try:
             self._listener = await asyncio.get_running_loop().create_server(
