@@ -68,6 +68,8 @@ class RequestReader(web.RequestHandler):
     ) -> web.StreamResponse:
         """Log why a request was not served, and return the answer. Raises ConnectionError where
         there is nobody to send it to."""
+        if isinstance(exc, ConnectionError):
+            raise exc  # the client hung up: the library takes this for what it is, without a word
         if isinstance(exc, _MALFORMED):
             text = f"bad request: {self._log_malformed(exc)}"
         else:

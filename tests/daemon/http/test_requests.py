@@ -1,13 +1,17 @@
-"""Requests that are no HTTP: a refusal as JSON, and one line of log that quotes nothing."""
+"""Requests that are no HTTP: a refusal as JSON, and one line of log that quotes nothing. Clients
+that hang up: no line."""
 
+import asyncio
 import base64
 import logging
+import socket
+import struct
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
-from tests.daemon.http.raw_client import REQUEST, exchange, parsed, serving
+from tests.daemon.http.raw_client import REQUEST, connect, exchange, parsed, serving
 
 SECRET = "hunter2"
 LOGIN = base64.b64encode(f"bob:{SECRET}".encode())
@@ -90,3 +94,22 @@ async def test_many_malformed_requests_are_one_line(caplog: pytest.LogCaptureFix
                 await exchange(server, sent)
             assert b" 200 " in await exchange(server, REQUEST.replace(b"1.1", b"1.0"))
     check_quiet(Log(caplog, lines).lines())
+
+
+@pytest.mark.parametrize("path", [b"/page/main.js", b"/livez", b"/api/v1/openapi.json"])
+async def test_a_client_that_hangs_up_costs_no_line(
+    caplog: pytest.LogCaptureFixture, path: bytes
+) -> None:
+    reset = struct.pack("ii", 1, 0)  # closing the socket then resets the connection at once
+    request = b"GET %s HTTP/1.1\r\nHost: here\r\nAuthorization: Basic %s\r\n\r\n" % (path, LOGIN)
+    with capture_logs() as lines:
+        async with serving() as server:
+            for count in (1, 30):
+                for pause_s in (0.0, 0.0, 0.001, 0.003, 0.01):
+                    _, writer = await connect(server, request * count)
+                    raw = writer.get_extra_info("socket")
+                    raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+                    await asyncio.sleep(pause_s)
+                    writer.transport.abort()
+            await asyncio.sleep(0.1)
+    check_quiet(Log(caplog, lines).lines(), most=0)
