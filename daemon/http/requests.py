@@ -4,6 +4,10 @@ aiohttp logs a traceback for whatever it cannot parse, and quotes it: a malforme
 its Authorization header, or the password of its URL, into the log. Anybody who can connect could
 also fill the log. So this module refuses such requests itself, with one line a minute in the log,
 which names the address and the kind of fault, and nothing that was sent.
+
+Each state of a connection has a deadline, so that nobody keeps one for nothing: HEAD_TIMEOUT_S
+while a request arrives, KEEP_ALIVE_S between two requests, READ_TIMEOUT_S while an answer waits to
+be read.
 """
 
 import asyncio
@@ -21,6 +25,14 @@ from .api.answers import error
 
 log = structlog.get_logger(__name__)
 
+HEAD_TIMEOUT_S: Final = 10.0
+"""From the first byte of a request (of the first: from the connection) to the end of its headers.
+A head is one packet for any real client; one that sends it byte by byte only keeps a connection."""
+KEEP_ALIVE_S: Final = 120.0
+"""Between two requests: longer than the usual minute between two scrapes."""
+READ_TIMEOUT_S: Final = 60.0
+"""How long the answers in the buffer may wait for a client that does not read."""
+
 _MALFORMED: Final = (HttpProcessingError, web.RequestPayloadError)
 _REASONS: Final = (
     (LineTooLong, "a line of it is too long"),
@@ -36,17 +48,31 @@ _REASONS: Final = (
 class RequestReader(web.RequestHandler):
     """aiohttp's protocol of one connection, with refusals as JSON and a log without quotations."""
 
-    __slots__ = ("_rate_limit", "_time")
+    __slots__ = ("_connection", "_head_timer", "_rate_limit", "_read_timer")
 
     def __init__(self, server: web.Server, rate_limit: RateLimit[str], **options: Any) -> None:
         super().__init__(server, **options)
         self._rate_limit = rate_limit
-        self._time = options["loop"].time
+        self._connection: asyncio.BaseTransport | None = None
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._read_timer: asyncio.TimerHandle | None = None
 
     @property
     def is_waiting(self) -> bool:
         """Whether the server waits for a request, or for the rest of one, and answers none."""
         return not (self._request_in_progress or self._messages)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait for the first request."""
+        super().connection_made(transport)
+        self._connection = transport
+        self._await_head()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Forget the deadlines."""
+        self._head_timer = _cancelled(self._head_timer)
+        self._read_timer = _cancelled(self._read_timer)
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Parse what arrived. A URL that the parser lets through may still have no valid form: its
@@ -55,9 +81,42 @@ class RequestReader(web.RequestHandler):
             super().data_received(data)
         except ValueError as fault:
             reason = self._log_malformed(fault)
-            if self.is_waiting and self.transport is not None:
-                self.transport.write(refusal(HTTPStatus.BAD_REQUEST, f"bad request: {reason}"))
-            self.force_close()
+            self._refuse(HTTPStatus.BAD_REQUEST, f"bad request: {reason}")
+        if not self.is_waiting:
+            self._head_timer = _cancelled(self._head_timer)
+        elif self._head_timer is None and self.transport is not None:
+            self._await_head()
+
+    def pause_writing(self) -> None:
+        """Give the client a time to read what fills the buffer."""
+        super().pause_writing()
+        self._read_timer = self._loop.call_later(READ_TIMEOUT_S, self._abort)
+
+    def resume_writing(self) -> None:
+        """Go on writing: the client has read."""
+        self._read_timer = _cancelled(self._read_timer)
+        super().resume_writing()
+
+    def _await_head(self) -> None:
+        self._head_timer = self._loop.call_later(HEAD_TIMEOUT_S, self._refuse_late)
+
+    def _refuse_late(self) -> None:
+        self._head_timer = None
+        if self.is_waiting:
+            text = f"the headers of a request must arrive within {HEAD_TIMEOUT_S:g} s"
+            self._refuse(HTTPStatus.REQUEST_TIMEOUT, text)
+
+    def _refuse(self, status: HTTPStatus, message: str) -> None:
+        """Close the connection, with a reason unless it would stand inside another answer."""
+        if self.is_waiting and self.transport is not None:
+            self.transport.write(refusal(status, message))
+        self.force_close()
+
+    def _abort(self) -> None:
+        # Not `self.transport`: it is None once the connection is closing, which waits for the
+        # client to read.
+        if isinstance(self._connection, asyncio.Transport):
+            self._connection.abort()
 
     def handle_error(
         self,
@@ -92,7 +151,7 @@ class RequestReader(web.RequestHandler):
         """Log a malformed request unless one was logged within the last minute. Returns the reason
         in words."""
         reason = next(words for kind, words in _REASONS if isinstance(fault, kind))
-        requests = self._rate_limit.due("malformed", 1, self._time())
+        requests = self._rate_limit.due("malformed", 1, self._loop.time())
         if requests is not None:
             peer = self.peername
             log.warning(
@@ -108,7 +167,8 @@ def request_readers(server: web.Server) -> Callable[[], RequestReader]:
     """A factory of readers that hand their requests to the server and share one limit of log lines.
     Call it in the event loop."""
     loop = asyncio.get_running_loop()
-    return partial(RequestReader, server, RateLimit(), loop=loop, access_log=None)
+    options = {"loop": loop, "access_log": None, "keepalive_timeout": KEEP_ALIVE_S}
+    return partial(RequestReader, server, RateLimit(), **options)
 
 
 def refusal(status: HTTPStatus, message: str) -> bytes:
@@ -119,3 +179,10 @@ def refusal(status: HTTPStatus, message: str) -> bytes:
         f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     )
     return head.encode() + body
+
+
+def _cancelled(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
+    """Cancel a timer, if there is one. Returns None, what is then to be stored."""
+    if timer is not None:
+        timer.cancel()
+    return None
