@@ -48,12 +48,14 @@ _REASONS: Final = (
 class RequestReader(web.RequestHandler):
     """aiohttp's protocol of one connection, with refusals as JSON and a log without quotations."""
 
-    __slots__ = ("_connection", "_head_timer", "_rate_limit", "_read_timer")
+    __slots__ = ("_connection", "_goes_on", "_head_timer", "_rate_limit", "_read_timer")
 
     def __init__(self, server: web.Server, rate_limit: RateLimit[str], **options: Any) -> None:
         super().__init__(server, **options)
         self._rate_limit = rate_limit
         self._connection: asyncio.BaseTransport | None = None
+        self._goes_on = asyncio.Event()
+        self._goes_on.set()
         self._head_timer: asyncio.TimerHandle | None = None
         self._read_timer: asyncio.TimerHandle | None = None
 
@@ -72,7 +74,13 @@ class RequestReader(web.RequestHandler):
         """Forget the deadlines."""
         self._head_timer = _cancelled(self._head_timer)
         self._read_timer = _cancelled(self._read_timer)
+        self._goes_on.set()
         super().connection_lost(exc)
+
+    def close(self) -> None:
+        """Finish the request in progress, then close the connection: the server stops."""
+        self._goes_on.set()
+        super().close()
 
     def data_received(self, data: bytes) -> None:
         """Parse what arrived. A URL that the parser lets through may still have no valid form: its
@@ -90,12 +98,23 @@ class RequestReader(web.RequestHandler):
     def pause_writing(self) -> None:
         """Give the client a time to read what fills the buffer."""
         super().pause_writing()
+        self._goes_on.clear()
         self._read_timer = self._loop.call_later(READ_TIMEOUT_S, self._abort)
 
     def resume_writing(self) -> None:
         """Go on writing: the client has read."""
         self._read_timer = _cancelled(self._read_timer)
+        self._goes_on.set()
         super().resume_writing()
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Send an answer. The next request is not served before the client has read most of it:
+        requests sent at once, whose answers nobody reads, would fill the memory."""
+        sent = await super().finish_response(request, resp, start_time)
+        await self._goes_on.wait()
+        return sent
 
     def _await_head(self) -> None:
         self._head_timer = self._loop.call_later(HEAD_TIMEOUT_S, self._refuse_late)

@@ -2,6 +2,7 @@
 send its next one, to read an answer."""
 
 import asyncio
+import gc
 import time
 from collections.abc import AsyncIterator
 
@@ -94,3 +95,12 @@ async def test_a_client_that_does_not_read_its_answer_is_cut_off(
         async with asyncio.timeout(SOON_S):
             assert (await read_to_end(reader)).count(b"HTTP/1.") < 2000
         writer.close()
+
+
+async def test_unread_answers_take_little_memory(server: HttpServer) -> None:
+    _, writer = await connect(server, LARGE * 1000)
+    await asyncio.sleep(3 * SHORT_S)
+    transports = [found for found in gc.get_objects() if isinstance(found, asyncio.Transport)]
+    assert len(transports) >= 2
+    assert max(transport.get_write_buffer_size() for transport in transports) < 200_000
+    writer.close()
