@@ -1,42 +1,76 @@
-"""The open connections of the HTTP server, each of which is known until its socket is closed.
+"""The open connections of the HTTP server: how many there may be, and that each is closed at last.
 
-aiohttp's own clean-up leaves two kinds of connections to the garbage collector. One was accepted a
-moment before: asyncio hands it over two turns of the loop later, to a server that has stopped (and
-if it is handed over just in time, aiohttp waits its whole shutdown timeout for a request that never
-comes). The other has a client that does not read the rest of its answer, or does not answer the
-closing message of TLS.
+Anybody can open connections, no password is needed. So their number is bounded, in all and for each
+address, and one too many takes the place of the connection that has waited longest without a whole
+request. An attacker who holds connections open thus loses them to the next probe or scrape, which
+is served. A request in progress is never cut off for another.
+
+Every connection is known from its acceptance until its socket is closed. aiohttp's own clean-up
+leaves some to the garbage collector: those in their TLS handshake, those accepted a moment before
+the server stops, and those whose client does not read the rest of its answer.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from ipaddress import IPv6Address, IPv6Network, ip_address
+from itertools import chain
+from typing import Final
+
+import structlog
+
+from ..telemetry.rate_limit import RateLimit
+from .requests import RequestReader
+
+log = structlog.get_logger(__name__)
+
+MOST_CONNECTIONS: Final = 512
+"""Half of the 1024 files that a process may open by default: Kafka and Redis need the others."""
+MOST_OF_AN_ADDRESS: Final = 128
+"""Enough for a proxy in front of some dozen browsers, which open six each."""
+SUBNET_BITS: Final = 64
+"""Of IPv6 a single machine has a whole network of addresses: they count as one."""
 
 
 class Connections:
-    """A protocol factory for `loop.create_server` that wraps another one."""
+    """All connections of a server. `new_reader` makes the protocol that reads requests."""
 
-    def __init__(self, new_protocol: Callable[[], asyncio.Protocol]) -> None:
-        self._new_protocol = new_protocol
-        self._open: set[asyncio.Transport] = set()
+    def __init__(self, new_reader: Callable[[], RequestReader]) -> None:
+        self._new_reader = new_reader
+        self._open: set[Connection] = set()
+        self._counted: defaultdict[str, set[Connection]] = defaultdict(set)
+        self._count = 0
         self._all_closed = asyncio.Event()
         self._all_closed.set()
-        self._refuses = False
+        self.refuses = False
+        self._rate_limit = RateLimit[str]()
 
-    def __call__(self) -> asyncio.Protocol:
-        return _Connection(self._new_protocol(), self)
+    def admit(self, host: str) -> "Connection | None":
+        """Count a connection that was accepted from the host. None if it must be closed."""
+        if self.refuses:
+            return None
+        address = counted_as(host)
+        if len(self._counted.get(address, ())) >= MOST_OF_AN_ADDRESS:
+            self._log_full(host, f"{MOST_OF_AN_ADDRESS} of one address")
+            has_room = _drop_longest_waiting(self._counted[address])
+        elif self._count >= MOST_CONNECTIONS:
+            self._log_full(host, f"{MOST_CONNECTIONS} in all")
+            has_room = _drop_longest_waiting(chain.from_iterable(self._counted.values()))
+        else:
+            has_room = True
+        if not has_room:
+            return None
+        connection = Connection(self._new_reader(), self, address)
+        self._counted[address].add(connection)
+        self._count += 1
+        self._open.add(connection)
+        self._all_closed.clear()
+        return connection
 
-    async def end_listening(self, listener: asyncio.Server) -> None:
-        """Close the listener, and abort what it accepted but did not hand over yet."""
-        self._refuses = True
-        loop = asyncio.get_running_loop()
-        for socket in listener.sockets:
-            loop.remove_reader(socket)
-        # A turn makes the transport of what was accepted last, the next one hands it over. Only
-        # then the listener may close: a transport made after that breaks off half-made, and its
-        # socket stays open.
-        for _ in range(2):
-            await asyncio.sleep(0)
-        listener.close()
+    def refuse(self) -> None:
+        """Admit no more connections, and abort those that are handed over from now on."""
+        self.refuses = True
 
     async def close(self, patience_s: float) -> None:
         """Return when every connection is closed. Aborts those that take longer than `patience_s`.
@@ -45,8 +79,8 @@ class Connections:
         """
         if await self._wait(patience_s):
             return
-        for transport in list(self._open):
-            transport.abort()
+        for connection in list(self._open):
+            connection.abort()
         await self._wait(patience_s)  # a turn or two: an abort asks nothing of the client
 
     async def _wait(self, patience_s: float) -> bool:
@@ -56,49 +90,115 @@ class Connections:
                 await self._all_closed.wait()
         return self._all_closed.is_set()
 
-    def opened(self, transport: asyncio.Transport) -> bool:
-        """Note an open connection. False if it is refused."""
-        self._open.add(transport)
-        self._all_closed.clear()
-        if self._refuses:
-            transport.abort()
-        return not self._refuses
+    def uncount(self, connection: "Connection") -> None:
+        """Give the room of a connection to another. May be called twice."""
+        counted = self._counted.get(connection.address, set())
+        if connection not in counted:
+            return
+        counted.remove(connection)
+        self._count -= 1
+        if not counted:
+            del self._counted[connection.address]
 
-    def closed(self, transport: asyncio.Transport) -> None:
+    def closed(self, connection: "Connection") -> None:
         """Forget a connection whose socket is closed."""
-        self._open.discard(transport)
+        self.uncount(connection)
+        self._open.discard(connection)
         if not self._open:
             self._all_closed.set()
 
+    def _log_full(self, host: str, limit: str) -> None:
+        connections = self._rate_limit.due("full", 1, asyncio.get_running_loop().time())
+        if connections is not None:
+            log.warning(
+                "too many HTTP connections: closing those that waited longest, or else new ones",
+                connections=connections,
+                address=host,
+                limit=limit,
+            )
 
-class _Connection(asyncio.Protocol):
-    """Passes every event on to the wrapped protocol, which never sees a refused connection."""
 
-    def __init__(self, wrapped: asyncio.Protocol, connections: Connections) -> None:
-        self._wrapped = wrapped
+class Connection(asyncio.Protocol):
+    """Passes every event on to a reader of requests, which never sees a refused connection."""
+
+    def __init__(self, reader: RequestReader, connections: Connections, address: str) -> None:
+        self.address = address
+        self.handshake: asyncio.Task[None] | None = None
+        self.waits_since_s = asyncio.get_running_loop().time()
+        self._reader = reader
+        self._protocol: asyncio.BaseProtocol = reader
         self._connections = connections
         self._transport: asyncio.Transport | None = None
+
+    @property
+    def is_handed_over(self) -> bool:
+        """Whether there is a transport, which closes the socket."""
+        return self._transport is not None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it may be closed without harm to a request that has arrived."""
+        closing = self._transport is not None and self._transport.is_closing()
+        return closing or self._reader.is_waiting
+
+    def drop(self) -> None:
+        """Abort the connection for another one, which gets its room at once."""
+        self._connections.uncount(self)
+        self.abort()
+
+    def abort(self) -> None:
+        """Close the socket without waiting for the client."""
+        if self._transport is not None:
+            self._transport.abort()
+        elif self.handshake is not None:
+            self.handshake.cancel()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        if not self._connections.opened(transport):
-            self._wrapped = asyncio.Protocol()  # does nothing
-        self._wrapped.connection_made(transport)
+        if self._connections.refuses:
+            self._protocol = asyncio.Protocol()  # does nothing
+            transport.abort()
+        self._protocol.connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._wrapped.connection_lost(exc)
-        if self._transport is not None:
-            self._connections.closed(self._transport)
+        self._protocol.connection_lost(exc)
+        self._connections.closed(self)
 
     def data_received(self, data: bytes) -> None:
-        self._wrapped.data_received(data)
+        assert isinstance(self._protocol, asyncio.Protocol)
+        self._protocol.data_received(data)
+        if not self._reader.is_waiting:
+            self.waits_since_s = asyncio.get_running_loop().time()
 
     def eof_received(self) -> bool | None:
-        return self._wrapped.eof_received()
+        assert isinstance(self._protocol, asyncio.Protocol)
+        return self._protocol.eof_received()
 
     def pause_writing(self) -> None:
-        self._wrapped.pause_writing()
+        self._protocol.pause_writing()
 
     def resume_writing(self) -> None:
-        self._wrapped.resume_writing()
+        self._protocol.resume_writing()
+
+
+def counted_as(host: str) -> str:
+    """The address, or network of IPv6 addresses, that the connections of a host count for."""
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if not isinstance(address, IPv6Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(IPv6Network((address, SUBNET_BITS), strict=False))
+
+
+def _drop_longest_waiting(connections: Iterable[Connection]) -> bool:
+    """Abort the one that has waited longest for a whole request. False if none waits."""
+    waiting = [connection for connection in connections if connection.is_waiting]
+    if not waiting:
+        return False
+    min(waiting, key=lambda connection: connection.waits_since_s).drop()
+    return True

@@ -24,6 +24,7 @@ from .api.health import Role
 from .api.routes import ROUTES, RequestContext, Route
 from .assets import ASSETS, HEADERS, Asset
 from .connections import Connections
+from .listener import Listener, open_sockets
 from .negotiation import wants_gzip, wants_openmetrics
 from .requests import request_readers
 from .security import Security
@@ -32,8 +33,6 @@ TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 CHUNK_BYTES: Final = 262_144
 """Written at once: between two chunks the event loop serves others."""
-BACKLOG: Final = 128
-"""Connections that the system keeps ready while the loop is busy."""
 SHUTDOWN_PATIENCE_S: Final = 5.0
 """How long a request in progress may still take when the server stops."""
 CLOSING_PATIENCE_S: Final = 1.0
@@ -71,16 +70,16 @@ class HttpServer:
         self._openapi = openapi.document(telemetry.version, routes)
         self._threads: ThreadPoolExecutor | None = None
         self._runner: web.AppRunner | None = None
-        self._listener: asyncio.Server | None = None
+        self._listener: Listener | None = None
         self._connections: Connections | None = None
         self._security: Security | None = None
 
     @property
     def port(self) -> int:
         """The port that it listens on: of use when it was started with port 0, any free one."""
-        if self._listener is None or not self._listener.sockets:
+        if self._listener is None:
             raise RuntimeError("the HTTP server is not started")
-        return int(self._listener.sockets[0].getsockname()[1])
+        return self._listener.port
 
     @property
     def scheme(self) -> str:
@@ -107,9 +106,7 @@ class HttpServer:
         self._connections = Connections(request_readers(runner.server))
         context = None if security is None else security.context
         try:
-            self._listener = await asyncio.get_running_loop().create_server(
-                self._connections, host, port, ssl=context, backlog=BACKLOG
-            )
+            self._listener = Listener(await open_sockets(host, port), self._connections, context)
         except OSError as error:
             await self.stop()
             raise ListenError(f"http.listen={host}:{port}: {_reason(error)}") from error
@@ -121,8 +118,8 @@ class HttpServer:
         runner, self._runner = self._runner, None
         security, self._security = self._security, None
         threads, self._threads = self._threads, None
-        if listener is not None and connections is not None:
-            await connections.end_listening(listener)
+        if listener is not None:
+            await listener.close()
         if runner is not None:
             await runner.cleanup()
         if connections is not None:

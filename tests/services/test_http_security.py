@@ -19,6 +19,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from relevanced.daemon.config.kinds import ConfigError
+from relevanced.daemon.http import connections, requests
 from relevanced.daemon.http.passwords import find_crypt
 from relevanced.daemon.http.security import (
     OPEN_PATHS,
@@ -232,6 +233,41 @@ async def test_stop_does_not_wait_for_the_closing_message_of_a_client(folder: Pa
             with suppress(ConnectionResetError):
                 while await asyncio.to_thread(connection.recv, 65_536):
                     pass
+
+
+async def test_a_handshake_has_a_deadline_and_counts_as_a_connection(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(requests, "HEAD_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(connections, "MOST_OF_AN_ADDRESS", 3)
+    async with served(folder, tls()) as client:
+        port = client.server.port
+        began_s = time.monotonic()
+        clients = [await asyncio.open_connection("127.0.0.1", port) for _ in range(5)]
+        clients[3][1].write(b"\x16\x03\x01")
+        ends_s = []
+        async with asyncio.timeout(PATIENCE_S):
+            for reader, _ in clients:
+                with suppress(ConnectionResetError):
+                    await reader.read()
+                ends_s.append(time.monotonic() - began_s)
+        assert max(ends_s[:2]) < 0.9 and 0.9 < min(ends_s[2:])
+        assert (await client.get("/livez"))[0] == 200
+        for _, writer in clients:
+            writer.close()
+    assert not caplog.records
+
+
+async def test_stop_ends_a_handshake(folder: Path) -> None:
+    async with served(folder, tls()) as client:
+        reader, writer = await asyncio.open_connection("127.0.0.1", client.server.port)
+        await asyncio.sleep(0.1)
+        began_s = time.monotonic()
+        await client.server.stop()
+        assert time.monotonic() - began_s < CLOSING_PATIENCE_S
+        with suppress(ConnectionResetError):
+            assert await reader.read() == b""
+        writer.close()
 
 
 @pytest.mark.parametrize(
