@@ -21,6 +21,7 @@ from tests.oracle_metrics import score
 GRACE_MS = 5_000
 NEVER = float("-inf")
 FIELD_BYTES = 256
+MAX_ELEMENTS = 50_000
 DEFAULT_METRICS = ("P@1", "P@5", "P@10", "Success@10", "RR@10", "ERR@10", "nDCG@10")
 UNITS = {"IPS-P": 100_000, "IPS-DCG": 1_000}
 """Integer steps of a value of 1, of metrics for which it is not a million."""
@@ -162,6 +163,8 @@ def elements(record: Record, config: OracleConfig) -> list[object]:
         value: object = json.loads(record.value.decode("utf-8"), parse_constant=no_constant)
     except ValueError as error:
         raise Rejected("not_json") from error
+    if isinstance(value, list) and len(value) > MAX_ELEMENTS:
+        raise Rejected("too_large")
     return value if isinstance(value, list) else [value]
 
 

@@ -168,6 +168,12 @@ def test_array_elements_are_decided_in_order() -> None:
     assert result.rejected == {"wrong_type": 1} and lane([]) == LaneResult(watermarks={"t": None})
 
 
+def test_record_of_too_many_elements_is_rejected_once() -> None:
+    config = replace(SMALL_CONFIG, max_record_bytes=1_000_000)
+    assert lane([0] * 50_000, config=config).rejected == {"wrong_type": 50_000}
+    assert lane([0] * 50_001, config=config).rejected == {"too_large": 1}
+
+
 def lane_of_future(at_s: float, kafka_s: float | None) -> LaneResult:
     return run(records("t", shown(at_s), kafka_s=kafka_s), ["t"], SMALL_CONFIG)[0]
 

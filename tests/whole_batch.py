@@ -22,6 +22,7 @@ def process_batch(
     batch.begin(lane)
     letters: list[DeadLetter] = []
     for topic, records in batch.chunks(by_topic, MAX_CHUNK_RECORDS):
-        letters += batch.apply(lane, topic, records, decoder, small_run)
+        for _ in batch.steps(lane, topic, records, decoder, letters, small_run):
+            pass
     batch.end(lane, next_offsets)
     return letters

@@ -155,10 +155,13 @@ def _grade_new_items(lane: Lane, slot: int, event: Impression, first_rank0: int)
     """Count judgements that came with the list as explicit grades of the record's time."""
     if not event.grades:
         return
-    added = lane.open.list_of(slot)[first_rank0:]
+    ranks0: dict[str | None, int] = {}
+    for rank0, added in enumerate(lane.open.list_of(slot)[first_rank0:], first_rank0):
+        ranks0.setdefault(added, rank0)
+    # A look-up, not a search in the list: a record of a megabyte has 100,000 grades.
     for item, grade in event.grades.items():
-        if item in added:
-            rank0 = first_rank0 + added.index(item)
+        if item in ranks0:
+            rank0 = ranks0[item]
             set_gain(lane, slot, rank0, event.time_ms, None, grade)
 
 

@@ -4,7 +4,7 @@ Pure values. Formats (`native`, `ubi`) turn bytes into these, and nothing after 
 format.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Final, Protocol, TypeAlias
 
 import msgspec
@@ -12,6 +12,9 @@ from msgspec import Meta, Raw
 
 MAX_TEXT_BYTES: Final = 256
 """Longest id, attribute or kind, in bytes of UTF-8."""
+MAX_ELEMENTS: Final = 50_000
+"""Most elements of an array in one record. A record of the default size limit has room for fewer
+events than that, even the shortest, but for 500,000 elements that are none."""
 MOST_ITEMS: Final = 1 << 24
 """More items than any list has."""
 
@@ -137,6 +140,12 @@ class Decoder(Protocol):
 
     def __call__(self, value: bytes | None, record_time_ms: int | None) -> Sequence[Decoded]:
         """The events of one record, in order. Never raises for any bytes."""
+
+    def slices(
+        self, value: bytes | None, record_time_ms: int | None
+    ) -> Iterator[Sequence[Decoded]]:
+        """The same events in slices, each of which is decoded in a bounded time once it is asked
+        for. At least one, which may be empty."""
 
     @property
     def plain(self) -> Callable[[bytes], Plain] | None:

@@ -1,18 +1,20 @@
 """One batch of one lane, from records to a commit: decode, attribute, score. Pure.
 
-The order is `begin`, `apply` for each chunk of `chunks`, `end`: between chunks the caller may let
-others run, and the result is the same however a batch is cut.
+The order is `begin`, all `steps` of each chunk of `chunks`, `end`: between two steps the caller may
+let others run, and the result is the same however a batch is cut. Only a whole batch is committed,
+so a turn in the middle of a record does no harm.
 """
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from ..attribution import rules, runs, vectorized
 from ..events.types import Decoder, LogRecord, Rejected
 from ..lane import scoring, settling
 from ..lane.lane import Lane
+from .pacing import MAX_CHUNK_BYTES
 
 
 @dataclass(frozen=True)
@@ -25,26 +27,41 @@ class DeadLetter:
     detail: str
 
 
-def _dead_letter(single: runs.Single) -> Iterator[DeadLetter]:
-    """The record as a dead letter where a part of it is bad, else nothing."""
-    refused = [d for d in single.decoded if isinstance(d, Rejected) and not d.skipped]
-    if refused:
-        first, others = refused[0], len(refused) - 1
-        detail = f"{first.detail} (and {others} more)" if others else first.detail
-        yield DeadLetter(single.record, first.reason, detail)
-
-
 def chunks(
-    batch: Mapping[str, Sequence[LogRecord]], most: int
+    batch: Mapping[str, Sequence[LogRecord]], most: int, most_bytes: int = MAX_CHUNK_BYTES
 ) -> Iterator[tuple[str, Sequence[LogRecord]]]:
-    """Cut a batch into chunks of at most `most` records, of one topic each, in order and of about
-    the same length. The caller may yield to others between two of them."""
+    """Cut a batch into chunks of one topic each, in order and of about the same length: of at most
+    `most` records, and of at most `most_bytes` bytes, but for their last records. The caller may
+    yield to others between two of them."""
     for topic, records in batch.items():
         count = max(math.ceil(len(records) / most), 1)
         ends = [len(records) * part // count for part in range(count + 1)]
         for start, end in pairwise(ends):
-            if end > start:
-                yield topic, records[start:end]
+            for chunk in _cut_by_bytes(records[start:end], most_bytes):
+                yield topic, chunk
+
+
+def _cut_by_bytes(records: Sequence[LogRecord], most: int) -> Iterator[Sequence[LogRecord]]:
+    """Cut records into parts of about the same number of bytes: at most `most`, but for the last
+    record of a part."""
+    total = bytes_of(records)
+    if total <= most:
+        if records:
+            yield records
+        return
+    count, start, part = math.ceil(total / most), 0, 0
+    for index, before in enumerate(accumulate(len(record.value or b"") for record in records)):
+        if (now := min(before * count // total, count - 1)) != part and index + 1 > start:
+            yield records[start : index + 1]
+            start, part = index + 1, now
+    if start < len(records):
+        yield records[start:]
+
+
+def bytes_of(records: Sequence[LogRecord]) -> int:
+    """The bytes of the values of records."""
+    # Every record pays for it: this costs 21 ns, by map and filter it costs 37.
+    return sum([len(record.value or b"") for record in records])
 
 
 def begin(lane: Lane) -> None:
@@ -52,22 +69,39 @@ def begin(lane: Lane) -> None:
     lane.forget_unused()
 
 
-def apply(
+def steps(
     lane: Lane,
     topic: str,
     records: Sequence[LogRecord],
     decoder: Decoder,
+    letters: list[DeadLetter],
     small_run: int = vectorized.SMALL_RUN,
-) -> list[DeadLetter]:
-    """Apply one chunk of a batch to the lane; returns the dead letters of its records."""
-    letters: list[DeadLetter] = []
+) -> Iterator[None]:
+    """Apply one chunk of a batch to the lane, in steps of some milliseconds at most; appends the
+    dead letters of its records. All steps must be taken."""
     for part in runs.read(records, decoder, lane.texts):
         if isinstance(part, runs.Run):
-            vectorized.apply(lane, topic, part, small_run)
-            continue
-        rules.apply(lane, topic, part.decoded)
-        letters += _dead_letter(part)
-    return letters
+            yield from vectorized.apply(lane, topic, part, small_run)
+        elif part is not None:
+            yield from _apply_single(lane, topic, part, letters)
+        yield
+
+
+def _apply_single(
+    lane: Lane, topic: str, single: runs.Single, letters: list[DeadLetter]
+) -> Iterator[None]:
+    """Apply the events of one record, which is a dead letter where a part of it is bad."""
+    first, count = None, 0
+    for decoded in single.slices:
+        rules.apply(lane, topic, decoded)
+        for rejected in decoded:
+            if isinstance(rejected, Rejected) and not rejected.skipped:
+                first = first or rejected
+                count += 1
+        yield
+    if first is not None:
+        detail = f"{first.detail} (and {count - 1} more)" if count > 1 else first.detail
+        letters.append(DeadLetter(single.record, first.reason, detail))
 
 
 def end(lane: Lane, next_offsets: Mapping[str, int]) -> None:

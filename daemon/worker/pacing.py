@@ -2,9 +2,11 @@
 
 A batch is committed as one, and its commit costs about 7.5 ms however few records it has: measured
 against the floor of `make bench`, batches of 1,000 cost twice what batches of 10,000 do. A batch is
-worked on in chunks that nothing interrupts: heartbeats, scrapes and the commits of other lanes wait
-for the end of one. So the size of chunks follows what their records turn out to cost, and the size
-of batches follows the backlog, up to what half a second can do.
+worked on in chunks, whose plain records nothing interrupts: heartbeats, scrapes and the commits of
+other lanes wait for that. So the size of chunks follows what their records turn out to cost, and the
+size of batches follows the backlog, up to what half a second can do. That does not bound what the
+next records cost: chunks also end by bytes, and whatever is not plain is worked on in steps, with
+turns of the others in between.
 """
 
 from dataclasses import dataclass
@@ -15,6 +17,11 @@ MIN_BATCH_RECORDS: Final = 500
 MAX_CHUNK_RECORDS: Final = 6_144
 """Beyond this size a chunk's records do not get cheaper by being many."""
 MIN_CHUNK_RECORDS: Final = 100
+MAX_CHUNK_BYTES: Final = 2 << 20
+"""A chunk of more is cut. Its plain records are read in one step, at some 10 ns for a byte; 6,144
+records have fewer bytes, as a rule."""
+TURN_S: Final = 0.015
+"""So long after the last turn of others, the end of a step gives them the next."""
 MAX_CHUNK_S: Final = 0.03
 """How long a chunk may keep others waiting. The same turn of the event loop may also put a commit
 together and unpack the answer to a fetch: all of it stays below 100 ms, which nobody notices."""
@@ -45,6 +52,7 @@ class PollCost:
     taken: int
     """Records in all."""
     chunk: Cost = Cost()
+    """Seconds between two turns of others."""
     batch: Cost = Cost()
     closing_s: float = 0.0
     """The longest time that the end of a batch took; it hardly depends on the records."""

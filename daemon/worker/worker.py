@@ -13,7 +13,7 @@ import asyncio
 import gc
 import math
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -23,7 +23,14 @@ from .batch import DeadLetter
 from .committer import Committer
 from .memory import IdleTrim, MemoryBound
 from .ownership import OwnedLane, Ownership
-from .pacing import MIN_BATCH_RECORDS, PollCost, is_backlog, next_batch_size, next_chunk_size
+from .pacing import (
+    MIN_BATCH_RECORDS,
+    TURN_S,
+    PollCost,
+    is_backlog,
+    next_batch_size,
+    next_chunk_size,
+)
 from .ports import Ports, Process
 from .reporting import Reporter
 from .source import Batch
@@ -198,15 +205,13 @@ class Worker:
         next_offsets: Mapping[str, int],
         cost: PollCost,
     ) -> tuple[list[DeadLetter], PollCost]:
-        """Apply a batch to the lane in memory, and let other tasks run after each chunk."""
+        """Apply a batch to the lane in memory, and let other tasks run in between."""
         lane, longest = owned.claimed.lane, cost.chunk
         letters: list[DeadLetter] = []
         batches.begin(lane)
         for topic, records in batches.chunks(topics, self._chunk_size):
-            began_s = time.perf_counter()
-            letters += batches.apply(lane, topic, records, self._decoder)
-            longest = longest.or_longer(len(records), time.perf_counter() - began_s)
-            await asyncio.sleep(0)
+            steps = batches.steps(lane, topic, records, self._decoder, letters)
+            longest = longest.or_longer(len(records), await _take(steps))
         began_s = time.perf_counter()
         batches.end(lane, next_offsets)
         closing_s = max(cost.closing_s, time.perf_counter() - began_s)
@@ -258,6 +263,21 @@ class Worker:
             # only the garbage collector frees them.
             gc.collect()
             self._lane_dropped = False
+
+
+async def _take(steps: Iterator[None]) -> float:
+    """Take all steps, with turns of other tasks in between and after the last; returns the longest
+    time between two turns."""
+    began_s, longest_s = time.perf_counter(), 0.0
+    for _ in steps:
+        took_s = time.perf_counter() - began_s
+        if took_s >= TURN_S:
+            longest_s = max(longest_s, took_s)
+            await asyncio.sleep(0)
+            began_s = time.perf_counter()
+    longest_s = max(longest_s, time.perf_counter() - began_s)
+    await asyncio.sleep(0)
+    return longest_s
 
 
 def _raise_unexpected(task: "asyncio.Task[None]") -> None:

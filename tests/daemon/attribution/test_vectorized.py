@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from relevanced.daemon.attribution import vectorized
+from relevanced.daemon.attribution import runs, vectorized
 from relevanced.daemon.events.decoder import decoder
 from relevanced.daemon.events.types import Limits
 from relevanced.daemon.lane.lane import Lane
@@ -111,7 +111,8 @@ def test_a_batch_in_pieces_gives_the_same_numbers(seed: int) -> None:
     whole, cut = after(values, PLAN, small_run=1, cut=600), lane_of(plan=PLAN)
     batch.begin(cut)
     for topic, records in batch.chunks({TOPIC: [record(value) for value in values]}, most=130):
-        batch.apply(cut, topic, records, DECODE, small_run=1)
+        for _ in batch.steps(cut, topic, records, DECODE, [], small_run=1):
+            pass
     batch.end(cut, {})
     cut.start_batch()
     assert (rows_of(cut), counts_of(cut), open_of(cut)) == (
@@ -119,6 +120,19 @@ def test_a_batch_in_pieces_gives_the_same_numbers(seed: int) -> None:
         counts_of(whole),
         open_of(whole),
     )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_records_that_are_long_are_applied_in_their_order(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = traffic(random.Random(seed), 600)
+    whole = after(values, PLAN, small_run=1, cut=600)
+    monkeypatch.setattr(runs, "LONG_RECORD_BYTES", 130)
+    for cut in (7, 600):
+        slowly = after(values, PLAN, small_run=1, cut=cut)
+        assert (rows_of(slowly), counts_of(slowly)) == (rows_of(whole), counts_of(whole))
+        assert open_of(slowly) == open_of(whole)
 
 
 def test_lists_that_are_too_long_together_are_searched_in_parts(

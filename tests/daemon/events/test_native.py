@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from relevanced.daemon.events import decoder as formats, native
 from relevanced.daemon.events.careful import read_carefully
 from relevanced.daemon.events.fields import InvalidField
-from relevanced.daemon.events.types import Event, Feedback, Impression, Limits, Rejected
+from relevanced.daemon.events.types import (
+    MAX_ELEMENTS,
+    Event,
+    Feedback,
+    Impression,
+    Limits,
+    Rejected,
+)
 from tests.daemon.events.records import (
     FEEDBACK,
     GONE,
@@ -225,6 +232,29 @@ def test_array_elements_are_refused_singly() -> None:
 def test_array_may_be_empty_or_broken() -> None:
     assert decode(b"[]", None) == []
     assert reason_of(b"[{},") == "not_json"
+
+
+def test_array_of_too_many_elements_is_refused_once() -> None:
+    read = formats.decoder("native", replace(LIMITS, max_record_bytes=1_000_000))
+    most = b"[" + b"{}," * (MAX_ELEMENTS - 1) + b"{}]"
+    assert len(read(most, None)) == MAX_ELEMENTS
+    (verdict,) = read(b"[0," + most[1:], None)
+    assert verdict == Rejected("too_large", "50001 elements: must be <= 50000")
+
+
+@pytest.mark.parametrize("value", [None, b"", b"7", b"[]", b" [{}]", b"[{", b'[{},0,{"a":[]}]'])
+@pytest.mark.parametrize("times", [1, 1000])
+def test_slices_are_the_events_of_the_record(value: bytes | None, times: int) -> None:
+    if value is not None and value.startswith(b"[{}"):
+        value = b"[" + b",".join([value[1:-1]] * times) + b"]"
+    slices = list(decode.slices(value, NOON_MS))
+    assert [event for events in slices for event in events] == decode(value, NOON_MS)
+    assert slices and max(map(len, slices)) <= formats.SLICE_ELEMENTS
+
+
+def test_a_refused_element_that_comes_again_has_the_same_verdict() -> None:
+    first, second, other, third = decode(b'[{},{},{"type":7},{}]', None)
+    assert first is second is third and first != other
 
 
 def test_array_of_garbage_is_counted_with_few_details() -> None:

@@ -1,9 +1,11 @@
 """A batch: records become events in order, refused records dead letters, and offsets advance."""
 
 from collections.abc import Sequence
+from itertools import islice
 
 import pytest
 
+from relevanced.daemon.attribution import rules, runs
 from relevanced.daemon.events.decoder import decoder
 from relevanced.daemon.events.types import (
     Decoded,
@@ -18,6 +20,7 @@ from relevanced.daemon.worker import batch
 from relevanced.daemon.worker.batch import DeadLetter
 from relevanced.metrics.catalog import parse
 from tests.builders import START_MS, TOPIC, lane_of, plan_with, record, row
+from tests.replica import rows_of
 from tests.whole_batch import process_batch
 
 DECODE = decoder("native", Limits())
@@ -113,6 +116,37 @@ def test_a_full_table_of_states_is_built_anew_without_changing_a_number() -> Non
         lane.start_batch()
     assert len(lane.states) <= 7
     assert row(lane, 0)["CG:sum"] == 950
+
+
+@pytest.mark.parametrize("sizes", [[5] * 10, [300], [1, 300, 1], [90, 20, 90, 20], [0] * 9 + [250]])
+def test_a_chunk_ends_by_bytes_too(sizes: list[int]) -> None:
+    records = [record(b"x" * size if size else None) for size in sizes]
+    cut = [chunk for _, chunk in batch.chunks({"events": records}, most=100, most_bytes=100)]
+    assert [one for chunk in cut for one in chunk] == records and all(cut)
+    assert all(batch.bytes_of(chunk[:-1]) <= 100 for chunk in cut)
+    assert len(cut) <= -(-sum(sizes) // 100)
+
+
+@pytest.mark.parametrize("taken", [1, 3, 7])
+def test_a_long_record_is_applied_in_steps_wherever_turns_are_taken(taken: int) -> None:
+    """Also where its first events close what its last ones refer to."""
+    clicks = [CLICK | {"timestamp": START_MS + n * 100_000} for n in range(1_000)]
+    values: list[object] = [IMPRESSION, [*clicks, {}, IMPRESSION, 7], CLICK]
+    assert len(values[1]) * 60 > runs.LONG_RECORD_BYTES  # type: ignore[arg-type]
+    whole, stepped, letters = lane_of(), lane_of(), list[DeadLetter]()
+    records = [record(value) for value in values]
+    for value in records:
+        rules.apply(whole, TOPIC, DECODE(value.value, value.timestamp))
+    steps = batch.steps(stepped, TOPIC, records, DECODE, letters)
+    while sum(1 for _ in islice(steps, taken)):
+        pass
+    assert [(letter.reason, letter.detail.endswith("(and 1 more)")) for letter in letters] == [
+        ("missing_field", True)
+    ]
+    for lane in (whole, stepped):
+        batch.end(lane, {TOPIC: 3})
+    assert stepped.counts == whole.counts and stepped.watermarks == whole.watermarks
+    assert rows_of(stepped) == rows_of(whole)
 
 
 @pytest.mark.parametrize("count", [0, 1, 6, 7, 13, 14])
