@@ -1,8 +1,9 @@
 """Rules for the settings of the connections to Kafka and Redis. Pure."""
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from .faults import ConfigFault, at_least_one
 from .settings import Config
@@ -101,6 +102,24 @@ def _redis_address(config: Config) -> Iterator[ConfigFault]:
         yield ConfigFault("redis.url", None, rule)
 
 
+def _redis_database(config: Config) -> Iterator[ConfigFault]:
+    """A database with a name: the client library would take database 0 for it.
+
+    The fault does not show the value: without its host, a URL has the password here.
+    """
+    try:
+        parts = urlsplit(config.redis.url.reveal())
+    except ValueError:
+        return  # what `_redis_address` reports
+    databases = [value for name, value in parse_qsl(parts.query) if name == "db"]
+    if parts.scheme != "redis+sentinel" and "@" not in parts.path:
+        # After the slash Sentinel has the name of its service.
+        databases += [parts.path.removeprefix("/")] if parts.path.strip("/") else []
+    if not all(re.fullmatch("[0-9]+/?", database) for database in databases):
+        rule = "the database must be a number, as in redis://host:6379/0"
+        yield ConfigFault("redis.url", None, rule)
+
+
 def _unused(kafka: Any, names: tuple[str, ...], needs: str) -> Iterator[ConfigFault]:
     """Credentials that the protocol does not use: the user would believe the connection safe."""
     for name in names:
@@ -121,5 +140,6 @@ RULES: Final[tuple[tuple[tuple[str, ...], Rule], ...]] = (
     (_SECRET_KEYS, _secrets),
     (("redis.url", "redis.password", "redis.password_file"), _redis_url),
     (("redis.url",), _redis_address),
+    (("redis.url",), _redis_database),
 )
 """(the keys that a rule reads, the rule)"""

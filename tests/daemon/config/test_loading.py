@@ -276,6 +276,15 @@ def test_all_faults_are_reported_at_once() -> None:
         (f'[kafka]\n{SASL}sasl_password = ""', "kafka.sasl_password=***: must be a non-empty"),
         ('[kafka]\nsecurity_protocol = "ssl"\nssl_keyfile = "k"', "needs ssl_certfile"),
         ('[redis]\nurl = "http://h"', "redis.url=http://h: must start with redis://"),
+        (
+            '[redis]\nurl = "redis://h/prod"',
+            "redis.url: the database must be a number, as in redis:",
+        ),
+        ('[redis]\nurl = "rediss://h/1x"', "redis.url: the database must be a number"),
+        ('[redis]\nurl = "redis://h/0/1"', "redis.url: the database must be a number"),
+        ('[redis]\nurl = "redis+cluster://h/prod"', "redis.url: the database must be a number"),
+        ('[redis]\nurl = "redis://h?db=prod"', "redis.url: the database must be a number"),
+        ('[redis]\nurl = "redis+sentinel://h/main?db=x"', "the database must be a number"),
         ('[redis]\npassword = "a"\npassword_file = "f"', "password is given too: remove one"),
         (
             '[redis]\nurl = "redis://:p@h"\npassword = "a"',
@@ -350,6 +359,7 @@ def test_secrets_show_nowhere() -> None:
         f'[redis]\nurl = "http://u:{PASSWORD}@h"',
         f'[redis]\nurl = "u:{PASSWORD}@h"',
         f'[redis]\nurl = "redis://u:{PASSWORD}@h"\npassword = "{PASSWORD}"',
+        f'[redis]\nurl = "redis://{PASSWORD}/prod"',
     ],
 )
 def test_faults_show_no_secret(text: str) -> None:
@@ -439,3 +449,9 @@ def test_durations_take_units(value: object, expected: int) -> None:
 def test_durations_refuse_the_rest(value: object) -> None:
     with pytest.raises(ValueError, match="must be"):
         duration_ms(value)
+
+
+@pytest.mark.parametrize("url", ["redis://h", "redis://h/", "rediss://h/15", "redis://h?db=3"])
+def test_a_database_is_a_number_or_left_out(url: str) -> None:
+    assert of(f'[redis]\nurl = "{url}"').redis.url.reveal() == url
+    assert of('[redis]\nurl = "redis+sentinel://h/main"').redis.url.reveal().endswith("/main")
