@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .kinds import shown
+from .masking import masked_text
 
 
 @dataclass(frozen=True)
@@ -17,9 +18,10 @@ class ConfigFault:
     rule: str
 
     def __str__(self) -> str:
+        key = masked_text(self.key)
         if self.value is None:
-            return f"{self.key}: {self.rule}"
-        return f"{self.key}={shown(self.value)}: {self.rule}"
+            return f"{key}: {self.rule}"
+        return f"{key}={shown(self.value)}: {self.rule}"
 
 
 def at_least_one(key: str, values: tuple[str, ...], noun: str) -> Iterator[ConfigFault]:

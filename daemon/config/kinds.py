@@ -10,13 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
+from .masking import MASK, masked, masked_text
+
 T = TypeVar("T")
 
 UNITS_MS: Final = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 """Units of a duration, largest first."""
 LONGEST_MS: Final = 366 * UNITS_MS["d"]
 SHOWN_CHARACTERS: Final = 80
-MASK: Final = "***"
 _DURATION_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _DURATION: Final = re.compile(rf"(?:{_DURATION_PART.pattern})+")
 _CREDENTIALS: Final = re.compile(r"(?<=://)(.*)(?=@)", re.DOTALL)
@@ -99,10 +100,9 @@ class Kind(Generic[T]):
 
 
 def shown(value: object) -> str:
-    """The value for a message: one line, shortened."""
-    if isinstance(value, Secret):
-        value = repr(value)
-    elif not isinstance(value, str):
+    """The value for a message: one line, shortened, without logins."""
+    value = repr(value) if isinstance(value, Secret) else masked(value)
+    if not isinstance(value, str):
         value = json.dumps(value, ensure_ascii=False, default=str)
     line = " ".join(value.split())
     return line if len(line) <= SHOWN_CHARACTERS else line[: SHOWN_CHARACTERS - 1] + "…"
@@ -152,7 +152,7 @@ def text(pattern: str = r".+", rule: str = "must be a non-empty text") -> Kind[s
             raise InvalidValue((value, rule))
         return value
 
-    return Kind("text", read, quoted)
+    return Kind("text", read, lambda value: quoted(masked_text(value)))
 
 
 def choice(*names: str) -> Kind[str]:

@@ -19,7 +19,8 @@ from typing import Any, Final, TypeAlias
 
 import yaml
 
-from ..config.kinds import MASK, ConfigError, InvalidValue, Secret, shown
+from ..config.kinds import ConfigError, InvalidValue, Secret, shown
+from ..config.masking import MASK
 from . import password_hashes
 from .tls_names import CURVES, TLS12_SUITES, TLS13_SUITES
 
