@@ -45,9 +45,9 @@ class DeadLetterTopic:
         self._one_at_a_time = asyncio.Lock()
 
     async def publish(self, letters: Sequence[DeadLetter]) -> None:
-        """Publish letters; returns when all are acknowledged. A record that the topic refuses,
-        because it is too large for it, is sent shortened. Raises Unavailable: then all must be
-        published again."""
+        """Publish letters; returns when all are acknowledged. A record that the topic refuses is
+        sent without its time stamp, or shortened if it is too large. Raises Unavailable: then all
+        must be published again."""
         async with self._one_at_a_time:
             await self._publish(letters)
 
@@ -65,39 +65,40 @@ class DeadLetterTopic:
             raise Unavailable(f"dead-letter topic {self._topic}: {error}") from error
 
     async def _send_what_fits(self, letter: DeadLetter) -> None:
+        """Send a letter in the first form that the topic takes: whole, without its time stamp,
+        shortened, or both."""
         value = letter.record.value or b""
-        try:
-            await self._send(letter, value)
-            await self._producer.flush()
-        except RecordRefused:
-            await self._send_shortened(letter, value)
+        refusal: RecordRefused | None = None
+        for sent in dict.fromkeys((value, value[:SHORTENED_BYTES])):
+            for with_time in (True, False):
+                try:
+                    await self._send(letter, sent, with_time)
+                    await self._producer.flush()
+                    return
+                except RecordRefused as error:
+                    refusal = error
+        # No dead letter is worth stopping its lane.
+        log.error(
+            "dead letter refused",
+            topic=letter.record.topic,
+            partition=letter.record.partition,
+            offset=letter.record.offset,
+            reason=str(refusal),
+        )
 
-    async def _send_shortened(self, letter: DeadLetter, value: bytes) -> None:
-        try:
-            await self._send(letter, value[:SHORTENED_BYTES], shortened_from=len(value))
-            await self._producer.flush()
-        except RecordRefused as error:
-            # No dead letter is worth stopping its lane.
-            log.error(
-                "dead letter refused",
-                topic=letter.record.topic,
-                partition=letter.record.partition,
-                offset=letter.record.offset,
-                reason=str(error),
-            )
-
-    async def _send(
-        self, letter: DeadLetter, value: bytes, shortened_from: int | None = None
-    ) -> None:
+    async def _send(self, letter: DeadLetter, value: bytes, with_time: bool = True) -> None:
         record, headers = letter.record, headers_of(letter)
-        if shortened_from is not None:
-            headers.append(("relevanced.shortened_from_bytes", str(shortened_from).encode()))
+        length = len(record.value or b"")
+        if len(value) < length:
+            headers.append(("relevanced.shortened_from_bytes", str(length).encode()))
+        timestamp_ms = record.timestamp if record.timestamp >= 0 else None
+        if timestamp_ms is not None and not with_time:
+            # A topic may bound how far time stamps are from its clock: the record of a producer
+            # whose clock is wrong, or an old one that is read again, would never be taken.
+            headers.append(("relevanced.refused_timestamp_ms", str(timestamp_ms).encode()))
+            timestamp_ms = None
         await self._producer.send(
-            self._topic,
-            value,
-            key=record.key,
-            headers=headers,
-            timestamp_ms=record.timestamp if record.timestamp >= 0 else None,
+            self._topic, value, key=record.key, headers=headers, timestamp_ms=timestamp_ms
         )
 
 

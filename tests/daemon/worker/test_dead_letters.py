@@ -100,3 +100,44 @@ async def test_a_record_that_is_refused_is_sent_shortened_and_the_others_whole()
     assert [len(value) for _, value, *_ in broker.taken[-2:]] == [1, SHORTENED_BYTES]
     assert broker.taken[-1][3]["relevanced.shortened_from_bytes"] == b"20000"
     assert broker.flushed == len(broker.taken)
+
+
+class StrictBroker(Broker):
+    """Refuses time stamps that are not of today, as a topic with bounds for them does."""
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes,
+        key: bytes | None = None,
+        headers: Sequence[tuple[str, bytes]] = (),
+        timestamp_ms: int | None = None,
+    ) -> None:
+        if timestamp_ms is not None and timestamp_ms < 5000:
+            raise RecordRefused("the time stamp is out of the range of the topic")
+        await super().send(topic, value, key, headers, timestamp_ms)
+
+
+async def test_a_letter_whose_time_is_refused_is_sent_whole_without_it() -> None:
+    broker = StrictBroker()
+    await topic(broker).publish([letter(b"{", timestamp=9000), letter(b"x" * 20_000)])
+    assert [(len(sent[1]), sent[4]) for sent in broker.taken[-2:]] == [(1, 9000), (20_000, None)]
+    headers = broker.taken[-1][3]
+    assert headers["relevanced.refused_timestamp_ms"] == b"1234"
+    assert "relevanced.shortened_from_bytes" not in headers
+    assert broker.flushed == len(broker.taken)
+
+
+async def test_a_letter_of_which_time_and_length_are_refused_is_sent_shortened_without_it() -> None:
+    broker = StrictBroker(largest=SHORTENED_BYTES)
+    await topic(broker).publish([letter(b"x" * 20_000)])
+    ((_, value, _, headers, timestamp_ms),) = broker.taken
+    assert (len(value), timestamp_ms) == (SHORTENED_BYTES, None)
+    assert headers["relevanced.shortened_from_bytes"] == b"20000"
+    assert headers["relevanced.refused_timestamp_ms"] == b"1234"
+
+
+async def test_a_letter_of_which_only_the_length_is_refused_keeps_its_time() -> None:
+    broker = Broker(largest=SHORTENED_BYTES)
+    await topic(broker).publish([letter(b"x" * 20_000)])
+    assert broker.taken[-1][4] == 1234
