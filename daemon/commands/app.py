@@ -47,6 +47,7 @@ from ..worker.ownership import Beginning, Ownership
 from ..worker.ports import Ports, Process
 from ..worker.source import Source
 from ..worker.worker import Pace, Worker
+from . import open_files
 
 log = structlog.get_logger(__name__)
 
@@ -148,6 +149,7 @@ async def serve(service: Service, job: Job | None) -> int:
     """Serve HTTP, do the job, and export where that is the role, until a signal stops the process;
     returns the exit code."""
     http = service.config.http
+    open_files.raise_bound()
     try:
         await service.http.start(http.host, http.port, http.web_config)
         log.info(
