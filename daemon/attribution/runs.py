@@ -32,8 +32,8 @@ from ..lane.attribute_texts import NOT_PARSED, AttributeTexts, ParsedAttributes
 from .item_lists import NOT_PLAIN, lengths_of, respelled
 
 LONG_RECORD_BYTES: Final = 16_384
-"""A record that is longer and not plain is decoded when it is its turn, an array slice by slice. One
-megabyte of `[{},{},…]` took a second in one step."""
+"""A record that is longer and not plain is decoded when it is its turn, an array slice by slice:
+one megabyte of `[{},{},…]` took a second in one step."""
 _NO_TIME: Final = -1
 """Where a text is no timestamp: the decoder rejects that record."""
 
@@ -120,8 +120,7 @@ class Single:
 def read(
     records: Sequence[LogRecord], decoder: Decoder, texts: AttributeTexts
 ) -> Iterator[Run | Single | None]:
-    """The records in order, in as few runs as they allow. None after a step of the work that leads
-    to them."""
+    """The records in order, in as few runs as they allow; None after each step on the way."""
     plain = _plain_of(records, decoder)
     times_ms = _times_ms(plain)
     for index in _doubtful_times(times_ms, records, decoder.limits.max_future_ms):

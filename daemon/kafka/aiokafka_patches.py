@@ -7,11 +7,12 @@ to `WRITTEN_FOR`. The tests check that the patched client returns the records, f
 that the untouched one does.
 """
 
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from itertools import chain, islice
+from itertools import accumulate
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from aiokafka.consumer.fetcher import READ_COMMITTED, FetchError, FetchResult, P
 from aiokafka.errors import CorruptRecordException
 
 from ..errors import StartError
+from ..worker.pacing import MAX_BATCH_BYTES
 from . import codecs
 from .records import Record, records_of
 from .topic_partition import TopicPartition
@@ -94,7 +96,52 @@ async def stop(consumer: Any) -> None:
         await consumer._client.close()
 
 
-def _unpack_records(fetched: PartitionRecords) -> Iterator[Record]:
+class _Unpacked:
+    """The records of what was fetched, unpacked batch by batch as they are taken."""
+
+    def __init__(self, fetched: PartitionRecords) -> None:
+        self._batches = _unpack_batches(fetched)
+        self._batch: list[Record] = []
+        self._is_compressed = False
+        self._next = 0
+        """Index of the next record in the batch."""
+        self.is_cut = False
+        """Whether the last call of `take` ended by bytes."""
+
+    def __iter__(self) -> "_Unpacked":
+        return self
+
+    def __next__(self) -> Record:
+        taken = self.take(1)
+        if not taken:
+            raise StopIteration
+        return taken[0]
+
+    def take(self, max_records: int) -> list[Record]:
+        """Return at most so many records: fewer where there are no more, or where those of
+        compressed batches have MAX_BATCH_BYTES together (the size of a fetch bounds others). A
+        batch of a megabyte may unpack to 256: not even the next is unpacked before what is taken of
+        this one is worked on."""
+        taken: list[Record] = []
+        room, count = MAX_BATCH_BYTES, 0
+        while count < max_records and room > 0:
+            if self._next >= len(self._batch):
+                batch = next(self._batches, None)
+                if batch is None:
+                    break
+                (self._batch, self._is_compressed), self._next = batch, 0
+            part = self._batch[self._next : self._next + max_records - count]
+            if self._is_compressed:
+                part, size = _fitting(part, room)
+                room -= size
+            taken += part
+            self._next += len(part)
+            count = len(taken)
+        self.is_cut = room <= 0
+        return taken
+
+
+def _unpack_records(fetched: PartitionRecords) -> _Unpacked:
     """Replaces `PartitionRecords._unpack_records`: unpacks batch by batch instead of record by
     record.
 
@@ -102,11 +149,21 @@ def _unpack_records(fetched: PartitionRecords) -> Iterator[Record]:
     stays until the garbage collector runs. A weak reference between them was tried: it cost a fifth
     of a microsecond for each record, and so the worker collects garbage after it lost a lane.
     """
-    return chain.from_iterable(_unpack_batches(fetched))
+    return _Unpacked(fetched)
 
 
-def _unpack_batches(fetched: PartitionRecords) -> Iterator[list[Record]]:
-    """Yield the records of each batch; the next offset moves past a batch once it was all taken."""
+def _fitting(records: list[Record], room: int) -> tuple[list[Record], int]:
+    """Return the first records, up to the one that fills the room, and their bytes."""
+    sizes = [len(record.value or b"") for record in records]
+    size = sum(sizes)
+    if size <= room:
+        return records, size
+    return records[: 1 + sum(1 for before in accumulate(sizes) if before < room)], size
+
+
+def _unpack_batches(fetched: PartitionRecords) -> Iterator[tuple[list[Record], bool]]:
+    """Yield the records of each batch, and whether it was compressed; the next offset moves past a
+    batch once it was all taken."""
     batches = fetched._records
     while batches.has_next():
         batch = batches.next_batch()
@@ -115,7 +172,9 @@ def _unpack_batches(fetched: PartitionRecords) -> Iterator[list[Record]]:
         if _is_aborted(fetched, batch):
             _count_aborted(fetched._tp, batch)
         elif not batch.is_control_batch:
-            yield records_of(fetched._tp, batch, fetched.next_fetch_offset)
+            # The oldest formats do not say it.
+            is_compressed = bool(getattr(batch, "compression_type", True))
+            yield records_of(fetched._tp, batch, fetched.next_fetch_offset), is_compressed
         # The last offset of a compacted batch may be beyond its last record.
         fetched.next_fetch_offset = batch.next_offset
 
@@ -139,14 +198,16 @@ def _count_aborted(topic_partition: TopicPartition, batch: Any) -> None:
 
 
 def _take_records(result: FetchResult, max_records: int | None = None) -> list[Record]:
-    """Replaces `FetchResult.getall`: takes the next records of one partition in a single slice, and
-    moves the position past them.
+    """Replaces `FetchResult.getall`: takes the next records of one partition in slices, and moves
+    the position past them.
     """
     if not result.check_assignment(result._topic_partition) or not result.has_more():
         return []
     fetched = result._partition_records
-    taken = list(islice(fetched._records_iterator, max_records))
-    all_taken = max_records is None or len(taken) < max_records
+    most = sys.maxsize if max_records is None else max_records
+    unpacked: _Unpacked = fetched._records_iterator
+    taken = unpacked.take(most)
+    all_taken = len(taken) < most and not unpacked.is_cut
     if taken and not all_taken:
         fetched.next_fetch_offset = taken[-1].offset + 1
     result._update_position()

@@ -25,6 +25,9 @@ TURN_S: Final = 0.015
 MAX_CHUNK_S: Final = 0.03
 """How long a chunk may keep others waiting. The same turn of the event loop may also put a commit
 together and unpack the answer to a fetch: all of it stays below 100 ms, which nobody notices."""
+MAX_BATCH_BYTES: Final = 8 << 20
+"""A poll takes no more of a topic-partition than this, and the rest of the record that reaches it:
+as much as 40,000 records of 200 bytes. (A fetch of uncompressed records has no more than half.)"""
 MAX_BATCH_S: Final = 0.5
 """How long a lane's batch may take until it is committed."""
 
@@ -58,6 +61,8 @@ class PollCost:
     """The longest time that the end of a batch took; it hardly depends on the records."""
     polled_all: bool = True
     """Whether every lane was polled. Busy lanes are not, and they may have more records."""
+    ended_by_bytes: bool = False
+    """Whether a lane's batch may have been cut because of its bytes."""
 
 
 def next_chunk_size(size: int, cost: PollCost) -> int:
@@ -100,5 +105,5 @@ def _twice_fits(cost: PollCost) -> bool:
 
 
 def is_backlog(size: int, cost: PollCost) -> bool:
-    """Whether a poll for `size` records brought so many that more are likely to be there."""
-    return cost.taken * 2 > size
+    """Whether a poll for `size` records brought so much that more is likely to be there."""
+    return cost.taken * 2 > size or cost.ended_by_bytes

@@ -24,6 +24,7 @@ from .committer import Committer
 from .memory import IdleTrim, MemoryBound
 from .ownership import OwnedLane, Ownership
 from .pacing import (
+    MAX_BATCH_BYTES,
     MIN_BATCH_RECORDS,
     TURN_S,
     PollCost,
@@ -194,9 +195,15 @@ class Worker:
             self._begin(owned, self._committer.commit(owned, letters, idle_ms, began_s))
             records = sum(map(len, topics.values()))
             longest = cost.batch.or_longer(records, time.perf_counter() - began_s)
-            cost = replace(cost, taken=cost.taken + records, batch=longest)
+            cut = cost.ended_by_bytes or self._is_cut_by_bytes(topics, records)
+            cost = replace(cost, taken=cost.taken + records, batch=longest, ended_by_bytes=cut)
             await asyncio.sleep(0)
         return cost
+
+    def _is_cut_by_bytes(self, topics: Mapping[str, Sequence[LogRecord]], records: int) -> bool:
+        if records * 2 > self._batch_size:
+            return False  # It is a backlog anyway: no need to add up.
+        return any(batches.bytes_of(part) >= MAX_BATCH_BYTES for part in topics.values())
 
     async def _process(
         self,

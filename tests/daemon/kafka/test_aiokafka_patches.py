@@ -34,13 +34,14 @@ BATCH: Final[dict[str, Any]] = {
 TRANSACTION: Final = {"is_transactional": 1, "producer_id": 7, "producer_epoch": 0}
 
 
-def two_batches(*transactional: int) -> bytes:
+def two_batches(*transactional: int, compressed: bool = False) -> bytes:
     """Return a batch of records 0 to 4 and one of 5 to 9; those that begin at `transactional` are
     of a transaction.
     """
     data = b""
     for base in (0, 5):
-        more = TRANSACTION if base in transactional else {}
+        more: dict[str, Any] = TRANSACTION if base in transactional else {}
+        more = more | {"compression_type": 1} if compressed else more
         builder = DefaultRecordBatchBuilder(**BATCH | more)
         for number in range(5):
             builder.append(number, timestamp=base + number, key=None, value=b"v", headers=[])
@@ -100,6 +101,32 @@ def test_as_many_are_taken_as_the_client_takes(most: int | None) -> None:
     expected = taken(two_batches(), most, untouched())
     assert taken(two_batches(), most) == expected
     assert expected[-1][1] == 10
+
+
+@pytest.mark.parametrize("most", [None, 1, 3, 9])
+@pytest.mark.parametrize("most_bytes", [1, 2, 3, 8, 9])
+def test_no_more_bytes_are_taken_than_a_batch_may_have(
+    most: int | None, most_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each value has one byte; reading goes on where it ended."""
+    aiokafka_patches.install()
+    monkeypatch.setattr(aiokafka_patches, "MAX_BATCH_BYTES", most_bytes)
+    calls = taken(two_batches(compressed=True), most)
+    assert [offset for offsets, _ in calls for offset in offsets] == list(range(2, 10))
+    assert max(len(offsets) for offsets, _ in calls) == min(most or 9, most_bytes, 8)
+    assert all(position == offsets[-1] + 1 for offsets, position in calls if offsets)
+
+
+def test_a_batch_is_not_unpacked_before_the_one_in_front_is_worked_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    aiokafka_patches.install()
+    monkeypatch.setattr(aiokafka_patches, "MAX_BATCH_BYTES", 3)
+    damaged = bytearray(two_batches(compressed=True))
+    damaged[-1] ^= 1
+    data = MemoryRecords(bytes(damaged))
+    fetched = fetcher.PartitionRecords(PARTITION, data, None, 0, None, None, True, 1)
+    assert len(fetched._records_iterator.take(9)) == 3
 
 
 @pytest.mark.parametrize("most", [None, 1, 4, 5])

@@ -1,5 +1,7 @@
 """Batches are as large as the backlog, and chunks no larger than the event loop can bear."""
 
+from dataclasses import replace
+
 import pytest
 
 from relevanced.daemon.worker.pacing import (
@@ -10,6 +12,7 @@ from relevanced.daemon.worker.pacing import (
     MIN_CHUNK_RECORDS,
     Cost,
     PollCost,
+    is_backlog,
     next_batch_size,
     next_chunk_size,
 )
@@ -71,6 +74,11 @@ def test_the_first_batch_that_takes_too_long_is_the_last(cost_s: float) -> None:
 
 def test_the_size_stays_where_busy_lanes_were_not_polled() -> None:
     assert next_batch_size(MOST, PollCost(0, polled_all=False), MOST) == MOST
+
+
+def test_few_records_of_many_bytes_are_a_backlog() -> None:
+    cost = PollCost(8, Cost(8, 0.01), Cost(8, 0.05))
+    assert not is_backlog(500, cost) and is_backlog(500, replace(cost, ended_by_bytes=True))
 
 
 def test_a_steady_flow_keeps_its_sizes() -> None:
