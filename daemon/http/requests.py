@@ -62,7 +62,11 @@ class RequestReader(web.RequestHandler):
     @property
     def is_waiting(self) -> bool:
         """Whether the server waits for a request, or for the rest of one, and answers none."""
-        return not (self._request_in_progress or self._messages)
+        if self._request_in_progress or self._messages:
+            return False
+        # Between two turns of the loop a request is neither in the queue nor in progress. The
+        # waiter, which is there once the first turn is over, is there only while none is served.
+        return self._request_count == 0 or self._waiter is not None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for the first request."""
