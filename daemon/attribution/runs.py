@@ -3,8 +3,8 @@
 A *plain* record is an impression that is a first page of ids without judgements, or feedback of
 some kind on an item: `events.types.Plain`. Most records are plain, and are never inspected one by
 one; the others are decoded singly and stand in the run as the events they are. A record that is not
-exactly one event (bad, or an array) ends a run, and so does a long one that is not plain: it is
-decoded when it is its turn, slice by slice.
+exactly one event (bad, or an array) ends a run, and so does a long one: it is decoded when it is
+its turn, slice by slice.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,9 +31,9 @@ from ..events.types import (
 from ..lane.attribute_texts import NOT_PARSED, AttributeTexts, ParsedAttributes
 from .item_lists import NOT_PLAIN, lengths_of, respelled
 
-LONG_RECORD_BYTES: Final = 16_384
-"""A record that is longer and not plain is decoded when it is its turn, an array slice by slice:
-one megabyte of `[{},{},…]` took a second in one step."""
+LONG_RECORD_BYTES: Final = 65_536
+"""A longer record is not read as a plain one. It is decoded when it is its turn, an array slice by
+slice: one megabyte of `[{},{},…]` took a second in one step, of experiments a sixth."""
 _NO_TIME: Final = -1
 """Where a text is no timestamp: the decoder rejects that record."""
 
@@ -165,7 +165,8 @@ class _Validated:
 
 def _plain_of(records: Sequence[LogRecord], decoder: Decoder) -> list[Plain | None]:
     """Each record as its plain type; None where it must be decoded in full."""
-    read_plain, most_bytes = decoder.plain, decoder.limits.max_record_bytes
+    read_plain = decoder.plain
+    most_bytes = min(decoder.limits.max_record_bytes, LONG_RECORD_BYTES)
     if read_plain is None or not records:
         return [None] * len(records)
     values = [record.value or b"" for record in records]

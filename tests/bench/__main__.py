@@ -30,6 +30,7 @@ from tests.bench import (
     recovery,
     redis_cost,
     results,
+    stalls,
     two_workers,
 )
 from tests.bench.cpu import ONE_THREAD
@@ -54,6 +55,7 @@ PARTS: Final[Mapping[str, Part]] = {
     "recovery": recovery.measure,
     "exposition": exposition_cost.measure,
     "memory": memory.measure,
+    "stalls": stalls.measure,
 }
 ON_DEMAND: Final[Mapping[str, Part]] = {"profile": profiling.measure}
 IDLE_LOAD: Final = 0.3

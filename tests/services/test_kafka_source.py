@@ -355,13 +355,22 @@ async def test_error_of_the_client_loses_nothing(
     calls, next_failure = 0, next(failures)
 
     def flaky(self: object) -> Any:
-        nonlocal calls, next_failure
-        for record in unpacked(self):
-            calls += 1
-            if calls == next_failure:
+        records = unpacked(self)
+        take = records.take
+
+        def taken(most: int) -> Any:
+            nonlocal calls, next_failure
+            before = next_failure - calls - 1
+            found = take(min(most, before) if before > 0 else most)
+            if before == 0 or (0 < before < most and len(found) == before):
+                calls = next_failure
                 next_failure = next(failures, -1)
                 raise RuntimeError("a bad moment")
-            yield record
+            calls += len(found)
+            return found
+
+        records.take = taken
+        return records
 
     monkeypatch.setattr(fetcher.PartitionRecords, "_unpack_records", flaky)
     assert sorted(await read(reader, 800, max_records=1_000)) == sorted(numbers(0, 200) * 4)

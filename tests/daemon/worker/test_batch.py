@@ -130,7 +130,7 @@ def test_a_chunk_ends_by_bytes_too(sizes: list[int]) -> None:
 @pytest.mark.parametrize("taken", [1, 3, 7])
 def test_a_long_record_is_applied_in_steps_wherever_turns_are_taken(taken: int) -> None:
     """Also where its first events close what its last ones refer to."""
-    clicks = [CLICK | {"timestamp": START_MS + n * 100_000} for n in range(1_000)]
+    clicks = [CLICK | {"timestamp": START_MS + n * 100_000} for n in range(1_200)]
     values: list[object] = [IMPRESSION, [*clicks, {}, IMPRESSION, 7], CLICK]
     assert len(values[1]) * 60 > runs.LONG_RECORD_BYTES  # type: ignore[arg-type]
     whole, stepped, letters = lane_of(), lane_of(), list[DeadLetter]()
