@@ -3,10 +3,10 @@
 A batch is committed as one, and its commit costs about 7.5 ms however few records it has: measured
 against the floor of `make bench`, batches of 1,000 cost twice what batches of 10,000 do. A batch is
 worked on in chunks, whose plain records nothing interrupts: heartbeats, scrapes and the commits of
-other lanes wait for that. So the size of chunks follows what their records turn out to cost, and the
-size of batches follows the backlog, up to what half a second can do. That does not bound what the
-next records cost: chunks also end by bytes, and whatever is not plain is worked on in steps, with
-turns of the others in between.
+other lanes wait for that. So the size of chunks follows what their records turn out to cost, and
+the size of batches follows the backlog, up to what half a second can do. That does not bound what
+the next records cost: chunks also end by bytes, and whatever is not plain is worked on in steps,
+with turns of the others in between.
 """
 
 from dataclasses import dataclass

@@ -182,7 +182,8 @@ async def test_damaged_partitions_stop_only_themselves_and_can_be_skipped(
         assert warned(
             daemon, "partition cannot be read, will be tried again", kind, **fields
         ), daemon.log()
-    assert f"Kafka, {topic}[1]: UnsupportedCodecError" in unready(daemon)
+    # Readiness is published with the scores, a moment after the gauges.
+    await until(lambda: f"Kafka, {topic}[1]: UnsupportedCodecError" in unready(daemon), daemon)
     await send(broker.bootstrap, topic, impressions(12, 15), 3)
     await until(lambda: accepted(daemon) == 9, daemon)
     await delete_records(broker.bootstrap, topic, {0: 2, 1: 2, 2: 2})
