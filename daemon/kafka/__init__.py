@@ -1,1 +1,3 @@
-"""Reads from Kafka and sends to it: the only package that imports the Kafka client."""
+"""Reads from Kafka and sends to it: the only room that imports the Kafka client; it keeps no state
+of a lane but the next offsets, and knows nothing of events or metrics.
+"""

@@ -1,1 +1,1 @@
-"""`relevanced eval`: score TREC run files against judgements."""
+"""`relevanced eval`: score TREC run files against judgements; every kernel stays in `metrics`."""

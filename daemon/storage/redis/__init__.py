@@ -1,1 +1,3 @@
-"""The store in Redis: the only modules that import the Redis client."""
+"""The store in Redis: the only modules that import the Redis client; they move bytes, whose
+encoding belongs to `storage` itself.
+"""
