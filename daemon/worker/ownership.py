@@ -3,8 +3,8 @@
 A lane is opened in one order only: starting offsets, claim, load, rebuild, seek. The claim stores
 the starting offsets, so that even a crash before the first commit loses nothing; only the offsets
 that are stored with the state say where to seek. Whatever fails on the way, nothing of it is kept,
-and it is tried again a little later under a new token: two claims of one token could not be told
-apart, should the first arrive late.
+and it is tried again a little later under a new token: two claims of one token could not be
+distinguished if the first arrived late.
 
 The store answers `lost` where another process claimed the lane, or where it was rolled back or
 emptied. In either case this process drops the lane's memory. It claims again only once the group

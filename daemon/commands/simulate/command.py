@@ -5,17 +5,12 @@ events ─▶ paced by the clock ─▶ sink (Kafka topic or file)
 
 import asyncio
 import os
-import signal
 import sys
-import time
-from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from contextlib import nullcontext
 from typing import Final
 
 import click
-import msgspec
 from rich.console import Console
-from rich.status import Status
 
 from ...config.loading import Config, read
 from ...errors import RecordRefused, StartError, Unavailable
@@ -23,73 +18,11 @@ from ...kafka.settings import kafka_settings
 from ...plan import EXPERIMENT_PREFIX
 from ...telemetry import logs
 from .. import options
+from .sending import Progress, Span, clock_ms, run_until_interrupted, span_of
 from .sinks import FileSink, KafkaSink, Sink
-from .traffic import (
-    CONTROL,
-    EXPERIMENT,
-    SHARES,
-    TREATMENT,
-    Faults,
-    Regression,
-    Traffic,
-    generate_events,
-)
+from .traffic import CONTROL, EXPERIMENT, SHARES, TREATMENT, Faults, Regression, Traffic
 
-TICK_MS: Final = 10
-"""Shortest pause: events that fall due within it are sent together."""
-REPORT_MS: Final = 1_000
-"""Time between two progress lines on a terminal, where each replaces the one before."""
-LOG_REPORT_MS: Final = 10_000
-"""Time between two progress lines where standard error is not a terminal."""
-UNPACED_EVENTS: Final = 1_000
-"""Events sent before the clock and the signals are checked again, where nothing is paced."""
 PARTITIONS: Final = 4
-
-
-@dataclass(frozen=True)
-class Span:
-    """The interval of event time to simulate, in milliseconds; `end_ms` None: until interrupted."""
-
-    start_ms: int
-    end_ms: int | None
-    paced: bool
-    """Whether each event is sent at its own time, instead of as fast as possible."""
-
-
-@dataclass
-class Progress:
-    """Number of events sent, and when it was last reported."""
-
-    status: Status | None
-    sent: int = 0
-    reported_ms: int = 0
-    reported_sent: int = 0
-
-    def due(self, now_ms: int) -> bool:
-        """Whether the next report is due."""
-        return now_ms - self.reported_ms >= (LOG_REPORT_MS if self.status is None else REPORT_MS)
-
-    def report(self, now_ms: int, event_ms: int) -> None:
-        """Print one line; on a terminal it replaces the line before."""
-        per_s = (self.sent - self.reported_sent) * 1000 / max(now_ms - self.reported_ms, 1)
-        self.reported_ms, self.reported_sent = now_ms, self.sent
-        until = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(event_ms / 1000))
-        line = f"{self.sent:,} events, {per_s:,.0f}/s, event time {until} UTC"
-        if self.status is None:
-            click.echo(line, err=True)
-        else:
-            self.status.update(line)
-
-
-def span_of(
-    now_ms: int, start_ms: int | None, backfill_ms: int, duration_ms: int | None, paced: bool
-) -> Span:
-    """The backfill, then the duration; a file without a duration gets the backfill only."""
-    live_ms = now_ms if start_ms is None else start_ms + backfill_ms
-    if duration_ms is None and not paced:
-        duration_ms = 0
-    end_ms = None if duration_ms is None else live_ms + duration_ms
-    return Span(live_ms - backfill_ms, end_ms, paced)
 
 
 def check_segment(segment: dict[str, str]) -> None:
@@ -101,48 +34,6 @@ def check_segment(segment: dict[str, str]) -> None:
             raise click.BadParameter(f"{name}: must be one of {', '.join(allowed)}")
         if value not in allowed[name]:
             raise click.BadParameter(f"{name}={value}: must be one of {', '.join(allowed[name])}")
-
-
-async def send_all(traffic: Traffic, span: Span, sink: Sink, progress: Progress) -> None:
-    """Open the sink, send the events of the span, each when it is due, and close the sink."""
-    await sink.start()
-    try:
-        await _send_due(traffic, span, sink, progress)
-    finally:
-        await sink.stop()
-
-
-async def _send_due(traffic: Traffic, span: Span, sink: Sink, progress: Progress) -> None:
-    now_ms = progress.reported_ms = _now_ms()
-    encode = msgspec.json.Encoder().encode
-    for arrival_ms, event in generate_events(traffic, span.start_ms):
-        if span.end_ms is not None and arrival_ms >= span.end_ms:
-            break
-        while span.paced and arrival_ms > now_ms:
-            await asyncio.sleep(max(arrival_ms - now_ms, TICK_MS) / 1000)
-            now_ms = _now_ms()
-        await sink.send(event["impression_id"].encode(), encode(event), arrival_ms)
-        progress.sent += 1
-        if span.paced or progress.sent % UNPACED_EVENTS == 0:
-            now_ms = _now_ms()
-            if progress.due(now_ms):
-                await sink.flush()
-                progress.report(now_ms, arrival_ms)
-        if progress.sent % UNPACED_EVENTS == 0:
-            await asyncio.sleep(0)  # a file never awaits, and signals are handled only in between
-    await sink.flush()
-
-
-async def run_until_interrupted(
-    traffic: Traffic, span: Span, sink: Sink, progress: Progress
-) -> None:
-    """`send_all`; SIGINT and SIGTERM end it after the sink is flushed and closed."""
-    sending = asyncio.ensure_future(send_all(traffic, span, sink, progress))
-    loop = asyncio.get_running_loop()
-    for signal_number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(signal_number, sending.cancel)
-    with suppress(asyncio.CancelledError):
-        await sending
 
 
 @click.command("simulate")
@@ -228,7 +119,7 @@ def simulate_command(
     faults: float,
 ) -> None:
     """Simulate search traffic: impressions, clicks, purchases, and an experiment."""
-    span = span_of(_now_ms(), start, backfill, duration, paced=out is None)
+    span = span_of(clock_ms(), start, backfill, duration, paced=out is None)
     _check_usage(kafka, config_file, out, start, span)
     check_segment(regression_segment)
     regression = None
@@ -307,7 +198,3 @@ async def _open_and_run(
     else:
         sink = KafkaSink(kafka_settings(config), config.kafka.topics[0], partitions)
     await run_until_interrupted(traffic, span, sink, progress)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

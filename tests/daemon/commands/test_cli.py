@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from relevanced.daemon.commands import options
 from relevanced.daemon.commands.cli import LAZY_COMMANDS, ORDER, cli
-from relevanced.daemon.commands.simulate.command import Span, span_of
+from relevanced.daemon.commands.simulate.sending import Span, span_of
 from relevanced.daemon.config.loading import Config
 
 HEAVY = ("numpy", "aiokafka", "redis", "aiohttp", "msgspec", "rich", "structlog")
