@@ -13,8 +13,6 @@ from typing import Final
 
 SHOWN: Final = 10
 """Items of an impression."""
-CANDIDATES: Final = 20
-"""Items that match a query; each ranking shows `SHOWN` of them."""
 RANKINGS_PER_QUERY: Final = 8
 """Rankings of the ordinary ranker for one query; each impression shows one of them."""
 QUERIES: Final = 400
