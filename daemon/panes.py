@@ -23,6 +23,14 @@ Instants = TypeVar("Instants", int, NDArray[np.int64])
 
 GRACE_MS: Final = 5_000
 """How far feedback may precede its impression: the clocks of two machines."""
+JUMP_MS: Final = 300_000
+"""A single event moves a watermark no further than this: five minutes without an event are rare in
+busy topics, and clocks that are wrong by less do little harm."""
+CONFIRMING: Final = 4
+"""Impression ids that confirm a jump of the watermark: one, and three more."""
+CONFIRMED_OVER_MS: Final = 60_000
+"""The least event time between the first and last of them. A producer sends what it gathered at
+once, so its records fill a partition for some seconds, but not for so long."""
 PANES_PER_WINDOW: Final = 30
 """The most panes in a window: enough for a smooth curve, few enough to store."""
 

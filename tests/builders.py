@@ -10,7 +10,7 @@ import msgspec
 from relevanced.daemon.attribution import rules
 from relevanced.daemon.events.types import Decoded, Feedback, Impression, LogRecord
 from relevanced.daemon.lane.lane import Lane, new_lane
-from relevanced.daemon.panes import timing
+from relevanced.daemon.panes import CONFIRMED_OVER_MS, CONFIRMING, timing
 from relevanced.daemon.plan import Plan
 from relevanced.daemon.storage.commit import ClaimedLane, Commit, confirm, plan_commit
 from relevanced.daemon.storage.restore import rebuild
@@ -75,8 +75,17 @@ def judged(
 
 
 def passing(at_ms: int) -> Feedback:
-    """Feedback of a kind without a grade: it only moves the watermark."""
+    """Feedback of a kind without a grade: it only moves the watermark, by JUMP_MS at most."""
     return Feedback("passing", START_MS + at_ms, kind="hover", item="a")
+
+
+def leaping(at_ms: int) -> list[Feedback]:
+    """Such feedback that together moves the watermark to this instant, however far."""
+    others = [
+        msgspec.structs.replace(passing(at_ms), impression_id=f"leap {n}")
+        for n in range(CONFIRMING - 1)
+    ]
+    return [*others, passing(at_ms + CONFIRMED_OVER_MS)]
 
 
 # What they change

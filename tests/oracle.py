@@ -19,6 +19,9 @@ from tests import oracle_arms
 from tests.oracle_metrics import score
 
 GRACE_MS = 5_000
+JUMP_MS = 300_000
+CONFIRMING = 4
+CONFIRMED_OVER_MS = 60_000
 NEVER = float("-inf")
 FIELD_BYTES = 256
 MAX_ELEMENTS = 50_000
@@ -137,6 +140,8 @@ class LaneResult:
     impression_outcomes: Counter[str] = field(default_factory=Counter)
     feedback_outcomes: Counter[str] = field(default_factory=Counter)
     segment_overflow: Counter[str] = field(default_factory=Counter)
+    ahead: Counter[str] = field(default_factory=Counter)
+    """Events ahead of the watermark, by topic."""
     watermarks: dict[str, int | None] = field(default_factory=dict)
     open: dict[tuple[str, int], tuple[tuple[str | None, ...], tuple[float, ...]]] = field(
         default_factory=dict
@@ -343,14 +348,62 @@ def read_partition(
 ) -> list[EventAtWatermark]:
     """The valid events of one topic-partition, each with the watermark just before it."""
     events: list[EventAtWatermark] = []
-    watermark = NEVER
+    clock = Clock()
     for record in records:
         for event in valid_events(record, config, result.rejected):
-            events.append(EventAtWatermark(event, watermark))
-            watermark = max(watermark, event.time_ms)
-            result.watermarks[record.topic] = int(watermark)
+            events.append(EventAtWatermark(event, clock.watermark))
+            result.ahead[record.topic] += clock.read(event.id, event.time_ms)
+            result.watermarks[record.topic] = int(clock.watermark)
             result.events["impressions" if isinstance(event, Impression) else "feedback"] += 1
     return events
+
+
+@dataclass
+class Clock:
+    """The watermark of one topic-partition, and the evidence that it is later than that."""
+
+    watermark: float = NEVER
+    pending: list[tuple[int, str]] = field(default_factory=list)
+    """(least time, id) of impressions ahead of the watermark, sorted."""
+    votes: int = 0
+    """Ids that came to be ahead, less events near the watermark, while something is pending."""
+
+    def read(self, id_: str, time_ms: int) -> bool:
+        """Whether the event is ahead."""
+        if self.watermark != NEVER and time_ms > self.watermark + JUMP_MS:
+            self.read_ahead(id_, time_ms)
+            return True
+        if self.pending and time_ms > self.watermark - JUMP_MS:
+            self.votes -= 1
+        if self.votes == 0:
+            self.pending = []
+        self.move_to(max(self.watermark, time_ms))
+        return False
+
+    def read_ahead(self, id_: str, time_ms: int) -> None:
+        known = [entry for entry in self.pending if entry[1] == id_]
+        if not known:
+            self.votes += 1
+        if known:
+            self.pending.remove(known[0])
+            self.pending.append(min(known[0], (time_ms, id_)))
+        elif len(self.pending) < CONFIRMING:
+            self.pending.append((time_ms, id_))
+        elif time_ms < self.pending[0][0]:
+            self.pending[0] = (time_ms, id_)
+        elif time_ms > self.pending[-1][0]:
+            self.pending[-1] = (time_ms, id_)
+        self.pending.sort()
+        least_ms, greatest_ms = self.pending[0][0], self.pending[-1][0]
+        if len(self.pending) == CONFIRMING and greatest_ms - least_ms >= CONFIRMED_OVER_MS:
+            self.move_to(least_ms)
+            self.votes = len(self.pending)
+
+    def move_to(self, watermark: float) -> None:
+        self.watermark = watermark
+        self.pending = [entry for entry in self.pending if entry[0] > watermark + JUMP_MS]
+        if not self.pending:
+            self.votes = 0
 
 
 def valid_events(

@@ -207,6 +207,7 @@ def assert_equal(lane: Lane, expected: LaneResult) -> None:
     assert counts["feedback_outcomes"] == expected.feedback_outcomes
     assert counts["segment_overflow"] == expected.segment_overflow
     assert lane.watermarks == dict(expected.watermarks)
+    assert counts.get("ahead_events", {}) == {k: v for k, v in expected.ahead.items() if v}
     assert rows_of(lane) == kept_rows(lane, expected)
     assert row_dicts(lane.totals.pages, lane.segments.names, plan) == expected.totals
     assert open_of(lane) == expected.open

@@ -11,7 +11,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 
-from tests.oracle import GRACE_MS, OracleConfig, Record, Rejected, closes_ms, decode, elements
+from tests.oracle import (
+    GRACE_MS,
+    OracleConfig,
+    Record,
+    Rejected,
+    closes_ms,
+    decode,
+    elements,
+    time_ms,
+)
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 START_MS = 1_795_176_000_000
@@ -403,6 +412,38 @@ def encode(group: list[Sent]) -> bytes | None:
             return event.value
         values.append(event.value)
     return json.dumps(values[0] if len(values) == 1 else values).encode()
+
+
+def with_wrong_clocks(records: list[Record], rng: random.Random) -> list[Record]:
+    """The same traffic with outages, after which all clocks are later, and with producers whose
+    clocks are ahead: of single records, and of some in a row."""
+    share = rng.choice((0.01, 0.05, 0.3, 0.8))
+    longest_row = rng.choice((1, 3, 30))
+    later_s, ahead_s, row, changed = 0, 0, 0, []
+    for record in records:
+        if rng.random() < 0.01:
+            later_s += rng.choice((250, 301, 400, 3_600, 100_000))
+        if row == 0 and rng.random() < share:
+            row, ahead_s = rng.randrange(longest_row) + 1, rng.choice(
+                (290, 310, 700, 3_600, 86_400)
+            )
+        shift_ms = (later_s + (ahead_s if row else 0)) * 1000
+        row = max(row - 1, 0)
+        changed.append(_shifted(record, shift_ms))
+    return changed
+
+
+def _shifted(record: Record, shift_ms: int) -> Record:
+    """The record with all its times later."""
+    try:
+        value = json.loads(record.value or b"")
+        events = value if isinstance(value, list) else [value]
+        for event in events:
+            event["timestamp"] = time_ms(event["timestamp"]) + shift_ms
+    except (ValueError, TypeError, KeyError, Rejected):
+        return record
+    stamp = None if record.timestamp_ms is None else record.timestamp_ms + shift_ms
+    return replace(record, timestamp_ms=stamp, value=json.dumps(value).encode())
 
 
 def as_plain_records(

@@ -443,14 +443,14 @@ def test_eleventh_value_is_other() -> None:
 def test_value_unseen_for_the_longest_window_is_evicted() -> None:
     """Ten minutes are 30 panes of 20 s; pane 31 by the event's watermark evicts pane 0."""
     kept = [(300.0, name) for _, name in TEN[1:]]
-    assert searches(*TEN, *kept, (619.9, "c9"), (640, "new"))["other"] == 1
-    assert searches(*TEN, *kept, (620, "c9"), (640, "new"))["new"] == 1
+    assert searches(*TEN, *kept, (500, "c9"), (619.9, "c9"), (640, "new"))["other"] == 1
+    assert searches(*TEN, *kept, (500, "c9"), (620, "c9"), (640, "new"))["new"] == 1
 
 
 def test_last_seen_follows_the_watermark_of_the_events() -> None:
     """c0 and c1 were last seen at the start, the others at second 300: two are evicted, not ten."""
     kept = [(300.0, name) for _, name in TEN[1:]]
-    counted = searches(*TEN, *kept, (620, "c9"), *((640.0, name) for name in "xyz"))
+    counted = searches(*TEN, *kept, (500, "c9"), (620, "c9"), *((640.0, name) for name in "xyz"))
     assert (counted["x"], counted["y"], counted["z"], counted["other"]) == (1, 1, 0, 1)
 
 
@@ -459,6 +459,42 @@ def test_only_accepted_impressions_admit_values() -> None:
     events = [shown(impression_id=f"q{n}", attributes={"country": f"c{n}"}) for n in range(9)]
     last = shown(impression_id="last", attributes={"country": "tenth"})
     assert not lane(*events, again, last).segment_overflow
+
+
+# Jumps of the watermark ------------------------------------------------------------------------
+
+
+def confirming(at_s: float, ids: int, apart_s: float = 20) -> list[Json]:
+    return [tick(at_s + n * apart_s) | {"impression_id": f"tick {n}"} for n in range(ids)]
+
+
+@pytest.mark.parametrize(
+    "events, watermark_s, ahead",
+    [
+        ([tick(300)], 300, 0),
+        ([tick(300.001)], 0, 1),
+        (confirming(400, 3), 0, 3),
+        (confirming(400, 4), 400, 4),
+        (confirming(400, 9, apart_s=7), 0, 9),
+        (confirming(400, 9, apart_s=8), 400, 9),
+        ([tick(400 + n) for n in range(99)], 0, 99),
+        ([*confirming(9000, 2), *confirming(400, 4)[2:]], 440, 4),
+        ([*confirming(400, 2), tick(1), tick(2), *confirming(400, 3)], 2, 5),
+        ([*confirming(400, 2), tick(-300), tick(-300), *confirming(400, 4)], 400, 6),
+        ([*confirming(0, 24, apart_s=3600)], 20 * 3600, 23),
+    ],
+)
+def test_a_jump_waits_for_confirmation(events: list[Json], watermark_s: float, ahead: int) -> None:
+    result = lane(shown(), *events)
+    assert result.watermarks == {"t": START_MS + watermark_s * 1000}
+    assert result.ahead["t"] == ahead
+
+
+def test_what_is_ahead_is_judged_by_the_watermark_before_it() -> None:
+    ahead = [shown(9000, impression_id="a"), reacted(9000, impression_id="a", item="a")]
+    result = lane(shown(), *ahead, reacted(1, item="a"))
+    assert result.impression_outcomes == {"accepted": 2}
+    assert result.feedback_outcomes == {"joined": 2}
 
 
 # Rows -----------------------------------------------------------------------------------------

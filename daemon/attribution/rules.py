@@ -22,21 +22,23 @@ from ..lane.lane import Lane
 from ..lane.open_impressions import encode_items
 from ..lane.subjects import Subjects, units_of
 from ..lane.waiting_feedback import Waiting
-from ..panes import GRACE_MS, pane_start
+from ..lane.watermarks import moved
+from ..panes import GRACE_MS, JUMP_MS, pane_start
 from .gains import change_state, note_delay, set_gain
 from .later_pages import PageMismatch, extended
 
 
 def apply(lane: Lane, topic: str, events: Iterable[Decoded]) -> None:
     """Apply events of one topic-partition, in offset order, to the lane."""
-    watermark = lane.watermarks[topic]
+    watermark, pending = lane.watermarks[topic], lane.pending[topic]
     for event in events:
         if isinstance(event, Rejected):
             lane.count("rejected", event.reason)
             continue
         apply_event(lane, topic, event, watermark)
-        if watermark is None or event.time_ms > watermark:
-            watermark = event.time_ms
+        if watermark is not None and event.time_ms > watermark + JUMP_MS:
+            lane.count("ahead_events", topic)
+        watermark = moved(watermark, pending, event.impression_id, event.time_ms)
     lane.watermarks[topic] = watermark
 
 

@@ -25,7 +25,8 @@ from ..events.types import Impression
 from ..lane.columns.column import column
 from ..lane.columns.id_index import NOT_FOUND, hashes_of
 from ..lane.lane import Lane
-from ..panes import GRACE_MS
+from ..lane.watermarks import moved_by_all
+from ..panes import GRACE_MS, JUMP_MS
 from . import rules
 from .accepting import RunAtWatermarks, accept
 from .gains import note_delay
@@ -46,37 +47,54 @@ feedback on long lists would need much memory."""
 def apply(lane: Lane, topic: str, run: Run, small_run: int = SMALL_RUN) -> Iterator[None]:
     """Apply a run of one topic-partition to the lane, in steps. Joins at least `small_run` events
     at once."""
+    if lane.watermarks[topic] is None and len(run):
+        rules.apply(lane, topic, [run.event(0)])
+        run = run.part(1, len(run))
     if len(run.others) * 2 > len(run):
         small_run = len(run) + 1
+    watermarks_ms = _move_watermark(lane, topic, run)
     start, fewest = 0, 1
     while start < len(run):
         rest = run.part(start, len(run))
-        joined, singles = yield from _apply_first(lane, topic, rest, small_run)
+        arriving_at = watermarks_ms[start:]
+        joined, singles = yield from _apply_first(lane, topic, rest, arriving_at, small_run)
         # Each attempt hashes and sorts all that is left. Where none succeeds, because each event
         # may admit a value, there must be few: one for each of 6,000 events took five seconds.
         fewest = 1 if joined else fewest * 2
         start += joined
         stop = min(start + max(singles, fewest if singles else 0), len(run))
-        for first in range(start, stop, STEP_EVENTS):
-            last = min(first + STEP_EVENTS, stop)
-            rules.apply(lane, topic, [run.event(index) for index in range(first, last)])
-            yield
+        for number, index in enumerate(range(start, stop), 1):
+            rules.apply_event(lane, topic, run.event(index), int(watermarks_ms[index]))
+            if not number % STEP_EVENTS or index + 1 == stop:
+                yield
         start = stop
 
 
-def _apply_first(
-    lane: Lane, topic: str, run: Run, small_run: int
-) -> Generator[None, None, tuple[int, int]]:
-    """Join the first events of a run at once, as many as possible. Returns how many they are, and
-    how many events after them must be applied one by one."""
+def _move_watermark(lane: Lane, topic: str, run: Run) -> Integers:
+    """Move the watermark by all events of the run, and count those ahead of it; returns the one
+    that each of them arrives at, (n,)."""
     watermark = lane.watermarks[topic]
     if watermark is None:
-        return 0, 1
-    count = _within_a_pane(lane, watermark, run.times_ms)
+        return run.times_ms
+    marks = moved_by_all(watermark, lane.pending[topic], run.ids, run.times_ms)
+    lane.watermarks[topic] = int(marks[-1])
+    ahead = int(np.count_nonzero(run.times_ms - marks[:-1] > JUMP_MS))
+    if ahead:
+        lane.count("ahead_events", topic, ahead)
+    return marks[:-1]
+
+
+def _apply_first(
+    lane: Lane, topic: str, run: Run, watermarks_ms: Integers, small_run: int
+) -> Generator[None, None, tuple[int, int]]:
+    """Join the first events of a run, which arrive at these watermarks, at once: as many as
+    possible. Returns how many they are, and how many events after them must be applied one by
+    one."""
+    count = _within_a_pane(lane, watermarks_ms)
     if count < small_run:
         return 0, count
-    watermarks_ms = np.maximum.accumulate(np.append(watermark, run.times_ms[: count - 1]))
-    events = RunAtWatermarks(run.part(0, count), watermarks_ms, hashes_of(run.ids[:count], count))
+    hashes = hashes_of(run.ids[:count], count)
+    events = RunAtWatermarks(run.part(0, count), watermarks_ms[:count], hashes)
     is_new = _is_new(lane, events)
     stop = _first_to_admit(lane, topic, events, is_new)
     if stop < min(small_run, count):
@@ -86,12 +104,10 @@ def _apply_first(
     return stop, min(1, count - stop)
 
 
-def _within_a_pane(lane: Lane, watermark: int, times_ms: Integers) -> int:
-    """How many events arrive at a watermark in the same pane of the longest window as this one."""
-    pane_ms = lane.plan.timing.longest.pane_ms
-    beyond = times_ms >= watermark - watermark % pane_ms + pane_ms
-    # the first event beyond moves the watermark into the next pane, but arrives before it
-    return int(beyond.argmax()) + 1 if beyond.any() else len(times_ms)
+def _within_a_pane(lane: Lane, watermarks_ms: Integers) -> int:
+    """How many events arrive at a watermark in the same pane of the longest window as the first."""
+    pane_ms, first = lane.plan.timing.longest.pane_ms, int(watermarks_ms[0])
+    return int(np.searchsorted(watermarks_ms, first - first % pane_ms + pane_ms))
 
 
 def _is_new(lane: Lane, events: RunAtWatermarks) -> Booleans:
@@ -130,7 +146,7 @@ def _apply_joined(
     lane: Lane, topic: str, events: RunAtWatermarks, is_new: Booleans
 ) -> Iterator[None]:
     """Join what can be joined at once, then apply the other events one by one."""
-    run, watermark = events.run, lane.watermarks[topic]
+    run = events.run
     left = np.zeros(len(run), np.bool_)
     left[list(run.others)] = True
     left[run.impression_index[~is_new]] = True
@@ -143,8 +159,6 @@ def _apply_joined(
         rules.apply_event(lane, topic, run.event(index), int(events.watermarks_ms[index]))
         if not number % STEP_EVENTS:
             yield
-    latest_ms = int(run.times_ms.max())
-    lane.watermarks[topic] = latest_ms if watermark is None else max(watermark, latest_ms)
 
 
 # Impressions

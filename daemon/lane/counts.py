@@ -11,6 +11,7 @@ COUNT_FAMILIES: Final = (
     "segment_overflow",  # by grouping
     "experiment_overflow",  # by what was not admitted: experiment, variant
     "gap_records",  # by topic: records that the log lost before they were read
+    "ahead_events",  # by topic: events too far ahead of the watermark to move it alone
 )
 IMPRESSION_OUTCOMES: Final = (
     "accepted",

@@ -29,6 +29,7 @@ from .paged_rows import PagedRows
 from .segments import Segments
 from .subjects import Assignments, SubjectColumns
 from .waiting_feedback import WaitingFeedback
+from .watermarks import Pending
 
 
 @dataclass
@@ -85,6 +86,8 @@ class Lane:
     number: int
     plan: Plan
     watermarks: dict[str, int | None]
+    pending: dict[str, Pending]
+    """What of each topic is ahead of its watermark, and not confirmed."""
     offsets: dict[str, int]
     """Next offset to read, per topic."""
     open: OpenImpressions
@@ -187,6 +190,7 @@ def new_lane(number: int, plan: Plan, offsets: dict[str, int], topics: Sequence[
         number=number,
         plan=plan,
         watermarks={topic: None for topic in topics},
+        pending={topic: Pending() for topic in topics},
         offsets=dict(offsets),
         open=OpenImpressions(columns=_columns_of(plan)),
         waiting=WaitingFeedback(),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from ..errors import Damaged
+from ..lane.watermarks import Pending
 from .experiments import Tracked
 from .keys import ADMITTED_KEY, HOURS_PREFIX, block_key, parse_hour_page_key
 from .packing import PackingError, unpack
@@ -40,6 +41,8 @@ class WriterState(msgspec.Struct, array_like=True, frozen=True):
     experiments: list[Tracked] = []
     open_hour: int | None = None
     """Rows of hours that start earlier do not change any more."""
+    pending: dict[str, Pending] = {}
+    """Topic → what is ahead of its watermark, where anything is."""
 
 
 @dataclass(frozen=True)

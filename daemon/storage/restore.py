@@ -11,7 +11,7 @@ from ..lane.counts import COUNT_FAMILIES
 from ..lane.lane import Lane, new_lane
 from ..lane.paged_rows import PagedRows
 from ..lane.segments import Segments
-from ..panes import pane_start
+from ..panes import JUMP_MS, pane_start
 from ..plan import ALL, Plan
 from . import experiments as stored_experiments
 from .blocks import replay
@@ -64,8 +64,10 @@ def _next_pane_ms(lane: Lane) -> int | None:
     if not marks:
         return None
     base_ms = lane.plan.timing.base_ms
-    last = max((*lane.open.panes(), pane_start(min(marks), base_ms)))
-    return last + base_ms
+    # Impressions of a clock that is wrong may lie in panes of next year: none waits for those.
+    reach = max(marks) + JUMP_MS
+    reached = [pane for pane in lane.open.panes() if pane <= reach]
+    return max((*reached, pane_start(min(marks), base_ms))) + base_ms
 
 
 def _blob(blobs: Mapping[str, bytes | None], key: str) -> bytes:
@@ -80,6 +82,7 @@ def _counts_and_names(
 ) -> Lane:
     lane = new_lane(number, plan, dict(head.offsets), topics)
     lane.watermarks.update(head.watermarks)
+    lane.pending.update(head.state.pending)
     lane.settled_before = head.state.settled_before
     for family in COUNT_FAMILIES:
         lane.counts[family] = Counter(head.counts.get(family, {}))

@@ -3,14 +3,16 @@
 `compatibility/` was written by the version before the modules were moved into rooms.
 `events.jsonl.gz` is recorded traffic with duplicates, disorder, orphans and bad records.
 `state.json.gz` contains the state in Redis after the first `records_before` records, digests of it
-and of the state after all of them, and what `relevanced replay` printed.
+and of the state after all of them, and what `relevanced replay` printed. `python -m
+tests.daemon.test_compatibility` writes the state and the digests anew, for a new `SCHEMA_VERSION`.
 """
 
 import gzip
 import json
 import sys
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
+from copy import deepcopy
 from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
@@ -148,3 +150,21 @@ def replayed(tmp_path: Path, *arguments: str) -> str:
     result = CliRunner().invoke(cli, ["replay", str(recorded), "--config", config, *arguments])
     assert result.exit_code == 0, result.output
     return result.stdout
+
+
+def write_anew() -> None:
+    """Write `state.json.gz` as this version stores it: for a new `SCHEMA_VERSION`."""
+    store = MemoryLane()
+    process(store, owner(store, "before"), 0, WRITTEN["records_before"])
+    kinds = zip(KINDS, (store.fields, store.names, store.blobs), strict=True)
+    stored = {kind: {k: b64encode(v).decode() for k, v in of.items()} for kind, of in kinds}
+    written = {**WRITTEN, "stored": {**stored, "listed": dict(store.listed)}}
+    written |= {"stored_digests": deepcopy(digests(store)), "namespace": namespace(configured())}
+    process(store, owner(store, "after"), WRITTEN["records_before"], len(RECORDS))
+    written["final_digests"] = digests(store)
+    text = json.dumps(written).encode()
+    (FOLDER / "state.json.gz").write_bytes(gzip.compress(text, mtime=0))
+
+
+if __name__ == "__main__":
+    write_anew()

@@ -19,7 +19,13 @@ from tests import oracle
 from tests.fakes import MemoryLane
 from tests.oracle import OracleConfig, Record
 from tests.replica import assert_equal, decoder_of, every_key, hours_of, plan_of
-from tests.streams import SMALL_CONFIG, as_plain_records, random_records, topic_names
+from tests.streams import (
+    SMALL_CONFIG,
+    as_plain_records,
+    random_records,
+    topic_names,
+    with_wrong_clocks,
+)
 from tests.whole_batch import process_batch
 
 SEEDS = range(40)
@@ -158,6 +164,8 @@ def assert_any_cut_equals_the_oracle(
     records = random_records(rng, topics=topics, partitions=2, events=400, config=config)
     if plain:
         records = as_plain_records(records, rng, config)
+    if rng.random() < 0.3:
+        records = with_wrong_clocks(records, rng)
     assert_equals_the_oracle(rng, records, topic_names(topics), config, crashes=crashes)
 
 
@@ -207,6 +215,21 @@ def test_plain_events_that_are_joined_at_once_equal_the_oracle(
     config = replace(config, windows_s=(*config.windows_s, 86_400))
     rng = random.Random(seed)
     assert_any_cut_equals_the_oracle(rng, config, topics=topics, crashes=seed % 2 > 0, plain=True)
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["any", "plain"])
+@pytest.mark.parametrize("span_s", [1_800, 100_000], ids=["busy", "sparse"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_rows_equal_the_oracle_where_clocks_are_wrong(seed: int, span_s: int, plain: bool) -> None:
+    """And where all events are minutes apart."""
+    rng, config, topics = random.Random(seed), replace(SMALL_CONFIG, max_future_s=60), seed % 2 + 1
+    records = random_records(rng, topics=topics, events=300, config=config, span_s=span_s)
+    if plain:
+        records = as_plain_records(records, rng, config)
+    records = with_wrong_clocks(records, rng)
+    lanes = oracle.run(records, topic_names(topics), config).values()
+    assert sum(lane.ahead.total() for lane in lanes) > 0
+    assert_equals_the_oracle(rng, records, topic_names(topics), config, crashes=seed % 4 < 2)
 
 
 @pytest.mark.parametrize("config", [SMALL_CONFIG, *OTHER_CONFIGS.values()])

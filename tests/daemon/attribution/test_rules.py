@@ -1,5 +1,7 @@
 """The outcome of each event, to the millisecond."""
 
+from collections import Counter
+
 import pytest
 
 from relevanced.daemon.attribution import rules
@@ -18,9 +20,11 @@ from tests.builders import (
     judged,
     lane_of,
     passing,
+    row,
     settled,
     shown,
 )
+from tests.replica import rows_of
 
 CLOSES_MS = BASE_MS + SETTLE_MS
 """The watermark at which an impression of time 0 is closed."""
@@ -112,6 +116,31 @@ def test_the_watermark_of_another_topic_does_not_matter() -> None:
     lane = lane_of("searches", "clicks")
     feed(lane, passing(2 * CLOSES_MS), topic="clicks")
     assert feed(lane, shown(0), topic="searches") == ["accepted"]
+
+
+def test_a_record_an_hour_ahead_changes_nothing_but_its_own_pane() -> None:
+    """The numbers of a busy lane are those without it; before, it made all others late."""
+    hour_ms = 3_600_000
+    wrong = [shown(hour_ms, of="w", attributes={"country": "US"}), clicked(hour_ms, "a", of="w")]
+    traffic = [
+        event
+        for n in range(600)
+        for event in (shown(n * 1_000, of=f"q{n}"), clicked(n * 1_000 + 1, "b", of=f"q{n}"))
+    ]
+    alone, lane = lane_of(), lane_of()
+    settled(alone, *traffic)
+    settled(lane, *traffic[:101], *wrong, *traffic[101:])
+    assert lane.counts["ahead_events"] == {"events": 2}
+    assert lane.watermarks == alone.watermarks and lane.totals.pages.keys() == {0}
+    assert (lane.totals.page(0)[0] == alone.totals.page(0)[0]).all()
+    others = {
+        key: rows for key, rows in rows_of(lane).items() if key[1] * 1000 < START_MS + hour_ms
+    }
+    assert others == rows_of(alone)
+    assert row(lane, hour_ms)["impressions_with_feedback"] == 1
+    outcomes = alone.counts["impression_outcomes"] + Counter(accepted=1)
+    assert lane.counts["impression_outcomes"] == outcomes
+    assert lane.counts["feedback_outcomes"]["joined"] == 601
 
 
 def test_rejected_records_are_counted_and_move_no_watermark() -> None:

@@ -25,6 +25,7 @@ from relevanced.daemon.commands.replay import (
 from relevanced.daemon.config.loading import Config
 from relevanced.daemon.events.types import Feedback, Impression, Rejected
 from relevanced.daemon.exporter.scores import Report, Score
+from relevanced.daemon.panes import CONFIRMED_OVER_MS
 from tests.builders import START_MS, clicked, lane_of, passing, settled, shown
 
 HOUR_MS: Final = 3_600_000
@@ -149,7 +150,9 @@ def test_the_cut_into_batches_does_not_matter(
 
 
 def test_the_window_of_everything_covers_settled_and_open_panes(write: Write) -> None:
-    path = write(impression(), click(1), impression(48 * HOUR_MS, "p"))
+    later_ms = 48 * HOUR_MS
+    leap = [click(later_ms + CONFIRMED_OVER_MS * (n > 1), of=f"leap {n}") for n in range(3)]
+    path = write(impression(), click(1), impression(later_ms, "p"), *leap)
     report = scored(path)
     assert (rr(report).mean, rr(report).impressions) == (0.5, 2)
     assert (rr(report, "5m").mean, rr(report, "5m").impressions) == (0.0, 1)

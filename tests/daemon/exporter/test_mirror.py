@@ -19,6 +19,7 @@ from tests.builders import (
     claimed,
     clicked,
     commit,
+    leaping,
     passing,
     plan_with,
     record,
@@ -112,7 +113,7 @@ def test_panes_that_no_view_needs_are_dropped() -> None:
     owned = claimed(store)
     commit(store, owned, shown(0))
     mirror = read(store)
-    commit(store, owned, passing(10**9))
+    commit(store, owned, *leaping(10**9))
     assert read(store, mirror).panes == {}
     assert mirror.view().totals[0][0, 0] == 1
 

@@ -15,6 +15,7 @@ from tests.builders import (
     SETTLE_MS,
     START_MS,
     clicked,
+    leaping,
     lane_of,
     passing,
     plan_with,
@@ -76,7 +77,7 @@ def test_a_silent_topic_delays_settling() -> None:
 def test_a_leap_of_the_watermark_settles_panes_before_it_drops_them() -> None:
     lane = lane_of()
     settled(lane, shown(0), clicked(1, "a"))
-    settled(lane, passing(10**9))
+    settled(lane, *leaping(10**9))
     assert totals(lane)["RR:sum"] == 1_000_000
     assert not lane.panes
 
@@ -149,7 +150,7 @@ def test_totals_never_fall(seed: int) -> None:
 def test_panes_are_dropped_when_no_view_needs_them() -> None:
     lane = lane_of()
     kept_ms = PLAN.timing.kept_ms(PLAN.timing.windows[0])
-    settled(lane, shown(0), passing(BASE_MS + kept_ms - 1))
+    settled(lane, shown(0), *leaping(BASE_MS + kept_ms - 1))
     assert (0, START_MS) in lane.panes
     settled(lane, passing(BASE_MS + kept_ms))
     assert lane.panes.keys() == {(1, START_MS)}
@@ -158,14 +159,14 @@ def test_panes_are_dropped_when_no_view_needs_them() -> None:
 
 def test_a_dropped_pane_has_no_pages_to_write() -> None:
     lane = lane_of()
-    settled(lane, shown(0), passing(10**9))
+    settled(lane, shown(0), *leaping(10**9))
     assert not lane.changes.pages
     assert sorted(lane.changes.dropped) == [((0, START_MS), 0), ((1, START_MS), 0)]
 
 
 def test_an_impression_may_be_older_than_the_epoch_of_its_panes() -> None:
     lane = lane_of()
-    settled(lane, shown(1 - START_MS), passing(0))
+    settled(lane, shown(1 - START_MS), *leaping(0))
     assert totals(lane)["impressions"] == 1
 
 

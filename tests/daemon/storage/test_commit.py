@@ -31,6 +31,7 @@ from tests.builders import (
     commit,
     gains,
     items,
+    leaping,
     judged,
     passing,
     plan_with,
@@ -166,7 +167,7 @@ def test_expired_blocks_are_unlinked(store: MemoryLane, owned: ClaimedLane) -> N
 
 def test_panes_that_are_no_longer_kept_are_unlinked(store: MemoryLane, owned: ClaimedLane) -> None:
     commit(store, owned, shown(0))
-    commit(store, owned, passing(LONG_AFTER_MS))
+    commit(store, owned, *leaping(LONG_AFTER_MS))
     assert set(store.blobs) == {totals_key(0), ADMITTED_KEY}
     assert set(store.listed) == {totals_key(0)}
 
@@ -175,7 +176,7 @@ def test_all_pages_of_a_dropped_pane_are_unlinked(store: MemoryLane) -> None:
     owned = claimed(store, plan=plan_with(max_segments=100))
     many = [shown(0, of=f"q{n}", attributes={"country": f"c{n}"}) for n in range(PAGE_ROWS + 6)]
     commit(store, owned, *many)
-    commit(store, owned, passing(LONG_AFTER_MS))
+    commit(store, owned, *leaping(LONG_AFTER_MS))
     assert set(store.blobs) == {totals_key(0), totals_key(1), ADMITTED_KEY}
 
 
@@ -197,7 +198,7 @@ def test_a_merged_block_without_open_content_is_not_written(
     store: MemoryLane, owned: ClaimedLane
 ) -> None:
     commit(store, owned, shown(0), clicked(1, "x"))
-    gone = commit(store, owned, shown(2, "x", first_rank=4), passing(LONG_AFTER_MS))
+    gone = commit(store, owned, shown(2, "x", first_rank=4), *leaping(LONG_AFTER_MS))
     assert (open_keys(gone), list(gone.unlinked)[:1]) == ([], ["open:1"])
     assert claimed(store, "t2").lane.open.next_slot == 1
 
@@ -270,7 +271,7 @@ def test_a_new_owner_commits_under_its_own_token(store: MemoryLane, owned: Claim
 
 def test_slots_and_serials_are_never_reused(store: MemoryLane, owned: ClaimedLane) -> None:
     commit(store, owned, shown(0), clicked(1, "x"))
-    commit(store, owned, passing(LONG_AFTER_MS))
+    commit(store, owned, *leaping(LONG_AFTER_MS))
     back = claimed(store, "t2")
     assert (back.lane.open.next_slot, back.lane.waiting.next_serial) == (1, 1)
     assert (back.next_slot, back.next_serial, len(back.lane.open)) == (1, 1, 0)
@@ -396,7 +397,7 @@ def test_a_claim_reads_only_hours_that_may_still_change() -> None:
     store, hour = MemoryLane(), plan.hour_ms
     owned = claimed(store, plan=plan)
     for number in range(5):
-        commit(store, owned, shown(number * hour, of=f"q{number}"))
+        commit(store, owned, *leaping(number * hour), shown(number * hour, of=f"q{number}"))
     past = sorted(key for key in store.blobs if key.startswith(HOURS_PREFIX))
     first = START_MS // hour * hour
     assert past == [hour_page_key(first + number * hour, 0) for number in range(4)]
@@ -413,11 +414,11 @@ def test_only_stored_pages_are_unlinked(new_owner: bool, leap_hours: int) -> Non
     for number in range(5):
         many = (f"c{number}-{n}" for n in range(PAGE_ROWS))
         arrived = [shown(number * hour, of=c, attributes={"country": c}) for c in many]
-        commit(store, owned, *arrived)
+        commit(store, owned, *leaping(number * hour), *arrived)
     if new_owner:
         owned = claimed(store, "t2", plan=plan)
     stored = set(store.blobs)
-    over = commit(store, owned, passing((4 + leap_hours) * hour))
+    over = commit(store, owned, *leaping((4 + leap_hours) * hour))
     assert {key for key in over.unlinked if not key.startswith("open:")} <= stored
     left = {parse_hour_page_key(key)[0] for key in store.blobs if key.startswith(HOURS_PREFIX)}
     assert left == owned.lane.stored_hours.keys() | owned.lane.hours.keys()
