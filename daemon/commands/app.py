@@ -89,10 +89,15 @@ class Service:
         not_open = "; ".join(
             f"lane {lane}: {why}" for lane, why in sorted(self.ownership.not_open.items())
         )
+        ahead = "; ".join(
+            f"{partition}: its events are {ahead_s:.0f} s ahead of this machine's clock"
+            for partition, ahead_s in sorted(self.worker.ahead_of_clock.items())
+        )
         return [
             Condition("memory", not memory_bound, memory_bound),
             Condition("answers", not unanswered, unanswered),
             Condition("lanes_open", not not_open, not_open),
+            Condition("clocks", not ahead, ahead),
         ]
 
     def make_worker(

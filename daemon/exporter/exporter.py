@@ -8,7 +8,7 @@ swapped in as one value
 import asyncio
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
@@ -103,7 +103,9 @@ class Exporter:
         telemetry: Telemetry,
         outlet: Outlet,
         stop: asyncio.Event,
+        clock: Callable[[], float] = time.time,
     ) -> None:
+        self._clock = clock
         self._store = store
         self._coordination = coordination
         self._plan = plan
@@ -208,7 +210,8 @@ class Exporter:
         began_s = time.perf_counter()
         for mirror, delta in deltas:
             mirror.apply(delta)
-        published = self._publisher.publish([mirror.view() for mirror, _ in deltas])
+        views = [mirror.view() for mirror, _ in deltas]
+        published = self._publisher.publish(views, int(self._clock() * 1000))
         self._telemetry.snapshot_duration_s.set(time.perf_counter() - began_s)
         self._telemetry.snapshot_s.set_to_current_time()
         return published

@@ -56,6 +56,7 @@ FAMILY_OF_COUNT: Final[Mapping[str, tuple[Family, tuple[str, ...]]]] = {
     "experiment_overflow": (families.EXPERIMENT_OVERFLOW_IMPRESSIONS, ("experiment", "variant")),
     "segment_overflow": (families.SEGMENT_OVERFLOW, ()),
     "gap_records": (families.GAP_RECORDS, ()),
+    "ahead_events": (families.AHEAD_EVENTS, ()),
 }
 """Family of stored counts → its family of series, and the label values that are exposed even at 0.
 

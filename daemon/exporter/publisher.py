@@ -42,13 +42,14 @@ class Publisher:
         """Forget the highest totals: another process serves the counters from now on."""
         self._totals = HighestTotals()
 
-    def publish(self, views: Sequence[LaneView]) -> Published:
-        """Sum the lanes, render and compress the result. Raises Damaged and OverflowError.
+    def publish(self, views: Sequence[LaneView], now_ms: int) -> Published:
+        """Sum the lanes as of the clock at the latest, render and compress the result. Raises
+        Damaged and OverflowError.
 
         Takes long: meant for a thread, and for one call at a time.
         """
         views = self._totals.raised(views)
-        whole = snapshot.evaluate(views, self._plan, self.previous.segments)
+        whole = snapshot.evaluate(views, self._plan, self.previous.segments, now_ms)
         gauges = selection.busiest(whole, self._plan)
         counters, self.previous = counters_of(whole, gauges, self._plan, self.previous)
         report = scores.report(whole, gauges, self._plan)

@@ -84,13 +84,18 @@ class Snapshot:
         return self.counts.get(family, {}).get(label, 0)
 
 
-def evaluate(views: Sequence[LaneView], plan: Plan, requested: Iterable[Segment] = ()) -> Snapshot:
-    """Sum the lanes. `requested` are segments to include even where no pane has them. Raises
-    OverflowError where a sum might not fit int64."""
+def evaluate(
+    views: Sequence[LaneView],
+    plan: Plan,
+    requested: Iterable[Segment] = (),
+    now_ms: int | None = None,
+) -> Snapshot:
+    """Sum the lanes, as of the clock at the latest where it is given. `requested` are segments to
+    include even where no pane has them. Raises OverflowError where a sum might not fit int64."""
     segments = _segments(views, requested)
     shape = (len(segments), plan.row_width)
     common = [_common(lane, segments) for lane in views]
-    as_of_ms = _as_of(views)
+    as_of_ms = _as_of(views, now_ms)
     windows: list[WindowRows] = []
     incomplete: list[tuple[str, str]] = []
     for index, window, view, end_ms in _window_views(plan, as_of_ms):
@@ -194,11 +199,15 @@ def _panes(lane: LaneView, window_index: int, starts: Iterable[int]) -> list[Pag
     return [pages for pages in found if pages is not None]
 
 
-def _as_of(views: Sequence[LaneView]) -> int | None:
-    """The least time of the lanes with events; None where one of them has no time yet."""
+def _as_of(views: Sequence[LaneView], now_ms: int | None) -> int | None:
+    """The least time of the lanes with events, at most the clock; None where one of them has no
+    time yet."""
     times = [lane.time_ms for lane in views if lane.has_events]
     reached = [time_ms for time_ms in times if time_ms is not None]
-    return min(reached) if reached and len(reached) == len(times) else None
+    if not reached or len(reached) < len(times):
+        return None
+    # Where all producers have wrong clocks the lanes are in the future, but a view never is.
+    return min(reached) if now_ms is None else min(*reached, now_ms)
 
 
 def _window_views(plan: Plan, as_of_ms: int | None) -> Iterable[tuple[int, Window, str, int]]:

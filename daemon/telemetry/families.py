@@ -166,6 +166,12 @@ GAP_RECORDS: Final = counter(
     ("topic",),
     "Records that Kafka deleted before they were read: they are missing from every number.",
 )
+AHEAD_EVENTS: Final = counter(
+    "ahead_events",
+    ("topic",),
+    "Events more than 5 minutes ahead of the watermark of their partition: after a pause, or from a "
+    "clock that is wrong. They count, and move the watermark only once others confirm them.",
+)
 EXPERIMENT_OVERFLOW_IMPRESSIONS: Final = counter(
     "experiment_overflow_impressions",
     ("place",),
@@ -176,7 +182,7 @@ EXPERIMENT_OVERFLOW_IMPRESSIONS: Final = counter(
 AS_OF: Final = gauge(
     "as_of_timestamp_seconds",
     (),
-    "Event time up to which every lane has been read: the live windows end here.",
+    "Event time up to which every lane has been read, at most the clock: the live windows end here.",
 )
 LANE_TIME: Final = gauge(
     "lane_time_timestamp_seconds",
@@ -224,6 +230,7 @@ FAMILIES: Final = (
     FEEDBACK_OUTCOMES,
     SEGMENT_OVERFLOW,
     GAP_RECORDS,
+    AHEAD_EVENTS,
     EXPERIMENT_OVERFLOW_IMPRESSIONS,
     *OF_EXPERIMENTS,
     # Lanes.

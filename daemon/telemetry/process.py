@@ -59,6 +59,7 @@ class Telemetry:
         self.partition_unreadable = _gauge("relevanced_partition_unreadable", registry)
         self._kafka_faults = _counter("relevanced_kafka_faults_total", registry)
         self.watermark_s = _gauge("relevanced_partition_watermark_timestamp_seconds", registry)
+        self.watermark_ahead_s = _gauge("relevanced_watermark_ahead_seconds", registry)
         self.last_poll_s = _gauge("relevanced_last_poll_timestamp_seconds", registry)
         self.memory_bound_bytes = _gauge("relevanced_memory_bound_bytes", registry)
         self.memory_bound_bytes.set(math.inf)
@@ -93,7 +94,12 @@ class Telemetry:
 
     def partition_lost(self, topic: str, partition: int) -> None:
         """Forget the series of a partition that this process no longer reads."""
-        for gauge in (self.lag_records, self.watermark_s, self.partition_unreadable):
+        for gauge in (
+            self.lag_records,
+            self.watermark_s,
+            self.watermark_ahead_s,
+            self.partition_unreadable,
+        ):
             _remove(gauge, topic, str(partition))
 
     def kafka_fault(self, fault: KafkaFault) -> None:

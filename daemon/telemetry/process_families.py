@@ -28,8 +28,15 @@ OF_PROCESSES: Final = (
         "partition_watermark_timestamp_seconds",
         "gauge",
         ("topic", "partition"),
-        "Highest event time read of the partition. A topic without new events keeps its lanes from "
-        "settling.",
+        "Highest event time read of the partition that others confirm. A topic without new events "
+        "keeps its lanes from settling.",
+    ),
+    of_process(
+        "watermark_ahead_seconds",
+        "gauge",
+        ("topic", "partition"),
+        "How far the watermark of the partition is ahead of this process's clock: producers have "
+        "wrong clocks, or this machine has.",
     ),
     of_process(
         "last_poll_timestamp_seconds",

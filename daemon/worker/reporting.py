@@ -3,9 +3,10 @@ answer.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
+from ..panes import JUMP_MS
 from ..telemetry.process import Telemetry
 from .ownership import OwnedLane, Ownership
 from .source import PartitionStatus, Source
@@ -18,13 +19,23 @@ class Reporter:
     """Brings the gauges of this process up to date, at most once a second: a turn of a busy worker
     takes milliseconds, and a scrape reads them every 15 s or so."""
 
-    def __init__(self, source: Source, ownership: Ownership, telemetry: Telemetry) -> None:
+    def __init__(
+        self,
+        source: Source,
+        ownership: Ownership,
+        telemetry: Telemetry,
+        clock: Callable[[], float],
+    ) -> None:
         self._source = source
+        self._clock = clock
         self._ownership = ownership
         self._telemetry = telemetry
         self._reported_s = 0.0
         self.kafka_faults: dict[str, str] = {}
         """What of Kafka cannot be read, with the reason: for readiness."""
+        self.ahead: dict[str, float] = {}
+        """topic[partition] → how many seconds its watermark is ahead of the clock, where that is
+        more than an event may move it: for readiness."""
 
     def report(self) -> bool:
         """Set the gauges where that is due; returns whether it was."""
@@ -33,6 +44,7 @@ class Reporter:
             return False
         self._reported_s = now_s
         self._telemetry.owned_lanes.set(len(self._ownership.lanes))
+        self.ahead = {}
         for number, owned in self._ownership.lanes.items():
             self._report_lane(number, owned)
         partitions = self._source.status()
@@ -47,6 +59,10 @@ class Reporter:
         for topic, watermark_ms in lane.watermarks.items():
             if watermark_ms is not None:
                 telemetry.watermark_s.labels(topic, str(number)).set(watermark_ms / 1000)
+                ahead_s = max(watermark_ms / 1000 - self._clock(), 0.0)
+                telemetry.watermark_ahead_s.labels(topic, str(number)).set(ahead_s)
+                if ahead_s > JUMP_MS / 1000:
+                    self.ahead[f"{topic}[{number}]"] = ahead_s
 
     def _report_partitions(self, partitions: Sequence[PartitionStatus]) -> None:
         telemetry = self._telemetry

@@ -85,7 +85,7 @@ class Worker:
         self._chunk_size = MIN_BATCH_RECORDS
         self._busy: dict[int, asyncio.Task[None]] = {}
         self._polled_ms = 0
-        self._reporter = Reporter(ports.source, ownership, process.telemetry)
+        self._reporter = Reporter(ports.source, ownership, process.telemetry, process.clock)
         self._committer = Committer(ports, process, ownership)
         self._lane_dropped = False
         """Whether a lane was dropped since the last report."""
@@ -94,6 +94,11 @@ class Worker:
     def waiting_for(self) -> dict[str, str]:
         """Which server does not answer, for which lane or partition, and why: for readiness."""
         return self._committer.waiting_for | self._reporter.kafka_faults
+
+    @property
+    def ahead_of_clock(self) -> dict[str, float]:
+        """Which topic-partitions are ahead of the clock, and by how many seconds: for readiness."""
+        return self._reporter.ahead
 
     async def run(self) -> None:
         """Work until the process is to stop. The batches in hand are committed before this returns,

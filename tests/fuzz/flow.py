@@ -94,6 +94,7 @@ def durable_state(lane: object) -> object:
         row_dicts(lane.totals.pages, lane.segments.names, lane.plan),
         open_of(lane),
         lane.watermarks,
+        lane.pending,
         [msgspec.structs.astuple(waiting) for waiting in lane.waiting.by_serial.values()],
     )
 

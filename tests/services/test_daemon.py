@@ -3,9 +3,11 @@
 import asyncio
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -61,11 +63,17 @@ async def make(kafka: Broker, one_redis: RedisServer, tmp_path: Path) -> AsyncIt
         daemon.close()
 
 
-async def send(kafka: Broker, topic: str, *values: bytes, partition_key: bytes = b"q1") -> None:
+async def send(
+    kafka: Broker,
+    topic: str,
+    *values: bytes,
+    partition_key: bytes = b"q1",
+    timestamp_ms: int = NOW_MS,
+) -> None:
     producer = KafkaProducer(KafkaSettings(kafka.bootstrap, (), "none"))
     await producer.start()
     for value in values:
-        await producer.send(topic, value, partition_key, timestamp_ms=NOW_MS)
+        await producer.send(topic, value, partition_key, timestamp_ms=timestamp_ms)
     await producer.flush()
     await producer.stop()
 
@@ -276,3 +284,29 @@ def test_a_taken_port_is_a_message_for_people(tmp_path: Path, one_redis: RedisSe
         first.close()
         if second is not None:
             second.close()
+
+
+async def test_where_all_producers_are_an_hour_ahead_readiness_says_so_and_views_do_not_follow(
+    kafka: Broker, make_topic: MakeTopic, make: Make
+) -> None:
+    topic = await make_topic()
+    daemon = make(topic)
+    ahead_ms = int(time.time() * 1000) + 3_600_000
+    shown = [impression(n, timestamp=ahead_ms + n * 20_000) for n in range(9)]
+    await send(kafka, topic, *shown, timestamp_ms=ahead_ms)
+
+    def not_ready() -> str:
+        conditions = json.loads(daemon.get("/api/v1/health"))["conditions"]
+        return next((c["detail"] for c in conditions if c["name"] == "clocks" and not c["ok"]), "")
+
+    await until(not_ready)
+    found = re.fullmatch(
+        rf"{topic}\[0\]: its events are (\d+) s ahead of this machine's clock", not_ready()
+    )
+    assert found is not None and 3_600 <= int(found[1]) <= 3_760
+    await until(lambda: "relevanced_as_of_timestamp_seconds{}" in samples(daemon))
+    seen = samples(daemon)
+    assert seen["relevanced_as_of_timestamp_seconds{}"] <= time.time()
+    assert seen["relevanced_impression_outcomes_total{outcome=accepted}"] == 9
+    gauge = f"relevanced_watermark_ahead_seconds{{partition=0,topic={topic}}}"
+    assert abs(seen[gauge] - int(found[1])) < 120

@@ -31,11 +31,12 @@ def page(shown: list[Shown]) -> bytes:
     telemetry = Telemetry("1.2.3")
     telemetry.set_eviction_policy("noeviction")
     telemetry.batch_duration_s.observe(1)
-    for gauge in (telemetry.lag_records, telemetry.watermark_s):
+    for gauge in (telemetry.lag_records, telemetry.watermark_s, telemetry.watermark_ahead_s):
         gauge.labels("topic", "0").set(1)
     for gauge in (telemetry.open_impressions, telemetry.waiting_feedback, telemetry.lane_stopped):
         gauge.labels("0").set(1)
     counts = {"events": {"impression": len(shown)}, "gap_records": {"topic": 1}}
+    counts["ahead_events"] = {"topic": 1}
     text = exposed([lane_view(shown, counts=counts)]).text
     return b"".join((*text, telemetry.render(False)))
 

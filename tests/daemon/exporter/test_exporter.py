@@ -92,13 +92,18 @@ def delta(impressions: int, *, page: bytes | None = None) -> LaneDelta:
 
 
 async def served_when(
-    done: Callable[[Published], bool], lane: Lane, namespace: Namespace, monkeypatch: Any
+    done: Callable[[Published], bool],
+    lane: Lane,
+    namespace: Namespace,
+    monkeypatch: Any,
+    clock_s: float = START_MS / 1000 + 10,
 ) -> Published:
     """Run an exporter until what it serves is as wanted."""
     monkeypatch.setattr("relevanced.daemon.exporter.exporter.REFRESH_EVERY_S", 0.0)
     outlet = Outlet(done)
     store: Any = lane
-    exporter = Exporter(store, namespace, PLAN, Telemetry("test"), outlet, outlet.stop)
+    telemetry = Telemetry("test")
+    exporter = Exporter(store, namespace, PLAN, telemetry, outlet, outlet.stop, lambda: clock_s)
     async with asyncio.timeout(PATIENCE_S):
         await exporter.run()
     return outlet.published
@@ -118,6 +123,18 @@ async def test_what_cannot_be_read_is_reported_and_the_last_scores_stay(monkeypa
         published = await served_when(lambda p: bool(failing(p)), lane, Namespace(), monkeypatch)
         assert impressions(published) == 3
         assert failing(published) == {"snapshot": str(fault)}
+
+
+@pytest.mark.parametrize(("behind_s", "as_of_ms"), [(3600, START_MS - 3_600_000), (-60, START_MS)])
+async def test_what_is_served_ends_at_the_clock(
+    behind_s: float, as_of_ms: int, monkeypatch: Any
+) -> None:
+    clock_s = START_MS / 1000 - behind_s
+    published = await served_when(
+        lambda p: impressions(p) > 0, Lane(delta(3)), Namespace(), monkeypatch, clock_s
+    )
+    assert published.reading is not None
+    assert published.reading.snapshot.as_of_ms == as_of_ms
 
 
 async def test_a_damaged_page_is_reported_and_read_again(monkeypatch: Any) -> None:

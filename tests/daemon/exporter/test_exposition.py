@@ -117,7 +117,9 @@ def test_counters_are_what_settled_in_units_of_the_metric(parse: Parse) -> None:
 
 
 def test_expected_labels_begin_at_zero(parse: Parse) -> None:
-    families = parse(exposed([lane_view([], counts={"gap_records": {"t": 2}})]))
+    families = parse(
+        exposed([lane_view([], counts={"gap_records": {"t": 2}, "ahead_events": {"t": 3}})])
+    )
     for name, label, expected in (
         ("events", "kind", ("impression", "feedback")),
         ("rejected_events", "reason", (*REJECTION_REASONS, *SKIP_REASONS)),
@@ -131,6 +133,7 @@ def test_expected_labels_begin_at_zero(parse: Parse) -> None:
             expected, 0
         )
     assert value(families, "relevanced_gap_records_total", topic="t") == 2
+    assert value(families, "relevanced_ahead_events_total", topic="t") == 3
 
 
 def test_dropped_values_are_no_rejections(parse: Parse) -> None:
@@ -221,7 +224,7 @@ def test_a_taken_name_is_no_second_label(parse: Parse) -> None:
 def test_series_are_those_of_the_table(parse: Parse) -> None:
     expected = {family.name for family in FAMILIES if family.source == "snapshot"}
     shown = [Shown(country=name, values=(1.0, 1.0, 1.0)) for name in "AABBC"]
-    counts = {"gap_records": {"t": 1}}
+    counts = {"gap_records": {"t": 1}, "ahead_events": {"t": 1}}
     views = [lane_view(shown, counts={"events": {"feedback": 1}, **counts})]
     arms = with_interleaved(stratified_arms(*[{"DE": (300, 0.5), "US": (300, 0.5)}] * 2))
     families = parse(

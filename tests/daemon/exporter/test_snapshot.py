@@ -95,6 +95,19 @@ def test_a_lane_without_a_time_holds_all_windows_back() -> None:
     assert [s.time_ms for s in snapshot.lanes] == [NOW_MS, None]
 
 
+def test_a_view_never_ends_in_the_future() -> None:
+    """Where every record is ahead of the clock; once the clock is right again, nothing is held
+    back. Rows do not depend on the clock."""
+    lane = lane_view([Shown(time_ms=NOW_MS)], watermark_ms=NOW_MS)
+    wrong, right = evaluate([lane], PLAN, now_ms=NOW_MS - 1), evaluate([lane], PLAN, now_ms=NOW_MS)
+    assert (wrong.as_of_ms, right.as_of_ms) == (NOW_MS - 1, NOW_MS)
+    assert [one.end_ms for one in wrong.windows[:2]] == [NOW_MS - 1, NOW_MS - 1 - SETTLE_MS]
+    assert impressions_in(right, "1m", LIVE) == impressions_in(evaluate([lane], PLAN), "1m", LIVE)
+    assert (
+        evaluate([lane], PLAN, now_ms=NOW_MS - 3_600_000).totals.tolist() == right.totals.tolist()
+    )
+
+
 def test_nothing_read_is_an_empty_snapshot() -> None:
     snapshot = evaluate([], PLAN)
     assert (snapshot.as_of_ms, snapshot.windows, snapshot.counts) == (None, (), {})

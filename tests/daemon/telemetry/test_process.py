@@ -24,7 +24,12 @@ def series(telemetry: Telemetry) -> dict[str, list[tuple[dict[str, str], float]]
 def full() -> Telemetry:
     """A Telemetry with a sample in every family."""
     telemetry = Telemetry("1.2.3")
-    for gauge in (telemetry.lag_records, telemetry.watermark_s, telemetry.partition_unreadable):
+    for gauge in (
+        telemetry.lag_records,
+        telemetry.watermark_s,
+        telemetry.watermark_ahead_s,
+        telemetry.partition_unreadable,
+    ):
         gauge.labels("t", "0").set(1)
     for gauge in (telemetry.open_impressions, telemetry.waiting_feedback, telemetry.lane_stopped):
         gauge.labels("0").set(1)
