@@ -33,21 +33,21 @@ class Pending(msgspec.Struct, array_like=True):
     """Ids that came to be ahead, less events near the watermark, since the first of them; 0 where
     nothing is pending."""
 
-    def note(self, impression_id: str, time_ms: int) -> None:
+    def note(self, impression_id: str, time_ms: int) -> int | None:
         """Note an event that is ahead. Of more ids than CONFIRMING, those of the least and of the
-        greatest time are kept."""
+        greatest time are kept. Returns the time up to which all agree, where that is a jump."""
         times_ms = self.times_ms
         known_ms = times_ms.get(impression_id)
-        if known_ms is not None:
-            times_ms[impression_id] = min(known_ms, time_ms)
-            return
-        self.votes += 1
-        if len(times_ms) == CONFIRMING:
-            least, *_, greatest = sorted(times_ms, key=lambda id_: (times_ms[id_], id_))
-            if times_ms[least] <= time_ms <= times_ms[greatest]:
-                return
-            del times_ms[least if time_ms < times_ms[least] else greatest]
-        times_ms[impression_id] = time_ms
+        if known_ms is None:
+            self.votes += 1
+            if len(times_ms) == CONFIRMING:
+                least_ms, greatest_ms = min(times_ms.values()), max(times_ms.values())
+                if least_ms <= time_ms <= greatest_ms:
+                    return None
+                extreme_ms, choose = (least_ms, min) if time_ms < least_ms else (greatest_ms, max)
+                del times_ms[choose(id_ for id_, ms in times_ms.items() if ms == extreme_ms)]
+        times_ms[impression_id] = time_ms if known_ms is None else min(known_ms, time_ms)
+        return self._confirmed_ms()
 
     def contradict(self) -> None:
         """Note an event near the watermark."""
@@ -55,8 +55,7 @@ class Pending(msgspec.Struct, array_like=True):
         if not self.votes:
             self.times_ms.clear()
 
-    def confirmed_ms(self) -> int | None:
-        """The time up to which all that are pending agree, where they suffice; else None."""
+    def _confirmed_ms(self) -> int | None:
         if len(self.times_ms) < CONFIRMING:
             return None
         least_ms, greatest_ms = min(self.times_ms.values()), max(self.times_ms.values())
@@ -77,8 +76,7 @@ def moved(watermark: int | None, pending: Pending, impression_id: str, time_ms: 
     if watermark is None:
         return time_ms
     if time_ms > watermark + JUMP_MS:
-        pending.note(impression_id, time_ms)
-        confirmed_ms = pending.confirmed_ms()
+        confirmed_ms = pending.note(impression_id, time_ms)
         if confirmed_ms is None:
             return watermark
         pending.forget_reached(confirmed_ms)

@@ -64,8 +64,9 @@ def _next_pane_ms(lane: Lane) -> int | None:
     if not marks:
         return None
     base_ms = lane.plan.timing.base_ms
-    # Impressions of a clock that is wrong may lie in panes of next year: none waits for those.
-    reach = max(marks) + JUMP_MS
+    # An impression of a wrong clock may lie in a pane of next year: no experiment waits for that.
+    pending_ms = [time_ms for p in lane.pending.values() for time_ms in p.times_ms.values()]
+    reach = max((*marks, *pending_ms)) + JUMP_MS
     reached = [pane for pane in lane.open.panes() if pane <= reach]
     return max((*reached, pane_start(min(marks), base_ms))) + base_ms
 

@@ -90,6 +90,7 @@ def _parts(lane: Lane, expected: LaneResult) -> Iterator[tuple[str, Numbers, Num
     yield "events", counts["events"], events
     yield "rejected", counts["rejected"], expected.rejected
     yield "watermarks", lane.watermarks, expected.watermarks
+    yield "ahead", counts["ahead_events"], {t: n for t, n in expected.ahead.items() if n}
     yield "impressions", counts["impression_outcomes"], expected.impression_outcomes
     yield "feedback", counts["feedback_outcomes"], expected.feedback_outcomes
     yield "overflow", counts["segment_overflow"], expected.segment_overflow

@@ -27,6 +27,9 @@ TICK_S: Final = 0.05
 EVENT_TIME_RATE: Final = 30
 """Events per second of event time: a second of wall time is 40 s of event time."""
 INVALID_SHARE: Final = 0.003
+WRONG_CLOCK_SHARE: Final = 0.003
+WRONG_CLOCK_MS: Final = 3_600_000
+"""A producer with a wrong clock is an hour ahead, and so are the time stamps of its records."""
 READ_PATIENCE_S: Final = 60.0
 TOPIC_SETTINGS: Final = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**62)}
 """For event times far from the clock of this machine: they are fixed."""
@@ -81,6 +84,9 @@ class Producer:
     async def _send(self, arrival_ms: int, event: NativeEvent) -> None:
         topic = self._topics[0 if event["type"] == "impression" else -1]
         key = str(event["impression_id"]).encode()
+        if self._random.random() < WRONG_CLOCK_SHARE:
+            event = {**event, "timestamp": event["timestamp"] + WRONG_CLOCK_MS}
+            arrival_ms += WRONG_CLOCK_MS
         value: bytes | None = msgspec.json.encode(event)
         if self._random.random() < INVALID_SHARE:
             value = self._random.choice((None, b"{", b"[]", b'{"type":"session"}'))

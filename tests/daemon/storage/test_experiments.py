@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 
+import pytest
+
 from relevanced.daemon.events.types import Impression
 from relevanced.daemon.experiments.specs import Spec, Tracking
 from relevanced.daemon.exporter.mirror import Mirror
 from relevanced.daemon.plan import Plan
 from relevanced.daemon.storage.commit import ClaimedLane
-from tests.builders import BASE_MS, PLAN, SETTLE_MS, claimed, commit, passing, shown
+from tests.builders import BASE_MS, PLAN, SETTLE_MS, START_MS, claimed, commit, passing, shown
 from tests.daemon.exporter.test_mirror import delta
 from tests.fakes import MemoryLane
 from tests.replica import arms_of
@@ -64,6 +66,18 @@ def test_a_changed_experiment_counts_anew_from_the_first_whole_pane() -> None:
 def test_one_more_experiment_leaves_the_others_alone() -> None:
     before, after = plan_of(spec("a")), plan_of(spec("a"), spec("b"))
     assert after_a_change(before, after) == ({"a": 2}, {"a": 4, "b": 1})
+
+
+@pytest.mark.parametrize(("later", "since_ms"), [(0, 3 * BASE_MS), (1, 400_000), (2, 800_000)])
+def test_a_new_experiment_waits_for_no_wrong_clock(later: int, since_ms: int) -> None:
+    """But for what is pending: a topic with few events follows some of them behind."""
+    store = MemoryLane()
+    owned = claimed(store, plan=plan_of(spec("a")))
+    sparse = [searched(3 + n, 390_000 + n * 400_000) for n in range(later)]
+    wrong = [searched(9, 10**10), searched(2, 2 * BASE_MS)]
+    commit(store, owned, searched(1, 0), *wrong, *sparse)
+    back = claimed(store, "t2", plan=plan_of(spec("a"), spec("b"))).lane
+    assert back.experiments.since_ms["b"] == START_MS + since_ms
 
 
 def test_an_experiment_that_is_no_longer_declared_is_dropped() -> None:
