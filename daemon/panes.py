@@ -31,6 +31,9 @@ CONFIRMING: Final = 4
 CONFIRMED_OVER_MS: Final = 60_000
 """The least event time between the first and last of them. A producer sends what it gathered at
 once, so its records fill a partition for some seconds, but not for so long."""
+MOST_NEAR: Final = 24
+"""So many events near the watermark are remembered, half of them once it is JUMP_MS later. Half as
+many impression ids must outweigh them: chance never makes twelve wrong clocks follow each other."""
 PANES_PER_WINDOW: Final = 30
 """The most panes in a window: enough for a smooth curve, few enough to store."""
 

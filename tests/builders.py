@@ -10,7 +10,7 @@ import msgspec
 from relevanced.daemon.attribution import rules
 from relevanced.daemon.events.types import Decoded, Feedback, Impression, LogRecord
 from relevanced.daemon.lane.lane import Lane, new_lane
-from relevanced.daemon.panes import CONFIRMED_OVER_MS, CONFIRMING, timing
+from relevanced.daemon.panes import CONFIRMED_OVER_MS, MOST_NEAR, timing
 from relevanced.daemon.plan import Plan
 from relevanced.daemon.storage.commit import ClaimedLane, Commit, confirm, plan_commit
 from relevanced.daemon.storage.restore import rebuild
@@ -81,10 +81,8 @@ def passing(at_ms: int) -> Feedback:
 
 def leaping(at_ms: int) -> list[Feedback]:
     """Such feedback that together moves the watermark to this instant, however far."""
-    others = [
-        msgspec.structs.replace(passing(at_ms), impression_id=f"leap {n}")
-        for n in range(CONFIRMING - 1)
-    ]
+    ids = [f"leap {n}" for n in range(MOST_NEAR // 2 - 1)]
+    others = [msgspec.structs.replace(passing(at_ms), impression_id=id_) for id_ in ids]
     return [*others, passing(at_ms + CONFIRMED_OVER_MS)]
 
 

@@ -22,6 +22,7 @@ GRACE_MS = 5_000
 JUMP_MS = 300_000
 CONFIRMING = 4
 CONFIRMED_OVER_MS = 60_000
+MOST_NEAR = 24
 NEVER = float("-inf")
 FIELD_BYTES = 256
 MAX_ELEMENTS = 50_000
@@ -367,17 +368,21 @@ class Clock:
     """(least time, id) of impressions ahead of the watermark, sorted."""
     votes: int = 0
     """Ids that came to be ahead, less events near the watermark, while something is pending."""
+    near: int = 0
+    """Events near the watermark: at most MOST_NEAR, halved at each multiple of JUMP_MS."""
 
     def read(self, id_: str, time_ms: int) -> bool:
         """Whether the event is ahead."""
         if self.watermark != NEVER and time_ms > self.watermark + JUMP_MS:
             self.read_ahead(id_, time_ms)
             return True
-        if self.pending and time_ms > self.watermark - JUMP_MS:
-            self.votes -= 1
+        is_near = self.watermark - JUMP_MS < time_ms and self.watermark != NEVER
+        self.move_to(max(self.watermark, time_ms))
+        if is_near:
+            self.near = min(self.near + 1, MOST_NEAR)
+            self.votes = max(self.votes - 1, 0)
         if self.votes == 0:
             self.pending = []
-        self.move_to(max(self.watermark, time_ms))
         return False
 
     def read_ahead(self, id_: str, time_ms: int) -> None:
@@ -395,11 +400,15 @@ class Clock:
             self.pending[-1] = (time_ms, id_)
         self.pending.sort()
         least_ms, greatest_ms = self.pending[0][0], self.pending[-1][0]
-        if len(self.pending) == CONFIRMING and greatest_ms - least_ms >= CONFIRMED_OVER_MS:
+        enough = len(self.pending) == CONFIRMING and self.votes >= self.near // 2
+        if enough and greatest_ms - least_ms >= CONFIRMED_OVER_MS:
             self.move_to(least_ms)
             self.votes = len(self.pending)
 
     def move_to(self, watermark: float) -> None:
+        if self.watermark != NEVER:
+            for _ in range(int(self.watermark // JUMP_MS), int(watermark // JUMP_MS)):
+                self.near //= 2
         self.watermark = watermark
         self.pending = [entry for entry in self.pending if entry[0] > watermark + JUMP_MS]
         if not self.pending:

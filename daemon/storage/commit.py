@@ -122,7 +122,7 @@ def _state(lane: Lane, log: Sequence[Block]) -> WriterState:
         experiments=(
             [] if tracking is None else stored_experiments.tracked(lane.experiments, tracking)
         ),
-        pending={topic: pending for topic, pending in lane.pending.items() if pending.votes},
+        pending=dict(lane.pending),
     )
 
 

@@ -42,7 +42,7 @@ class WriterState(msgspec.Struct, array_like=True, frozen=True):
     open_hour: int | None = None
     """Rows of hours that start earlier do not change any more."""
     pending: dict[str, Pending] = {}
-    """Topic → what is ahead of its watermark, where anything is."""
+    """Topic → what is ahead of its watermark, and what else decides how that moves."""
 
 
 @dataclass(frozen=True)

@@ -169,8 +169,8 @@ GAP_RECORDS: Final = counter(
 AHEAD_EVENTS: Final = counter(
     "ahead_events",
     ("topic",),
-    "Events more than 5 minutes ahead of the watermark of their partition: after a pause, or from a "
-    "clock that is wrong. They count, and move the watermark only once others confirm them.",
+    "Events more than 5 minutes ahead of the watermark of their partition: after a pause, or from "
+    "a clock that is wrong. They count, and move the watermark only once others confirm them.",
 )
 EXPERIMENT_OVERFLOW_IMPRESSIONS: Final = counter(
     "experiment_overflow_impressions",
@@ -182,7 +182,7 @@ EXPERIMENT_OVERFLOW_IMPRESSIONS: Final = counter(
 AS_OF: Final = gauge(
     "as_of_timestamp_seconds",
     (),
-    "Event time up to which every lane has been read, at most the clock: the live windows end here.",
+    "Event time up to which every lane has been read, at most the clock: live windows end here.",
 )
 LANE_TIME: Final = gauge(
     "lane_time_timestamp_seconds",

@@ -11,7 +11,7 @@ import pytest
 
 from relevanced.daemon.events.decoder import decoder
 from relevanced.daemon.events.types import Decoder, Limits
-from relevanced.daemon.panes import CONFIRMED_OVER_MS, CONFIRMING
+from relevanced.daemon.panes import CONFIRMED_OVER_MS, MOST_NEAR
 from tests.builders import plan_with
 from tests.daemon.events.records import FEEDBACK, IMPRESSION, NOON_MS
 from tests.daemon.events.test_ubi import QUERY
@@ -180,12 +180,12 @@ def test_state_of_a_flood_is_removed_when_it_expires(
     flow = Flow(PLAN, decoder("native", LIMITS))
     flow.take(*(json.dumps(flood(number)).encode() for number in range(RECORDS)))
     later_ms = NOON_MS + 4 * PLAN.timing.longest.length_ms
-    for index in range(CONFIRMING + 1):
-        at_ms = later_ms + CONFIRMED_OVER_MS * (index >= CONFIRMING - 1)
+    for index in range(MOST_NEAR // 2 + 1):
+        at_ms = later_ms + CONFIRMED_OVER_MS * (index >= MOST_NEAR // 2 - 1)
         search = {**SEARCH, "impression_id": f"later {index}", "timestamp": at_ms}
         flow.take(json.dumps(search).encode())
     lane = flow.owned.lane
-    assert (len(lane.open), len(lane.waiting)) == (CONFIRMING + 1, 0)
+    assert (len(lane.open), len(lane.waiting)) == (MOST_NEAR // 2 + 1, 0)
     assert min(start_ms for _, start_ms in lane.panes) > NOON_MS + RECORDS
     assert not [key for key in flow.store.blobs if key.startswith("rows:") and str(NOON_MS) in key]
 

@@ -88,6 +88,24 @@ def test_a_producer_with_a_wrong_clock_never_moves_a_busy_topic(batch: int) -> N
         assert watermark == right[-1][1]
 
 
+def test_clocks_that_are_wrong_by_chance_never_move_a_busy_topic() -> None:
+    """One record of ten is ahead, by anything up to a day. It is busy by then."""
+    rng, pending, watermark, ahead_of = random.Random(7), Pending(), 0, 0
+    for n in range(200_000):
+        wrong_ms = rng.randrange(JUMP_MS + 1, 24 * HOUR_MS) if n > 50 and rng.random() < 0.1 else 0
+        watermark = moved(watermark, pending, f"q{n}", n * 10 + wrong_ms)
+        ahead_of += watermark > n * 10
+    assert ahead_of == 0
+
+
+def test_a_busy_topic_that_becomes_sparse_is_followed_after_twelve_events() -> None:
+    busy = [(f"q{n}", n) for n in range(100)]
+    later = [(f"p{n}", n * HOUR_MS) for n in range(1, 13)]
+    assert after(*busy, *later[:-1]) == 99
+    assert after(*busy, *later) == HOUR_MS
+    assert after(*busy, *later, ("r", 13 * HOUR_MS)) == 2 * HOUR_MS
+
+
 @pytest.mark.parametrize("hours", [0.2, 1, 30])
 def test_a_sparse_topic_follows_three_events_behind(hours: float) -> None:
     times_ms = [int(n * hours * HOUR_MS) for n in range(30)]
