@@ -70,12 +70,12 @@ def compare(
     """The comparison of each of `WINDOWS` for which there are enough hours. `history` must have
     taken these views. Raises Damaged."""
     traffic = history.traffic()
-    if snapshot.as_of_ms is None or not traffic or not plan.history_hours:
+    if snapshot.as_of_ms is None or not history.starts or not plan.history_hours:
         return []
     end_ms = snapshot.as_of_ms - plan.timing.settle_ms
     # The first hour is left out: the lane may have begun within it.
     covered = range(min(traffic) + plan.hour_ms, pane_start(end_ms, plan.hour_ms), plan.hour_ms)
-    left_out = outages(traffic, covered)
+    left_out = outages(traffic, covered) | history.lost
     compared, needed = [], set[int]()
     for name, hours in WINDOWS:
         period = _from_panes(snapshot, selection, plan, hours, end_ms)
@@ -121,6 +121,8 @@ def _from_hours(
     if min(history.starts) > from_ms + (1 - ENOUGH) * (end_ms - from_ms):
         return None
     weights = dict(shares(from_ms, end_ms, plan.hour_ms))
+    if weights.keys() & history.lost:
+        return None
     last = pane_start(end_ms, plan.hour_ms)
     if last in weights:
         weights[last] = 1.0
@@ -165,7 +167,7 @@ def _scaled(weights: Weights, covered: range, left_out: frozenset[int]) -> Weigh
     return {h: weight / share for h, weight in kept.items()} if share >= ENOUGH else None
 
 
-def outages(traffic: Mapping[int, Sequence[int]], covered: range) -> frozenset[int]:
+def outages(traffic: Mapping[int, Sequence[float]], covered: range) -> frozenset[int]:
     """The hours in which far less happened than in the same hour of other weeks, or of other days
     where there are fewer than `LEAST_OTHERS` weeks. `traffic` has one row of counts per hour."""
     if not covered:

@@ -5,6 +5,7 @@ that are needed are unpacked and summed over the lanes once, and kept while the 
 same pages.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -48,10 +49,13 @@ class History:
         """The segments of the hours that were needed so far, of all lanes: each lane has ids of
         its own, and their sum needs common ones."""
         self._hours: dict[int, _Hour] = {}
+        self.lost: frozenset[int] = frozenset()
+        """Starts of hours that a lane has lost: their sums would be too small."""
 
     def take(self, views: Sequence[LaneView]) -> None:
         """Take over the hours that the lanes contain now. Raises Damaged."""
         self._lane_names = [lane.names for lane in views]
+        self.lost = frozenset().union(*(lane.lost_hours for lane in views))
         starts = sorted({start for lane in views for start in lane.hours})
         hours: dict[int, _Hour] = {}
         for start in starts:
@@ -65,12 +69,15 @@ class History:
 
     @property
     def starts(self) -> tuple[int, ...]:
-        """Starts of the hours that any lane contains, oldest first."""
+        """Starts of the hours that any lane contains, oldest first; also lost ones."""
         return tuple(self._hours)
 
-    def traffic(self) -> dict[int, tuple[int, ...]]:
-        """Start of each hour → its `TRAFFIC_COLUMNS`, of the whole."""
-        return {start: hour.traffic for start, hour in self._hours.items()}
+    def traffic(self) -> dict[int, tuple[float, ...]]:
+        """Start of each hour → its `TRAFFIC_COLUMNS`, of the whole; NaN of those that are lost."""
+        unknown = (math.nan,) * len(TRAFFIC_COLUMNS)
+        return {start: hour.traffic for start, hour in self._hours.items()} | dict.fromkeys(
+            self.lost, unknown
+        )
 
     def summed(self, weights: Mapping[int, float], selection: Selection) -> Floats:
         """(selected segments, columns): the rows of some hours, each times its weight. Raises

@@ -69,6 +69,8 @@ class LaneView:
     settled_before: int | None = None
     """Base panes that start before this instant are in the totals, and in `hours`."""
     hours: HourPages = field(default_factory=dict)
+    lost_hours: frozenset[int] = frozenset()
+    """Starts of hours of which the store lost rows."""
     raised: Mapping[str, Integers] = field(default_factory=dict)
     """Grouping → by how much the totals of all its segments together exceed those in the store,
     because counters must not go down after a roll-back."""

@@ -139,4 +139,5 @@ class Mirror:
             experiments=self.experiments,
             settled_before=self.settled_before,
             hours=dict(self.hours),
+            lost_hours=frozenset(self.head.state.lost_hours),
         )

@@ -20,8 +20,9 @@ from .published import Published, publish
 from .selection import Selection
 from .snapshot import Segment, Snapshot
 
-_ComparedKey: TypeAlias = tuple[int | None, tuple[Segment, ...], tuple[int, ...]]
-"""(base pane that contains as_of, segments that gauges show, hours that the lanes contain)."""
+_ComparedKey: TypeAlias = tuple[int | None, tuple[Segment, ...], tuple[int, ...], frozenset[int]]
+"""(base pane that contains as_of, segments that gauges show, hours that the lanes contain, hours
+that they lost)."""
 
 
 class Publisher:
@@ -69,7 +70,7 @@ class Publisher:
         self._history.take(views)
         as_of_ms = whole.as_of_ms
         pane = None if as_of_ms is None else pane_start(as_of_ms, self._plan.timing.base_ms)
-        key = (pane, gauges.segments, self._history.starts)
+        key = (pane, gauges.segments, self._history.starts, self._history.lost)
         if key != self._compared_key:
             comparisons = baselines.compare(self._history, views, whole, gauges, self._plan)
             self._compared_texts = exposition.render_compared(comparisons, gauges, self._plan)

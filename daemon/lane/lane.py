@@ -7,7 +7,7 @@ adds settled rows to the totals, `storage` writes it down.
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -108,6 +108,8 @@ class Lane:
     """Rows of the hours that can still change, or whose changes are not durable yet."""
     stored_hours: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """Start of an earlier hour → its pages in the store."""
+    lost_hours: set[int] = field(default_factory=set)
+    """Starts of earlier hours of which the store lost pages."""
     changes: BatchChanges = field(default_factory=BatchChanges)
 
     @property
@@ -126,6 +128,13 @@ class Lane:
                 self.stored_hours[start] = self.hours.pop(start).page_numbers
         for admission in self.admissions.values():
             admission.changed = False
+
+    def lose_hours(self, starts: Iterable[int]) -> None:
+        """Note that pages of these earlier hours are missing in the store: the rest of them is
+        removed, and no sum may contain the hours."""
+        for start in set(starts) & self.stored_hours.keys():
+            self.changes.dropped_hours += ((start, page) for page in self.stored_hours.pop(start))
+            self.lost_hours.add(start)
 
     def forget_unused(self) -> None:
         """Keep the tables of what traffic repeats from growing for ever. Between batches."""

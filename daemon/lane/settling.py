@@ -61,6 +61,7 @@ def _add_to_hour(lane: Lane, pane: int, settled_before: int, pages: Pages) -> No
 def _drop_old_hours(lane: Lane, before: int) -> None:
     """Drop the hours that are no longer kept, among them any that this batch itself settled."""
     first = hours.kept_from(before, lane.plan)
+    lane.lost_hours = {start for start in lane.lost_hours if start >= first}
     for start in [start for start in lane.stored_hours if start < first]:
         lane.changes.dropped_hours += ((start, page) for page in lane.stored_hours.pop(start))
     for start in [start for start in lane.hours if start < first]:

@@ -42,6 +42,8 @@ class Commit:
     """Keys among `blobs` that readers follow."""
     log: Sequence[Block]
     """The lane's blocks once this is committed."""
+    kept: Sequence[str] | None = None
+    """In a repair: the keys of the lane that the writer does not have in memory. Else None."""
 
 
 @dataclass
@@ -123,6 +125,7 @@ def _state(lane: Lane, log: Sequence[Block]) -> WriterState:
             [] if tracking is None else stored_experiments.tracked(lane.experiments, tracking)
         ),
         pending=dict(lane.pending),
+        lost_hours=sorted(lane.lost_hours),
     )
 
 

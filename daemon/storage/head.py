@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 
@@ -11,6 +12,12 @@ from ..lane.watermarks import Pending
 from .experiments import Tracked
 from .keys import ADMITTED_KEY, HOURS_PREFIX, block_key, parse_hour_page_key
 from .packing import PackingError, unpack
+
+WAY_OUT: Final = (
+    "Restore Redis from a backup, or begin the lane anew from what Kafka still has:"
+    " relevanced lane begin-anew LANE"
+)
+"""What a person can do about a damaged lane."""
 
 
 class BlockEntry(msgspec.Struct, array_like=True, frozen=True):
@@ -43,6 +50,8 @@ class WriterState(msgspec.Struct, array_like=True, frozen=True):
     """Rows of hours that start earlier do not change any more."""
     pending: dict[str, Pending] = {}
     """Topic → what is ahead of its watermark, and what else decides how that moves."""
+    lost_hours: list[int] = []
+    """Starts of hours whose rows the store lost: no sum may contain them."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +65,12 @@ class Head:
     counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     state: WriterState = WriterState()
     idle_ms: int | None = None
+    start: Mapping[str, int] | None = None
+    """Offsets at which the lane began."""
+
+
+WRITTEN_BY_COMMITS: Final = ("watermarks", "counts", "state", "keys", "names")
+"""Fields that the head has after the first commit."""
 
 
 @contextmanager
@@ -67,7 +82,7 @@ def whole_or_damaged(what: str) -> Iterator[None]:
     except (KeyError, IndexError, TypeError, ValueError, PackingError) as error:
         raise Damaged(
             f"{what}: a part is missing or cannot be read ({type(error).__name__}: {error})."
-            " Restore Redis from a backup, or name a new redis.namespace to read the log again"
+            f" {WAY_OUT}"
         ) from error
 
 
@@ -78,16 +93,24 @@ def head_of(fields: Mapping[str, bytes]) -> Head:
 
 
 def _head_of(fields: Mapping[str, bytes]) -> Head:
-    idle = fields.get("idle")
+    idle, sequence = fields.get("idle"), int(fields["sequence"])
+    if sequence:
+        for name in WRITTEN_BY_COMMITS:
+            fields[name]  # pylint: disable=pointless-statement  # KeyError where it is gone
     return Head(
         token=fields["token"].decode(),
-        sequence=int(fields["sequence"]),
-        offsets=msgspec.json.decode(fields["offsets"], type=dict[str, int]),
+        sequence=sequence,
+        offsets=_offsets(fields["offsets"]),
         watermarks=msgspec.json.decode(fields.get("watermarks", b"{}"), type=dict[str, int | None]),
         counts=msgspec.json.decode(fields.get("counts", b"{}"), type=dict[str, dict[str, int]]),
         state=unpack(fields["state"], WriterState) if "state" in fields else WriterState(),
         idle_ms=None if idle is None else int(idle),
+        start=_offsets(fields["start"]) if "start" in fields else None,
     )
+
+
+def _offsets(data: bytes) -> dict[str, int]:
+    return msgspec.json.decode(data, type=dict[str, int])
 
 
 def blob_keys(head: Head, listed: Sequence[str]) -> list[str]:

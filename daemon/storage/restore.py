@@ -85,6 +85,7 @@ def _counts_and_names(
     lane.watermarks.update(head.watermarks)
     lane.pending.update(head.state.pending)
     lane.settled_before = head.state.settled_before
+    lane.lost_hours = set(head.state.lost_hours)
     for family in COUNT_FAMILIES:
         lane.counts[family] = Counter(head.counts.get(family, {}))
     lane.segments = Segments.of(names_of(names, head.state.names))

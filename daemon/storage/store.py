@@ -2,12 +2,45 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
+from ..errors import Damaged
 from .commit import Commit
-from .head import Head
+from .head import WAY_OUT, Head
 
-Answer: TypeAlias = Literal["applied", "already", "lost"]
+NAMED_KEYS: Final = 3
+"""So many missing keys are named in messages."""
+
+Answer: TypeAlias = Literal["applied", "already", "lost", "damaged"]
+
+
+class DamagedLane(Damaged):
+    """Parts of a stored lane are missing or cannot be read.
+
+    `token` is that of its head, "" where it has none; `start` are the offsets at which the lane
+    began, None where nothing says so.
+    """
+
+    def __init__(
+        self, lane: int, what: str, token: str = "", start: Mapping[str, int] | None = None
+    ) -> None:
+        self.token, self.start = token, start
+        super().__init__(f"lane {lane} is damaged in Redis: {what}. {WAY_OUT} (LANE: {lane})")
+
+
+def short_of(keys: int, names: int, must_list: bytes, must_name: bytes) -> str:
+    """Return a text that says how many entries `changes` and `names` have, and must have; "" where
+    they have them."""
+    if (b"%d" % keys, b"%d" % names) == (must_list, must_name):
+        return ""
+    must = [text.decode() or "an unknown number" for text in (must_list, must_name)]
+    return f"`changes` has {keys} entries and `names` {names}, must have {must[0]} and {must[1]}"
+
+
+def missing_keys(keys: Sequence[str]) -> str:
+    """Return a text that names the first of these keys, and how many there are."""
+    named = ", ".join(keys[:NAMED_KEYS]) + (", …" if len(keys) > NAMED_KEYS else "")
+    return f"{len(keys)} of the keys that it lists are missing ({named})"
 
 
 @dataclass(frozen=True)
@@ -29,9 +62,25 @@ class Store(Protocol):
     async def claim(self, lane: int, token: str, start: Mapping[str, int]) -> Head:
         """Become the writer of a lane under a token never used before; returns its head.
 
-        `start` becomes its offsets if it has none. A claim is never sent twice: each attempt takes
-        a new token, so that the late delivery of an earlier one is noticed by the next compare.
+        `start` becomes its offsets if it has never been claimed. Raises DamagedLane, with nothing
+        written, if its head is gone. A claim is never sent twice: each attempt takes a new token,
+        so that the late delivery of an earlier one is noticed by the next compare.
         """
+
+    async def begin_anew(self, lane: int, found: str, token: str, start: Mapping[str, int]) -> Head:
+        """Remove what is left of a damaged lane and become the writer of a new one that begins at
+        `start`; returns its head. Raises Lost if the lane's token is no longer `found`."""
+
+    async def told_to_begin_anew(self, lane: int) -> bool:
+        """Return whether a person allowed the lane to begin anew, a short while ago."""
+
+    async def verify(
+        self, lane: int, token: str, sequence: int, keys: Sequence[str] | None = None
+    ) -> list[str]:
+        """Return which of these keys, or of all that the lane lists, are missing.
+
+        Raises Lost if the lane has another token or sequence, and DamagedLane if it lists fewer
+        keys or names than its head says."""
 
     async def load(
         self, lane: int, head: Head, keys_of: Callable[[Head, Sequence[str]], list[str]]
@@ -41,7 +90,8 @@ class Store(Protocol):
         writer by now."""
 
     async def commit(self, commit: Commit) -> Answer:
-        """Publish a commit. After Unavailable, send it again unchanged."""
+        """Publish a commit. After Unavailable, send it again unchanged. `damaged`: nothing was
+        written, because keys or names of the lane are missing."""
 
     async def touch(self, lane: int, token: str, sequence: int, idle_ms: int | None) -> bool:
         """Return whether the lane still has this token and sequence; if it has, write the idle mark
@@ -51,4 +101,4 @@ class Store(Protocol):
         self, lane: int, token: str, sequence: int | None, names: int
     ) -> LaneDelta | None:
         """Return what changed since (token, sequence), where the reader has `names` segment names;
-        None if there is no such lane."""
+        None if there is no such lane. Raises DamagedLane if a part of it is missing."""

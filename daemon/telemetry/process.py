@@ -34,7 +34,7 @@ from .status import ProcessStatus
 _omit_created: Callable[[], None] = disable_created_metrics
 _openmetrics_text: Callable[[Collector], bytes] = generate_openmetrics
 
-COMMIT_OUTCOMES: Final = ("applied", "already", "lost")
+COMMIT_OUTCOMES: Final = ("applied", "already", "lost", "damaged")
 BATCH_BUCKETS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 EVICTS_ANY_KEY: Final = "allkeys-"
 """Policies of Redis that begin like this remove keys that have no time to live."""
@@ -68,6 +68,10 @@ class Telemetry:
         self.waiting_feedback = _gauge("relevanced_waiting_feedback", registry)
         self.owned_lanes = _gauge("relevanced_owned_lanes", registry)
         self.lane_stopped = _gauge("relevanced_lane_stopped", registry)
+        self.lane_damaged = _gauge("relevanced_lane_damaged", registry)
+        self.lane_repairs = _counter("relevanced_lane_repairs_total", registry)
+        self.lanes_begun_anew = _counter("relevanced_lanes_begun_anew_total", registry)
+        self.lost_hours = _gauge("relevanced_lost_hours", registry)
         self.wrong_lane_feedback = _counter("relevanced_wrong_lane_feedback_total", registry)
         self.dead_letters = _counter("relevanced_dead_letters_total", registry)
         self.exporter_lease_held = _gauge("relevanced_exporter_lease_held", registry)
@@ -89,7 +93,7 @@ class Telemetry:
 
     def lane_closed(self, lane: int) -> None:
         """Forget the series of a lane that this process no longer writes. That it stopped stays."""
-        for gauge in (self.open_impressions, self.waiting_feedback):
+        for gauge in (self.open_impressions, self.waiting_feedback, self.lost_hours):
             _remove(gauge, str(lane))
 
     def partition_lost(self, topic: str, partition: int) -> None:

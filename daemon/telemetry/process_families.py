@@ -89,6 +89,31 @@ OF_PROCESSES: Final = (
         "1 where the lane cannot go on without help, for example after its topic was recreated.",
     ),
     of_process(
+        "lane_damaged",
+        "gauge",
+        ("lane",),
+        "1 where Redis lost parts of the lane. The series of all the traffic are absent, or stand "
+        "still where the process that serves them read the lane before.",
+    ),
+    of_process(
+        "lane_repairs_total",
+        "counter",
+        (),
+        "Damaged lanes that their owner wrote again from its memory: Redis loses keys.",
+    ),
+    of_process(
+        "lanes_begun_anew_total",
+        "counter",
+        (),
+        "Damaged lanes that were removed and read again from the log.",
+    ),
+    of_process(
+        "lost_hours",
+        "gauge",
+        ("lane",),
+        "Hours of the lane's history that Redis lost; no baseline contains them.",
+    ),
+    of_process(
         "wrong_lane_feedback_total",
         "counter",
         (),

@@ -16,9 +16,11 @@ from typing import Final, TypeVar
 import structlog
 
 from ..backoff import pause_s, stopped_within
-from ..errors import Unavailable
-from ..storage.commit import confirm, plan_commit
+from ..errors import Damaged, Lost, Unavailable
+from ..storage.commit import Commit, confirm, plan_commit
+from ..storage.store import Answer
 from .batch import DeadLetter
+from .integrity import Damage, Integrity
 from .ownership import OwnedLane, Ownership
 from .ports import Ports, Process
 from .refused_records import RefusedRecordsLog
@@ -46,6 +48,7 @@ class Committer:
         self._ownership = ownership
         self._telemetry = process.telemetry
         self._stop = process.stop
+        self._integrity = Integrity(ports.store, process.telemetry)
         self._refused_records = RefusedRecordsLog()
         self.waiting_for: dict[str, str] = {}
         """Which server does not answer, for which lane, and why."""
@@ -67,12 +70,48 @@ class Committer:
         answer = await self._retry(lane, REDIS, lambda: self._store.commit(commit))
         self._telemetry.commits.labels(answer).inc()
         self._telemetry.batch_duration_s.observe(time.perf_counter() - began_s)
-        if answer == "lost":
-            await self._ownership.give_up(lane, NOT_OURS, confirm_first=True)
+        if answer == "damaged":
+            await self._repair(owned, Damage("keys or names are missing"), idle_ms)
             return
+        if await self._is_taken(owned, commit, answer) and self._integrity.is_due(owned):
+            await self._verify(owned, idle_ms)
+
+    async def _is_taken(self, owned: OwnedLane, commit: Commit, answer: Answer) -> bool:
+        """Note the answer to a commit; returns whether the lane is still ours."""
+        claimed = owned.claimed
+        if answer == "lost":
+            await self._ownership.give_up(claimed.lane.number, NOT_OURS, confirm_first=True)
+            return False
         confirm(claimed, commit)
         self._ownership.commit_confirmed(owned)
-        self._source.hint(lane, claimed.lane.offsets)
+        self._source.hint(claimed.lane.number, claimed.lane.offsets)
+        return True
+
+    async def _verify(self, owned: OwnedLane, idle_ms: int | None) -> None:
+        """Check that all of the lane's keys are there, and repair the lane if they are not."""
+        try:
+            async with self._source.batch_in_hand():
+                damage = await self._integrity.damage(owned)
+        except Lost:
+            lane = owned.claimed.lane.number
+            await self._ownership.give_up(lane, NOT_OURS, confirm_first=True)
+            return
+        if damage is not None:
+            await self._repair(owned, damage, idle_ms)
+
+    async def _repair(self, owned: OwnedLane, damage: Damage, idle_ms: int | None) -> None:
+        lane = owned.claimed.lane.number
+        try:
+            commit, answer = await self._integrity.repair(
+                owned, damage, idle_ms, lambda call: self._retry(lane, REDIS, call)
+            )
+        except Lost:
+            await self._ownership.give_up(lane, NOT_OURS, confirm_first=True)
+        except Damaged as error:
+            await self._ownership.halt(lane, error)
+        else:
+            self._telemetry.commits.labels(answer).inc()
+            await self._is_taken(owned, commit, answer)
 
     async def touch(self, owned: OwnedLane, idle_ms: int | None) -> None:
         """Compare token and sequence, and write the idle mark. A lane that is not ours any more
@@ -91,6 +130,8 @@ class Committer:
         if not is_owner:
             self._telemetry.commits.labels("lost").inc()
             await self._ownership.give_up(lane, NOT_OURS, confirm_first=True)
+        elif self._integrity.is_due(owned):
+            await self._verify(owned, idle_ms)
 
     async def _publish(self, letters: list[DeadLetter]) -> None:
         while letters and self._dead_letters is not None:

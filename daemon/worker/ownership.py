@@ -17,7 +17,6 @@ Each lane is opened by a task of its own: a server that does not answer for one 
 
 import asyncio
 import random
-import secrets
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -31,13 +30,14 @@ from ..config.start import LogEnd, Start
 from ..errors import Damaged, Lost, Unavailable
 from ..plan import Plan
 from ..storage.commit import ClaimedLane, confirm, plan_commit
-from ..storage.head import blob_keys
-from ..storage.restore import rebuild
 from .ports import Ports, Process
+from .recovery import Recovery
 from .source import LaneLost, OffsetBeyondEnd
 
 log = structlog.get_logger(__name__)
 
+VERIFY_EVERY_S: Final = 60.0
+"""How often the keys of a lane are checked."""
 STOPPED_PAUSE_S: Final = 60.0
 """How long until a stopped lane is tried again."""
 
@@ -61,6 +61,8 @@ class OwnedLane:
     """When the owner was last compared with the store's, by the monotonic clock."""
     durable_offsets: Mapping[str, int]
     """Its offsets at the last commit that the store confirmed."""
+    verified_s: float = 0.0
+    """When its keys were last checked, by the monotonic clock."""
 
 
 @dataclass
@@ -84,13 +86,12 @@ class Ownership:
     def __init__(self, ports: Ports, process: Process, plan: Plan, beginning: Beginning) -> None:
         self._source = ports.source
         self._store = ports.store
-        self._plan = plan
+        self._recovery = Recovery(ports, process, plan)
         self._beginning = beginning
         self._telemetry = process.telemetry
         self._clock = process.clock
         self._attempts: dict[int, _Attempt] = {}
         self._opening: dict[int, asyncio.Task[None]] = {}
-        self._rebuilding = asyncio.Lock()
         self.lanes: dict[int, OwnedLane] = {}
         self.not_open: dict[int, str] = {}
         """Assigned lanes that could not be opened, with the reason: for readiness."""
@@ -133,8 +134,9 @@ class Ownership:
         attempt.confirm_first = attempt.confirm_first or confirm_first
         self._postpone(lane, attempt, reason)
 
-    async def halt(self, lane: int, error: OverflowError) -> None:
-        """Forget a lane whose counters a record would overflow; try it again after a long pause."""
+    async def halt(self, lane: int, error: OverflowError | Damaged) -> None:
+        """Forget a lane whose counters a record would overflow, or that vanishes while it is
+        written; try it again after a long pause."""
         self.forget(lane)
         await self._source.close(lane)
         self._stop(lane, self._attempts.setdefault(lane, _Attempt()), error)
@@ -185,7 +187,9 @@ class Ownership:
         except Lost:
             self._postpone(lane, attempt, "another process claimed it in the meantime")
         else:
-            self.lanes[lane] = OwnedLane(claimed, time.monotonic(), dict(claimed.lane.offsets))
+            now_s = time.monotonic()
+            verified_s = now_s - random.random() * VERIFY_EVERY_S  # lanes are checked in turn
+            self.lanes[lane] = OwnedLane(claimed, now_s, dict(claimed.lane.offsets), verified_s)
             self._telemetry.lane_stopped.labels(str(lane)).set(0)
             self.not_open.pop(lane, None)
 
@@ -199,15 +203,12 @@ class Ownership:
         added_later = lane >= self._beginning.initial_lanes
         start = LogEnd.EARLIEST if added_later else self._beginning.start
         begin = await self._source.starting_offsets(lane, start, int(self._clock() * 1000))
-        head = await self._store.claim(lane, secrets.token_hex(8), begin)
-        names, blobs = await self._store.load(lane, head, blob_keys)
-        async with self._rebuilding:  # one at a time: threads would only take turns
-            claimed = await asyncio.to_thread(
-                rebuild, lane, self._plan, list(begin), head, names, blobs
-            )
+        taken = await self._recovery.take(lane, begin, start)
+        claimed = taken.claimed
         skipped = (
             _skipped(claimed.lane.offsets, attempt.durable_offsets) if claimed.sequence == 0 else {}
         )
+        skipped |= taken.unreadable  # at least as many: it began before it was last durable
         _log_what_is_missing(claimed, attempt.durable_offsets)
         gaps = await self._source.open(lane, claimed.lane.offsets)
         for topic, records in gaps.items():
@@ -223,11 +224,11 @@ class Ownership:
         return claimed
 
     async def _commit_gaps(self, claimed: ClaimedLane, gaps: Mapping[str, int]) -> None:
-        """Count records that will never be read, and commit the count at once: the lane may never
-        have another record to commit it with."""
-        if not gaps:
-            return
+        """Count records that will never be read, and commit the count at once, with the hours that
+        are lost: the lane may never have another record to commit them with."""
         lane = claimed.lane
+        if not gaps and not lane.changes.dropped_hours:
+            return
         for topic, records in gaps.items():
             lane.count("gap_records", topic, records)
             log.error(
@@ -237,8 +238,8 @@ class Ownership:
                 records=records,
             )
         commit = plan_commit(claimed)
-        if await self._store.commit(commit) == "lost":
-            raise Lost
+        if await self._store.commit(commit) in ("lost", "damaged"):
+            raise Lost  # the next attempt claims it again, and finds out
         confirm(claimed, commit)
 
     def _stop(

@@ -17,6 +17,7 @@ from relevanced.daemon.storage.keys import block_key
 from relevanced.daemon.storage.packing import pack
 from relevanced.daemon.storage.redis.client import Client, close, connect
 from relevanced.daemon.storage.redis.lane_store import LaneStore
+from relevanced.daemon.storage.store import DamagedLane
 
 NAMESPACE: Final = "relevanced-0a1b2c3d"
 LANE: Final = 7
@@ -93,6 +94,14 @@ async def lane_with(store: LaneStore, token: str, commits: int = 1) -> Head:
     return head
 
 
+async def take(store: LaneStore, token: str, lane: int = LANE) -> Head:
+    """Claim a lane; one that lost its head begins anew where it began."""
+    try:
+        return await store.claim(lane, token, START)
+    except DamagedLane as damage:
+        return await store.begin_anew(lane, damage.token, token, damage.start or START)
+
+
 async def layout(url: str) -> Mapping[str, Sequence[range]]:
     """URL of every server with data → the slots that it serves; of a single one, all."""
     if not is_cluster(url):
@@ -127,6 +136,12 @@ async def dump(url: str, *, staged: bool = False) -> Dump:
         values, ttls = answers[::2], answers[1::2]
         contents |= {k: (bytes(v or b""), int(t)) for k, v, t in zip(keys, values, ttls)}
     return contents
+
+
+async def lane_dump(url: str, *, staged: bool = False) -> Dump:
+    """The same without what a namespace knows of its lanes."""
+    whole = await dump(url, staged=staged)
+    return {key: value for key, value in whole.items() if not key.endswith(b":meta")}
 
 
 async def restore(url: str, before: Dump) -> None:

@@ -23,6 +23,7 @@ from tests.services.redis_lanes import (
     commit_of,
     dump,
     lane_with,
+    take,
     until,
 )
 
@@ -207,7 +208,7 @@ async def test_lane_that_is_claimed_during_its_removal_is_whole(redis: AnyRedis)
             nonlocal woken
             if not woken and text != CLAIM.text:
                 woken = True
-                head = await store.claim(LANE, "b", START)
+                head = await take(store, "b")
                 assert head.sequence == 0
                 page = {"totals:0": b"new", "rows:0:0000:0": b"new"}
                 assert await store.commit(commit_of("b", 0, blobs=page)) == "applied"

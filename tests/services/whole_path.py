@@ -11,7 +11,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from relevanced.daemon.commands.simulate.traffic import Faults, Traffic, generate_events
 from relevanced.daemon.config.loading import load
-from relevanced.daemon.errors import Unavailable
+from relevanced.daemon.errors import Damaged, Unavailable
 from relevanced.daemon.kafka.client import KafkaSettings
 from relevanced.daemon.storage.redis.client import close, connect
 from relevanced.daemon.storage.redis.lane_store import LaneStore
@@ -128,7 +128,7 @@ class Stage:
     async def _taken_by_all(self, name: str) -> int:
         try:
             return sum((await self.taken(name)).values())
-        except Unavailable:
+        except (Unavailable, Damaged):
             return 0
 
     async def assert_equals_oracle(self, name: str, expected: dict[int, oracle.LaneResult]) -> None:

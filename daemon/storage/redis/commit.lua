@@ -1,11 +1,14 @@
 -- One atomic step of a lane: publish its values, then move the head.
 -- KEYS: head, names, changes, then the staged keys, the keys that readers follow (listed), those that they do not (unread),
---       and those to unlink, as many of each as ARGV says.
--- ARGV: token, sequence, number of keys staged, listed, unread and unlinked, number of names, number of head fields;
+--       those to unlink, and those to keep, as many of each as ARGV says.
+-- ARGV: token, sequence, number of keys staged, listed, unread and unlinked, number of names, number of head fields, number of
+--       keys to keep ('' = this is no repair);
 --       then the value of each listed and unread key ('' = the next of the staged ones), id/name pairs, and field/value
 --       pairs of the head. `changes` lists every key of the lane: the unread ones at 0, before any sequence, so that no key is
 --       forgotten when the head is.
--- Answers: applied, already (a retry whose first answer was lost), lost (anything else).
+-- A repair writes all that its owner has of the lane, and only the keys to keep are in the store alone.
+-- Answers: applied, already (a retry whose first answer was lost), damaged (keys or names of the lane are missing: nothing was
+--          written), lost (anything else).
 --
 -- Why in this order. A model of this protocol was searched with crashes, roll-backs, paused owners, lost replies, and delayed and
 -- doubled deliveries: it is safe and live as it stands, and not without any one of these checks.
@@ -18,11 +21,16 @@
 -- 5. Values are published by SET, or by RENAME and then PERSIST of a staged key: without PERSIST the published value would expire.
 --    All values are absolute, so that publishing again over what a roll-back left behind gives the same.
 -- 6. Keys are unlinked after everything is published: a merged block is there before the blocks that it replaces are gone.
--- 7. The head comes last, in one HSET with the sequence: no state is claimed that is not there.
+-- 7. The head comes last, in one HSET with the sequence: no state is claimed that is not there. It says how many keys and names
+--    there are; they are counted here, so that they are those of this sequence whatever a repetition finds.
+-- 8. These numbers are compared before the first write. Where `changes` or `names` is gone, this commit would make it anew with what
+--    it brings itself, and from then on the lane would look whole. That a listed key is there is checked by `verify`, not here:
+--    it costs as much as the lane is large.
 local head, names, changes = KEYS[1], KEYS[2], KEYS[3]
 local token, sequence = ARGV[1], ARGV[2]
 local staged, listed, unread = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local unlinked, named, fields = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+local is_repair, kept = ARGV[9] ~= '', tonumber(ARGV[9]) or 0
 -- Sequences are compared as text: whole numbers below 2^53, which the writer counts.
 local following = string.format('%.0f', tonumber(sequence) + 1)
 -- How many arguments one command gets: most of the cost of a command is that it is one. Even, because some are pairs, and far below
@@ -35,20 +43,27 @@ local function portions(first, count, act)
   end
 end
 
-local stored = redis.call('HMGET', head, 'token', 'sequence')
+local stored = redis.call('HMGET', head, 'token', 'sequence', 'keys', 'names')
 if stored[1] ~= token then return 'lost' end
 if stored[2] == following then return 'already' end
 if stored[2] ~= sequence then return 'lost' end
 local present = 0
 portions(4, staged, function(from, to) present = present + redis.call('EXISTS', unpack(KEYS, from, to)) end)
 if present ~= staged then return 'lost' end
--- These raise an error here, before the first write, where a key has a wrong type.
-redis.call('HLEN', names)
-redis.call('ZCARD', changes)
-
 local stage, first = 3, 4 + staged
 local written = listed + unread
-local at = 9
+local first_kept = first + written + unlinked
+-- These raise an error here, before the first write, where a key has a wrong type.
+local keys_there, names_there = redis.call('ZCARD', changes), redis.call('HLEN', names)
+if is_repair then
+  local there = 0
+  portions(first_kept, kept, function(from, to) there = there + redis.call('EXISTS', unpack(KEYS, from, to)) end)
+  if there ~= kept then return 'damaged' end
+  redis.call('UNLINK', names, changes)
+elseif keys_there ~= tonumber(stored[3]) or names_there ~= tonumber(stored[4]) then
+  return 'damaged'
+end
+local at = 10
 for i = 0, written - 1 do
   local key, value = KEYS[first + i], ARGV[at + i]
   if value == '' then
@@ -75,6 +90,7 @@ local function list(score)
 end
 portions(first, listed, list(following))
 portions(first + listed, unread, list('0'))
+portions(first_kept, kept, list(following))
 portions(first + written, unlinked, function(from, to)
   local keys = {}
   for i = from, to do keys[#keys + 1] = string.sub(KEYS[i], behind_prefix) end
@@ -83,5 +99,6 @@ portions(first + written, unlinked, function(from, to)
 end)
 at = at + 2 * named
 -- Must stay the last write, and one command: offsets and state belong to this sequence.
-redis.call('HSET', head, 'sequence', following, unpack(ARGV, at, at + 2 * fields - 1))
+redis.call('HSET', head, 'sequence', following, 'keys', redis.call('ZCARD', changes), 'names', redis.call('HLEN', names),
+  unpack(ARGV, at, at + 2 * fields - 1))
 return 'applied'

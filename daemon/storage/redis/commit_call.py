@@ -40,7 +40,8 @@ def call_of(commit: Commit, prefix: str) -> Call:
     stage = f"{prefix}stage:{commit.token}:{commit.sequence}:"
     staged = {f"{stage}{number}": part for number, part in enumerate(parts)}
     keys = [f"{prefix}{name}" for name in ("head", "names", "changes")]
-    keys += [*staged, *(prefix + key for key in (*written, *commit.unlinked))]
+    kept = commit.kept or ()
+    keys += [*staged, *(prefix + key for key in (*written, *commit.unlinked, *kept))]
     counts = [len(staged), len(commit.listed), len(unread), len(commit.unlinked)]
     pairs = [part for pair in (*commit.names.items(), *commit.fields.items()) for part in pair]
     arguments = [
@@ -49,6 +50,7 @@ def call_of(commit: Commit, prefix: str) -> Call:
         *counts,
         len(commit.names),
         len(commit.fields),
+        "" if commit.kept is None else len(kept),
         *(inline.get(key, b"") for key in written),
         *pairs,
     ]

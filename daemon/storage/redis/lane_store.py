@@ -1,5 +1,5 @@
-"""The store of lanes in Redis: claim, load, commit, touch, read, sweep. Every step of a lane is one
-script on one hash slot.
+"""The store of lanes in Redis: claim, begin anew, verify, load, commit, touch, read, sweep. Every
+step of a lane is one script on one hash slot.
 
 A commit is applied once or not at all, whatever is lost, repeated or delayed, as long as the caller
 sends the same `Commit` again until it is answered. The scripts state why their steps are in the
@@ -16,13 +16,14 @@ from typing import Any, Final, cast
 import msgspec
 from redis.exceptions import NoScriptError
 
-from ...errors import Lost
+from ...errors import Damaged, Lost
 from ..commit import Commit
 from ..head import Head, head_of
 from ..keys import ADMITTED_KEY
-from ..store import Answer, LaneDelta
+from ..store import Answer, DamagedLane, LaneDelta, missing_keys, short_of
 from .client import Client, answered
 from .commit_call import call_of
+from .registry import Registry
 from .scan import lane_keys, portions, prefix_of
 
 STAGED_FOR_S: Final = 120
@@ -33,6 +34,8 @@ READ_BYTES: Final = 4 * 1024 * 1024
 a few milliseconds of the server's time."""
 LOAD_KEYS: Final = 256
 """A new owner reads so many keys in one call."""
+VERIFIED_KEYS: Final = 500
+"""One call checks so many keys: a fraction of a millisecond of the server's time."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,8 @@ def _script(name: str) -> Script:
 
 
 CLAIM: Final = _script("claim.lua")
+ANEW: Final = _script("anew.lua")
+VERIFY: Final = _script("verify.lua")
 COMMIT: Final = _script("commit.lua")
 LOAD: Final = _script("load.lua")
 TOUCH: Final = _script("touch.lua")
@@ -68,8 +73,12 @@ class LaneStore:
     def __init__(self, client: Client, namespace: str) -> None:
         self._client = client
         self._namespace = namespace
+        self._registry = Registry(client, namespace)
         self._unswept: dict[int, str] = {}
         """Lanes claimed by this process that may have keys of an earlier lane → their marks."""
+        self._starts: dict[int, Mapping[str, int] | None] = {}
+        """Lanes claimed by this process → where they began, noted again with each check: the
+        registry may be lost as well."""
 
     def prefix(self, lane: int) -> str:
         """Return the prefix of all keys of a lane: its hash tag, so that they share a cluster's
@@ -79,17 +88,45 @@ class LaneStore:
     async def claim(self, lane: int, token: str, start: Mapping[str, int]) -> Head:
         """Become the writer of a lane under a token never used before; returns its head.
 
-        `start` becomes its offsets if it has none. Never sent twice: each attempt takes a new
-        token."""
+        `start` becomes its offsets if it has never been claimed. Raises DamagedLane if its head is
+        gone. Never sent twice: each attempt takes a new token."""
         prefix = self.prefix(lane)
-        begin = msgspec.json.encode(start)
-        fields = {"offsets": begin, "start": begin, UNSWEPT: token.encode()}
-        pairs = [part for pair in fields.items() for part in pair]
-        keys = [*self._base_keys(prefix), prefix + ADMITTED_KEY]
-        head = _pairs(await self._run(CLAIM, keys, [token, prefix, len(fields), *pairs]))
-        if UNSWEPT in head:
-            self._unswept[lane] = head[UNSWEPT].decode()
-        return head_of(head)
+        known = await self._registry.start_of(lane)
+        arguments = [token, prefix, int(known is not None), *_new_head(token, start)]
+        answer = await self._run(CLAIM, self._claim_keys(prefix), arguments)
+        if answer is None:
+            raise DamagedLane(lane, "its head is gone", start=known)
+        return await self._claimed(lane, token, _pairs(answer), known)
+
+    async def begin_anew(self, lane: int, found: str, token: str, start: Mapping[str, int]) -> Head:
+        """Remove what is left of a damaged lane and become the writer of a new one that begins at
+        `start`; returns its head. Raises Lost if the lane's token is no longer `found`."""
+        prefix = self.prefix(lane)
+        arguments = [found, token, prefix, *_new_head(token, start)]
+        answer = await self._run(ANEW, self._claim_keys(prefix), arguments)
+        if answer is None:
+            raise Lost
+        await self._registry.forget_permission(lane)
+        return await self._claimed(lane, token, _pairs(answer), None)
+
+    async def told_to_begin_anew(self, lane: int) -> bool:
+        """Return whether a person allowed the lane to begin anew, a short while ago."""
+        return await self._registry.may_begin_anew(lane)
+
+    async def _claimed(
+        self, lane: int, token: str, fields: dict[str, bytes], known: Mapping[str, int] | None
+    ) -> Head:
+        """Return the head of a lane that was just claimed, and note it."""
+        if UNSWEPT in fields:
+            self._unswept[lane] = fields[UNSWEPT].decode()
+        try:
+            head = head_of(fields)
+        except Damaged as error:
+            raise DamagedLane(lane, str(error.__cause__), token, known) from error
+        if head.start is not None and head.start != known:
+            await self._registry.note_start(lane, head.start)
+        self._starts[lane] = head.start
+        return head
 
     async def sweep(self) -> int:
         """Remove keys that are left of lanes whose head was lost before this process claimed them;
@@ -119,6 +156,33 @@ class LaneStore:
         await self._run(SWEEP, keys, [mark])
         return removed
 
+    async def verify(
+        self, lane: int, token: str, sequence: int, keys: Sequence[str] | None = None
+    ) -> list[str]:
+        """Return which of these keys, or of all that the lane lists, are missing.
+
+        Raises Lost if the lane has another token or sequence, and DamagedLane if it lists fewer
+        keys or names than its head says."""
+        prefix, missing, first = self.prefix(lane), list[str](), 0
+        base, listed = self._base_keys(prefix), 1
+        while first < listed:
+            part = [prefix + key for key in (keys or ())[first : first + VERIFIED_KEYS]]
+            ranks = [first, first + VERIFIED_KEYS - 1]
+            answer = await self._run(VERIFY, base + part, [token, sequence, prefix, *ranks])
+            if answer is None:
+                raise Lost
+            listed, names, must_list, must_name, found = answer
+            missing += [key.decode() for key in found]
+            if keys is not None:
+                listed = len(keys)
+            elif short := short_of(listed, names, must_list, must_name):
+                raise DamagedLane(lane, short, token, self._starts.get(lane))
+            first += VERIFIED_KEYS
+        start = self._starts.get(lane)
+        if keys is None and start is not None:
+            await self._registry.note_start(lane, start)
+        return missing
+
     async def load(
         self, lane: int, head: Head, keys_of: Callable[[Head, Sequence[str]], list[str]]
     ) -> tuple[dict[str, bytes], dict[str, bytes | None]]:
@@ -130,8 +194,10 @@ class LaneStore:
         answer = await self._run(LOAD, self._base_keys(prefix), owner)
         if answer is None:
             raise Lost
-        names = _pairs(answer[0])
-        listed = [key.decode() for key in answer[1]]
+        names, listed = _pairs(answer[0]), [key.decode() for key in answer[1]]
+        short = short_of(answer[2], len(names), *answer[3:])
+        if short:
+            raise DamagedLane(lane, short, head.token, head.start)
         wanted = keys_of(head, listed)
         blobs: dict[str, bytes | None] = dict.fromkeys(listed)
         for first in range(0, len(wanted), LOAD_KEYS):
@@ -142,6 +208,9 @@ class LaneStore:
             if values is None:
                 raise Lost
             blobs |= dict(zip(part, values, strict=True))
+        missing = [key for key in wanted if key != ADMITTED_KEY and blobs[key] is None]
+        if missing:
+            raise DamagedLane(lane, missing_keys(missing), head.token, head.start)
         return names, blobs
 
     async def commit(self, commit: Commit) -> Answer:
@@ -163,7 +232,7 @@ class LaneStore:
         self, lane: int, token: str, sequence: int | None, names: int
     ) -> LaneDelta | None:
         """Return what changed since (token, sequence), where the reader has `names` segment names;
-        None if there is no such lane.
+        None if there is no such lane. Raises DamagedLane if a part of it is missing.
 
         A large answer takes several calls. A page that is written meanwhile comes again at the end:
         all pages are as of the head of the last call.
@@ -174,9 +243,11 @@ class LaneStore:
         whole, new_names, pages = False, list[tuple[int, str]](), dict[str, bytes]()
         while True:
             arguments = [prefix, token, seen, upto, names + len(new_names), READ_BYTES]
-            pairs, restart, added, written, values, upto, done = await self._run(
+            pairs, restart, added, written, values, upto, done, damage = await self._run(
                 READ, keys, arguments
             )
+            if damage:
+                raise DamagedLane(lane, damage.decode())
             if not pairs:
                 return None
             head = head_of(_pairs(pairs))
@@ -187,6 +258,9 @@ class LaneStore:
             if done:
                 return LaneDelta(head, whole, new_names, pages)
             token, seen = head.token, head.sequence
+
+    def _claim_keys(self, prefix: str) -> list[str]:
+        return [*self._base_keys(prefix), prefix + ADMITTED_KEY]
 
     @staticmethod
     def _base_keys(prefix: str) -> list[str]:
@@ -210,6 +284,12 @@ class LaneStore:
         except NoScriptError:
             # Nothing ran, so it is safe to send the text.
             return await self._client.eval(script.text, len(keys), *keys, *arguments)
+
+
+def _new_head(token: str, start: Mapping[str, int]) -> list[str | int | bytes]:
+    """Return the number of fields of a new lane's head, then the fields and their values."""
+    begin = msgspec.json.encode(start)
+    return [3, "offsets", begin, "start", begin, UNSWEPT, token]
 
 
 def _pairs(flat: Sequence[bytes]) -> dict[str, bytes]:

@@ -1,7 +1,9 @@
 """The state of a namespace beside its lanes: how many there are, who serves the scores, when it was
 last written to.
 
-    NAMESPACE:meta      hash: lanes (partitions of the input topics), born (lanes when it began)
+    NAMESPACE:meta      hash: lanes (partitions of the input topics), born (lanes when it began);
+                        start:N, the offsets at which lane N began (see `registry`)
+    NAMESPACE:anew:N    a person's permission to begin lane N anew; expires (see `registry`)
     NAMESPACE:exporter  token of the process that serves the scores; expires unless renewed
     NAMESPACE:shown     the segments of its counters, for the next exporter
     PREFIX:namespaces   sorted set: namespace → clock in ms of its last sign of life
@@ -14,6 +16,7 @@ from typing import Any, Final, TypeVar
 
 from ...errors import Unavailable
 from .client import Client, answered
+from .registry import Registry
 from .scan import lane_keys, portions, prefix_of
 
 T = TypeVar("T")
@@ -52,6 +55,7 @@ class Namespace:
         self._client = client
         self._prefix = prefix
         self.name = name
+        self._registry = Registry(client, name)
 
     async def register(self, lanes: int) -> LaneCounts:
         """Store the number of lanes; the first process to do so also stores how many the namespace
@@ -66,6 +70,10 @@ class Namespace:
         """Return the number of lanes; 0 before any worker has registered."""
         stored: Any = await self._answered(self._client.hget(f"{self.name}:meta", "lanes"))
         return int(stored or 0)
+
+    async def begun(self) -> frozenset[int]:
+        """Return the lanes that have begun, as far as their owners noted it."""
+        return await self._registry.begun()
 
     async def lease(self, token: str, silence_ms: int) -> bool:
         """Take or renew the lease on serving the scores; returns whether this process has it. The

@@ -280,3 +280,29 @@ def history_rows(lane: LaneView, start: int) -> list[float]:
     one.take([replace(lane, hours={start: lane.hours[start]} if start in lane.hours else {})])
     every = Selection(tuple(lane.names.segments), (), ())
     return [float(row[0]) for row in one.summed({start: 1.0}, every)]
+
+
+def test_an_hour_that_a_lane_lost_is_in_no_sum() -> None:
+    """Though another lane has it: the sum would be too small."""
+    hours = steady(3 * WEEK + 2)
+    whole, rest = lane_of(hours), dict(hours)
+    lost = NOON - (WEEK + 1) * HOUR_MS
+    del rest[lost]
+    damaged = replace(lane_of(rest), lost_hours=frozenset({lost}))
+    expected = [rows[0, 0] for rows in compared(whole, whole)["1h"].periods]
+    assert expected == [200.0] * 3
+    assert [rows[0, 0] for rows in compared(whole, damaged)["1h"].periods] == [200.0] * 2
+    first, *_ = compared(whole, damaged)["6h"].periods
+    assert first[0, 0] == 1200.0  # the other hours stand for it
+
+
+def test_last_hours_are_absent_while_one_of_them_is_lost() -> None:
+    hours = steady(30)
+    lost = NOON - 3 * HOUR_MS
+    assert "6h" in compared(lane_of(hours))
+    found = compared(replace(lane_of(hours), lost_hours=frozenset({lost})))
+    assert "1h" in found and not found.keys() & {"6h", "24h"}
+
+
+def test_where_every_hour_is_lost_nothing_is_compared() -> None:
+    assert compared(replace(lane_of({}), lost_hours=frozenset({NOON - HOUR_MS}))) == {}

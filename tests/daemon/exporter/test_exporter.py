@@ -32,6 +32,9 @@ class Namespace:
     async def lanes(self) -> int:
         return 1
 
+    async def begun(self) -> frozenset[int]:
+        return frozenset()
+
     async def lease(self, token: str, silence_ms: int) -> bool:
         return self.leads
 
@@ -118,11 +121,48 @@ def failing(published: Published) -> Mapping[str, str]:
 
 
 async def test_what_cannot_be_read_is_reported_and_the_last_scores_stay(monkeypatch: Any) -> None:
-    for fault in (Unavailable("Redis: away"), Damaged("lane 0: a part is missing")):
+    faults = {
+        "snapshot": Unavailable("Redis: away"),
+        "lanes_whole": Damaged("lane 0: a part is missing"),
+    }
+    for condition, fault in faults.items():
         lane = Lane(delta(3), fault)
         published = await served_when(lambda p: bool(failing(p)), lane, Namespace(), monkeypatch)
         assert impressions(published) == 3
-        assert failing(published) == {"snapshot": str(fault)}
+        assert failing(published) == {condition: str(fault)}
+
+
+async def test_without_a_copy_of_a_damaged_lane_nothing_is_served(monkeypatch: Any) -> None:
+    """Not what the other lanes sum up to."""
+
+    class Lanes(Namespace):
+        async def lanes(self) -> int:
+            return 2
+
+    class Half(Lane):
+        async def read(self, lane: int, token: str, sequence: int | None, names: int) -> Any:
+            if lane == 1:
+                raise Damaged("lane 1: a part is missing")
+            return await super().read(lane, token, sequence, names)
+
+    done = "lanes_whole"
+    published = await served_when(
+        lambda p: done in failing(p), Half(delta(3)), Lanes(), monkeypatch
+    )
+    assert published.report is None and published.text.plain == ()
+    assert failing(published).keys() == {"lanes_whole", "snapshot"}
+    assert "lane 1" in failing(published)["lanes_whole"]
+
+
+async def test_lane_that_began_and_has_no_head_is_no_lane_without_traffic(monkeypatch: Any) -> None:
+    class Begun(Namespace):
+        async def begun(self) -> frozenset[int]:
+            return frozenset({0})
+
+    published = await served_when(
+        lambda p: "lanes_whole" in failing(p), Lane(None), Begun(), monkeypatch
+    )
+    assert published.report is None and "its head is gone" in failing(published)["lanes_whole"]
 
 
 @pytest.mark.parametrize(("behind_s", "as_of_ms"), [(3600, START_MS - 3_600_000), (-60, START_MS)])

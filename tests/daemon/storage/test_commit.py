@@ -169,7 +169,7 @@ def test_panes_that_are_no_longer_kept_are_unlinked(store: MemoryLane, owned: Cl
     commit(store, owned, shown(0))
     commit(store, owned, *leaping(LONG_AFTER_MS))
     assert set(store.blobs) == {totals_key(0), ADMITTED_KEY}
-    assert set(store.listed) == {totals_key(0)}
+    assert {key for key, sequence in store.listed.items() if sequence} == {totals_key(0)}
 
 
 def test_all_pages_of_a_dropped_pane_are_unlinked(store: MemoryLane) -> None:
@@ -344,11 +344,21 @@ def test_a_part_of_another_encoding_is_an_error(store: MemoryLane, owned: Claime
 def test_a_head_comes_back(owned: ClaimedLane) -> None:
     settled(owned.lane, shown(0), passing(1))
     fields = {**plan_commit(owned, 77).fields, "token": b"t", "sequence": b"4"}
+    fields |= {"keys": b"3", "names": b"1", "start": b'{"events":0}'}
     head = head_of(fields)
     assert (head.token, head.sequence, head.idle_ms, head.offsets) == ("t", 4, 77, {"events": 0})
     assert head.watermarks == {"events": START_MS + 1}
     assert head.counts["impression_outcomes"] == {"accepted": 1}
     assert (head.state.next_slot, head.state.names, len(head.state.blocks)) == (1, 2, 1)
+
+
+@pytest.mark.parametrize("gone", ["watermarks", "counts", "state", "keys", "names"])
+def test_a_head_without_what_every_commit_writes_is_damaged(owned: ClaimedLane, gone: str) -> None:
+    fields = {**plan_commit(owned).fields, "token": b"t", "sequence": b"4"}
+    fields |= {"keys": b"3", "names": b"1"}
+    del fields[gone]
+    with pytest.raises(Damaged, match=gone):
+        head_of(fields)
 
 
 def test_a_head_that_was_only_claimed_has_defaults() -> None:

@@ -31,7 +31,13 @@ def full() -> Telemetry:
         telemetry.partition_unreadable,
     ):
         gauge.labels("t", "0").set(1)
-    for gauge in (telemetry.open_impressions, telemetry.waiting_feedback, telemetry.lane_stopped):
+    for gauge in (
+        telemetry.open_impressions,
+        telemetry.waiting_feedback,
+        telemetry.lane_stopped,
+        telemetry.lane_damaged,
+        telemetry.lost_hours,
+    ):
         gauge.labels("0").set(1)
     telemetry.batch_duration_s.observe(0.2)
     telemetry.set_eviction_policy("noeviction")
@@ -97,7 +103,12 @@ def test_only_policies_over_all_keys_may_evict_state(policy: str, evicts: float)
 
 def test_commit_outcomes_begin_at_zero() -> None:
     outcomes = series(Telemetry("1"))["relevanced_commits_total"]
-    assert sorted(labels["outcome"] for labels, _ in outcomes) == ["already", "applied", "lost"]
+    assert sorted(labels["outcome"] for labels, _ in outcomes) == [
+        "already",
+        "applied",
+        "damaged",
+        "lost",
+    ]
     assert len(BATCH_BUCKETS_S) + 1 <= 12
 
 
@@ -125,5 +136,5 @@ def test_the_status_has_the_values_of_the_series() -> None:
     assert status.lag_records == {("t", 0): 1, ("t", 10): 7}
     assert (status.open_impressions, status.waiting_feedback) == (7, 1)
     assert status.stopped_lanes == (0,)
-    assert status.commits == {"applied": 0, "already": 0, "lost": 2}
+    assert status.commits == {"applied": 0, "already": 0, "lost": 2, "damaged": 0}
     assert (status.batches, status.batches_s, status.snapshot_errors) == (1, 0.2, 3)

@@ -18,14 +18,14 @@ from relevanced.daemon.storage.commit import Commit
 from relevanced.daemon.storage.head import Head
 from relevanced.daemon.storage.store import LaneDelta
 from relevanced.daemon.telemetry.process import Telemetry
-from relevanced.daemon.worker import ownership as ownership_module
+from relevanced.daemon.worker import recovery as recovery_module
 from relevanced.daemon.worker.batch import DeadLetter
 from relevanced.daemon.worker.ownership import Beginning, Ownership
 from relevanced.daemon.worker.ports import Ports, Process
 from relevanced.daemon.worker.source import Batch, PartitionStatus
 from relevanced.daemon.worker.worker import Pace, Worker
 from tests.builders import PLAN, START_MS
-from tests.fakes import MemoryLane
+from tests.fakes import MemoryLane, Verified
 
 TOPIC = "events"
 PATIENCE_S = 10.0
@@ -118,7 +118,7 @@ class Logs:
     obstacle = None
 
 
-class Stores:
+class Stores(Verified):
     """Lanes in memory. `stuck` contains the (call, lane) pairs that get neither an answer nor an
     error."""
 
@@ -126,6 +126,9 @@ class Stores:
         self.lanes = {lane: MemoryLane() for lane in LANES}
         self.stuck = set(stuck)
         self.commits: list[int] = []
+
+    def lane_of(self, lane: int) -> MemoryLane:
+        return self.lanes[lane]
 
     async def _answer(self, call: str, lane: int) -> None:
         while (call, lane) in self.stuck:
@@ -299,13 +302,13 @@ async def test_commits_of_one_poll_are_sent_together() -> None:
 
 async def test_state_is_rebuilt_outside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[threading.Thread] = []
-    rebuild = ownership_module.rebuild
+    rebuild = recovery_module.rebuild
 
     def noted(*arguments: Any) -> Any:
         threads.append(threading.current_thread())
         return rebuild(*arguments)
 
-    monkeypatch.setattr(ownership_module, "rebuild", noted)
+    monkeypatch.setattr(recovery_module, "rebuild", noted)
     logs, stores = Logs(), Stores()
     async with working(logs, stores):
         await happens(lambda: all(stores.offset(lane) for lane in LANES))

@@ -25,7 +25,7 @@ from relevanced.daemon.worker.ports import Ports, Process
 from relevanced.daemon.worker.source import Batch, OffsetBeyondEnd
 from relevanced.daemon.worker.worker import Pace, Worker
 from tests.builders import PLAN, START_MS
-from tests.fakes import MemoryLane
+from tests.fakes import MemoryLane, Verified
 
 TOPIC = "events"
 PATIENCE_S = 10.0
@@ -96,7 +96,7 @@ class Log:
     obstacle = None
 
 
-class Memory:
+class Memory(Verified):
     """A store of one lane. Each commit meets the next of `faults`, before or after it applies."""
 
     def __init__(self, *faults: str) -> None:
@@ -104,6 +104,9 @@ class Memory:
         self.faults = list(faults)
         self.sent: list[Commit] = []
         self.claims = 0
+
+    def lane_of(self, lane: int) -> MemoryLane:
+        return self.lane
 
     async def claim(self, lane: int, token: str, start: Mapping[str, int]) -> Head:
         self.claims += 1
@@ -297,13 +300,88 @@ async def test_a_lane_beyond_the_end_of_its_log_is_stopped() -> None:
     assert (store.offset, store.claims, log.next) == (7, 1, None)
 
 
-async def test_damaged_state_stops_the_lane_and_not_the_worker() -> None:
-    log, store = Log([impression(1)]), Memory()
-    await work_until(lambda: store.offset == 1, log, store)
-    store.lane.blobs.clear()
+def lose(store: Memory, part: str) -> None:
+    """Remove a part of the stored lane."""
+    lane = store.lane
+    if part == "head":
+        lane.fields = {}
+    elif part in ("state", "start"):
+        del lane.fields[part]
+    elif part in ("names", "listed"):
+        getattr(lane, part).clear()
+    else:
+        del lane.blobs[next(key for key in lane.blobs if key.startswith(part))]
+
+
+PARTS = ("head", "state", "names", "listed", "rows:", "open:", "admitted")
+
+
+@pytest.mark.parametrize("part", PARTS)
+async def test_a_damaged_lane_begins_anew_where_the_log_has_all_of_it(part: str) -> None:
+    log, store = Log([impression(1), impression(2)]), Memory()
+    await work_until(lambda: store.offset == 2, log, store)
+    before = dict(store.lane.blobs)
+    lose(store, part)
     log.next = None
+    await work_until(lambda: log.opened[1:] and store.offset == 2, log, store)
+    assert accepted(store) == 2 and store.lane.blobs.keys() == before.keys()
+
+
+@pytest.mark.parametrize("part", PARTS)
+async def test_a_damaged_lane_stops_where_the_log_lacks_a_part_of_it(part: str) -> None:
+    """The worker goes on, and the lane begins anew once a person allows it."""
+    log, store = Log([impression(1), impression(2)]), Memory()
+    await work_until(lambda: store.offset == 2, log, store)
+    lose(store, part)
+    log.next, log.beginning = None, 1
     ownership = await work_until(None, log, store)
-    assert "a part is missing" in ownership.not_open[0]
+    assert "lane 0 is damaged" in ownership.not_open[0]
+    assert "relevanced lane begin-anew" in ownership.not_open[0]
+    store.permitted = True
+    await work_until(
+        lambda: log.opened[1:] and store.offset == 2 and accepted(store) == 1,
+        log,
+        store,
+    )
+    gaps = json.loads(store.lane.fields["counts"]).get("gap_records", {})
+    assert gaps == ({} if part == "head" else {TOPIC: 1})
+
+
+@pytest.mark.parametrize("part", ["names", "listed"])
+async def test_an_owner_whose_commit_finds_damage_writes_the_lane_again(part: str) -> None:
+    log, store = Log([impression(1)]), Memory()
+
+    def done() -> bool:
+        if len(log.values) == 1 and store.offset == 1:
+            lose(store, part)
+            log.values.append(impression(2))
+        return store.offset == 2
+
+    await work_until(done, log, store)
+    assert accepted(store) == 2 and store.claims == 1 and store.lane.is_counted()
+    assert store.sent[-1].kept == []
+
+
+@pytest.mark.parametrize("part", ["names", "listed", "rows:", "open:", "admitted"])
+async def test_an_owner_finds_missing_keys_by_itself(
+    part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("relevanced.daemon.worker.integrity.VERIFY_EVERY_S", 0.0)
+    monkeypatch.setattr("relevanced.daemon.worker.worker.TOUCH_EVERY_S", -1.0)
+    log, store = Log([impression(1)]), Memory()
+    lost = False
+
+    def done() -> bool:
+        nonlocal lost
+        if store.offset == 1 and not lost:
+            lost = True
+            lose(store, part)
+        return lost and store.sent[-1].kept is not None
+
+    await work_until(done, log, store)
+    head = store.lane.fields
+    assert store.lane.verify(head["token"].decode(), int(head["sequence"])) == []
+    assert accepted(store) == 1 and store.claims == 1
 
 
 async def test_dead_letters_are_retried_as_long_as_it_takes() -> None:

@@ -1,0 +1,56 @@
+"""The commit that repairs a damaged lane from its owner's memory. Pure.
+
+A running owner has all of its lane in memory but the rows of past hours. So whatever the store lost
+of the rest can be written again, and the numbers are those of the log, integer for integer.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..experiments.tallies import USER_PAGES
+from ..lane.lane import Lane
+from .commit import ClaimedLane, Commit, plan_commit
+from .keys import block_key, hour_page_key, parse_hour_page_key
+
+
+def past_hour_keys(lane: Lane) -> list[str]:
+    """Return the keys of the lane that only the store has."""
+    return [hour_page_key(start, p) for start, pages in lane.stored_hours.items() for p in pages]
+
+
+def lose_hours(lane: Lane, missing: Sequence[str]) -> None:
+    """Note that these pages of past hours are missing in the store."""
+    lane.lose_hours({parse_hour_page_key(key)[0] for key in missing})
+
+
+def plan_repair(claimed: ClaimedLane, idle_ms: int | None = None) -> Commit:
+    """Return what to write so that the store contains the whole lane as it is now, whatever it has
+    lost but past hours. May take long in a large lane: meant for a thread."""
+    lane = claimed.lane
+    _mark_all_as_changed(lane)
+    whole = replace(
+        claimed,
+        log=[],
+        names=1,
+        next_slot=lane.open.base,
+        next_serial=min(lane.waiting.by_serial, default=lane.waiting.next_serial),
+    )
+    commit = plan_commit(whole, idle_ms)
+    blocks = [block_key(block.entry.number) for block in claimed.log if block.entry is not None]
+    return replace(commit, unlinked=[*commit.unlinked, *blocks], kept=past_hour_keys(lane))
+
+
+def _mark_all_as_changed(lane: Lane) -> None:
+    changes, experiments = lane.changes, lane.experiments
+    changes.pages |= {(key, page) for key, rows in lane.panes.items() for page in rows.page_numbers}
+    changes.total_pages |= set(lane.totals.page_numbers)
+    changes.hour_pages |= {
+        (start, page) for start, rows in lane.hours.items() for page in rows.page_numbers
+    }
+    experiments.changed |= experiments.by_name.keys()
+    experiments.user_pages |= {
+        (name, page) for name in experiments.by_name for page in range(USER_PAGES)
+    }
+    if len(lane.segments.names) > 1:
+        for admission in lane.admissions.values():
+            admission.changed = True
