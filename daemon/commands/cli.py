@@ -59,6 +59,12 @@ def _healthcheck() -> click.Command:
     return healthcheck_command
 
 
+def _lane() -> click.Command:
+    from .lane import lane_group
+
+    return lane_group
+
+
 LAZY_COMMANDS: Final[Mapping[str, tuple[Callable[[], click.Command], str]]] = {
     "eval": (_eval, "Score TREC run files against judgements, offline."),
     "simulate": (_simulate, "Produce simulated search traffic to a topic or a file."),
@@ -71,6 +77,7 @@ LAZY_COMMANDS: Final[Mapping[str, tuple[Callable[[], click.Command], str]]] = {
         _propensities,
         "Estimate how likely each rank is looked at, from recorded events.",
     ),
+    "lane": (_lane, "Help a lane that stopped and says why."),
     "healthcheck": (_healthcheck, "Ask the daemon on this machine for its health."),
 }
 """Command → (what loads it, its line in the list of commands)."""
@@ -84,6 +91,7 @@ ORDER: Final = (
     "propensities",
     "simulate",
     "check-config",
+    "lane",
     "healthcheck",
 )
 
