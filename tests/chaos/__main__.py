@@ -45,7 +45,7 @@ def main() -> int:
 async def run(directory: Path, seed: int, rounds: int) -> bool:
     """Play the rounds; returns False at the first one that fails."""
     print(f"chaos: SEED={seed} ROUNDS={rounds}", flush=True)
-    faults = lost = doubled = 0
+    faults = lost = doubled = silent = 0
     async with Stage(directory) as stage:
         for index in range(rounds):
             began_s = time.monotonic()
@@ -58,14 +58,17 @@ async def run(directory: Path, seed: int, rounds: int) -> bool:
                 error.add_note(f"in round {planned.seed}")
                 raise
             faults, lost = faults + result.faults, lost + result.lost
-            doubled += result.doubled
+            doubled, silent = doubled + result.doubled, silent + result.silent
             if not result.passed:
                 first = [] if result.first is None else [str(result.first)]
-                counted = f"{result.lost} events lost, {result.doubled} doubled"
+                counted = f"{result.lost} events lost, {result.doubled} doubled, "
+                counted += f"{result.silent} lanes silently different"
                 return report_failure(planned, "\n".join([*first, *result.problems, counted]))
             report_round(planned, result, time.monotonic() - began_s)
             shutil.rmtree(directory / f"round-{planned.seed}")
-    print(f"chaos: {rounds} rounds, {faults} faults, {lost} lost, {doubled} doubled")
+    print(
+        f"chaos: {rounds} rounds, {faults} faults, {lost} lost, {doubled} doubled, {silent} silent"
+    )
     return True
 
 

@@ -3,9 +3,11 @@
     python tests/chaos/clocked.py STEP_FILE run --config FILE
 
 STEP_FILE contains the offset of the clock in seconds, as eight bytes that are read whenever the
-clock is. Only the wall clock is stepped, as an administrator or NTP would.
+clock is. Only the wall clock is stepped, as an administrator or NTP would. Owners check their lanes
+every VERIFY_EVERY_S: rounds are short.
 """
 
+import importlib
 import mmap
 import runpy
 import struct
@@ -13,6 +15,7 @@ import sys
 import time
 from pathlib import Path
 
+VERIFY_EVERY_S = 2.0
 STEP = struct.Struct("<d")
 
 
@@ -35,4 +38,6 @@ if __name__ == "__main__":
     wrap_clock(Path(sys.argv[1]))
     sys.argv = ["relevanced", *sys.argv[2:]]
     # After wrap_clock: imported modules would keep references to the original functions.
+    ownership = importlib.import_module("relevanced.daemon.worker.ownership")
+    setattr(ownership, "VERIFY_EVERY_S", VERIFY_EVERY_S)
     runpy.run_module("relevanced.daemon", run_name="__main__")

@@ -96,7 +96,8 @@ def _parts(lane: Lane, expected: LaneResult) -> Iterator[tuple[str, Numbers, Num
     yield "overflow", counts["segment_overflow"], expected.segment_overflow
     yield "rows", _cells(rows_of(lane)), _cells(kept_rows(lane, expected))
     yield "totals", _cells(row_dicts(lane.totals.pages, names, lane.plan)), _cells(expected.totals)
-    yield "hours", _cells(hours_of(lane)), _cells(expected.hours)
+    kept = {key: row for key, row in expected.hours.items() if key[0] * 1000 not in lane.lost_hours}
+    yield "hours", _cells(hours_of(lane)), _cells(kept)
     yield "open", open_of(lane), expected.open
     yield "arms", arms_of(lane), expected_arms(expected)
     waiting = (

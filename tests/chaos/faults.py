@@ -141,6 +141,19 @@ async def lose_lane(round: Round, fault: Fault) -> bool:
     return True
 
 
+async def lose_keys(round: Round, fault: Fault, *, at_rest: bool) -> bool:
+    """Remove random keys of random lanes. `at_rest`: no worker has them in memory."""
+    async with round.redis.lock:
+        await round.wait_for_keys()
+        for slot in round.slots if at_rest else ():
+            slot.kill()
+        lost = await round.lose_keys(fault.fraction)
+    if at_rest:
+        slots = (points.restart_after(round, slot, fault.lasts_s) for slot in round.slots)
+        await asyncio.gather(*slots)
+    return lost > 0
+
+
 async def promote(round: Round, fault: Fault, *, kill: bool) -> bool:
     """Promote the replica. If the old master keeps running, the workers switch one by one."""
     async with round.redis.lock:
@@ -223,6 +236,8 @@ ACTS: Final[Mapping[str, Act]] = {
     "redis restored from an older copy": restore_copy,
     "redis emptied": partial(call_redis, command="FLUSHALL"),
     "redis loses the head of a lane and the list of its keys": lose_lane,
+    "redis loses keys": partial(lose_keys, at_rest=False),
+    "redis loses keys while nobody has the lanes": partial(lose_keys, at_rest=True),
     "redis replica promoted": partial(promote, kill=True),
     "redis replica promoted while the master lives on": partial(promote, kill=False),
     "redis slow": partial(disturb_network, server="redis", faults=NetworkFaults(delay_s=0.1)),

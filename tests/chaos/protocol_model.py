@@ -1,8 +1,9 @@
 """A model of how workers claim and commit a lane, with two workers, one store and a few faults.
 Pure: states are frozen values, and functions give the possible next states.
 
-The model leaves out what does not affect its results: the idle mark, names, unlinked keys, the
-exporter, and the steps inside a script, which the server executes atomically.
+The model leaves out what does not affect its results: the idle mark, names, unlinked keys, and the
+steps inside a script, which the server executes atomically. The exporter is any reader at any time:
+what it finds whole must be right. In a world where the store loses keys, the log has all records.
 """
 
 from collections.abc import Iterator
@@ -11,9 +12,12 @@ from itertools import product
 from typing import Final, NamedTuple, TypeAlias
 
 from tests.chaos.protocol_store import (
+    Anew,
+    Answer,
     Call,
     Claim,
     Commit,
+    Gone,
     Head,
     Offsets,
     Redis,
@@ -23,6 +27,8 @@ from tests.chaos.protocol_store import (
     executed,
     fold,
     is_current,
+    is_whole,
+    visible,
 )
 
 
@@ -34,6 +40,7 @@ class World:
     ends: Offsets = (2, 1)
     starts: tuple[Offsets, ...] = ((0, 0), (1, 1))
     rules: Rules = Rules()
+    loses_keys: bool = False
 
 
 class LaneMemory(NamedTuple):
@@ -56,6 +63,8 @@ class Worker(NamedTuple):
     staged: bool = False
     claiming: int = 0
     """Token of a claim without an answer; used only where claims are sent again."""
+    anew: tuple[int, Offsets] | None = None
+    """The token under which it found the lane damaged, and where the lane began."""
 
 
 class State(NamedTuple):
@@ -75,8 +84,14 @@ BEGINNING: Final = State(Redis(), (Worker("in"), Worker()))
 # The worker: its reaction to answers, and its next calls
 
 
-def after_answer(worker: Worker, call: Call, answer: Head | str | None, rules: Rules) -> Worker:
+def after_answer(worker: Worker, call: Call, answer: Answer | None, rules: Rules) -> Worker:
     """The worker after the answer to its call; None where no answer came in time."""
+    if isinstance(answer, Gone):
+        return worker._replace(claiming=0, anew=(0, answer.start))
+    if isinstance(call, Anew):
+        if not isinstance(answer, Head):
+            return worker._replace(anew=None)  # it claims again, under a new token
+        return worker._replace(memory=LaneMemory(*answer[:2], call.start), anew=None)
     if isinstance(call, Claim):
         if not isinstance(answer, Head):
             return worker._replace(claiming=0 if rules.new_token_per_claim else call.token)
@@ -89,12 +104,23 @@ def after_answer(worker: Worker, call: Call, answer: Head | str | None, rules: R
     if answer == "lost":
         return without_lane(worker)
     assert worker.memory is not None
+    if answer == "damaged":
+        return repairing(worker)
     memory = worker.memory._replace(sequence=call.sequence + 1)
     return worker._replace(memory=memory, commit=None, staged=False)
 
 
 def without_lane(worker: Worker) -> Worker:
     return Worker(worker.belief, doubt=True)
+
+
+def repairing(worker: Worker) -> Worker:
+    """The worker with a commit of all that it has in memory."""
+    memory = worker.memory
+    assert memory is not None and memory.sums is not None
+    parts = tuple((topic, total) for topic, total in enumerate(memory.sums) if total)
+    commit = Commit(memory.token, memory.sequence, memory.offsets, parts, True)
+    return worker._replace(commit=commit, staged=False)
 
 
 def with_batch(worker: Worker, offsets: Offsets) -> Worker:
@@ -115,6 +141,8 @@ def next_calls(state: State, worker: Worker, world: World) -> Iterator[Call]:
         return
     if worker.commit is not None:
         yield worker.commit if worker.staged else Stage(worker.commit)
+    elif worker.memory is None and worker.anew is not None:
+        yield Anew(NEW, *worker.anew)
     elif worker.memory is None and not worker.doubt:
         # The starting offsets of a lane that exists are not used.
         for start in world.starts[: 1 if state.redis.head else None]:
@@ -152,16 +180,26 @@ def local_steps(
     if memory is None or worker.commit is not None:
         return
     if memory.sums is None:
-        if world.rules.compare_when_loading and not is_current(state.redis, *memory[:2]):
-            yield "loads: lost", Worker(worker.belief, doubt=worker.doubt)
-        else:
-            yield "loads", worker._replace(memory=memory._replace(sums=state.redis.sums))
+        yield loading(state.redis, worker, memory, world.rules)
         return
+    if world.rules.verify_when_running and is_current(state.redis, *memory[:2]):
+        if not is_whole(state.redis):
+            yield "finds keys missing", repairing(worker)
     if world.rules.compare_when_idle and not is_current(state.redis, *memory[:2]):
         yield "compares while idle: lost", without_lane(worker)
     for offsets in product(*map(range, memory.offsets, (end + 1 for end in world.ends))):
         if offsets != memory.offsets:
             yield f"reads up to {offsets}", with_batch(worker, offsets)
+
+
+def loading(redis: Redis, worker: Worker, memory: LaneMemory, rules: Rules) -> tuple[str, Worker]:
+    """The step of a worker that has claimed the lane."""
+    if rules.compare_when_loading and not is_current(redis, *memory[:2]):
+        return "loads: lost", Worker(worker.belief, doubt=worker.doubt)
+    if rules.check_keys and redis.head and not is_whole(redis):
+        anew = (memory.token, redis.head.promised)
+        return "loads: damaged", Worker(worker.belief, worker.doubt, anew=anew)
+    return "loads", worker._replace(memory=memory._replace(sums=visible(redis)))
 
 
 def deliveries(state: State, world: World) -> Iterator[Step]:
@@ -187,9 +225,25 @@ def faults(state: State, world: World) -> Iterator[Step]:
     for part in state.redis.staged:
         left = state.redis._replace(staged=state.redis.staged - {part})
         yield f"a staged part expires: {part}", state._replace(redis=left)
+    if world.loses_keys:
+        yield from losses(state)
     for call in state.late:
         redis, _ = executed(state.redis, call, world.rules)
         yield f"late, and will come again: {describe(call)}", state._replace(redis=redis)
+
+
+def losses(state: State) -> Iterator[Step]:
+    """The store loses one key: the head, the list, or a value."""
+    redis = state.redis
+    if redis.head is not None:
+        yield "the head is lost", state._replace(redis=redis._replace(head=None))
+    if redis.listed:
+        unlisted = redis._replace(listed=frozenset())
+        yield "the list of keys is lost", state._replace(redis=unlisted)
+    for topic in sorted(redis.listed):
+        sums = tuple(0 if n == topic else total for n, total in enumerate(redis.sums))
+        if sums != redis.sums:
+            yield f"sum {topic} is lost", state._replace(redis=redis._replace(sums=sums))
 
 
 def network_faults(state: State, number: int, call: Call, rules: Rules) -> Iterator[Step]:
@@ -199,7 +253,7 @@ def network_faults(state: State, number: int, call: Call, rules: Rules) -> Itera
     unanswered, kept = after_answer(worker, call, None, rules), state.late | {call}
     yield f"{name}: the answer is lost", with_worker(state, number, unanswered, redis)
     yield f"{name}: is delayed", with_worker(state._replace(late=kept), number, unanswered)
-    if not isinstance(call, Claim):  # a claim is never sent again
+    if not isinstance(call, Claim | Anew):  # a claim is never sent again
         answered = after_answer(worker, call, answer, rules)
         again = with_worker(state._replace(late=kept), number, answered, redis)
         yield f"{name}: comes now, and again later", again
@@ -227,6 +281,8 @@ def with_worker(state: State, number: int, worker: Worker, redis: Redis | None =
 def describe(call: Call) -> str:
     if isinstance(call, Claim):
         return f"claims from {call.start}"
+    if isinstance(call, Anew):
+        return f"begins {call.found} anew from {call.start}"
     commit = call.commit if isinstance(call, Stage) else call
-    verb = "stages" if isinstance(call, Stage) else "commits"
+    verb = "stages" if isinstance(call, Stage) else "repairs" if commit.repair else "commits"
     return f"{verb} {commit.token}/{commit.sequence} up to {commit.offsets}"

@@ -23,7 +23,18 @@ from tests.chaos.protocol_model import (
     faults,
     progress,
 )
-from tests.chaos.protocol_store import Call, Claim, Commit, Redis, Rules, Stage, fold
+from tests.chaos.protocol_store import (
+    Anew,
+    Call,
+    Claim,
+    Commit,
+    Redis,
+    Rules,
+    Stage,
+    fold,
+    is_whole,
+    visible,
+)
 
 
 class Node(NamedTuple):
@@ -93,12 +104,12 @@ def steps(node: Node, world: World) -> Iterator[tuple[str, Node]]:
 
 def is_exact(state: State) -> bool:
     """Whether exactly the records between the promised and the stored offsets are counted, each
-    once."""
+    once, as far as a reader finds the lane whole."""
     head = state.redis.head
-    if head is None:
+    if head is None or not is_whole(state.redis):
         return True
     ends = head.promised if head.offsets is None else head.offsets
-    return state.redis.sums == tuple(map(fold, head.promised, ends))
+    return visible(state.redis) == tuple(map(fold, head.promised, ends))
 
 
 def first_stuck(found: Found, world: World) -> Node | None:
@@ -129,7 +140,8 @@ def first_stuck(found: Found, world: World) -> Node | None:
 
 
 def is_done(state: State, world: World) -> bool:
-    return state.redis.head is not None and state.redis.head.offsets == world.ends
+    head = state.redis.head
+    return head is not None and head.offsets == world.ends and is_whole(state.redis)
 
 
 def path_to(node: Node, found: Found, end: str) -> str:
@@ -165,7 +177,7 @@ def without_futile(state: State, saved: tuple[Redis, ...]) -> State:
     dropped."""
     redis, workers, late = state
     alive = {store.head.token for store in (redis, *saved) if store.head is not None}
-    alive |= {call.token for call in late if isinstance(call, Claim)}
+    alive |= {call.token for call in late if isinstance(call, Claim | Anew)}
     first, second = (
         worker if worker.memory is None or worker.memory.token in alive else in_vain(worker)
         for worker in workers
@@ -201,6 +213,12 @@ def token_of(call: Call) -> int:
     return call.commit.token if isinstance(call, Stage) else call.token
 
 
+def found_by(state: State) -> list[int]:
+    """The tokens under which workers found the lane damaged."""
+    found = [worker.anew[0] for worker in state.workers if worker.anew is not None]
+    return found + sorted(call.found for call in state.late if isinstance(call, Anew))
+
+
 def tokens_of(state: State, saved: tuple[Redis, ...]) -> dict[int, None]:
     """All tokens, each once, in an order that does not depend on their values."""
     tokens = [store.head.token for store in (state.redis,) if store.head is not None]
@@ -210,6 +228,7 @@ def tokens_of(state: State, saved: tuple[Redis, ...]) -> dict[int, None]:
         tokens += [] if worker.commit is None else [worker.commit.token]
     tokens += map(token_of, sorted(state.late, key=repr) if len(state.late) > 1 else state.late)
     tokens += [store.head.token for store in saved if store.head is not None]
+    tokens += filter(None, found_by(state))
     for store in (state.redis, *saved):
         tokens += sorted(part[0] for part in store.staged)
     return dict.fromkeys(tokens)
@@ -224,19 +243,22 @@ def renamed_state(state: State, numbers: Mapping[int, int]) -> State:
 def renamed_redis(redis: Redis, numbers: Mapping[int, int]) -> Redis:
     head = redis.head and redis.head._replace(token=numbers[redis.head.token])
     staged = frozenset((numbers[part[0]], *part[1:]) for part in redis.staged)
-    return Redis(head, redis.sums, staged)
+    return redis._replace(head=head, staged=staged)
 
 
 def renamed_worker(worker: Worker, numbers: Mapping[int, int]) -> Worker:
-    memory, commit = worker.memory, worker.commit
+    memory, commit, anew = worker.memory, worker.commit, worker.anew
     return worker._replace(
         memory=memory and memory._replace(token=numbers[memory.token]),
         commit=commit and commit._replace(token=numbers[commit.token]),
         claiming=numbers[worker.claiming] if worker.claiming else 0,
+        anew=anew and (numbers.get(anew[0], 0), anew[1]),
     )
 
 
 def renamed_call(call: Call, numbers: Mapping[int, int]) -> Call:
     if isinstance(call, Stage):
         return Stage(call.commit._replace(token=numbers[call.commit.token]))
+    if isinstance(call, Anew):
+        return Anew(numbers[call.token], numbers.get(call.found, 0), call.start)
     return call._replace(token=numbers[call.token])

@@ -24,6 +24,10 @@ class Rules:
     check_parts: bool = True
     start_in_claim: bool = True
     new_token_per_claim: bool = True
+    compare_counts: bool = True
+    check_keys: bool = True
+    verify_when_running: bool = True
+    know_beginning: bool = True
 
 
 class Head(NamedTuple):
@@ -31,7 +35,9 @@ class Head(NamedTuple):
     sequence: int
     offsets: Offsets | None
     promised: Offsets
-    """Starting offsets of the lane at its first claim. Only for the check: no script reads them."""
+    """Starting offsets of the lane at its first claim: for the check, and for beginning anew."""
+    keys: int = 0
+    """How many keys the lane must list."""
 
 
 class Redis(NamedTuple):
@@ -39,6 +45,11 @@ class Redis(NamedTuple):
     sums: Sums = (0, 0)
     staged: frozenset[tuple[int, int, int, int]] = frozenset()
     """(token, sequence, topic, sum)."""
+    listed: frozenset[int] = frozenset()
+    """Topics whose sums the lane lists. The value of a listed sum may be missing, and is 0 then."""
+    began: Offsets | None = None
+    """Where the lane began, as the namespace notes it. In the model that is one step with the
+    claim; in fact it follows, and a lane that is lost between the two has no commit yet."""
 
 
 class Commit(NamedTuple):
@@ -46,7 +57,8 @@ class Commit(NamedTuple):
     sequence: int
     offsets: Offsets
     parts: tuple[tuple[int, int], ...]
-    """(topic, sum) of the topics with records in the batch."""
+    """(topic, sum) of the topics with records in the batch; in a repair, of all that have a sum."""
+    repair: bool = False
 
     def staged(self) -> frozenset[tuple[int, int, int, int]]:
         return frozenset((self.token, self.sequence, topic, total) for topic, total in self.parts)
@@ -61,21 +73,47 @@ class Stage(NamedTuple):
     commit: Commit
 
 
-Call: TypeAlias = Claim | Stage | Commit
+class Anew(NamedTuple):
+    """Begin anew a lane that was found damaged under a token; 0: without a head."""
+
+    token: int
+    found: int
+    start: Offsets
+
+
+class Gone(NamedTuple):
+    """The answer to a claim of a lane that lost its head."""
+
+    start: Offsets
+
+
+Call: TypeAlias = Claim | Stage | Commit | Anew
+Answer: TypeAlias = Head | Gone | str
 
 
 # The scripts
 
 
-def claim(redis: Redis, call: Claim, rules: Rules) -> tuple[Redis, Head]:
+def claim(redis: Redis, call: Claim, rules: Rules) -> tuple[Redis, Head | Gone]:
     former = redis.head
     if former is None:
+        if rules.know_beginning and redis.began is not None:
+            return redis, Gone(redis.began)
         offsets = call.start if rules.start_in_claim else None
-        head = Head(call.token, 0, offsets, call.start)
-        return Redis(head, staged=redis.staged), head
+        promised = redis.began or call.start
+        head = Head(call.token, 0, offsets, promised)
+        return Redis(head, staged=redis.staged, began=promised), head
     head = former._replace(token=call.token)
     staged = frozenset(part for part in redis.staged if part[:2] != former[:2])
     return redis._replace(head=head, staged=staged), head
+
+
+def begin_anew(redis: Redis, call: Anew) -> tuple[Redis, Head | str]:
+    found = 0 if redis.head is None else redis.head.token
+    if found != call.found:  # else a late call would remove what Kafka may not have any more
+        return redis, "lost"
+    head = Head(call.token, 0, call.start, redis.began or call.start)
+    return Redis(head, staged=redis.staged, began=redis.began or call.start), head
 
 
 def stage(redis: Redis, commit: Commit) -> Redis:
@@ -95,18 +133,34 @@ def run(redis: Redis, commit: Commit, rules: Rules) -> tuple[Redis, str]:
         return redis, "already"
     if rules.compare_sequence and head.sequence != commit.sequence:
         return redis, "lost"
+    if rules.compare_counts and not commit.repair and len(redis.listed) != head.keys:
+        return redis, "damaged"
     sums, staged = list(redis.sums), set(redis.staged)
+    listed = set() if commit.repair else set(redis.listed)
     missing = commit.staged() - redis.staged
     if missing and rules.check_parts:
         return redis, "lost"
     for topic, total in commit.parts:
         part = (commit.token, commit.sequence, topic, total)
         if part in missing:  # RENAME fails, and earlier writes of the script stay
-            return redis._replace(sums=tuple(sums), staged=frozenset(staged)), "error"
+            left = redis._replace(sums=tuple(sums), staged=frozenset(staged))
+            return left, "error"
         sums[topic] = total
+        listed.add(topic)
         staged.discard(part)
-    head = head._replace(sequence=commit.sequence + 1, offsets=commit.offsets)
-    return Redis(head, tuple(sums), frozenset(staged)), "applied"
+    head = Head(head.token, commit.sequence + 1, commit.offsets, head.promised, len(listed))
+    return Redis(head, tuple(sums), frozenset(staged), frozenset(listed), redis.began), "applied"
+
+
+def is_whole(redis: Redis) -> bool:
+    """Whether a reader, or a claim, finds the lane whole."""
+    head, listed = redis.head, redis.listed
+    return head is not None and len(listed) == head.keys and all(redis.sums[t] for t in listed)
+
+
+def visible(redis: Redis) -> Sums:
+    """The sums that a reader or a new owner sees."""
+    return tuple(total if t in redis.listed else 0 for t, total in enumerate(redis.sums))
 
 
 def is_current(redis: Redis, token: int, sequence: int) -> bool:
@@ -114,7 +168,9 @@ def is_current(redis: Redis, token: int, sequence: int) -> bool:
     return redis.head is not None and redis.head[:2] == (token, sequence)
 
 
-def executed(redis: Redis, call: Call, rules: Rules) -> tuple[Redis, Head | str]:
+def executed(redis: Redis, call: Call, rules: Rules) -> tuple[Redis, Answer]:
+    if isinstance(call, Anew):
+        return begin_anew(redis, call)
     if isinstance(call, Claim):
         return claim(redis, call, rules)
     if isinstance(call, Stage):

@@ -6,6 +6,7 @@ the state in Redis must equal the result of the oracle over the records of the t
 
 import asyncio
 import random
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,9 +15,11 @@ from typing import Final
 import msgspec
 
 from relevanced.daemon.config.loading import load
+from relevanced.daemon.errors import Damaged, Lost
 from relevanced.daemon.storage.commit import ClaimedLane
 from relevanced.daemon.storage.redis.client import connect
 from relevanced.daemon.storage.redis.lane_store import LaneStore
+from relevanced.daemon.storage.redis.scan import lane_keys
 from relevanced.daemon.storage.redis.upkeep import SIGN_OF_LIFE_EVERY_S
 from relevanced.daemon.storage.restore import rebuild
 from relevanced.daemon.storage.schema import namespace
@@ -37,6 +40,9 @@ READY_S: Final = 30.0
 CALM_S: Final = 1.0
 """Traffic continues for this long after the last fault."""
 POLL_EVERY_S: Final = 0.2
+SOME_KEYS: Final = 20
+SOME_KEYS_PATIENCE_S: Final = 15.0
+"""Keys are lost once there are so many: a lane of none cannot lose any."""
 CONFIG: Final = OracleConfig(
     windows_s=(60, 300, 3600),
     attribution_window_s=60,
@@ -97,6 +103,8 @@ class RoundResult:
     records: int = 0
     lost: int = 0
     doubled: int = 0
+    silent: int = 0
+    """Lanes that look whole and differ."""
     first: Difference | None = None
     missed: list[str] = field(default_factory=list)
     """Kinds of faults whose moment never occurred."""
@@ -169,6 +177,28 @@ class Round:
             prefix = LaneStore(client, self._namespace()).prefix(lane)
             await client.delete(f"{prefix}head", f"{prefix}changes")
 
+    async def wait_for_keys(self) -> None:
+        """Wait, though not for ever, until the lanes have some keys to lose."""
+        deadline_s = time.monotonic() + SOME_KEYS_PATIENCE_S
+        async with connect(self.redis.master.url) as client:
+            while len(await lane_keys(client, self._namespace())) < SOME_KEYS:
+                if time.monotonic() > deadline_s:
+                    return
+                await asyncio.sleep(POLL_EVERY_S)
+
+    async def lose_keys(self, fraction: float) -> int:
+        """Delete one, some or half of the keys of the lanes, whatever they are; returns how many.
+
+        What a namespace notes of its lanes stays: with `start = "latest"` nobody could say where a
+        lane began that lost its head as well, and it would stop, as it should."""
+        rng = random.Random(f"keys {fraction}")
+        async with connect(self.redis.master.url) as client:
+            keys = sorted(await lane_keys(client, self._namespace()))
+            if keys:
+                lost = rng.sample(keys, rng.choice((1, min(5, len(keys)), -(-len(keys) // 2))))
+                return int(await client.unlink(*lost))
+        return 0
+
     async def heal(self) -> None:
         """Repair everything that faults may have left."""
         await asyncio.to_thread(self.stage.broker.start)
@@ -183,6 +213,7 @@ class Round:
         await self.producer.stop()
         records = await read_all(self.stage.broker.bootstrap, self.topics)
         await self._wait_until_caught_up(records)
+        await self._wait_until_whole()
         result = RoundResult(records=len(records), problems=self.problems)
         starts = await self._field("start")
         expected = expected_of(records, starts, CONFIG)
@@ -207,6 +238,32 @@ class Round:
                 f"not caught up within {CATCH_UP_S:.0f} s: offsets are {offsets}, must be {ends}\n"
                 f"{self.logs()}"
             ) from None
+
+    async def _wait_until_whole(self) -> None:
+        """Owners find missing keys by themselves. What stays damaged is no silent loss, but no lane
+        may: the log has all records."""
+        damage: str | None = "not read yet"
+        try:
+            async with asyncio.timeout(CATCH_UP_S):
+                while damage := await self._damage():
+                    await asyncio.sleep(POLL_EVERY_S)
+        except TimeoutError:
+            raise RoundFailed(f"still damaged: {damage}\n{self.logs()}") from None
+
+    async def _damage(self) -> str | None:
+        async with connect(self.redis.master.url) as client:
+            store = LaneStore(client, self._namespace())
+            for lane in range(PARTITIONS):
+                try:
+                    delta = await store.read(lane, "", None, 1)
+                    if delta is None:
+                        return f"lane {lane} is gone"
+                    missing = await store.verify(lane, delta.head.token, delta.head.sequence)
+                except (Damaged, Lost) as error:
+                    return f"lane {lane}: {error!r}"
+                if missing:
+                    return f"lane {lane} lacks {missing}"
+        return None
 
     def _check_workers_run(self) -> None:
         for slot in self.slots:
@@ -266,7 +323,9 @@ class Round:
         for number, lane_result in sorted(expected.items()):
             claimed = await self._load(number)
             found = differences(claimed.lane, lane_result, starts[number])
-            result.first = result.first or next(found, None)
+            first = next(found, None)
+            result.first = result.first or first
+            result.silent += first is not None  # its keys are all there: nobody would know
             lost, doubled = lost_and_doubled(claimed.lane, lane_result)
             result.lost += lost
             result.doubled += doubled

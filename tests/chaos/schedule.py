@@ -49,6 +49,8 @@ KINDS: Final = {
     "redis restored from an older copy": SPELL,
     "redis emptied": SHORT,
     "redis loses the head of a lane and the list of its keys": SHORT,
+    "redis loses keys": SHORT,
+    "redis loses keys while nobody has the lanes": SHORT,
     "redis replica promoted": SHORT,
     "redis replica promoted while the master lives on": SPELL,
     "redis slow": SPELL,

@@ -9,9 +9,11 @@ import pytest
 
 from relevanced.daemon.errors import Lost
 from relevanced.daemon.storage.commit import Commit
-from relevanced.daemon.storage.head import Head
+from relevanced.daemon.storage.head import Head, WriterState
+from relevanced.daemon.storage.packing import pack
 from relevanced.daemon.storage.redis import commit_call as commits
 from relevanced.daemon.storage.redis.lane_store import LaneStore
+from relevanced.daemon.storage.store import DamagedLane
 from tests.chaos import protocol_search, protocol_store as model
 from tests.chaos.protocol_model import LaneMemory, World, next_calls
 from tests.chaos.protocol_search import Found, search
@@ -33,6 +35,13 @@ BREAKS = {
     "start_in_claim": (1, "wrong"),
     "new_token_per_claim": (2, "wrong"),
 }
+LOSSES = {
+    # The same where the store loses keys.
+    "compare_counts": (1, "wrong"),
+    "check_keys": (2, "wrong"),
+    "verify_when_running": (1, "stuck"),
+    "know_beginning": (1, "wrong"),
+}
 
 
 @pytest.mark.parametrize(("ends", "most_faults"), [((2, 1), 2), ((2, 2), 2)])
@@ -50,8 +59,24 @@ def test_rule_is_needed(rule: str) -> None:
     assert broken.splitlines()[-1].startswith(harm), broken
 
 
+@pytest.mark.parametrize(("ends", "most_faults"), [((1, 1), 2)])
+def test_lane_survives_lost_keys(ends: tuple[int, int], most_faults: int) -> None:
+    result = search(World(ends, loses_keys=True), most_faults)
+    assert result.broken is None, f"these steps break the lane:\n{result.broken}"
+    assert len(result.found) > 5_000
+
+
+@pytest.mark.parametrize("rule", LOSSES)
+def test_rule_is_needed_where_keys_are_lost(rule: str) -> None:
+    most_faults, harm = LOSSES[rule]
+    world = World((1, 1), rules=replace(Rules(), **{rule: False}), loses_keys=True)
+    broken = search(world, most_faults).broken
+    assert broken is not None, f"without {rule} nothing goes wrong with {most_faults} faults"
+    assert broken.splitlines()[-1].startswith(harm), broken
+
+
 def test_every_rule_is_turned_off_once() -> None:
-    assert BREAKS.keys() == {field.name for field in fields(Rules)}
+    assert BREAKS.keys() | LOSSES.keys() == {field.name for field in fields(Rules)}
 
 
 @pytest.fixture
@@ -88,8 +113,9 @@ async def test_scripts_answer_as_the_model_does(
     redis: RedisServer, all_states: Found, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commits, "INLINE_BYTES", 0)  # the model's parts are all staged
-    cases = all_cases(all_states)
-    assert len(cases) > 200
+    lossy = World((1, 1), loses_keys=True)
+    cases = list(dict.fromkeys(all_cases(all_states) + all_cases(search(lossy, 1).found)))
+    assert len(cases) > 300
     async with client_at(redis.url) as client:
         store = WithoutStaging(client, NAMESPACE)
         for before, call in cases:
@@ -105,7 +131,7 @@ async def test_scripts_answer_as_the_model_does(
             assert tuple(int(total or 0) for total in sums) == after.sums, (before, call)
 
 
-Request = model.Claim | model.Commit | LaneMemory
+Request = model.Claim | model.Commit | model.Anew | LaneMemory
 
 
 def all_cases(found: Found) -> list[tuple[model.Redis, Request]]:
@@ -130,27 +156,59 @@ def answer_of_model(redis: model.Redis, call: Request) -> tuple[model.Redis, obj
     return after, head_values(answer) if isinstance(answer, model.Head) else answer
 
 
+def of_head(head: Head) -> list[bytes]:
+    return [head.token.encode(), b"%d" % head.sequence, msgspec.json.encode(head.offsets)]
+
+
 async def answer_of_scripts(store: LaneStore, call: Request) -> object:
     """The answer of the scripts, translated into that of the model."""
     if isinstance(call, model.Claim):
-        head = await store.claim(LANE, str(call.token), offsets_of(call.start))
-        return [head.token.encode(), b"%d" % head.sequence, msgspec.json.encode(head.offsets)]
+        try:
+            return of_head(await store.claim(LANE, str(call.token), offsets_of(call.start)))
+        except DamagedLane as damage:
+            assert damage.token == "" and damage.start is not None
+            return model.Gone(tuple(damage.start[topic] for topic in TOPICS))
+    if isinstance(call, model.Anew):
+        found = str(call.found) if call.found else ""
+        try:
+            token, start = str(call.token), offsets_of(call.start)
+            return of_head(await store.begin_anew(LANE, found, token, start))
+        except Lost:
+            return "lost"
     if isinstance(call, LaneMemory):
         kept = await store.touch(LANE, str(call.token), call.sequence, None)
         assert await may_load(store, call) == kept
         return kept
     blobs = {f"totals:{topic}": b"%d" % total for topic, total in call.parts}
     written = {"offsets": msgspec.json.encode(offsets_of(call.offsets))}
-    commit = Commit(LANE, str(call.token), call.sequence, blobs, written, {}, (), list(blobs), ())
+    kept = () if call.repair else None
+    commit = Commit(
+        LANE, str(call.token), call.sequence, blobs, written, {}, (), list(blobs), (), kept
+    )
     return await store.commit(commit)
 
 
 async def may_load(store: LaneStore, memory: LaneMemory) -> bool:
     try:
-        await store.load(LANE, Head(str(memory.token), memory.sequence, {}), lambda head, keys: [])
+        head = Head(str(memory.token), memory.sequence, {})
+        try:
+            missing = await store.verify(LANE, head.token, head.sequence)
+        except DamagedLane:
+            missing = ["the list"]
+        assert await is_read(store) != bool(missing)
+        if missing != ["the list"]:
+            await store.load(LANE, head, lambda head, keys: [])
     except Lost:
         return False
     return True
+
+
+async def is_read(store: LaneStore) -> bool:
+    """Whether a reader gets the lane: only where its owner finds it whole."""
+    try:
+        return await store.read(LANE, "", None, 1) is not None
+    except DamagedLane:
+        return False
 
 
 def commands(redis: model.Redis, call: Request) -> list[tuple[str | int | bytes, ...]]:
@@ -160,6 +218,13 @@ def commands(redis: model.Redis, call: Request) -> list[tuple[str | int | bytes,
         names = ("token", "sequence", "offsets")
         pairs = zip(names, head_values(redis.head), strict=True)
         made += [("HSET", f"{PREFIX}head", name, value or b"") for name, value in pairs]
+        fields = {"keys": redis.head.keys, "names": 0, "state": pack(WriterState())}
+        fields |= {"watermarks": b"{}", "counts": b"{}"}
+        made += [("HSET", f"{PREFIX}head", name, value) for name, value in fields.items()]
+    if redis.began is not None:
+        began = msgspec.json.encode(offsets_of(redis.began))
+        made.append(("HSET", f"{NAMESPACE}:meta", f"start:{LANE}", began))
+    made += [("ZADD", f"{PREFIX}changes", 1, f"totals:{n}") for n in redis.listed]
     made += [("SET", f"{PREFIX}totals:{n}", total) for n, total in enumerate(redis.sums) if total]
     numbers = {}
     if isinstance(call, model.Commit):  # parts are numbered in the order of the commit
