@@ -7,7 +7,8 @@ import msgspec
 
 from relevanced.daemon.errors import Damaged, Lost
 from relevanced.daemon.storage.commit import Commit
-from relevanced.daemon.storage.head import Head, blob_keys, head_of
+from relevanced.daemon.storage.head import LOGS_FIELD, Head, blob_keys, head_of
+from relevanced.daemon.storage.log_marks import NO_MARKS, LogMarks, encoded
 from relevanced.daemon.storage.store import DamagedLane, missing_keys
 
 KeysOf = Callable[[Head, Sequence[str]], list[str]]
@@ -21,8 +22,10 @@ class Verified:
     def lane_of(self, lane: int) -> "MemoryLane":
         raise NotImplementedError
 
-    async def begin_anew(self, lane: int, found: str, token: str, start: Mapping[str, int]) -> Head:
-        return self.lane_of(lane).begin_anew(found, token, msgspec.json.encode(start))
+    async def begin_anew(
+        self, lane: int, found: str, token: str, start: Mapping[str, int], logs: LogMarks = NO_MARKS
+    ) -> Head:
+        return self.lane_of(lane).begin_anew(found, token, msgspec.json.encode(start), logs)
 
     async def told_to_begin_anew(self, lane: int) -> bool:
         return self.permitted
@@ -43,11 +46,12 @@ class MemoryLane:
     blobs: dict[str, bytes] = field(default_factory=dict)
     listed: dict[str, int] = field(default_factory=dict)
 
-    def claim(self, token: str, offsets: bytes) -> Head:
+    def claim(self, token: str, offsets: bytes, logs: LogMarks = NO_MARKS) -> Head:
         if not self.fields:
             if self.names or self.listed:
                 raise DamagedLane(0, "its head is gone")
             self.fields = {"offsets": offsets, "start": offsets, "sequence": b"0"}
+            self.fields |= {LOGS_FIELD: encoded(logs)} if logs else {}
             self._count()
         self.fields["token"] = token.encode()
         try:
@@ -55,11 +59,11 @@ class MemoryLane:
         except Damaged as error:
             raise DamagedLane(0, str(error.__cause__), token, self._start()) from error
 
-    def begin_anew(self, found: str, token: str, offsets: bytes) -> Head:
+    def begin_anew(self, found: str, token: str, offsets: bytes, logs: LogMarks = NO_MARKS) -> Head:
         if self.fields.get("token", b"") != found.encode():
             raise Lost
         self.fields, self.names, self.blobs, self.listed = {}, {}, {}, {}
-        return self.claim(token, offsets)
+        return self.claim(token, offsets, logs)
 
     def verify(self, token: str, sequence: int, keys: Sequence[str] | None = None) -> list[str]:
         if (self.fields.get("token"), self.fields.get("sequence")) != (

@@ -5,7 +5,7 @@ lost reply, and writes the same values.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -15,10 +15,12 @@ from ..lane import hours
 from ..lane.columns.column import column
 from ..lane.lane import Lane
 from . import experiments as stored_experiments
+from . import log_marks
 from .block_log import Block, merged
 from .blocks import encode
-from .head import WriterState
+from .head import LOGS_FIELD, WriterState
 from .keys import ADMITTED_KEY, block_key, hour_page_key, page_key, totals_key
+from .log_marks import LogMark
 from .packing import pack, pack_page
 
 
@@ -60,6 +62,8 @@ class ClaimedLane:
     names: int
     next_slot: int
     next_serial: int
+    logs: dict[str, LogMark] = field(default_factory=dict)
+    """By topic: the logs that the lane reads, and how far."""
 
 
 def plan_commit(claimed: ClaimedLane, idle_ms: int | None = None) -> Commit:
@@ -79,7 +83,8 @@ def plan_commit(claimed: ClaimedLane, idle_ms: int | None = None) -> Commit:
         token=claimed.token,
         sequence=claimed.sequence,
         blobs=blobs,
-        fields=_head_fields(lane, _state(lane, log), idle_ms),
+        fields=_head_fields(lane, _state(lane, log), idle_ms)
+        | ({LOGS_FIELD: log_marks.encoded(claimed.logs)} if claimed.logs else {}),
         names={str(id_): msgspec.json.encode(name) for id_, name in new_names},
         unlinked=unlinked + _dropped(lane),
         listed=listed,

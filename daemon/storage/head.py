@@ -9,8 +9,10 @@ import msgspec
 
 from ..errors import Damaged
 from ..lane.watermarks import Pending
+from . import log_marks
 from .experiments import Tracked
 from .keys import ADMITTED_KEY, HOURS_PREFIX, block_key, parse_hour_page_key
+from .log_marks import LogMarks
 from .packing import PackingError, unpack
 
 WAY_OUT: Final = (
@@ -18,6 +20,7 @@ WAY_OUT: Final = (
     " relevanced lane begin-anew LANE"
 )
 """What a person can do about a damaged lane."""
+LOGS_FIELD: Final = "logs"
 
 
 class BlockEntry(msgspec.Struct, array_like=True, frozen=True):
@@ -67,6 +70,8 @@ class Head:
     idle_ms: int | None = None
     start: Mapping[str, int] | None = None
     """Offsets at which the lane began."""
+    logs: LogMarks = field(default_factory=dict)
+    """By topic."""
 
 
 WRITTEN_BY_COMMITS: Final = ("watermarks", "counts", "state", "keys", "names")
@@ -106,6 +111,7 @@ def _head_of(fields: Mapping[str, bytes]) -> Head:
         state=unpack(fields["state"], WriterState) if "state" in fields else WriterState(),
         idle_ms=None if idle is None else int(idle),
         start=_offsets(fields["start"]) if "start" in fields else None,
+        logs=log_marks.decoded(fields.get(LOGS_FIELD, b"{}")),
     )
 
 

@@ -54,6 +54,7 @@ def rebuild(
         names=head.state.names,
         next_slot=head.state.next_slot,
         next_serial=head.state.next_serial,
+        logs=dict(head.logs),
     )
 
 

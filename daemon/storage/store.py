@@ -7,6 +7,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 from ..errors import Damaged
 from .commit import Commit
 from .head import WAY_OUT, Head
+from .log_marks import NO_MARKS, AcceptedLog, LogMarks
 
 NAMED_KEYS: Final = 3
 """So many missing keys are named in messages."""
@@ -59,17 +60,23 @@ class Store(Protocol):
     """Lanes of one namespace. All methods raise Unavailable while the server does not answer or
     refuses for now."""
 
-    async def claim(self, lane: int, token: str, start: Mapping[str, int]) -> Head:
+    async def claim(
+        self, lane: int, token: str, start: Mapping[str, int], logs: LogMarks = NO_MARKS
+    ) -> Head:
         """Become the writer of a lane under a token never used before; returns its head.
 
-        `start` becomes its offsets if it has never been claimed. Raises DamagedLane, with nothing
-        written, if its head is gone. A claim is never sent twice: each attempt takes a new token,
-        so that the late delivery of an earlier one is noticed by the next compare.
+        `start` becomes its offsets if it has never been claimed, and `logs` its marks. Raises
+        DamagedLane, with nothing written, if its head is gone. A claim is never sent twice: each
+        attempt takes a new token, so that the late delivery of an earlier one is noticed by the
+        next compare.
         """
 
-    async def begin_anew(self, lane: int, found: str, token: str, start: Mapping[str, int]) -> Head:
+    async def begin_anew(
+        self, lane: int, found: str, token: str, start: Mapping[str, int], logs: LogMarks = NO_MARKS
+    ) -> Head:
         """Remove what is left of a damaged lane and become the writer of a new one that begins at
-        `start`; returns its head. Raises Lost if the lane's token is no longer `found`."""
+        `start`, with these marks; returns its head. Raises Lost if the lane's token is no longer
+        `found`."""
 
     async def told_to_begin_anew(self, lane: int) -> bool:
         """Return whether a person allowed the lane to begin anew, a short while ago."""
@@ -96,6 +103,9 @@ class Store(Protocol):
     async def touch(self, lane: int, token: str, sequence: int, idle_ms: int | None) -> bool:
         """Return whether the lane still has this token and sequence; if it has, write the idle mark
         (clock in ms) in the same step."""
+
+    async def accepted_log(self, lane: int, topic: str) -> AcceptedLog | None:
+        """Return the log of a topic that a person let this lane begin, if one did."""
 
     async def read(
         self, lane: int, token: str, sequence: int | None, names: int

@@ -18,9 +18,11 @@ from redis.exceptions import NoScriptError
 
 from ...errors import Damaged, Lost
 from ..commit import Commit
-from ..head import Head, head_of
+from ..head import LOGS_FIELD, Head, head_of
 from ..keys import ADMITTED_KEY
+from ..log_marks import NO_MARKS, AcceptedLog, LogMarks, encoded
 from ..store import Answer, DamagedLane, LaneDelta, missing_keys, short_of
+from .accepted_logs import AcceptedLogs
 from .client import Client, answered
 from .commit_call import call_of
 from .registry import Registry
@@ -85,24 +87,29 @@ class LaneStore:
         slot."""
         return f"{{{self._namespace}:{lane}}}:"
 
-    async def claim(self, lane: int, token: str, start: Mapping[str, int]) -> Head:
+    async def claim(
+        self, lane: int, token: str, start: Mapping[str, int], logs: LogMarks = NO_MARKS
+    ) -> Head:
         """Become the writer of a lane under a token never used before; returns its head.
 
-        `start` becomes its offsets if it has never been claimed. Raises DamagedLane if its head is
-        gone. Never sent twice: each attempt takes a new token."""
+        `start` becomes its offsets if it has never been claimed, and `logs` its marks. Raises
+        DamagedLane if its head is gone. Never sent twice: each attempt takes a new token."""
         prefix = self.prefix(lane)
         known = await self._registry.start_of(lane)
-        arguments = [token, prefix, int(known is not None), *_new_head(token, start)]
+        arguments = [token, prefix, int(known is not None), *_new_head(token, start, logs)]
         answer = await self._run(CLAIM, self._claim_keys(prefix), arguments)
         if answer is None:
             raise DamagedLane(lane, "its head is gone", start=known)
         return await self._claimed(lane, token, _pairs(answer), known)
 
-    async def begin_anew(self, lane: int, found: str, token: str, start: Mapping[str, int]) -> Head:
+    async def begin_anew(
+        self, lane: int, found: str, token: str, start: Mapping[str, int], logs: LogMarks = NO_MARKS
+    ) -> Head:
         """Remove what is left of a damaged lane and become the writer of a new one that begins at
-        `start`; returns its head. Raises Lost if the lane's token is no longer `found`."""
+        `start`, with these marks; returns its head. Raises Lost if the lane's token is no longer
+        `found`."""
         prefix = self.prefix(lane)
-        arguments = [found, token, prefix, *_new_head(token, start)]
+        arguments = [found, token, prefix, *_new_head(token, start, logs)]
         answer = await self._run(ANEW, self._claim_keys(prefix), arguments)
         if answer is None:
             raise Lost
@@ -221,6 +228,17 @@ class LaneStore:
         answer = await self._run(COMMIT, call.keys, call.arguments)
         return cast(Answer, answer.decode())
 
+    async def head(self, lane: int) -> Head | None:
+        """Return the head of a lane, whoever owns it; None where nobody claimed it yet. Raises
+        Damaged."""
+        pairs: Any = self._client.hgetall(f"{self.prefix(lane)}head")
+        found = await answered(self._client, pairs)
+        return head_of({name.decode(): value for name, value in found.items()}) if found else None
+
+    async def accepted_log(self, lane: int, topic: str) -> AcceptedLog | None:
+        """Return the log of a topic that a person let this lane begin, if one did."""
+        return await AcceptedLogs(self._client, self._namespace).of(lane, topic)
+
     async def touch(self, lane: int, token: str, sequence: int, idle_ms: int | None) -> bool:
         """Return whether the lane still has this token and sequence; if it has, write the idle mark
         (clock in ms) in the same step."""
@@ -286,10 +304,12 @@ class LaneStore:
             return await self._client.eval(script.text, len(keys), *keys, *arguments)
 
 
-def _new_head(token: str, start: Mapping[str, int]) -> list[str | int | bytes]:
+def _new_head(token: str, start: Mapping[str, int], logs: LogMarks) -> list[str | int | bytes]:
     """Return the number of fields of a new lane's head, then the fields and their values."""
     begin = msgspec.json.encode(start)
-    return [3, "offsets", begin, "start", begin, UNSWEPT, token]
+    fields = {"offsets": begin, "start": begin, UNSWEPT: token.encode()}
+    fields |= {LOGS_FIELD: encoded(logs)} if logs else {}
+    return [len(fields), *(part for pair in fields.items() for part in pair)]
 
 
 def _pairs(flat: Sequence[bytes]) -> dict[str, bytes]:

@@ -6,6 +6,7 @@ last written to.
     NAMESPACE:anew:N    a person's permission to begin lane N anew; expires (see `registry`)
     NAMESPACE:exporter  token of the process that serves the scores; expires unless renewed
     NAMESPACE:shown     the segments of its counters, for the next exporter
+    NAMESPACE:accepted  hash: other logs that lanes may begin (see `accepted_logs`)
     PREFIX:namespaces   sorted set: namespace → clock in ms of its last sign of life
 """
 
@@ -15,6 +16,7 @@ from itertools import groupby
 from typing import Any, Final, TypeVar
 
 from ...errors import Unavailable
+from .accepted_logs import ACCEPTED_LOGS
 from .client import Client, answered
 from .registry import Registry
 from .scan import lane_keys, portions, prefix_of
@@ -37,7 +39,7 @@ return 1
 """
 """Where the head exists again, a new owner has claimed the lane, and its keys are not touched."""
 _TIME: Final = "return redis.call('TIME')"
-OWN_KEYS: Final = ("meta", "exporter", "shown")
+OWN_KEYS: Final = ("meta", "exporter", "shown", ACCEPTED_LOGS)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from relevanced.daemon.plan import Plan, Surfaces
 from relevanced.daemon.storage.block_log import Block
 from relevanced.daemon.storage.blocks import encode
 from relevanced.daemon.storage.commit import ClaimedLane, plan_commit
+from relevanced.daemon.storage.log_marks import LogMark
 from relevanced.daemon.storage.packing import pack_integers
 from relevanced.daemon.storage.schema import SCHEMA_VERSION, consumer_group, namespace
 from relevanced.metrics.catalog import parse
@@ -27,6 +28,7 @@ from tests.builders import (
     BASE_MS,
     SETTLE_MS,
     START_MS,
+    TOPIC,
     claimed,
     clicked,
     commit,
@@ -126,6 +128,10 @@ STORED: Final = {
         "2c2266696c6c6564223a317d2c22666565646261636b5f6f7574636f6d6573223a7b226a6f696e6564223a35"
         "7d7d"
     ),
+    "head logs": (
+        "7b226576656e7473223a5b226447397761574d67615751674d545967596e6c305a51222c382c333432313738"
+        "303236322c22222c355d7d"
+    ),
     "head offsets": "7b226576656e7473223a307d",
     "head sequence": "33",
     "head keys": "3131",
@@ -159,6 +165,7 @@ def fed() -> tuple[MemoryLane, ClaimedLane]:
     """A store after three commits that write every kind of key, and the lane of its owner."""
     store = MemoryLane()
     lane = claimed(store, plan=SMALL)
+    lane.logs = {TOPIC: LogMark("dG9waWMgaWQgMTYgYnl0ZQ", 8, 0xCBF43926, "", 5)}
     attributes = {"country": "US", "device": "web"}
     commit(
         store,
