@@ -57,6 +57,7 @@ FAMILY_OF_COUNT: Final[Mapping[str, tuple[Family, tuple[str, ...]]]] = {
     "segment_overflow": (families.SEGMENT_OVERFLOW, ()),
     "gap_records": (families.GAP_RECORDS, ()),
     "ahead_events": (families.AHEAD_EVENTS, ()),
+    "replaced_logs": (families.REPLACED_LOGS, ()),
 }
 """Family of stored counts → its family of series, and the label values that are exposed even at 0.
 

@@ -1,4 +1,5 @@
-"""Everything that relies on private parts of aiokafka: what is replaced there, read and called.
+"""What relies on private parts of aiokafka: what is replaced there, read and called. (`topic_ids`
+and `protocol` do too: they send fetches by topic id in place of the client's own.)
 
 A private part that now means something else would lose records without an error, so
 `install` refuses every version that this module was not written for. To allow a new one, compare
@@ -83,6 +84,11 @@ def fails_next(consumer: Any, topic_partition: TopicPartition) -> bool:
     one record before it raises. Only this shows that the position is not to be trusted.
     """
     return type(consumer._fetcher._records.get(topic_partition)) is FetchError
+
+
+def client_of(consumer: Any) -> Any:
+    """Return the client through which a consumer talks to the brokers."""
+    return consumer._client
 
 
 async def stop(consumer: Any) -> None:

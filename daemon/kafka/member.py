@@ -20,6 +20,7 @@ from ..telemetry.kafka_faults import ADVICE, NoteFault, ignore_fault
 from . import aiokafka_patches
 from .assigned_lanes import AssignedLanes
 from .client import KafkaSettings, consumer_arguments, end
+from .topic_ids import Fence, fetch_by_id
 from .topic_partition import TopicPartition
 
 RETRY_PAUSE_S: Final = 1.0
@@ -31,13 +32,19 @@ class GroupMember:
     """Owns the consumer, and keeps `lanes` as the group assigns them."""
 
     def __init__(
-        self, settings: KafkaSettings, lanes: AssignedLanes, note: NoteFault = ignore_fault
+        self,
+        settings: KafkaSettings,
+        lanes: AssignedLanes,
+        fence: Fence,
+        note: NoteFault = ignore_fault,
     ) -> None:
+        """`fence`: what is fetched by topic id, see `topic_ids`."""
         self.consumer: Any = None
         self.rebalancing_since_s: float | None = time.monotonic()
         """Since when there is no assignment, or the present one is being revoked; else None."""
         self._settings = settings
         self._lanes = lanes
+        self._fence = fence
         self._note = note
         self._in_hand = 0
         self._hands_free = asyncio.Event()
@@ -138,6 +145,7 @@ class GroupMember:
             started = False
             try:
                 await consumer.start()
+                fetch_by_id(aiokafka_patches.client_of(consumer), self._fence)
                 started = True
                 return consumer
             except KafkaError as error:

@@ -10,7 +10,6 @@ from aiokafka.errors import KafkaError
 from ..config.start import Ago, LogEnd, Start
 from ..errors import Unavailable
 from ..telemetry.kafka_faults import ADVICE, NoteFault
-from ..worker.source import OffsetBeyondEnd
 from .positions import resume_offset
 from .topic_partition import TopicPartition
 
@@ -61,6 +60,7 @@ def resume_offsets(
     stored: Mapping[str, int],
     bounds: tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int]],
     note: NoteFault,
+    topic_ids: Mapping[TopicPartition, str],
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Return, by topic, the offset where reading resumes, and how many records were deleted unread
     for the topics that lost any.
@@ -72,11 +72,9 @@ def resume_offsets(
     for topic_partition in topic_partitions:
         topic, partition = topic_partition
         start, end = bounds[0][topic_partition], bounds[1][topic_partition]
-        try:
-            offsets[topic], gone = resume_offset(topic_partition, stored[topic], start, end)
-        except OffsetBeyondEnd:
-            note("log_shorter")
-            raise
+        offsets[topic], gone = resume_offset(
+            topic_partition, stored[topic], start, end, topic_ids.get(topic_partition)
+        )
         if gone:
             gaps[topic] = gone
             note("records_gone")

@@ -22,17 +22,21 @@ R = TypeVar("R", bound=HasOffset)
 
 
 def resume_offset(
-    topic_partition: TopicPartition, stored: int, log_start: int, log_end: int
+    topic_partition: TopicPartition,
+    stored: int,
+    log_start: int,
+    log_end: int,
+    topic_id: str | None = None,
 ) -> tuple[int, int]:
     """Return the offset where reading resumes in a log of the offsets [log_start, log_end), and
     how many records were deleted unread.
 
     A stored offset inside the log, or at its end, is where reading resumes. Before the start, the
-    records between are gone. Beyond the end, this is not the log that was read: raises
-    OffsetBeyondEnd.
+    records between are gone. Beyond the end, this is not the log that was read, or it lost its end:
+    raises OffsetBeyondEnd.
     """
     if stored > log_end:
-        raise OffsetBeyondEnd(*topic_partition, stored, log_end)
+        raise OffsetBeyondEnd(*topic_partition, stored, log_end, topic_id)
     offset = max(stored, log_start)
     return offset, offset - stored
 

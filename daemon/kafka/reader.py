@@ -273,14 +273,14 @@ class Reader:
             )
 
     def _reopen_out_of_range(self, consumer: Any, error: OffsetOutOfRangeError) -> None:
-        """Close the lanes whose logs do not have the next offset: opening them anew finds out what
-        happened.
+        """Close the lanes whose logs do not have the next offset, or are gone: opening them anew
+        finds out what happened.
         """
         for (topic, lane), offset in error.args[0].items():
             if lane not in self._lanes.open_lanes:
                 continue
             logger.warning(
-                "offset out of range, opening the lane anew",
+                "offset out of range, or another log: opening the lane anew",
                 topic=topic,
                 partition=lane,
                 offset=offset,

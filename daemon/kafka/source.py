@@ -5,7 +5,7 @@
     while True:
         for lane in source.lanes_lost(): …                      forget it
         for lane in source.lanes_to_open(): …                   claim it, then
-            gaps = await source.open(lane, stored_offsets)
+            gaps = await source.open(lane, stored_offsets, stored_marks)
         batch = await source.poll(10_000, 500)
         async with source.batch_in_hand(): …                    process, commit, then
             source.hint(lane, offsets)
@@ -25,17 +25,21 @@ import structlog
 
 from ..config.start import Start
 from ..errors import Unavailable
+from ..storage.log_marks import NO_MARKS, LogMarks
 from ..telemetry.kafka_faults import ADVICE, NoteFault, ignore_fault
 from ..worker.source import Batch, LaneLost, PartitionStatus
 from . import aiokafka_patches
+from .aiokafka_patches import client_of
 from .assigned_lanes import AssignedLanes
 from .client import KafkaSettings
 from .diagnosis import Diagnosis
 from .group import GroupOffsets
 from .liveness import is_stuck
+from .log_identity import by_topic, ids_by_leader
 from .member import GroupMember
-from .offsets import log_bounds, resume_offsets, starting_offsets
+from .offsets import starting_offsets
 from .reader import Reader
+from .resuming import KnownLogs, Resumption, resumption
 from .status import is_caught_up, partition_status
 from .topic_partition import TopicPartition
 from .topics import require_equal_counts, wait_for_topics
@@ -54,7 +58,8 @@ class KafkaSource:
         self._settings = settings
         self._note = note
         self._lanes = AssignedLanes(settings.topics)
-        self._member = GroupMember(settings, self._lanes, note)
+        self._known = KnownLogs()
+        self._member = GroupMember(settings, self._lanes, self._known.fence, note)
         self._reader = Reader(self._lanes, note)
         self._diagnosis = Diagnosis(settings, note)
         self._group = GroupOffsets(self._lanes)
@@ -137,23 +142,42 @@ class KafkaSource:
         """
         return self._lanes.take_lost()
 
-    async def open(self, lane: int, offsets: Mapping[str, int]) -> dict[str, int]:
-        """Read the lane from these next offsets on. Returns how many records were deleted unread,
-        for the topics that lost any.
+    async def open(
+        self, lane: int, offsets: Mapping[str, int], marks: LogMarks = NO_MARKS
+    ) -> Mapping[str, int]:
+        """Read the lane from these next offsets on, and from the logs of these marks alone. Returns
+        how many records were deleted unread, for the topics that lost any.
 
-        Raises OffsetBeyondEnd (the log is not the one that was read), LaneLost (not assigned whole
-        any more), Unavailable (no answer in time). The lane is then not open.
+        Raises LogChanged (a log is not the one that was read), LaneLost (not assigned whole any
+        more), Unavailable (no answer in time). The lane is then not open.
         """
+        found = await self._resumption(lane, offsets, marks, self._note)
+        self._known.open(self._consumer(), found.topic_ids)
+        self._begin(lane, found.offsets)
+        return found.gaps
+
+    async def verify(self, lane: int, offsets: Mapping[str, int], marks: LogMarks) -> None:
+        """Return where `open` would not raise LogChanged; raises what it would. Reads nothing."""
+        await self._resumption(lane, offsets, marks, ignore_fault)
+
+    async def _resumption(
+        self, lane: int, offsets: Mapping[str, int], marks: LogMarks, note: NoteFault
+    ) -> Resumption:
         generation = self._lanes.generation
         if lane not in self.lanes_to_open():
             raise LaneLost(f"lane {lane} is not to be opened")
-        topic_partitions = self._lanes.topic_partitions(lane)
-        bounds = await log_bounds(self._consumer(), topic_partitions)
+        places = self._lanes.topic_partitions(lane)
+        found = await resumption(self._consumer(), places, offsets, marks, self._known, note)
         if self._lanes.generation != generation or lane not in self.lanes_to_open():
             raise LaneLost(f"lane {lane} was taken while it was opened")
-        begin, gaps = resume_offsets(topic_partitions, offsets, bounds, self._note)
-        self._begin(lane, begin)
-        return gaps
+        return found
+
+    async def topic_ids(self, lane: int) -> Mapping[str, str]:
+        """Return the ids of the lane's topics, where the cluster has topic ids. Raises
+        Unavailable.
+        """
+        client = client_of(self._consumer())
+        return by_topic(await ids_by_leader(client, self._lanes.topic_partitions(lane)))
 
     async def close(self, lane: int) -> None:
         """Stop reading the lane for now; it stays assigned, and is among `lanes_to_open`."""
@@ -216,7 +240,9 @@ class KafkaSource:
     def status(self) -> list[PartitionStatus]:
         """Return how far each assigned topic-partition is read."""
         consumer, lanes, faults = self._member.consumer, self._lanes, self._reader.faults
-        return [partition_status(consumer, lanes, faults, tp) for tp in sorted(lanes.assigned)]
+        found = [partition_status(consumer, lanes, faults, tp) for tp in sorted(lanes.assigned)]
+        self._known.note_ends(found)
+        return found
 
     async def _fetch(self, max_records: int, timeout_ms: int, lanes: Collection[int]) -> None:
         await self._reader.fetch(self._consumer(), max_records, timeout_ms, lanes)

@@ -62,6 +62,14 @@ def first_marks(topic_ids: Mapping[str, str]) -> dict[str, LogMark]:
     return {topic: LogMark(topic_id) for topic, topic_id in topic_ids.items()}
 
 
+def are_same(before: LogMarks, now: LogMarks) -> bool:
+    """Whether no topic has another id than before, as far as ids are known."""
+    return all(
+        mark.topic_id is None or topic not in now or now[topic].topic_id in (None, mark.topic_id)
+        for topic, mark in before.items()
+    )
+
+
 def encoded(marks: LogMarks) -> bytes:
     """Return marks as they are stored in a head."""
     return msgspec.json.encode(marks)

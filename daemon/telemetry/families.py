@@ -172,6 +172,11 @@ AHEAD_EVENTS: Final = counter(
     "Events more than 5 minutes ahead of the watermark of their partition: after a pause, or from "
     "a clock that is wrong. They count, and move the watermark only once others confirm them.",
 )
+REPLACED_LOGS: Final = counter(
+    "replaced_logs",
+    ("topic",),
+    "Times a lane began another log of a topic, by `relevanced lane accept-new-log`.",
+)
 EXPERIMENT_OVERFLOW_IMPRESSIONS: Final = counter(
     "experiment_overflow_impressions",
     ("place",),
@@ -231,6 +236,7 @@ FAMILIES: Final = (
     SEGMENT_OVERFLOW,
     GAP_RECORDS,
     AHEAD_EVENTS,
+    REPLACED_LOGS,
     EXPERIMENT_OVERFLOW_IMPRESSIONS,
     *OF_EXPERIMENTS,
     # Lanes.

@@ -17,6 +17,7 @@ KafkaFault: TypeAlias = Literal[
     "aborted",
     "records_gone",
     "log_shorter",
+    "log_replaced",
     "stuck",
 ]
 NoteFault: TypeAlias = Callable[[KafkaFault], None]
@@ -25,6 +26,11 @@ _SKIP: Final = (
     "If it stays unreadable, delete the records up to the end of the bad batch"
     " (kafka-delete-records with the offset after it). What is left out is counted as a gap,"
     " and reading continues."
+)
+
+_ACCEPT: Final = (
+    "If the log that is there now is the right one, `relevanced lane accept-new-log TOPIC` lets the"
+    " lane begin it from its start."
 )
 
 ADVICE: Final[Mapping[KafkaFault, str]] = {
@@ -44,8 +50,8 @@ ADVICE: Final[Mapping[KafkaFault, str]] = {
     ' "read_uncommitted" would count them.',
     "records_gone": "Kafka deleted them before they were read: a longer retention.ms, or more"
     " workers, prevent that from happening again.",
-    "log_shorter": "The log is not the one that was read, or lost its end: restore the topic, or"
-    " start again with another redis.namespace.",
+    "log_shorter": f"The log lost its end: restore it, and the lane goes on by itself. {_ACCEPT}",
+    "log_replaced": f"This is not the log that was read. {_ACCEPT}",
     "stuck": "The client is replaced. If that happens often, check the brokers for one that hangs.",
 }
 

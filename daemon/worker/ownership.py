@@ -30,16 +30,21 @@ from ..config.start import LogEnd, Start
 from ..errors import Damaged, Lost, Unavailable
 from ..plan import Plan
 from ..storage.commit import ClaimedLane, confirm, plan_commit
+from ..storage.log_marks import LogMarks, first_marks
+from .changed_logs import LastLogs, open_logs
+from .lost_state import log_what_is_missing, skipped
 from .ports import Ports, Process
 from .recovery import Recovery
-from .source import LaneLost, OffsetBeyondEnd
+from .source import LaneLost, LogChanged
 
 log = structlog.get_logger(__name__)
 
 VERIFY_EVERY_S: Final = 60.0
 """How often the keys of a lane are checked."""
 STOPPED_PAUSE_S: Final = 60.0
-"""How long until a stopped lane is tried again."""
+"""How long until a lane is tried again that is stopped for its state or a record."""
+LOGS_CHECK_S: Final = 5.0
+"""How often it is checked whether the logs of a stopped lane are back, or accepted."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,10 @@ class _Attempt:
     failures: int = 0
     due_s: float = 0.0
     """When it may be tried again, by the monotonic clock."""
-    stopped: bool = False
+    stopped: str | None = None
+    """Why it is stopped: nothing but a change of its logs, or a person, lets it go on."""
+    logs: LastLogs | None = None
+    """Of a lane that is stopped because of its logs."""
     confirm_first: bool = False
     """The store answered `lost`: the group must confirm this process before it claims the lane
     again."""
@@ -179,8 +187,10 @@ class Ownership:
         try:
             if attempt.confirm_first and not await self._source.still_member():
                 raise Unavailable("the group does not confirm this process yet")
+            if attempt.logs is not None:
+                await attempt.logs.check(lane, self._source, self._store)
             claimed = await self._open(lane, attempt)
-        except (OffsetBeyondEnd, Damaged) as error:
+        except (LogChanged, Damaged) as error:
             self._stop(lane, attempt, error)
         except (Unavailable, LaneLost) as error:
             self._postpone(lane, attempt, str(error))
@@ -203,18 +213,22 @@ class Ownership:
         added_later = lane >= self._beginning.initial_lanes
         start = LogEnd.EARLIEST if added_later else self._beginning.start
         begin = await self._source.starting_offsets(lane, start, int(self._clock() * 1000))
-        taken = await self._recovery.take(lane, begin, start)
-        claimed = taken.claimed
-        skipped = (
-            _skipped(claimed.lane.offsets, attempt.durable_offsets) if claimed.sequence == 0 else {}
+        logs = first_marks(await self._source.topic_ids(lane))
+        taken = await self._recovery.take(lane, begin, start, logs)
+        claimed, stored = taken.claimed, dict(taken.claimed.logs)
+        unread = (
+            skipped(claimed.lane.offsets, attempt.durable_offsets) if claimed.sequence == 0 else {}
         )
-        skipped |= taken.unreadable  # at least as many: it began before it was last durable
-        _log_what_is_missing(claimed, attempt.durable_offsets)
-        gaps = await self._source.open(lane, claimed.lane.offsets)
-        for topic, records in gaps.items():
-            claimed.lane.offsets[topic] += records
+        unread |= taken.unreadable  # at least as many: it began before it was last durable
+        log_what_is_missing(claimed, attempt.durable_offsets)
+        claimed.logs = logs | claimed.logs
         try:
-            await self._commit_gaps(claimed, Counter(skipped) + Counter(gaps))
+            gaps = await open_logs(self._source, self._store, claimed)
+        except LogChanged:
+            attempt.logs = LastLogs(dict(claimed.lane.offsets), dict(claimed.logs))
+            raise
+        try:
+            await self._commit_gaps(claimed, Counter(unread) + gaps, stored)
         except (Unavailable, Lost):
             await self._source.close(lane)
             raise
@@ -223,11 +237,14 @@ class Ownership:
         )
         return claimed
 
-    async def _commit_gaps(self, claimed: ClaimedLane, gaps: Mapping[str, int]) -> None:
-        """Count records that will never be read, and commit the count at once, with the hours that
-        are lost: the lane may never have another record to commit them with."""
+    async def _commit_gaps(
+        self, claimed: ClaimedLane, gaps: Mapping[str, int], stored: LogMarks
+    ) -> None:
+        """Count records that will never be read, and commit the count at once, with marks of logs
+        that are not stored yet and the hours that are lost: the lane may never have another record
+        to commit them with."""
         lane = claimed.lane
-        if not gaps and not lane.changes.dropped_hours:
+        if not gaps and claimed.logs == stored and not lane.changes.dropped_hours:
             return
         for topic, records in gaps.items():
             lane.count("gap_records", topic, records)
@@ -243,14 +260,17 @@ class Ownership:
         confirm(claimed, commit)
 
     def _stop(
-        self, lane: int, attempt: _Attempt, error: OffsetBeyondEnd | Damaged | OverflowError
+        self, lane: int, attempt: _Attempt, error: LogChanged | Damaged | OverflowError
     ) -> None:
         self._telemetry.lane_stopped.labels(str(lane)).set(1)
-        attempt.due_s = time.monotonic() + STOPPED_PAUSE_S
+        if not isinstance(error, LogChanged):
+            attempt.logs = None
+        pause_s = STOPPED_PAUSE_S if attempt.logs is None else LOGS_CHECK_S
+        attempt.due_s = time.monotonic() + pause_s
         self.not_open[lane] = str(error)
-        if not attempt.stopped:
+        if attempt.stopped != str(error):
             log.error("lane stopped", lane=lane, reason=str(error))
-        attempt.stopped = True
+        attempt.stopped = str(error)
 
     def _postpone(self, lane: int, attempt: _Attempt, reason: str) -> None:
         attempt.failures += 1
@@ -258,29 +278,3 @@ class Ownership:
         if self.not_open.get(lane) != reason:
             log.warning("lane cannot be opened yet", lane=lane, reason=reason)
         self.not_open[lane] = reason
-
-
-def _log_what_is_missing(claimed: ClaimedLane, durable_offsets: Mapping[str, int]) -> None:
-    """Log if the store has no state of a lane, or older state than it had confirmed."""
-    offsets = dict(claimed.lane.offsets)
-    to_read_again = Counter(durable_offsets) - Counter(offsets)
-    lane_log = log.bind(lane=claimed.lane.number, offsets=offsets)
-    if claimed.sequence == 0 and durable_offsets:
-        lane_log.error("the store lost the lane: it begins anew", records_again=dict(to_read_again))
-    elif claimed.sequence == 0:
-        lane_log.info("lane begins")
-    elif to_read_again:
-        lane_log.warning(
-            "the store has older state of the lane: reading again",
-            records_again=dict(to_read_again),
-        )
-
-
-def _skipped(begin: Mapping[str, int], durable_offsets: Mapping[str, int]) -> dict[str, int]:
-    """How many records of each topic lie between the last offsets of a lane that the store lost and
-    where it begins anew. With `start = "latest"` nobody reads them."""
-    return {
-        topic: begin[topic] - durable
-        for topic, durable in durable_offsets.items()
-        if begin[topic] > durable
-    }

@@ -17,6 +17,7 @@ from ..errors import Damaged
 from ..plan import Plan
 from ..storage.commit import ClaimedLane
 from ..storage.head import Head, blob_keys, is_past
+from ..storage.log_marks import NO_MARKS, LogMarks, are_same
 from ..storage.repair import lose_hours
 from ..storage.restore import rebuild
 from ..storage.store import DamagedLane, missing_keys
@@ -57,29 +58,38 @@ class Recovery:
         self._clock = process.clock
         self._rebuilding = asyncio.Lock()
 
-    async def take(self, lane: int, begin: Mapping[str, int], start: Start) -> Taken:
-        """Become the writer of a lane, which begins at `begin` if it was never claimed; `start` is
-        the setting that this follows from.
+    async def take(
+        self, lane: int, begin: Mapping[str, int], start: Start, logs: LogMarks
+    ) -> Taken:
+        """Become the writer of a lane, which begins at `begin` in these logs if it was never
+        claimed; `start` is the setting that this follows from.
 
         Raises Damaged where a person must decide, Lost, Unavailable, LaneLost."""
+        read = NO_MARKS
         try:
-            head = await self._store.claim(lane, secrets.token_hex(8), begin)
+            head = await self._store.claim(lane, secrets.token_hex(8), begin, logs)
+            read = head.logs
             return Taken(await self._read(lane, head, list(begin)), {})
         except DamagedLane as damage:
-            return await self._begin_anew(lane, damage, start)
+            return await self._begin_anew(lane, damage, start, read, logs)
 
-    async def _begin_anew(self, lane: int, damage: DamagedLane, setting: Start) -> Taken:
+    async def _begin_anew(
+        self, lane: int, damage: DamagedLane, setting: Start, read: LogMarks, logs: LogMarks
+    ) -> Taken:
+        """Begin anew a lane that has read the logs `read`, as far as is known."""
         now_ms = int(self._clock() * 1000)
         earliest = await self._source.starting_offsets(lane, LogEnd.EARLIEST, now_ms)
         start = damage.start
         if start is None and setting is LogEnd.EARLIEST:
             start = dict.fromkeys(earliest, 0)  # no lane began earlier
         is_whole = start is not None and log_holds(earliest, start)
+        is_whole = is_whole and are_same(read, logs)
         if not is_whole and not await self._store.told_to_begin_anew(lane):
             raise damage
         begin = start if is_whole and start is not None else earliest
         gone = {} if is_whole else gone_since(earliest, damage.start)
-        head = await self._store.begin_anew(lane, damage.token, secrets.token_hex(8), begin)
+        token = secrets.token_hex(8)
+        head = await self._store.begin_anew(lane, damage.token, token, begin, logs)
         self._telemetry.lanes_begun_anew.inc()
         log.error(
             "a damaged lane begins anew", lane=lane, reason=str(damage), offsets=dict(begin), **gone

@@ -7,24 +7,68 @@ from typing import Protocol
 
 from ..config.start import Start
 from ..events.types import LogRecord
+from ..storage.log_marks import NO_MARKS, LogMarks
 
 
 class LaneLost(Exception):
     """The lane is not, or no longer, assigned to this process."""
 
 
-class OffsetBeyondEnd(Exception):
-    """The log ends before the stored offset, so it is not the log that was read, or it lost records
-    that it had acknowledged. Only a person can say which.
+class LogChanged(Exception):
+    """The log is not, or may not be, the one that the lane has read. The lane stays stopped until
+    that log is back, or a person accepts the one that is there.
     """
 
-    def __init__(self, topic: str, partition: int, stored: int, end: int) -> None:
-        self.topic, self.partition, self.stored, self.end = topic, partition, stored, end
+    def __init__(
+        self, topic: str, partition: int, stored: int, found: str | None, why: str
+    ) -> None:
+        """`found`: the topic id of the log that is there; None in a cluster without ids."""
+        self.topic, self.partition, self.stored = topic, partition, stored
+        self.found = found or ""
+        self.why = why
+        self.unread: int | None = None
+        """How many records of the log that was read are known to have been left."""
         super().__init__(
-            f"{topic}[{partition}]: the stored offset {stored} is beyond the end of the log, {end}."
-            " Was the topic deleted and created again? The lane stays stopped until the"
-            " topic is restored or the daemon gets a new namespace (redis.namespace)."
+            f"{topic}[{partition}]: {why} The lane stays stopped until that log is back, or until"
+            f" `relevanced lane accept-new-log {topic}` lets it begin the log that is there now."
         )
+
+
+class OffsetBeyondEnd(LogChanged):
+    """The log ends before the stored offset: it lost records that it had acknowledged, or, in a
+    cluster without topic ids, is another one.
+    """
+
+    def __init__(
+        self, topic: str, partition: int, stored: int, end: int, found: str | None = None
+    ) -> None:
+        self.end = end
+        why = f"the stored offset {stored} is beyond the end of the log, {end}."
+        if found is None:
+            why += " Was the topic deleted and created again?"
+        super().__init__(topic, partition, stored, found, why)
+
+
+class LogReplaced(LogChanged):
+    """The topic was deleted and created again."""
+
+    def __init__(
+        self, topic: str, partition: int, stored: int, read: str, found: str | None
+    ) -> None:
+        why = f"the topic was deleted and created again: its id was {read} and is {found}."
+        super().__init__(topic, partition, stored, found, why)
+
+
+class LogRewritten(LogChanged):
+    """The last record that was read is another one now: the log lost its end and was written on,
+    or, in a cluster without topic ids, the topic was created again.
+    """
+
+    def __init__(
+        self, topic: str, partition: int, stored: int, offset: int, found: str | None
+    ) -> None:
+        why = f"the record at offset {offset}, the last that was read, is another one now."
+        super().__init__(topic, partition, stored, found, why)
 
 
 @dataclass(frozen=True)
@@ -74,11 +118,24 @@ class Source(Protocol):
     def lanes_lost(self) -> frozenset[int]:
         """The lanes that stopped being open without a `close` since the last call."""
 
-    async def open(self, lane: int, offsets: Mapping[str, int]) -> Mapping[str, int]:
-        """Read the lane from these offsets; returns how many records of a topic are gone, where any
-        are.
+    async def topic_ids(self, lane: int) -> Mapping[str, str]:
+        """Return the ids of the topics by their names, where the cluster has such ids. Raises
+        Unavailable.
+        """
 
-        Raises OffsetBeyondEnd, LaneLost, Unavailable.
+    async def verify(self, lane: int, offsets: Mapping[str, int], marks: LogMarks) -> None:
+        """Return if the lane's logs are those of the marks and reach as far as the offsets.
+
+        Raises LogChanged, LaneLost, Unavailable.
+        """
+
+    async def open(
+        self, lane: int, offsets: Mapping[str, int], marks: LogMarks = NO_MARKS
+    ) -> Mapping[str, int]:
+        """Read the lane from these offsets, and from no other logs than those of the marks; returns
+        how many records of a topic are gone, where any are.
+
+        Raises LogChanged, LaneLost, Unavailable.
         """
 
     async def close(self, lane: int) -> None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ..events.types import Decoder, LogRecord
+from ..storage.log_marks import note_read
 from . import batch as batches
 from .batch import DeadLetter
 from .committer import Committer
@@ -226,6 +227,7 @@ class Worker:
             longest = longest.or_longer(len(records), await _take(steps))
         began_s = time.perf_counter()
         batches.end(lane, next_offsets)
+        note_read(owned.claimed.logs, topics)
         closing_s = max(cost.closing_s, time.perf_counter() - began_s)
         return letters, replace(cost, chunk=longest, closing_s=closing_s)
 

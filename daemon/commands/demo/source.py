@@ -15,6 +15,7 @@ from zlib import crc32
 import msgspec
 
 from ...config.start import Start
+from ...storage.log_marks import NO_MARKS, LogMarks
 from ...worker.source import Batch, OffsetBeyondEnd, PartitionStatus
 
 TOPIC: Final = "demo"
@@ -98,10 +99,20 @@ class DemoSource:
         """Return none: lanes are never lost."""
         return frozenset()
 
-    async def open(self, lane: int, offsets: Mapping[str, int]) -> Mapping[str, int]:
-        """Read the lane from these offsets. Raises OffsetBeyondEnd."""
+    async def topic_ids(self, lane: int) -> Mapping[str, str]:
+        """Return none: this log is never replaced."""
+        return {}
+
+    async def verify(self, lane: int, offsets: Mapping[str, int], marks: LogMarks) -> None:
+        """Raise OffsetBeyondEnd where the log ends before these offsets."""
         if offsets[TOPIC] > self._ends[lane]:
             raise OffsetBeyondEnd(TOPIC, lane, offsets[TOPIC], self._ends[lane])
+
+    async def open(
+        self, lane: int, offsets: Mapping[str, int], marks: LogMarks = NO_MARKS
+    ) -> Mapping[str, int]:
+        """Read the lane from these offsets. Raises OffsetBeyondEnd."""
+        await self.verify(lane, offsets, marks)
         self._next[lane] = offsets[TOPIC]
         return {}
 

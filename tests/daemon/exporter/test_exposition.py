@@ -224,7 +224,7 @@ def test_a_taken_name_is_no_second_label(parse: Parse) -> None:
 def test_series_are_those_of_the_table(parse: Parse) -> None:
     expected = {family.name for family in FAMILIES if family.source == "snapshot"}
     shown = [Shown(country=name, values=(1.0, 1.0, 1.0)) for name in "AABBC"]
-    counts = {"gap_records": {"t": 1}, "ahead_events": {"t": 1}}
+    counts = {name: {"t": 1} for name in ("gap_records", "ahead_events", "replaced_logs")}
     views = [lane_view(shown, counts={"events": {"feedback": 1}, **counts})]
     arms = with_interleaved(stratified_arms(*[{"DE": (300, 0.5), "US": (300, 0.5)}] * 2))
     families = parse(

@@ -16,6 +16,7 @@ from relevanced.daemon.events.decoder import decoder
 from relevanced.daemon.events.types import Limits
 from relevanced.daemon.storage.commit import Commit
 from relevanced.daemon.storage.head import Head
+from relevanced.daemon.storage.log_marks import NO_MARKS, AcceptedLog, LogMarks
 from relevanced.daemon.storage.store import LaneDelta
 from relevanced.daemon.telemetry.process import Telemetry
 from relevanced.daemon.worker import recovery as recovery_module
@@ -90,7 +91,15 @@ class Logs:
         self.next.pop(lane)
         self.lost.add(lane)
 
-    async def open(self, lane: int, offsets: Mapping[str, int]) -> Mapping[str, int]:
+    async def topic_ids(self, lane: int) -> Mapping[str, str]:
+        return {}
+
+    async def verify(self, lane: int, offsets: Mapping[str, int], marks: LogMarks) -> None:
+        pass
+
+    async def open(
+        self, lane: int, offsets: Mapping[str, int], marks: LogMarks = NO_MARKS
+    ) -> Mapping[str, int]:
         while lane in self.refused:
             await asyncio.sleep(0)
         self.next[lane] = offsets[TOPIC]
@@ -134,9 +143,14 @@ class Stores(Verified):
         while (call, lane) in self.stuck:
             await asyncio.sleep(0)
 
-    async def claim(self, lane: int, token: str, start: Mapping[str, int]) -> Head:
+    async def claim(
+        self, lane: int, token: str, start: Mapping[str, int], logs: LogMarks = NO_MARKS
+    ) -> Head:
         await self._answer("claim", lane)
-        return self.lanes[lane].claim(token, json.dumps(start).encode())
+        return self.lanes[lane].claim(token, json.dumps(start).encode(), logs)
+
+    async def accepted_log(self, lane: int, topic: str) -> AcceptedLog | None:
+        return None
 
     async def load(
         self, lane: int, head: Head, keys_of: Callable[[Head, Sequence[str]], list[str]]

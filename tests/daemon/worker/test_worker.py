@@ -14,15 +14,17 @@ from relevanced.daemon.config.start import LogEnd, Start
 from relevanced.daemon.errors import Lost, Unavailable
 from relevanced.daemon.events.decoder import decoder
 from relevanced.daemon.events.types import Limits
+from relevanced.daemon.storage import log_marks
 from relevanced.daemon.storage.commit import Commit
 from relevanced.daemon.storage.head import Head
+from relevanced.daemon.storage.log_marks import NO_MARKS, AcceptedLog, LogMark, LogMarks
 from relevanced.daemon.storage.store import LaneDelta
 from relevanced.daemon.telemetry.process import Telemetry
 from relevanced.daemon.worker.batch import DeadLetter
 from relevanced.daemon.worker.memory import MemoryBound
 from relevanced.daemon.worker.ownership import Beginning, Ownership
 from relevanced.daemon.worker.ports import Ports, Process
-from relevanced.daemon.worker.source import Batch, OffsetBeyondEnd
+from relevanced.daemon.worker.source import Batch, LogReplaced, OffsetBeyondEnd
 from relevanced.daemon.worker.worker import Pace, Worker
 from tests.builders import PLAN, START_MS
 from tests.fakes import MemoryLane, Verified
@@ -42,6 +44,8 @@ class Log:
         self.membership_checks = 0
         self.hinted: list[int] = []
         self.beginning = 0
+        self.topic_id: str | None = None
+        self.checks = 0
 
     async def poll(
         self, max_records: int, timeout_ms: int, lanes: Collection[int] | None = None
@@ -66,9 +70,21 @@ class Log:
     def lanes_lost(self) -> frozenset[int]:
         return frozenset()
 
-    async def open(self, lane: int, offsets: Mapping[str, int]) -> Mapping[str, int]:
-        if offsets[TOPIC] > len(self.values):
-            raise OffsetBeyondEnd(TOPIC, lane, offsets[TOPIC], len(self.values))
+    async def topic_ids(self, lane: int) -> Mapping[str, str]:
+        return {} if self.topic_id is None else {TOPIC: self.topic_id}
+
+    async def verify(self, lane: int, offsets: Mapping[str, int], marks: LogMarks) -> None:
+        mark, at = marks.get(TOPIC, LogMark()), offsets[TOPIC]
+        self.checks += 1
+        if mark.topic_id != self.topic_id and None not in (mark.topic_id, self.topic_id):
+            raise LogReplaced(TOPIC, lane, at, str(mark.topic_id), self.topic_id)
+        if at > len(self.values):
+            raise OffsetBeyondEnd(TOPIC, lane, at, len(self.values), self.topic_id)
+
+    async def open(
+        self, lane: int, offsets: Mapping[str, int], marks: LogMarks = NO_MARKS
+    ) -> Mapping[str, int]:
+        await self.verify(lane, offsets, marks)
         self.next = offsets[TOPIC]
         self.opened.append(self.next)
         return {}
@@ -104,13 +120,19 @@ class Memory(Verified):
         self.faults = list(faults)
         self.sent: list[Commit] = []
         self.claims = 0
+        self.accepted: AcceptedLog | None = None
 
     def lane_of(self, lane: int) -> MemoryLane:
         return self.lane
 
-    async def claim(self, lane: int, token: str, start: Mapping[str, int]) -> Head:
+    async def claim(
+        self, lane: int, token: str, start: Mapping[str, int], logs: LogMarks = NO_MARKS
+    ) -> Head:
         self.claims += 1
-        return self.lane.claim(token, msgspec.json.encode(start))
+        return self.lane.claim(token, msgspec.json.encode(start), logs)
+
+    async def accepted_log(self, lane: int, topic: str) -> AcceptedLog | None:
+        return self.accepted
 
     async def load(
         self, lane: int, head: Head, keys_of: Callable[[Head, Sequence[str]], list[str]]
@@ -430,3 +452,86 @@ async def test_what_latest_leaves_out_after_a_loss_is_counted(
 
     await work_until(done, log, store)
     assert json.loads(store.lane.fields["counts"])["gap_records"] == {TOPIC: 1}
+
+
+def stored_lane(store: Memory, topic_id: str, offset: int) -> None:
+    """Let the store have a lane that has read so far in the topic with this id."""
+    offsets = json.dumps({TOPIC: offset}).encode()
+    store.lane.claim("before", offsets, {TOPIC: LogMark(topic_id, offset - 1, 1)})
+
+
+def stored_mark(store: Memory) -> LogMark:
+    return log_marks.decoded(store.lane.fields["logs"])[TOPIC]
+
+
+async def test_what_was_read_is_stored_with_the_offsets() -> None:
+    log, store = Log([impression(n) for n in range(5)]), Memory()
+    log.topic_id = "first"
+    await work_until(lambda: store.offset == 5, log, store)
+    checksum = log_marks.checksum_of(record(log.values[4], 4))
+    assert stored_mark(store) == LogMark("first", 4, checksum)
+
+
+async def test_a_lane_of_a_recreated_topic_reads_nothing_until_the_new_log_is_accepted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The new log is longer than the offset in the old one."""
+    monkeypatch.setattr("relevanced.daemon.worker.ownership.LOGS_CHECK_S", 0.0)
+    log, store = Log([impression(n) for n in range(5)]), Memory()
+    log.topic_id = "second"
+    stored_lane(store, "first", 3)
+
+    def done() -> bool:
+        if log.checks > 20 and store.accepted is None:
+            assert (store.offset, store.claims, log.opened) == (3, 1, [])
+            assert stored_mark(store) == LogMark("first", 2, 1, "second", None)
+            store.accepted = AcceptedLog("second", 3)
+        return store.offset == 5
+
+    ownership = await work_until(done, log, store)
+    assert (ownership.not_open, log.opened, accepted(store)) == ({}, [0], 5)
+    assert json.loads(store.lane.fields["counts"])["replaced_logs"] == {TOPIC: 1}
+    assert stored_mark(store).topic_id == "second"
+
+
+@pytest.mark.parametrize(
+    "word", [AcceptedLog("third", 3), AcceptedLog("second", 2)], ids=["another log", "another stop"]
+)
+async def test_the_word_for_another_log_or_another_stop_lets_no_lane_go_on(
+    word: AcceptedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("relevanced.daemon.worker.ownership.LOGS_CHECK_S", 0.0)
+    log, store = Log([impression(n) for n in range(5)]), Memory()
+    log.topic_id, store.accepted = "second", word
+    stored_lane(store, "first", 3)
+    ownership = await work_until(lambda: log.checks > 20, log, store)
+    assert "was first and is second" in ownership.not_open[0]
+    assert (store.offset, log.opened) == (3, [])
+
+
+async def test_a_stopped_lane_goes_on_once_its_log_is_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("relevanced.daemon.worker.ownership.LOGS_CHECK_S", 0.0)
+    log, store = Log([impression(1)]), Memory()
+    log.topic_id = "first"
+    stored_lane(store, "first", 3)
+
+    def done() -> bool:
+        if log.checks > 20 and len(log.values) == 1:
+            assert (store.claims, log.opened) == (1, [])
+            log.values = [impression(n) for n in range(4)]
+        return store.offset == 4
+
+    ownership = await work_until(done, log, store)
+    assert (ownership.not_open, log.opened, accepted(store)) == ({}, [3], 1)
+    assert stored_mark(store).found is None
+
+
+async def test_the_known_rest_of_the_old_log_is_a_gap() -> None:
+    log, store = Log([impression(n) for n in range(5)]), Memory()
+    log.topic_id, store.accepted = "second", AcceptedLog("second", 3)
+    offsets, mark = json.dumps({TOPIC: 3}).encode(), LogMark("first", 2, 1, "second", 7)
+    store.lane.claim("before", offsets, {TOPIC: mark})
+    await work_until(lambda: store.offset == 5, log, store)
+    assert json.loads(store.lane.fields["counts"])["gap_records"] == {TOPIC: 7}

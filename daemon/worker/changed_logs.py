@@ -1,0 +1,115 @@
+"""A lane whose log is not the one that it has read: what is stored of that, and how it goes on.
+
+Reading such a log from the stored offset would leave out its first records, and nothing would show
+it; reading it from the start is right where it has taken the place of the old one, and only a
+person knows that. So the lane stops. It goes on by itself where the log that it has read is back.
+Or a person accepts the log that is there (`relevanced lane accept-new-log`): then the lane begins
+it at its start and keeps all that it has. What is sent again in the new log counts once: an
+impression that is still open is a duplicate, and one that has settled is late.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import structlog
+
+from ..errors import Lost
+from ..storage.commit import ClaimedLane, confirm, plan_commit
+from ..storage.log_marks import LogMark, LogMarks
+from ..storage.store import Store
+from .source import LogChanged, Source
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class LastLogs:
+    """The logs of a lane that is stopped because of them, and how far they were read."""
+
+    offsets: Mapping[str, int]
+    marks: LogMarks
+
+    async def check(self, lane: int, source: Source, store: Store) -> None:
+        """Return once these logs are back or others are accepted in their place; costs no claim
+        and no load of the lane. Raises LogChanged, LaneLost, Unavailable."""
+        try:
+            await source.verify(lane, self.offsets, self.marks)
+        except LogChanged as error:
+            if not await is_accepted(store, lane, error):
+                raise
+
+
+async def is_accepted(store: Store, lane: int, error: LogChanged) -> bool:
+    """Whether a person let the lane begin the log that is there. Raises Unavailable."""
+    accepted = await store.accepted_log(lane, error.topic)
+    return (
+        accepted is not None
+        and accepted.topic_id == error.found
+        and accepted.offset == error.stored
+    )
+
+
+async def open_logs(source: Source, store: Store, claimed: ClaimedLane) -> Counter[str]:
+    """Open the lane at its offsets, and at the start of those logs that a person accepted; returns
+    how many records of each topic will never be read, as far as that is known. The caller commits
+    it together with the new offsets.
+
+    Raises LogChanged for a log that is another one and not accepted, LaneLost, Unavailable, Lost.
+    """
+    gaps, lane = Counter[str](), claimed.lane
+    while True:
+        try:
+            gone = await source.open(lane.number, lane.offsets, claimed.logs)
+        except LogChanged as error:
+            if not await is_accepted(store, lane.number, error):
+                await _store_found(store, claimed, error)
+                raise
+            gaps[error.topic] += _begin_new_log(claimed, error)
+            continue
+        for topic, mark in claimed.logs.items():
+            claimed.logs[topic] = replace_found(mark, None, None)
+        for topic, records in gone.items():
+            lane.offsets[topic] += records
+        return gaps + Counter(gone)
+
+
+def replace_found(mark: LogMark, found: str | None, unread: int | None) -> LogMark:
+    """Return the mark with another finding."""
+    return LogMark(mark.topic_id, mark.last_offset, mark.checksum, found, unread)
+
+
+def _begin_new_log(claimed: ClaimedLane, error: LogChanged) -> int:
+    """Let the lane begin the log that was found; returns how many records of the other one are
+    known to have been left."""
+    lane, topic = claimed.lane, error.topic
+    mark = claimed.logs.get(topic, LogMark())
+    unread = error.unread if mark.unread is None else mark.unread
+    lane.offsets[topic] = 0
+    claimed.logs[topic] = LogMark(error.found or None)
+    lane.count("replaced_logs", topic, 1)
+    log.warning(
+        "another log begun, as accepted",
+        lane=lane.number,
+        topic=topic,
+        topic_id_before=mark.topic_id,
+        topic_id=error.found or None,
+        offset_before=error.stored,
+        unread_before="unknown" if unread is None else f"at least {unread}",
+    )
+    return unread or 0
+
+
+async def _store_found(store: Store, claimed: ClaimedLane, error: LogChanged) -> None:
+    """Store that another log was found, and how much of the lane's own is known to be left: when
+    its worker is gone, nobody else knows. Raises Unavailable, Lost."""
+    mark = claimed.logs.get(error.topic, LogMark())
+    unread = error.unread if mark.unread is None else mark.unread
+    now = replace_found(mark, error.found, unread)
+    if now == mark:
+        return
+    claimed.logs[error.topic] = now
+    commit = plan_commit(claimed)
+    if await store.commit(commit) not in ("applied", "already"):
+        raise Lost
+    confirm(claimed, commit)
