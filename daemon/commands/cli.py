@@ -53,16 +53,16 @@ def _propensities() -> click.Command:
     return propensities_command
 
 
+def _lane() -> click.Command:
+    from .lane.command import lane_command
+
+    return lane_command
+
+
 def _healthcheck() -> click.Command:
     from .healthcheck import healthcheck_command
 
     return healthcheck_command
-
-
-def _lane() -> click.Command:
-    from .lane import lane_group
-
-    return lane_group
 
 
 LAZY_COMMANDS: Final[Mapping[str, tuple[Callable[[], click.Command], str]]] = {
@@ -77,7 +77,7 @@ LAZY_COMMANDS: Final[Mapping[str, tuple[Callable[[], click.Command], str]]] = {
         _propensities,
         "Estimate how likely each rank is looked at, from recorded events.",
     ),
-    "lane": (_lane, "Help a lane that stopped and says why."),
+    "lane": (_lane, "Let lanes go on that have stopped and wait for a person's word."),
     "healthcheck": (_healthcheck, "Ask the daemon on this machine for its health."),
 }
 """Command → (what loads it, its line in the list of commands)."""

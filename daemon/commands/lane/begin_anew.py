@@ -5,12 +5,12 @@ import os
 
 import click
 
-from ..config.loading import Config, read
-from ..errors import Unavailable
-from ..storage.redis.client import close, connect
-from ..storage.redis.registry import PERMISSION_S, Registry
-from ..storage.schema import namespace
-from . import options
+from ...config.loading import Config, read
+from ...errors import Unavailable
+from ...storage.redis.client import close, connect
+from ...storage.redis.registry import PERMISSION_S, Registry
+from ...storage.schema import namespace
+from .. import options
 
 
 @click.command("begin-anew")

@@ -1,0 +1,87 @@
+"""`relevanced lane accept-new-log`: lets lanes that stopped, because the log of a topic is another
+one, begin that log from its start.
+
+It finds out for itself which lanes those are, by the rules of the workers, and stores the word in
+Redis for exactly these lanes, logs and offsets. The workers read it there within seconds, whichever
+of them owns the lane then; the command needs no connection to them.
+"""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import click
+
+from ...config.loading import Config, read
+from ...errors import Damaged, StartError, Unavailable
+from .. import options
+
+if TYPE_CHECKING:
+    from ...worker.source import LogChanged
+
+
+@click.command("accept-new-log")
+@click.argument("topic")
+@options.config_option()
+@click.option("--dry-run", is_flag=True, help="Print what was found, and accept nothing.")
+def accept_new_log_command(topic: str, config_file: str | None, dry_run: bool) -> None:
+    """Let lanes begin another log of TOPIC, from its start.
+
+    For a topic that was deleted and created again, or that lost records which had been read: its
+    lanes have stopped. They keep all that they have, and records that are sent again count once:
+    an impression that is still open is a duplicate, and one that has settled is late. What was left
+    unread of the old log is lost, and counted as a gap as far as it is known.
+
+    Prints what was found for each lane, and exits 1 where no log of the topic is another one. Has
+    no effect on lanes, logs or offsets other than these.
+    """
+    config = read(config_file, os.environ)
+    if topic not in config.kafka.topics:
+        known = ", ".join(config.kafka.topics)
+        raise click.UsageError(f"{topic}: not among kafka.topics ({known})")
+    try:
+        changed = asyncio.run(_accept(config, topic, dry_run))
+    except (Unavailable, Damaged, StartError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    if not changed:
+        raise click.ClickException(
+            f"{topic}: every lane's log is the one that it has read: nothing to accept"
+        )
+    for lane, found in sorted(changed.items()):
+        click.echo(f"lane {lane}: {found.why} Stored offset: {found.stored}.")
+    ids = ", ".join(sorted({found.found or "unknown" for found in changed.values()}))
+    lanes = ", ".join(map(str, sorted(changed)))
+    if dry_run:
+        click.echo(f"nothing accepted (--dry-run): topic id {ids}, lanes {lanes}")
+    else:
+        click.echo(f"accepted: topic id {ids}, lanes {lanes}; they begin it within seconds")
+
+
+async def _accept(config: Config, topic: str, dry_run: bool) -> Mapping[int, "LogChanged"]:
+    """Accept the logs of a topic that are not those that were read; returns them by lane."""
+    from ...kafka.changed_logs import changed_logs
+    from ...kafka.settings import kafka_settings
+    from ...storage.log_marks import AcceptedLog
+    from ...storage.redis.accepted_logs import AcceptedLogs
+    from ...storage.redis.client import close, connect
+    from ...storage.redis.lane_store import LaneStore
+    from ...storage.redis.namespace import Namespace
+    from ...storage.schema import namespace
+
+    password, name = config.redis.password, namespace(config)
+    client = connect(config.redis.url.reveal(), None if password is None else password.reveal())
+    try:
+        count = await Namespace(client, config.redis.namespace, name).lanes()
+        store = LaneStore(client, name)
+        found = {lane: await store.head(lane) for lane in range(count)}
+        heads = {lane: head for lane, head in found.items() if head and topic in head.offsets}
+        if not heads:
+            raise Unavailable(f"namespace {name}: no lane of {topic} has been read yet")
+        changed = await changed_logs(kafka_settings(config), topic, heads)
+        accepted = {lane: AcceptedLog(error.found, error.stored) for lane, error in changed.items()}
+        if accepted and not dry_run:
+            await AcceptedLogs(client, name).accept(topic, accepted)
+    finally:
+        await close(client)
+    return changed
