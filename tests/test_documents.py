@@ -82,8 +82,11 @@ def commands_by_name() -> dict[str, click.Command]:
 
 
 def flags() -> set[str]:
-    """The flags of all commands."""
-    parameters = [p for command in commands_by_name().values() for p in command.params]
+    """The flags of all commands, and of those in groups."""
+    commands = list(commands_by_name().values())
+    groups = [command for command in commands if isinstance(command, click.Group)]
+    commands += [command for group in groups for command in group.commands.values()]
+    parameters = [p for command in commands for p in command.params]
     return {"--help", *(flag for p in parameters for flag in (*p.opts, *p.secondary_opts))}
 
 

@@ -10,9 +10,10 @@ import subprocess
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -173,11 +174,37 @@ async def test_bad_records_are_counted_and_dead_lettered(
     assert headers[1]["relevanced.reason"] == b"unknown_type"
 
 
-async def read_all(kafka: Broker, topic: str, count: int) -> list[object]:
+@pytest.mark.parametrize("bound", ["before", "after"])
+async def test_dead_letters_whose_time_stamp_the_topic_refuses_are_sent_without_it(
+    kafka: Broker, make_topic: MakeTopic, make: Make, bound: str
+) -> None:
+    """The topic bounds how far time stamps may lie before, or after, the broker's clock."""
+    now_ms, hour_ms = int(time.time() * 1000), 3_600_000
+    wrong_ms = now_ms - 2 * hour_ms if bound == "before" else now_ms + 2 * hour_ms
+    unbounded = {f"message.timestamp.{side}.max.ms": str(2**62) for side in ("before", "after")}
+    bounded = {f"message.timestamp.{bound}.max.ms": str(hour_ms)}
+    topic = await make_topic(config=unbounded)
+    dead = await make_topic(prefix="dead", config=bounded)
+    daemon = make(topic, more=f'[events]\ndead_letter_topic = "{dead}"')
+    producer = AIOKafkaProducer(bootstrap_servers=kafka.bootstrap)
+    await producer.start()
+    for value, timestamp_ms in ((b"{good time", now_ms), (b"{wrong time", wrong_ms)):
+        await producer.send_and_wait(topic, value, timestamp_ms=timestamp_ms)
+    await producer.stop()
+    letters = {letter.value: letter for letter in await read_all(kafka, dead, 2)}
+    assert set(letters) == {b"{good time", b"{wrong time"}
+    refused = dict(letters[b"{wrong time"].headers)
+    assert refused["relevanced.refused_timestamp_ms"] == str(wrong_ms).encode()
+    assert abs(letters[b"{wrong time"].timestamp - now_ms) < hour_ms
+    assert letters[b"{good time"].timestamp == now_ms
+    assert '"dead letter refused"' not in daemon.log()
+
+
+async def read_all(kafka: Broker, topic: str, count: int) -> list[Any]:
     consumer = AIOKafkaConsumer(bootstrap_servers=kafka.bootstrap, auto_offset_reset="earliest")
     await consumer.start()
     consumer.assign([TopicPartition(topic, 0)])
-    found: list[object] = []
+    found: list[Any] = []
     async with asyncio.timeout(20):
         while len(found) < count:
             for batch in (await consumer.getmany(timeout_ms=200)).values():

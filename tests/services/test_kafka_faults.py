@@ -236,7 +236,7 @@ async def test_topic_may_be_made_late_deleted_and_made_again(kafka: Broker, make
     try:
         await send(kafka.bootstrap, topic, impressions(3, 4))
         await until(lambda: sample(daemon, "relevanced_lane_stopped", lane="0"), daemon)
-        assert faults(daemon, "log_shorter") >= 1
+        assert faults(daemon, "log_replaced") >= 1
     finally:
         await kafka.delete_topic(topic)
 
