@@ -8,11 +8,10 @@ from aiokafka.errors import KafkaError
 
 from ..errors import Unavailable
 from ..storage.head import Head
-from ..telemetry.kafka_faults import ignore_fault
 from ..worker.source import LogChanged
 from . import aiokafka_patches
 from .client import KafkaSettings, client_arguments, end
-from .resuming import KnownLogs, resumption
+from .resuming import KnownLogs
 from .topic_partition import TopicPartition
 from .topics import describe_topics
 
@@ -35,9 +34,7 @@ async def changed_logs(
             if lane < counts[topic]:
                 place, stored = TopicPartition(topic, lane), {topic: head.offsets[topic]}
                 try:
-                    await resumption(
-                        consumer, [place], stored, head.logs, KnownLogs(), ignore_fault
-                    )
+                    await KnownLogs().resumption(consumer, [place], stored, head.logs)
                 except LogChanged as error:
                     changed[lane] = error
     except (KafkaError, OSError) as error:

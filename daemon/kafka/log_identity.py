@@ -8,7 +8,7 @@ and was written on, and a recreated topic in a cluster without ids. Where that r
 retention or compaction, or was never read, the id alone decides.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError, for_code
@@ -107,8 +107,3 @@ def _leader(client: Any, topic_partition: TopicPartition) -> int:
     if leader is None or leader < 0:
         raise Unavailable(f"{topic_partition.topic}[{topic_partition.partition}]: no leader")
     return int(leader)
-
-
-def by_topic(ids: Mapping[TopicPartition, str]) -> dict[str, str]:
-    """Return the ids of one lane's logs by topic."""
-    return {topic: topic_id for (topic, _), topic_id in ids.items()}

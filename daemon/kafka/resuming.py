@@ -7,7 +7,7 @@ from typing import Any, Final
 import structlog
 
 from ..storage.log_marks import LogMark, LogMarks
-from ..telemetry.kafka_faults import NoteFault
+from ..telemetry.kafka_faults import NoteFault, ignore_fault
 from ..worker.source import LogChanged, OffsetBeyondEnd, PartitionStatus
 from .aiokafka_patches import client_of
 from .log_identity import ids_by_leader, require_same_records, require_same_topic
@@ -60,42 +60,49 @@ class KnownLogs:
             " to Kafka 3.1 or later.",
         )
 
-    def unread(self, place: TopicPartition, stored: int, topic_id: str | None) -> int | None:
+    def _unread(self, place: TopicPartition, stored: int, topic_id: str | None) -> int | None:
         """Return how many records the log was seen to have after the offset, or None where that is
         not known of the log with this topic id."""
         known_id, end = self._ends.get(place, (None, -1))
         return None if end < stored or known_id != topic_id else end - stored
 
+    async def resumption(
+        self,
+        consumer: Any,
+        topic_partitions: Sequence[TopicPartition],
+        stored: Mapping[str, int],
+        marks: LogMarks,
+        note: NoteFault = ignore_fault,
+    ) -> Resumption:
+        """Return where the logs of a lane are read on from these offsets.
 
-async def resumption(
-    consumer: Any,
-    topic_partitions: Sequence[TopicPartition],
-    stored: Mapping[str, int],
-    marks: LogMarks,
-    known: KnownLogs,
-    note: NoteFault,
-) -> Resumption:
-    """Return where the logs of a lane are read on from these offsets.
+        Raises LogChanged where one of them is not the log of its mark, or ends before the offset;
+        Unavailable.
+        """
+        bounds = await log_bounds(consumer, topic_partitions)
+        # After the bounds: see `topic_ids`.
+        client = client_of(consumer)
+        ids = await ids_by_leader(client, topic_partitions)
+        try:
+            for place in topic_partitions:
+                mark = marks.get(place.topic, NEVER_READ)
+                require_same_topic(place, stored[place.topic], mark, ids.get(place))
+            offsets, gaps = resume_offsets(topic_partitions, stored, bounds, note, ids)
+            for place in topic_partitions:
+                mark = marks.get(place.topic, NEVER_READ)
+                await require_same_records(client, place, stored[place.topic], mark, ids.get(place))
+        except LogChanged as error:
+            note("log_shorter" if isinstance(error, OffsetBeyondEnd) else "log_replaced")
+            place = TopicPartition(error.topic, error.partition)
+            mark = marks.get(error.topic, NEVER_READ)
+            error.unread = self._unread(place, error.stored, mark.topic_id)
+            raise
+        return Resumption(offsets, gaps, ids)
 
-    Raises LogChanged where one of them is not the log of its mark, or ends before the offset;
+
+async def ids_by_topic(consumer: Any, topic_partitions: Sequence[TopicPartition]) -> dict[str, str]:
+    """Return the topic ids of one lane's logs, where the cluster has topic ids. Raises
     Unavailable.
     """
-    bounds = await log_bounds(consumer, topic_partitions)
-    # After the bounds: see `topic_ids`.
-    client = client_of(consumer)
-    ids = await ids_by_leader(client, topic_partitions)
-    try:
-        for place in topic_partitions:
-            mark = marks.get(place.topic, NEVER_READ)
-            require_same_topic(place, stored[place.topic], mark, ids.get(place))
-        offsets, gaps = resume_offsets(topic_partitions, stored, bounds, note, ids)
-        for place in topic_partitions:
-            mark = marks.get(place.topic, NEVER_READ)
-            await require_same_records(client, place, stored[place.topic], mark, ids.get(place))
-    except LogChanged as error:
-        note("log_shorter" if isinstance(error, OffsetBeyondEnd) else "log_replaced")
-        place = TopicPartition(error.topic, error.partition)
-        mark = marks.get(error.topic, NEVER_READ)
-        error.unread = known.unread(place, error.stored, mark.topic_id)
-        raise
-    return Resumption(offsets, gaps, ids)
+    ids = await ids_by_leader(client_of(consumer), topic_partitions)
+    return {topic: topic_id for (topic, _), topic_id in ids.items()}

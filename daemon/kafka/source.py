@@ -29,18 +29,16 @@ from ..storage.log_marks import NO_MARKS, LogMarks
 from ..telemetry.kafka_faults import ADVICE, NoteFault, ignore_fault
 from ..worker.source import Batch, LaneLost, PartitionStatus
 from . import aiokafka_patches
-from .aiokafka_patches import client_of
 from .assigned_lanes import AssignedLanes
 from .client import KafkaSettings
 from .diagnosis import Diagnosis
 from .group import GroupOffsets
 from .liveness import is_stuck
-from .log_identity import by_topic, ids_by_leader
 from .member import GroupMember
 from .offsets import starting_offsets
 from .reader import Reader
-from .resuming import KnownLogs, Resumption, resumption
-from .status import is_caught_up, partition_status
+from .resuming import KnownLogs, Resumption, ids_by_topic
+from .status import caught_up, partition_count, partition_status
 from .topic_partition import TopicPartition
 from .topics import require_equal_counts, wait_for_topics
 
@@ -58,8 +56,8 @@ class KafkaSource:
         self._settings = settings
         self._note = note
         self._lanes = AssignedLanes(settings.topics)
-        self._known = KnownLogs()
-        self._member = GroupMember(settings, self._lanes, self._known.fence, note)
+        self._logs = KnownLogs()
+        self._member = GroupMember(settings, self._lanes, self._logs.fence, note)
         self._reader = Reader(self._lanes, note)
         self._diagnosis = Diagnosis(settings, note)
         self._group = GroupOffsets(self._lanes)
@@ -99,8 +97,7 @@ class KafkaSource:
 
         Must be called again and again, with or without lanes: the group drops a member that does
         not. An outage gives empty batches and a line in the log, no error; an error that is raised
-        is one that this process cannot mend.
-        """
+        is one that this process cannot mend."""
         # A fetch in progress is waited for, never cancelled: aiokafka would count this member as
         # busy for ever, and a rebalance can hold it longer than a caller wants to wait.
         self._reader.resume_watch()
@@ -136,23 +133,20 @@ class KafkaSource:
 
     def lanes_lost(self) -> frozenset[int]:
         """Return the lanes that stopped being open without `close` since the last call: revoked, or
-        their next offset is gone from the log.
-
-        `lanes_to_open` may return some of them again.
+        their next offset, or their log, is gone. `lanes_to_open` may return some of them again.
         """
         return self._lanes.take_lost()
 
     async def open(
         self, lane: int, offsets: Mapping[str, int], marks: LogMarks = NO_MARKS
     ) -> Mapping[str, int]:
-        """Read the lane from these next offsets on, and from the logs of these marks alone. Returns
-        how many records were deleted unread, for the topics that lost any.
+        """Read the lane from these next offsets on, from the logs of these marks alone. Returns how
+        many records were deleted unread, for the topics that lost any.
 
-        Raises LogChanged (a log is not the one that was read), LaneLost (not assigned whole any
-        more), Unavailable (no answer in time). The lane is then not open.
-        """
+        Raises LogChanged (a log is another one), LaneLost (not assigned whole any more),
+        Unavailable (no answer in time). The lane is then not open."""
         found = await self._resumption(lane, offsets, marks, self._note)
-        self._known.open(self._consumer(), found.topic_ids)
+        self._logs.open(self._consumer(), found.topic_ids)
         self._begin(lane, found.offsets)
         return found.gaps
 
@@ -167,17 +161,14 @@ class KafkaSource:
         if lane not in self.lanes_to_open():
             raise LaneLost(f"lane {lane} is not to be opened")
         places = self._lanes.topic_partitions(lane)
-        found = await resumption(self._consumer(), places, offsets, marks, self._known, note)
+        found = await self._logs.resumption(self._consumer(), places, offsets, marks, note)
         if self._lanes.generation != generation or lane not in self.lanes_to_open():
             raise LaneLost(f"lane {lane} was taken while it was opened")
         return found
 
     async def topic_ids(self, lane: int) -> Mapping[str, str]:
-        """Return the ids of the lane's topics, where the cluster has topic ids. Raises
-        Unavailable.
-        """
-        client = client_of(self._consumer())
-        return by_topic(await ids_by_leader(client, self._lanes.topic_partitions(lane)))
+        """Return the ids of the lane's topics, where the cluster has them. Raises Unavailable."""
+        return await ids_by_topic(self._consumer(), self._lanes.topic_partitions(lane))
 
     async def close(self, lane: int) -> None:
         """Stop reading the lane for now; it stays assigned, and is among `lanes_to_open`."""
@@ -189,16 +180,14 @@ class KafkaSource:
     async def starting_offsets(self, lane: int, start: Start, now_ms: int) -> dict[str, int]:
         """Return, by topic, the offset where a lane without stored offsets begins: an end of its
         logs, or so far back from `now_ms` by the records' Kafka timestamps (the end of the log
-        where no record is that young). Raises Unavailable.
-        """
+        where no record is that young). Raises Unavailable."""
         return await starting_offsets(
             self._consumer(), self._lanes.topic_partitions(lane), start, now_ms
         )
 
     async def still_member(self) -> bool:
         """Whether this process was still a member of the group, with the same lanes, after this
-        call began. Time-bounded.
-        """
+        call began. Time-bounded."""
         generation = self._lanes.generation
         consumer = self._member.consumer
         if consumer is None or not await self._group.proves_membership(consumer):
@@ -227,9 +216,7 @@ class KafkaSource:
     @property
     def partition_count(self) -> int:
         """The number of partitions of the input topics (the largest, should they differ now)."""
-        consumer = self._member.consumer
-        found = [consumer.partitions_for_topic(topic) for topic in self._lanes.topics if consumer]
-        return max((len(ids) for ids in found if ids), default=self._count_at_start)
+        return partition_count(self._member.consumer, self._lanes.topics) or self._count_at_start
 
     @property
     def obstacle(self) -> str | None:
@@ -241,7 +228,7 @@ class KafkaSource:
         """Return how far each assigned topic-partition is read."""
         consumer, lanes, faults = self._member.consumer, self._lanes, self._reader.faults
         found = [partition_status(consumer, lanes, faults, tp) for tp in sorted(lanes.assigned)]
-        self._known.note_ends(found)
+        self._logs.note_ends(found)
         return found
 
     async def _fetch(self, max_records: int, timeout_ms: int, lanes: Collection[int]) -> None:
@@ -290,15 +277,11 @@ class KafkaSource:
     def _take(self, wanted: Collection[int]) -> Batch:
         if self._member.rebalancing:
             return Batch({}, {}, frozenset())
-        now_ms = int(time.time() * 1000)
         open_lanes = self._lanes.open_lanes
         lanes = self._reader.take(open_lanes.intersection(wanted))
-        caught_up = (
-            lane
-            for lane in open_lanes - self._reader.waiting_lanes
-            if is_caught_up(self._member.consumer, self._lanes, lane, now_ms)
-        )
-        return Batch(lanes, {lane: self.next_offsets(lane) for lane in lanes}, frozenset(caught_up))
+        unread = self._reader.waiting_lanes
+        at_end = caught_up(self._member.consumer, self._lanes, open_lanes - unread)
+        return Batch(lanes, {lane: self.next_offsets(lane) for lane in lanes}, at_end)
 
     def _begin(self, lane: int, offsets: Mapping[str, int]) -> None:
         self._reader.faults.keep(self._lanes.next_offset)

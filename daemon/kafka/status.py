@@ -1,5 +1,7 @@
 """How far reading has come: lag, freshness and faults of each topic-partition."""
 
+import time
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..worker.source import PartitionStatus
@@ -27,7 +29,20 @@ def partition_status(
     )
 
 
-def is_caught_up(consumer: Any, lanes: AssignedLanes, lane: int, now_ms: int) -> bool:
+def partition_count(consumer: Any, topics: Sequence[str]) -> int:
+    """Return the number of partitions of the topics, the largest where they differ; 0 where it is
+    not known."""
+    found = [consumer.partitions_for_topic(topic) for topic in topics if consumer]
+    return max((len(ids) for ids in found if ids), default=0)
+
+
+def caught_up(consumer: Any, lanes: AssignedLanes, of: Iterable[int]) -> frozenset[int]:
+    """Return which of these open lanes were just seen at the ends of all their logs."""
+    now_ms = int(time.time() * 1000)
+    return frozenset(lane for lane in of if _is_caught_up(consumer, lanes, lane, now_ms))
+
+
+def _is_caught_up(consumer: Any, lanes: AssignedLanes, lane: int, now_ms: int) -> bool:
     """Whether the ends of all logs of an open lane were just seen, with nothing left to deliver.
 
     The end is that of the log, not of its committed part: while a transaction is open, records may

@@ -81,6 +81,8 @@ class _Attempt:
     """Why it is stopped: nothing but a change of its logs, or a person, lets it go on."""
     logs: LastLogs | None = None
     """Of a lane that is stopped because of its logs."""
+    logs_until_s: float = 0.0
+    """When the store is asked again for them, by the monotonic clock: it may be restored."""
     confirm_first: bool = False
     """The store answered `lost`: the group must confirm this process before it claims the lane
     again."""
@@ -187,7 +189,7 @@ class Ownership:
         try:
             if attempt.confirm_first and not await self._source.still_member():
                 raise Unavailable("the group does not confirm this process yet")
-            if attempt.logs is not None:
+            if attempt.logs is not None and time.monotonic() < attempt.logs_until_s:
                 await attempt.logs.check(lane, self._source, self._store)
             claimed = await self._open(lane, attempt)
         except (LogChanged, Damaged) as error:
@@ -200,6 +202,7 @@ class Ownership:
             now_s = time.monotonic()
             verified_s = now_s - random.random() * VERIFY_EVERY_S  # lanes are checked in turn
             self.lanes[lane] = OwnedLane(claimed, now_s, dict(claimed.lane.offsets), verified_s)
+            attempt.logs = attempt.stopped = None
             self._telemetry.lane_stopped.labels(str(lane)).set(0)
             self.not_open.pop(lane, None)
 
@@ -226,6 +229,7 @@ class Ownership:
             gaps = await open_logs(self._source, self._store, claimed)
         except LogChanged:
             attempt.logs = LastLogs(dict(claimed.lane.offsets), dict(claimed.logs))
+            attempt.logs_until_s = time.monotonic() + STOPPED_PAUSE_S
             raise
         try:
             await self._commit_gaps(claimed, Counter(unread) + gaps, stored)

@@ -196,7 +196,7 @@ async def test_damaged_partitions_stop_only_themselves_and_can_be_skipped(
 async def test_an_outage_longer_than_the_session_is_waited_out(
     own_kafka: OwnKafka, make: Make
 ) -> None:
-    """And a log that has lost its end meanwhile stops its own lane."""
+    """And a log that has lost its end meanwhile stops its own lane, until it is whole again."""
     broker = own_kafka()
     await broker.create_topic("away", partitions=2)
     for partition in range(2):
@@ -205,7 +205,9 @@ async def test_an_outage_longer_than_the_session_is_waited_out(
     daemon = make(broker.bootstrap, "away")
     await until(lambda: accepted(daemon) == 6, daemon)
     await asyncio.to_thread(broker.stop)
-    kafka_logs.cut_from(kafka_logs.segment(broker, "away", 1), 1)
+    log = kafka_logs.segment(broker, "away", 1)
+    whole = log.read_bytes()
+    kafka_logs.cut_from(log, 1)
     await until(lambda: faults(daemon, "stuck"), daemon)  # two sessions
     assert faults(daemon, "unreachable") >= 1
     assert warned(daemon, "Kafka cannot be read", "unreachable")
@@ -217,6 +219,14 @@ async def test_an_outage_longer_than_the_session_is_waited_out(
     assert sample(daemon, "relevanced_lane_stopped", lane="0") == 0
     assert faults(daemon, "log_shorter") >= 1
     assert "away[1]: the stored offset 3 is beyond the end of the log, 1" in daemon.log()
+    await asyncio.to_thread(broker.stop)
+    kafka_logs.cut_from(log, 0)
+    log.write_bytes(whole)
+    await asyncio.to_thread(broker.start)
+    await until(lambda: sample(daemon, "relevanced_lane_stopped", lane="1") == 0, daemon)
+    await send(broker.bootstrap, "away", impressions(8, 10), 1)
+    await until(lambda: accepted(daemon) == 10, daemon)
+    assert not sample(daemon, "relevanced_gap_records_total")
 
 
 async def test_topic_may_be_made_late_deleted_and_made_again(kafka: Broker, make: Make) -> None:

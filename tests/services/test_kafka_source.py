@@ -18,7 +18,11 @@ from structlog.testing import capture_logs
 
 from relevanced.daemon.config.start import Ago, LogEnd, Start
 from relevanced.daemon.errors import RecordRefused, StartError, Unavailable
-from relevanced.daemon.kafka import group as kafka_group, offsets as kafka_offsets
+from relevanced.daemon.kafka import (
+    aiokafka_patches,
+    group as kafka_group,
+    offsets as kafka_offsets,
+)
 from relevanced.daemon.kafka.client import KafkaSettings, consumer_arguments
 from relevanced.daemon.kafka.producer import KafkaProducer
 from relevanced.daemon.kafka.source import KafkaSource
@@ -347,9 +351,7 @@ async def test_error_of_the_client_loses_nothing(
     topic = await make_topic(partitions=4)
     for lane in range(4):
         await produce(kafka, topic, numbers(0, 200), lane)
-    reader = await source(topic)
-    for lane in range(4):
-        await opened(reader, lane)
+    aiokafka_patches.install()
     unpacked = fetcher.PartitionRecords._unpack_records
     failures = iter([450, 500, 501, 700])
     calls, next_failure = 0, next(failures)
@@ -372,7 +374,10 @@ async def test_error_of_the_client_loses_nothing(
         records.take = taken
         return records
 
+    reader = await source(topic)
     monkeypatch.setattr(fetcher.PartitionRecords, "_unpack_records", flaky)
+    for lane in range(4):  # a lane that is open is fetched while the next one is opened
+        await opened(reader, lane)
     assert sorted(await read(reader, 800, max_records=1_000)) == sorted(numbers(0, 200) * 4)
     assert next_failure == -1
 
