@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from relevanced.daemon.storage.redis.lane_store import CLAIM, COMMIT, Script
+from relevanced.daemon.storage.redis.scripts import CLAIM, COMMIT, Script
 from tests.chaos.proxy import Moment, Proxy, Trap, kafka_api
 from tests.chaos.round import Round
 from tests.chaos.schedule import Fault

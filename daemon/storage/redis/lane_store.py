@@ -3,14 +3,10 @@ step of a lane is one script on one hash slot.
 
 A commit is applied once or not at all, whatever is lost, repeated or delayed, as long as the caller
 sends the same `Commit` again until it is answered. The scripts state why their steps are in the
-order they are. Scripts, not functions: EVALSHA names a script by its content, so that two versions
-of the daemon share a server, and nothing has to be loaded on each master.
+order they are.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from hashlib import sha1
-from importlib.resources import files
 from typing import Any, Final, cast
 
 import msgspec
@@ -27,6 +23,7 @@ from .client import Client, answered
 from .commit_call import call_of
 from .registry import Registry
 from .scan import lane_keys, portions, prefix_of
+from .scripts import ANEW, CLAIM, COMMIT, LOAD, READ, SWEEP, TOUCH, VERIFY, Script
 
 STAGED_FOR_S: Final = 120
 """Staged values of a writer that died expire after this time. A commit is retried well within
@@ -38,29 +35,6 @@ LOAD_KEYS: Final = 256
 """A new owner reads so many keys in one call."""
 VERIFIED_KEYS: Final = 500
 """One call checks so many keys: a fraction of a millisecond of the server's time."""
-
-
-@dataclass(frozen=True)
-class Script:
-    """A Lua script and the digest under which servers cache it."""
-
-    text: str
-    digest: str
-
-
-def _script(name: str) -> Script:
-    text = files(__package__).joinpath(name).read_text(encoding="utf-8")
-    return Script(text, sha1(text.encode(), usedforsecurity=False).hexdigest())
-
-
-CLAIM: Final = _script("claim.lua")
-ANEW: Final = _script("anew.lua")
-VERIFY: Final = _script("verify.lua")
-COMMIT: Final = _script("commit.lua")
-LOAD: Final = _script("load.lua")
-TOUCH: Final = _script("touch.lua")
-READ: Final = _script("read.lua")
-SWEEP: Final = _script("sweep.lua")
 
 UNSWEPT: Final = "unswept"
 """Field of a head that a claim made: its token, until no key of an earlier lane can be left."""
