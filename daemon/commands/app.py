@@ -34,11 +34,12 @@ from ..http.server import HttpServer, ListenError
 from ..kafka.producer import KafkaProducer
 from ..kafka.settings import kafka_settings
 from ..kafka.source import KafkaSource
-from ..storage.redis.client import close, connect
+from ..storage.redis.client import Client, close, connect
 from ..storage.redis.lane_store import LaneStore
 from ..storage.redis.namespace import Namespace
 from ..storage.redis.upkeep import show_life, sweep_lanes, watch_eviction
 from ..storage.schema import namespace
+from ..storage.stall_mark import StallMark
 from ..telemetry.process import Telemetry
 from ..telemetry.stalls import watch_stalls
 from ..worker import memory
@@ -46,6 +47,7 @@ from ..worker.dead_letters import DeadLetterTopic
 from ..worker.ownership import Beginning, Ownership
 from ..worker.ports import Ports, Process
 from ..worker.source import Source
+from ..worker.stall_watch import StallWatch
 from ..worker.worker import Pace, Worker
 from . import open_files
 
@@ -61,16 +63,28 @@ class Service:
         self.stop = asyncio.Event()
         self.telemetry = Telemetry(version("relevanced"))
         self.http = HttpServer(self.telemetry, role)
-        password = config.redis.password
-        self.redis = connect(
-            config.redis.url.reveal(), None if password is None else password.reveal()
-        )
+        self.redis = self._connect()
         self.namespace = Namespace(self.redis, config.redis.namespace, namespace(config))
         self.store = LaneStore(self.redis, self.namespace.name)
         self.ownership: Ownership | None = None
         self.worker: Worker | None = None
         self.lanes: Callable[[], int | None] = lambda: None
         """The number of lanes, once Kafka has answered."""
+
+    def _connect(self) -> Client:
+        password = self.config.redis.password
+        return connect(
+            self.config.redis.url.reveal(), None if password is None else password.reveal()
+        )
+
+    async def _write_mark(self, lane: int, token: str, sequence: int, mark: StallMark) -> bool:
+        """Mark a batch that takes too long: called by another thread, in an event loop of its
+        own."""
+        client = self._connect()
+        try:
+            return await LaneStore(client, self.namespace.name).mark(lane, token, sequence, mark)
+        finally:
+            await close(client)
 
     def swap(self, published: Published) -> None:
         """Publish what the exporter made: from now on it is served."""
@@ -115,6 +129,7 @@ class Service:
             decoder(config.events.format, config.limits),
             Pace(config.kafka.max_batch_records, config.kafka.commit_interval_ms / 1000),
             memory.bounded(config.worker.max_memory_mib),
+            StallWatch(self._write_mark, config.kafka.session_timeout_s / 3),
         )
         return self.worker
 

@@ -30,6 +30,7 @@ REJECTION_REASONS: Final = (
     "bad_attribute",
     "too_large",
     "future",
+    "stalls",
 )
 SKIP_REASONS: Final = ("tombstone", "no_list", "no_item", "no_query_id")
 """Counted like rejections, but nothing is wrong with the record: it is never dead-lettered."""

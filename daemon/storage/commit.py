@@ -22,6 +22,7 @@ from .head import LOGS_FIELD, WriterState
 from .keys import ADMITTED_KEY, block_key, hour_page_key, page_key, totals_key
 from .log_marks import LogMark
 from .packing import pack, pack_page
+from .stall_mark import StallMark
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,8 @@ class ClaimedLane:
     next_serial: int
     logs: dict[str, LogMark] = field(default_factory=dict)
     """By topic: the logs that the lane reads, and how far."""
+    stall: StallMark | None = None
+    """As the head had it when the lane was claimed."""
 
 
 def plan_commit(claimed: ClaimedLane, idle_ms: int | None = None) -> Commit:

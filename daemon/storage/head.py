@@ -14,6 +14,7 @@ from .experiments import Tracked
 from .keys import ADMITTED_KEY, HOURS_PREFIX, block_key, parse_hour_page_key
 from .log_marks import LogMarks
 from .packing import PackingError, unpack
+from .stall_mark import StallMark, unpack_mark
 
 WAY_OUT: Final = (
     "Restore Redis from a backup, or begin the lane anew from what Kafka still has:"
@@ -72,6 +73,7 @@ class Head:
     """Offsets at which the lane began."""
     logs: LogMarks = field(default_factory=dict)
     """By topic."""
+    stall: StallMark | None = None
 
 
 WRITTEN_BY_COMMITS: Final = ("watermarks", "counts", "state", "keys", "names")
@@ -112,6 +114,7 @@ def _head_of(fields: Mapping[str, bytes]) -> Head:
         idle_ms=None if idle is None else int(idle),
         start=_offsets(fields["start"]) if "start" in fields else None,
         logs=log_marks.decoded(fields.get(LOGS_FIELD, b"{}")),
+        stall=unpack_mark(fields.get("stall")),
     )
 
 

@@ -55,6 +55,7 @@ def rebuild(
         next_slot=head.state.next_slot,
         next_serial=head.state.next_serial,
         logs=dict(head.logs),
+        stall=head.stall,
     )
 
 

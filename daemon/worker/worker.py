@@ -13,7 +13,7 @@ import asyncio
 import gc
 import math
 import time
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -27,7 +27,6 @@ from .ownership import OwnedLane, Ownership
 from .pacing import (
     MAX_BATCH_BYTES,
     MIN_BATCH_RECORDS,
-    TURN_S,
     PollCost,
     is_backlog,
     next_batch_size,
@@ -35,7 +34,11 @@ from .pacing import (
 )
 from .ports import Ports, Process
 from .reporting import Reporter
+from .singly import Singly
 from .source import Batch
+from .stall_watch import StallWatch
+from .suspicion import is_suspect
+from .turns import take
 
 TOUCH_EVERY_S: Final = 2.0
 """How often an idle owner compares token and sequence and writes its idle mark. Readers rely on
@@ -70,6 +73,7 @@ class Worker:
         decoder: Decoder,
         pace: Pace,
         memory: MemoryBound | None = None,
+        stalls: StallWatch | None = None,
     ) -> None:
         self._source = ports.source
         self._ownership = ownership
@@ -80,6 +84,7 @@ class Worker:
         self._stop = process.stop
         self.memory = memory or MemoryBound(None)
         self._idle_trim = IdleTrim()
+        self._stalls = stalls or StallWatch(None, math.inf)
         bound = self.memory.bytes
         self._telemetry.memory_bound_bytes.set(math.inf if bound is None else bound)
         self._batch_size = min(MIN_BATCH_RECORDS, pace.max_records)
@@ -88,6 +93,7 @@ class Worker:
         self._polled_ms = 0
         self._reporter = Reporter(ports.source, ownership, process.telemetry, process.clock)
         self._committer = Committer(ports, process, ownership)
+        self._singly = Singly(ports.source, ownership, self._committer, self._process_alone)
         self._lane_dropped = False
         """Whether a lane was dropped since the last report."""
 
@@ -105,8 +111,9 @@ class Worker:
         """Work until the process is to stop. The batches in hand are committed before this returns,
         if that takes no longer than LAST_TRY_S."""
         try:
-            while not self._stop.is_set():
-                await self._turn()
+            with self._stalls.running():
+                while not self._stop.is_set():
+                    await self._turn()
         finally:
             await self._end()
 
@@ -187,9 +194,12 @@ class Worker:
             owned = self._ownership.lanes.get(number)
             if owned is None:
                 continue
-            began_s = time.perf_counter()
+            began_s, next_offsets = time.perf_counter(), batch.next_offsets[number]
+            if is_suspect(owned.claimed.stall, owned.claimed.lane.offsets):
+                self._begin(owned, self._singly.take(owned, topics, next_offsets))
+                continue
             try:
-                letters, cost = await self._process(owned, topics, batch.next_offsets[number], cost)
+                letters, cost = await self._process(owned, topics, next_offsets, cost)
             except OverflowError as error:
                 # The lane in memory is half a batch ahead, and any other owner would fail alike.
                 await self._ownership.halt(number, error)
@@ -221,15 +231,25 @@ class Worker:
         """Apply a batch to the lane in memory, and let other tasks run in between."""
         lane, longest = owned.claimed.lane, cost.chunk
         letters: list[DeadLetter] = []
-        batches.begin(lane)
-        for topic, records in batches.chunks(topics, self._chunk_size):
-            steps = batches.steps(lane, topic, records, self._decoder, letters)
-            longest = longest.or_longer(len(records), await _take(steps))
-        began_s = time.perf_counter()
-        batches.end(lane, next_offsets)
-        note_read(owned.claimed.logs, topics)
-        closing_s = max(cost.closing_s, time.perf_counter() - began_s)
+        with self._stalls.work(owned.claimed, topics, next_offsets) as work:
+            batches.begin(lane)
+            for topic, records in batches.chunks(topics, self._chunk_size):
+                steps = batches.steps(lane, topic, records, self._decoder, letters)
+                longest = longest.or_longer(len(records), await take(steps, work))
+            began_s = time.perf_counter()
+            batches.end(lane, next_offsets)
+            note_read(owned.claimed.logs, topics)
+            closing_s = max(cost.closing_s, time.perf_counter() - began_s)
         return letters, replace(cost, chunk=longest, closing_s=closing_s)
+
+    async def _process_alone(
+        self,
+        owned: OwnedLane,
+        topics: Mapping[str, Sequence[LogRecord]],
+        next_offsets: Mapping[str, int],
+    ) -> list[DeadLetter]:
+        letters, _ = await self._process(owned, topics, next_offsets, PollCost(0))
+        return letters
 
     # Idle lanes
 
@@ -277,21 +297,6 @@ class Worker:
             # only the garbage collector frees them.
             gc.collect()
             self._lane_dropped = False
-
-
-async def _take(steps: Iterator[None]) -> float:
-    """Take all steps, with turns of other tasks in between and after the last; returns the longest
-    time between two turns."""
-    began_s, longest_s = time.perf_counter(), 0.0
-    for _ in steps:
-        took_s = time.perf_counter() - began_s
-        if took_s >= TURN_S:
-            longest_s = max(longest_s, took_s)
-            await asyncio.sleep(0)
-            began_s = time.perf_counter()
-    longest_s = max(longest_s, time.perf_counter() - began_s)
-    await asyncio.sleep(0)
-    return longest_s
 
 
 def _raise_unexpected(task: "asyncio.Task[None]") -> None:

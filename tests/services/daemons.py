@@ -22,14 +22,16 @@ class Daemon:
         role: str = "all",
         port: int = 0,
         under: Sequence[str] = (),
+        script: Sequence[str] = ("-m", "relevanced.daemon"),
     ) -> None:
-        """`under`: arguments of Python that make it run the daemon under something else."""
+        """`under`: arguments of Python that make it run the daemon under something else.
+        `script`: what stands for the daemon, and its first arguments."""
         self.port = port or processes.free_port()
         name = f"daemon-{self.port}-{len(list(directory.iterdir()))}"
         self.log_path = directory / f"{name}.log"
         path = directory / f"{name}.toml"
         path.write_text(f'{config}\n[http]\nlisten = "127.0.0.1:{self.port}"\n')
-        command = [sys.executable, *under, "-m", "relevanced.daemon", "run", "--config", str(path)]
+        command = [sys.executable, *under, *script, "run", "--config", str(path)]
         self.process = processes.spawn([*command, "--role", role], log=self.log_path)
 
     def get(self, path: str) -> bytes:

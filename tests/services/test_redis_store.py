@@ -18,6 +18,7 @@ from relevanced.daemon.storage.redis import (
     lane_store as redis_store,
     scan as redis_keys,
 )
+from relevanced.daemon.storage.stall_mark import StallMark
 from relevanced.daemon.storage.store import LaneDelta
 from tests.services.fixtures import AnyRedis, OwnRedis
 from tests.services.proxy import Proxy
@@ -492,6 +493,19 @@ async def test_touch_writes_the_idle_mark_of_the_writer_only(redis: AnyRedis) ->
     assert delta is not None and delta.head.idle_ms == 1_795_176_000_000
 
 
+async def test_the_mark_of_a_batch_that_takes_too_long_is_for_the_next_owner(
+    redis: AnyRedis,
+) -> None:
+    mark = StallMark(1, 1, {"impressions": 50, "feedback": 2}, ("impressions", 41))
+    async with store_at(redis.url) as store:
+        assert (await lane_with(store, "a")).stall is None
+        for lane, token, sequence in ((LANE, "b", 1), (LANE, "a", 0), (LANE + 1, "a", 1)):
+            assert not await store.mark(lane, token, sequence, mark)
+        assert await store.mark(LANE, "a", 1, mark)
+        assert await store.commit(commit_of("a", 1)) == "applied"
+        assert (await store.claim(LANE, "b", START)).stall == mark
+
+
 # Reads
 
 
@@ -647,6 +661,7 @@ async def test_every_key_that_a_script_touches_is_in_the_slot_of_its_lane(
             head = await store.claim(LANE, "b", START)
             await store.load(LANE, head, blob_keys)
             await store.touch(LANE, "b", 3, 5)
+            await store.mark(LANE, "b", 3, StallMark(3, 1, {}))
             await store.read(LANE, "", None, 1)
             await ask(redis.url, "DEL", f"{PREFIX}head")
             await take(store, "c")

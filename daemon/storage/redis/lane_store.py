@@ -17,13 +17,14 @@ from ..commit import Commit
 from ..head import LOGS_FIELD, Head, head_of
 from ..keys import ADMITTED_KEY
 from ..log_marks import NO_MARKS, AcceptedLog, LogMarks, encoded
+from ..stall_mark import StallMark, pack_mark
 from ..store import Answer, DamagedLane, LaneDelta, missing_keys, short_of
 from .accepted_logs import AcceptedLogs
 from .client import Client, answered
 from .commit_call import call_of
 from .registry import Registry
 from .scan import lane_keys, portions, prefix_of
-from .scripts import ANEW, CLAIM, COMMIT, LOAD, READ, SWEEP, TOUCH, VERIFY, Script
+from .scripts import ANEW, CLAIM, COMMIT, LOAD, MARK, READ, SWEEP, TOUCH, VERIFY, Script
 
 STAGED_FOR_S: Final = 120
 """Staged values of a writer that died expire after this time. A commit is retried well within
@@ -219,6 +220,12 @@ class LaneStore:
         mark = "" if idle_ms is None else str(idle_ms)
         keys = [f"{self.prefix(lane)}head"]
         return bool(await self._run(TOUCH, keys, [token, sequence, mark]))
+
+    async def mark(self, lane: int, token: str, sequence: int, mark: StallMark) -> bool:
+        """Write the mark of a batch that takes too long into the head. Returns whether the lane
+        still has this token and sequence; else nothing is written."""
+        keys = [f"{self.prefix(lane)}head"]
+        return bool(await self._run(MARK, keys, [token, sequence, pack_mark(mark)]))
 
     async def read(
         self, lane: int, token: str, sequence: int | None, names: int

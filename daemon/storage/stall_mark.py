@@ -1,0 +1,32 @@
+"""The mark of an owner whose work on a batch takes too long, as a field of the lane's head. Pure.
+
+It is written while the work goes on, not after it: what stalls an owner may end with the death of
+its process. A later commit leaves the field where it is; sequence and offsets show that it is past.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+
+class StallMark(msgspec.Struct, frozen=True):
+    """Work on a lane that took too long."""
+
+    sequence: int
+    """Of the head that the work began with."""
+    times: int
+    """How many owners, one after the other, took too long over work that began here."""
+    until: Mapping[str, int]
+    """The next offset of each topic after the batch in which it began."""
+    record: tuple[str, int] | None = None
+    """Topic and offset, where one record alone was worked on."""
+
+
+def pack_mark(mark: StallMark) -> bytes:
+    """Return the bytes of the field."""
+    return msgspec.json.encode(mark)
+
+
+def unpack_mark(data: bytes | None) -> StallMark | None:
+    """Return the mark in the field; None where there is none. Raises ValueError."""
+    return None if data is None else msgspec.json.decode(data, type=StallMark)
