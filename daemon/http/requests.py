@@ -11,6 +11,7 @@ be read.
 """
 
 import asyncio
+import traceback
 from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
@@ -155,7 +156,7 @@ class RequestReader(web.RequestHandler):
         if isinstance(exc, _MALFORMED):
             text = f"bad request: {self._log_malformed(exc)}"
         else:
-            self.log_exception("a request failed", exc_info=exc)
+            self.log_exception(exc_info=exc)
             text = HTTPStatus(status).phrase
         if request.writer.output_size > 0:
             raise ConnectionError("a part of the answer is sent already")
@@ -164,11 +165,15 @@ class RequestReader(web.RequestHandler):
         return response
 
     def log_exception(self, *args: Any, **kw: Any) -> None:
-        """Log an exception that arose while a request was read or answered."""
-        if isinstance(kw.get("exc_info"), _MALFORMED):
-            self._log_malformed(kw["exc_info"])
-        else:
-            super().log_exception(*args, **kw)
+        """Log an exception that arose while a request was read or answered: a fault of our own
+        once a minute for each place that it comes from."""
+        fault = kw.get("exc_info")
+        if isinstance(fault, _MALFORMED):
+            self._log_malformed(fault)
+            return
+        requests = self._rate_limit.due(_origin(fault), 1, self._loop.time())
+        if requests is not None:
+            super().log_exception(f"a request failed ({requests} since the last such line)", **kw)
 
     def _log_malformed(self, fault: BaseException) -> str:
         """Log a malformed request unless one was logged within the last minute. Returns the reason
@@ -184,6 +189,14 @@ class RequestReader(web.RequestHandler):
                 reason=reason,
             )
         return reason
+
+
+def _origin(fault: object) -> str:
+    """What an exception is and which line raised it."""
+    place = ""
+    if isinstance(fault, BaseException) and (frames := traceback.extract_tb(fault.__traceback__)):
+        place = f"{frames[-1].filename}:{frames[-1].lineno}"
+    return f"{type(fault).__name__} {place}"
 
 
 def request_readers(server: web.Server) -> Callable[[], RequestReader]:

@@ -5,8 +5,8 @@ import json
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
@@ -19,6 +19,7 @@ from tests.daemon.http.raw_client import PATIENCE_S, REQUEST, connect, exchange,
 ONCE = REQUEST.replace(b"1.1", b"1.0")
 LARGE = b"GET /page/main.js HTTP/1.1\r\nHost: here\r\n\r\n"
 Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+ACCEPTED = Counter[str]()
 
 
 @pytest.fixture(autouse=True)
@@ -27,17 +28,49 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "MOST_OF_AN_ADDRESS", 5)
 
 
+@pytest.fixture(autouse=True)
+def accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count what servers accept, refused or not."""
+    admit = connections.Connections.admit
+
+    def counted(self: connections.Connections, host: str) -> connections.Connection | None:
+        admitted = admit(self, host)
+        ACCEPTED["connections"] += 1
+        return admitted
+
+    ACCEPTED.clear()
+    monkeypatch.setattr(connections.Connections, "admit", counted)
+
+
 async def waiting(server: HttpServer, count: int, address: str = "127.0.0.1") -> list[Client]:
     """Connections that send a part of a request, one after the other."""
     clients = []
     for _ in range(count):
+        before = ACCEPTED["connections"]
         clients.append(await connect(server, REQUEST[:9], address))
-        await asyncio.sleep(0.01)
+        await until(lambda count=before: ACCEPTED["connections"] > count)
     return clients
+
+
+def waiting_for_clients(server: HttpServer) -> int:
+    """How many connections wait until their client reads."""
+    assert server._connections is not None
+    return sum(not each._reader._goes_on.is_set() for each in server._connections._open)
+
+
+async def until(holds: Callable[[], object]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not holds():
+            await asyncio.sleep(0.001)
 
 
 def closed(clients: list[Client]) -> list[bool]:
     return [reader.at_eof() or reader.exception() is not None for reader, _ in clients]
+
+
+async def are_closed(clients: list[Client], expected: list[bool]) -> None:
+    """Wait until these are closed, and the others are not."""
+    await until(lambda: closed(clients) == expected)
 
 
 def close(clients: list[Client]) -> None:
@@ -49,8 +82,7 @@ async def test_an_address_may_keep_so_many_and_the_longest_waiting_make_room() -
     async with serving() as server:
         other = await waiting(server, 1, "127.0.0.2")
         clients = await waiting(server, 8)
-        await asyncio.sleep(0.1)
-        assert closed(clients) == [True] * 3 + [False] * 5
+        await are_closed(clients, [True] * 3 + [False] * 5)
         assert b" 200 " in await exchange(server, ONCE)
         assert closed(other) == [False]
         close(clients + other)
@@ -62,8 +94,7 @@ async def test_all_addresses_together_may_keep_so_many() -> None:
             clients = []
             for last in range(2, 10):
                 clients += await waiting(server, 2, f"127.0.0.{last}")
-            await asyncio.sleep(0.1)
-            assert closed(clients) == [True] * 4 + [False] * 12
+            await are_closed(clients, [True] * 4 + [False] * 12)
             assert b" 200 " in await exchange(server, ONCE)
             close(clients)
     (line,) = lines
@@ -78,20 +109,17 @@ async def test_a_connection_that_sends_bytes_but_no_request_is_closed_first() ->
             writer.write(REQUEST[9:])
             await reader.readuntil(b"}")
             slow[0][1].write(b"x")
-        await asyncio.sleep(0.05)
         more = await waiting(server, 1)
-        await asyncio.sleep(0.05)
-        assert (closed(slow), closed(others), closed(more)) == ([True], [False] * 4, [False])
+        await are_closed(slow + others + more, [True] + [False] * 5)
         close(slow + others + more)
 
 
 async def test_requests_in_progress_are_finished_and_more_connections_refused() -> None:
     async with serving() as server:
         busy = [await connect(server, LARGE * 1000) for _ in range(5)]
-        await asyncio.sleep(0.5)  # each waits until its client reads
+        await until(lambda: waiting_for_clients(server) == 5)
         refused = await waiting(server, 2)
-        await asyncio.sleep(0.1)
-        assert closed(refused) == [True, True]
+        await are_closed(refused, [True, True])
         _, other = await connect(server, ONCE, "127.0.0.2")
         for reader, writer in busy:
             writer.write(ONCE)
@@ -127,9 +155,19 @@ def test_addresses_of_one_machine_count_together(host: str, address: str) -> Non
 
 SERVER = """
 import asyncio, resource, sys
+from relevanced.daemon.http import listener
 from relevanced.daemon.http.server import HttpServer
 from relevanced.daemon.telemetry.logs import configure
 from relevanced.daemon.telemetry.process import Telemetry
+
+listener.PAUSE_S = 0.05
+pause = listener.Listener._pause
+
+def told(*arguments):
+    pause(*arguments)
+    print("paused", flush=True)
+
+listener.Listener._pause = told
 
 async def main():
     server = HttpServer(Telemetry("1"), "all")
@@ -163,7 +201,8 @@ def test_without_file_descriptors_there_is_one_line_and_service_afterwards(
     with ExitStack() as open_clients:
         for _ in range(60):
             open_clients.enter_context(socket.create_connection(("127.0.0.1", port)))
-        time.sleep(2.5)
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(5)] == ["paused\n"] * 5
     with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as client:
         client.sendall(ONCE)
         assert b" 200 " in client.recv(1000)
