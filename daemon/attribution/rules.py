@@ -14,7 +14,8 @@ These are the rules, one event at a time; `vectorized` applies them to whole bat
 the same numbers.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 from ..events.types import Decoded, Event, Feedback, Impression, Rejected
 from ..lane.gain_states import NO_STATE
@@ -27,26 +28,42 @@ from ..panes import GRACE_MS, JUMP_MS, pane_start
 from .gains import change_state, note_delay, set_gain
 from .later_pages import PageMismatch, extended
 
+BRINGS_ITEMS: Final = ("accepted", "filled", "extended")
+"""The outcomes of impressions that waiting feedback may join."""
+STEP_WAITING: Final = 500
+"""So much waiting feedback of one impression is joined in one step, at some 10 µs each."""
+
 
 def apply(lane: Lane, topic: str, events: Iterable[Decoded]) -> None:
     """Apply events of one topic-partition, in offset order, to the lane."""
+    for _ in steps(lane, topic, events):
+        pass
+
+
+def steps(lane: Lane, topic: str, events: Iterable[Decoded]) -> Iterator[None]:
+    """Apply them in steps of a bounded time, if the time of each event without waiting feedback is.
+    All steps must be taken."""
     watermark, pending = lane.watermarks[topic], lane.pending[topic]
     for event in events:
         if isinstance(event, Rejected):
             lane.count("rejected", event.reason)
             continue
-        apply_event(lane, topic, event, watermark)
+        yield from event_steps(lane, topic, event, watermark)
         if watermark is not None and event.time_ms > watermark + JUMP_MS:
             lane.count("ahead_events", topic)
         watermark = moved(watermark, pending, event.impression_id, event.time_ms)
     lane.watermarks[topic] = watermark
 
 
-def apply_event(lane: Lane, topic: str, event: Event, watermark: int | None) -> None:
-    """Apply one event to the lane, at the watermark of its topic-partition just before it."""
+def event_steps(lane: Lane, topic: str, event: Event, watermark: int | None) -> Iterator[None]:
+    """Apply one event to the lane, at the watermark of its topic-partition just before it, in
+    steps."""
     if isinstance(event, Impression):
         lane.count("events", "impression")
-        lane.count("impression_outcomes", _impression(lane, topic, event, watermark))
+        outcome = _impression(lane, topic, event, watermark)
+        lane.count("impression_outcomes", outcome)
+        if outcome in BRINGS_ITEMS:
+            yield from _retry_waiting(lane, event.impression_id)
     else:
         lane.count("events", "feedback")
         _feedback(lane, event, watermark)
@@ -117,7 +134,6 @@ def _accept(lane: Lane, topic: str, event: Impression, watermark_ms: int) -> Non
     if event.teams and lane.open.subjects is not None:
         lane.open.teams[slot] = event.teams
     _grade_new_items(lane, slot, event, first_rank0=0)
-    _retry_waiting(lane, event.impression_id)
 
 
 def _subject(lane: Lane, event: Impression) -> Subjects | None:
@@ -149,7 +165,6 @@ def _apply_repeated(lane: Lane, slot: int, event: Impression) -> str:
     after = (len(longer), lane.states[before][1])
     change_state(lane, slot, lane.states.id_of(after, lane.states.surface_id_of(before)))
     _grade_new_items(lane, slot, event, first_rank0=len(items))
-    _retry_waiting(lane, event.impression_id)
     return "extended" if items else "filled"
 
 
@@ -251,9 +266,12 @@ def _waiting(event: Feedback, watermark: int | None, bound_ms: int | None) -> Wa
     )
 
 
-def _retry_waiting(lane: Lane, impression_id: str) -> None:
-    """Try to join the waiting feedback of an impression that is new or has a longer list."""
-    for serial in lane.waiting.serials_of(impression_id):
+def _retry_waiting(lane: Lane, impression_id: str) -> Iterator[None]:
+    """Try to join the waiting feedback of an impression that is new or has a longer list, in
+    steps."""
+    for number, serial in enumerate(lane.waiting.serials_of(impression_id), 1):
+        if not number % STEP_WAITING:
+            yield
         feedback = lane.waiting.by_serial[serial]
         slot = _candidate(lane, impression_id, feedback.time_ms, feedback.watermark_ms)
         if slot is None:

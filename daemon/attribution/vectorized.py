@@ -64,7 +64,7 @@ def apply(lane: Lane, topic: str, run: Run, small_run: int = SMALL_RUN) -> Itera
         start += joined
         stop = min(start + max(singles, fewest if singles else 0), len(run))
         for number, index in enumerate(range(start, stop), 1):
-            rules.apply_event(lane, topic, run.event(index), int(watermarks_ms[index]))
+            yield from rules.event_steps(lane, topic, run.event(index), int(watermarks_ms[index]))
             if not number % STEP_EVENTS or index + 1 == stop:
                 yield
         start = stop
@@ -156,7 +156,8 @@ def _apply_joined(
     impressions = int(np.count_nonzero(is_new))
     lane.counts["events"].update(impression=impressions, feedback=joined - impressions)
     for number, index in enumerate(np.flatnonzero(left).tolist(), 1):
-        rules.apply_event(lane, topic, run.event(index), int(events.watermarks_ms[index]))
+        watermark_ms = int(events.watermarks_ms[index])
+        yield from rules.event_steps(lane, topic, run.event(index), watermark_ms)
         if not number % STEP_EVENTS:
             yield
 

@@ -31,7 +31,9 @@ class WaitingFeedback:
 
     next_serial: int = 0
     by_serial: dict[int, Waiting] = field(default_factory=dict)
-    _serials: dict[str, list[int]] = field(default_factory=dict)
+    _serials: dict[str, dict[int, None]] = field(default_factory=dict)
+    """By impression id, in order of arrival: not a list, from whose front nothing is removed
+    cheaply."""
     _by_age: list[tuple[int, int]] = field(default_factory=list)
     """Heap of (time, serial); entries of feedback that was removed are skipped when they are
     popped."""
@@ -53,7 +55,7 @@ class WaitingFeedback:
     def put(self, serial: int, feedback: Waiting) -> None:
         """Add feedback under the serial that it had when it was stored."""
         self.by_serial[serial] = feedback
-        self._serials.setdefault(feedback.impression_id, []).append(serial)
+        self._serials.setdefault(feedback.impression_id, {})[serial] = None
         heappush(self._by_age, (feedback.time_ms, serial))
 
     def serials_of(self, impression_id: str) -> list[int]:
@@ -64,7 +66,7 @@ class WaitingFeedback:
         """Remove feedback and return it."""
         feedback = self.by_serial.pop(serial)
         serials = self._serials[feedback.impression_id]
-        serials.remove(serial)
+        del serials[serial]
         if not serials:
             del self._serials[feedback.impression_id]
         return feedback

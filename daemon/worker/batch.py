@@ -93,7 +93,7 @@ def _apply_single(
     """Apply the events of one record, which is a dead letter where a part of it is bad."""
     first, count = None, 0
     for decoded in single.slices:
-        rules.apply(lane, topic, decoded)
+        yield from rules.steps(lane, topic, decoded)
         for rejected in decoded:
             if isinstance(rejected, Rejected) and not rejected.skipped:
                 first = first or rejected

@@ -14,6 +14,7 @@ from relevanced.daemon.config.start import LogEnd
 from relevanced.daemon.events.types import Decoder, LogRecord
 from relevanced.daemon.lane.lane import Lane
 from relevanced.daemon.plan import Plan
+from relevanced.daemon.storage.commit import plan_commit
 from relevanced.daemon.telemetry.process import Telemetry
 from relevanced.daemon.worker.batch import DeadLetter
 from relevanced.daemon.worker.ownership import Beginning, OwnedLane, Ownership
@@ -31,7 +32,7 @@ class Work:
     lane: Lane
     letters: list[DeadLetter]
     stall_s: float
-    """The longest time between two turns of the event loop."""
+    """The longest time between two turns of the event loop, or to put the commit together."""
     total_s: float
 
 
@@ -44,7 +45,11 @@ def worked(values: Sequence[bytes], decoder: Decoder, plan: Plan) -> Work:
     # As after a long time of cheap records.
     worker._chunk_size = MAX_CHUNK_RECORDS
     letters, stall_s = asyncio.run(_watched(worker, owned, {"events": records}))
-    return Work(owned.claimed.lane, letters, stall_s, time.thread_time() - began_s)
+    planned_s = time.thread_time()
+    plan_commit(owned.claimed)
+    ended_s = time.thread_time()
+    stall_s = max(stall_s, ended_s - planned_s)
+    return Work(owned.claimed.lane, letters, stall_s, ended_s - began_s)
 
 
 def worker_of(decoder: Decoder, plan: Plan) -> Worker:

@@ -2,8 +2,9 @@
 
 import json
 import random
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -149,13 +150,13 @@ def test_most_of_plain_traffic_is_joined_at_once(monkeypatch: pytest.MonkeyPatch
     """Otherwise the tests above would compare one way with itself."""
     alone = 0
 
-    def counted(*arguments: object) -> None:
+    def counted(*arguments: Any) -> Iterator[None]:
         nonlocal alone
         alone += 1
-        apply_event(*arguments)  # type: ignore[arg-type]
+        return event_steps(*arguments)
 
-    apply_event = vectorized.rules.apply_event
-    monkeypatch.setattr(vectorized.rules, "apply_event", counted)
+    event_steps = vectorized.rules.event_steps
+    monkeypatch.setattr(vectorized.rules, "event_steps", counted)
     values = traffic(random.Random(1), 3000)
     after(values, PLAN, small_run=1, cut=1000)
     assert alone < len(values) / 2
