@@ -1,7 +1,8 @@
 """A Redis Cluster for tests: masters that share the slots, a replica each where wanted."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +14,8 @@ PATIENCE_S: Final = 30.0
 MIGRATE_PATIENCE_MS: Final = 5_000
 KEYS_AT_ONCE: Final = 3
 """So few, that a slot with a lane is on its way for a while."""
+MOST_KEYS: Final = 1_000
+"""Of one lane in a test."""
 
 
 class RedisCluster:
@@ -121,14 +124,46 @@ class RedisCluster:
 
     async def move_slot(self, slot: int, source: RedisServer, target: RedisServer) -> int:
         """Move a slot while it is used, a few keys at a time; returns how many keys that were."""
+        await self._begin_move(slot, source, target)
+        moved = 0
+        while keys := await ask(source.url, "CLUSTER", "GETKEYSINSLOT", slot, KEYS_AT_ONCE):
+            await _migrate(source, target, keys)
+            moved += len(keys)
+        await self._end_move(slot, source, target)
+        return moved
+
+    @asynccontextmanager
+    async def moving(self, slot: int) -> AsyncIterator[Callable[..., Awaitable[None]]]:
+        """Inside, a slot is on its way to the next master: `await move(count, first=key)` moves so
+        many of its keys. At the end the rest follows."""
+        source = await self.owner_of(slot)
+        target = self.masters[(self.masters.index(source) + 1) % len(self.masters)]
+        await self._begin_move(slot, source, target)
+
+        async def move(count: int, first: str | None = None) -> None:
+            keys = await ask(source.url, "CLUSTER", "GETKEYSINSLOT", slot, MOST_KEYS)
+            wanted = None if first is None else first.encode()
+            in_order = sorted(keys, key=lambda key: (key != wanted, key.endswith(b"}:head"), key))
+            if in_order[:count]:
+                await _migrate(source, target, in_order[:count])
+
+        try:
+            yield move
+        finally:
+            await move(MOST_KEYS)
+            await self._end_move(slot, source, target)
+
+    async def _begin_move(self, slot: int, source: RedisServer, target: RedisServer) -> None:
         source_name, target_name = await self.name_of(source), await self.name_of(target)
         await ask(target.url, "CLUSTER", "SETSLOT", slot, "IMPORTING", source_name)
         await ask(source.url, "CLUSTER", "SETSLOT", slot, "MIGRATING", target_name)
-        moved, host = 0, "127.0.0.1"
-        while keys := await ask(source.url, "CLUSTER", "GETKEYSINSLOT", slot, KEYS_AT_ONCE):
-            order = ("MIGRATE", host, target.port, "", 0, MIGRATE_PATIENCE_MS, "KEYS", *keys)
-            await ask(source.url, *order)
-            moved += len(keys)
+
+    async def _end_move(self, slot: int, source: RedisServer, target: RedisServer) -> None:
+        target_name = await self.name_of(target)
         for server in (target, source, *(m for m in self.masters if m not in (source, target))):
             await ask(server.url, "CLUSTER", "SETSLOT", slot, "NODE", target_name)
-        return moved
+
+
+async def _migrate(source: RedisServer, target: RedisServer, keys: Sequence[bytes]) -> None:
+    host, patience_ms = "127.0.0.1", MIGRATE_PATIENCE_MS
+    await ask(source.url, "MIGRATE", host, target.port, "", 0, patience_ms, "KEYS", *keys)

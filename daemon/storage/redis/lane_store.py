@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 import msgspec
 from redis.exceptions import NoScriptError
 
-from ...errors import Damaged, Lost
+from ...errors import Damaged, Lost, Unavailable
 from ..commit import Commit
 from ..head import LOGS_FIELD, Head, head_of
 from ..keys import ADMITTED_KEY
@@ -160,6 +160,10 @@ class LaneStore:
             elif short := short_of(listed, names, must_list, must_name):
                 raise DamagedLane(lane, short, token, self._starts.get(lane))
             first += VERIFIED_KEYS
+        if missing and keys is None:
+            # Asked for by name, keys whose slot of a cluster is moving are not missing: the server
+            # answers TRYAGAIN.
+            return await self.verify(lane, token, sequence, missing)
         start = self._starts.get(lane)
         if keys is None and start is not None:
             await self._registry.note_start(lane, start)
@@ -242,7 +246,7 @@ class LaneStore:
         whole, new_names, pages = False, list[tuple[int, str]](), dict[str, bytes]()
         while True:
             arguments = [prefix, token, seen, upto, names + len(new_names), READ_BYTES]
-            pairs, restart, added, written, values, upto, done, damage = await self._run(
+            pairs, restart, added, written, values, upto, done, damage, missing = await self._run(
                 READ, keys, arguments
             )
             if damage:
@@ -250,6 +254,8 @@ class LaneStore:
             if not pairs:
                 return None
             head = head_of(_pairs(pairs))
+            if missing:
+                await self._confirm_missing(lane, head, [key.decode() for key in missing])
             if restart:
                 whole, new_names, pages, names = True, [], {}, 1
             new_names += [msgspec.json.decode(name, type=tuple[int, str]) for name in added]
@@ -257,6 +263,16 @@ class LaneStore:
             if done:
                 return LaneDelta(head, whole, new_names, pages)
             token, seen = head.token, head.sequence
+
+    async def _confirm_missing(self, lane: int, head: Head, keys: Sequence[str]) -> None:
+        """Raise DamagedLane if these keys are missing, and Unavailable if they only were."""
+        try:
+            missing = await self.verify(lane, head.token, head.sequence, keys)
+        except Lost:
+            missing = []
+        if missing:
+            raise DamagedLane(lane, missing_keys(missing), head.token, head.start)
+        raise Unavailable(f"lane {lane}: changed while it was read")
 
     def _claim_keys(self, prefix: str) -> list[str]:
         return [*self._base_keys(prefix), prefix + ADMITTED_KEY]
