@@ -54,7 +54,10 @@ def not_yet_taken(records: Sequence[R], expected: int) -> Sequence[R]:
 
 
 def is_at_end(next_offset: int, end: int | None, seen_ms: int | None, now_ms: int) -> bool:
-    """Whether everything up to the log's end, as seen at most FRESH_MS ago, has been taken."""
+    """Whether everything up to the log's end, as seen at most FRESH_MS ago, has been taken.
+
+    Both times are of one clock. Where it was set back since, it is not known how long ago that was.
+    """
     if end is None or seen_ms is None:
         return False
-    return next_offset >= end and now_ms - seen_ms <= FRESH_MS
+    return next_offset >= end and abs(now_ms - seen_ms) <= FRESH_MS

@@ -213,8 +213,10 @@ class Reader:
         if next_offset is None or since_ms is None:
             return False  # a rebalance came in between
         seen_ms = consumer.last_poll_timestamp(suspect)
-        at_end = is_at_end(next_offset, consumer.highwater(suspect), seen_ms, _now_ms())
-        return at_end and seen_ms > since_ms
+        now_ms = _now_ms()
+        at_end = is_at_end(next_offset, consumer.highwater(suspect), seen_ms, now_ms)
+        # The clock may have been set back since.
+        return at_end and (seen_ms > since_ms or since_ms > now_ms)
 
     async def _step_back(self, consumer: Any, error: Exception) -> None:
         """Put the client back to our next offsets, and suspect all that was read."""

@@ -67,6 +67,8 @@ class ClaimedLane:
     """By topic: the logs that the lane reads, and how far."""
     stall: StallMark | None = None
     """As the head had it when the lane was claimed."""
+    idle_ms: int | None = None
+    """The idle mark in the head."""
 
 
 def plan_commit(claimed: ClaimedLane, idle_ms: int | None = None) -> Commit:

@@ -100,7 +100,7 @@ def head_of(fields: Mapping[str, bytes]) -> Head:
 
 
 def _head_of(fields: Mapping[str, bytes]) -> Head:
-    idle, sequence = fields.get("idle"), int(fields["sequence"])
+    idle, sequence = fields.get("idle", b"0"), int(fields["sequence"])
     if sequence:
         for name in WRITTEN_BY_COMMITS:
             fields[name]  # pylint: disable=pointless-statement  # KeyError where it is gone
@@ -111,7 +111,7 @@ def _head_of(fields: Mapping[str, bytes]) -> Head:
         watermarks=msgspec.json.decode(fields.get("watermarks", b"{}"), type=dict[str, int | None]),
         counts=msgspec.json.decode(fields.get("counts", b"{}"), type=dict[str, dict[str, int]]),
         state=unpack(fields["state"], WriterState) if "state" in fields else WriterState(),
-        idle_ms=None if idle is None else int(idle),
+        idle_ms=int(idle) or None,  # 0: it was taken back
         start=_offsets(fields["start"]) if "start" in fields else None,
         logs=log_marks.decoded(fields.get(LOGS_FIELD, b"{}")),
         stall=unpack_mark(fields.get("stall")),

@@ -56,6 +56,7 @@ def rebuild(
         next_serial=head.state.next_serial,
         logs=dict(head.logs),
         stall=head.stall,
+        idle_ms=head.idle_ms,
     )
 
 

@@ -22,6 +22,7 @@ from ..storage.log_marks import note_read
 from . import batch as batches
 from .batch import DeadLetter
 from .committer import Committer
+from .idle_marks import idle_mark
 from .memory import IdleTrim, MemoryBound
 from .ownership import OwnedLane, Ownership
 from .pacing import (
@@ -37,7 +38,7 @@ from .reporting import Reporter
 from .singly import Singly
 from .source import Batch
 from .stall_watch import StallWatch
-from .suspicion import is_suspect
+from .suspicion import Records, is_suspect
 from .turns import take
 
 TOUCH_EVERY_S: Final = 2.0
@@ -207,7 +208,7 @@ class Worker:
             if self._ownership.lanes.get(number) is not owned:
                 continue
             self._sample_wrong_lanes(owned)
-            idle_ms = self._idle_ms(number, batch)
+            idle_ms = self._idle_ms(owned, batch)
             self._begin(owned, self._committer.commit(owned, letters, idle_ms, began_s))
             records = sum(map(len, topics.values()))
             longest = cost.batch.or_longer(records, time.perf_counter() - began_s)
@@ -216,17 +217,13 @@ class Worker:
             await asyncio.sleep(0)
         return cost
 
-    def _is_cut_by_bytes(self, topics: Mapping[str, Sequence[LogRecord]], records: int) -> bool:
+    def _is_cut_by_bytes(self, topics: Records, records: int) -> bool:
         if records * 2 > self._batch_size:
             return False  # It is a backlog anyway: no need to add up.
         return any(batches.bytes_of(part) >= MAX_BATCH_BYTES for part in topics.values())
 
     async def _process(
-        self,
-        owned: OwnedLane,
-        topics: Mapping[str, Sequence[LogRecord]],
-        next_offsets: Mapping[str, int],
-        cost: PollCost,
+        self, owned: OwnedLane, topics: Records, next_offsets: Mapping[str, int], cost: PollCost
     ) -> tuple[list[DeadLetter], PollCost]:
         """Apply a batch to the lane in memory, and let other tasks run in between."""
         lane, longest = owned.claimed.lane, cost.chunk
@@ -243,10 +240,7 @@ class Worker:
         return letters, replace(cost, chunk=longest, closing_s=closing_s)
 
     async def _process_alone(
-        self,
-        owned: OwnedLane,
-        topics: Mapping[str, Sequence[LogRecord]],
-        next_offsets: Mapping[str, int],
+        self, owned: OwnedLane, topics: Records, next_offsets: Mapping[str, int]
     ) -> list[DeadLetter]:
         letters, _ = await self._process(owned, topics, next_offsets, PollCost(0))
         return letters
@@ -259,11 +253,15 @@ class Worker:
         for number, owned in self._ownership.lanes.items():
             if owned.checked_s <= due_s and number not in self._busy:
                 owned.checked_s = time.monotonic()
-                self._begin(owned, self._committer.touch(owned, self._idle_ms(number, batch)))
+                self._begin(owned, self._committer.touch(owned, self._idle_ms(owned, batch)))
 
-    def _idle_ms(self, lane: int, batch: Batch) -> int | None:
-        """The clock at the poll, if that poll saw the ends of all the lane's logs; else None."""
-        return self._polled_ms if lane in batch.caught_up else None
+    def _idle_ms(self, owned: OwnedLane, batch: Batch) -> int | None:
+        """The idle mark to write, if one is to be written now."""
+        claimed = owned.claimed
+        is_caught_up = claimed.lane.number in batch.caught_up
+        mark = idle_mark(claimed.idle_ms, self._polled_ms, is_caught_up)
+        claimed.idle_ms = claimed.idle_ms if mark is None else mark
+        return mark
 
     # Beside the flow
 

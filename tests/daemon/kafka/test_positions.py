@@ -46,6 +46,8 @@ def test_records_taken_before_are_dropped_and_holes_kept() -> None:
         (11, 10, 5_000, True),
         (9, 10, 5_000, False),  # something is left
         (10, 10, 4_999, False),  # seen too long ago
+        (10, 10, 15_000, True),
+        (10, 10, 15_001, False),  # the clock was set back
         (10, None, None, False),  # never fetched
     ],
 )
