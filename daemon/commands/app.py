@@ -49,7 +49,7 @@ from ..worker.ports import Ports, Process
 from ..worker.source import Source
 from ..worker.stall_watch import StallWatch
 from ..worker.worker import Pace, Worker
-from . import open_files
+from . import core_dumps, open_files
 
 log = structlog.get_logger(__name__)
 
@@ -170,6 +170,7 @@ async def serve(service: Service, job: Job | None) -> int:
     returns the exit code."""
     http = service.config.http
     open_files.raise_bound()
+    core_dumps.turn_off()
     try:
         await service.http.start(http.host, http.port, http.web_config)
         log.info(
