@@ -8,14 +8,17 @@ to `WRITTEN_FOR`. The tests check that the patched client returns the records, f
 that the untouched one does.
 """
 
+import asyncio
 import sys
+from asyncio import Future
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
+from functools import partial
 from itertools import accumulate
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import aiokafka
 import aiokafka.codec
@@ -26,11 +29,18 @@ from ..errors import StartError
 from ..worker.pacing import MAX_BATCH_BYTES
 from . import codecs
 from .records import Record, records_of
+from .snappy import TooLarge
 from .topic_partition import TopicPartition
 
 WRITTEN_FOR: Final = ("0.13", "0.14")
 """The versions of aiokafka whose private parts are as this module needs them."""
 
+AT_ONCE_BYTES: Final = 2 << 20
+"""A batch that unpacks to more is unpacked by a thread, where the reader allows it: 120 MiB of
+short records kept the event loop for a second."""
+
+_consumer: ContextVar[Any] = ContextVar("consumer", default=None)
+"""The consumer whose reader waits while a thread unpacks; see `unpacking_aside`."""
 _aborted_records: ContextVar[Counter[TopicPartition] | None] = ContextVar(
     "aborted_records", default=None
 )
@@ -77,6 +87,17 @@ def counting_aborted(counter: Counter[TopicPartition]) -> Iterator[None]:
         _aborted_records.reset(token)
 
 
+@contextmanager
+def unpacking_aside(consumer: Any) -> Iterator[None]:
+    """Inside, `getmany` of the consumer does not unpack large batches itself: a thread does, and
+    until it has, `getmany` waits as for records that have not arrived."""
+    token = _consumer.set(consumer)
+    try:
+        yield
+    finally:
+        _consumer.reset(token)
+
+
 def fails_next(consumer: Any, topic_partition: TopicPartition) -> bool:
     """Whether the next `getmany` of the topic-partition raises.
 
@@ -102,15 +123,24 @@ async def stop(consumer: Any) -> None:
         await consumer._client.close()
 
 
+_Batch: TypeAlias = tuple[list[Record], bool]
+"""Its records, and whether it was compressed."""
+LARGE: Final[_Batch] = ([], True)
+"""Stands for a batch that is too large to be unpacked here."""
+
+
 class _Unpacked:
     """The records of what was fetched, unpacked batch by batch as they are taken."""
 
     def __init__(self, fetched: PartitionRecords) -> None:
         self._batches = _unpack_batches(fetched)
+        self._unpacking: Future[_Batch | None] | None = None
         self._batch: list[Record] = []
         self._is_compressed = False
         self._next = 0
         """Index of the next record in the batch."""
+        self._is_large = False
+        """Whether the next batch is one for a thread."""
         self.is_cut = False
         """Whether the last call of `take` ended by bytes."""
 
@@ -132,8 +162,11 @@ class _Unpacked:
         room, count = MAX_BATCH_BYTES, 0
         while count < max_records and room > 0:
             if self._next >= len(self._batch):
-                batch = next(self._batches, None)
+                batch = self._next_batch(count == 0)
                 if batch is None:
+                    break
+                if batch is LARGE:
+                    room = 0  # a thread unpacks it, or will
                     break
                 (self._batch, self._is_compressed), self._next = batch, 0
             part = self._batch[self._next : self._next + max_records - count]
@@ -145,6 +178,41 @@ class _Unpacked:
             count = len(taken)
         self.is_cut = room <= 0
         return taken
+
+    @property
+    def is_unpacking(self) -> bool:
+        """Whether a thread is unpacking the next batch."""
+        return self._unpacking is not None and not self._unpacking.done()
+
+    def _next_batch(self, may_begin: bool) -> "_Batch | None":
+        """Return the next batch, None at the end, or LARGE where it is for a thread, which begins
+        if it may."""
+        if self._unpacking is not None:
+            done, self._unpacking = self._unpacking, None
+            return done.result()
+        if not self._is_large:
+            batch = next(self._batches, None)
+            if batch is not LARGE:
+                return batch
+        consumer = _consumer.get()
+        self._is_large = consumer is not None and not may_begin
+        if consumer is None:
+            return next(self._batches, None)
+        if may_begin:
+            self._begin(consumer._fetcher)
+        return LARGE
+
+    def _begin(self, fetcher: Any) -> None:
+        """Unpack the next batch in a thread, then wake those who wait for records."""
+
+        def wake(_: object) -> None:
+            for waiter in list(fetcher._fetch_waiters):
+                fetcher._notify(waiter)
+
+        # The generator goes on from LARGE to the records: it moves no offset of the client there.
+        unpack = partial(copy_context().run, next, self._batches, None)
+        self._unpacking = asyncio.get_running_loop().run_in_executor(None, unpack)
+        self._unpacking.add_done_callback(wake)
 
 
 def _unpack_records(fetched: PartitionRecords) -> _Unpacked:
@@ -167,9 +235,9 @@ def _fitting(records: list[Record], room: int) -> tuple[list[Record], int]:
     return records[: 1 + sum(1 for before in accumulate(sizes) if before < room)], size
 
 
-def _unpack_batches(fetched: PartitionRecords) -> Iterator[tuple[list[Record], bool]]:
-    """Yield the records of each batch, and whether it was compressed; the next offset moves past a
-    batch once it was all taken."""
+def _unpack_batches(fetched: PartitionRecords) -> "Iterator[_Batch]":
+    """Yield the records of each batch, and whether it was compressed; before a large one, LARGE.
+    The next offset moves past a batch once it was all taken."""
     batches = fetched._records
     while batches.has_next():
         batch = batches.next_batch()
@@ -180,7 +248,13 @@ def _unpack_batches(fetched: PartitionRecords) -> Iterator[tuple[list[Record], b
         elif not batch.is_control_batch:
             # The oldest formats do not say it.
             is_compressed = bool(getattr(batch, "compression_type", True))
-            yield records_of(fetched._tp, batch, fetched.next_fetch_offset), is_compressed
+            try:
+                with codecs.unpacking_at_most(AT_ONCE_BYTES):
+                    records = records_of(fetched._tp, batch, fetched.next_fetch_offset)
+            except TooLarge:
+                yield LARGE
+                records = records_of(fetched._tp, batch, fetched.next_fetch_offset)
+            yield records, is_compressed
         # The last offset of a compacted batch may be beyond its last record.
         fetched.next_fetch_offset = batch.next_offset
 
@@ -207,6 +281,8 @@ def _take_records(result: FetchResult, max_records: int | None = None) -> list[R
     """Replaces `FetchResult.getall`: takes the next records of one partition in slices, and moves
     the position past them.
     """
+    if result.has_more() and result._partition_records._records_iterator.is_unpacking:
+        return []
     if not result.check_assignment(result._topic_partition) or not result.has_more():
         return []
     fetched = result._partition_records

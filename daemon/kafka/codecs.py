@@ -11,7 +11,9 @@ MAX_UNPACKED_BYTES.
 
 import gzip
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import ModuleType, SimpleNamespace
 from typing import Final, Protocol
 
@@ -25,6 +27,18 @@ MAX_UNPACKED_BYTES: Final = 256 << 20
 is an attack or damage.
 """
 _PIECE_BYTES: Final = 1 << 20
+
+_at_once: ContextVar[int] = ContextVar("at_once", default=MAX_UNPACKED_BYTES)
+
+
+@contextmanager
+def unpacking_at_most(limit: int) -> Iterator[None]:
+    """Inside, batches that unpack to more than `limit` bytes raise TooLarge."""
+    token = _at_once.set(limit)
+    try:
+        yield
+    finally:
+        _at_once.reset(token)
 
 
 def decompressors(limit: int = MAX_UNPACKED_BYTES) -> SimpleNamespace:
@@ -52,7 +66,7 @@ class _Snappy:
         self._limit = limit
 
     def decompress_raw(self, block: bytes | memoryview) -> bytes:
-        return self._snappy.decompress(bytes(block), self._limit)
+        return self._snappy.decompress(bytes(block), min(self._limit, _at_once.get()))
 
 
 class _Frames:
@@ -64,7 +78,8 @@ class _Frames:
         self._limit = limit
 
     def decompress(self, frames: bytes | memoryview) -> bytes:
-        return unpacked(self._codec, self._new, bytes(frames), self._limit)
+        limit = min(self._limit, _at_once.get())
+        return unpacked(self._codec, self._new, bytes(frames), limit)
 
 
 class _Absent:
@@ -83,9 +98,10 @@ class LimitedGzipFile(gzip.GzipFile):
     def read(self, size: int | None = -1) -> bytes:
         if size is not None and size >= 0:
             return super().read(size)
-        content = super().read(MAX_UNPACKED_BYTES + 1)
-        if len(content) > MAX_UNPACKED_BYTES:
-            raise TooLarge("gzip", MAX_UNPACKED_BYTES)
+        limit = min(MAX_UNPACKED_BYTES, _at_once.get())
+        content = super().read(limit + 1)
+        if len(content) > limit:
+            raise TooLarge("gzip", limit)
         return content
 
 

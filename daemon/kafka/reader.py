@@ -18,7 +18,7 @@ from aiokafka.errors import GroupAuthorizationFailedError, OffsetOutOfRangeError
 
 from ..telemetry.kafka_faults import ADVICE, KafkaFault, NoteFault, ignore_fault
 from .aborted import AbortedLog
-from .aiokafka_patches import counting_aborted, fails_next
+from .aiokafka_patches import counting_aborted, fails_next, unpacking_aside
 from .assigned_lanes import AssignedLanes
 from .diagnosis import fault_of
 from .liveness import UnansweredFetches
@@ -115,15 +115,12 @@ class Reader:
             self._excuse(time.monotonic() - began_s)
 
     async def _together(
-        self,
-        consumer: Any,
-        max_records: int,
-        timeout_ms: int,
-        wanted: Collection[TopicPartition],
+        self, consumer: Any, max_records: int, timeout_ms: int, wanted: Collection[TopicPartition]
     ) -> None:
-        fetched = await consumer.getmany(
-            *(wanted or [NO_PARTITION]), timeout_ms=timeout_ms, max_records=max_records
-        )
+        with unpacking_aside(consumer):
+            fetched = await consumer.getmany(
+                *(wanted or [NO_PARTITION]), timeout_ms=timeout_ms, max_records=max_records
+            )
         if await self._accept(consumer, fetched) >= max_records:
             await self._fill_up(consumer, fetched, max_records)
         self._logged_error = None
