@@ -1,8 +1,8 @@
 """The version of what is stored, and the names that it gives to namespace and consumer group.
 
 A namespace contains one encoding only: a process that reads other bytes than it would write starts
-a fresh namespace from the log beside the old one, and the old one is served until the new has
-caught up. No reader has to know two encodings.
+a fresh namespace from the log beside the old one, which its own exporter serves as long as that
+runs. No reader has to know two encodings.
 """
 
 import hashlib
