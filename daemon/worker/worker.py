@@ -46,8 +46,7 @@ TOUCH_EVERY_S: Final = 2.0
 5 s."""
 POLL_MS: Final = 500
 BUSY_POLL_MS: Final = 20
-"""The timeout of a poll while lanes are busy or being opened: a lane that becomes free meanwhile is
-polled only after it."""
+"""The timeout of a poll while lanes are busy or opening: one that becomes free waits for it."""
 LAST_TRY_S: Final = 5.0
 """How long the commits of batches in hand are still tried once the process is to stop."""
 WRONG_LANE_SAMPLE: Final = 20
@@ -266,9 +265,8 @@ class Worker:
     # Beside the flow
 
     async def _gather(self, began_s: float, busy: Sequence["asyncio.Task[None]"]) -> None:
-        """Wait for more records when there are few, so that a quiet topic does not cost a commit
-        for each. The end of a task of `busy` ends the wait: its lane was not polled, and it may
-        have more than a few."""
+        """Wait for more records when there are few: a quiet topic must not cost a commit for each.
+        The end of a task of `busy` ends the wait: its lane was not polled, and may have many."""
         left_s = began_s + self._pace.commit_interval_s - time.monotonic()
         if left_s <= 0 or any(task.done() for task in busy):
             return
