@@ -22,6 +22,8 @@ WAY_OUT: Final = (
 )
 """What a person can do about a damaged lane."""
 LOGS_FIELD: Final = "logs"
+UNSWEPT: Final = "unswept"
+"""Field of a head that a claim made: its token, until no key of an earlier lane can be left."""
 
 
 class BlockEntry(msgspec.Struct, array_like=True, frozen=True):
@@ -91,6 +93,14 @@ def whole_or_damaged(what: str) -> Iterator[None]:
             f"{what}: a part is missing or cannot be read ({type(error).__name__}: {error})."
             f" {WAY_OUT}"
         ) from error
+
+
+def new_head(token: str, start: Mapping[str, int], logs: LogMarks) -> list[str | int | bytes]:
+    """Return the number of fields of a new lane's head, then the fields and their values."""
+    begin = msgspec.json.encode(start)
+    fields = {"offsets": begin, "start": begin, UNSWEPT: token.encode()}
+    fields |= {LOGS_FIELD: log_marks.encoded(logs)} if logs else {}
+    return [len(fields), *(part for pair in fields.items() for part in pair)]
 
 
 def head_of(fields: Mapping[str, bytes]) -> Head:

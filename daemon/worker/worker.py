@@ -1,12 +1,10 @@
-"""The worker: records of its lanes in, commits out. Data flows in one direction, and back-pressure
-is not polling.
+"""The worker: records of its lanes in, commits out. Back-pressure is not polling.
 
     poll ─▶ process each lane ─▶ poll …
                     └▶ dead letters acknowledged ─▶ commit    (a task per lane)
 
-A lane is busy while its batch is made durable: its next records wait in the source, and no other
-lane waits for it. So a lane has one writer that does one step at a time, and a server that does not
-answer for one lane holds back that lane alone.
+A lane is busy while its batch is made durable: its next records wait in the source. So a lane has
+one writer that does one step at a time, and a silent server holds back that lane alone.
 """
 
 import asyncio
@@ -17,7 +15,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ..events.types import Decoder, LogRecord
+from ..events.types import Decoder
 from ..storage.log_marks import note_read
 from . import batch as batches
 from .batch import DeadLetter

@@ -10,21 +10,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
 import msgspec
-from redis.exceptions import NoScriptError
 
 from ...errors import Damaged, Lost, Unavailable
 from ..commit import Commit
-from ..head import LOGS_FIELD, Head, head_of
+from ..head import UNSWEPT, Head, head_of, new_head
 from ..keys import ADMITTED_KEY
-from ..log_marks import NO_MARKS, AcceptedLog, LogMarks, encoded
+from ..log_marks import NO_MARKS, AcceptedLog, LogMarks
 from ..stall_mark import StallMark, pack_mark
 from ..store import Answer, DamagedLane, LaneDelta, missing_keys, short_of
+from . import scripts
 from .accepted_logs import AcceptedLogs
 from .client import Client, answered
 from .commit_call import call_of
 from .registry import Registry
 from .scan import lane_keys, portions, prefix_of
-from .scripts import ANEW, CLAIM, COMMIT, LOAD, MARK, READ, SWEEP, TOUCH, VERIFY, Script
+from .scripts import Script, evaluate, pairs_of
 
 STAGED_FOR_S: Final = 120
 """Staged values of a writer that died expire after this time. A commit is retried well within
@@ -37,8 +37,6 @@ LOAD_KEYS: Final = 256
 VERIFIED_KEYS: Final = 500
 """One call checks so many keys: a fraction of a millisecond of the server's time."""
 
-UNSWEPT: Final = "unswept"
-"""Field of a head that a claim made: its token, until no key of an earlier lane can be left."""
 _UNLISTED: Final = ("head", "names", "changes", "stage:")
 """Prefixes of the keys that `changes` does not list: those that a claim without a head removes
 itself, and staged values, which expire."""
@@ -71,11 +69,11 @@ class LaneStore:
         DamagedLane if its head is gone. Never sent twice: each attempt takes a new token."""
         prefix = self.prefix(lane)
         known = await self._registry.start_of(lane)
-        arguments = [token, prefix, int(known is not None), *_new_head(token, start, logs)]
-        answer = await self._run(CLAIM, self._claim_keys(prefix), arguments)
+        arguments = [token, prefix, int(known is not None), *new_head(token, start, logs)]
+        answer = await self._run(scripts.CLAIM, self._claim_keys(prefix), arguments)
         if answer is None:
             raise DamagedLane(lane, "its head is gone", start=known)
-        return await self._claimed(lane, token, _pairs(answer), known)
+        return await self._claimed(lane, token, pairs_of(answer), known)
 
     async def begin_anew(
         self, lane: int, found: str, token: str, start: Mapping[str, int], logs: LogMarks = NO_MARKS
@@ -84,12 +82,12 @@ class LaneStore:
         `start`, with these marks; returns its head. Raises Lost if the lane's token is no longer
         `found`."""
         prefix = self.prefix(lane)
-        arguments = [found, token, prefix, *_new_head(token, start, logs)]
-        answer = await self._run(ANEW, self._claim_keys(prefix), arguments)
+        arguments = [found, token, prefix, *new_head(token, start, logs)]
+        answer = await self._run(scripts.ANEW, self._claim_keys(prefix), arguments)
         if answer is None:
             raise Lost
         await self._registry.forget_permission(lane)
-        return await self._claimed(lane, token, _pairs(answer), None)
+        return await self._claimed(lane, token, pairs_of(answer), None)
 
     async def told_to_begin_anew(self, lane: int) -> bool:
         """Return whether a person allowed the lane to begin anew, a short while ago."""
@@ -134,8 +132,8 @@ class LaneStore:
         names = [key.removeprefix(prefix) for key in found]
         for part in portions([name for name in names if not name.startswith(_UNLISTED)]):
             checked = [prefix + name for name in part]
-            removed += await self._run(SWEEP, [*keys, *checked], [mark, *part])
-        await self._run(SWEEP, keys, [mark])
+            removed += await self._run(scripts.SWEEP, [*keys, *checked], [mark, *part])
+        await self._run(scripts.SWEEP, keys, [mark])
         return removed
 
     async def verify(
@@ -150,7 +148,7 @@ class LaneStore:
         while first < listed:
             part = [prefix + key for key in (keys or ())[first : first + VERIFIED_KEYS]]
             ranks = [first, first + VERIFIED_KEYS - 1]
-            answer = await self._run(VERIFY, base + part, [token, sequence, prefix, *ranks])
+            answer = await self._run(scripts.VERIFY, base + part, [token, sequence, prefix, *ranks])
             if answer is None:
                 raise Lost
             listed, names, must_list, must_name, found = answer
@@ -177,10 +175,10 @@ class LaneStore:
         writer by now."""
         prefix = self.prefix(lane)
         owner = [head.token, str(head.sequence)]
-        answer = await self._run(LOAD, self._base_keys(prefix), owner)
+        answer = await self._run(scripts.LOAD, self._base_keys(prefix), owner)
         if answer is None:
             raise Lost
-        names, listed = _pairs(answer[0]), [key.decode() for key in answer[1]]
+        names, listed = pairs_of(answer[0]), [key.decode() for key in answer[1]]
         short = short_of(answer[2], len(names), *answer[3:])
         if short:
             raise DamagedLane(lane, short, head.token, head.start)
@@ -189,7 +187,7 @@ class LaneStore:
         for first in range(0, len(wanted), LOAD_KEYS):
             part = wanted[first : first + LOAD_KEYS]
             values = await self._run(
-                LOAD, self._base_keys(prefix) + [prefix + key for key in part], owner
+                scripts.LOAD, self._base_keys(prefix) + [prefix + key for key in part], owner
             )
             if values is None:
                 raise Lost
@@ -204,7 +202,7 @@ class LaneStore:
         call = call_of(commit, self.prefix(commit.lane))
         if call.staged:
             await answered(self._client, self._stage(call.staged))
-        answer = await self._run(COMMIT, call.keys, call.arguments)
+        answer = await self._run(scripts.COMMIT, call.keys, call.arguments)
         return cast(Answer, answer.decode())
 
     async def head(self, lane: int) -> Head | None:
@@ -223,13 +221,13 @@ class LaneStore:
         (clock in ms) in the same step."""
         mark = "" if idle_ms is None else str(idle_ms)
         keys = [f"{self.prefix(lane)}head"]
-        return bool(await self._run(TOUCH, keys, [token, sequence, mark]))
+        return bool(await self._run(scripts.TOUCH, keys, [token, sequence, mark]))
 
     async def mark(self, lane: int, token: str, sequence: int, mark: StallMark) -> bool:
         """Write the mark of a batch that takes too long into the head. Returns whether the lane
         still has this token and sequence; else nothing is written."""
         keys = [f"{self.prefix(lane)}head"]
-        return bool(await self._run(MARK, keys, [token, sequence, pack_mark(mark)]))
+        return bool(await self._run(scripts.MARK, keys, [token, sequence, pack_mark(mark)]))
 
     async def read(
         self, lane: int, token: str, sequence: int | None, names: int
@@ -247,13 +245,13 @@ class LaneStore:
         while True:
             arguments = [prefix, token, seen, upto, names + len(new_names), READ_BYTES]
             pairs, restart, added, written, values, upto, done, damage, missing = await self._run(
-                READ, keys, arguments
+                scripts.READ, keys, arguments
             )
             if damage:
                 raise DamagedLane(lane, damage.decode())
             if not pairs:
                 return None
-            head = head_of(_pairs(pairs))
+            head = head_of(pairs_of(pairs))
             if missing:
                 await self._confirm_missing(lane, head, [key.decode() for key in missing])
             if restart:
@@ -291,24 +289,4 @@ class LaneStore:
                 raise result
 
     async def _run(self, script: Script, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
-        return await answered(self._client, self._evaluate(script, keys, arguments))
-
-    async def _evaluate(self, script: Script, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
-        try:
-            return await self._client.evalsha(script.digest, len(keys), *keys, *arguments)
-        except NoScriptError:
-            # Nothing ran, so it is safe to send the text.
-            return await self._client.eval(script.text, len(keys), *keys, *arguments)
-
-
-def _new_head(token: str, start: Mapping[str, int], logs: LogMarks) -> list[str | int | bytes]:
-    """Return the number of fields of a new lane's head, then the fields and their values."""
-    begin = msgspec.json.encode(start)
-    fields = {"offsets": begin, "start": begin, UNSWEPT: token.encode()}
-    fields |= {LOGS_FIELD: encoded(logs)} if logs else {}
-    return [len(fields), *(part for pair in fields.items() for part in pair)]
-
-
-def _pairs(flat: Sequence[bytes]) -> dict[str, bytes]:
-    """Return a hash from the flat list that scripts answer."""
-    return {key.decode(): value for key, value in zip(flat[::2], flat[1::2], strict=True)}
+        return await answered(self._client, evaluate(self._client, script, keys, arguments))

@@ -4,10 +4,15 @@ Scripts, not functions: EVALSHA names a script by its content, so that two versi
 share a server, and nothing has to be loaded on each master.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha1
 from importlib.resources import files
-from typing import Final
+from typing import Any, Final
+
+from redis.exceptions import NoScriptError
+
+from .client import Client
 
 
 @dataclass(frozen=True)
@@ -32,3 +37,19 @@ TOUCH: Final = _script("touch.lua")
 MARK: Final = _script("mark.lua")
 READ: Final = _script("read.lua")
 SWEEP: Final = _script("sweep.lua")
+
+
+async def evaluate(
+    client: Client, script: Script, keys: Sequence[str], arguments: Sequence[Any]
+) -> Any:
+    """Run a script; returns its answer. The caller handles the errors of the connection."""
+    try:
+        return await client.evalsha(script.digest, len(keys), *keys, *arguments)
+    except NoScriptError:
+        # Nothing ran, so it is safe to send the text.
+        return await client.eval(script.text, len(keys), *keys, *arguments)
+
+
+def pairs_of(flat: Sequence[bytes]) -> dict[str, bytes]:
+    """Return a hash from the flat list that scripts answer."""
+    return {key.decode(): value for key, value in zip(flat[::2], flat[1::2], strict=True)}
