@@ -32,7 +32,7 @@ def test_a_mark_says_that_the_log_was_read_up_to_a_time_that_has_been(
 
 
 def test_a_mark_that_was_taken_back_is_read_as_none() -> None:
-    fields = {"token": b"a", "sequence": b"1", "offsets": json.dumps({}).encode()}
+    fields = {"token": b"a", "sequence": b"0", "offsets": json.dumps({}).encode()}
     assert head_of(fields).idle_ms is None
     assert head_of({**fields, "idle": b"%d" % TAKEN_BACK}).idle_ms is None
     assert head_of({**fields, "idle": b"5"}).idle_ms == 5

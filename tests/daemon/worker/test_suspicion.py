@@ -99,7 +99,8 @@ def test_whatever_happens_only_what_stalls_is_passed_over(data: st.DataObject) -
         st.lists(st.integers(0, 8), max_size=8), label="mishaps after so many steps"
     )
     state = _Played(length, frozenset(stalling))
-    for mishap in [*mishaps, *[99] * (4 * len(stalling) + 1)]:
+    # Four owners for each record that stalls; one that commits records before it begins anew.
+    for mishap in [*mishaps, *[99] * (4 * len(stalling) + length + 1)]:
         state.own(mishap, data.draw(st.integers(1, 12), label="batch"))
     assert state.offset == length
     assert state.passed_over == sorted(stalling)
