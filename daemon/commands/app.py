@@ -46,6 +46,7 @@ from ..worker import memory
 from ..worker.dead_letters import DeadLetterTopic
 from ..worker.ownership import Beginning, Ownership
 from ..worker.ports import Ports, Process
+from ..worker.silence import silence_text, silent_topics
 from ..worker.source import Source
 from ..worker.stall_watch import StallWatch
 from ..worker.worker import Pace, Worker
@@ -61,7 +62,7 @@ class Service:
         self.config = config
         self.role = role
         self.stop = asyncio.Event()
-        self.telemetry = Telemetry(version("relevanced"))
+        self.telemetry = Telemetry(version("relevanced"), role)
         self.http = HttpServer(self.telemetry, role)
         self.redis = self._connect()
         self.namespace = Namespace(self.redis, config.redis.namespace, namespace(config))
@@ -70,6 +71,8 @@ class Service:
         self.worker: Worker | None = None
         self.lanes: Callable[[], int | None] = lambda: None
         """The number of lanes, once Kafka has answered."""
+        self.obstacle: Callable[[], str | None] = lambda: None
+        """What keeps the input topics from being read, where that is known."""
 
     def _connect(self) -> Client:
         password = self.config.redis.password
@@ -95,7 +98,8 @@ class Service:
         if self.role == "exporter":
             return []
         if self.worker is None or self.ownership is None:
-            return [Condition("started", False, "waiting for Kafka and Redis")]
+            waiting_for = self.obstacle() or "waiting for Kafka and Redis"
+            return [Condition("started", False, waiting_for)]
         memory_bound = self.worker.memory.reason
         unanswered = "; ".join(
             f"{server}: {why}" for server, why in sorted(self.worker.waiting_for.items())
@@ -112,7 +116,13 @@ class Service:
             Condition("answers", not unanswered, unanswered),
             Condition("lanes_open", not not_open, not_open),
             Condition("clocks", not ahead, ahead),
+            Condition("events", True, self._silence(self.ownership)),
         ]
+
+    def _silence(self, ownership: Ownership) -> str:
+        """Which topics have not had one event: stated, though this process does what it can."""
+        lanes = [owned.claimed.lane for owned in ownership.lanes.values()]
+        return silence_text(silent_topics([lane.watermarks for lane in lanes]), len(lanes))
 
     def make_worker(
         self, source: Source, beginning: Beginning, letters: DeadLetterTopic | None
@@ -234,7 +244,8 @@ async def work_on_kafka(service: Service) -> None:
     """Join the group and move the lanes forward until the process is to stop."""
     config = service.config
     settings = kafka_settings(config)
-    source = KafkaSource(settings, service.telemetry.kafka_fault)
+    source = KafkaSource(settings, service.telemetry.kafka_fault, service.telemetry.topics_found)
+    service.obstacle = lambda: source.obstacle
     if not await finished_before_stop(source.start(), service.stop):
         return
     letters = producer = None

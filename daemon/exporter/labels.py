@@ -8,7 +8,7 @@ from ..plan import ALL, OTHER
 from ..telemetry.family import SCORE
 from .snapshot import Segment
 
-TAKEN: Final = frozenset((*SCORE, "le", "quantile", "job", "instance"))
+TAKEN: Final = frozenset((*SCORE, "le", "quantile", "cluster", "namespace", "job", "instance"))
 """Label names that already have a meaning, here or in Prometheus."""
 
 _VALID: Final = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*\Z")

@@ -28,7 +28,8 @@ _RAW_DEFLATE: Final = -zlib.MAX_WBITS
 
 
 class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One condition of the process's readiness; `detail` states what is wrong."""
+    """One condition of the process's readiness; `detail` states what is wrong, or worth knowing
+    where the condition holds."""
 
     name: str
     ok: bool

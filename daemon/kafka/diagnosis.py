@@ -19,7 +19,7 @@ from aiokafka.errors import (
 
 from ..telemetry.kafka_faults import ADVICE, KafkaFault, NoteFault
 from .client import KafkaSettings
-from .topics import Obstacle, describe_topics
+from .topics import NoteCounts, Obstacle, describe_topics, ignore_counts, wait_for_topics
 
 CHECK_EVERY_S: Final = 10.0
 
@@ -41,12 +41,27 @@ def fault_of(error: Exception) -> KafkaFault:
 class Diagnosis:
     """Checks the cluster in the background while nothing is read, and logs what it found."""
 
-    def __init__(self, settings: KafkaSettings, note: NoteFault) -> None:
+    def __init__(
+        self, settings: KafkaSettings, note: NoteFault, note_counts: NoteCounts = ignore_counts
+    ) -> None:
         self._settings = settings
         self._note = note
+        self._note_counts = note_counts
         self._task: asyncio.Task[None] | None = None
         self._checked_s = 0.0
         self.obstacle: Obstacle | None = None
+
+    async def wait_for_topics(self) -> dict[str, int]:
+        """Return the number of partitions of each topic, once the cluster answers and all exist;
+        `obstacle` is meanwhile what is waited for.
+        """
+        self._note_counts(dict.fromkeys(self._settings.topics, 0))
+        try:
+            return await wait_for_topics(
+                self._settings, self._note, self._note_counts, self._wait_for
+            )
+        finally:
+            self.obstacle = None
 
     def check_if(self, doubtful: bool) -> None:
         """Check now and then while something may be wrong. To be called at every poll; never
@@ -68,8 +83,11 @@ class Diagnosis:
             await asyncio.wait({self._task})
 
     async def _check(self) -> None:
-        _, obstacle = await describe_topics(self._settings)
+        _, obstacle = await describe_topics(self._settings, self._note_counts)
         self._report(obstacle)
+
+    def _wait_for(self, obstacle: Obstacle) -> None:
+        self.obstacle = obstacle
 
     def _report(self, obstacle: Obstacle | None) -> None:
         before, self.obstacle = self.obstacle, obstacle

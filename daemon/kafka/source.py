@@ -40,7 +40,7 @@ from .reader import Reader
 from .resuming import KnownLogs, Resumption, ids_by_topic
 from .status import caught_up, partition_count, partition_status
 from .topic_partition import TopicPartition
-from .topics import require_equal_counts, wait_for_topics
+from .topics import NoteCounts, ignore_counts, require_equal_counts
 
 LAST_HINT_PATIENCE_S: Final = 2.0
 
@@ -50,8 +50,14 @@ logger = structlog.get_logger(__name__)
 class KafkaSource:
     """The input topics, as one member of the consumer group. Open by `start`, close by `stop`."""
 
-    def __init__(self, settings: KafkaSettings, note: NoteFault = ignore_fault) -> None:
-        """`note` is called with every fault that is found, for a counter."""
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        note: NoteFault = ignore_fault,
+        note_counts: NoteCounts = ignore_counts,
+    ) -> None:
+        """`note` is called with every fault that is found, for a counter, and `note_counts` with
+        the partition counts of the topics whenever the cluster states them."""
         aiokafka_patches.install()
         self._settings = settings
         self._note = note
@@ -59,7 +65,7 @@ class KafkaSource:
         self._logs = KnownLogs()
         self._member = GroupMember(settings, self._lanes, self._logs.fence, note)
         self._reader = Reader(self._lanes, note)
-        self._diagnosis = Diagnosis(settings, note)
+        self._diagnosis = Diagnosis(settings, note, note_counts)
         self._group = GroupOffsets(self._lanes)
         self._fetching: asyncio.Task[None] | None = None
         self._joined = False
@@ -70,7 +76,7 @@ class KafkaSource:
 
         Raises StartError where the topics do not fit together or the settings cannot work.
         """
-        counts = await wait_for_topics(self._settings, self._note)
+        counts = await self._diagnosis.wait_for_topics()
         require_equal_counts(counts)
         self._count_at_start = max(counts.values())
         await self._member.join()
@@ -269,7 +275,7 @@ class KafkaSource:
             hung.cancel()
             await asyncio.wait({hung})
         await self._member.leave()
-        await wait_for_topics(self._settings, self._note)
+        await self._diagnosis.wait_for_topics()
         await self._member.join()
         self._reader.note_answer()
         self._joined = True

@@ -5,9 +5,9 @@ only where all topics have equally many partitions.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import structlog
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
@@ -54,18 +54,30 @@ class Obstacle:
     reason: str
 
 
+NoteCounts: TypeAlias = Callable[[Mapping[str, int]], None]
+"""Takes the number of partitions of each topic, 0 where the topic is missing."""
+
+
+def ignore_counts(_: Mapping[str, int]) -> None:
+    """Note nothing: the default of callers that have no telemetry."""
+
+
 async def wait_for_topics(
-    settings: KafkaSettings, note: NoteFault = ignore_fault
+    settings: KafkaSettings,
+    note: NoteFault = ignore_fault,
+    note_counts: NoteCounts = ignore_counts,
+    waiting_for: Callable[[Obstacle], None] = lambda _: None,
 ) -> dict[str, int]:
     """Return the number of partitions of each topic, once the cluster answers and all exist. Logs
-    and notes what it waits for.
+    and notes what it waits for, and passes it to `waiting_for`.
     """
     logged: Obstacle | None = None
     failures = 0
     while True:
-        counts, obstacle = await describe_topics(settings)
+        counts, obstacle = await describe_topics(settings, note_counts)
         if obstacle is None:
             return counts
+        waiting_for(obstacle)
         if obstacle != logged:
             note(obstacle.fault)
             logger.warning(
@@ -105,9 +117,11 @@ async def create_topic(
     return True
 
 
-async def describe_topics(settings: KafkaSettings) -> tuple[dict[str, int], Obstacle | None]:
+async def describe_topics(
+    settings: KafkaSettings, note_counts: NoteCounts = ignore_counts
+) -> tuple[dict[str, int], Obstacle | None]:
     """Ask the cluster for the partition counts, and for what keeps the topics from being read, if
-    anything does.
+    anything does. Notes the counts where the cluster answers.
     """
     client = AIOKafkaClient(**client_arguments(settings))
     try:
@@ -119,7 +133,9 @@ async def describe_topics(settings: KafkaSettings) -> tuple[dict[str, int], Obst
         return {}, Obstacle("unreachable", f"the cluster does not answer: {error}")
     finally:
         await client.close()
-    return counts_or_obstacle(response.to_object()["topics"])
+    counts, obstacle = counts_or_obstacle(response.to_object()["topics"])
+    note_counts({topic: counts.get(topic, 0) for topic in settings.topics})
+    return counts, obstacle
 
 
 def counts_or_obstacle(

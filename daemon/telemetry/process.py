@@ -8,7 +8,7 @@ processes.
 import math
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -43,7 +43,7 @@ EVICTS_ANY_KEY: Final = "allkeys-"
 class Telemetry:
     """This process's series. Safe to render from any thread while others count."""
 
-    def __init__(self, version: str) -> None:
+    def __init__(self, version: str, role: str = "all") -> None:
         # `_created` series double the text and nobody here reads them. The switch is of the whole
         # process; its output is the same bytes from prometheus-client 0.20 on.
         _omit_created()
@@ -52,12 +52,13 @@ class Telemetry:
         self._longest_stall = LongestStall()
         build = BY_NAME["relevanced_build_info"]
         info = Info(build.name.removesuffix("_info"), build.help, registry=registry)
-        info.info({"version": version, "python": platform.python_version()})
+        info.info({"version": version, "python": platform.python_version(), "role": role})
         self.batch_duration_s = _histogram("relevanced_batch_duration_seconds", registry)
         self.commits = _counter("relevanced_commits_total", registry)
         self.lag_records = _gauge("relevanced_lag_records", registry)
         self.partition_unreadable = _gauge("relevanced_partition_unreadable", registry)
         self._kafka_faults = _counter("relevanced_kafka_faults_total", registry)
+        self._topic_partitions = _gauge("relevanced_topic_partitions", registry)
         self.watermark_s = _gauge("relevanced_partition_watermark_timestamp_seconds", registry)
         self.watermark_ahead_s = _gauge("relevanced_watermark_ahead_seconds", registry)
         self.last_poll_s = _gauge("relevanced_last_poll_timestamp_seconds", registry)
@@ -105,6 +106,11 @@ class Telemetry:
             self.partition_unreadable,
         ):
             _remove(gauge, topic, str(partition))
+
+    def topics_found(self, counts: Mapping[str, int]) -> None:
+        """Show the number of partitions of each input topic, 0 where it has not been found."""
+        for topic, count in counts.items():
+            self._topic_partitions.labels(topic).set(count)
 
     def kafka_fault(self, fault: KafkaFault) -> None:
         """Count something wrong with the input topics."""

@@ -8,8 +8,9 @@ OF_PROCESSES: Final = (
     of_process(
         "build_info",
         "info",
-        ("version", "python"),
-        "The version of this program and of Python.",
+        ("version", "python", "role"),
+        "The version of this program and of Python, and the role of the process: `all`, `worker` or "
+        "`exporter`.",
     ),
     of_process(
         "batch_duration_seconds",
@@ -37,6 +38,12 @@ OF_PROCESSES: Final = (
         ("topic", "partition"),
         "How far the watermark of the partition is ahead of this process's clock: producers have "
         "wrong clocks, or this machine has.",
+    ),
+    of_process(
+        "topic_partitions",
+        "gauge",
+        ("topic",),
+        "Partitions of the input topic, of a process that reads it; 0: it has not been found.",
     ),
     of_process(
         "last_poll_timestamp_seconds",

@@ -5,20 +5,39 @@ from typing import Final
 from grafana_foundation_sdk.builders import dashboard as builders
 from grafana_foundation_sdk.models import dashboard
 
-from deploy.grafana.parts import SOURCE, TAG, preset, several, variable
+from deploy.grafana.parts import SOURCE, TAG, preset, variable
 from deploy.grafana.promql import IN_GROUPING, OURS
 
 ALERTS: Final = (
-    'ALERTS{alertname=~"Relevanced.+",alertname!="RelevancedWatchdog",alertstate="firing"}'
+    'ALERTS{alertname=~"Relevanced.+",alertname!="RelevancedWatchdog",alertstate="firing",'
+    'cluster=~"$cluster|",namespace=~"$namespace|",job=~"$job|"}'
 )
-"""Without the watchdog, which always fires."""
+"""Of the selected installation, or of none, as RelevancedSettingsMissing; without the watchdog, which
+always fires."""
 NEW_BUILD: Final = (
     f"max by (version) (relevanced_build_info{{{OURS}}})"
     f" unless max by (version) (relevanced_build_info{{{OURS}}} offset 5m)"
 )
+INSTALLATION: Final = (
+    ("cluster", "Cluster", "", "Cluster, where one data source has several; else empty."),
+    (
+        "namespace",
+        "Namespace",
+        '{cluster="$cluster"}',
+        "Kubernetes namespace, if relevanced runs in Kubernetes; else empty.",
+    ),
+    (
+        "job",
+        "Job",
+        '{cluster="$cluster",namespace="$namespace"}',
+        "Prometheus job that scrapes the exporters and the workers of one installation.",
+    ),
+)
+"""(name, label, series to choose from, hint) of the variables that select one installation: one value
+each, so that no panel mixes two."""
 REFRESH: Final = "30s"
-SEGMENT_URL: Final = "/d/relevanced-segment?${datasource:queryparam}&${job:queryparam}&" + (
-    "${namespace:queryparam}&${grouping:queryparam}&${metric:queryparam}&${__url_time_range}"
+SEGMENT_URL: Final = "/d/relevanced-segment?${datasource:queryparam}&${cluster:queryparam}&" + (
+    "${namespace:queryparam}&${job:queryparam}&${grouping:queryparam}&${metric:queryparam}&${__url_time_range}"
 )
 
 
@@ -30,19 +49,9 @@ def framed(uid: str, title: str, question: str, since: str) -> builders.Dashboar
     built = built.with_variable(
         builders.DatasourceVariable("datasource").label("Data source").type("prometheus")
     )
-    jobs = variable(
-        "job",
-        "Job",
-        "label_values(relevanced_build_info, job)",
-        hint="Prometheus jobs that scrape relevanced: its exporters and its workers.",
-    )
-    namespaces = variable(
-        "namespace",
-        "Namespace",
-        'label_values(relevanced_build_info{job=~"$job"}, namespace)',
-        hint="Kubernetes namespace, if relevanced runs in Kubernetes.",
-    )
-    built = built.with_variable(several(jobs, ".+")).with_variable(several(namespaces, ".*"))
+    for name, label, within, hint in INSTALLATION:
+        query = f"label_values(relevanced_build_info{within}, {name})"
+        built = built.with_variable(variable(name, label, query, hint=hint))
     for name, colour, title_format, query in (
         ("Alerts", "red", "{{alertname}}", ALERTS),
         ("New build", "blue", "relevanced {{version}}", NEW_BUILD),

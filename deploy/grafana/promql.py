@@ -9,9 +9,9 @@ from typing import Final
 
 from deploy.grafana.states import NO_BASELINE, NO_TRAFFIC, UNDEFINED
 
-OURS: Final = 'job=~"$job",namespace=~"$namespace"'
-"""Matches the selected installation. "All" namespaces also matches series without the label, as
-outside Kubernetes."""
+OURS: Final = 'cluster="$cluster",namespace="$namespace",job="$job"'
+"""Matches the one selected installation. A variable without a value is empty, and an empty matcher
+matches series without the label: outside Kubernetes, and in a Prometheus of one cluster."""
 WHOLE: Final = 'grouping="all",segment="all"'
 IN_GROUPING: Final = 'grouping="$grouping"'
 THE_SEGMENT: Final = 'grouping="$grouping",segment="$segment"'

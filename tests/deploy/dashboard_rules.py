@@ -12,6 +12,8 @@ Rule: TypeAlias = Callable[[Json], Iterator[str]]
 
 DATASOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
 ON_TIME_RANGE_CHANGE: Final = 2
+INSTALLATION: Final = ("cluster", "namespace", "job")
+"""The labels of one installation, each selected by a variable of its own."""
 GROWTH: Final = frozenset(("rate", "irate", "increase"))
 RANGES: Final = frozenset(("$__rate_interval", "$__range"))
 NOT_OF_OUR_JOBS: Final = frozenset(("ALERTS",))
@@ -70,13 +72,14 @@ def template_datasource(dashboard: Json) -> Iterator[str]:
 
 
 def template_job(dashboard: Json) -> Iterator[str]:
-    choices = ["job", "namespace"]
-    if "$instance" in "".join(expression for _, expression in expressions(dashboard)):
-        choices.append("instance")
-    for name in choices:
+    for name in INSTALLATION:
         variable = variables(dashboard).get(name)
+        if variable is None or variable.get("multi") or variable.get("includeAll"):
+            yield f"needs a variable `{name}` with one value: two installations must not be mixed"
+    if "$instance" in "".join(expression for _, expression in expressions(dashboard)):
+        variable = variables(dashboard).get("instance")
         if variable is None or not (variable["multi"] and variable["includeAll"]):
-            yield f"needs a variable `{name}` with several values, all selected initially"
+            yield "needs a variable `instance` with several values, all selected initially"
 
 
 def template_renewed(dashboard: Json) -> Iterator[str]:
@@ -155,9 +158,9 @@ def selector_faults(selector: Selector, by_instance: bool) -> Iterator[str]:
     series = series_spec(selector.name)
     if series is None or selector.name in NOT_OF_OUR_JOBS:
         return
-    for label in ("job", "namespace"):
-        if selector.value(label) != f"${label}":
-            yield f'must be selected by {label}=~"${label}"'
+    for label in INSTALLATION:
+        if (label, "=", f"${label}") not in selector.matchers:
+            yield f'must be selected by {label}="${label}"'
     if by_instance and series.of_process and selector.value("instance") != "$instance":
         yield 'must be selected by instance=~"$instance"'
     if (series.kind == "counter") != (selector.function in GROWTH):

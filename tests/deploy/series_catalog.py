@@ -7,7 +7,7 @@ from typing import Final
 from relevanced.daemon.telemetry.families import BY_NAME
 from relevanced.daemon.telemetry.family import Family
 
-SCRAPED: Final = frozenset(("job", "instance", "namespace"))
+SCRAPED: Final = frozenset(("cluster", "job", "instance", "namespace"))
 """Labels that Prometheus adds to every series that it scrapes."""
 HISTOGRAM_ENDINGS: Final = ("_bucket", "_sum", "_count")
 

@@ -64,7 +64,18 @@ INHIBITED: Final[Mapping[str, tuple[list[Labels], list[Labels]]]] = {
         [WHOLE, score("ScoreSinking"), SEGMENT],
     ),
     "the fast alert inhibits the slow one": ([WHOLE], [score("ScoreSinking")]),
+    "an installation inhibits none beside it": (
+        [pipeline("PipelineLate") | {"job": "search"}, WHOLE | {"job": "shop"}],
+        [WHOLE | {"job": "search"}],
+    ),
+    "a cluster inhibits no other": (
+        [pipeline("PipelineLate") | {"cluster": "east"}, WHOLE | {"cluster": "west"}],
+        [WHOLE | {"cluster": "east"}],
+    ),
+    "an alert of somebody else is left alone": ([pipeline("PipelineLate")], []),
 }
+FOREIGN: Final = {"alertname": "NodeDown", "kind": "quality", "severity": "page"}
+"""An alert of another system, with labels that ours use too."""
 
 ROUTES: Final = (
     (WHOLE, "pages"),
@@ -73,7 +84,8 @@ ROUTES: Final = (
     (pipeline("LaneStopped"), "pages"),
     (pipeline("Lagging", "ticket"), "tickets"),
     ({"alertname": "RelevancedWatchdog", "kind": "watchdog", "severity": "none"}, "dead-man"),
-    ({"alertname": "Other", "severity": "warning"}, "tickets"),
+    ({"alertname": "Other", "severity": "warning"}, "others"),
+    ({"alertname": "Other", "severity": "page", "kind": "pipeline"}, "others"),
 )
 
 
@@ -107,11 +119,13 @@ class Webhooks:
 
 def quick(config: dict[str, Any], webhooks: str) -> dict[str, Any]:
     """The configuration with only its waits and its receivers' addresses changed."""
-    route = config["route"] | {"group_wait": "1s"}
+    (ours,) = config["route"]["routes"]
+    routes = [ours | {"group_wait": "1s"}]
     receivers = [
         {"name": receiver["name"], "webhook_configs": [{"url": f"{webhooks}/{receiver['name']}"}]}
         for receiver in config["receivers"]
     ]
+    route = config["route"] | {"routes": routes, "group_wait": "1s"}
     return config | {"route": route, "receivers": receivers}
 
 
@@ -152,9 +166,10 @@ def test_only_the_cause_notifies(alertmanager: Alertmanager, webhooks: Webhooks)
         ]
         for side in (0, 1)
     )
-    alertmanager.post([*expected, *inhibited])
+    foreign = FOREIGN | {"namespace": "an alert of somebody else is left alone"}
+    alertmanager.post([*expected, *inhibited, foreign])
     wait_until(
-        lambda: sum(map(len, webhooks.received.values())) >= len(expected),
+        lambda: sum(map(len, webhooks.received.values())) >= len(expected) + 1,
         alive=lambda: True,
         log=lambda: str(dict(webhooks.received)),
         name="the last webhook",
@@ -164,7 +179,8 @@ def test_only_the_cause_notifies(alertmanager: Alertmanager, webhooks: Webhooks)
     for labels in expected:
         path = "/experiments" if labels["kind"] == "experiment" else receiver[labels["severity"]]
         assert labels in webhooks.received[path]
-    assert sum(map(len, webhooks.received.values())) == len(expected)
+    assert webhooks.received["/others"] == [foreign]
+    assert sum(map(len, webhooks.received.values())) == len(expected) + 1
     states = {
         tuple(sorted(alert["labels"].items())): alert["status"]["state"]
         for alert in alertmanager.states()

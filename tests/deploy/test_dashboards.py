@@ -29,7 +29,8 @@ PLANTED: dict[str, tuple[Callable[[Json], object], str]] = {
     "letter": (lambda d: d["panels"][0].update(targets=[]), "needs queries"),
     "first": (lambda d: d["templating"]["list"].reverse(), "the first variable"),
     "renewed": (lambda d: d["templating"]["list"][1].update(refresh=1), "must be renewed"),
-    "all": (lambda d: d["templating"]["list"][1].update(includeAll=False), "variable `job`"),
+    "all": (lambda d: d["templating"]["list"][3].update(includeAll=True), "variable `job`"),
+    "several": (lambda d: d["templating"]["list"][1].update(multi=True), "variable `cluster`"),
 }
 PLANTED_EXPRESSIONS = {
     'relevanced_scores{job=~"$job"}': "no series relevanced_scores",
@@ -96,7 +97,7 @@ def test_alerts_and_new_builds_are_marked(name: str) -> None:
 @required("promtool")
 def test_a_new_build_is_marked_and_a_restart_is_not(tmp_path: Path) -> None:
     """One process gets a new version after 20 minutes; the other was restarted before."""
-    query = re.sub(r'(job|namespace)=~"\$\1"', r'\1=~".*"', marks("overview")["New build"])
+    query = re.sub(r'(cluster|job|namespace)="\$\1"', r'\1=~".*"', marks("overview")["New build"])
     build = 'relevanced_build_info{job="r",version="%s",instance="%s"}'
     series = [
         {"series": build % ("1", "a"), "values": "1x20 _x20"},

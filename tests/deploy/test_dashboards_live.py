@@ -19,6 +19,8 @@ from tests.deploy.test_dashboards import DASHBOARDS
 from tests.services.kafka_server import Broker
 from tests.services.redis_server import RedisServer, binaries
 
+EMPTY: Final = ("cluster", "namespace")
+"""Variables without a value here: Grafana then fills in an empty text."""
 SPANS: Final = {"__rate_interval": "10s", "__range": "60s", "__interval": "2s"}
 FORMER_AGE_S: Final = 1200
 """Age of an event outside the smallest window that is not late yet."""
@@ -87,9 +89,9 @@ def choices(server: Prometheus, dashboard: Json) -> dict[str, str]:
         if preset == "$__all":
             selected[name] = variable["allValue"]
             continue
-        assert found, f"variable {name}: has no values"
+        assert found or name in EMPTY, f"variable {name}: has no values"
         assert preset in (None, *found), f"variable {name}: {preset} is not in {found}"
-        selected[name] = preset or found[0]
+        selected[name] = preset or (found[0] if found else "")
     return selected
 
 
@@ -133,8 +135,9 @@ def test_states_have_different_values(
         target["expr"] for panel, target in targets(dashboard) if panel["title"] == "Live score"
     )
     selected = {
-        "job": ".+",
-        "namespace": ".*",
+        "cluster": "",
+        "namespace": "",
+        "job": "relevanced",
         "grouping": "country",
         "metric": metric,
         "segment": segment,

@@ -20,8 +20,11 @@ RULES: Final = sorted((DEPLOY / "prometheus" / "rules").glob("*.yml"))
 CASES: Final = sorted((Path(__file__).parent / "rules").glob("*.yml"))
 PARTS: Final = ("**What it means.**", "**How to check.**", "**What to do.**")
 ALWAYS_FIRES: Final = "RelevancedWatchdog"
+ABOUT_PROMETHEUS: Final = ("RelevancedWatchdog", "RelevancedSettingsMissing")
+"""Alerts on Prometheus and its rules: not on one installation."""
+HOLDING_BACK: Final = ("RelevancedNoData", "RelevancedFeedbackStopped")
 
-ADDED_BY_PROMETHEUS: Final = ("job", "instance", "namespace", "pod")
+ADDED_BY_PROMETHEUS: Final = ("cluster", "job", "instance", "namespace", "pod")
 ADDED_BY_RULES: Final = ("by", "pattern", "setting")
 
 _SERIES: Final = re.compile(r"\b(relevanced_[a-z0-9_]+)\s*(?:\{([^}]*)\})?")
@@ -177,4 +180,42 @@ def test_rules_know_the_direction_of_each_metric() -> None:
 def test_settings_missing_compares_with_the_number_of_settings() -> None:
     settings = [rule for rule in rules() if rule.get("record") == "relevanced:setting"]
     (missing,) = (rule for rule in alerts() if rule["alert"] == "RelevancedSettingsMissing")
-    assert missing["expr"].endswith(f"< {len(settings) + 1}")
+    assert missing["expr"].endswith(f"!= {len(settings) + 1}")
+
+
+def test_no_rule_mixes_installations() -> None:
+    """What aggregates or matches by the installation names all three of its labels."""
+    lists = [found for text in queries() for found in re.findall(r"\((?:[\w]+, )*[\w]+\)", text)]
+    of_installations = [x for x in lists if "namespace" in x or "(job" in x or "job," in x]
+    assert of_installations
+    assert all(x.startswith("(cluster, namespace, job") for x in of_installations)
+
+
+@pytest.mark.parametrize("alert", alerts(), ids=lambda alert: str(alert["alert"]))
+def test_alert_names_its_installation(alert: dict[str, Any]) -> None:
+    """No alert aggregates the labels of its installation away."""
+    if alert["alert"] in ABOUT_PROMETHEUS:
+        return
+    kept = re.findall(r"\b(by|without) \(([^)]*)\)", alert["expr"])
+    for word, inside in kept:
+        labels = re.findall(r"\w+", inside)
+        assert ("job" in labels) == (word == "by"), alert["expr"]
+
+
+@pytest.mark.parametrize("alert", alerts(), ids=lambda alert: str(alert["alert"]))
+def test_what_an_alert_asks_for_is_of_its_installation(alert: dict[str, Any]) -> None:
+    for text in alert["annotations"].values():
+        for name, matchers in re.findall(r"(relevanced[_:][\w:]+)\{([^}]*)\}", text):
+            if name == "relevanced:setting" or matchers.startswith("%s"):
+                continue  # `%s` is `$of`, which is checked where it is made
+            assert {"cluster", "job", "namespace"} <= set(_MATCHED.findall(matchers)), text
+        for made in re.findall(r'printf "\{?((?:\w+=%q,?)+)', text):
+            assert {"cluster", "job", "namespace"} <= set(_MATCHED.findall(made)), text
+
+
+@pytest.mark.parametrize("alert", alerts(), ids=lambda alert: str(alert["alert"]))
+def test_alert_on_quality_is_held_back_by_its_own_expression(alert: dict[str, Any]) -> None:
+    if alert["labels"]["kind"] != "quality":
+        return
+    by = "pipeline_fault" if alert["alert"] in HOLDING_BACK else "scores_unusable"
+    assert alert["expr"].endswith(f"unless on (cluster, namespace, job) relevanced:{by}")

@@ -40,6 +40,7 @@ def full() -> Telemetry:
     ):
         gauge.labels("0").set(1)
     telemetry.batch_duration_s.observe(0.2)
+    telemetry.topics_found({"t": 4})
     telemetry.set_eviction_policy("noeviction")
     return telemetry
 
