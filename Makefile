@@ -14,7 +14,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -
 PYTHON_FOLDERS := daemon deploy metrics tests
 NEEDS_PYTHON = "import sys; sys.exit(sys.version_info < (3, 11))"
 
-.PHONY: demo test chaos fuzz soak bench-metrics bench-experiments bench-alerts lint format lock clean dashboards screenshots bench bench-compare
+.PHONY: demo test chaos fuzz soak bench-metrics bench-experiments bench-alerts lint format lock clean dashboards chart-readme screenshots bench bench-compare
 .DELETE_ON_ERROR:
 
 demo: .venv/.has-demo
@@ -53,10 +53,13 @@ bench-alerts: .venv/.has-test
 lint: .venv/.has-lint .types
 	$(BIN)/python -m flake8 $(PYTHON_FOLDERS)
 	$(BIN)/python -m black --quiet --check --diff $(PYTHON_FOLDERS)
-	$(BIN)/python -m mypy -p relevanced.daemon -p relevanced.metrics -p deploy.grafana
+	$(BIN)/python -m mypy -p relevanced.daemon -p relevanced.metrics -p deploy.grafana -p deploy.kubernetes
 
 dashboards: .venv/.has-lint
 	$(BIN)/python -m deploy.grafana
+
+chart-readme: .venv/.has-lint
+	$(BIN)/python -m deploy.kubernetes.readme
 
 format: .venv/.has-lint
 	$(BIN)/python -m black --quiet $(PYTHON_FOLDERS)

@@ -25,7 +25,7 @@ def default_values() -> dict[str, Any]:
     return dict(yaml.safe_load((CHART / "values.yaml").read_text()))
 
 
-def rendered(changes: Mapping[str, Any]) -> list[dict[str, Any]]:
+def rendered(changes: Mapping[str, Any], release: str = "search") -> list[dict[str, Any]]:
     """All objects of the chart, rendered with these changes to its values."""
     about = yaml.safe_load((CHART / "Chart.yaml").read_text())
     templates = {path.name: path.read_text() for path in (CHART / "templates").iterdir()}
@@ -36,7 +36,7 @@ def rendered(changes: Mapping[str, Any]) -> list[dict[str, Any]]:
     }
     root = {
         "Values": merged(default_values(), changes),
-        "Release": RELEASE,
+        "Release": {**RELEASE, "Name": release},
         "Chart": {name[0].upper() + name[1:]: value for name, value in about.items()},
     }
     texts = Chart(templates, files).render(root)

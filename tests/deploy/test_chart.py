@@ -12,6 +12,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from deploy.kubernetes import readme
 from relevanced.daemon.commands.cli import cli
 from relevanced.daemon.config.loading import load
 from relevanced.daemon.config.settings import SETTINGS
@@ -20,20 +21,53 @@ from tests.deploy.commands import served_paths
 from tests.deploy.expressions import selectors
 from tests.deploy.go_templates import Chart, TemplateError
 from tests.deploy.series_catalog import series_spec
+from tests.services.prometheus_server import required, run
 
 FULL: dict[str, Any] = {
-    "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
-    "prometheusRule": {"enabled": True},
+    "fullnameOverride": "quality-search",
+    "commonLabels": {"owner": "search"},
+    "podLabels": {"mesh": "none"},
+    "image": {
+        "registry": "registry.example.com:5000",
+        "repository": "team/relevanced",
+        "digest": f"sha256:{'0' * 64}",
+    },
+    "service": {"type": "NodePort", "annotations": {"team": "search"}},
+    "ingress": {"enabled": True, "className": "nginx", "host": "a.example.com", "tlsSecret": "t"},
+    "podMonitor": {
+        "enabled": True,
+        "labels": {"release": "prometheus"},
+        "relabelings": [{"targetLabel": "cluster", "replacement": "east"}],
+        "metricRelabelings": [{"sourceLabels": ["view"], "regex": "live", "action": "drop"}],
+    },
+    "prometheusRule": {
+        "enabled": True,
+        "alertLabels": {"team": "search"},
+        "runbookUrl": "https://example.com/runbook",
+        "disabled": ["RelevancedSegmentSilent"],
+        "settings": {"smallest_drop_ratio": 0.03},
+        "driftFloors": {"P@1": 0.012},
+        "scoreFloors": [{"metric": "RR@10", "grouping": "all", "segment": "all", "floor": 0.3}],
+    },
     "dashboards": {"enabled": True},
     "keda": {"enabled": True},
-    "networkPolicy": {"enabled": True, "from": [{"namespaceSelector": {}}]},
+    "networkPolicy": {
+        "enabled": True,
+        "from": [{"namespaceSelector": {}}],
+        "egress": [{"ports": [{"port": 9093}]}],
+    },
     "secretFiles": [
         {"variable": "RELEVANCED_REDIS__PASSWORD_FILE", "secret": "redis", "key": "password"}
     ],
     "secretVariables": [{"variable": "RELEVANCED_REDIS__URL", "secret": "redis", "key": "url"}],
-    "worker": {"nodeSelector": {"disk": "fast"}, "podAnnotations": {"team": "search"}},
+    "worker": {
+        "nodeSelector": {"disk": "fast"},
+        "podAnnotations": {"team": "search"},
+        "priorityClassName": "high",
+    },
 }
 CHANGES: dict[str, dict[str, Any]] = {"defaults": {}, "everything": FULL}
+RULES_ON: dict[str, Any] = {"prometheusRule": {"enabled": True}}
 DEFAULT_KINDS: list[str] = [
     "ConfigMap",
     "Deployment",
@@ -46,6 +80,8 @@ BAD_VALUES: dict[str, dict[str, Any]] = {
     "variable": {"secretFiles": [{"variable": "PASSWORD", "secret": "a", "key": "b"}]},
     "port": {"http": {"port": 0}},
     "replicas": {"worker": {"replicas": "two"}},
+    "setting": {"prometheusRule": {"settings": {"lag_records": "many"}}},
+    "digest": {"image": {"digest": "latest"}},
 }
 
 
@@ -138,12 +174,220 @@ def test_default_configuration_is_valid() -> None:
     assert config.http.port == default_values()["http"]["port"]
 
 
-def test_chart_contains_all_rules() -> None:
-    (rule,) = of_kind("PrometheusRule", rendered(FULL))
+def test_everything_but_the_selectors_has_the_common_labels() -> None:
+    objects = rendered(FULL)
+    pods = [d["spec"]["template"]["metadata"]["labels"] for d in of_kind("Deployment", objects)]
+    named = [found["metadata"]["labels"] for found in objects]
+    assert all(labels["owner"] == "search" for labels in [*named, *pods])
+    assert all(labels["mesh"] == "none" for labels in pods)
+    selected = [d["spec"]["selector"]["matchLabels"] for d in of_kind("Deployment", objects)]
+    assert all("owner" not in labels for labels in selected)
+
+
+def test_fullname_override_names_every_object() -> None:
+    names = [found["metadata"]["name"] for found in rendered(FULL)]
+    assert all(name.startswith("quality-search") for name in names)
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        ({}, "relevanced:0.1.0"),
+        ({"tag": "1"}, "relevanced:1"),
+        ({"registry": "r:5000", "repository": "a/b"}, "r:5000/a/b:0.1.0"),
+        ({"digest": "sha256:12", "tag": "1"}, "relevanced@sha256:12"),
+    ],
+)
+def test_image_is_named_by_registry_and_tag_or_digest(image: dict[str, str], expected: str) -> None:
+    assert {c["image"] for c in containers(rendered({"image": image}))} == {expected}
+
+
+def test_pods_are_spread_over_nodes_by_default() -> None:
+    for deployment in of_kind("Deployment", rendered({})):
+        pod = deployment["spec"]["template"]
+        (spread,) = pod["spec"]["topologySpreadConstraints"]
+        assert spread["topologyKey"] == "kubernetes.io/hostname"
+        assert spread["whenUnsatisfiable"] == "ScheduleAnyway"
+        assert spread["labelSelector"] == deployment["spec"]["selector"]
+
+
+def test_an_existing_configuration_replaces_that_of_the_values() -> None:
+    objects = rendered({"existingConfigMap": "mine"})
+    assert not of_kind("ConfigMap", objects)
+    for deployment in of_kind("Deployment", objects):
+        volumes = deployment["spec"]["template"]["spec"]["volumes"]
+        assert {"name": "config", "configMap": {"name": "mine"}} in volumes
+
+
+def test_further_arguments_reach_the_program() -> None:
+    arguments = [c["args"] for c in containers(rendered({"extraArgs": ["--help"]}))]
+    assert all(args[:2] == ["run", "--help"] and "--role" in args for args in arguments)
+
+
+def test_service_and_ingress_lead_to_the_exporters() -> None:
+    objects = rendered(FULL)
+    (service,), (ingress,) = of_kind("Service", objects), of_kind("Ingress", objects)
+    assert service["spec"]["type"] == "NodePort"
+    (rule,) = ingress["spec"]["rules"]
+    (path,) = rule["http"]["paths"]
+    assert path["backend"]["service"] == {
+        "name": service["metadata"]["name"],
+        "port": {"name": service["spec"]["ports"][0]["name"]},
+    }
+    assert ingress["spec"]["tls"] == [{"hosts": [rule["host"]], "secretName": "t"}]
+
+
+def test_egress_is_restricted_to_names_and_what_is_listed() -> None:
+    (policy,) = of_kind("NetworkPolicy", rendered(FULL))
+    assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
+    names, listed = policy["spec"]["egress"]
+    assert {port["port"] for port in names["ports"]} == {53}
+    assert listed == {"ports": [{"port": 9093}]}
+    (open_,) = of_kind("NetworkPolicy", rendered({"networkPolicy": {"enabled": True}}))
+    assert open_["spec"]["policyTypes"] == ["Ingress"]
+
+
+def test_scrapes_are_relabelled_and_limited() -> None:
+    (monitor,) = of_kind("PodMonitor", rendered(FULL))
+    assert monitor["spec"]["sampleLimit"] == default_values()["podMonitor"]["sampleLimit"]
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    for name in ("relabelings", "metricRelabelings"):
+        assert endpoint[name] == FULL["podMonitor"][name]
+
+
+def shipped() -> list[dict[str, Any]]:
     files = sorted((DEPLOY / "prometheus/rules").glob("*.yml"))
-    expected = [group for path in files for group in yaml.safe_load(path.read_text())["groups"]]
-    assert (rule["spec"]["groups"] or []) == expected
-    assert len({group["name"] for group in expected}) == len(expected)
+    return [group for path in files for group in yaml.safe_load(path.read_text())["groups"]]
+
+
+def rules_of(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [rule for group in groups for rule in group["rules"]]
+
+
+def chart_rules(changes: dict[str, Any], release: str = "search") -> list[dict[str, Any]]:
+    (rule,) = of_kind("PrometheusRule", rendered(changes, release))
+    return rules_of(rule["spec"]["groups"])
+
+
+def without_scope(value: str) -> str:
+    return re.sub(r"\{namespace='[^']*',job='[^']*'(,?)", r"{", value).replace("{}", "")
+
+
+def test_chart_contains_all_rules() -> None:
+    (rule,) = of_kind("PrometheusRule", rendered(RULES_ON))
+    groups = rule["spec"]["groups"]
+    assert [(g["name"], g.get("interval")) for g in groups] == [
+        (g["name"], g.get("interval")) for g in shipped()
+    ]
+    for ours, theirs in zip(rules_of(groups), rules_of(shipped()), strict=True):
+        labels = {**theirs.get("labels", {}), "namespace": "quality", "job": "search"}
+        texts = {k: without_scope(v) for k, v in ours.get("annotations", {}).items()}
+        assert {**ours, "expr": without_scope(ours["expr"]), "annotations": texts} == {
+            **theirs,
+            "labels": labels,
+            "annotations": theirs.get("annotations", {}),
+        }
+
+
+def test_rules_select_their_own_release_only() -> None:
+    for rule in chart_rules(RULES_ON):
+        for selector in selectors(rule["expr"].replace("'", '"')):
+            if selector.name != "up":  # its targets are matched with those of the release
+                assert ("job", "=", "search") in selector.matchers, rule["expr"]
+                assert ("namespace", "=", "quality") in selector.matchers, rule["expr"]
+
+
+@required("promtool")
+def test_two_releases_have_their_own_thresholds(tmp_path: Path) -> None:
+    """Both in one namespace and one Prometheus: search tolerates a lag of 50,000, shop does not."""
+    changes = {"prometheusRule": {"enabled": True, "settings": {"lag_records": 50_000}}}
+    for release, values in (("search", changes), ("shop", RULES_ON)):
+        (rule,) = of_kind("PrometheusRule", rendered(values, release))
+        groups = [{**g, "name": f"{release}_{g['name']}"} for g in rule["spec"]["groups"]]
+        (tmp_path / f"{release}.yml").write_text(yaml.safe_dump({"groups": groups}))
+    lag = (
+        'relevanced_lag_records{namespace="quality",job="%s",instance="1",topic="t",partition="0"}'
+    )
+    texts = {
+        "summary": "20000 records of topic t are unread",
+        "description": "The lag of topic t is 20000 records and has been too high for 15 minutes. "
+        "Current rate over all topics: 0 events a second.",
+        "runbook_url": "runbook.md#relevancedlagging",
+    }
+    labels = {"kind": "pipeline", "severity": "ticket", "namespace": "quality", "job": "shop"}
+    alert = {"exp_labels": {**labels, "topic": "t"}, "exp_annotations": texts}
+    test = {
+        "interval": "1m",
+        "input_series": [
+            {"series": lag % name, "values": "20000x40"} for name in ("search", "shop")
+        ],
+        "alert_rule_test": [
+            {"eval_time": "30m", "alertname": "RelevancedLagging", "exp_alerts": [alert]},
+            {"eval_time": "30m", "alertname": "RelevancedSettingsMissing", "exp_alerts": []},
+        ],
+    }
+    path = tmp_path / "two.yml"
+    path.write_text(yaml.safe_dump({"rule_files": ["search.yml", "shop.yml"], "tests": [test]}))
+    assert "SUCCESS" in run("promtool", ["test", "rules", path])
+
+
+@required("promtool")
+def test_changed_rules_are_valid(tmp_path: Path) -> None:
+    (rule,) = of_kind("PrometheusRule", rendered(FULL))
+    path = tmp_path / "rules.yml"
+    path.write_text(yaml.safe_dump(rule["spec"]))
+    assert "SUCCESS" in run("promtool", ["check", "rules", "--lint=all", "--lint-fatal", path])
+
+
+def test_values_change_the_rules() -> None:
+    rules = chart_rules(FULL)
+    by_setting = {r["labels"].get("setting"): r["expr"] for r in rules if "record" in r}
+    assert by_setting["smallest_drop_ratio"] == "vector(0.03)"
+    assert by_setting["smallest_drop"] == "vector(0.002)"
+    floors = [r for r in rules if r.get("record") == "relevanced:score_floor"]
+    assert [(r["labels"]["metric"], r["expr"]) for r in floors] == [("RR@10", "vector(0.3)")]
+    drifts = [r for r in rules if r.get("record") == "relevanced:drift_floor:ratio"]
+    assert {r["labels"]["metric"]: r["expr"] for r in drifts} == {
+        "default": "vector(0.006)",
+        "P@1": "vector(0.012)",
+    }
+    alerts = {r["alert"]: r for r in rules if "alert" in r}
+    every = {r["alert"] for r in rules_of(shipped()) if "alert" in r}
+    assert every - alerts.keys() == {"RelevancedSegmentSilent"}
+    for name, alert in alerts.items():
+        assert alert["labels"]["team"] == "search"
+        url = alert["annotations"]["runbook_url"]
+        assert url == f"https://example.com/runbook#{name.lower()}"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"settings": {"lag_record": 1}},
+            "prometheusRule.settings.lag_record: must be one of bad_",
+        ),
+        ({"disabled": ["RelevancedLagged"]}, "RelevancedLagged: must be one of Relevanced"),
+    ],
+)
+def test_unknown_settings_and_alerts_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(TemplateError, match=message):
+        rendered({"prometheusRule": {"enabled": True, **changes}})
+
+
+def test_readme_is_made_from_the_schema() -> None:
+    assert (CHART / "README.md").read_text() == readme.rendered(), "run: make chart-readme"
+
+
+def test_every_value_is_described() -> None:
+    described = set(re.findall(r"^\| `([\w.]+)`", readme.rendered(), re.MULTILINE))
+
+    def names(values: dict[str, Any], prefix: str = "") -> Iterator[str]:
+        for name, value in values.items():
+            below = any(found.startswith(f"{prefix}{name}.") for found in described)
+            yield from names(value, f"{prefix}{name}.") if below else [f"{prefix}{name}"]
+
+    assert described == set(names(default_values()))
 
 
 def test_chart_contains_all_dashboards() -> None:
@@ -151,6 +395,8 @@ def test_chart_contains_all_dashboards() -> None:
     for found in of_kind("ConfigMap", rendered(FULL)):
         data |= found["data"]
     del data["relevanced.toml"]
+    (monitor,) = of_kind("PodMonitor", rendered(FULL))
+    assert monitor["spec"]["jobLabel"] == "app.kubernetes.io/instance", "one job for a release"
     folder = DEPLOY / "grafana/dashboards"
     assert data == {path.name: path.read_text() for path in folder.glob("*.json")}
 
@@ -163,8 +409,10 @@ def test_workers_are_scaled_by_a_series_that_exists() -> None:
     )
     assert scaled["spec"]["scaleTargetRef"]["name"] == worker["metadata"]["name"]
     assert "replicas" not in worker["spec"], "KEDA and the chart would both set them"
-    query = scaled["spec"]["triggers"][0]["metadata"]["query"]
-    assert [series_spec(found.name) is not None for found in selectors(query)] == [True]
+    (selector,) = selectors(scaled["spec"]["triggers"][0]["metadata"]["query"])
+    assert series_spec(selector.name) is not None
+    assert (selector.value("namespace"), selector.value("job")) == ("quality", "search")
+    assert scaled["spec"]["fallback"]["replicas"] >= scaled["spec"]["minReplicaCount"]
 
 
 @pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)

@@ -24,8 +24,16 @@ spec:
       labels:
         {{- include "relevanced.labels" $root | nindent 8 }}
         app.kubernetes.io/component: {{ .role }}
+        {{- with $values.podLabels }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
       annotations:
+        {{- if $values.existingConfigMap }}
+        # Change it to restart the pods with a changed ConfigMap.
+        relevanced/config: {{ $values.existingConfigMap }}
+        {{- else }}
         checksum/config: {{ $values.config | sha256sum }}
+        {{- end }}
         {{- with .of.podAnnotations }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
@@ -33,6 +41,9 @@ spec:
       serviceAccountName: {{ include "relevanced.serviceAccount" $root }}
       automountServiceAccountToken: false
       enableServiceLinks: false
+      {{- with .of.priorityClassName }}
+      priorityClassName: {{ . }}
+      {{- end }}
       terminationGracePeriodSeconds: {{ $values.terminationGracePeriodSeconds }}
       {{- with $values.imagePullSecrets }}
       imagePullSecrets:
@@ -47,9 +58,17 @@ spec:
           type: RuntimeDefault
       containers:
         - name: relevanced
-          image: {{ printf "%s:%s" $values.image.repository (default $root.Chart.AppVersion $values.image.tag) | quote }}
+          image: {{ include "relevanced.image" $root | quote }}
           imagePullPolicy: {{ $values.image.pullPolicy }}
-          args: ["run", "--config", "/etc/relevanced/relevanced.toml", "--role", {{ .role | quote }}]
+          args:
+            - run
+            {{- with $values.extraArgs }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
+            - --config
+            - /etc/relevanced/relevanced.toml
+            - --role
+            - {{ .role }}
           ports:
             - name: http
               containerPort: {{ $values.http.port }}
@@ -111,7 +130,7 @@ spec:
       volumes:
         - name: config
           configMap:
-            name: {{ include "relevanced.name" $root }}
+            name: {{ include "relevanced.configMap" $root }}
         {{- range $index, $file := $values.secretFiles }}
         - name: secret-{{ $index }}
           secret:
@@ -133,8 +152,16 @@ spec:
       affinity:
         {{- toYaml . | nindent 8 }}
       {{- end }}
-      {{- with .of.topologySpreadConstraints }}
       topologySpreadConstraints:
-        {{- toYaml . | nindent 8 }}
-      {{- end }}
+        {{- if .of.topologySpreadConstraints }}
+        {{- toYaml .of.topologySpreadConstraints | nindent 8 }}
+        {{- else }}
+        - maxSkew: 1
+          topologyKey: kubernetes.io/hostname
+          whenUnsatisfiable: ScheduleAnyway
+          labelSelector:
+            matchLabels:
+              {{- include "relevanced.selector" $root | nindent 14 }}
+              app.kubernetes.io/component: {{ .role }}
+        {{- end }}
 {{- end -}}
