@@ -29,6 +29,8 @@ CONTAINER_FILES: Final = (
     Path("/sys/fs/cgroup/memory.max"),
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
 )
+CGROUP_ROOT: Final = Path("/sys/fs/cgroup")
+OWN_CGROUP: Final = Path("/proc/self/cgroup")
 MALLOC_TRIM_THRESHOLD: Final = -1
 MALLOC_MMAP_THRESHOLD: Final = -3
 MALLOC_ARENA_MAX: Final = -8
@@ -66,16 +68,35 @@ def bound_message(resident: int, bound: int) -> str:
     )
 
 
-def container_bytes(files: Sequence[Path] = CONTAINER_FILES) -> int | None:
-    """The memory limit of the container that this runs in; None without one."""
-    for file in files:
+def container_bytes(files: Sequence[Path] | None = None) -> int | None:
+    """The memory limit of the container or of the systemd unit that this runs in, the smallest of
+    several; None without one."""
+    limits = []
+    for file in (*CONTAINER_FILES, *unit_files()) if files is None else files:
         try:
             text = file.read_text().strip()
         except OSError:
             continue
         if text.isdecimal() and int(text) < UNLIMITED_FROM:
-            return int(text)
-    return None
+            limits.append(int(text))
+    return min(limits, default=None)
+
+
+def unit_files(own: Path = OWN_CGROUP, root: Path = CGROUP_ROOT) -> list[Path]:
+    """The limits of the control groups of version 2 that this process is in, the innermost first: a
+    unit with MemoryMax, and the slices around it. A container sees its own as the root."""
+    try:
+        lines = own.read_text().splitlines()
+    except OSError:
+        return []
+    paths = [line.removeprefix("0::/") for line in lines if line.startswith("0::/")]
+    groups = [root / path for path in paths if path and ".." not in path]
+    return [
+        folder / "memory.max"
+        for group in groups
+        for folder in (group, *group.parents)
+        if folder.is_relative_to(root) and folder != root
+    ]
 
 
 def resident_bytes() -> int | None:

@@ -1,17 +1,26 @@
 """The compose file is valid, its services fit together, and its commands exist."""
 
 import json
+import sys
+import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import jsonschema
 import pytest
 import yaml
 
+from deploy import alert_sink
 from relevanced.daemon.config.loading import load
+from relevanced.daemon.exporter.baselines import WINDOWS, earlier
+from relevanced.daemon.panes import pane_start
 from tests.deploy.chart import DEPLOY
 from tests.deploy.commands import parsed
+from tests.services import processes
 from tests.services.kafka_jars import VERSION as KAFKA_VERSION
+from tests.services.prometheus_server import Alertmanager, required
 
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
@@ -76,12 +85,81 @@ def test_configuration_matches_the_services() -> None:
     service = OURS["relevanced"]
     config = load(EXAMPLE.read_text(), service["environment"], "relevanced.toml")
     assert config.kafka.bootstrap_servers == ("kafka:9092",)
-    assert config.redis.url.reveal().startswith("redis://redis:6379")
+    assert config.redis.url.reveal().startswith("redis://valkey:6379")
     assert service["ports"] == [f"127.0.0.1:{config.http.port}:{config.http.port}"]
     simulator = parsed(OURS["simulator"]["command"]).params
     assert [simulator["topic"]] == list(config.kafka.topics)
     assert simulator["kafka"] == config.kafka.bootstrap_servers[0]
-    assert simulator["backfill"] > config.timing.longest.length_ms, "or there is no baseline"
+
+
+def test_history_gives_every_baseline_two_days() -> None:
+    """Whatever the minute at which the stack starts; with one day an outage could not be seen."""
+    config = load(EXAMPLE.read_text(), {}, "relevanced.toml")
+    backfill_ms = parsed(OURS["simulator"]["command"]).params["backfill"]
+    hour_ms = config.plan.hour_ms
+    for minute in range(60):
+        now_ms = 1_000 * 24 * hour_ms + minute * 60_000
+        end_ms = now_ms - config.timing.settle_ms
+        first_ms = pane_start(now_ms - backfill_ms, hour_ms) + hour_ms  # a partial hour is left out
+        covered = range(first_ms, pane_start(end_ms, hour_ms), hour_ms)
+        for name, hours in WINDOWS:
+            unit, periods = earlier(end_ms - hours * hour_ms, end_ms, covered, frozenset())
+            assert (unit, len(periods) >= 2) == ("day", True), (minute, name)
+
+
+def test_alertmanager_finds_its_receivers() -> None:
+    receivers = yaml.safe_load((PROMETHEUS / "alertmanager.yml").read_text())["receivers"]
+    hosts = {
+        urlsplit(hook["url"]).hostname for r in receivers for hook in r.get("webhook_configs", ())
+    }
+    assert hosts == set(SERVICES["alerts"]["networks"]["default"]["aliases"])
+    ports = {urlsplit(hook["url"]).port for r in receivers for hook in r.get("webhook_configs", ())}
+    assert ports == {alert_sink.PORT}
+    assert SERVICES["alerts"]["ports"] == [f"127.0.0.1:{alert_sink.PORT}:{alert_sink.PORT}"]
+
+
+@required("prometheus-alertmanager")
+def test_the_sink_shows_what_alertmanager_sends(tmp_path: Path) -> None:
+    port = processes.free_port()
+    command = [sys.executable, str(DEPLOY / "alert_sink.py"), str(port)]
+    sink = processes.spawn(command, log=tmp_path / "sink.log")
+    config = yaml.safe_load((PROMETHEUS / "alertmanager.yml").read_text())
+    for receiver in config["receivers"]:
+        for hook in receiver.get("webhook_configs", ()):
+            hook["url"] = f"http://127.0.0.1:{port}/"
+    config["route"]["routes"][0]["group_wait"] = "0s"
+    path = tmp_path / "alertmanager.yml"
+    path.write_text(yaml.safe_dump(config))
+    alertmanager = Alertmanager(tmp_path / "alertmanager", path)
+    try:
+        labels = {"kind": "pipeline", "severity": "page", "job": "<search>"}
+        alertmanager.post([{"alertname": "RelevancedDown", **labels}])
+        watchdog = {"kind": "watchdog", "severity": "none"}
+        alertmanager.post([{"alertname": "RelevancedWatchdog", **watchdog}])
+        deadline = time.monotonic() + 30
+        while "firing: RelevancedDown" not in (tmp_path / "sink.log").read_text():
+            assert time.monotonic() < deadline, (tmp_path / "sink.log").read_text()
+            time.sleep(0.1)
+        page = urlopen(f"http://127.0.0.1:{port}/").read().decode()
+        assert '<h2 class="firing">RelevancedDown: </h2>' in page and "last heard of at" in page
+        assert "Watchdog" not in page
+    finally:
+        alertmanager.close()
+        sink.kill()
+        sink.wait()
+
+
+def test_texts_of_alerts_are_escaped() -> None:
+    alert = {
+        "status": "firing",
+        "labels": {"alertname": "A"},
+        "annotations": {"summary": "<b>", "description": "x & y"},
+    }
+    alerts = alert_sink.Alerts()
+    assert list(alerts.take({"alerts": [alert]}, "pager", "12:00:00")) == [
+        "12:00:00 pager firing: A: <b>"
+    ]
+    assert "A: &lt;b&gt;" in alerts.page() and "x &amp; y" in alerts.page()
 
 
 def test_our_containers_have_no_privileges() -> None:

@@ -13,7 +13,7 @@ VARIABLE = re.compile(r"\bRELEVANCED_[A-Z_]*__[A-Z_]+\b|\bRELEVANCED_CONFIG\b")
 OUR_PATH = re.compile(r"(?::9465|\s|`)(/(?:livez|readyz|metrics|-/\w+|api/[\w/]+))")
 ADDRESS = re.compile(r"(?:relevanced|localhost|127\.0\.0\.1):(\d{4,5})\b")
 GENERATED_SUFFIXES = (".json", ".png", ".pyc")
-PORTS_OF_OTHER_SERVERS = frozenset("3000 6379 9090 9092 9093".split())
+PORTS_OF_OTHER_SERVERS = frozenset("3000 6379 8080 9090 9092 9093".split())
 
 
 def texts() -> Iterator[tuple[str, str]]:

@@ -9,6 +9,7 @@ import pytest
 
 from relevanced.daemon.commands.cli import USAGE_EXIT
 from relevanced.daemon.config.loading import load
+from relevanced.daemon.worker import memory
 from tests.deploy.chart import DEPLOY
 from tests.deploy.commands import parsed
 
@@ -32,6 +33,24 @@ def test_unit_starts_a_command_of_the_program() -> None:
 
 def test_unit_does_not_restart_after_a_configuration_error() -> None:
     assert values("RestartPreventExitStatus") == [str(USAGE_EXIT)]
+
+
+def test_unit_bounds_its_memory_and_a_worker_sees_the_bound(tmp_path: Path) -> None:
+    """A slice around the unit has no limit of its own."""
+    (limit,) = values("MemoryMax")
+    assert limit == "2G"
+    own, root = tmp_path / "cgroup", tmp_path / "sys"
+    own.write_text("0::/system.slice/relevanced.service\n")
+    (root / "system.slice/relevanced.service").mkdir(parents=True)
+    (root / "system.slice/memory.max").write_text("max\n")
+    (root / "system.slice/relevanced.service/memory.max").write_text(f"{2 << 30}\n")
+    files = memory.unit_files(own, root)
+    assert files == [
+        root / "system.slice/relevanced.service/memory.max",
+        root / "system.slice/memory.max",
+    ]
+    assert memory.container_bytes(files) == 2 << 30
+    assert memory.unit_files(tmp_path / "none", root) == []
 
 
 def test_example_configuration_is_valid() -> None:
