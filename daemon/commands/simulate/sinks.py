@@ -1,13 +1,24 @@
 """Sinks of simulated events: a Kafka topic, or a file of JSON lines."""
 
+import asyncio
 import sys
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Final, Protocol, TypeAlias
 
 import structlog
 
+from ...backoff import doubled_s
+from ...errors import Unavailable
 from ...kafka.client import KafkaSettings
 from ...kafka.producer import KafkaProducer
 from ...kafka.topics import create_topic
+
+MOST_UNACKNOWLEDGED: Final = 20_000
+"""Records that are kept to be sent again."""
+FIRST_PAUSE_S: Final = 0.5
+LONGEST_PAUSE_S: Final = 5.0
+
+Record: TypeAlias = tuple[bytes, bytes, int]
+"""Key, value, and the Kafka timestamp in milliseconds."""
 
 logger = structlog.get_logger(__name__)
 
@@ -29,13 +40,16 @@ class Sink(Protocol):
 
 
 class KafkaSink:
-    """A Kafka topic, created if it is missing."""
+    """A Kafka topic, created if it is missing. Outlives outages of the brokers: what was not
+    acknowledged is sent again, in order. So some records may be there twice after an outage; events
+    that are there twice count once."""
 
     def __init__(self, settings: KafkaSettings, topic: str, partitions: int) -> None:
         self._settings = settings
         self._topic = topic
         self._partitions = partitions
         self._producer = KafkaProducer(settings)
+        self._unacknowledged: list[Record] = []
 
     async def start(self) -> None:
         """Connect and create the topic; waits while the cluster is unavailable."""
@@ -48,12 +62,45 @@ class KafkaSink:
             logger.warning("topic could not be created", topic=self._topic, reason=str(error))
 
     async def send(self, key: bytes, value: bytes, time_ms: int) -> None:
-        """Send one record; its Kafka timestamp is the arrival time of the event."""
-        await self._producer.send(self._topic, value, key, timestamp_ms=time_ms)
+        """Send one record; its Kafka timestamp is the arrival time of the event. Raises
+        RecordRefused."""
+        record = (key, value, time_ms)
+        self._unacknowledged.append(record)
+        try:
+            await self._send(record)
+        except Unavailable as error:
+            await self._send_again(error)
+        if len(self._unacknowledged) >= MOST_UNACKNOWLEDGED:
+            await self.flush()
 
     async def flush(self) -> None:
-        """Wait for the acknowledgements. Raises Unavailable or RecordRefused."""
-        await self._producer.flush()
+        """Wait for the acknowledgements, however long Kafka is away. Raises RecordRefused."""
+        try:
+            await self._producer.flush()
+        except Unavailable as error:
+            await self._send_again(error)
+        self._unacknowledged.clear()
+
+    async def _send(self, record: Record) -> None:
+        key, value, time_ms = record
+        await self._producer.send(self._topic, value, key, timestamp_ms=time_ms)
+
+    async def _send_again(self, error: Unavailable) -> None:
+        """Send everything that was not acknowledged, until all of it is."""
+        records = len(self._unacknowledged)
+        logger.warning("sending again until Kafka answers", reason=str(error), records=records)
+        failures = 0
+        while self._unacknowledged:
+            failures += 1
+            await asyncio.sleep(doubled_s(failures, FIRST_PAUSE_S, LONGEST_PAUSE_S))
+            try:
+                for record in self._unacknowledged:
+                    await self._send(record)
+                await self._producer.flush()
+            except Unavailable:
+                continue
+            self._unacknowledged.clear()
+        logger.info("Kafka answers again", records=records)
 
     async def stop(self) -> None:
         """Send what is buffered and disconnect."""
