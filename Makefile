@@ -10,11 +10,11 @@
 PYTHON ?= python3
 ARGS ?=
 BIN := .venv/bin
-PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .constraints.txt
+PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTHON_FOLDERS := daemon deploy metrics tests
 NEEDS_PYTHON = "import sys; sys.exit(sys.version_info < (3, 11))"
 
-.PHONY: demo test chaos fuzz soak bench-metrics bench-experiments bench-alerts lint format lock clean dashboards chart-readme screenshots bench bench-compare
+.PHONY: demo test chaos fuzz soak bench-metrics bench-experiments bench-alerts lint format lock sbom clean dashboards chart-readme screenshots bench bench-compare
 .DELETE_ON_ERROR:
 
 demo: .venv/.has-demo
@@ -53,7 +53,7 @@ bench-alerts: .venv/.has-test
 lint: .venv/.has-lint .types
 	$(BIN)/python -m flake8 $(PYTHON_FOLDERS)
 	$(BIN)/python -m black --quiet --check --diff $(PYTHON_FOLDERS)
-	$(BIN)/python -m mypy -p relevanced.daemon -p relevanced.metrics -p deploy.grafana -p deploy.kubernetes
+	$(BIN)/python -m mypy -p relevanced.daemon -p relevanced.metrics -p deploy
 
 dashboards: .venv/.has-lint
 	$(BIN)/python -m deploy.grafana
@@ -64,8 +64,11 @@ chart-readme: .venv/.has-lint
 format: .venv/.has-lint
 	$(BIN)/python -m black --quiet $(PYTHON_FOLDERS)
 
-# One stamp per extra; it is older than the files that say what to install when these have changed.
-.venv/.has-%: pyproject.toml .constraints.txt .venv/.made
+# One stamp per extra; it is older than the files that say what to install when these have changed. First what the extra
+# needs, each file checked against its hash, then the project, for which nothing is left to fetch but what builds it.
+.venv/.has-%: pyproject.toml .constraints.txt deploy/locked.py .venv/.made
+	@$(BIN)/python deploy/locked.py requirements $* > .venv/locked-$*.txt
+	$(PIP_INSTALL) --require-hashes --no-deps --requirement .venv/locked-$*.txt
 	$(PIP_INSTALL) --editable '.[$*]'
 	@touch $@
 
@@ -83,13 +86,19 @@ format: .venv/.has-lint
 	@ln -sfn ../../daemon .types/relevanced/daemon
 	@ln -sfn ../../metrics .types/relevanced/metrics
 
-# Renews the pinned versions from the newest that pyproject.toml allows.
+# Renews the pinned versions and their hashes from the newest that pyproject.toml allows; takes some minutes.
 lock:
 	rm -rf .venv-lock && $(PYTHON) -m venv .venv-lock
-	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check '.[demo,plot,test,lint]'
-	{ echo "# The versions that the tests have seen; made by make lock."; \
-	  .venv-lock/bin/python -m pip freeze --exclude relevanced; } > .constraints.txt
+	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check pip-tools
+	.venv-lock/bin/pip-compile --quiet --all-extras --generate-hashes --strip-extras --allow-unsafe \
+	  --output-file .venv-lock/locked.txt pyproject.toml
+	$(PYTHON) deploy/locked.py clean .venv-lock/locked.txt > .venv-lock/cleaned.txt
+	mv .venv-lock/cleaned.txt .constraints.txt
 	rm -rf .venv-lock
+	$(PYTHON) -m deploy.sbom
+
+sbom:
+	$(PYTHON) -m deploy.sbom
 
 clean:
 	rm -rf .venv .venv-lock .types build dist *.egg-info .pytest_cache .mypy_cache .hypothesis

@@ -41,8 +41,8 @@ PLACEHOLDER: Final = re.compile(r"NAME|ROOM|GROUP")
 """A part of a path that the reader fills in."""
 PATH: Final = re.compile(r"^/(?:livez|readyz|metrics|api/\S+)$")
 FOREIGN_FLAGS: Final = frozenset(
-    ("--file", "--tag", "--values", "--install", "--constraint", "--now")
-    + ("--series-weeks", "--trials")
+    ("--file", "--tag", "--values", "--install", "--now")
+    + ("--series-weeks", "--trials", "--require-hashes", "--no-deps", "--requirement")
 )
 """Flags of Docker, Helm, pip and systemd in deploy/README.md, and of `make bench-alerts`."""
 

@@ -98,8 +98,10 @@ def test_every_data_file_is_installed() -> None:
     assert not forgotten
 
 
-def test_constraints_pin_versions_only() -> None:
+def test_constraints_pin_versions_with_hashes_only() -> None:
     lines = (ROOT / ".constraints.txt").read_text().splitlines()
-    pins = [line for line in lines if not line.startswith("#")]
+    pins = [line for line in lines if not line.lstrip().startswith("#")]
     assert pins
-    assert not [pin for pin in pins if not re.fullmatch(r"[\w.-]+==[\w.]+", pin)]
+    marker = r"( ; [\w. <>=\"']+)?"
+    allowed = rf"[\w.-]+==[\w.]+{marker} \\|    --hash=sha256:[0-9a-f]{{64}}( \\)?"
+    assert not [pin for pin in pins if not re.fullmatch(allowed, pin)]

@@ -37,13 +37,15 @@ def copied() -> list[str]:
 
 
 def test_image_is_installed_as_the_readme_does() -> None:
-    """As `make` does: pinned versions, in a virtual environment."""
+    """As `make` does: what the lock pins, checked by its hashes, in a virtual environment."""
     steps = of("RUN", stages()[0])
     makefile = (ROOT / "Makefile").read_text()
-    for words in ("-m venv", "-m pip install", "--constraint .constraints.txt"):
-        assert words in makefile
+    hashed = "--require-hashes --no-deps --requirement"
+    for words in ("-m venv", "deploy/locked.py requirements", hashed):
+        assert words in makefile and words in (DEPLOY / "README.md").read_text()
         assert any(words in step for step in steps)
-    assert len([step for step in steps if "pip install" in step]) == 1
+    packages, itself = (step for step in steps if "pip install" in step)
+    assert hashed in packages and itself.endswith("--no-deps .")
 
 
 def test_last_stage_only_copies_the_environment() -> None:
@@ -86,6 +88,7 @@ def test_copied_files_build_and_run(tmp_path: Path) -> None:
         if path.is_dir():
             shutil.copytree(path, source / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
+            (source / name).parent.mkdir(exist_ok=True)
             shutil.copy(path, source / name)
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir"]
     subprocess.run([*build, str(out), "."], cwd=source, check=True, timeout=120)
