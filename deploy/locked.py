@@ -3,8 +3,9 @@
     python deploy/locked.py requirements [EXTRA …]    # what `pip install --require-hashes` takes
     python deploy/locked.py clean FILE                # pip-compile's output as the lock
 
-The standard library only: it runs before anything is installed. pip refuses hashes in the constraints
-of a project folder, which has none itself; so the packages are installed first, then the project.
+The standard library only: it runs before anything is installed. pip refuses hashes in the
+constraints of a project folder, which has none itself; so the packages are installed first, then
+the project.
 """
 
 import re
@@ -19,7 +20,8 @@ ROOT: Final = Path(__file__).parent.parent
 LOCK: Final = ROOT / ".constraints.txt"
 PROJECT: Final = "relevanced"
 HEADER: Final = (
-    "# The versions that the tests have seen, with the hashes of all their files; made by make lock.\n"
+    "# The versions that the tests have seen, with the hashes of all their files; made by make"
+    " lock.\n"
 )
 _ENTRY: Final = re.compile(
     r"^(?P<name>[\w.-]+)==(?P<version>[^\s;\\]+)(?: ; (?P<marker>[^\\]+?))? \\$"

@@ -9,8 +9,8 @@ OF_PROCESSES: Final = (
         "build_info",
         "info",
         ("version", "python", "role"),
-        "The version of this program and of Python, and the role of the process: `all`, `worker` or "
-        "`exporter`.",
+        "The version of this program and of Python, and the role of the process: `all`, `worker` "
+        "or `exporter`.",
     ),
     of_process(
         "batch_duration_seconds",

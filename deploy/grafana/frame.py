@@ -12,8 +12,8 @@ ALERTS: Final = (
     'ALERTS{alertname=~"Relevanced.+",alertname!="RelevancedWatchdog",alertstate="firing",'
     'cluster=~"$cluster|",namespace=~"$namespace|",job=~"$job|"}'
 )
-"""Of the selected installation, or of none, as RelevancedSettingsMissing; without the watchdog, which
-always fires."""
+"""Of the selected installation, or of none, as RelevancedSettingsMissing; without the watchdog,
+which always fires."""
 NEW_BUILD: Final = (
     f"max by (version) (relevanced_build_info{{{OURS}}})"
     f" unless max by (version) (relevanced_build_info{{{OURS}}} offset 5m)"
@@ -33,11 +33,13 @@ INSTALLATION: Final = (
         "Prometheus job that scrapes the exporters and the workers of one installation.",
     ),
 )
-"""(name, label, series to choose from, hint) of the variables that select one installation: one value
-each, so that no panel mixes two."""
+"""(name, label, series to choose from, hint) of the variables that select one installation: one
+value each, so that no panel mixes two."""
 REFRESH: Final = "30s"
-SEGMENT_URL: Final = "/d/relevanced-segment?${datasource:queryparam}&${cluster:queryparam}&" + (
-    "${namespace:queryparam}&${job:queryparam}&${grouping:queryparam}&${metric:queryparam}&${__url_time_range}"
+SEGMENT_URL: Final = (
+    "/d/relevanced-segment?${datasource:queryparam}"
+    "&${cluster:queryparam}&${namespace:queryparam}&${job:queryparam}"
+    "&${grouping:queryparam}&${metric:queryparam}&${__url_time_range}"
 )
 
 

@@ -15,9 +15,9 @@ CHART: Final = Path(__file__).parent / "relevanced"
 HEAD: Final = """\
 # The chart of relevanced
 
-Workers and exporters as two Deployments, with a Service for the page and the API. How to install it, and what it needs,
-is described in [deploy/README.md](../../README.md). This table is made from `values.schema.json` and `values.yaml`
-(`make chart-readme`).
+Workers and exporters as two Deployments, with a Service for the page and the API. How to install
+it, and what it needs, is described in [deploy/README.md](../../README.md). This table is made from
+`values.schema.json` and `values.yaml` (`make chart-readme`).
 
 | value | type | default | description |
 |---|---|---|---|

@@ -1,4 +1,4 @@
-"""A topic that is missing or empty is named: by readiness, and by the series that raises an alert."""
+"""A topic that is missing or empty is named: by readiness, and by the series of the alert."""
 
 import asyncio
 import json
