@@ -12,6 +12,51 @@ DEPLOY: Final = Path(__file__).parents[2] / "deploy"
 CHART: Final = DEPLOY / "kubernetes/relevanced"
 RELEASE: Final = {"Name": "search", "Namespace": "quality", "Service": "Helm"}
 
+FULL: Final[dict[str, Any]] = {
+    "fullnameOverride": "quality-search",
+    "commonLabels": {"owner": "search"},
+    "podLabels": {"mesh": "none"},
+    "image": {
+        "registry": "registry.example.com:5000",
+        "repository": "team/relevanced",
+        "digest": f"sha256:{'0' * 64}",
+    },
+    "service": {"type": "NodePort", "annotations": {"team": "search"}},
+    "ingress": {"enabled": True, "className": "nginx", "host": "a.example.com", "tlsSecret": "t"},
+    "podMonitor": {
+        "enabled": True,
+        "labels": {"release": "prometheus"},
+        "relabelings": [{"targetLabel": "cluster", "replacement": "east"}],
+        "metricRelabelings": [{"sourceLabels": ["view"], "regex": "live", "action": "drop"}],
+    },
+    "prometheusRule": {
+        "enabled": True,
+        "alertLabels": {"team": "search"},
+        "runbookUrl": "https://example.com/runbook",
+        "disabled": ["RelevancedSegmentSilent"],
+        "settings": {"smallest_drop_ratio": 0.03},
+        "driftFloors": {"P@1": 0.012},
+        "scoreFloors": [{"metric": "RR@10", "grouping": "all", "segment": "all", "floor": 0.3}],
+    },
+    "dashboards": {"enabled": True},
+    "keda": {"enabled": True},
+    "networkPolicy": {
+        "enabled": True,
+        "from": [{"namespaceSelector": {}}],
+        "egress": [{"ports": [{"port": 9093}]}],
+    },
+    "secretFiles": [
+        {"variable": "RELEVANCED_REDIS__PASSWORD_FILE", "secret": "redis", "key": "password"}
+    ],
+    "secretVariables": [{"variable": "RELEVANCED_REDIS__URL", "secret": "redis", "key": "url"}],
+    "worker": {
+        "nodeSelector": {"disk": "fast"},
+        "podAnnotations": {"team": "search"},
+        "priorityClassName": "high",
+    },
+}
+"""Values with every option turned on."""
+
 
 def merged(values: Any, changes: Any) -> Any:
     """Values with changes applied as Helm does: maps are merged, anything else is replaced."""
@@ -47,3 +92,8 @@ def rendered(changes: Mapping[str, Any], release: str = "search") -> list[dict[s
         for found in yaml.safe_load_all(text)
         if found is not None
     ]
+
+
+def of_kind(kind: str, objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The objects of one kind."""
+    return [found for found in objects if found["kind"] == kind]

@@ -16,58 +16,13 @@ from deploy.kubernetes import readme
 from relevanced.daemon.commands.cli import cli
 from relevanced.daemon.config.loading import load
 from relevanced.daemon.config.settings import SETTINGS
-from tests.deploy.chart import CHART, DEPLOY, default_values, merged, rendered
+from tests.deploy.chart import CHART, DEPLOY, FULL, default_values, merged, of_kind, rendered
 from tests.deploy.commands import served_paths
 from tests.deploy.expressions import selectors
 from tests.deploy.go_templates import Chart, TemplateError
 from tests.deploy.series_catalog import series_spec
-from tests.services.prometheus_server import required, run
 
-FULL: dict[str, Any] = {
-    "fullnameOverride": "quality-search",
-    "commonLabels": {"owner": "search"},
-    "podLabels": {"mesh": "none"},
-    "image": {
-        "registry": "registry.example.com:5000",
-        "repository": "team/relevanced",
-        "digest": f"sha256:{'0' * 64}",
-    },
-    "service": {"type": "NodePort", "annotations": {"team": "search"}},
-    "ingress": {"enabled": True, "className": "nginx", "host": "a.example.com", "tlsSecret": "t"},
-    "podMonitor": {
-        "enabled": True,
-        "labels": {"release": "prometheus"},
-        "relabelings": [{"targetLabel": "cluster", "replacement": "east"}],
-        "metricRelabelings": [{"sourceLabels": ["view"], "regex": "live", "action": "drop"}],
-    },
-    "prometheusRule": {
-        "enabled": True,
-        "alertLabels": {"team": "search"},
-        "runbookUrl": "https://example.com/runbook",
-        "disabled": ["RelevancedSegmentSilent"],
-        "settings": {"smallest_drop_ratio": 0.03},
-        "driftFloors": {"P@1": 0.012},
-        "scoreFloors": [{"metric": "RR@10", "grouping": "all", "segment": "all", "floor": 0.3}],
-    },
-    "dashboards": {"enabled": True},
-    "keda": {"enabled": True},
-    "networkPolicy": {
-        "enabled": True,
-        "from": [{"namespaceSelector": {}}],
-        "egress": [{"ports": [{"port": 9093}]}],
-    },
-    "secretFiles": [
-        {"variable": "RELEVANCED_REDIS__PASSWORD_FILE", "secret": "redis", "key": "password"}
-    ],
-    "secretVariables": [{"variable": "RELEVANCED_REDIS__URL", "secret": "redis", "key": "url"}],
-    "worker": {
-        "nodeSelector": {"disk": "fast"},
-        "podAnnotations": {"team": "search"},
-        "priorityClassName": "high",
-    },
-}
 CHANGES: dict[str, dict[str, Any]] = {"defaults": {}, "everything": FULL}
-RULES_ON: dict[str, Any] = {"prometheusRule": {"enabled": True}}
 DEFAULT_KINDS: list[str] = [
     "ConfigMap",
     "Deployment",
@@ -92,10 +47,6 @@ def objects(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
 
 def schema(path: Path) -> Any:
     return json.loads(path.read_text())
-
-
-def of_kind(kind: str, objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [found for found in objects if found["kind"] == kind]
 
 
 def containers(objects: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -253,126 +204,6 @@ def test_scrapes_are_relabelled_and_limited() -> None:
     (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
     for name in ("relabelings", "metricRelabelings"):
         assert endpoint[name] == FULL["podMonitor"][name]
-
-
-def shipped() -> list[dict[str, Any]]:
-    files = sorted((DEPLOY / "prometheus/rules").glob("*.yml"))
-    return [group for path in files for group in yaml.safe_load(path.read_text())["groups"]]
-
-
-def rules_of(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [rule for group in groups for rule in group["rules"]]
-
-
-def chart_rules(changes: dict[str, Any], release: str = "search") -> list[dict[str, Any]]:
-    (rule,) = of_kind("PrometheusRule", rendered(changes, release))
-    return rules_of(rule["spec"]["groups"])
-
-
-def without_scope(value: str) -> str:
-    return re.sub(r"\{namespace='[^']*',job='[^']*'(,?)", r"{", value).replace("{}", "")
-
-
-def test_chart_contains_all_rules() -> None:
-    (rule,) = of_kind("PrometheusRule", rendered(RULES_ON))
-    groups = rule["spec"]["groups"]
-    assert [(g["name"], g.get("interval")) for g in groups] == [
-        (g["name"], g.get("interval")) for g in shipped()
-    ]
-    for ours, theirs in zip(rules_of(groups), rules_of(shipped()), strict=True):
-        labels = {**theirs.get("labels", {}), "namespace": "quality", "job": "search"}
-        texts = {k: without_scope(v) for k, v in ours.get("annotations", {}).items()}
-        assert {**ours, "expr": without_scope(ours["expr"]), "annotations": texts} == {
-            **theirs,
-            "labels": labels,
-            "annotations": theirs.get("annotations", {}),
-        }
-
-
-def test_rules_select_their_own_release_only() -> None:
-    for rule in chart_rules(RULES_ON):
-        for selector in selectors(rule["expr"].replace("'", '"')):
-            if selector.name != "up":  # its targets are matched with those of the release
-                assert ("job", "=", "search") in selector.matchers, rule["expr"]
-                assert ("namespace", "=", "quality") in selector.matchers, rule["expr"]
-
-
-@required("promtool")
-def test_two_releases_have_their_own_thresholds(tmp_path: Path) -> None:
-    """Both in one namespace and one Prometheus: search tolerates a lag of 50,000, shop does not."""
-    changes = {"prometheusRule": {"enabled": True, "settings": {"lag_records": 50_000}}}
-    for release, values in (("search", changes), ("shop", RULES_ON)):
-        (rule,) = of_kind("PrometheusRule", rendered(values, release))
-        groups = [{**g, "name": f"{release}_{g['name']}"} for g in rule["spec"]["groups"]]
-        (tmp_path / f"{release}.yml").write_text(yaml.safe_dump({"groups": groups}))
-    lag = (
-        'relevanced_lag_records{namespace="quality",job="%s",instance="1",topic="t",partition="0"}'
-    )
-    texts = {
-        "summary": "20000 records of topic t are unread",
-        "description": "The lag of topic t is 20000 records and has been too high for 15 minutes. "
-        "Current rate over all topics: 0 events a second.",
-        "runbook_url": "runbook.md#relevancedlagging",
-    }
-    labels = {"kind": "pipeline", "severity": "ticket", "namespace": "quality", "job": "shop"}
-    alert = {"exp_labels": {**labels, "topic": "t"}, "exp_annotations": texts}
-    test = {
-        "interval": "1m",
-        "input_series": [
-            {"series": lag % name, "values": "20000x40"} for name in ("search", "shop")
-        ],
-        "alert_rule_test": [
-            {"eval_time": "30m", "alertname": "RelevancedLagging", "exp_alerts": [alert]},
-            {"eval_time": "30m", "alertname": "RelevancedSettingsMissing", "exp_alerts": []},
-        ],
-    }
-    path = tmp_path / "two.yml"
-    path.write_text(yaml.safe_dump({"rule_files": ["search.yml", "shop.yml"], "tests": [test]}))
-    assert "SUCCESS" in run("promtool", ["test", "rules", path])
-
-
-@required("promtool")
-def test_changed_rules_are_valid(tmp_path: Path) -> None:
-    (rule,) = of_kind("PrometheusRule", rendered(FULL))
-    path = tmp_path / "rules.yml"
-    path.write_text(yaml.safe_dump(rule["spec"]))
-    assert "SUCCESS" in run("promtool", ["check", "rules", "--lint=all", "--lint-fatal", path])
-
-
-def test_values_change_the_rules() -> None:
-    rules = chart_rules(FULL)
-    by_setting = {r["labels"].get("setting"): r["expr"] for r in rules if "record" in r}
-    assert by_setting["smallest_drop_ratio"] == "vector(0.03)"
-    assert by_setting["smallest_drop"] == "vector(0.002)"
-    floors = [r for r in rules if r.get("record") == "relevanced:score_floor"]
-    assert [(r["labels"]["metric"], r["expr"]) for r in floors] == [("RR@10", "vector(0.3)")]
-    drifts = [r for r in rules if r.get("record") == "relevanced:drift_floor:ratio"]
-    assert {r["labels"]["metric"]: r["expr"] for r in drifts} == {
-        "default": "vector(0.006)",
-        "P@1": "vector(0.012)",
-    }
-    alerts = {r["alert"]: r for r in rules if "alert" in r}
-    every = {r["alert"] for r in rules_of(shipped()) if "alert" in r}
-    assert every - alerts.keys() == {"RelevancedSegmentSilent"}
-    for name, alert in alerts.items():
-        assert alert["labels"]["team"] == "search"
-        url = alert["annotations"]["runbook_url"]
-        assert url == f"https://example.com/runbook#{name.lower()}"
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (
-            {"settings": {"lag_record": 1}},
-            "prometheusRule.settings.lag_record: must be one of bad_",
-        ),
-        ({"disabled": ["RelevancedLagged"]}, "RelevancedLagged: must be one of Relevanced"),
-    ],
-)
-def test_unknown_settings_and_alerts_are_refused(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(TemplateError, match=message):
-        rendered({"prometheusRule": {"enabled": True, **changes}})
 
 
 def test_readme_is_made_from_the_schema() -> None:
