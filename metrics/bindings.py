@@ -151,6 +151,12 @@ def binary_preference(lists: Lists, metric: Metric) -> Floats:
     return bpref.bpref(mask, nonrelevant, total, _count(pool < metric.number("rel")))
 
 
+def judged_at(lists: Lists, metric: Metric) -> Floats:
+    """Judged."""
+    judged = lists.judged if lists.assessed is None else lists.assessed
+    return precision.judged_share(judged, lists.lengths, metric.ranks(lists))
+
+
 def _gain(metric: Metric, *grades: Floats) -> dcg.Gain:
     """The gain function for these grades; negative ones count as 0, to keep nDCG in 0…1."""
     gain = {"linear": dcg.linear_gain, "exponential": dcg.exponential_gain}[metric.word("gain")]

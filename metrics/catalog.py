@@ -94,9 +94,7 @@ CATALOG: Final[Mapping[str, Entry]] = {
         parameters=PERSISTENCE | REL,
     ),
     "Judged": Entry(
-        lambda lists, metric: precision.judged_share(
-            lists.judged, lists.lengths, metric.ranks(lists)
-        ),
+        bindings.judged_at,
         "ir_measures Judged@k",
         direction="none",
         undefined="the list is empty",

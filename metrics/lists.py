@@ -27,7 +27,7 @@ class Lists:
     lengths: Integers
     """(n,) number of items shown, at most depth."""
     judged: Booleans
-    """(n, depth) whether the item at this rank is judged, with any grade."""
+    """(n, depth) whether the item at this rank is judged, with any grade that counts."""
     first_feedback_s: Floats | None = None
     """(n,) seconds from the impression to its first feedback; NaN without feedback."""
     weights: Floats | None = None
@@ -41,6 +41,9 @@ class Lists:
     """(n, depth) whether the user knew this item before."""
     known_relevant: Integers | None = None
     """(n,) number of relevant items that the user knew before, shown or not."""
+    assessed: Booleans | None = None
+    """(n, depth) whether the item is among the judgements at all, also with a grade that does not
+    count; None: as `judged`."""
 
     def __len__(self) -> int:
         return len(self.gains)
@@ -62,6 +65,7 @@ class Lists:
         collection_size: Sequence[int] | Integers | None = None,
         known: Sequence[Sequence[bool]] | Booleans | None = None,
         known_relevant: Sequence[int] | Integers | None = None,
+        assessed: Sequence[Sequence[bool]] | Booleans | None = None,
     ) -> "Lists":
         """Validate and pad: one sequence of grades for each list, None or NaN for an unjudged item.
 
@@ -88,8 +92,9 @@ class Lists:
             weights=None if weights is None else _checked_weights(weights, padded.shape),
             pool=None if pool is None else _checked_pool(pool, count),
             collection_size=_counts(collection_size, count, "collection_size"),
-            known=None if known is None else _flags(known, padded.shape),
+            known=None if known is None else _flags(known, padded.shape, "known"),
             known_relevant=_counts(known_relevant, count, "known_relevant"),
+            assessed=None if assessed is None else _flags(assessed, padded.shape, "assessed"),
         )
 
     def blocks(self, rows: int) -> Iterator["Lists"]:
@@ -218,12 +223,14 @@ def _checked_pool(pool: Grades, count: int) -> Floats:
     return array
 
 
-def _flags(values: Sequence[Sequence[bool]] | Booleans, shape: tuple[int, ...]) -> Booleans:
+def _flags(
+    values: Sequence[Sequence[bool]] | Booleans, shape: tuple[int, ...], what: str
+) -> Booleans:
     flags = np.zeros(shape, dtype=np.bool_)
     if len(values) != shape[0]:
-        raise ValueError(f"known of {len(values)} rows: must be one for each list, {shape[0]}")
+        raise ValueError(f"{what} of {len(values)} rows: must be one for each list, {shape[0]}")
     for index, row in enumerate(values):
         if len(row) > shape[1]:
-            raise ValueError(f"known[{index}] of {len(row)} ranks: must be at most {shape[1]}")
+            raise ValueError(f"{what}[{index}] of {len(row)} ranks: must be at most {shape[1]}")
         flags[index, : len(row)] = row
     return flags

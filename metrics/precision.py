@@ -87,6 +87,7 @@ def success(relevant: Booleans, k: int) -> Floats:
 def judged_share(judged: Booleans, lengths: Integers, k: int) -> Floats:
     """Judged@k: share of the first k items shown that are judged.
 
+    A negative grade is a judgement, too.
     judged (n, depth), lengths (n,) -> (n,), 0…1. Undefined (NaN) for an empty list.
     Source: ir_measures `Judged@k`.
 

@@ -110,7 +110,8 @@ def _choice(kind: object) -> click.Choice[str]:
     type=_choice(Negative),
     default="unjudged",
     show_default=True,
-    help="Items with a negative grade: treated as unjudged (trec_eval), or as judged not relevant.",
+    help="Items with a negative grade, for Bpref: treated as unjudged (trec_eval), or as judged not"
+    " relevant. They have no gain, and Judged counts them, in either case.",
 )
 @click.option(
     "-M",

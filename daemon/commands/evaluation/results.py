@@ -46,7 +46,8 @@ class Policies:
     undefined: Undefined = "zero"
     """A query for which a metric is undefined: 0 in the mean, or left out of it."""
     negative: Negative = "unjudged"
-    """A negative grade: as if the item were unjudged, or judged not relevant."""
+    """A negative grade, for Bpref: as if the item were unjudged, or judged not relevant. It is
+    judged for Judged, and has no gain, in either case."""
     most_results: int | None = None
     """Keep only so many results of a query; None keeps all."""
 
@@ -113,11 +114,12 @@ def align(
     if not queries:
         raise EvaluationError(f"{file}: has no result for any judged query")
     judged = [_judged(qrels[query], policies.negative) for query in queries]
-    grades = [
-        [grade_of.get(item) for item in ordered(run.results.get(query, []), policies)]
-        for query, grade_of in zip(queries, judged)
-    ]
-    return queries, Lists.of(grades, pool=[list(grade_of.values()) for grade_of in judged])
+    shown = [ordered(run.results.get(query, []), policies) for query in queries]
+    return queries, Lists.of(
+        [[grade_of.get(item) for item in items] for items, grade_of in zip(shown, judged)],
+        pool=[list(grade_of.values()) for grade_of in judged],
+        assessed=[[item in qrels[query] for item in items] for query, items in zip(queries, shown)],
+    )
 
 
 def _judged(grades: Mapping[str, int], negative: Negative) -> dict[str, float]:

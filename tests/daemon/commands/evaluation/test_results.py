@@ -61,8 +61,8 @@ def test_run_without_any_judged_query_is_an_error() -> None:
         scores_of(parse_run(b"9 Q0 a 1 1 x\n", "run"), "P@1")
 
 
-def test_negative_grade_is_unjudged_or_not_relevant() -> None:
-    assert scores_of(RUN, "Judged@1")["1"] == 0.0
+def test_negative_grade_is_a_judgement_which_only_bpref_may_leave_out() -> None:
+    assert scores_of(RUN, "Judged@1")["1"] == 1.0
     assert scores_of(RUN, "Judged@1", Policies(negative="nonrelevant"))["1"] == 1.0
     assert scores_of(RUN, "Bpref")["1"] == 1.0
     assert scores_of(RUN, "Bpref", Policies(negative="nonrelevant"))["1"] == 0.0
