@@ -7,6 +7,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from .lists import Floats, Lists
+from .names import Spelling, join, number_text
 
 Value: TypeAlias = str | float
 Direction: TypeAlias = Literal["up", "down", "none"]
@@ -39,6 +40,14 @@ class Parameter:
     """Whether the name must state it."""
     needs: Callable[[Value], Need] = lambda value: "impression"
     """What this value needs, in addition to what the family needs."""
+
+    def accepts(self, text: str) -> bool:
+        """Whether a name may state this value."""
+        try:
+            self.read(text)
+        except ValueError:
+            return False
+        return True
 
 
 @dataclass(frozen=True)
@@ -81,6 +90,26 @@ class Metric:
     settings: tuple[tuple[str, Value], ...]
     """All parameters of the family with their values, also those that the name does not state."""
     entry: Entry = field(compare=False, repr=False)
+
+    @property
+    def full_name(self) -> str:
+        """The name with every setting, also those that are the default here: it means the same
+        wherever it is read.
+
+        >>> from relevanced.metrics.catalog import parse
+        >>> parse("nDCG@10").full_name
+        'nDCG(gain=exponential,ideal=list)@10'
+        """
+        settings = dict(self.settings)
+        stated: dict[str, str] = {}
+        for key, parameter in self.entry.parameters.items():
+            value = settings[key]
+            text = value if isinstance(value, str) else number_text(value)
+            if parameter.accepts(text):  # a default such as "no base" cannot be written down
+                stated[key] = text
+        cutoff = settings.get("recall") if self.k is None else self.k
+        family = self.name.partition("(")[0].partition("@")[0]
+        return join(Spelling(family, stated, None if cutoff is None else str(cutoff)))
 
     @property
     def unit(self) -> int:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 _NAME = re.compile(r"\s*([A-Za-z][A-Za-z0-9_-]*)\s*(?:\(([^()]*)\))?\s*(?:@\s*([0-9.]+))?\s*")
 
+_NAMES = re.compile(r"(?:\([^()\s]*\)|[^,\s])+")
+
 
 @dataclass(frozen=True)
 class Spelling:
@@ -27,6 +29,8 @@ def split(name: str) -> Spelling:
     """
     match = _NAME.fullmatch(name)
     if match is None:
+        if len(parts := several(name)) > 1 and all(map(_NAME.fullmatch, parts)):
+            raise ValueError(f"{name!r} is {len(parts)} names: give each singly: {' '.join(parts)}")
         raise ValueError(
             f"{name!r} is not a metric name: must look like nDCG@10 or nDCG(gain=linear)@10"
         )
@@ -41,6 +45,16 @@ def split(name: str) -> Spelling:
             raise ValueError(f"{name!r}: {key} is given twice")
         parameters[key] = value
     return Spelling(family, parameters, cutoff)
+
+
+def several(text: str) -> list[str]:
+    """The names of a text that separates them by commas or blanks. A comma in brackets is part of
+    its name, a blank is not.
+
+    >>> several("P@5,nDCG(gain=linear,ideal=pool)@10 RR")
+    ['P@5', 'nDCG(gain=linear,ideal=pool)@10', 'RR']
+    """
+    return _NAMES.findall(text)
 
 
 def join(spelling: Spelling) -> str:

@@ -9,11 +9,31 @@ from .names import Spelling, join
 
 _MEANS: Final = {
     "mrr": ("the mean", "RR"),
+    "mean_reciprocal_rank": ("the mean", "RR"),
+    "mean_average_precision": ("the mean", "AP"),
     "map": ("the mean", "AP"),
     "gmap": ("the geometric mean", "AP"),
     "gm_map": ("the geometric mean", "AP"),
 }
 """Averages over lists that are often used as names of metrics, and the metric they average."""
+
+_ELSEWHERE: Final = {
+    "P": ("precision", "prec"),
+    "R": ("recall", "rec"),
+    "F": ("f1", "f-measure", "f_measure", "f1_score", "f-score"),
+    "Success": ("hits", "hit", "hit_rate", "hitrate", "hit_ratio", "hr", "has_hit"),
+    "RR": ("reciprocal_rank", "reciprocalrank"),
+    "AP": ("average_precision", "averageprecision", "avg_precision", "avep"),
+    "ERR": ("expected_reciprocal_rank",),
+    "Rprec": ("r-precision", "r_precision", "rprecision"),
+    "RBP": ("rank_biased_precision",),
+    "IPrec": ("interpolated_precision",),
+    "Judged": ("coverage_of_judgements", "judged_share"),
+    "Abandonment": ("abandonment_rate",),
+    "ZeroResults": ("zero_results", "zero_result_rate", "no_results"),
+    "nDCG": ("normalized_discounted_cumulative_gain", "normalised_discounted_cumulative_gain"),
+}
+"""Family -> the names, in small letters, that other tools have for it."""
 
 _TREC_EVAL: Final = (
     (r"p_(\d+)", r"P@\1"),
@@ -35,6 +55,8 @@ def suggest(name: str, spelling: Spelling, families: Iterable[str]) -> str:
 
     >>> suggest("MRR@10", Spelling("MRR", {}, "10"), ["RR"])
     "'MRR@10': MRR is the mean of RR@10: name RR@10"
+    >>> suggest("hits@10", Spelling("hits", {}, "10"), ["Success"])
+    "'hits@10': hits is called Success here: write Success@10"
     >>> suggest("nDGC@5", Spelling("nDGC", {}, "5"), ["RR", "nDCG"])
     "'nDGC@5' is not a known metric: did you mean nDCG@5?"
     """
@@ -49,6 +71,10 @@ def suggest(name: str, spelling: Spelling, families: Iterable[str]) -> str:
             if spelling.cutoff is None and re.fullmatch(pattern, lowered):
                 ours = re.sub(pattern, replacement, lowered)
                 return f"{name!r} is trec_eval's name: write {ours}"
+    for family, names in _ELSEWHERE.items():
+        if lowered in names and family in by_lower.values():
+            ours = join(Spelling(family, spelling.parameters, spelling.cutoff))
+            return f"{name!r}: {spelling.family} is called {family} here: write {ours}"
     nearest = difflib.get_close_matches(lowered, by_lower, n=1, cutoff=0.0)[0]
     probable = join(Spelling(by_lower[nearest], spelling.parameters, spelling.cutoff))
     return f"{name!r} is not a known metric: did you mean {probable}?"

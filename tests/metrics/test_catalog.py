@@ -1,9 +1,12 @@
 """Names of metrics: canonical spellings, invalid names and their messages, needs."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from relevanced.metrics import CATALOG, Lists, parse
+from tests.metrics.batches import every_metric
 
 
 @pytest.mark.parametrize(
@@ -51,7 +54,20 @@ INVALID = {
     "Rprec@5": "takes the whole list, so no @5",
     "SetE": "stress must be given: it must be precision or recall",
     "": "must look like nDCG@10",
-    "P@5 RR": "must look like nDCG@10",
+    "recall@5": "recall is called R here: write R@5",
+    "Recall@5": "write R@5",
+    "precision@10": "write P@10",
+    "hits@10": "write Success@10",
+    "hit@5": "write Success@5",
+    "Hit_Rate@5": "write Success@5",
+    "mrr": "name RR",
+    "map@100": "map is the mean of AP@100: name AP@100",
+    "f1@5": "write F@5",
+    "r-precision": "write Rprec",
+    "P@5,P@10": "is 2 names: give each singly: P@5 P@10",
+    "P@5 RR": "is 2 names: give each singly: P@5 RR",
+    "P@5,nDCG(gain=linear,ideal=pool)@10": "singly: P@5 nDCG(gain=linear,ideal=pool)@10",
+    "P@5 and RR?": "must look like nDCG@10",
 }
 
 
@@ -75,6 +91,23 @@ def test_configuration_applies_to_what_the_name_does_not_state() -> None:
 def test_ideal_of_the_pool_is_always_stated_in_the_name() -> None:
     assert parse("nDCG@5", ideal="pool").name == "nDCG(ideal=pool)@5"
     assert parse("nDCG(ideal=list)@5", ideal="pool").name == "nDCG(ideal=list)@5"
+
+
+@pytest.mark.parametrize("name", [metric.name for _, metric in every_metric()])
+@pytest.mark.parametrize("defaults", [{}, {"relevant_from": 2, "max_grade": 4, "ideal": "pool"}])
+def test_full_name_means_the_same_under_other_defaults(name: str, defaults: Any) -> None:
+    metric = parse(name, **defaults)
+    again = parse(metric.full_name, relevant_from=3, max_grade=9)
+    assert (again.k, again.settings) == (metric.k, metric.settings)
+    assert again.full_name == metric.full_name
+
+
+def test_full_name_states_what_the_name_leaves_open() -> None:
+    assert parse("P@5", relevant_from=2).full_name == "P(rel=2,variant=standard)@5"
+    assert parse("nDCG@5", ideal="pool").full_name == "nDCG(gain=exponential,ideal=pool)@5"
+    assert parse("ERR", max_grade=4).full_name == "ERR(max_grade=4,discount=reciprocal)"
+    assert parse("Rprec").full_name == "Rprec(rel=1)"
+    assert parse("IPrec@0.10").full_name == "IPrec(rel=1)@0.1"
 
 
 @pytest.mark.parametrize(
