@@ -88,7 +88,9 @@ PURE: Final = (
     *("daemon.http", "daemon.http.negotiation", "daemon.http.api", "daemon.http.api.changes"),
     *("daemon.http.api.history", "daemon.http.api.parameters", "daemon.http.api.segments"),
     "daemon.http.api.periods",
-    *("daemon.commands", "daemon.commands.evaluation", "daemon.commands.evaluation.results"),
+    *("daemon.commands", "daemon.commands.byte_order_mark", "daemon.commands.evaluation"),
+    *("daemon.commands.evaluation.asked", "daemon.commands.evaluation.comparing"),
+    *("daemon.commands.evaluation.remarks", "daemon.commands.evaluation.results"),
     "daemon.commands.evaluation.trec",
 )
 IMPURE: Final = frozenset(

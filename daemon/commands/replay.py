@@ -29,6 +29,7 @@ from ..exporter.scores import Report
 from ..lane.experiments import settle_pane
 from ..lane.lane import Lane, new_lane
 from ..worker import batch
+from .byte_order_mark import without_mark
 from .experiment_report import UnknownExperiment, experiment_report
 
 TOPIC: Final = "replay"
@@ -101,7 +102,7 @@ def _lines(path: str, bars: Progress, bar: TaskID) -> Iterator[bytes]:
         lines: Iterable[bytes] = gzip.open(file) if path.endswith(".gz") else file
         try:
             for number, line in enumerate(lines):
-                yield line
+                yield line if number else without_mark(line)
                 if not number % 1000:
                     bars.update(bar, completed=file.tell() if file.seekable() else None)
         except DAMAGED as error:

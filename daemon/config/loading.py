@@ -95,8 +95,8 @@ def read(path: str | None, environment: Mapping[str, str]) -> Config:
 
 
 def read_file(path: str) -> str:
-    """The text of a file."""
-    return Path(path).read_text(encoding="utf-8")
+    """The text of a file, without the byte order mark that some editors put before it."""
+    return Path(path).read_text(encoding="utf-8-sig")
 
 
 def _given_in_file(document: Mapping[str, object]) -> tuple[dict[str, Given], list[ConfigFault]]:

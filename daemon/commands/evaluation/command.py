@@ -6,24 +6,24 @@ from typing import Final, NoReturn, TypeVar, get_args
 
 import click
 
-from relevanced.metrics import Metric, parse
+from relevanced.metrics import Metric
 
 from .. import options
+from .asked import DEFAULT_METRICS, UnknownMetrics, asked
+from .comparing import compare_runs
+from .remarks import remarks
 from .results import (
-    DEFAULT_METRICS,
     EvaluationError,
     Missing,
     Negative,
     Policies,
-    RunComparison,
     ScoredRun,
     Ties,
     Undefined,
-    compare_runs,
     score,
 )
-from .text import as_csv, as_json, table
-from .trec import RunFile, TrecError, parse_qrels, parse_run
+from .text import WRITERS, Evaluation
+from .trec import RunFile, TrecError, apparent_kind, parse_qrels, parse_run
 
 MAX_FAULTS_SHOWN: Final = 20
 USAGE_EXIT: Final = 2
@@ -46,13 +46,14 @@ def _choice(kind: object) -> click.Choice[str]:
     multiple=True,
     metavar="NAME",
     help="A metric such as nDCG@10 or 'P(rel=2)@5'. May be repeated, or name several metrics"
-    f" separated by blanks.  [default: {' '.join(DEFAULT_METRICS)}]",
+    f" separated by commas or blanks.  [default: {' '.join(DEFAULT_METRICS)}]",
 )
 @click.option("-q", "--per-query", is_flag=True, help="Also print the value of every query.")
 @click.option(
     "--compare",
     is_flag=True,
-    help="Also compare each further run with the first: wins, ties, losses, p-values.",
+    help="Also compare each further run with the first, over the same queries as the means: wins,"
+    " ties, losses, p-values. Differences are run minus first, whichever is better.",
 )
 @options.output_option("Output format.", "table", "json", "csv")
 @click.option(
@@ -102,8 +103,8 @@ def _choice(kind: object) -> click.Choice[str]:
     type=_choice(Undefined),
     default="zero",
     show_default=True,
-    help="Queries for which a metric is undefined: count as 0 in the mean (trec_eval), or are left"
-    " out of it.",
+    help="Queries for which a metric is undefined: count as 0 in means and comparisons (trec_eval),"
+    " or are left out, and how many are left is printed.",
 )
 @click.option(
     "--negative",
@@ -143,37 +144,19 @@ def eval_command(
     tag`; both may be compressed with gzip. Results are ordered by score; the rank column is used
     with --ties rank only. The gain of nDCG is 2^grade - 1; that of trec_eval is nDCG(gain=linear).
     """
-    metrics = _metrics(metric_names, relevant_from, max_grade, ideal)
+    try:
+        metrics = asked(metric_names, relevant_from=relevant_from, max_grade=max_grade, ideal=ideal)
+    except UnknownMetrics as error:
+        raise click.BadParameter(str(error), param_hint="'-m'") from error
     policies = Policies(ties, missing, undefined, negative, most_results)
-    scored = _score_all(qrels_file, run_files, metrics, policies)
-    comparisons = compare_runs(scored, metrics) if compare else []
-    names = [metric.name for metric in metrics]
-    click.echo(_text(output, scored, comparisons, policies, per_query, names))
+    scored = _score_all(qrels_file, run_files, list(metrics.values()), policies)
+    compared = compare_runs(scored, list(metrics.values()), undefined) if compare else []
+    click.echo(WRITERS[output](Evaluation(metrics, policies, scored, compared), per_query))
+    if output != "table":  # which has them below
+        for remark in remarks(scored, missing):
+            click.echo(remark, err=True)
     if plot is not None:
         _plot(scored, plot, relevant_from)
-
-
-def _metrics(
-    given: Sequence[str], relevant_from: float, max_grade: float, ideal: str
-) -> list[Metric]:
-    """Parse the names, each metric once. Raises click.BadParameter with all faults."""
-    names = [name for text in given for name in text.split()] or list(DEFAULT_METRICS)
-    metrics: dict[str, Metric] = {}
-    faults = []
-    for name in names:
-        try:
-            metric = parse(name, relevant_from=relevant_from, max_grade=max_grade, ideal=ideal)
-        except ValueError as error:
-            faults.append(str(error))
-            continue
-        refusal = metric.refusal(["pool"], provider="judgements and runs")
-        if refusal is None:
-            metrics.setdefault(metric.name, metric)
-        else:
-            faults.append(refusal)
-    if faults:
-        raise click.BadParameter("\n".join(faults), param_hint="'-m'")
-    return list(metrics.values())
 
 
 def _score_all(
@@ -181,8 +164,8 @@ def _score_all(
 ) -> list[ScoredRun]:
     """Score all runs; exits with code 2 if a file has faults."""
     faults: list[str] = []
-    qrels = _parse(parse_qrels, qrels_file, faults)
-    runs = [_parse(parse_run, file, faults) for file in run_files]
+    qrels = _parse(parse_qrels, qrels_file, "judgements", faults)
+    runs = [_parse(parse_run, file, "results", faults) for file in run_files]
     if qrels is None or faults:
         _exit_with(faults)
     names = _run_names([run for run in runs if run is not None], run_files)
@@ -196,11 +179,19 @@ def _score_all(
         _exit_with([str(error)])
 
 
-def _parse(parser: Callable[[bytes, str], Parsed], file: str, faults: list[str]) -> Parsed | None:
+def _parse(
+    parser: Callable[[bytes, str], Parsed], file: str, kind: str, faults: list[str]
+) -> Parsed | None:
+    data = Path(file).read_bytes()
     try:
-        return parser(Path(file).read_bytes(), file)
+        return parser(data, file)
     except TrecError as error:
-        faults += [str(fault) for fault in error.faults]
+        apparent = apparent_kind(data)
+        if apparent is None or apparent == kind:
+            faults += [str(fault) for fault in error.faults]
+        else:
+            order = "judgements come first, then runs: QRELS RUN..."
+            faults.append(f"{file}: looks like {apparent}, not {kind}: {order}")
         return None
 
 
@@ -219,21 +210,6 @@ def _run_names(runs: Sequence[RunFile], files: Sequence[str]) -> list[str]:
         return tags
     names = [Path(file).name for file in files]
     return names if len(set(names)) == len(names) else list(files)
-
-
-def _text(
-    output: str,
-    scored: Sequence[ScoredRun],
-    comparisons: Sequence[RunComparison],
-    policies: Policies,
-    per_query: bool,
-    names: Sequence[str],
-) -> str:
-    if output == "json":
-        return as_json(scored, comparisons, policies, per_query=per_query, names=names)
-    if output == "csv":
-        return as_csv(scored, per_query=per_query, names=names)
-    return table(scored, comparisons, per_query=per_query, names=names)
 
 
 def _plot(scored: Sequence[ScoredRun], path: str, relevant_from: float) -> None:

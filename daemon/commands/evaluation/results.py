@@ -5,11 +5,9 @@ qrels, run ─▶ align (ties, cut, missing queries) ─▶ lists ─▶ metrics
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-import numpy as np
-
-from relevanced.metrics import Comparison, Lists, Mean, Metric, compare, macro
+from relevanced.metrics import Lists, Mean, Metric, macro
 from relevanced.metrics.lists import Floats
 
 from .trec import Qrels, Result, RunFile
@@ -18,17 +16,6 @@ Ties: TypeAlias = Literal["item", "rank", "file"]
 Missing: TypeAlias = Literal["skip", "zero", "refuse"]
 Undefined: TypeAlias = Literal["zero", "skip"]
 Negative: TypeAlias = Literal["unjudged", "nonrelevant"]
-
-DEFAULT_METRICS: Final = (
-    "AP",
-    "nDCG@10",
-    "P@10",
-    "R@100",
-    "RR",
-    "Rprec",
-    "Bpref",
-    "Judged@10",
-)
 
 
 class EvaluationError(Exception):
@@ -64,16 +51,12 @@ class ScoredRun:
     """Metric's name -> (queries,); NaN where undefined."""
     means: Mapping[str, Mean]
     lists: Lists
-
-
-@dataclass(frozen=True)
-class RunComparison:
-    """One run compared with the first by one metric; a win is a query where it is better."""
-
-    run: str
-    against: str
-    metric: str
-    comparison: Comparison
+    judged_queries: int
+    """Queries that have judgements."""
+    without_results: int
+    """Those of them for which the run has no results."""
+    without_judgements: int
+    """Queries for which the run has results and that nothing is judged for: not scored."""
 
 
 def score(
@@ -92,7 +75,17 @@ def score(
     except ValueError as error:
         raise EvaluationError(f"{file}: {error}") from error
     means = {key: macro(of_queries, policies.undefined) for key, of_queries in values.items()}
-    return ScoredRun(name, file, queries, values, means, lists)
+    return ScoredRun(
+        name,
+        file,
+        queries,
+        values,
+        means,
+        lists,
+        judged_queries=len(qrels),
+        without_results=len(qrels.keys() - run.results.keys()),
+        without_judgements=len(run.results.keys() - qrels.keys()),
+    )
 
 
 def align(
@@ -148,23 +141,3 @@ def _rank(result: Result) -> int:
         raise EvaluationError(
             f"rank={result.rank} of item {result.item}: must be a whole number to break ties"
         ) from None
-
-
-def compare_runs(runs: Sequence[ScoredRun], metrics: Sequence[Metric]) -> list[RunComparison]:
-    """Compare every further run with the first, over the queries that both have."""
-    return [
-        RunComparison(run.name, runs[0].name, metric.name, compare(*_paired(run, runs[0], metric)))
-        for run in runs[1:]
-        for metric in metrics
-    ]
-
-
-def _paired(run: ScoredRun, first: ScoredRun, metric: Metric) -> tuple[Floats, Floats]:
-    """Values of the queries that both runs have, with the sign under which more is better."""
-    first_rows = {query: row for row, query in enumerate(first.queries)}
-    rows = [row for row, query in enumerate(run.queries) if query in first_rows]
-    paired_rows = [first_rows[run.queries[row]] for row in rows]
-    sign = -1.0 if metric.direction == "down" else 1.0
-    mine = np.asarray(run.values[metric.name][rows], dtype=np.float64)
-    theirs = np.asarray(first.values[metric.name][paired_rows], dtype=np.float64)
-    return sign * mine, sign * theirs

@@ -1,18 +1,26 @@
-"""Print scored runs: a table for people, JSON and CSV for programs. Pure."""
+"""Print an evaluation: a table for people, JSON and CSV for programs. Pure."""
 
 import csv
 import io
 import json
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Final
 
-from .results import Policies, RunComparison, ScoredRun
+from relevanced.metrics import Metric
+
+from .asked import Asked, meanings
+from .comparing import RunComparison
+from .remarks import remarks
+from .results import Policies, ScoredRun
 
 MEAN_LABEL: Final = "all"
 """The query column of a mean, as in the output of trec_eval."""
+SCORED_LABEL: Final = "scored"
+"""The query column of the number of queries that a mean is over."""
 _COMPARED: Final = (
+    ("pairs", "d"),
     ("wins", "d"),
     ("ties", "d"),
     ("losses", "d"),
@@ -21,57 +29,74 @@ _COMPARED: Final = (
     ("sign_test_p", ".4f"),
     ("randomisation_p", ".4f"),
 )
+_LEFT_OUT: Final = (
+    "left_out: queries that count for a mean above but make no pair, because one of the two runs\n"
+    "lacks them or their value is undefined. Wins, differences and p-values are of the pairs."
+)
 
 
-def table(
-    runs: Sequence[ScoredRun],
-    comparisons: Sequence[RunComparison],
-    *,
-    per_query: bool,
-    names: Sequence[str],
-) -> str:
-    """A column for each run; a line for each metric, or for each metric and query."""
-    head = ["metric", "query", *(run.name for run in runs)]
-    lines = [
-        [name, query, *(_decimals(value) for value in values)]
-        for name, query, values in _cells(runs, names, per_query)
-    ]
-    counts = ["queries", "", *(str(len(run.queries)) for run in runs)]
-    text = _columns([head, *lines, counts])
-    if comparisons:
-        text += "\n\n" + _columns(list(_comparisons_lines(comparisons)))
-    return text
+@dataclass(frozen=True)
+class Evaluation:
+    """Everything that is printed."""
+
+    metrics: Asked
+    policies: Policies
+    runs: Sequence[ScoredRun]
+    comparisons: Sequence[RunComparison]
 
 
-def as_csv(runs: Sequence[ScoredRun], *, per_query: bool, names: Sequence[str]) -> str:
-    """Columns run, metric, query, value; the mean has query `all`, undefined values are empty."""
+def table(found: Evaluation, per_query: bool) -> str:
+    """A column for each run; a line for each metric, or for each metric and query. Below it what
+    the names mean and what was left out, then the comparisons."""
+    runs, skips = found.runs, found.policies.undefined == "skip"
+    lines = [["metric", "query", *(run.name for run in runs)]]
+    for name, metric in found.metrics.items():
+        for query, values in _values(runs, metric, per_query):
+            lines.append([name, query, *map(_decimals, values)])
+        if skips:
+            scored = [str(run.means[metric.name].scored) for run in runs]
+            lines.append([name, SCORED_LABEL, *scored])
+    lines.append(["queries", "", *(str(len(run.queries)) for run in runs)])
+    parts = [_columns(lines, words=2)]
+    if said := [*remarks(runs, found.policies.missing), *meanings(found.metrics)]:
+        parts.append("\n".join(said))
+    if found.comparisons:
+        parts.append(_columns(list(_comparison_lines(found)), words=4))
+        if any(entry.left_out for entry in found.comparisons):
+            parts.append(_LEFT_OUT)
+    return "\n\n".join(parts)
+
+
+def as_csv(found: Evaluation, per_query: bool) -> str:
+    """Columns run, metric, query, value, scored, full_name. The mean has query `all`, and in
+    `scored` the number of queries that it is over; undefined values are empty."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["run", "metric", "query", "value"])
-    for name, query, values in _cells(runs, names, per_query):
-        for run, value in zip(runs, values):
-            if value is not None:
-                writer.writerow([run.name, name, query, "" if math.isnan(value) else repr(value)])
+    writer.writerow(["run", "metric", "query", "value", "scored", "full_name"])
+    for name, metric in found.metrics.items():
+        for query, values in _values(found.runs, metric, per_query):
+            for run, value in zip(found.runs, values):
+                if value is None:
+                    continue
+                text = "" if math.isnan(value) else repr(value)
+                scored = run.means[metric.name].scored if query == MEAN_LABEL else ""
+                writer.writerow([run.name, name, query, text, scored, metric.full_name])
     return out.getvalue().rstrip("\n")
 
 
-def as_json(
-    runs: Sequence[ScoredRun],
-    comparisons: Sequence[RunComparison],
-    policies: Policies,
-    *,
-    per_query: bool,
-    names: Sequence[str],
-) -> str:
+def as_json(found: Evaluation, per_query: bool) -> str:
     """One object with policies, runs and comparisons; undefined values are null."""
+    names = {metric.name: name for name, metric in found.metrics.items()}
     return json.dumps(
         {
-            "policies": asdict(policies),
-            "runs": [_run_object(run, names, per_query) for run in runs],
+            "policies": asdict(found.policies),
+            "runs": [_run_object(run, found.metrics, per_query) for run in found.runs],
             "comparisons": [
-                {"run": entry.run, "against": entry.against, "metric": entry.metric}
+                {"run": entry.run, "against": entry.against}
+                | {"metric": names[entry.metric.name], "full_name": entry.metric.full_name}
+                | {"better": entry.better, "left_out": entry.left_out}
                 | {key: _finite(value) for key, value in asdict(entry.comparison).items()}
-                for entry in comparisons
+                for entry in found.comparisons
             ],
         },
         indent=2,
@@ -79,54 +104,67 @@ def as_json(
     )
 
 
-def _run_object(run: ScoredRun, names: Sequence[str], per_query: bool) -> dict[str, object]:
+WRITERS: Final[Mapping[str, Callable[[Evaluation, bool], str]]] = {
+    "table": table,
+    "json": as_json,
+    "csv": as_csv,
+}
+"""By the kind of output; the second argument says whether the values of queries are printed."""
+
+
+def _run_object(run: ScoredRun, asked: Asked, per_query: bool) -> dict[str, object]:
     metrics = []
-    for name in names:
-        mean = run.means[name]
+    for name, metric in asked.items():
+        mean = run.means[metric.name]
         entry: dict[str, object] = {
             "metric": name,
+            "full_name": metric.full_name,
             "mean": _finite(mean.value),
             "scored": mean.scored,
             "queries": mean.lists,
         }
         if per_query:
-            values = run.values[name].tolist()
+            values = run.values[metric.name].tolist()
             entry["per_query"] = {
                 query: _finite(value) for query, value in zip(run.queries, values)
             }
         metrics.append(entry)
-    return {"run": run.name, "file": run.file, "metrics": metrics}
+    coverage = {
+        "judged_queries": run.judged_queries,
+        "without_results": run.without_results,
+        "without_judgements": run.without_judgements,
+    }
+    return {"run": run.name, "file": run.file, **coverage, "metrics": metrics}
 
 
-def _cells(
-    runs: Sequence[ScoredRun], names: Sequence[str], per_query: bool
-) -> Iterator[tuple[str, str, list[float | None]]]:
-    """Yield (metric, query, values by run); None for a run without the query. Means come last."""
-    queries = list(dict.fromkeys(query for run in runs for query in run.queries))
-    by_query = [
-        {name: dict(zip(run.queries, run.values[name].tolist())) for name in names} for run in runs
-    ]
-    for name in names:
-        for query in queries if per_query else []:
-            yield name, query, [values[name].get(query) for values in by_query]
-        yield name, MEAN_LABEL, [run.means[name].value for run in runs]
+def _values(
+    runs: Sequence[ScoredRun], metric: Metric, per_query: bool
+) -> Iterator[tuple[str, list[float | None]]]:
+    """Yield (query, values by run); None for a run without the query. The mean comes last."""
+    if per_query:
+        queries = list(dict.fromkeys(query for run in runs for query in run.queries))
+        by_run = [dict(zip(run.queries, run.values[metric.name].tolist())) for run in runs]
+        for query in queries:
+            yield query, [values.get(query) for values in by_run]
+    yield MEAN_LABEL, [run.means[metric.name].value for run in runs]
 
 
-def _comparisons_lines(comparisons: Sequence[RunComparison]) -> Iterator[list[str]]:
-    yield ["metric", "run", "against", *(key for key, _ in _COMPARED)]
-    for entry in comparisons:
+def _comparison_lines(found: Evaluation) -> Iterator[list[str]]:
+    names = {metric.name: name for name, metric in found.metrics.items()}
+    yield ["metric", "run", "against", "better", "left_out", *(key for key, _ in _COMPARED)]
+    for entry in found.comparisons:
         cells = [
             "-" if math.isnan(value) else format(value, style)
             for key, style in _COMPARED
             for value in [getattr(entry.comparison, key)]
         ]
-        yield [entry.metric, entry.run, entry.against, *cells]
+        words = [names[entry.metric.name], entry.run, entry.against, entry.better]
+        yield [*words, str(entry.left_out), *cells]
 
 
-def _columns(lines: Sequence[Sequence[str]]) -> str:
-    """Align columns: words to the left, numbers to the right."""
+def _columns(lines: Sequence[Sequence[str]], words: int) -> str:
+    """Align columns: the first ones, which are words, to the left, numbers to the right."""
     widths = [max(len(cell) for cell in column) for column in zip(*lines)]
-    words = 2 if lines[0][1] == "query" else 3
     return "\n".join(
         "  ".join(
             cell.ljust(width) if column < words else cell.rjust(width)

@@ -8,12 +8,16 @@ import math
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from itertools import islice
+from typing import Final, Literal, TypeAlias
+
+from ..byte_order_mark import without_mark
 
 Qrels: TypeAlias = dict[str, dict[str, int]]
 """Query -> item -> grade; queries and items in the order of the file."""
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
+_SAMPLED_LINES: Final = 20
 _SHOWN: Final = 60
 """A message shows at most this many characters of an invalid value."""
 
@@ -108,6 +112,23 @@ def parse_run(data: bytes, file: str) -> RunFile:
     return RunFile(tags[0], results)
 
 
+def apparent_kind(data: bytes) -> Literal["judgements", "results"] | None:
+    """What the first lines of a file look like: judgements have four fields, results have six or
+    more; None for anything else, and for a gzip file that is broken.
+
+    >>> apparent_kind(b"301 Q0 d7 1 2.5 bm25\\n")
+    'results'
+    """
+    try:
+        lines = islice(_numbered(_decompressed(data, "")), _SAMPLED_LINES)
+    except TrecError:
+        return None
+    counts = {min(len(line.split()), 6) for _, line in lines}
+    if counts == {4}:
+        return "judgements"
+    return "results" if counts == {6} else None
+
+
 def _parse_lines(data: bytes, file: str, parse_words: Callable[[list[str]], None]) -> None:
     """Call `parse_words` with the words of every line that is not blank.
 
@@ -139,8 +160,9 @@ def _decompressed(data: bytes, file: str) -> bytes:
 
 
 def _numbered(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """(number from 1, line) of the lines that are not blank."""
-    for line_number, line in enumerate(data.split(b"\n"), start=1):
+    """(number from 1, line without a byte order mark) of the lines that are not blank."""
+    # Files that were put together have the mark before the first line of each.
+    for line_number, line in enumerate(map(without_mark, data.split(b"\n")), start=1):
         if line.strip():
             yield line_number, line
 

@@ -51,7 +51,7 @@ def test_table_has_a_column_for_every_run(files: dict[str, str]) -> None:
 
 def test_default_metrics_take_the_judged_pool(files: dict[str, str]) -> None:
     text = printed(files["qrels"], files["first"])
-    assert "nDCG(ideal=pool)@10" in text
+    assert "nDCG@10 is nDCG(gain=exponential,ideal=pool)@10." in text
     assert "AP " in text and "Bpref" in text
 
 
@@ -88,7 +88,76 @@ def test_undefined_value_is_null_in_json(files: dict[str, str], tmp_path: Path) 
 
 def test_comparison_is_printed_below_the_table(files: dict[str, str]) -> None:
     text = printed(*files.values(), "-m", "RR", "--compare")
-    assert text.splitlines()[-1].split()[:6] == ["RR", "second", "first", "1", "0", "1"]
+    row = ["RR", "second", "first", "higher", "0", "2", "1", "0", "1", "+0.0000"]
+    assert text.splitlines()[-1].split()[:10] == row
+
+
+def test_the_name_is_the_one_that_was_asked_for_beside_its_full_meaning(
+    files: dict[str, str],
+) -> None:
+    arguments = (*files.values(), "-m", "nDCG@10,P@1", "-l", "2", "--compare")
+    full_names = {
+        "nDCG@10": "nDCG(gain=exponential,ideal=pool)@10",
+        "P@1": "P(rel=2,variant=standard)@1",
+    }
+    output = json.loads(printed(*arguments, "--output", "json"))
+    for entries in (*(run["metrics"] for run in output["runs"]), output["comparisons"]):
+        assert {entry["metric"]: entry["full_name"] for entry in entries} == full_names
+    rows = list(csv.DictReader(io.StringIO(printed(*arguments, "--output", "csv"))))
+    assert {row["metric"]: row["full_name"] for row in rows} == full_names
+    text = printed(*arguments)
+    assert "P@1 is P(rel=2,variant=standard)@1." in text and "nDCG@10  all" in text
+
+
+def test_a_metric_asked_for_twice_is_printed_once(files: dict[str, str]) -> None:
+    text = printed(*files.values(), "-m", "P@1 P(rel=1)@1", "-m", "P@1", "--output", "csv")
+    assert [line.split(",")[1] for line in text.splitlines()[1:]] == ["P@1", "P@1"]
+
+
+def test_skipping_undefined_values_prints_the_number_that_is_left(
+    files: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "qrels").write_text(QRELS + "3 0 a 0\n")
+    Path(files["first"]).write_text(FIRST + "3 Q0 a 1 1 first\n")
+    arguments = [str(tmp_path / "qrels"), files["first"], files["second"], "-m", "nDCG@1"]
+    lines = [line.split() for line in printed(*arguments, "--undefined=skip").splitlines()]
+    assert lines[2:4] == [["nDCG@1", "scored", "2", "2"], ["queries", "3", "2"]]
+    assert "scored" not in printed(*arguments)
+    rows = csv.DictReader(io.StringIO(printed(*arguments, "--undefined=skip", "--output=csv")))
+    assert [row["scored"] for row in rows] == ["2", "2"]
+
+
+def test_queries_that_runs_and_judgements_do_not_share_are_counted(files: dict[str, str]) -> None:
+    Path(files["qrels"]).write_text(QRELS + "3 0 a 1\n4 0 a 1\n")
+    Path(files["first"]).write_text(FIRST + "9 Q0 a 1 1 first\n")
+    arguments = (files["qrels"], files["first"], "-m", "RR")
+    skipped = f"{files['first']}: no results for 2 of 4 judged queries: left out of the means"
+    unjudged = f"{files['first']}: results of 1 query without judgements: not scored."
+    text = printed(*arguments)
+    assert skipped in text and unjudged in text
+    result = run(*arguments, "--output", "json", "--missing", "zero")
+    assert "no results for 2 of 4 judged queries: counted as empty lists." in result.stderr
+    (found,) = json.loads(result.stdout)["runs"]
+    counts = ("judged_queries", "without_results", "without_judgements")
+    assert [found[name] for name in counts] == [4, 2, 1]
+    assert "no results for 2 of 4" in run(*arguments, "--output", "csv").stderr
+
+
+def test_swapped_files_are_recognised(files: dict[str, str]) -> None:
+    result = run(files["first"], files["qrels"])
+    order = "judgements come first, then runs: QRELS RUN..."
+    assert result.exit_code == 2
+    assert result.stderr.splitlines() == [
+        f"{files['first']}: looks like results, not judgements: {order}",
+        f"{files['qrels']}: looks like judgements, not results: {order}",
+    ]
+
+
+def test_a_byte_order_mark_costs_no_result(files: dict[str, str]) -> None:
+    plain = printed(*files.values(), "-m", "RR", "-q")
+    for path in files.values():
+        Path(path).write_bytes(b"\xef\xbb\xbf" + Path(path).read_bytes())
+    assert printed(*files.values(), "-m", "RR", "-q") == plain
 
 
 def test_malformed_line_exits_with_2_and_is_named(files: dict[str, str]) -> None:

@@ -2,14 +2,12 @@
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 from relevanced.daemon.commands.evaluation.results import (
     EvaluationError,
     Policies,
     align,
-    compare_runs,
     ordered,
     score,
 )
@@ -89,18 +87,3 @@ def test_grade_above_the_scale_names_the_file() -> None:
     run = parse_run(b"2 Q0 a 1 1 x\n", "run")
     with pytest.raises(EvaluationError, match="runs/b: ERR: grade 2 is above max_grade=1"):
         score(QRELS, run, [parse("ERR")], Policies(), name="x", file="runs/b")
-
-
-def test_runs_are_compared_over_their_common_queries() -> None:
-    metrics = [parse("RR"), parse("FalseRate")]
-    other = parse_run(b"1 Q0 a 1 1 y\n2 Q0 a 1 1 y\n", "other")
-    runs = [
-        score(QRELS, run, metrics, Policies(), name=name, file=name)
-        for run, name in ((RUN, "x"), (other, "y"))
-    ]
-    rank, false_rate = compare_runs(runs, metrics)
-    assert (rank.run, rank.against, rank.comparison.pairs) == ("y", "x", 1)
-    assert (rank.comparison.wins, rank.comparison.mean_difference) == (1, 0.5)
-    # Lower is better, so the lower value is a win too.
-    assert false_rate.comparison.wins == 1
-    assert np.isnan(rank.comparison.t)

@@ -29,6 +29,14 @@ def test_words_after_the_tag_are_ignored() -> None:
     ]
 
 
+def test_byte_order_marks_of_files_that_were_put_together_are_skipped() -> None:
+    mark = b"\xef\xbb\xbf"
+    assert parse_qrels(mark + QRELS, "q") == parse_qrels(QRELS, "q")
+    assert parse_qrels(gzip.compress(mark + QRELS), "q") == parse_qrels(QRELS, "q")
+    first, second = RUN.splitlines(keepends=True)
+    assert parse_run(mark + first + mark + second, "r") == parse_run(RUN, "r")
+
+
 def test_gzip_and_windows_line_ends_are_parsed_alike() -> None:
     assert parse_qrels(gzip.compress(QRELS), "q.gz") == parse_qrels(QRELS, "q")
     assert parse_run(RUN.replace(b"\n", b"\r\n"), "r") == parse_run(RUN, "r")
