@@ -46,6 +46,7 @@ bench-metrics: .venv/.has-test
 
 bench-experiments: .venv/.has-test
 	$(BIN)/python tests/bench/experiment_simulation.py $(ARGS)
+	$(BIN)/python -m tests.bench.harvest_coverage
 
 bench-alerts: .venv/.has-test
 	$(BIN)/python -m tests.bench.alert_proof $(ARGS)

@@ -11,10 +11,16 @@ from typing import Final
 
 import numpy as np
 
+from .distributions import student_t_critical
 from .lists import Booleans, Floats, Integers
 
 BLOCKS: Final = 64
 """Groups of queries that the jackknife leaves out in turn."""
+LEAST_BLOCKS: Final = 8
+"""With fewer blocks a rank has no error, and counts as unknown. In simulations the interval covers
+the true value from 8 on; with 4, a quarter of the harvests has none."""
+ALPHA: Final = 0.05
+"""Share of the intervals that may miss the true value."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,13 +46,26 @@ class Harvest:
     values: Floats
     """Relative to the first rank; NaN for ranks that no chain of shared items links to it."""
     stderr: Floats
-    """Jackknife standard error over blocks of queries; NaN where the value depends on one block."""
+    """Jackknife standard error over blocks of queries; NaN where fewer than `LEAST_BLOCKS` of them
+    have shared items at this rank, or where the value depends on a single one."""
+    lower: Floats
+    """Lower end of a 95 % interval; NaN where `stderr` is."""
+    upper: Floats
     shared_items: Integers
     """Number of (query, item) pairs shown at this rank and at another one."""
+    queries: Integers
+    """Number of queries with such an item."""
 
-    def table(self) -> tuple[float, ...]:
-        """Values for a propensity table: never increasing; a gap gets the value before it."""
-        filled = np.where(np.isnan(self.values), np.inf, self.values)
+    @property
+    def known(self) -> Booleans:
+        """(depth,) whether the value has an error. The first rank is 1 by definition."""
+        return ~np.isnan(self.lower)
+
+    def table(self, *, unsure: bool = False) -> tuple[float, ...]:
+        """Values for a propensity table: never increasing; a rank that is not `known` gets the
+        value before it. `unsure` takes values without an error, too."""
+        usable = ~np.isnan(self.values) if unsure else self.known
+        filled = np.where(usable, self.values, np.inf)
         return tuple(np.minimum.accumulate(filled).tolist())
 
 
@@ -56,14 +75,23 @@ def harvest(exposures: Exposures, depth: int) -> Harvest:
     Each pair (k, k') gives p_k' / p_k, the ratio of the click rates summed over the items shown at
     both ranks; the logarithms of all ratios are fitted together, weighted by their precision.
     Ranks beyond depth are ignored. Values (depth,) > 0, NaN where undefined.
-    Source: Agarwal et al. 2019, 4.
+
+    The interval is value * exp(± t * stderr / value), with Student's t for the blocks that have
+    shared items at the rank. In simulations it covers the true value in 93 to 96 % of harvests
+    (tests/bench/harvest_coverage.py). Source: Agarwal et al. 2019, 4; Tukey 1958 (jackknife).
 
     >>> one_item = [[0, 0, 1, 1_000, 180], [0, 0, 2, 1_000, 95]]
     >>> other_item = [[1, 1, 1, 500, 40], [1, 1, 2, 1_500, 62]]
     >>> harvest(Exposures(*np.array(one_item + other_item).T), depth=3).values.round(6).tolist()
     [1.0, 0.524359, nan]
     """
-    blocks, rates, variances, shown = _by_item(exposures, depth)
+    queries, rates, variances, shown = _by_item(exposures, depth)
+    is_shared = shown.sum(axis=1) > 1
+    queries, rates, variances, shown = (
+        column[is_shared] for column in (queries, rates, variances, shown)
+    )
+    queries = np.unique(queries, return_inverse=True)[1].reshape(-1)
+    blocks = queries % BLOCKS
     sums = np.zeros((BLOCKS, depth, depth))
     sum_variances = np.zeros((BLOCKS, depth, depth))
     for block in range(BLOCKS):
@@ -76,8 +104,25 @@ def harvest(exposures: Exposures, depth: int) -> Harvest:
         propensities_of_pairs(total - sums[block], variance - sum_variances[block])
         for block in np.unique(blocks).tolist()
     ]
-    shared = shown.sum(axis=1) > 1
-    return Harvest(values, _jackknife(left_out, depth), shown[shared].sum(axis=0).astype(np.int64))
+    blocks_at = _distinct_by_rank(blocks, shown)
+    stderr = np.where(blocks_at >= LEAST_BLOCKS, _jackknife(left_out, depth), np.nan)
+    stderr[0] = 0.0
+    critical = [student_t_critical(max(count - 1, 1), ALPHA) for count in blocks_at.tolist()]
+    reach = np.exp(np.array(critical) * stderr / values)
+    return Harvest(
+        values,
+        stderr,
+        lower=values / reach,
+        upper=values * reach,
+        shared_items=shown.sum(axis=0).astype(np.int64),
+        queries=_distinct_by_rank(queries, shown),
+    )
+
+
+def _distinct_by_rank(labels: Integers, shown: Floats) -> Integers:
+    """(depth,) number of distinct labels among the items that were shown at each rank."""
+    counts = [len(np.unique(labels[column > 0])) for column in shown.T]
+    return np.array(counts, np.int64)
 
 
 def pair_rates(exposures: Exposures, depth: int) -> Floats:
@@ -124,8 +169,8 @@ def propensities_of_pairs(rates: Floats, variances: Floats) -> Floats:
 
 
 def _by_item(exposures: Exposures, depth: int) -> tuple[Integers, Floats, Floats, Floats]:
-    """For each (query, item): the block of its query, (n,), and by rank, (n, depth), the click
-    rate, the variance of that rate, and 1 where it was shown."""
+    """For each (query, item): its query, (n,), and by rank, (n, depth), the click rate, the
+    variance of that rate, and 1 where it was shown."""
     within = (exposures.ranks >= 1) & (exposures.ranks <= depth)
     keys = np.stack((exposures.queries[within], exposures.items[within]))
     pairs, rows = np.unique(keys, axis=1, return_inverse=True)
@@ -139,8 +184,7 @@ def _by_item(exposures: Exposures, depth: int) -> tuple[Integers, Floats, Floats
     # Half a click is added, or an item without clicks would have a variance of 0.
     smoothed = (clicks + 0.5) / (impressions + 1.0)
     variances = shown * smoothed * (1.0 - smoothed) / np.maximum(impressions, 1.0)
-    _, query_indices = np.unique(pairs[0], return_inverse=True)
-    return query_indices.reshape(-1) % BLOCKS, rates, variances, shown
+    return pairs[0], rates, variances, shown
 
 
 def _linked_to_first(linked: Booleans) -> Booleans:

@@ -1,66 +1,38 @@
 """`relevanced propensities`: how likely each rank is looked at, estimated from recorded events.
 
-Where rankers showed the same item for the same query at different ranks, its clicks there differ by
-the ranks alone.
+lines ─▶ decode ─▶ clicks by (query, item, rank) ─▶ harvest ─▶ a table of the configuration, or why
+there is none
 """
 
 import math
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Final
 
 import click
 import msgspec
-import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 
-from relevanced.metrics.harvesting import Exposures, Harvest, harvest
+from relevanced.metrics.harvesting import LEAST_BLOCKS, Harvest, harvest
 
 from ..config.kinds import quoted
 from ..config.loading import Config, read
 from ..config.propensities import Table, written_table
-from ..events.decoder import decoder
-from ..events.types import Feedback, Impression, Limits
 from . import options
+from .recorded_lists import RecordedLists, Scope, exposures, recorded_lists
 from .replay import lines_of
-
-
-class _Query(msgspec.Struct):
-    """The query of an impression, under the name that each format has for it."""
-
-    query: str | None = None
-    user_query: str | None = None
-
 
 DIGITS: Final = 4
 """Decimals of a propensity in a configuration: the estimate is no more precise."""
 WHOLE: Final = "all"
 """The name of the table of all traffic. As the only table of a configuration it applies to every
 impression."""
-_read_query = msgspec.json.Decoder(_Query).decode
-
-
-@dataclass
-class RecordedLists:
-    """Result lists, and which of their ranks were clicked."""
-
-    by_id: dict[str, tuple[int, str, tuple[str, ...]]] = field(default_factory=dict)
-    """Impression id → (time in ms, query, items)."""
-    clicked: set[tuple[str, int]] = field(default_factory=set)
-    """(impression id, 0-based rank)."""
-
-
-@dataclass(frozen=True)
-class Scope:
-    """Which propensities are estimated."""
-
-    depth: int
-    surface: tuple[str, str] | None = None
-    """(attribute, value) of the impressions that count; None: all impressions."""
+MOST_VALUES_SHOWN: Final = 5
+NOTHING_KNOWN_EXIT: Final = 1
 
 
 class Rank(msgspec.Struct, frozen=True):
@@ -70,7 +42,14 @@ class Rank(msgspec.Struct, frozen=True):
     propensity: float | None
     """Null where no chain of shared items connects the rank with the first."""
     stderr: float | None
+    """Standard error. Null, as the interval, where too few queries tell it: then the propensity is
+    not known."""
+    lower: float | None
+    """The 95 % interval."""
+    upper: float | None
     shared_items: int
+    queries: int
+    """Queries with a shared item at this rank."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +57,12 @@ class Estimate:
     """The propensities of ranks 1…depth."""
 
     harvest: Harvest
-    until_ms: int
-    """Time of the latest impression."""
+    lists: RecordedLists
+
+    @property
+    def until_ms(self) -> int:
+        """Time of the latest impression."""
+        return max((time_ms for time_ms, _, _ in self.lists.by_id.values()), default=0)
 
 
 def estimate(paths: Sequence[str], config: Config, scope: Scope, *, progress: bool) -> Estimate:
@@ -87,97 +70,103 @@ def estimate(paths: Sequence[str], config: Config, scope: Scope, *, progress: bo
     read."""
     with Progress(console=Console(file=sys.stderr, quiet=not progress), transient=True) as bars:
         lists = recorded_lists(lines_of(paths, bars), config, scope)
-    until_ms = max((time_ms for time_ms, _, _ in lists.by_id.values()), default=0)
-    return Estimate(harvest(exposures(lists, scope.depth), scope.depth), until_ms)
+    return Estimate(harvest(exposures(lists, scope.depth), scope.depth), lists)
 
 
-def as_toml(found: Estimate, scope: Scope) -> str:
-    """The table for `[propensities]` of a configuration. Its version is the day of the latest
-    impression."""
+def evidence(found: Estimate) -> str:
+    """What the estimate is made of, in one sentence."""
+    lists = found.lists
+    queries = len({query for _, query, _ in lists.by_id.values()})
+    seen = f"{len(lists.by_id):,} impressions of {queries:,} queries"
+    return f"{seen}, {len(lists.clicked):,} results clicked."
+
+
+def why_nothing_is_known(found: Estimate, scope: Scope) -> str | None:
+    """Why no rank but the first has an estimate with an error; None if one has."""
+    if found.harvest.known[1:].any():
+        return None
+    lists = found.lists
+    if not lists.impressions:
+        return "there is no impression in these files"
+    if not lists.in_scope:
+        assert scope.surface is not None
+        attribute, value = scope.surface
+        return f"no impression has {attribute}={value}: {_values_seen(lists)}"
+    if not lists.by_id:
+        return f"none of {lists.in_scope:,} impressions has a query: `query`, or UBI's `user_query`"
+    if not lists.clicked:
+        return "no result was clicked"
+    if not found.harvest.shared_items.any():
+        return "no item was shown at two ranks for the same query: rankings never differed"
+    least = f"a rank needs {LEAST_BLOCKS} queries that showed items there and at another rank"
+    return f"{least}, with clicks at both"
+
+
+def _values_seen(lists: RecordedLists) -> str:
+    common = lists.surfaces.most_common(MOST_VALUES_SHOWN)
+    values = [f"{quoted(value) if value else 'none'} {n:,} times" for value, n in common]
+    more = len(lists.surfaces) - len(common)
+    return "seen " + ", ".join(values) + (f" and {more:,} more" if more else "")
+
+
+def unknown_ranks(found: Harvest) -> list[int]:
+    """The ranks whose propensity has no error."""
+    return [rank for rank, known in enumerate(found.known.tolist(), 1) if not known]
+
+
+def as_toml(found: Estimate, scope: Scope, *, force: bool = False) -> str:
+    """The table for `[propensities]` of a configuration, with the errors as comments. Its version
+    is the day of the latest impression. With `force` it has values without an error, too."""
     attribute, value = scope.surface or (None, WHOLE)
     described = "all impressions"
     if attribute is not None:
         described = f"impressions with {quoted(f'{attribute}={value}')}"
     day = datetime.fromtimestamp(found.until_ms / 1000, timezone.utc).date().isoformat()
-    ranks = tuple(max(round(value, DIGITS), 10.0**-DIGITS) for value in found.harvest.table())
+    values = found.harvest.table(unsure=force)
+    ranks = tuple(max(round(value, DIGITS), 10.0**-DIGITS) for value in values)
+    errors = ", ".join(
+        "unknown" if row.stderr is None else f"{row.stderr:.{DIGITS}f}"
+        for row in ranks_of(found.harvest)
+    )
     table = "\n".join(written_table(value, Table(day, ranks))).lstrip()
-    return f"# of {described}\n{table}\n"
-
-
-def recorded_lists(lines: Iterable[bytes], config: Config, scope: Scope) -> RecordedLists:
-    """The result lists of the scope that have a query, with the clicks on them. Later pages are
-    left out; feedback counts where it stands after its impression."""
-    attribute, value = scope.surface or ("", "")
-    names = (attribute,) if attribute else ()
-    lists, limits = RecordedLists(), msgspec.structs.replace(config.limits, attributes=names)
-    for event, query in _events(lines, config.events.format, limits):
-        if isinstance(event, Impression):
-            in_scope = not attribute or event.attributes.get(attribute) == value
-            if in_scope and query and event.first_rank == 1:
-                entry = (event.time_ms, query, event.items)
-                lists.by_id.setdefault(event.impression_id, entry)
-        elif event.kind in config.attribution.grades and event.item is not None:
-            _click(lists, event, event.item, config.attribution.window_s * 1000)
-    return lists
-
-
-def _click(lists: RecordedLists, event: Feedback, item: str, window_ms: int) -> None:
-    time_ms, _, items = lists.by_id.get(event.impression_id, (0, "", ()))
-    if item in items and event.time_ms <= time_ms + window_ms:
-        lists.clicked.add((event.impression_id, items.index(item)))
-
-
-def _events(
-    lines: Iterable[bytes], format_name: str, limits: Limits
-) -> Iterator[tuple[Impression | Feedback, str | None]]:
-    """Each event with the query that its line contains, if any."""
-    decode = decoder(format_name, limits)
-    for line in lines:
-        try:
-            query = _read_query(line)
-        except (ValueError, RecursionError):
-            query = _Query()
-        for event in decode(line, None):
-            if isinstance(event, Impression | Feedback):
-                yield event, query.query or query.user_query
-
-
-def exposures(lists: RecordedLists, depth: int) -> Exposures:
-    """How often each item of a query was shown, and clicked, at each rank."""
-    query_ids: dict[str, int] = {}
-    item_ids: dict[tuple[int, str], int] = {}
-    cells: dict[tuple[int, int, int], list[int]] = {}
-    for impression_id, (_, query, items) in lists.by_id.items():
-        query_id = query_ids.setdefault(query, len(query_ids))
-        for rank0, item in enumerate(items[:depth]):
-            item_id = item_ids.setdefault((query_id, item), len(item_ids))
-            cell = cells.setdefault((query_id, item_id, rank0 + 1), [0, 0])
-            cell[0] += 1
-            cell[1] += (impression_id, rank0) in lists.clicked
-    rows = [(*key, *counts) for key, counts in cells.items()]
-    return Exposures(*np.array(rows, np.int64).reshape(-1, 5).T)
+    return f"# of {described}\n# standard errors: {errors}\n{table}\n"
 
 
 def ranks_of(found: Harvest) -> list[Rank]:
     """The rows of the table, one for each rank."""
-    columns = (found.values.tolist(), found.stderr.tolist(), found.shared_items.tolist())
     return [
-        Rank(rank, _finite_or_none(value), _finite_or_none(stderr), shared)
-        for rank, (value, stderr, shared) in enumerate(zip(*columns, strict=True), 1)
+        Rank(
+            rank=rank0 + 1,
+            propensity=_finite_or_none(found.values[rank0]),
+            stderr=_finite_or_none(found.stderr[rank0]),
+            lower=_finite_or_none(found.lower[rank0]),
+            upper=_finite_or_none(found.upper[rank0]),
+            shared_items=int(found.shared_items[rank0]),
+            queries=int(found.queries[rank0]),
+        )
+        for rank0 in range(len(found.values))
     ]
 
 
 def as_table(ranks: Sequence[Rank]) -> str:
-    """The table for people; a value that is not known is left blank."""
-    lines = [f"{'rank':>4}  {'propensity':>10}  {'± error':>8}  {'shared items':>12}"]
+    """The table for people; what is not known is left blank."""
+    head = ("rank", "propensity", "std. error", "95 % interval", "shared items", "queries")
+    widths = (4, 10, 10, 16, 12, 7)
+    lines: list[tuple[str, ...]] = [head]
     for row in ranks:
-        propensity, stderr = ("" if x is None else f"{x:.4f}" for x in (row.propensity, row.stderr))
-        lines.append(f"{row.rank:>4}  {propensity:>10}  {stderr:>8}  {row.shared_items:>12,}")
-    return "\n".join(lines)
+        numbers = ("" if x is None else f"{x:.4f}" for x in (row.propensity, row.stderr))
+        known = row.lower is not None and row.upper is not None
+        interval = f"{row.lower:.4f} to {row.upper:.4f}" if known else ""
+        lines.append(
+            (str(row.rank), *numbers, interval, f"{row.shared_items:,}", f"{row.queries:,}")
+        )
+    return "\n".join(
+        "  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in lines
+    )
 
 
 def _finite_or_none(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+    return float(value) if math.isfinite(value) else None
 
 
 @click.command("propensities")
@@ -206,13 +195,25 @@ def _finite_or_none(value: float) -> float | None:
 @options.output_option(
     "How the table is printed; toml: for a configuration.", "table", "json", "toml"
 )
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Print the table even if nothing is known, and values without an error into toml.",
+)
 def propensities_command(
-    files: tuple[str, ...], config_file: str | None, depth: int, surface: str | None, output: str
+    files: tuple[str, ...],
+    config_file: str | None,
+    depth: int,
+    surface: str | None,
+    output: str,
+    force: bool,
 ) -> None:
     """Estimate how likely each rank is looked at, relative to the first, from recorded events.
 
     Needs several rankings of the same queries, such as an experiment produces: only items that were
-    shown at different ranks for the same query count.
+    shown at different ranks for the same query count. Each rank has its standard error and 95 %
+    interval, which take queries as the independent units; a rank with fewer than 8 such queries is
+    not known. If none but the first is known, no table is printed and the exit code is 1.
     """
     config = read(config_file, os.environ)
     attribute, equals, value = (surface or "").partition("=")
@@ -223,9 +224,26 @@ def propensities_command(
         found = estimate(files, config, scope, progress=sys.stderr.isatty())
     except OSError as error:
         raise click.ClickException(f"{error.filename}: cannot be read: {error.strerror}") from error
+    _say_what_is_unknown(found, scope, force)
     if output == "toml":
-        click.echo(as_toml(found, scope), nl=False)
+        click.echo(as_toml(found, scope, force=force), nl=False)
     elif output == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(ranks_of(found.harvest))))
     else:
         click.echo(as_table(ranks_of(found.harvest)))
+
+
+def _say_what_is_unknown(found: Estimate, scope: Scope, force: bool) -> None:
+    """Say what the estimate lacks; ends the command if it lacks everything, unless forced."""
+    if found.lists.by_id:
+        click.echo(evidence(found), err=True)
+    reason = why_nothing_is_known(found, scope)
+    if reason is not None:
+        click.echo(f"Nothing is known about any rank but the first: {reason}.", err=True)
+        if not force:
+            click.echo("No table is printed; --force prints it all the same.", err=True)
+            raise SystemExit(NOTHING_KNOWN_EXIT)
+    elif unknown := unknown_ranks(found.harvest):
+        ranks = ", ".join(map(str, unknown))
+        rule = f"fewer than {LEAST_BLOCKS} queries tell"
+        click.echo(f"Not known: rank {ranks} ({rule}). A toml repeats the one above.", err=True)

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from relevanced.metrics.dcg import dcg
-from relevanced.metrics.harvesting import Exposures, harvest, pair_rates, propensities_of_pairs
+from relevanced.metrics.harvesting import (
+    LEAST_BLOCKS,
+    Exposures,
+    harvest,
+    pair_rates,
+    propensities_of_pairs,
+)
 from relevanced.metrics.precision import precision
 from relevanced.metrics.propensities import (
     Propensities,
@@ -17,6 +23,7 @@ from relevanced.metrics.propensities import (
     ips_precision,
     weight_sums,
 )
+from tests.bench.harvest_coverage import DESIGNS, Design, coverage
 
 TABLE = Propensities("web", "1", (1.0, 0.6, 0.4, 0.2, 0.1))
 
@@ -101,6 +108,48 @@ def test_standard_error_of_the_harvest_is_right(rng: np.random.Generator) -> Non
     assert (told / spread).tolist() == pytest.approx([1.0, 1.0], abs=0.4)
 
 
+@pytest.mark.parametrize("design", DESIGNS, ids=[design.name for design in DESIGNS])
+def test_intervals_of_harvests_cover_the_truth(design: Design, rng: np.random.Generator) -> None:
+    """`make bench-experiments` has more harvests, of more sizes."""
+    found = coverage(rng, 16, design, 150)
+    assert found.known.min() > 100 and found.holds, (found.known, found.covering)
+
+
+def some_queries(count: int, values: tuple[float, ...]) -> Exposures:
+    """Queries with one item each, shown at ranks 1 and 2, clicked as often as expected."""
+    lines = [[n, n, rank + 1, 1000, 300 * p] for n in range(count) for rank, p in enumerate(values)]
+    return Exposures(*np.array(lines).T.astype(np.int64))
+
+
+def test_few_queries_have_no_error_and_are_not_known() -> None:
+    few, enough = (
+        harvest(some_queries(n, (1.0, 0.5)), 3) for n in (LEAST_BLOCKS - 1, LEAST_BLOCKS)
+    )
+    assert few.values[1] == enough.values[1] == 0.5
+    assert few.known.tolist() == [True, False, False] and np.isnan(few.stderr[1])
+    assert enough.known.tolist() == [True, True, False] and few.queries.tolist() == [7, 7, 0]
+    assert few.table() == (1.0, 1.0, 1.0) and few.table(unsure=True) == (1.0, 0.5, 0.5)
+    assert enough.table() == (1.0, 0.5, 0.5)
+
+
+def test_queries_that_share_no_item_lend_no_certainty() -> None:
+    """63 blocks whose items were shown at one rank only say nothing about the error."""
+    lines = [[100 + n, 100 + n, 1 + n % 2, 1000, 300] for n in range(63)]
+    few = some_queries(LEAST_BLOCKS, (1.0, 0.5))
+    fields = [few.queries, few.items, few.ranks, few.impressions, few.clicks]
+    more = Exposures(*np.concatenate([np.stack(fields), np.array(lines).T], axis=1))
+    for name in ("values", "stderr", "lower", "upper", "queries"):
+        alone, beside = getattr(harvest(few, 2), name), getattr(harvest(more, 2), name)
+        np.testing.assert_array_equal(alone, beside)
+
+
+def test_interval_is_as_wide_on_both_sides_of_the_logarithm(rng: np.random.Generator) -> None:
+    found = harvest(exposures(rng, 40, TABLE.values), 5)
+    assert found.lower[0] == found.upper[0] == 1.0
+    assert (found.lower[1:] < found.values[1:]).all() and (found.lower > 0).all()
+    assert (found.lower * found.upper).tolist() == pytest.approx((found.values**2).tolist())
+
+
 def test_harvest_does_not_depend_on_the_order_of_rows(rng: np.random.Generator) -> None:
     lines = exposures(rng, 50, TABLE.values)
     fields = np.stack([lines.queries, lines.items, lines.ranks, lines.impressions, lines.clicks])
@@ -113,7 +162,7 @@ def test_ranks_that_share_no_item_are_unknown() -> None:
     found = harvest(Exposures(*np.array(lines).T), 4)
     assert found.values[:2].tolist() == [1.0, 0.5] and np.isnan(found.values[2:]).all()
     assert found.shared_items.tolist() == [1, 1, 1, 1]
-    assert found.table() == (1.0, 0.5, 0.5, 0.5)
+    assert found.table(unsure=True) == (1.0, 0.5, 0.5, 0.5)
 
 
 def test_chain_of_pairs_leads_to_far_ranks() -> None:
@@ -131,5 +180,5 @@ def test_ranks_beyond_depth_and_no_traffic_are_ignored() -> None:
 
 def test_table_never_rises_with_the_rank() -> None:
     lines = [[0, 0, 1, 100, 20], [0, 0, 2, 100, 25], [0, 0, 3, 100, 15]]
-    table = harvest(Exposures(*np.array(lines).T), 3).table()
+    table = harvest(Exposures(*np.array(lines).T), 3).table(unsure=True)
     assert table == tuple(sorted(table, reverse=True)) and table[:2] == (1.0, 1.0)

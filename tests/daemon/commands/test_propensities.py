@@ -2,8 +2,10 @@
 
 import json
 import random
+import re
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from relevanced.daemon.commands.cli import cli
@@ -13,13 +15,13 @@ LOOKED_AT = (1.0, 0.6, 0.3)
 START_MS = 1_795_176_000_000
 
 
-def events(searches: int) -> list[str]:
-    """Searches for 40 queries, their three items in a random order."""
+def events(searches: int, queries: int = 40) -> list[str]:
+    """Searches for some queries, their three items in a random order."""
     rng = random.Random(3)
     attractive = {f"d{number}": rng.uniform(0.2, 0.8) for number in range(120)}
     lines = []
     for number in range(searches):
-        query = rng.randrange(40)
+        query = rng.randrange(queries)
         items = [f"d{3 * query + index}" for index in range(3)]
         rng.shuffle(items)
         base = {"impression_id": f"q{number}", "timestamp": START_MS + number}
@@ -38,11 +40,15 @@ def test_ranks_are_estimated_from_items_that_experiments_moved(tmp_path: Path) -
     path.write_text("\n".join(["{", *events(20_000)]))
     arguments = ["propensities", str(path), "--depth", "4", "--output", "json"]
     result = CliRunner().invoke(cli, arguments)
-    ranks = json.loads(result.output)
+    ranks = json.loads(result.stdout)
     assert result.exit_code == 0 and [row["rank"] for row in ranks] == [1, 2, 3, 4]
     for row, true in zip(ranks, LOOKED_AT):
         assert abs(row["propensity"] - true) < 0.03 and row["shared_items"] == 120
-    assert ranks[3] == {"rank": 4, "propensity": None, "stderr": None, "shared_items": 0}
+        assert row["lower"] <= row["propensity"] <= row["upper"]
+        assert row["queries"] == 40
+    unknown = dict.fromkeys(("propensity", "stderr", "lower", "upper"))
+    assert ranks[3] == {"rank": 4, **unknown, "shared_items": 0, "queries": 0}
+    assert "Not known: rank 4 (fewer than 8 queries tell)." in result.stderr
 
 
 def test_a_table_may_be_pasted_into_the_configuration(tmp_path: Path) -> None:
@@ -51,16 +57,19 @@ def test_a_table_may_be_pasted_into_the_configuration(tmp_path: Path) -> None:
     there.write_text("\n".join(line.replace('"web"', '"ios"') for line in events(100)))
     arguments = ["propensities", str(path), "--depth", "3", "--output", "toml"]
     result = CliRunner().invoke(cli, [*arguments, str(there), "--surface", "device=web"])
-    assert result.output.startswith('# of impressions with "device=web"\n[propensities.tables."w')
+    lines = result.stdout.splitlines()
+    assert lines[0] == '# of impressions with "device=web"'
+    assert re.fullmatch(r"# standard errors: 0\.0000(, 0\.0\d{3}){2}", lines[1])
+    assert lines[2].startswith('[propensities.tables."w')
     head = '[metrics]\nnames = ["IPS-P@3"]\n[propensities]\nattribute = "device"\n'
-    surfaces = load(head + result.output, {}, "pasted").plan.surfaces
+    surfaces = load(head + result.stdout, {}, "pasted").plan.surfaces
     assert surfaces is not None
     [table] = surfaces.tables
     assert (table.surface, table.version) == ("web", "2026-11-20")
     for found, true in zip(table.values, LOOKED_AT, strict=True):
         assert abs(found - true) < 0.1
-    alone = CliRunner().invoke(cli, arguments).output.split("\n")[1:]
-    assert alone == result.output.replace('"web"', '"all"').split("\n")[1:]
+    alone = CliRunner().invoke(cli, arguments).stdout.split("\n")[1:]
+    assert alone == result.stdout.replace('"web"', '"all"').split("\n")[1:]
 
 
 def test_a_surface_must_be_an_attribute_and_its_value(tmp_path: Path) -> None:
@@ -68,3 +77,52 @@ def test_a_surface_must_be_an_attribute_and_its_value(tmp_path: Path) -> None:
     path.write_text("")
     result = CliRunner().invoke(cli, ["propensities", str(path), "--surface", "web"])
     assert result.exit_code == 2 and "must be ATTRIBUTE=VALUE" in result.output
+
+
+ONE_QUERY = events(60, queries=1)
+NEVER_CLICKED = [line for line in events(300) if '"click"' not in line]
+UNNAMED = [line.replace('"query"', '"asked"') for line in events(300)]
+SAME_ORDER = [re.sub(r'"items": \[.*?\]', '"items": ["a", "b"]', line) for line in events(300)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "surface", "reason"),
+    [
+        ([], (), "there is no impression in these files"),
+        (
+            events(300),
+            ("--surface", "device=ios"),
+            'no impression has device=ios: seen "web" 300 t',
+        ),
+        (events(300), ("--surface", "shop=x"), "no impression has shop=x: seen none 300 times"),
+        (UNNAMED, (), "none of 300 impressions has a query"),
+        (NEVER_CLICKED, (), "no result was clicked"),
+        (ONE_QUERY, (), "a rank needs 8 queries that showed items there and at another rank"),
+        (SAME_ORDER + events(300)[-1:], (), "no result was clicked"),
+    ],
+    ids=("nothing", "no ios", "no attribute", "no query", "no click", "one query", "no order"),
+)
+@pytest.mark.parametrize("output", ["table", "json", "toml"])
+def test_nothing_known_is_said_and_no_table_is_written(
+    lines: list[str], surface: tuple[str, ...], reason: str, output: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text("\n".join(lines))
+    arguments = ["propensities", str(path), "--depth", "3", "--output", output, *surface]
+    result = CliRunner().invoke(cli, arguments)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"Nothing is known about any rank but the first: {reason}" in result.stderr
+    forced = CliRunner().invoke(cli, [*arguments, "--force"])
+    assert forced.exit_code == 0 and forced.stdout
+
+
+def test_a_forced_table_has_the_values_without_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text("\n".join(ONE_QUERY))
+    arguments = ["propensities", str(path), "--depth", "3", "--force", "--output"]
+    rows = json.loads(CliRunner().invoke(cli, [*arguments, "json"]).stdout)
+    assert rows[1]["propensity"] is not None and rows[1]["stderr"] is None
+    toml = CliRunner().invoke(cli, [*arguments, "toml"]).stdout
+    assert "# standard errors: 0.0000, unknown, unknown" in toml
+    text = CliRunner().invoke(cli, [*arguments, "table"]).stdout
+    assert text.splitlines()[1].split() == "1 1.0000 0.0000 1.0000 to 1.0000 3 1".split()

@@ -178,7 +178,9 @@ def test_readme_shows_what_is_printed_for_them(
     shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     readme = (Path(__file__).parents[4] / "README.md").read_text()
-    match = re.search(r"^    relevanced eval (qrels.test [^\n]*)\n\n```\n(.*?)```", readme, re.M | re.S)
+    match = re.search(
+        r"^    relevanced eval (qrels.test [^\n]*)\n\n```\n(.*?)```", readme, re.M | re.S
+    )
     assert match is not None
     monkeypatch.chdir(shared / "data" / "trec_eval")
     printed = CliRunner().invoke(eval_command, shlex.split(match[1])).output.splitlines()

@@ -1,0 +1,117 @@
+"""How often the intervals of estimated propensities cover the truth.
+
+    python -m tests.bench.harvest_coverage [--runs N] [--seed N]
+
+A harvest is of a few to many queries. Two rankers show the five items of a query at different
+ranks; an item is clicked where its rank is examined and with a probability of its own. Traffic is
+even, or heavy-tailed over queries, so that one of them may have most of it. A line has, of the rank
+from 2 to 5 that is covered least, the share of intervals that cover the true propensity, with its
+binomial interval by the number of harvests; `known` is the share of ranks that have an interval.
+Fails if a share is surely below 95 %, or if intervals are so wide that it is surely above 98 %.
+"""
+
+import argparse
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from relevanced.metrics.distributions import wilson_interval
+from relevanced.metrics.harvesting import ALPHA, LEAST_BLOCKS, Exposures, harvest
+
+SEED: Final = 20_261_122
+TRUE: Final = np.array([1.0, 0.6, 0.4, 0.2, 0.1])
+
+
+@dataclass(frozen=True)
+class Design:
+    """The traffic of a harvest."""
+
+    name: str
+    shown: tuple[int, int]
+    """Impressions of a query by one ranker, from the first to below the second."""
+    worth: float
+    """Highest probability of a click on an item whose rank is examined."""
+    heavy_tailed: bool = False
+
+
+DESIGNS: Final = (
+    Design("even", (20, 200), 1.0),
+    Design("rare clicks", (200, 2_000), 0.1),
+    Design("heavy-tailed", (5, 20), 0.5, heavy_tailed=True),
+)
+QUERIES: Final = (LEAST_BLOCKS + 2, 16, 64, 200)
+SURE: Final = 3.5
+"""Standard errors of a share at which it is surely another: 48 shares are looked at."""
+TOO_WIDE: Final = 0.98
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Intervals of one rank over all harvests, and those that cover the truth; (ranks - 1,)."""
+
+    runs: int
+    known: np.ndarray[tuple[int], np.dtype[np.int64]]
+    covering: np.ndarray[tuple[int], np.dtype[np.int64]]
+
+    @property
+    def lowest(self) -> tuple[int, int]:
+        """Intervals that cover the truth, and all, of the rank that is covered least."""
+        rank = int((self.covering / np.maximum(self.known, 1)).argmin())
+        return int(self.covering[rank]), int(self.known[rank])
+
+    @property
+    def holds(self) -> bool:
+        """Whether the lowest coverage may be that of 95 % intervals."""
+        low, high = wilson_interval(*self.lowest, SURE)
+        return high >= 1 - ALPHA and low <= TOO_WIDE
+
+
+def exposures(rng: np.random.Generator, queries: int, design: Design) -> Exposures:
+    """The traffic of one harvest."""
+    depth, lines = len(TRUE), []
+    for query in range(queries):
+        worth = rng.random(depth) * design.worth
+        busy = 1.0 + rng.pareto(1.2) if design.heavy_tailed else 1.0
+        for _ in range(2):
+            ranks = rng.permutation(depth)
+            shown = int(min(rng.integers(*design.shown) * busy, 1e6))
+            clicks = rng.binomial(shown, worth * TRUE[ranks])
+            lines += [(query, item, ranks[item] + 1, shown, clicks[item]) for item in range(depth)]
+    return Exposures(*np.array(lines, dtype=np.int64).T)
+
+
+def coverage(rng: np.random.Generator, queries: int, design: Design, runs: int) -> Coverage:
+    """Count how often the intervals of `runs` harvests cover the truth."""
+    known = np.zeros(len(TRUE) - 1, np.int64)
+    covering = np.zeros_like(known)
+    for _ in range(runs):
+        found = harvest(exposures(rng, queries, design), len(TRUE))
+        known += found.known[1:]
+        covering += ((found.lower <= TRUE) & (TRUE <= found.upper))[1:]
+    return Coverage(runs, known, covering)
+
+
+def main() -> int:
+    """Print the table; 1 if an interval covers less often than it says."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=1_000)
+    parser.add_argument("--seed", type=int, default=SEED)
+    given = parser.parse_args()
+    rng, failed = np.random.default_rng(given.seed), False
+    print(f"seed {given.seed}, {given.runs:,} harvests a line; the rank that is covered least")
+    print(f"{'traffic':<14}{'queries':>8}{'known':>8}{'covered':>9}   95 % binomial interval")
+    for design in DESIGNS:
+        for queries in QUERIES:
+            found = coverage(rng, queries, design, given.runs)
+            share, (low, high) = found.lowest[0] / found.lowest[1], wilson_interval(*found.lowest)
+            known = found.known.sum() / (found.runs * len(found.known))
+            print(
+                f"{design.name:<14}{queries:>8}{known:>8.1%}{share:>9.1%}   {low:.1%} to {high:.1%}"
+            )
+            failed |= not found.holds
+    return int(failed)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
