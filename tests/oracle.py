@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 
-from tests import oracle_arms
+from tests import oracle_arms, oracle_ubi
 from tests.oracle_metrics import score
 
 GRACE_MS = 5_000
@@ -76,6 +76,8 @@ class OracleConfig:
     clip: float = 10
     weighted_ranks: int = 0
     """The deepest cut-off of the metrics weighted by propensities."""
+    ubi_shown: bool = False
+    """Whether records are UBI, whose lists are made of impression events."""
 
     @property
     def highest_grade(self) -> float:
@@ -95,6 +97,8 @@ class Impression:
     teams: tuple[str | None, ...]
     dropped: tuple[str, ...]
     """The reason for each value of an attribute or experiment that was left out."""
+    by_item: bool = False
+    """Whether it is one item of its list, at `first_rank`."""
 
 
 @dataclass(frozen=True)
@@ -181,6 +185,11 @@ def no_constant(name: str) -> float:
 def decode(value: object, config: OracleConfig) -> Impression | Feedback:
     if not isinstance(value, dict):
         raise Rejected("wrong_type")
+    if config.ubi_shown:
+        native = oracle_ubi.as_native(value)
+        if isinstance(native, str):
+            raise Rejected(native)
+        value = native
     kind = required(value, "type")
     if not isinstance(kind, str):
         raise Rejected("wrong_type")
@@ -220,6 +229,7 @@ def decode_impression(value: Mapping[str, object], config: OracleConfig) -> Impr
         user_id=None if user is None else identifier(user),
         teams=teams_of(value.get("teams")),
         dropped=(*dropped, *dropped_too),
+        by_item=config.ubi_shown,
     )
 
 
@@ -476,17 +486,35 @@ def decide_impression(
     is_open = [
         impression for impression in of_id if closes_ms(impression.time_ms, config) > watermark
     ]
+    if is_open and event.by_item:
+        return place(event, is_open[0])
     if is_open and event.first_rank == 1:
         return repeat_first_page(event, is_open[0])
     if is_open:
         return add_later_page(event, is_open[0])
     if closes_ms(event.time_ms, config) <= watermark:
         return "late"
-    if event.first_rank > 1:
+    if event.first_rank > 1 and not (event.by_item and event.items):
         return "later_page"
     of_id.append(Accepted(event.id, event.time_ms))
-    append_items(of_id[-1], event.items, event)
+    blanks = [None] * (event.first_rank - 1)
+    append_items(of_id[-1], [*blanks, *event.items], event)
     return "accepted"
+
+
+def place(event: Impression, impression: Accepted) -> str:
+    """Place one item of a list that is logged item by item."""
+    if not event.items:
+        return "duplicate"
+    item, rank0 = event.items[0], event.first_rank - 1
+    if item in impression.items:
+        return "duplicate" if impression.items.index(item) == rank0 else "conflicting"
+    missing = rank0 + 1 - len(impression.items)
+    append_items(impression, [None] * missing, event)
+    if impression.items[rank0] is not None:
+        return "conflicting"
+    impression.items[rank0] = item
+    return "extended"
 
 
 def repeat_first_page(event: Impression, impression: Accepted) -> str:

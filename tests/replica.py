@@ -78,8 +78,9 @@ def decoder_of(config: OracleConfig) -> Decoder:
         max_future_ms=config.max_future_s * 1000,
         max_record_bytes=config.max_record_bytes,
         attributes=tuple(sorted(name for name in grouped if not name.startswith("experiment:"))),
+        ubi_lists="shown" if config.ubi_shown else "logged",
     )
-    return decoder("native", limits)
+    return decoder("ubi" if config.ubi_shown else "native", limits)
 
 
 def columns_of(plan: Plan) -> list[str]:

@@ -245,6 +245,41 @@ def test_page_with_a_blank_is_a_duplicate_when_repeated() -> None:
     assert lane(shown(), page, page).impression_outcomes["duplicate"] == 1
 
 
+SHOWN_CONFIG = replace(SMALL_CONFIG, ubi_shown=True)
+
+
+def seen(item: str, rank: int, at_s: float = 0, action: str = "impression") -> Json:
+    place = {"object": {"object_id": item}, "position": {"ordinal": rank}}
+    event: Json = {"action_name": action, "query_id": "q", "event_attributes": place}
+    return {"timestamp": START_MS + round(at_s * 1000), **event}
+
+
+@pytest.mark.parametrize(
+    ("items", "outcomes", "final"),
+    [
+        ("c3", "accepted", "--c"),
+        ("c3 a1 b2", "accepted extended extended", "abc"),
+        ("c3 e5", "accepted extended", "--c-e"),
+        ("a1 a1 a2 b1", "accepted duplicate conflicting conflicting", "a"),
+        ("b2 x13", "accepted duplicate", "-b"),
+        ("x13 a1", "later_page accepted", "a"),
+    ],
+)
+def test_items_logged_one_by_one(items: str, outcomes: str, final: str) -> None:
+    events = [seen(text[0], int(text[1:])) for text in items.split()]
+    result = lane(*events, config=SHOWN_CONFIG)
+    assert result.impression_outcomes == Counter(outcomes.split())
+    assert "".join(item or "-" for item in result.open[KEY][0]) == final
+
+
+def test_feedback_on_items_logged_one_by_one() -> None:
+    clicks = [seen("b", 2, 1, "click"), seen("b", 3, 2, "purchase")]
+    for events in ((seen("a", 1), seen("b", 2), *clicks), (*clicks, seen("b", 2), seen("a", 1))):
+        result = lane(*events, config=SHOWN_CONFIG)
+        assert result.open[KEY] == (("a", "b"), (0.0, 3.0))
+        assert result.feedback_outcomes == {"joined": 2, "rank_mismatch": 1}
+
+
 def test_later_page_alone_is_late_or_not_scored() -> None:
     assert lane(shown(first_rank=2)).impression_outcomes == {"later_page": 1}
     assert lane(tick(66), shown(first_rank=2)).impression_outcomes == {"late": 1}

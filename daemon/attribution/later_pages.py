@@ -1,4 +1,4 @@
-"""How a later page of results extends the list of its impression. Pure."""
+"""How a later page of results, or one more item, extends the list of its impression. Pure."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from ..events.types import Impression
 
 
 class PageMismatch(Exception):
-    """The page leaves a gap after the list so far, or contradicts it."""
+    """The page leaves a gap after the list so far, or the page or the item contradicts it."""
 
 
 def extended(items: Sequence[str | None], page: Impression) -> list[str | None]:
@@ -26,6 +26,26 @@ def extended(items: Sequence[str | None], page: Impression) -> list[str | None]:
         raise PageMismatch
     listed = frozenset(items)
     return [*items, *(_or_blank(item, listed) for item in page.items[overlap:])]
+
+
+def placed(items: Sequence[str | None], shown: Impression) -> list[str | None]:
+    """The list with an item of a list that is logged item by item; the same list where the item
+    already stands at its rank, and where that rank does not count.
+
+    An item never moves and is never replaced: the first to arrive wins. Ranks of which nothing is
+    known yet are blanks (None), which the items that stand there fill when they arrive. Raises
+    PageMismatch.
+    """
+    if not shown.items:
+        return list(items)
+    (item,), rank0 = shown.items, shown.first_rank - 1
+    longer = [*items, *[None] * (rank0 + 1 - len(items))]
+    if longer[rank0] == item:
+        return longer
+    if longer[rank0] is not None or item in items:
+        raise PageMismatch
+    longer[rank0] = item
+    return longer
 
 
 def _or_blank(item: str, listed: frozenset[str | None]) -> str | None:

@@ -26,7 +26,7 @@ from ..lane.waiting_feedback import Waiting
 from ..lane.watermarks import moved
 from ..panes import GRACE_MS, JUMP_MS, pane_start
 from .gains import change_state, note_delay, set_gain
-from .later_pages import PageMismatch, extended
+from .later_pages import PageMismatch, extended, placed
 
 BRINGS_ITEMS: Final = ("accepted", "filled", "extended")
 """The outcomes of impressions that waiting feedback may join."""
@@ -95,7 +95,7 @@ def _impression(lane: Lane, topic: str, event: Impression, watermark: int | None
         return _apply_repeated(lane, slot, event)
     if watermark is not None and lane.plan.timing.closes_at(event.time_ms) <= watermark:
         return "late"
-    if event.first_rank > 1:
+    if event.first_rank > 1 and not (event.by_item and event.items):
         return "later_page"
     _accept(lane, topic, event, event.time_ms if watermark is None else watermark)
     return "accepted"
@@ -119,7 +119,8 @@ def _accept(lane: Lane, topic: str, event: Impression, watermark_ms: int) -> Non
     combination = lane.admissions[topic].combination_of(
         values, watermark_ms, lane.segments, lane.counts["segment_overflow"]
     )
-    state = lane.states.id_of((len(event.items), ()), lane.plan.surface_id_of(event.attributes))
+    items = placed([], event) if event.by_item else list(event.items)
+    state = lane.states.id_of((len(items), ()), lane.plan.surface_id_of(event.attributes))
     pane = pane_start(event.time_ms, lane.plan.timing.base_ms)
     slot = lane.open.add(
         event.impression_id,
@@ -127,9 +128,11 @@ def _accept(lane: Lane, topic: str, event: Impression, watermark_ms: int) -> Non
         pane,
         combination=combination,
         state=state,
-        items=encode_items(event.items),
+        items=encode_items(items),
         subject=_subject(lane, event),
     )
+    if None in items:
+        lane.open.paged_items[slot] = encode_items(items)
     lane.changes.add(pane, combination, NO_STATE, state)
     if event.teams and lane.open.subjects is not None:
         lane.open.teams[slot] = event.teams
@@ -150,14 +153,14 @@ def _apply_repeated(lane: Lane, slot: int, event: Impression) -> str:
     """Apply one more record of an impression that is open: the first to arrive wins, unless this
     one adds items."""
     items = lane.open.list_of(slot)
-    if event.first_rank == 1 and items:
+    if event.first_rank == 1 and items and not event.by_item:
         same = event.items and list(event.items) == items[: len(event.items)]
         return "duplicate" if same else "conflicting"
     try:
-        longer = extended(items, event)
+        longer = placed(items, event) if event.by_item else extended(items, event)
     except PageMismatch:
         return "conflicting"
-    if len(longer) == len(items):
+    if longer == items:
         return "duplicate"
     lane.open.paged_items[slot] = encode_items(longer)
     lane.changes.relisted.add(slot)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from ..events.ubi import LOGGED
 from . import experiments, propensities
 from .settings import SETTINGS, Config
 
@@ -30,6 +31,9 @@ def hashed_values(config: Config) -> dict[str, object]:
     if config.propensities is None:
         # Keeps the hash of configurations that are older than propensities.
         del values[propensities.SECTION]
+    if config.events.ubi_lists == LOGGED:
+        # Keeps the hash of those that are older than the setting.
+        del values["events.ubi_lists"]
     return values
 
 

@@ -17,6 +17,7 @@ from relevanced.metrics.propensities import CLIP
 
 from ..events.decoder import FORMATS
 from ..events.types import MAX_TEXT_BYTES
+from ..events.ubi import LOGGED
 from ..plan import ALL, EXPERIMENT_PREFIX, LARGEST_EXACT
 from . import connection_rules, experiments, propensities
 from .connection_rules import HIGHEST_PORT, Rule
@@ -62,6 +63,12 @@ def _format(config: Config) -> Iterator[ConfigFault]:
         yield ConfigFault(
             "events.format", config.events.format, f"must be one of {', '.join(FORMATS)}"
         )
+
+
+def _ubi_lists(config: Config) -> Iterator[ConfigFault]:
+    if config.events.ubi_lists != LOGGED and config.events.format != "ubi":
+        rule = 'has no effect: needs events.format = "ubi"'
+        yield ConfigFault("events.ubi_lists", config.events.ubi_lists, rule)
 
 
 def _grades(config: Config) -> Iterator[ConfigFault]:
@@ -197,6 +204,7 @@ RULES: Final[tuple[tuple[tuple[str, ...], Rule], ...]] = (
     *connection_rules.RULES,
     (("redis.keep", "windows"), _keep),
     (("events.format",), _format),
+    (("events.format", "events.ubi_lists"), _ubi_lists),
     (_GRADES_KEYS, _grades),
     (("metrics.relevant_from", *_GRADES_KEYS), _relevant),
     (("metrics.names",), _metrics),

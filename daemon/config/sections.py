@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeVar
 
+from ..events.ubi import LISTS
 from .kinds import (
     Kind,
     Secret,
@@ -166,6 +167,13 @@ class EventsSection:
         1,
         integer(0, 1),
         "Rank of the first item, in formats that leave it to the producer.",
+        restarts=True,
+    )
+    ubi_lists: str = setting(
+        "logged",
+        choice(*LISTS),
+        'What the lists of the format "ubi" are made of: logged: the lists of query records; '
+        "shown: events with the action impression, one for each item.",
         restarts=True,
     )
 

@@ -121,6 +121,7 @@ class Config:
             max_future_ms=self.events.max_future_s * 1000,
             max_record_bytes=self.events.max_record_bytes,
             rank_base=self.events.rank_base,
+            ubi_lists=self.events.ubi_lists,
             attributes=tuple(sorted(self._needed_attributes)),
         )
 

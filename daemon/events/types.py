@@ -56,6 +56,9 @@ class Impression(msgspec.Struct, frozen=True, gc=False):
     user_id: str | None = None
     teams: tuple[str | None, ...] = ()
     """Of an interleaved list: whose ranker brought each item, None for neither or both."""
+    by_item: bool = False
+    """Whether the list is logged item by item. Then `items` is the one item at `first_rank`,
+    whatever is known of the ranks above it; none if that rank does not count."""
 
 
 class Feedback(msgspec.Struct, frozen=True, gc=False):
@@ -169,6 +172,8 @@ class Limits(msgspec.Struct, frozen=True):
     rank_base: int = 1
     """The rank that the producers of this format give to the first item; formats that define it
     ignore this."""
+    ubi_lists: str = "logged"
+    """What the lists of the format `ubi` are made of: one of `events.ubi.LISTS`."""
     attributes: tuple[str, ...] | None = None
     """The attributes that are needed: others are skipped unread. None: all are needed."""
 

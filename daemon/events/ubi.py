@@ -9,13 +9,17 @@ an impression:
     {"action_name":"click","query_id":"q1","timestamp":"2025-01-24T07:31:42.001Z",
      "event_attributes":{"object":{"object_id":"d7"},"position":{"ordinal":2}}}
 
+Lists are `logged` in queries, or are made of what was `shown`: then each event with the action
+`impression` is one item of a list, at its ordinal, with the attributes of the event
+(`event_attributes` in place of `query_attributes`), and queries are skipped.
+
 Attributes are `application` and the scalar values of `query_attributes`. Members of the latter
 whose name begins with `experiment` are experiments instead: an object `experiments` contains
 variants by experiment name; a scalar is the variant of the experiment of that whole name
 (`"experiment_ranker": "b"`). Objects and arrays elsewhere are ignored.
 
-Valid records without information on a result list are skipped: a query without a list
-(`no_list`), an event about no item (`no_item`), an event of no search (`no_query_id`).
+Valid records without information on a result list are skipped: a query without a list that counts
+(`no_list`), an event about no item of one (`no_item`), an event of no search (`no_query_id`).
 """
 
 import re
@@ -43,14 +47,13 @@ from .types import Event, Feedback, Impression, Limits
 
 # Field → the rejection reason of a number there that is too large for any type.
 _ACTION_FIELD: Final = {"action_name": "wrong_type"}
+_USER_FIELDS: Final = {"user_id": "bad_id", "client_id": "bad_id"}
 _QUERY_FIELDS: Final = {
     "query_id": "bad_id",
     "timestamp": "bad_timestamp",
     "query_response_hit_ids": "bad_id",
     "query_response_object_ids": "bad_id",
-    "user_id": "bad_id",
-    "client_id": "bad_id",
-}
+} | _USER_FIELDS
 _EVENT_FIELDS: Final = {
     "query_id": "bad_id",
     "timestamp": "bad_timestamp",
@@ -59,6 +62,11 @@ _EVENT_FIELDS: Final = {
 _NAMED_FIELDS: Final = ("application", "query_attributes")
 _FIELDS: Final = raw_decoder((*(_ACTION_FIELD | _QUERY_FIELDS | _EVENT_FIELDS), *_NAMED_FIELDS))
 
+LOGGED: Final = "logged"
+SHOWN: Final = "shown"
+LISTS: Final = (LOGGED, SHOWN)
+"""What lists are made of: the list of a query, or an impression event for each item."""
+_SHOWN_ACTION: Final = "impression"
 _LISTS: Final = ("query_response_hit_ids", "query_response_object_ids")
 """The fields of the shown list: its name today, and its name in 2024."""
 _EXPERIMENT: Final = "experiment"
@@ -87,41 +95,69 @@ def reader(limits: Limits) -> Callable[[bytes], Event | Trimmed | None]:
         raw = decoded("record", value, _FIELDS, "wrong_type")
         action = plain_values(raw, _ACTION_FIELD)["action_name"]
         if action is None:
-            application, query_attributes = (getattr(raw, name) for name in _NAMED_FIELDS)
-            query_attributes = raw_members("query_attributes", query_attributes)
-            return _read_query(
-                plain_values(raw, _QUERY_FIELDS), application, query_attributes, limits
-            )
+            return _read_query(raw, limits)
+        if action == _SHOWN_ACTION and limits.ubi_lists == SHOWN:
+            return _read_shown(raw, limits)
         return _read_event(action, plain_values(raw, _EVENT_FIELDS), limits)
 
     return read
 
 
-def _read_query(
-    values: Mapping[str, object],
-    application: Raw,
-    query_attributes: Mapping[str, Raw],
-    limits: Limits,
-) -> Impression | Trimmed:
+def _read_query(raw: msgspec.Struct, limits: Limits) -> Impression | Trimmed:
+    application, query_attributes = (getattr(raw, name) for name in _NAMED_FIELDS)
+    members_of_query = raw_members("query_attributes", query_attributes)
+    values = plain_values(raw, _QUERY_FIELDS)
     query_id = identifier("query_id", present(values, "query_id"))
+    if limits.ubi_lists == SHOWN:
+        raise InvalidField("no_list", "events.ubi_lists=shown: the list of a query does not count")
     listed = [name for name in _LISTS if values[name] is not None]
     if not listed:
-        raise InvalidField("no_list", f"{', '.join(_LISTS)}: neither is there")
+        # Such logs often have an event for each item that was shown.
+        rule = 'neither is there (or set events.ubi_lists = "shown")'
+        raise InvalidField("no_list", f"{', '.join(_LISTS)}: {rule}")
     items = identifiers(listed[0], values[listed[0]])
-    # Plugins write an empty string where the browser sent no user.
-    user_field = next(
-        (name for name in ("user_id", "client_id") if values[name] not in (None, "")), None
-    )
-    dropped: list[str] = []
+    time_ms = timestamp_ms(present(values, "timestamp"))
+    impression = Impression(query_id, time_ms, items[: limits.depth])
+    return _described(impression, values, application, members_of_query, limits)
+
+
+def _read_shown(raw: msgspec.Struct, limits: Limits) -> Impression | Trimmed:
+    """An item that was shown, at its rank."""
+    values = plain_values(raw, _EVENT_FIELDS | _USER_FIELDS)
+    event = _read_event(_SHOWN_ACTION, values, limits)
+    if event.item is None or event.rank is None or event.rank < 1:
+        rule = "an impression of an item must have both, and its rank must be >= 1"
+        base = f"events.rank_base={limits.rank_base}"
+        raise InvalidField("no_item", f"object_id, ordinal: {rule} ({base})")
     impression = Impression(
-        impression_id=query_id,
-        time_ms=timestamp_ms(present(values, "timestamp")),
-        items=items[: limits.depth],
-        attributes=attribute_texts(_attributes(application, query_attributes, limits), dropped),
-        experiments=attribute_texts(_experiments(query_attributes), dropped),
+        impression_id=event.impression_id,
+        time_ms=event.time_ms,
+        items=(event.item,) if event.rank <= limits.depth else (),
+        first_rank=event.rank,
+        by_item=True,
+    )
+    details = raw_members("event_attributes", getattr(raw, "event_attributes"))
+    return _described(impression, values, getattr(raw, "application"), details, limits)
+
+
+def _described(
+    impression: Impression,
+    values: Mapping[str, object],
+    application: Raw,
+    details: Mapping[str, Raw],
+    limits: Limits,
+) -> Impression | Trimmed:
+    """The impression with the attributes and experiments of the details, and its user."""
+    # Plugins write an empty string where the browser sent no user.
+    user_field = next((name for name in _USER_FIELDS if values[name] not in (None, "")), None)
+    dropped: list[str] = []
+    whole = msgspec.structs.replace(
+        impression,
+        attributes=attribute_texts(_attributes(application, details, limits), dropped),
+        experiments=attribute_texts(_experiments(details), dropped),
         user_id=None if user_field is None else identifier(user_field, values[user_field]),
     )
-    return Trimmed(impression, tuple(dropped)) if dropped else impression
+    return Trimmed(whole, tuple(dropped)) if dropped else whole
 
 
 def _attributes(

@@ -26,6 +26,7 @@ from tests.streams import (
     topic_names,
     with_wrong_clocks,
 )
+from tests.ubi_streams import random_ubi_records
 from tests.whole_batch import process_batch
 
 SEEDS = range(40)
@@ -238,3 +239,35 @@ def test_rows_equal_the_oracle_for_streams_not_seen_before(
 ) -> None:
     again = random.Random(int(rng.integers(2**63)))
     assert_any_cut_equals_the_oracle(again, config, topics=again.choice((1, 2)), crashes=True)
+
+
+SHOWN_CONFIGS: Final = {
+    "small": replace(SMALL_CONFIG, ubi_shown=True),
+    "timed and weighted": replace(
+        OTHER_CONFIGS["propensities"],
+        metric_names=("P@5", "IPS-P@5", "nDCG@3", "RR", "FirstFeedbackSeconds"),
+        weighted_ranks=5,
+        ubi_shown=True,
+    ),
+    "by experiment": replace(OTHER_CONFIGS["fractions"], ubi_shown=True),
+}
+
+
+@pytest.mark.parametrize("config", SHOWN_CONFIGS.values(), ids=SHOWN_CONFIGS)
+@pytest.mark.parametrize("topics", [1, 2])
+@pytest.mark.parametrize("seed", FEWER_SEEDS)
+def test_lists_logged_item_by_item_equal_the_oracle_for_any_cut(
+    seed: int, topics: int, config: OracleConfig
+) -> None:
+    rng = random.Random(seed)
+    records = random_ubi_records(rng, topics=topics, events=400, config=config)
+    assert_equals_the_oracle(rng, records, topic_names(topics), config, crashes=seed % 2 > 0)
+
+
+def test_lists_logged_item_by_item_equal_the_oracle_for_streams_not_seen_before(
+    rng: np.random.Generator,
+) -> None:
+    again = random.Random(int(rng.integers(2**63)))
+    config, topics = again.choice(list(SHOWN_CONFIGS.values())), again.choice((1, 2))
+    records = random_ubi_records(again, topics=topics, config=config)
+    assert_equals_the_oracle(again, records, topic_names(topics), config, crashes=True)

@@ -9,12 +9,13 @@ from typing import Final
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from relevanced.daemon.events.decoder import FORMATS, decoder
 from relevanced.daemon.events.types import Impression, Limits
 from tests.builders import PLAN, plan_with
 from tests.daemon.events.records import FEEDBACK, IMPRESSION, NOON_MS
-from tests.daemon.events.test_ubi import CLICK, QUERY
+from tests.daemon.events.test_ubi import CLICK, QUERY, SEEN
 from tests.fuzz.flow import Flow, check_verdicts, metrics_of
 from tests.fuzz.hostile import flipped, objects, records
 from tests.fuzz.settings import examples
@@ -22,19 +23,23 @@ from tests.fuzz.settings import examples
 GOOD: Final[Mapping[str, tuple[Mapping[str, object], ...]]] = {
     "native": (IMPRESSION, FEEDBACK),
     "ubi": (QUERY, CLICK, {"index": {"_index": "ubi_queries", "_id": "e7"}}),
+    "ubi shown": (SEEN, CLICK, QUERY),
 }
 LIMITS: Final = Limits(depth=5, max_grade=3.0, attributes=("country", "device"))
-DECODERS: Final = {name: decoder(name, LIMITS) for name in FORMATS}
+DECODERS: Final = {name: decoder(name, LIMITS) for name in FORMATS} | {
+    "ubi shown": decoder("ubi", replace(LIMITS, ubi_lists="shown"))
+}
 TWO_GROUPINGS: Final = plan_with(
     groupings=(("country",), ("country", "experiment:ranker-v2")), max_segments=50
 )
 NEXT: Final[Mapping[str, Mapping[str, object]]] = {
     "native": {**IMPRESSION, "impression_id": "the next", "timestamp": 99_999_999_999_999},
     "ubi": {**QUERY, "query_id": "the next", "timestamp": 99_999_999_999_999},
+    "ubi shown": {**SEEN, "query_id": "the next", "timestamp": 99_999_999_999_999},
 }
 """Later than any time of a record, so that it is accepted whatever came before."""
 
-formats = pytest.mark.parametrize("name", list(FORMATS))
+formats = pytest.mark.parametrize("name", list(DECODERS))
 
 
 @formats

@@ -1,8 +1,11 @@
 """Later pages extend a list, and blanks keep every item at its first rank."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from relevanced.daemon.attribution.later_pages import PageMismatch, extended
+from relevanced.daemon.attribution.later_pages import PageMismatch, extended, placed
+from relevanced.daemon.events.types import Impression
 from tests.builders import shown
 
 ITEMS = ["a", "b", "c"]
@@ -47,3 +50,39 @@ def test_the_first_page_of_an_empty_list_becomes_the_list() -> None:
     assert extended([], shown(0, "a b a")) == ["a", "b", "a"]
     with pytest.raises(PageMismatch):
         extended([], shown(0, "a", first_rank=2))
+
+
+def one(item: str, rank: int) -> Impression:
+    return shown(0, item, first_rank=rank, by_item=True)
+
+
+@pytest.mark.parametrize(
+    ("items", "item", "rank", "longer"),
+    [
+        ([], "a", 1, ["a"]),
+        ([], "a", 3, [None, None, "a"]),
+        (["a"], "b", 2, ["a", "b"]),
+        (["a"], "b", 4, ["a", None, None, "b"]),
+        (["a", None, "c"], "b", 2, ["a", "b", "c"]),
+        (["a", None, "c"], "c", 3, ["a", None, "c"]),
+        (["a"], "", 13, ["a"]),
+    ],
+)
+def test_an_item_stands_at_its_rank_and_fills_a_blank(
+    items: list[str | None], item: str, rank: int, longer: list[str | None]
+) -> None:
+    assert placed(items, one(item, rank)) == longer
+
+
+@pytest.mark.parametrize(("item", "rank"), [("b", 1), ("a", 2), ("a", 3), ("c", 1)])
+def test_an_item_neither_moves_nor_is_replaced(item: str, rank: int) -> None:
+    with pytest.raises(PageMismatch):
+        placed(["a", None, "c"], one(item, rank))
+
+
+@given(st.permutations([("a", 1), ("b", 2), ("c", 3), ("e", 5)]))
+def test_items_in_any_order_give_the_same_list(shuffled: list[tuple[str, int]]) -> None:
+    items: list[str | None] = []
+    for item, rank in shuffled:
+        items = placed(items, one(item, rank))
+    assert items == ["a", "b", "c", None, "e"]

@@ -3,6 +3,8 @@
 from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from relevanced.daemon.attribution import rules
 from relevanced.daemon.events.types import Event, Feedback, Impression, Rejected
@@ -84,6 +86,59 @@ def test_an_empty_list_is_not_filled_by_a_later_page() -> None:
 def test_a_page_without_its_first_is_a_later_page() -> None:
     lane = lane_of()
     assert feed(lane, shown(0, first_rank=2), shown(0)) == ["later_page", "accepted"]
+
+
+def seen(at_ms: int, item: str, rank: int, of: str = "q") -> Impression:
+    return shown(at_ms, item, first_rank=rank, of=of, by_item=True)
+
+
+def test_an_item_of_what_was_shown_begins_a_list_at_any_rank() -> None:
+    lane = lane_of()
+    assert feed(lane, seen(0, "c", 3), seen(1, "a", 1, of="p")) == ["accepted", "accepted"]
+    assert (items(lane), items(lane, "p")) == ([None, None, "c"], ["a"])
+
+
+@pytest.mark.parametrize(
+    ("event", "outcome"),
+    [
+        (seen(2, "a", 1), "extended"),
+        (seen(2, "e", 5), "extended"),
+        (seen(2, "c", 3), "duplicate"),
+        (seen(2, "", 101), "duplicate"),
+        (seen(2, "c", 1), "conflicting"),
+        (seen(2, "x", 3), "conflicting"),
+    ],
+)
+def test_one_more_item_of_what_was_shown(event: Impression, outcome: str) -> None:
+    lane = lane_of()
+    assert feed(lane, seen(0, "c", 3), event)[1] == outcome
+    assert len(lane.open) == 1
+
+
+def test_an_item_beyond_the_depth_begins_no_list() -> None:
+    assert feed(lane_of(), seen(0, "", 101)) == ["later_page"]
+
+
+def test_an_item_of_what_was_shown_may_be_late() -> None:
+    lane = lane_of()
+    feed(lane, passing(CLOSES_MS))
+    assert feed(lane, seen(0, "a", 1)) == ["late"]
+
+
+@given(
+    st.permutations(
+        [seen(0, "a", 1), seen(0, "b", 2), seen(0, "d", 4), clicked(3, "b"), clicked(2, rank=3)]
+        + [clicked(5, "d", rank=1), clicked(4, rank=4, kind="cart"), seen(0, "b", 2)]
+    )
+)
+def test_what_was_shown_and_clicked_in_any_order_gives_the_same(events: list[Event]) -> None:
+    """Also a rank that nothing is known of: a blank may be clicked."""
+    lane = lane_of()
+    outcomes = Counter(" ".join(feed(lane, *events)).split())
+    assert (items(lane), gains(lane)) == (["a", "b", None, "d"], [None, 1.0, 1.0, 2.0])
+    assert outcomes - Counter(waits=8) == Counter(
+        accepted=1, extended=2, duplicate=1, joined=4, rank_mismatch=1
+    )
 
 
 def test_a_later_page_that_is_late_is_late() -> None:

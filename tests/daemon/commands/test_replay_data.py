@@ -119,6 +119,72 @@ def reactions(chorus: Path, *kinds: str) -> Iterable[tuple[str, str, int]]:
             yield str(document.get("query_id")), str(details["object"]["object_id"]), ordinal
 
 
+ESCI_TOML = """
+[events]
+format = "ubi"
+rank_base = 0
+ubi_lists = "{lists}"
+[metrics]
+names = ["P@5", "RR"]
+[segments]
+groupings = [["application"]]
+"""
+
+
+@pytest.fixture
+def esci(chorus: Path, tmp_path: Path) -> Path:
+    """OpenSearch's own sample: 200 searches, 1,000 items shown, one by one, 60 clicks."""
+    lines = [json.dumps(d) for d in documents(chorus) if d["application"] == "esci_ubi_sample"]
+    file = tmp_path / "esci.jsonl"
+    file.write_text("\n".join(lines))
+    return file
+
+
+@pytest.mark.parametrize("options", [(), ("--as-is",)], ids=["by time", "as is"])
+def test_lists_are_made_of_what_was_shown(
+    tmp_path: Path, esci: Path, options: tuple[str, ...]
+) -> None:
+    report = replay(tmp_path, ESCI_TOML.format(lists="shown"), esci, options=options)
+    scores = whole(report)
+    assert {name: value["impressions"] for name, value in scores.items()} == {"P@5": 200, "RR": 200}
+    events = report["events"]
+    assert (events["impressions"], events["feedback"]) == (1000, 60)
+    assert events["rejected"]["no_list"] == 200
+    assert {name: n for name, n in events["feedback_outcomes"].items() if n} == {"joined": 60}
+    clicked: dict[str, set[int]] = {}
+    for query, _, ordinal in reactions(esci, "click"):
+        clicked.setdefault(query, set()).add(ordinal)
+    reciprocal = sum(1 / (min(ordinals) + 1) for ordinals in clicked.values()) / 200
+    precision = sum(len(ordinals) / 5 for ordinals in clicked.values()) / 200
+    assert scores["RR"]["mean"] == pytest.approx(reciprocal, abs=1e-6)
+    assert scores["P@5"]["mean"] == pytest.approx(precision, abs=1e-6)
+    assert whole(report, "esci_ubi_sample")["RR"]["impressions"] == 200
+
+
+def test_where_lists_are_logged_none_of_it_counts(tmp_path: Path, esci: Path) -> None:
+    config = tmp_path / "replay.toml"
+    config.write_text(ESCI_TOML.format(lists="logged"))
+    arguments = ["replay", str(esci), "--config", str(config), "--output", "json"]
+    events = json.loads(CliRunner().invoke(cli, arguments).stdout)["events"]
+    assert (events["impressions"], events["feedback"]) == (0, 1060)
+    assert events["feedback_outcomes"]["ignored_kind"] == 1000
+
+
+def test_where_a_log_has_both_the_setting_says_which_lists_count(
+    tmp_path: Path, chorus: Path
+) -> None:
+    logged, shown = (
+        replay(tmp_path, ESCI_TOML.format(lists=lists).replace("= 0", "= 1"), chorus)
+        for lists in ("logged", "shown")
+    )
+    assert (
+        whole(logged, "Chorus")["RR"]["impressions"] != whole(shown, "Chorus")["RR"]["impressions"]
+    )
+    placed = [one for one in reactions(chorus, "impression") if one[0] != "None" and one[2] >= 1]
+    assert shown["events"]["impressions"] == len(placed)
+    assert logged["events"]["feedback_outcomes"]["ignored_kind"] > len(placed)
+
+
 @pytest.mark.parametrize("rank_base", [0, 1])
 def test_chorus_rank_bases_make_a_difference(tmp_path: Path, chorus: Path, rank_base: int) -> None:
     """Ordinals are 1-based until 4 Feb 2025 and mostly 0-based from then on."""

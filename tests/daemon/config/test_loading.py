@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relevanced.daemon.config.fingerprint import describe, restarting_keys
+from relevanced.daemon.config.fingerprint import describe, hashed_values, restarting_keys
 from relevanced.daemon.config.kinds import duration_ms, duration_text, masked_url
 from relevanced.daemon.config.loading import Config, ConfigError, load, read
 from relevanced.daemon.config.settings import SETTINGS
@@ -71,6 +71,8 @@ CREDENTIALS: Final = {
     "kafka.ssl_key_password_file",
 }
 """They need one another."""
+NEEDS_ANOTHER: Final = {"events.ubi_lists"}
+"""Its value other than the default needs one of another key."""
 RESTARTING: Final = {
     "windows",
     "kafka.topics",
@@ -409,8 +411,9 @@ def test_description_reads_back_equal(key: str) -> None:
 
 def test_every_key_is_classified() -> None:
     """A new key must be put into the tables above: does it restart the windows?"""
-    assert {setting.key for setting in SETTINGS} == set(OTHER_VALUES) | CREDENTIALS
-    assert {setting.key for setting in SETTINGS if setting.restarts} == RESTARTING
+    assert {setting.key for setting in SETTINGS} == set(OTHER_VALUES) | CREDENTIALS | NEEDS_ANOTHER
+    restarting = {setting.key for setting in SETTINGS if setting.restarts}
+    assert restarting == RESTARTING | NEEDS_ANOTHER
     assert len({setting.variable for setting in SETTINGS}) == len(SETTINGS)
 
 
@@ -455,3 +458,23 @@ def test_durations_refuse_the_rest(value: object) -> None:
 def test_a_database_is_a_number_or_left_out(url: str) -> None:
     assert of(f'[redis]\nurl = "{url}"').redis.url.reveal() == url
     assert of('[redis]\nurl = "redis+sentinel://h/main"').redis.url.reveal().endswith("/main")
+
+
+SHOWN_LISTS: Final = '[events]\nformat = "ubi"\nubi_lists = "shown"'
+
+
+def test_lists_of_what_was_shown_are_another_namespace_and_change_no_other() -> None:
+    logged, shown = of('[events]\nformat = "ubi"'), of(SHOWN_LISTS)
+    assert "events.ubi_lists" not in hashed_values(logged)
+    assert namespace_hash(logged) != namespace_hash(shown)
+    assert restarting_keys(logged, shown) == ["events.ubi_lists"]
+    assert (logged.limits.ubi_lists, shown.limits.ubi_lists) == ("logged", "shown")
+
+
+def test_lists_of_what_was_shown_need_their_format() -> None:
+    assert faults_of(SHOWN_LISTS.replace('"ubi"', '"native"')) == [
+        'events.ubi_lists=shown: has no effect: needs events.format = "ubi"'
+    ]
+    assert faults_of(SHOWN_LISTS.replace("shown", "seen")) == [
+        "events.ubi_lists=seen: must be one of logged, shown"
+    ]

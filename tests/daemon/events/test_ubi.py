@@ -175,6 +175,83 @@ def test_query_faults_have_their_reasons(changes: dict[str, object], reason: str
     assert reason_of(as_bytes(QUERY, **changes)) == reason
 
 
+SEEN: Final[dict[str, object]] = CLICK | {
+    "action_name": "impression",
+    "client_id": "c1",
+    "event_attributes": PLACE | {"device": "ios", "experiments": {"ranker": "b"}, "scroll": 0.5},
+}
+of_shown = formats.decoder("ubi", Limits(depth=5, ubi_lists="shown"))
+
+
+def test_impression_of_an_item_is_one_item_of_a_list() -> None:
+    assert of_shown(as_bytes(SEEN), None) == [
+        Impression(
+            impression_id="q1",
+            time_ms=QUERY_MS,
+            items=("d7",),
+            first_rank=2,
+            attributes={"application": "shop", "device": "ios", "scroll": "0.5"},
+            experiments={"ranker": "b"},
+            user_id="c1",
+            by_item=True,
+        )
+    ]
+
+
+def test_impression_of_an_item_is_feedback_where_lists_are_logged() -> None:
+    assert decode(as_bytes(SEEN), None) == [
+        Feedback("q1", QUERY_MS, kind="impression", item="d7", rank=2)
+    ]
+
+
+def test_item_beyond_the_depth_adds_nothing() -> None:
+    place = PLACE | {"position": {"ordinal": 6}}
+    [event] = of_shown(as_bytes(SEEN, event_attributes=place), None)
+    assert isinstance(event, Impression) and (event.items, event.first_rank) == ((), 6)
+
+
+def test_other_events_are_feedback_where_lists_are_what_was_shown() -> None:
+    assert of_shown(as_bytes(CLICK), None) == decode(as_bytes(CLICK), None)
+
+
+def test_queries_are_skipped_where_lists_are_what_was_shown() -> None:
+    [verdict] = of_shown(as_bytes(QUERY), None)
+    assert isinstance(verdict, Rejected) and verdict.skipped and verdict.reason == "no_list"
+    assert "events.ubi_lists=shown" in verdict.detail
+    [verdict] = of_shown(as_bytes(QUERY, query_id=GONE), None)
+    assert isinstance(verdict, Rejected) and verdict.reason == "missing_field"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"query_id": GONE}, "no_query_id"),
+        ({"timestamp": None}, "missing_field"),
+        ({"event_attributes": None}, "no_item"),
+        ({"event_attributes": {"object": {"object_id": "d7"}}}, "no_item"),
+        ({"event_attributes": {"position": {"ordinal": 2}}}, "no_item"),
+        ({"event_attributes": PLACE | {"position": {"ordinal": 0}}}, "no_item"),
+        ({"event_attributes": PLACE | {"position": {"ordinal": "2"}}}, "bad_rank"),
+        ({"user_id": True}, "wrong_type"),
+    ],
+    ids=str,
+)
+def test_faults_of_an_impression_of_an_item_have_their_reasons(
+    changes: dict[str, object], reason: str
+) -> None:
+    [verdict] = of_shown(as_bytes(SEEN, **changes), None)
+    assert isinstance(verdict, Rejected) and verdict.reason == reason
+    if reason == "no_item" and changes["event_attributes"]:
+        assert "events.rank_base=1" in verdict.detail
+
+
+def test_attribute_of_an_item_that_is_no_text_is_left_out_and_counted() -> None:
+    details = PLACE | {"device": "x" * 300}
+    event, dropped = of_shown(as_bytes(SEEN, event_attributes=details), None)
+    assert isinstance(event, Impression) and event.attributes == {"application": "shop"}
+    assert dropped == Rejected("long_value")
+
+
 def test_event_may_come_in_an_array_of_one() -> None:
     assert decode(b"[%b]" % as_bytes(CLICK), None) == [feedback_of()]
 
@@ -198,9 +275,10 @@ def test_bulk_action_is_no_record(value: bytes, expected: bool) -> None:
     assert (decode(value, None) == []) is (expected or value == b"[]")
 
 
-@given(damaged(QUERY, CLICK))
+@given(damaged(QUERY, CLICK, SEEN))
 def test_decoder_never_raises(value: bytes) -> None:
     check_verdicts(list(decode(value, None)))
+    check_verdicts(list(of_shown(value, None)))
 
 
 def test_real_log_is_read_as_its_description_says(shared: Path) -> None:
