@@ -4,7 +4,8 @@ Pure: lines in, counts out.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import msgspec
@@ -12,6 +13,7 @@ import numpy as np
 
 from relevanced.metrics.harvesting import Exposures
 
+from ..attribution.later_pages import PageMismatch, placed
 from ..config.loading import Config
 from ..events.decoder import decoder
 from ..events.types import Feedback, Impression, Limits
@@ -40,8 +42,8 @@ class Scope:
 class RecordedLists:
     """Result lists, and which of their ranks were clicked."""
 
-    by_id: dict[str, tuple[int, str, tuple[str, ...]]] = field(default_factory=dict)
-    """Impression id → (time in ms, query, items)."""
+    by_id: dict[str, tuple[int, str, Sequence[str | None]]] = field(default_factory=dict)
+    """Impression id → (time in ms, query, items); None where it is not known what was shown."""
     clicked: set[tuple[str, int]] = field(default_factory=set)
     """(impression id, 0-based rank)."""
     impressions: int = 0
@@ -50,6 +52,8 @@ class RecordedLists:
     """Those of them that are in scope, with a query or not."""
     surfaces: Counter[str] = field(default_factory=Counter)
     """Impressions by their value of the attribute of the scope; "" where they have none."""
+    by_item: set[str] = field(default_factory=set)
+    """Ids of the impressions whose lists are logged item by item."""
 
 
 def recorded_lists(lines: Iterable[bytes], config: Config, scope: Scope) -> RecordedLists:
@@ -60,7 +64,9 @@ def recorded_lists(lines: Iterable[bytes], config: Config, scope: Scope) -> Reco
     lists, limits = RecordedLists(), msgspec.structs.replace(config.limits, attributes=names)
     for event, query in _events(lines, config.events.format, limits):
         if isinstance(event, Impression):
-            if event.first_rank == 1:
+            if event.by_item and event.impression_id in lists.by_item:
+                _place(lists, event)
+            elif event.first_rank == 1 or event.by_item:
                 _add(lists, event, query, scope)
         elif event.kind in config.attribution.grades and event.item is not None:
             _click(lists, event, event.item, config.attribution.window_s * 1000)
@@ -69,6 +75,8 @@ def recorded_lists(lines: Iterable[bytes], config: Config, scope: Scope) -> Reco
 
 def _add(lists: RecordedLists, event: Impression, query: str | None, scope: Scope) -> None:
     lists.impressions += 1
+    if event.by_item:
+        lists.by_item.add(event.impression_id)
     if scope.surface is not None:
         attribute, value = scope.surface
         found = event.attributes.get(attribute)
@@ -77,7 +85,17 @@ def _add(lists: RecordedLists, event: Impression, query: str | None, scope: Scop
             return
     lists.in_scope += 1
     if query:
-        lists.by_id.setdefault(event.impression_id, (event.time_ms, query, event.items))
+        items = placed([], event) if event.by_item else event.items
+        lists.by_id.setdefault(event.impression_id, (event.time_ms, query, items))
+
+
+def _place(lists: RecordedLists, event: Impression) -> None:
+    """Add one more item of an impression, if it is in scope."""
+    found = lists.by_id.get(event.impression_id)
+    if found is not None:
+        time_ms, query, items = found
+        with suppress(PageMismatch):  # the first to arrive wins
+            lists.by_id[event.impression_id] = (time_ms, query, placed(items, event))
 
 
 def _click(lists: RecordedLists, event: Feedback, item: str, window_ms: int) -> None:
@@ -109,6 +127,8 @@ def exposures(lists: RecordedLists, depth: int) -> Exposures:
     for impression_id, (_, query, items) in lists.by_id.items():
         query_id = query_ids.setdefault(query, len(query_ids))
         for rank0, item in enumerate(items[:depth]):
+            if item is None:
+                continue
             item_id = item_ids.setdefault((query_id, item), len(item_ids))
             cell = cells.setdefault((query_id, item_id, rank0 + 1), [0, 0])
             cell[0] += 1

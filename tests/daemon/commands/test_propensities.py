@@ -126,3 +126,38 @@ def test_a_forced_table_has_the_values_without_an_error(tmp_path: Path) -> None:
     assert "# standard errors: 0.0000, unknown, unknown" in toml
     text = CliRunner().invoke(cli, [*arguments, "table"]).stdout
     assert text.splitlines()[1].split() == "1 1.0000 0.0000 1.0000 to 1.0000 3 1".split()
+
+
+def as_ubi(lines: list[str], rng: random.Random) -> list[str]:
+    """The same events, the items of each list one by one and in any order."""
+    shown = []
+    for event in map(json.loads, lines):
+        base = {"query_id": event["impression_id"], "timestamp": event["timestamp"]}
+        places = (
+            [(event["item"], None)]
+            if "item" in event
+            else list(zip(event["items"], (1, 2, 3), strict=True))
+        )
+        for item, rank in rng.sample(places, len(places)):
+            details = {"object": {"object_id": item}, "position": {"ordinal": rank}}
+            details["device"] = "web"
+            action = event.get("kind", "impression")
+            one = base | {"action_name": action, "event_attributes": details}
+            shown.append(json.dumps(one | {"user_query": event.get("query")}))
+    return shown
+
+
+def test_lists_that_are_logged_item_by_item_give_the_same_table(tmp_path: Path) -> None:
+    lines = events(1_000)
+    native, ubi, config = (tmp_path / name for name in ("native", "ubi", "config.toml"))
+    native.write_text("\n".join(lines))
+    ubi.write_text("\n".join(as_ubi(lines, random.Random(4))))
+    config.write_text('[events]\nformat = "ubi"\nubi_lists = "shown"\n')
+    options = ("--depth", "3", "--surface", "device=web")
+    whole = CliRunner().invoke(cli, ["propensities", str(native), *options])
+    arguments = ["propensities", str(ubi), *options, "--config", str(config)]
+    by_item = CliRunner().invoke(cli, arguments)
+    assert by_item.exit_code == 0 and by_item.stdout == whole.stdout
+    assert by_item.stderr == whole.stderr
+    other = CliRunner().invoke(cli, [*arguments[:-3], "device=tv", *arguments[-2:]])
+    assert 'seen "web" 1,000 times' in other.stderr
