@@ -229,8 +229,17 @@ def decode_impression(value: Mapping[str, object], config: OracleConfig) -> Impr
         user_id=None if user is None else identifier(user),
         teams=teams_of(value.get("teams")),
         dropped=(*dropped, *dropped_too),
-        by_item=config.ubi_shown,
+        by_item=by_item_of(value, ids),
     )
+
+
+def by_item_of(value: Mapping[str, object], ids: Sequence[str]) -> bool:
+    by_item = value.get("by_item")
+    if not isinstance(by_item, bool | None):
+        raise Rejected("wrong_type")
+    if by_item and (len(ids) > 1 or value.get("teams") is not None):
+        raise Rejected("wrong_type")
+    return bool(by_item)
 
 
 def teams_of(value: object) -> tuple[str | None, ...]:
@@ -507,14 +516,18 @@ def place(event: Impression, impression: Accepted) -> str:
     if not event.items:
         return "duplicate"
     item, rank0 = event.items[0], event.first_rank - 1
+    if rank0 < len(impression.items) and impression.items[rank0] == item:
+        return "duplicate"
     if item in impression.items:
-        return "duplicate" if impression.items.index(item) == rank0 else "conflicting"
-    missing = rank0 + 1 - len(impression.items)
-    append_items(impression, [None] * missing, event)
+        return "conflicting"
+    was_empty = not impression.items
+    append_items(impression, [None] * (rank0 + 1 - len(impression.items)), event)
     if impression.items[rank0] is not None:
         return "conflicting"
     impression.items[rank0] = item
-    return "extended"
+    if item in event.grades:
+        impression.explicit[rank0].append((event.time_ms, event.grades[item]))
+    return "filled" if was_empty else "extended"
 
 
 def repeat_first_page(event: Impression, impression: Accepted) -> str:

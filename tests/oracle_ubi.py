@@ -28,7 +28,7 @@ def as_native(value: Mapping[str, object]) -> Json | str:
     attributes = {name: one for name, one in details.items() if not isinstance(one, dict)}
     if value.get("application") is not None:
         attributes["application"] = value["application"]
-    native |= {"type": "impression", "items": [item], "first_rank": rank}
+    native |= {"type": "impression", "items": [item], "first_rank": rank, "by_item": True}
     native |= {"attributes": attributes, "experiments": experiments}
     return native | {"user_id": value.get("user_id") or value.get("client_id")}
 

@@ -118,6 +118,7 @@ def events_of(story: Story) -> list[Sent]:
         search: 70,
         empty_then_filled: 8,
         later_page_alone: 4,
+        item_by_item: 8,
         feedback_alone: 6,
         id_used_again_much_later: 4,
         id_used_again_as_it_closes: 6,
@@ -152,6 +153,30 @@ def empty_then_filled(story: Story) -> list[Sent]:
         filled_ms = story.start_ms + story.rng.randrange(3_000)
         sent.append(story.impression(filled_ms, items, 1_000 + story.delay_ms(), **context))
     return sent + reactions(story, items, story.start_ms)
+
+
+def item_by_item(story: Story) -> list[Sent]:
+    """A list whose items are logged one by one; some of it as a page, too."""
+    items, context = item_list(story), attributes(story)
+    sent = []
+    if not items:
+        sent.append(story.impression(story.start_ms, [], story.delay_ms(), by_item=True))
+    for rank, item in enumerate(items, 1):
+        one = {**context, "first_rank": rank, "by_item": True}
+        at_ms = story.start_ms + story.rng.choice((0, 0, 1_000))
+        if story.chance(0.8):
+            sent.append(story.impression(at_ms, [item], story.delay_ms(), **one))
+        if story.chance(0.1):
+            other = story.rng.choice(items)
+            sent.append(story.impression(at_ms, [other], story.delay_ms(), **one))
+    if story.chance(0.3):
+        page = items[: story.rng.randrange(len(items) + 1)]
+        sent.append(story.impression(story.start_ms, page, story.delay_ms(), **context))
+    if story.chance(0.2):
+        sent += pages(story, items, context)
+    for _ in range(story.rng.choice((0, 1, 2, 4))):
+        sent += reactions(story, items, story.start_ms)
+    return sent
 
 
 def later_page_alone(story: Story) -> list[Sent]:
@@ -342,6 +367,9 @@ def bad_values(story: Story, shown: Json, reacted: Json) -> list[Json | bytes | 
         *variants(shown, "timestamp", "2026-13-20T12:00:00Z"),
         *variants(shown, "first_rank", 0, -3),
         *variants(shown, "user_id", "", []),
+        *variants(shown, "by_item", 1, "true"),
+        {**shown, "by_item": True, "items": ["d1", "d2"]},
+        {**shown, "by_item": True, "items": ["d1"], "teams": ["a"]},
         *variants(shown, "attributes", [], "US"),
         *variants(shown, "experiments", 7),
         *variants(shown, "grades", [], {"": 1}, {long: 1}, {"d1": True}, {"d1": too_high}),

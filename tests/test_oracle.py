@@ -629,7 +629,7 @@ OUTCOMES = {
 def test_streams_have_every_outcome(topics: int) -> None:
     outcomes: dict[str, Counter[str]] = {kind: Counter() for kind in OUTCOMES}
     left: Counter[str] = Counter()
-    for seed in range(40):
+    for seed in range(80):
         stream = random_records(random.Random(seed), topics=topics)
         for result in run(stream, topic_names(topics), SMALL_CONFIG).values():
             for kind, counted in outcomes.items():

@@ -136,7 +136,7 @@ def _accept(lane: Lane, topic: str, event: Impression, watermark_ms: int) -> Non
     lane.changes.add(pane, combination, NO_STATE, state)
     if event.teams and lane.open.subjects is not None:
         lane.open.teams[slot] = event.teams
-    _grade_new_items(lane, slot, event, first_rank0=0)
+    _grade_new_items(lane, slot, event, event.first_rank - 1)
 
 
 def _subject(lane: Lane, event: Impression) -> Subjects | None:
@@ -167,7 +167,7 @@ def _apply_repeated(lane: Lane, slot: int, event: Impression) -> str:
     before = lane.open.states[lane.open.index_of(slot)]
     after = (len(longer), lane.states[before][1])
     change_state(lane, slot, lane.states.id_of(after, lane.states.surface_id_of(before)))
-    _grade_new_items(lane, slot, event, first_rank0=len(items))
+    _grade_new_items(lane, slot, event, event.first_rank - 1 if event.by_item else len(items))
     return "extended" if items else "filled"
 
 
@@ -176,7 +176,8 @@ def _grade_new_items(lane: Lane, slot: int, event: Impression, first_rank0: int)
     if not event.grades:
         return
     ranks0: dict[str | None, int] = {}
-    for rank0, added in enumerate(lane.open.list_of(slot)[first_rank0:], first_rank0):
+    items = lane.open.list_of(slot)[first_rank0:]
+    for rank0, added in enumerate(items[:1] if event.by_item else items, first_rank0):
         ranks0.setdefault(added, rank0)
     # A look-up, not a search in the list: a record of a megabyte has 100,000 grades.
     for item, grade in event.grades.items():

@@ -35,6 +35,7 @@ _IMPRESSION_FIELDS: Final = {
     "grades": "bad_grade",
     "user_id": "bad_id",
     "teams": "wrong_type",
+    "by_item": "wrong_type",
 }
 _FEEDBACK_FIELDS: Final = {
     "impression_id": "bad_id",
@@ -76,6 +77,7 @@ def _read_impression(raw: Struct, limits: Limits) -> Impression | Trimmed:
     if values["first_rank"] is not None:
         first_rank = whole_rank("first_rank", values["first_rank"], least=1)
     user_id = values["user_id"]
+    _check_by_item(values, items)
     dropped: list[str] = []
     impression = Impression(
         impression_id=impression_id,
@@ -87,8 +89,19 @@ def _read_impression(raw: Struct, limits: Limits) -> Impression | Trimmed:
         grades=grade_values("grades", values["grades"], limits.max_grade),
         user_id=None if user_id is None else identifier("user_id", user_id),
         teams=team_names("teams", values["teams"])[: max(0, limits.depth)],
+        by_item=values["by_item"] is True,
     )
     return Trimmed(impression, tuple(dropped)) if dropped else impression
+
+
+def _check_by_item(values: Mapping[str, object], items: tuple[str, ...]) -> None:
+    by_item = values["by_item"]
+    if by_item is not None and type(by_item) is not bool:
+        raise refused("wrong_type", "by_item", by_item, "must be true or false")
+    if by_item and len(items) > 1:
+        raise refused("wrong_type", "items", list(items), "at most one item where by_item is true")
+    if by_item and values["teams"] is not None:
+        raise refused("wrong_type", "teams", values["teams"], "cannot be logged item by item")
 
 
 def _read_feedback(values: Mapping[str, object], limits: Limits) -> Feedback:

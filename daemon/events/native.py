@@ -71,6 +71,7 @@ class _Impression(Struct, tag_field="type", tag="impression", gc=False):
     grades: dict[_Id, float] | None = None
     user_id: _AnyId | None = None
     teams: None = None
+    by_item: None = None
 
 
 class _Feedback(Struct, tag_field="type", tag="feedback", gc=False):

@@ -58,7 +58,7 @@ class Impression(msgspec.Struct, frozen=True, gc=False):
     """Of an interleaved list: whose ranker brought each item, None for neither or both."""
     by_item: bool = False
     """Whether the list is logged item by item. Then `items` is the one item at `first_rank`,
-    whatever is known of the ranks above it; none if that rank does not count."""
+    whatever is known of the ranks above it; empty if that rank does not count."""
 
 
 class Feedback(msgspec.Struct, frozen=True, gc=False):
@@ -111,7 +111,7 @@ _NULL: Final = Raw(b"null")
 
 
 class PlainImpression(msgspec.Struct, tag_field="type", tag="impression", gc=False):
-    """A plain impression: a first page without judgements. Raw fields are JSON that is not
+    """A plain impression: a whole first page without judgements. Raw fields are JSON that is not
     validated yet, nor is a timestamp that is text. A number is in milliseconds."""
 
     impression_id: _Id
@@ -123,6 +123,7 @@ class PlainImpression(msgspec.Struct, tag_field="type", tag="impression", gc=Fal
     grades: None = None
     user_id: _Id | None = None
     teams: None = None
+    by_item: None = None
 
 
 class PlainFeedback(msgspec.Struct, tag_field="type", tag="feedback", gc=False):

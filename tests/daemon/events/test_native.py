@@ -70,6 +70,20 @@ def test_impression_is_read_completely() -> None:
     ]
 
 
+@pytest.mark.parametrize(("first_rank", "items"), [(4, ("d1",)), (6, ()), (1, ())])
+def test_item_of_a_list_that_is_logged_item_by_item(
+    first_rank: int, items: tuple[str, ...]
+) -> None:
+    given_items = ["d1"] if first_rank > 1 else []
+    one = {"by_item": True, "items": given_items, "first_rank": first_rank}
+    event = event_of(as_bytes(IMPRESSION, **one))
+    assert isinstance(event, Impression)
+    assert (event.by_item, event.first_rank, event.items) == (True, first_rank, items)
+    for by_item in (False, None):
+        event = event_of(as_bytes(IMPRESSION, by_item=by_item))
+        assert isinstance(event, Impression) and not event.by_item
+
+
 def test_feedback_is_read_completely() -> None:
     click = Feedback("q1", NOON_MS + 5000, kind="click", item="d7", rank=2)
     judged = Feedback("q1", NOON_MS + 5000, item="d7", rank=2, grade=0.0)
@@ -127,6 +141,9 @@ def test_items_beyond_depth_are_checked_too(bad: str) -> None:
         ({"timestamp": "2026-11-20T12:00:00"}, "bad_timestamp"),
         ({"timestamp": -1}, "bad_timestamp"),
         ({"items": None}, "missing_field"),
+        ({"by_item": 1}, "wrong_type"),
+        ({"by_item": True}, "wrong_type"),  # of more than one item
+        ({"by_item": True, "items": ["d1"], "teams": ["a"]}, "wrong_type"),
         ({"items": "d1"}, "wrong_type"),
         ({"items": ["d1", None]}, "wrong_type"),
         ({"items": ["d1", 10**256]}, "bad_id"),
