@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeVar
 
-from ..events.ubi import LISTS
+from ..events.ubi import LISTS, LOGGED
 from .kinds import (
     Kind,
     Secret,
@@ -170,11 +170,7 @@ class EventsSection:
         restarts=True,
     )
     ubi_lists: str = setting(
-        "logged",
-        choice(*LISTS),
-        'What the lists of the format "ubi" are made of: logged: the lists of query records; '
-        "shown: events with the action impression, one for each item.",
-        restarts=True,
+        LOGGED, choice(*LISTS), "Lists of ubi: of queries, or of the items shown.", restarts=True
     )
 
 
