@@ -50,6 +50,18 @@ class Parameter:
         return True
 
 
+def _skip_or_zero(text: str) -> str:
+    if text not in ("skip", "zero"):
+        raise ValueError(text)
+    return text
+
+
+UNDEFINED: Final = "undefined"
+"""The parameter of families that are undefined for some lists."""
+_UNDEFINED: Final = Parameter("skip", _skip_or_zero, "must be skip or zero")
+"""Whether such lists are left out of means, or count 0."""
+
+
 @dataclass(frozen=True)
 class Entry:
     """The catalog entry of a family of metrics."""
@@ -71,7 +83,13 @@ class Entry:
     cutoff: Literal["rank", "recall", "none"] = "rank"
     """What follows the @: a rank k (optional), a recall level (required), or nothing."""
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
-    """Settings that the name may state, by key."""
+    """Settings that the name may state, by key; `undefined` is added to those of a family that is
+    undefined for some lists, unless less is better: such a list would get the best value."""
+
+    def __post_init__(self) -> None:
+        if self.undefined != "never" and self.direction != "down":
+            added = {**self.parameters, UNDEFINED: _UNDEFINED}
+            object.__setattr__(self, "parameters", added)
 
 
 @dataclass(frozen=True)
@@ -122,6 +140,11 @@ class Metric:
         return self.entry.direction
 
     @property
+    def zero_undefined(self) -> bool:
+        """Whether lists for which the family is undefined count 0, by `undefined=zero`."""
+        return (UNDEFINED, "zero") in self.settings
+
+    @property
     def needs(self) -> Need:
         """What the lists must have besides the items shown and their grades."""
         needed = {self.entry.needs}
@@ -140,7 +163,7 @@ class Metric:
         values = np.empty(len(lists))
         for start, block in zip(range(0, len(lists), BLOCK_ROWS), lists.blocks(BLOCK_ROWS)):
             values[start : start + BLOCK_ROWS] = self.entry.compute(block, self)
-        return values
+        return np.where(np.isnan(values), 0.0, values) if self.zero_undefined else values
 
     def refusal(
         self, available: Collection[Need] = (), provider: str = "an impression"

@@ -37,6 +37,10 @@ def score(
     `weights`: 1 / propensity by rank; None if propensities are unknown.
     """
     family, parameters, cutoff = parse(name)
+    if parameters.pop("undefined", "skip") == "zero":
+        plain = name.replace("(undefined=zero)", "")
+        settings = {"relevant_from": relevant_from, "max_grade": max_grade}
+        return score(plain, gains, weights=weights, **settings) or 0.0
     if family.startswith("IPS"):
         exponential = parameters.get("gain", "exp") != "linear"
         least = float(parameters.get("rel", relevant_from))

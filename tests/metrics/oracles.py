@@ -296,6 +296,8 @@ ORACLES: Final[dict[str, Oracle]] = {
 def value(family: str, plain: Plain, metric: Metric) -> float:
     """The value of the metric by its definition; NaN where it is undefined."""
     defined = ORACLES[family](Task(plain, metric))
+    if defined is None and dict(metric.settings).get("undefined") == "zero":
+        return 0.0
     return math.nan if defined is None else float(defined)
 
 
