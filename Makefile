@@ -45,7 +45,7 @@ bench-metrics: .venv/.has-test
 	$(BIN)/python tests/bench/metrics_speed.py $(ARGS)
 
 bench-experiments: .venv/.has-test
-	$(BIN)/python tests/bench/experiment_simulation.py $(ARGS)
+	$(BIN)/python -m tests.bench.experiment_simulation $(ARGS)
 	$(BIN)/python -m tests.bench.harvest_coverage
 
 bench-alerts: .venv/.has-test

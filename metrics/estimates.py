@@ -3,6 +3,8 @@
 import math
 from dataclasses import dataclass
 
+from .deviates import normal_deviate, student_deviate, welch_degrees
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -14,6 +16,9 @@ class Estimate:
     """Variance of the value, not of one impression: it decreases as 1 / n. NaN if undefined."""
     n: int
     """Information time: number of impressions, of both arms for a difference."""
+    degrees: float = math.inf
+    """Degrees of freedom of the variance: how many independent units it was estimated from, less
+    one. Infinite for a variance that is known."""
 
     @property
     def defined(self) -> bool:
@@ -26,9 +31,20 @@ class Estimate:
         return math.sqrt(self.variance)
 
     @property
-    def z(self) -> float:
+    def t(self) -> float:
         """The value in standard errors; NaN if not `defined`."""
         return self.value / self.stderr if self.defined else math.nan
+
+    @property
+    def z(self) -> float:
+        """The normal deviate as unlikely as `t`, which has Student's distribution."""
+        return self.t if math.isinf(self.degrees) else float(normal_deviate(self.t, self.degrees))
+
+    def reach(self, deviate: float) -> float:
+        """Distance from the value at which `z` is this normal deviate, in units of the value."""
+        if math.isinf(self.degrees):
+            return deviate * self.stderr
+        return float(student_deviate(deviate, self.degrees)) * self.stderr
 
 
 @dataclass(frozen=True)
@@ -42,6 +58,8 @@ class Interval:
 def difference(control: Estimate, treatment: Estimate) -> Estimate:
     """treatment - control, in the units of the metric. The arms are independent: variances add.
 
+    The degrees of freedom are those of Welch and Satterthwaite.
+
     >>> change = difference(Estimate(0.6, 3e-6, 100), Estimate(0.585, 1e-6, 50))
     >>> round(change.value, 6), change.variance, change.n
     (-0.015, 4e-06, 150)
@@ -50,12 +68,14 @@ def difference(control: Estimate, treatment: Estimate) -> Estimate:
         treatment.value - control.value,
         treatment.variance + control.variance,
         treatment.n + control.n,
+        _welch(treatment, control),
     )
 
 
 def relative_difference(control: Estimate, treatment: Estimate) -> Estimate:
     """(treatment - control) / control, with its variance by the delta method.
 
+    For a single look at plenty of data. At every look, and for rare outcomes, use `relative.py`.
     Undefined (NaN) if the mean of the control is not above 0. Source: Fieller 1954, first order.
 
     >>> change = relative_difference(Estimate(0.6, 3e-6, 100), Estimate(0.585, 1e-6, 50))
@@ -67,4 +87,11 @@ def relative_difference(control: Estimate, treatment: Estimate) -> Estimate:
         return Estimate(math.nan, math.nan, n)
     ratio = treatment.value / control.value
     variance = (treatment.variance + control.variance * ratio**2) / control.value**2
-    return Estimate(ratio - 1.0, variance, n)
+    return Estimate(ratio - 1.0, variance, n, _welch(treatment, control))
+
+
+def _welch(first: Estimate, second: Estimate) -> float:
+    if math.isinf(first.degrees) and math.isinf(second.degrees):
+        return math.inf
+    variances = first.variance, second.variance
+    return float(welch_degrees(*variances, first.degrees, second.degrees))

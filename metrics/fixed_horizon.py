@@ -50,4 +50,4 @@ def welch_at_planned_end(
     )
     half_width = student_t_critical(degrees, alpha) * change.stderr
     interval = Interval(change.value - half_width, change.value + half_width)
-    return PlannedEnd(change, degrees, interval, student_t_two_sided(change.z, degrees))
+    return PlannedEnd(change, degrees, interval, student_t_two_sided(change.t, degrees))

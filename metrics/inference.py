@@ -1,7 +1,15 @@
 """Compare the two arms of an experiment: from their buckets to statements valid at every look.
 
-Buckets ─▶ Estimate of each arm ─▶ difference, absolute and relative ─▶ Statement: interval,
-evidence, verdict
+Buckets ─▶ Estimate of each arm ─▶ difference ─▶ Statement: interval, evidence, verdict; Relative
+
+What is claimed of a difference. The estimand is m_T - m_C: the mean of an arm is what its sum over
+all users, divided by their impressions, comes to if ever more users like these are assigned to it.
+Users are assigned independently of each other and of what they do, so the sums of the buckets are
+independent, and the ratio of two sums is nearly linear in them. The filtration is that of
+`sequences.py`: what every settled impression showed, in the order in which panes settle. Asymptotic
+are the linearity, the normality and the variance; `pairs.py` and `Estimate.z` say what stands
+against few buckets and few outcomes.
+Source: Deng, Knoblich and Lu 2018 (ratios over users).
 """
 
 import math
@@ -11,10 +19,12 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from .buckets import MINIMUM_BUCKETS, Buckets, effective_buckets, estimates, independent_variance
-from .estimates import Estimate, Interval, difference, relative_difference
+from .buckets import MINIMUM_BUCKETS, Buckets, effective_buckets, independent_variance
+from .estimates import Estimate, Interval
 from .metric import Direction
+from .pairs import changed, paired
 from .planning import further_impressions, minimum_detectable_effect
+from .relative import Relative, relative_statement
 from .sequences import (
     Design,
     always_valid_p,
@@ -26,7 +36,7 @@ from .sequences import (
 
 Verdict: TypeAlias = Literal["better", "worse", "undecided"]
 Undefined: TypeAlias = Literal[
-    "no control traffic", "no treatment traffic", "too few buckets", "no spread"
+    "no control traffic", "no treatment traffic", "too few buckets", "no spread", "no worst value"
 ]
 
 
@@ -53,7 +63,7 @@ class Statement:
 
     @classmethod
     def of(cls, estimate: Estimate, design: Design, direction: Direction = "up") -> "Statement":
-        """Of any estimate that is 0 without an effect: a difference, a relative one, a mean credit.
+        """Of any estimate that is 0 without an effect: a difference or a mean credit.
 
         >>> Statement.of(Estimate(-0.015, 1.2264e-5, 40_000), Design(5_000)).verdict
         'worse'
@@ -81,7 +91,7 @@ class ArmComparison:
     treatment: Estimate
     absolute: Statement
     """About treatment - control."""
-    relative: Statement
+    relative: Relative
     """About (treatment - control) / control."""
     design_effect: float
     """Variance of the difference, divided by that of independent impressions; NaN if undefined."""
@@ -96,12 +106,13 @@ def compare_arms(
     direction: Direction = "up",
     *,
     impressions: int | None = None,
+    lowest: float = -math.inf,
 ) -> ArmComparison:
     """Compare two arms by their tallies of one metric, (buckets,) each.
 
     `impressions` is the number of impressions of both arms, scored or not, in which the planned
-    total is counted; by default the scored ones. Undefined (NaN) for the reasons of
-    `why_undefined`.
+    total is counted; by default the scored ones. `lowest` is the lowest value of the metric.
+    Undefined (NaN) for the reasons of `why_undefined`.
 
     >>> users = np.arange(4_000) % 61
     >>> arms = [Buckets.of(np.arange(4_000) % 7 < limit, users) for limit in (5, 4)]
@@ -110,7 +121,8 @@ def compare_arms(
     (-0.143, 'worse', None)
     """
     totals = None if impressions is None else [impressions]
-    return compare_rows(control[None], treatment[None], design, direction, impressions=totals)[0]
+    rows = control[None], treatment[None]
+    return compare_rows(*rows, design, direction, impressions=totals, lowest=lowest)[0]
 
 
 def compare_rows(
@@ -120,6 +132,7 @@ def compare_rows(
     direction: Direction = "up",
     *,
     impressions: Sequence[int] | None = None,
+    lowest: float = -math.inf,
 ) -> list[ArmComparison]:
     """`compare_arms` for many pairs of arms of one metric, such as segments, several times as fast.
 
@@ -129,25 +142,22 @@ def compare_rows(
     >>> [row.undefined for row in rows]
     ['no control traffic', 'no control traffic']
     """
-    arms = list(zip(estimates(controls), estimates(treatments), strict=True))
-    totals = [c.n + t.n for c, t in arms] if impressions is None else impressions
+    arms = paired(controls, treatments)
+    columns = [side.estimates() for side in (*arms, changed(*arms))]
+    totals = [change.n for change in columns[2]] if impressions is None else impressions
     effective = np.minimum(effective_buckets(controls), effective_buckets(treatments)).tolist()
     independent = (independent_variance(controls) + independent_variance(treatments)).tolist()
     comparisons = []
-    rows = zip(arms, totals, effective, independent, strict=True)
-    for (control, treatment), n, buckets, independent_of_row in rows:
-        undefined = why_undefined(control, treatment, buckets)
-        changes = difference(control, treatment), relative_difference(control, treatment)
-        absolute, relative = (
-            Estimate(math.nan, math.nan, n) if undefined else replace(change, n=n)
-            for change in changes
-        )
+    rows = zip(*columns, totals, effective, independent, strict=True)
+    for control, treatment, change, n, buckets, independent_of_row in rows:
+        undefined = why_undefined(control, treatment, change, buckets)
+        absolute = Estimate(math.nan, math.nan, n) if undefined else replace(change, n=n)
         comparisons.append(
             ArmComparison(
                 control,
                 treatment,
                 absolute=Statement.of(absolute, design, direction),
-                relative=Statement.of(relative, design, direction),
+                relative=relative_statement(control, absolute, design, lowest=lowest),
                 design_effect=_design_effect(absolute.variance, independent_of_row),
                 undefined=undefined,
             )
@@ -155,12 +165,15 @@ def compare_rows(
     return comparisons
 
 
-def why_undefined(control: Estimate, treatment: Estimate, buckets: float) -> Undefined | None:
+def why_undefined(
+    control: Estimate, treatment: Estimate, change: Estimate, buckets: float
+) -> Undefined | None:
     """The first reason why these arms cannot be compared; None if they can.
 
-    `buckets` is the number of effective buckets of the arm that has fewer.
+    `change` is their difference, `buckets` the number of effective buckets of the arm with fewer.
 
-    >>> why_undefined(Estimate(0.5, 1e-4, 90), Estimate(0.6, 1e-4, 90), buckets=9.7)
+    >>> arms = Estimate(0.5, 1e-4, 90), Estimate(0.6, 1e-4, 90)
+    >>> why_undefined(*arms, Estimate(0.1, 2e-4, 180), buckets=9.7)
     'too few buckets'
     """
     if not control.n:
@@ -169,7 +182,7 @@ def why_undefined(control: Estimate, treatment: Estimate, buckets: float) -> Und
         return "no treatment traffic"
     if buckets < MINIMUM_BUCKETS:
         return "too few buckets"
-    return None if difference(control, treatment).defined else "no spread"
+    return None if change.defined else "no spread"
 
 
 def guardrail_log_evalue(estimate: Estimate, design: Design, direction: Direction) -> float:

@@ -26,7 +26,7 @@ def minimum_detectable_effect(estimate: Estimate, design: Design, power: float =
         return math.nan
     n = max(estimate.n, design.planned_impressions)
     reach = boundary(n, design.rate, design.alpha) + NormalDist().inv_cdf(power)
-    return reach * math.sqrt(estimate.variance * estimate.n / n)
+    return estimate.reach(reach) * math.sqrt(estimate.n / n)
 
 
 def further_impressions(estimate: Estimate, design: Design) -> float:
@@ -57,5 +57,5 @@ def further_impressions(estimate: Estimate, design: Design) -> float:
 
 def _decides(estimate: Estimate, design: Design, n: float) -> bool:
     """Whether the interval that the same value would have at n excludes 0."""
-    reach = boundary(n, design.rate, design.alpha) * math.sqrt(estimate.variance * estimate.n / n)
+    reach = estimate.reach(boundary(n, design.rate, design.alpha)) * math.sqrt(estimate.n / n)
     return abs(estimate.value) > reach

@@ -1,6 +1,17 @@
 """Sample-ratio test: whether users were assigned to the arms in the planned shares.
 
 A mismatch means that the assignment or the logging is broken, so no other result can be trusted.
+
+Why it holds. If each new user falls in arm i with the planned probability p_i, whatever came
+before, then for any other shares q the likelihood ratio of the users so far, the product of
+(q_i / p_i) ^ count_i, is a martingale with expectation 1 in the filtration of the users in the
+order of their first impressions. So is its average over q from a Dirichlet distribution around the
+plan, and the average of several such: a nonnegative martingale, which by Ville's inequality ever
+reaches 1,000 with a probability of at most 1 / 1,000. Counts are exact and nothing is asymptotic.
+The e-value depends on the counts alone, so looks may come at any time.
+A concentrated Dirichlet distribution finds small mismatches among many users, and is blind to gross
+ones among few, which it deems impossible. The mixture of several concentrations finds both.
+Source: Lindon and Malek 2022; Ville 1939.
 """
 
 import math
@@ -9,27 +20,40 @@ from typing import Final
 
 from .distributions import chi_square_tail
 
-CONCENTRATION: Final = 10_000.0
-"""How close to the planned shares the alternatives of the mixture are: the higher, the smaller the
-mismatches that are found first."""
+CONCENTRATIONS: Final = (10.0, 1_000.0, 10_000.0)
+"""How close to the planned shares the alternatives of the mixture are, each with equal weight: the
+higher, the smaller the mismatches that are found first."""
 ALARM_LOG_EVALUE: Final = math.log(1_000.0)
 """Log e-value from which to alarm: at most one in 1,000 sound experiments ever reaches it."""
 
 
 def sample_ratio_log_evalue(
-    counts: Sequence[int], weights: Sequence[float], concentration: float = CONCENTRATION
+    counts: Sequence[int],
+    weights: Sequence[float],
+    concentrations: Sequence[float] = CONCENTRATIONS,
 ) -> float:
     """ln of the e-value against the planned shares of the arms, valid at every look.
 
-    A Dirichlet-multinomial mixture around the planned shares. counts (arms,): distinct users that
-    were in one arm only. weights (arms,) > 0, on any scale. 0 for one arm or no user.
+    The mean over the concentrations of Dirichlet-multinomial mixtures around the planned shares.
+    counts (arms,): distinct users that were in one arm only. weights (arms,) > 0, on any scale.
+    0 for one arm or no user.
     Raises ValueError as `planned_shares` does.
-    Source: Lindon and Malek 2022.
 
     >>> round(sample_ratio_log_evalue([5_000, 5_400], [1, 1]), 6)
-    3.565525
+    4.97083
+    >>> [sample_ratio_log_evalue(counts, [1, 1]) > 6.9 for counts in ([10, 200], [500, 700])]
+    [True, True]
     """
     shares = planned_shares(counts, weights)
+    each = [_of_concentration(counts, shares, concentration) for concentration in concentrations]
+    highest = max(each)
+    mean = math.fsum(math.exp(one - highest) for one in each) / len(each)
+    return highest + math.log(mean)
+
+
+def _of_concentration(
+    counts: Sequence[int], shares: Sequence[float], concentration: float
+) -> float:
     total = math.lgamma(concentration) - math.lgamma(concentration + sum(counts))
     for count, share in zip(counts, shares, strict=True):
         prior = concentration * share

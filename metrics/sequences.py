@@ -4,8 +4,24 @@ The data may be looked at after every pane and the experiment stopped at any loo
 that the interval ever misses the true value is at most alpha, once there is enough traffic for
 means to be nearly normal. The intervals are wider than those for a single look; the difference is
 smallest at the planned total, which is fixed before the start.
-Source of everything here: Howard, Ramdas, McAuliffe and Sekhon 2021 (normal mixture); Waudby-Smith,
-Arbour, Sinha, Kennedy and Ramdas 2024 (asymptotic).
+
+Why it holds. Let theta be the true value and F_n what is known after n impressions: the arm, the
+bucket and the metric of each. If the estimate is a mean of units that are assigned independently,
+S_n = n (estimate - theta) / sigma is close to a Brownian motion W_n. For every l the process
+exp(l W_n - l^2 n / 2) is a martingale in F_n with expectation 1, and so is its average over l from
+a normal distribution with mean 0 and variance r, which is
+
+    E_n = exp(n r z^2 / (2 (n r + 1))) / sqrt(n r + 1),    z = S_n / sqrt(n).
+
+A nonnegative martingale that starts at 1 reaches 1 / alpha with a probability of at most alpha
+(Ville 1939): `log_evalue` is ln E_n for theta = 0, and the interval is the set of all theta whose
+E_n is below 1 / alpha. The one-sided statements average over l > 0 only.
+What is asymptotic: that S_n is Brownian, and that sigma is known. For the second, z is the normal
+deviate that is as unlikely as the estimate in standard errors under Student's t with the degrees of
+freedom of the variance (`Estimate.z`): exact at one look at normal data, an approximation over all
+looks together, whose error rates README.md gives.
+Source: Howard, Ramdas, McAuliffe and Sekhon 2021 (normal mixture); Waudby-Smith, Arbour, Sinha,
+Kennedy and Ramdas 2024 (asymptotic).
 """
 
 import math
@@ -80,13 +96,15 @@ def boundary(n: float, rate: float, alpha: float) -> float:
 def confidence_sequence(estimate: Estimate, design: Design) -> Interval:
     """The two-sided interval at this look. NaN if the estimate is undefined.
 
+    The probability that it excludes the true value at any look is asymptotically at most alpha.
+
     >>> interval = confidence_sequence(Estimate(-0.015, 1.2264e-5, 40_000), Design(5_000))
     >>> round(interval.lower, 6), round(interval.upper, 6)
     (-0.026249, -0.003751)
     """
     if not estimate.defined:
         return Interval(math.nan, math.nan)
-    half_width = boundary(estimate.n, design.rate, design.alpha) * estimate.stderr
+    half_width = estimate.reach(boundary(estimate.n, design.rate, design.alpha))
     return Interval(estimate.value - half_width, estimate.value + half_width)
 
 
@@ -176,8 +194,8 @@ def one_sided_interval(estimate: Estimate, design: Design) -> Interval:
     """
     if not estimate.defined:
         return Interval(math.nan, math.nan)
-    reach = one_sided_boundary(estimate.n, design.one_sided_rate, design.alpha) * estimate.stderr
-    return Interval(estimate.value - reach, math.inf)
+    deviate = one_sided_boundary(estimate.n, design.one_sided_rate, design.alpha)
+    return Interval(estimate.value - estimate.reach(deviate), math.inf)
 
 
 def log_scaled_cdf(x: float) -> float:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from .arithmetic import distinct
 from .buckets import BUCKETS
 from .lists import Integers
-from .sample_ratio import CONCENTRATION, sample_ratio_log_evalue
+from .sample_ratio import CONCENTRATIONS, sample_ratio_log_evalue
 
 Hashes: TypeAlias = NDArray[np.uint64]
 
@@ -145,7 +145,9 @@ def sampled_users(arms: Sequence[Sketch], limit: int) -> list[int]:
 
 
 def users_sample_ratio_log_evalue(
-    arms: Sequence[Sketch], weights: Sequence[float], concentration: float = CONCENTRATION
+    arms: Sequence[Sketch],
+    weights: Sequence[float],
+    concentrations: Sequence[float] = CONCENTRATIONS,
 ) -> float:
     """`sample_ratio_log_evalue` of the users of the arms, valid at every look at any traffic.
 
@@ -161,7 +163,7 @@ def users_sample_ratio_log_evalue(
     """
     level = ALL_HASHES.bit_length() - _common_limit(arms).bit_length()
     counts = sampled_users(arms, ALL_HASHES >> level)
-    log_evalue = sample_ratio_log_evalue(counts, weights, concentration)
+    log_evalue = sample_ratio_log_evalue(counts, weights, concentrations)
     return log_evalue - math.log((level + 1) * (level + 2))
 
 

@@ -20,9 +20,15 @@ SPEC: Final = Spec(
 )
 
 
-def arm(means: Sequence[float], seed: int, users: range = range(300), per_user: int = 20) -> Arm:
+def arm(
+    means: Sequence[float],
+    seed: int,
+    users: range = range(300),
+    per_user: int = 20,
+    defined: float = 1.0,
+) -> Arm:
     """An arm of `per_user` impressions by each user; a metric is 1 with the probability of its
-    mean."""
+    mean. The last metric is defined for this share of them."""
     random = np.random.default_rng(seed)
     hashes = np.repeat(user_hashes(f"u{number}" for number in users), per_user)
     buckets = bucket_indices(hashes)
@@ -30,6 +36,8 @@ def arm(means: Sequence[float], seed: int, users: range = range(300), per_user: 
     made.tallies[:, 0] = np.bincount(buckets, minlength=64)
     for index, mean in enumerate(means):
         values = (random.random(len(hashes)) < mean).astype(np.float64)
+        if index == len(means) - 1 and defined < 1.0:
+            values[random.random(len(hashes)) >= defined] = np.nan
         found = Buckets.of(values, buckets)
         made.tallies[:, 1 + 3 * index : 4 + 3 * index] = np.stack(
             (found.counts, found.sums, found.squares), axis=1
@@ -43,6 +51,14 @@ def dealt_arms(treatment: float = 0.3) -> dict[str, Arm]:
     return {
         "control": arm((0.5, 0.4, 0.3), 1, range(300)),
         "treatment": arm((treatment, 0.4, 0.3), 2, range(300, 600)),
+    }
+
+
+def partly_defined(control: float, treatment: float) -> dict[str, Arm]:
+    """Two arms that differ only in the share of lists for which the last metric is defined."""
+    return {
+        "control": arm((0.5, 0.4, 0.3), 1, range(300), defined=control),
+        "treatment": arm((0.5, 0.4, 0.3), 2, range(300, 600), defined=treatment),
     }
 
 

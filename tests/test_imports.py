@@ -33,17 +33,18 @@ ROWS: Final = {
     "metrics": (
         ("evaluate",),
         ("catalog",),
-        ("bindings", "interleaving"),
-        ("behaviour", "curves", "inference", "propensities"),
+        ("bindings", "defined", "interleaving"),
+        ("behaviour", "curves", "inference", "propensities", "stratification"),
         (
             *("average_precision", "bpref", "dcg", "err", "precision", "reciprocal_rank", "sets"),
-            *("parameters", "parsing", "planning", "stratification", "users"),
+            *("pairs", "parameters", "parsing", "planning", "relative", "users"),
         ),
         (
             *("arithmetic", "averages", "buckets", "comparison", "discoveries", "fixed_horizon"),
             *("harvesting", "metric", "sample_ratio", "sequences", "suggestions"),
         ),
-        ("distributions", "estimates", "lists", "names"),
+        ("estimates",),
+        ("deviates", "distributions", "lists", "names"),
     ),
 }
 """Package → its rows of rooms, from the top down. The packages stand on one another in this order,

@@ -4,6 +4,7 @@ They are tables under names of the user's choice, so they are not part of the ta
 no environment variable overrides them.
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -62,7 +63,8 @@ class Declared:
     primary: str | None = setting(
         None,
         optional(text()),
-        "The metric that decides. Default: the first nDCG, else the first metric.",
+        "The metric that decides. Default: the first RR, else the first Success, else the first "
+        "metric that is defined for every list.",
     )
     guardrails: tuple[str, ...] = setting(
         [], several(text(), "list of metrics"), "Metrics that must not get worse."
@@ -172,8 +174,10 @@ def _spec(
     name: str, experiment: Declared, metrics: Mapping[str, Metric], *, declared: bool = True
 ) -> Spec:
     names = list(dict.fromkeys(metrics[metric].name for metric in experiment.metrics or metrics))
-    first = next((metric for metric in names if metric.startswith("nDCG")), names[0])
-    primary = first if experiment.primary is None else metrics[experiment.primary].name
+    compared = [metrics[metric] for metric in experiment.metrics or metrics]
+    primary = _default_primary(compared)
+    if experiment.primary is not None:
+        primary = metrics[experiment.primary].name
     return Spec(
         name=name,
         control=experiment.control,
@@ -187,6 +191,20 @@ def _spec(
         declared=declared,
         stratify_by=experiment.stratify_by,
     )
+
+
+def _default_primary(metrics: Collection[Metric]) -> str:
+    """Of a metric that some lists leave undefined a treatment influences which lists count."""
+    for family in ("RR", "Success"):
+        for metric in metrics:
+            if re.match(rf"{family}\b", metric.name):
+                return metric.name
+    always = (
+        metric.name
+        for metric in metrics
+        if metric.entry.undefined == "never" or metric.zero_undefined
+    )
+    return next(always, next(iter(metrics)).name)
 
 
 def written(experiments: Experiments) -> Iterator[str]:

@@ -12,8 +12,8 @@ from typing import TypeVar
 import numpy as np
 
 from relevanced.metrics.discoveries import discoveries
-from relevanced.metrics.inference import ArmComparison
 
+from .by_metric import MetricComparison
 from .strata import Strata
 from .types import SegmentFinding, Stratified, finite_or_none
 
@@ -24,7 +24,7 @@ Key = TypeVar("Key", bound=tuple[str, ...])
 class Compared:
     """Every variant against the control: variant → metric → comparison."""
 
-    variants: Mapping[str, Mapping[str, ArmComparison]]
+    variants: Mapping[str, Mapping[str, MetricComparison]]
     by_segment: Mapping[str, Mapping[str, Strata]]
     """Empty for a variant without strata."""
 
@@ -33,7 +33,7 @@ class Compared:
         """(variant, metric) → whether it is a discovery among all of them."""
         return among_all(
             {
-                (variant, metric): comparison.absolute.log_evalue
+                (variant, metric): comparison.log_evalue
                 for variant, by_metric in self.variants.items()
                 for metric, comparison in by_metric.items()
             }

@@ -7,8 +7,8 @@ from operator import is_
 import msgspec
 import numpy as np
 
-from relevanced.metrics.buckets import Buckets, mean
-from relevanced.metrics.inference import ArmComparison, Undefined, compare_arms
+from relevanced.metrics.buckets import Buckets
+from relevanced.metrics.inference import Undefined
 from relevanced.metrics.interleaving import preference
 from relevanced.metrics.metric import Metric
 from relevanced.metrics.sequences import Design, always_valid_p
@@ -19,21 +19,23 @@ from relevanced.metrics.users import (
     users_sample_ratio_log_evalue,
 )
 
-from .compared import Compared, stratified
+from .by_metric import MetricComparison, compared_by_metric, metrics_of
+from .compared import Compared
 from .merging import Merged, merge
-from .specs import IMPRESSION, INTERLEAVED, Role, Spec, Tracking
-from .strata import Strata, buckets_of, compared_by_segment
+from .metric_findings import metric_findings
+from .specs import IMPRESSION, INTERLEAVED, Spec, Tracking
+from .strata import Strata, compared_by_segment
 from .tallies import Arm, Tallies
 from .types import (
     Finding,
     Findings,
     Interleaving,
-    MetricFinding,
     SampleRatio,
     Variant,
     finite_or_none,
 )
-from .wording import Checks, in_words, warnings_of
+from .withholding import mismatched, withheld
+from .wording import Checks, warnings_of
 
 
 def findings(
@@ -101,12 +103,12 @@ def _finding(experiment: Merged, metrics: Sequence[Metric], as_of_ms: int | None
             variant,
             arm.impressions,
             user_count(sketches[variant]).value,
-            _metrics(experiment, variant, compared, metrics),
+            metric_findings(experiment, variant, compared, metrics),
         )
         for variant, arm in arms.items()
     )
     checks = Checks(srm, sum(v.users for v in variants), crossover, _undefined(compared))
-    return Finding(
+    finding = Finding(
         experiment=spec.name,
         control=experiment.control,
         unit=spec.unit,
@@ -122,6 +124,7 @@ def _finding(experiment: Merged, metrics: Sequence[Metric], as_of_ms: int | None
         interleaving=_interleaving(experiment),
         stratify_by=spec.stratify_by,
     )
+    return withheld(finding) if mismatched(srm) else finding
 
 
 def _compared(experiment: Merged, metrics: Sequence[Metric]) -> Compared:
@@ -135,7 +138,7 @@ def _compared(experiment: Merged, metrics: Sequence[Metric]) -> Compared:
 
 def _undefined(compared: Compared) -> frozenset[Undefined | None]:
     return frozenset(
-        comparison.undefined
+        comparison.all_lists.undefined
         for by_metric in compared.variants.values()
         for comparison in by_metric.values()
     )
@@ -147,7 +150,7 @@ def _by_segment(experiment: Merged, variant: str, metrics: Sequence[Metric]) -> 
         _control_arm(experiment),
         experiment.arms[variant],
         spec,
-        _metrics_of(spec, metrics),
+        metrics_of(spec, metrics),
         Design(_planned_for_two(spec, experiment.control, variant)),
     )
 
@@ -197,28 +200,16 @@ def _sample_ratio(spec: Spec, sketches: Mapping[str, Sketch]) -> SampleRatio | N
     return SampleRatio(log_evalue, always_valid_p(log_evalue))
 
 
-def _metrics_of(spec: Spec, metrics: Sequence[Metric]) -> list[Metric]:
-    by_name = {metric.name: metric for metric in metrics}
-    return [by_name[name] for name in spec.metrics]
-
-
 def _compare(
     experiment: Merged, variant: str, metrics: Sequence[Metric]
-) -> dict[str, ArmComparison]:
+) -> dict[str, MetricComparison]:
     """Metric → comparison of the variant with the control."""
-    spec, treatment = experiment.spec, experiment.arms[variant]
-    control = _control_arm(experiment)
-    impressions = int(control.tallies[:, 0].sum() + treatment.tallies[:, 0].sum())
+    spec = experiment.spec
+    arms = _control_arm(experiment), experiment.arms[variant]
     design = Design(_planned_for_two(spec, experiment.control, variant))
     return {
-        metric.name: compare_arms(
-            buckets_of(control.tallies, spec, metric),
-            buckets_of(treatment.tallies, spec, metric),
-            design,
-            metric.direction,
-            impressions=impressions,
-        )
-        for metric in _metrics_of(spec, metrics)
+        metric.name: compared_by_metric(arms, spec, metric, design)
+        for metric in metrics_of(spec, metrics)
     }
 
 
@@ -229,52 +220,3 @@ def _planned_for_two(spec: Spec, control: str, variant: str) -> int:
         return spec.planned_impressions
     share = (weights[control] + weights[variant]) / math.fsum(weights.values())
     return max(1, round(spec.planned_impressions * share))
-
-
-def _metrics(
-    experiment: Merged, variant: str, compared: Compared, metrics: Sequence[Metric]
-) -> tuple[MetricFinding, ...]:
-    spec = experiment.spec
-    if variant not in compared.variants:
-        tallies = experiment.arms[variant].tallies
-        return tuple(
-            MetricFinding(
-                metric.name,
-                spec.role(metric.name),
-                finite_or_none(float(mean(buckets_of(tallies, spec, metric)))),
-                words="the control" if variant == experiment.control else "two rankers in one list",
-            )
-            for metric in _metrics_of(spec, metrics)
-        )
-    return tuple(
-        msgspec.structs.replace(
-            _metric(name, spec.role(name), comparison, spec.planned_impressions),
-            discovery=compared.discovered[variant, name],
-            stratified=stratified(compared, variant, name),
-        )
-        for name, comparison in compared.variants[variant].items()
-    )
-
-
-def _metric(name: str, role: Role, comparison: ArmComparison, planned: int) -> MetricFinding:
-    absolute, relative = comparison.absolute, comparison.relative
-    return MetricFinding(
-        metric=name,
-        role=role,
-        mean=finite_or_none(comparison.treatment.value),
-        control_mean=finite_or_none(comparison.control.value),
-        difference=finite_or_none(absolute.estimate.value),
-        lower=finite_or_none(absolute.interval.lower),
-        upper=finite_or_none(absolute.interval.upper),
-        relative_difference=finite_or_none(relative.estimate.value),
-        relative_lower=finite_or_none(relative.interval.lower),
-        relative_upper=finite_or_none(relative.interval.upper),
-        log_evalue=finite_or_none(absolute.log_evalue),
-        p_value=finite_or_none(absolute.p_value),
-        guardrail_log_evalue=finite_or_none(absolute.guardrail_log_evalue),
-        minimum_detectable_effect=finite_or_none(absolute.minimum_detectable_effect),
-        design_effect=finite_or_none(comparison.design_effect),
-        further_impressions=finite_or_none(absolute.further_impressions),
-        verdict=absolute.verdict,
-        words=in_words(comparison, planned),
-    )

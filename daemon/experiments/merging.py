@@ -33,6 +33,11 @@ class Merged:
         }
         return bool(with_traffic) and self.control not in with_traffic
 
+    def without_unit(self, variant: str) -> int:
+        """Settled impressions of one arm that lack the unit."""
+        arm = self.arms.get(variant)
+        return 0 if arm is None else arm.without_unit
+
 
 def merge(spec: Spec, tallies: Sequence[Tallies]) -> Merged:
     """The sum of the lanes' arms, without those that were counted under another configuration.

@@ -10,12 +10,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .specs import INTERLEAVED
+from .specs import IMPRESSION, INTERLEAVED, units_of
 from .types import Finding, Findings, Interleaving, MetricFinding, Variant
 
-READING: Final = (
-    "Each interval holds with 95 % confidence at all looks together, with users as the units: look "
-    "as often as you like, and stop when you like."
+ALL_LISTS: Final = (
+    "Means are over all impressions of a variant; one for which a metric is undefined counts as its"
+    " worst value."
 )
 _UNBOUNDED: Final = 100_000
 
@@ -37,14 +37,14 @@ def to_table(finding: Finding, as_of: str | None) -> str:
         for variant in finding.variants:
             if variant.variant not in (finding.control, INTERLEAVED):
                 console.print(_table(finding, variant))
-                for line in _stratified(finding, variant):
+                for line in (*_defined(finding, variant), *_stratified(finding, variant)):
                     console.print(line, markup=False, highlight=False)
         if finding.interleaving is not None:
             console.print(_interleaved(finding.interleaving), markup=False, highlight=False)
         for line in _discoveries(finding):
             console.print(line, markup=False, highlight=False)
         if finding.variants:
-            console.print(READING, markup=False, highlight=False)
+            console.print(_reading(finding), markup=False, highlight=False)
     lines = [line.rstrip() for line in capture.get().split("\n")]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -58,8 +58,48 @@ def _head(finding: Finding, as_of: str | None) -> Iterator[str]:
         yield _visible(f"WARNING {warning}")
     for variant in finding.variants:
         role = " (control)" if variant.variant == finding.control else ""
-        counts = f"{variant.impressions:,} impressions, {variant.users:,.0f} {_unit(finding)}"
+        counts = f"{variant.impressions:,} impressions, {variant.users:,.0f} {_counted(finding)}"
         yield _visible(f"  {variant.variant}{role}: {counts}")
+
+
+def _reading(finding: Finding) -> str:
+    metrics = [metric for variant in finding.variants for metric in variant.metrics]
+    undefined = f"{ALL_LISTS} " if any(metric.defined for metric in metrics) else ""
+    return (
+        f"{undefined}Each interval holds with 95 % confidence at all looks together, with"
+        f" {_visible(units_of(finding.unit))} as the units: look as often as you like, and stop"
+        " when you like."
+    )
+
+
+def _defined(finding: Finding, variant: Variant) -> Iterator[str]:
+    """The averages over defined lists alone, without verdicts."""
+    for metric in variant.metrics:
+        some = metric.defined
+        if some is None:
+            continue
+        means = (
+            f"{_number(mean, '{:.4f}') or 'undefined'} in {name} ({_share(share)} of its lists)"
+            for name, mean, share in (
+                (finding.control, some.control_mean, some.control_share),
+                (variant.variant, some.mean, some.share),
+            )
+        )
+        differ = (
+            "the shares differ, so these are different lists"
+            if some.shares_differ
+            else ("no difference of the shares has been found")
+        )
+        interval = _interval(some.lower, some.upper, "{:+.4f}")
+        change = f"{_number(some.difference, '{:+.4f}')} {interval}".strip() or "no statement"
+        yield _visible(
+            f"  {metric.metric} over defined lists alone: {', '.join(means)}; {change};"
+            f" no verdict: {differ}"
+        )
+
+
+def _share(share: float | None) -> str:
+    return "none" if share is None else f"{100 * share:.1f} %"
 
 
 def _interleaved(lists: Interleaving) -> str:
@@ -107,17 +147,16 @@ def _named(what: str, compared: Sequence[tuple[str, bool]]) -> Iterator[str]:
         )
 
 
-def _unit(finding: Finding) -> str:
-    return {"user_id": "users", "impression": "units"}.get(
-        finding.unit, f"values of {finding.unit}"
-    )
+def _counted(finding: Finding) -> str:
+    """What users are counted as: the word of the unit, but never "impressions" twice."""
+    return "units" if finding.unit == IMPRESSION else units_of(finding.unit)
 
 
 def _table(finding: Finding, variant: Variant) -> Table:
     title = Text(_visible(f"{variant.variant} against {finding.control}"))
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
     table.add_column("metric", no_wrap=True)
-    for name in (finding.control, variant.variant, "difference", "interval", "relative"):
+    for name in (finding.control, variant.variant, "difference", "interval", "relative", "scored"):
         table.add_column(Text(_visible(name)), justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     for metric in variant.metrics:
@@ -134,13 +173,19 @@ def _cells(metric: MetricFinding) -> tuple[str, ...]:
         _number(metric.difference, "{:+.4f}"),
         _interval(metric.lower, metric.upper, "{:+.4f}"),
         _relative(metric),
+        _scored(metric),
         metric.words,
     )
 
 
+def _scored(metric: MetricFinding) -> str:
+    """Impressions for which the metric is defined, of control and variant."""
+    return f"{metric.control_scored or 0:,} / {metric.scored:,}"
+
+
 def _relative(metric: MetricFinding) -> str:
     if metric.relative_difference is None:
-        return ""
+        return metric.relative_words
     lower, upper = (
         None if end is None else 100 * end for end in (metric.relative_lower, metric.relative_upper)
     )

@@ -27,6 +27,15 @@ MOST_STRATA: Final = 16
 DIGEST_DIGITS: Final = 8
 
 
+def units_of(unit: str) -> str:
+    """What the units of an experiment are called.
+
+    >>> units_of("user_id"), units_of("impression"), units_of("session")
+    ('users', 'impressions', 'values of session')
+    """
+    return {USER: "users", IMPRESSION: "impressions"}.get(unit, f"values of {unit}")
+
+
 @dataclass(frozen=True)
 class Spec:
     """One experiment. Metrics are names as the catalog spells them."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from relevanced.metrics.buckets import Buckets
+from relevanced.metrics.defined import over_all, worst_value
 from relevanced.metrics.inference import ArmComparison, Statement, compare_rows
 from relevanced.metrics.lists import Integers
 from relevanced.metrics.metric import Metric
@@ -28,7 +29,7 @@ class Strata:
     together: Statement
     """The difference with the segments weighted by the traffic of both arms together."""
     covered: float
-    """Share of the scored impressions that are in segments which both arms have."""
+    """Share of the impressions in segments where both arms have enough buckets of users."""
     segments: Mapping[str, ArmComparison]
 
 
@@ -37,6 +38,14 @@ def buckets_of(tallies: Integers, spec: Spec, metric: Metric) -> Buckets:
     first = 1 + 3 * spec.metrics.index(metric.name)
     counts, sums, squares = np.moveaxis(tallies[..., first : first + 3], -1, 0)
     return Buckets(counts, sums, squares, metric.unit)
+
+
+def all_lists_of(tallies: Integers, spec: Spec, metric: Metric) -> Buckets:
+    """The same, with the lists for which the metric is undefined counted as its worst value."""
+    worst = worst_value(metric)
+    if worst is None:
+        return Buckets.empty(*tallies.shape[:-1], unit=metric.unit)
+    return over_all(buckets_of(tallies, spec, metric), tallies[..., 0], worst)
 
 
 def compared_by_segment(
@@ -58,8 +67,11 @@ def _strata(
     arms: Sequence[Integers], segments: Sequence[str], spec: Spec, metric: Metric, design: Design
 ) -> Strata:
     impressions = np.sum([arm[:, :, 0].sum(axis=1) for arm in arms], axis=0).tolist()
-    control, treatment = (buckets_of(arm, spec, metric) for arm in arms)
-    rows = compare_rows(control, treatment, design, metric.direction, impressions=impressions)
+    control, treatment = (all_lists_of(arm, spec, metric) for arm in arms)
+    lowest = metric.entry.range[0]
+    rows = compare_rows(
+        control, treatment, design, metric.direction, impressions=impressions, lowest=lowest
+    )
     common_mix = post_stratified(control, treatment)
     estimate = replace(common_mix.estimate, n=sum(impressions))
     together = Statement.of(estimate, design, metric.direction)

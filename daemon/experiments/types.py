@@ -32,8 +32,27 @@ class Stratified(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lower: float | None
     upper: float | None
     covered: float | None
-    """Share of the scored impressions that are in segments which both arms have."""
+    """Share of the impressions in segments where both arms have enough buckets of users."""
     segments: tuple[SegmentFinding, ...]
+
+
+class DefinedLists(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The same metric over the lists alone for which it is defined; undefined values are null.
+
+    It has no verdict: which lists are defined is itself a result of the treatment.
+    """
+
+    mean: float | None
+    control_mean: float | None
+    share: float | None
+    """Share of the variant's impressions for which the metric is defined."""
+    control_share: float | None
+    difference: float | None
+    lower: float | None
+    """Lower end of the 95 % confidence sequence of the difference."""
+    upper: float | None
+    shares_differ: bool
+    """Whether the shares are known to differ, by a confidence sequence of their difference."""
 
 
 class MetricFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,14 +61,22 @@ class MetricFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     metric: str
     role: Role
     mean: float | None
+    """Over all impressions with a unit; where the metric is undefined they count as its worst
+    value, which is 0, or the highest one where less is better."""
+    scored: int = 0
+    """Impressions for which the metric is defined."""
     control_mean: float | None = None
+    control_scored: int | None = None
     difference: float | None = None
     lower: float | None = None
     """Lower end of the 95 % confidence sequence of the difference: valid at every look."""
     upper: float | None = None
     relative_difference: float | None = None
     relative_lower: float | None = None
+    """It leaves out 0 exactly where the interval of the difference does."""
     relative_upper: float | None = None
+    relative_words: str = ""
+    """Why there is a difference and no relative one."""
     log_evalue: float | None = None
     """Natural logarithm of the evidence for any difference."""
     p_value: float | None = None
@@ -66,6 +93,8 @@ class MetricFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     variants and metrics, with a false discovery rate of at most 5 %. Null for the control."""
     verdict: Verdict = "undecided"
     words: str = ""
+    defined: DefinedLists | None = None
+    """Null where the metric is defined for all impressions of both arms."""
     stratified: Stratified | None = None
     """Null where the experiment is not stratified."""
 

@@ -43,7 +43,10 @@ def _of_variants(finding: Finding) -> Iterator[Sample]:
         yield families.USERS, arm, variant.users
         for metric in variant.metrics:
             labels = f'{arm},metric="{escape(metric.metric)}"'
+            yield families.SCORED_IMPRESSIONS, labels, metric.scored
             yield from _fields(families.BY_METRIC_FIELD, metric, labels)
+            if metric.defined is not None:
+                yield from _fields(families.BY_DEFINED_FIELD, metric.defined, labels)
             if metric.stratified is not None:
                 yield from _fields(families.BY_STRATIFIED_FIELD, metric.stratified, labels)
                 for segment in metric.stratified.segments:

@@ -44,6 +44,12 @@ WITHOUT_CONTROL: Final = gauge(
     ("experiment",),
     "1 where the experiment has traffic and its control has none, or no variant is the control.",
 )
+SCORED_IMPRESSIONS: Final = gauge(
+    "experiment_scored_impressions",
+    TREATED,
+    "Settled impressions of the variant, control included, for which the metric is defined; the "
+    "others count as its worst value: 0, or the highest where less is better.",
+)
 INTERLEAVING_IMPRESSIONS: Final = gauge(
     "experiment_interleaving_impressions",
     ("experiment", "outcome"),
@@ -62,16 +68,20 @@ BY_METRIC_FIELD: Final[Mapping[str, Family]] = {
         "experiment_lower",
         TREATED,
         "Lower end of the 95 % confidence sequence of the difference: it holds at every look "
-        "together, with users as the units.",
+        "together, with users, or what else is assigned to variants, as the units.",
     ),
     "upper": gauge("experiment_upper", TREATED, "Upper end of the same."),
     "relative_difference": gauge(
         "experiment_relative_difference",
         TREATED,
-        "The difference as a share of the control's mean.",
+        "The difference as a share of the control's mean. Absent, with its bounds, where the "
+        "control is too near 0 for a relative statement.",
     ),
     "relative_lower": gauge(
-        "experiment_relative_lower", TREATED, "Lower end of its confidence sequence."
+        "experiment_relative_lower",
+        TREATED,
+        "Lower end of its confidence sequence, which leaves out 0 exactly where that of the "
+        "difference does.",
     ),
     "relative_upper": gauge(
         "experiment_relative_upper", TREATED, "Upper end of its confidence sequence."
@@ -100,16 +110,45 @@ BY_METRIC_FIELD: Final[Mapping[str, Family]] = {
         "Factor by which the variance grows because impressions of one user are alike.",
     ),
     "mean": gauge(
-        "experiment_score", TREATED, "Mean of the metric in the variant, control included."
+        "experiment_score",
+        TREATED,
+        "Mean of the metric over all impressions of the variant that have a unit, control "
+        "included.",
     ),
     "discovery": gauge(
         "experiment_discovery",
         TREATED,
         "1 where the difference holds up among all that the experiment compares: e-BH over its "
-        "variants and metrics, with a false discovery rate of at most 5 %.",
+        "variants and metrics, with a false discovery rate of at most 5 %. Absent while users are "
+        "not assigned as planned.",
     ),
 }
 """Field of a metric's finding → its family."""
+
+BY_DEFINED_FIELD: Final[Mapping[str, Family]] = {
+    "mean": gauge(
+        "experiment_defined_score",
+        TREATED,
+        "Mean of the metric over those lists of the variant for which it is defined. Absent where "
+        "it is defined for all lists of variant and control.",
+    ),
+    "difference": gauge(
+        "experiment_defined_difference",
+        TREATED,
+        "Mean over defined lists in the variant less that in the control. Which lists are defined "
+        "is itself a result of the treatment: no verdict follows.",
+    ),
+    "lower": gauge(
+        "experiment_defined_lower", TREATED, "Lower end of the confidence sequence of the same."
+    ),
+    "upper": gauge("experiment_defined_upper", TREATED, "Upper end of the same."),
+    "shares_differ": gauge(
+        "experiment_defined_shares_differ",
+        TREATED,
+        "1 where the share of defined lists is known to differ from that of the control.",
+    ),
+}
+"""Field of the comparison over defined lists → its family."""
 
 BY_STRATIFIED_FIELD: Final[Mapping[str, Family]] = {
     "difference": gauge(
@@ -123,7 +162,8 @@ BY_STRATIFIED_FIELD: Final[Mapping[str, Family]] = {
     "covered": gauge(
         "experiment_stratified_share",
         TREATED,
-        "Share of the scored impressions that it covers: in segments where both arms have some.",
+        "Share of the impressions that it covers: in segments where both arms have at least 16 "
+        "effective buckets of users. Below a half there is no difference.",
     ),
 }
 """Field of the difference under a common mix of segments → its family."""
@@ -157,7 +197,7 @@ BY_INTERLEAVING_FIELD: Final[Mapping[str, Family]] = {
         "experiment_interleaving_lower",
         ("experiment",),
         "Lower end of the 95 % confidence sequence of the preference: it holds at every look "
-        "together, with users as the units. Absent with too few users.",
+        "together, with users, or what else is assigned, as the units. Absent with too few.",
     ),
     "upper": gauge("experiment_interleaving_upper", ("experiment",), "Upper end of the same."),
     "log_evalue": gauge(
@@ -178,7 +218,9 @@ OF_EXPERIMENTS: Final = (
     CROSSOVER_USERS,
     SRM_LOG_EVALUE,
     WITHOUT_CONTROL,
+    SCORED_IMPRESSIONS,
     *BY_METRIC_FIELD.values(),
+    *BY_DEFINED_FIELD.values(),
     *BY_STRATIFIED_FIELD.values(),
     *BY_SEGMENT_FIELD.values(),
     INTERLEAVING_IMPRESSIONS,

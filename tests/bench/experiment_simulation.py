@@ -1,6 +1,6 @@
-"""How often experiments mislead: A/A runs with a look at every pane, power, and sample ratios.
+"""How often experiments mislead, and what they find: the simulations behind metrics/README.md.
 
-    python tests/bench/experiment_simulation.py [--runs N] [--impressions N] [--seed N]
+    python -m tests.bench.experiment_simulation [--runs N] [--seed N] [--part PART]
 
 Activity is heavy-tailed: the number of searches of a user is log-normal. Scores are correlated
 within users, so that the variance of a difference is 2, 7 or 36 times that of independent
@@ -11,6 +11,7 @@ than it may.
 
 import argparse
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,18 +20,20 @@ from numpy.typing import NDArray
 
 from relevanced.metrics.buckets import (
     BUCKETS,
-    MINIMUM_BUCKETS,
     Buckets,
-    effective_buckets,
     estimate,
     independent_variance,
     mean,
     mean_variance,
 )
-from relevanced.metrics.distributions import wilson_interval
 from relevanced.metrics.fixed_horizon import welch_at_planned_end
-from relevanced.metrics.sample_ratio import ALARM_LOG_EVALUE, sample_ratio_log_evalue
 from relevanced.metrics.sequences import Design, boundary, one_sided_boundary
+from tests.bench.few_buckets import print_few_buckets
+from tests.bench.looks import MAX_MISLEADING, deviates, share_text
+from tests.bench.other_statements import print_other_statements
+from tests.bench.rare_outcomes import print_rare_outcomes
+from tests.bench.sample_ratios import print_sample_ratios
+from tests.bench.uneven_strata import print_uneven_strata
 
 SEED: Final = 20_261_121
 PANE: Final = 100
@@ -43,10 +46,6 @@ ACTIVITY_SIGMA: Final = 1.5
 """Standard deviation of log activity: the busiest 1 % of users make a fifth of the traffic."""
 EFFECT: Final = 0.02
 """Relative change of the mean in a treatment with an effect."""
-MAX_MISLEADING: Final = 0.05
-MAX_FALSE_ALARMS: Final = 0.001
-SKEWED: Final = 0.49
-"""Share of users in the first arm in place of the planned half."""
 
 
 @dataclass(frozen=True)
@@ -154,10 +153,9 @@ def outcome(control: Buckets, treatment: Buckets, bars: Limits) -> Outcome:
     change = mean(treatment) - mean(control)
     variance = mean_variance(treatment) + mean_variance(control)
     independent = independent_variance(treatment) + independent_variance(control)
-    enough = np.minimum(effective_buckets(control), effective_buckets(treatment)) >= MINIMUM_BUCKETS
+    z = deviates(control, treatment)
     with np.errstate(divide="ignore", invalid="ignore"):
-        z = np.where(enough, change / np.sqrt(variance), 0.0)
-        naive_z = np.where(enough, change / np.sqrt(independent), 0.0)
+        naive_z = np.where(z == 0.0, 0.0, change / np.sqrt(independent))
     ends = estimate(control[-1]), estimate(treatment[-1])
     welch = welch_at_planned_end(*ends, units=(BUCKETS, BUCKETS))
     return Outcome(
@@ -178,41 +176,6 @@ def outcomes(
     random = np.random.default_rng(seed)
     bars = limits(impressions)
     return [outcome(*one_run(world, impressions, effect, random), bars) for _ in range(runs)]
-
-
-def share_text(hits: list[bool], digits: int = 1) -> str:
-    """A share in percent with its 95 % interval (Wilson)."""
-    shares = (float(np.mean(hits)), *wilson_interval(sum(hits), len(hits)))
-    return "{} [{}, {}]".format(*(f"{share:.{digits}%}" for share in shares))
-
-
-def alarm_counts(looks: int) -> NDArray[np.int64]:
-    """(looks,) highest number of users in the smaller of two equal arms at which there is an alarm;
-    -1 if there is none."""
-    found = np.full(looks, -1, dtype=np.int64)
-    for look in range(looks):
-        users = PANE * (look + 1)
-        low, high = -1, users // 2
-        while high - low > 1:
-            middle = (low + high) // 2
-            evidence = sample_ratio_log_evalue([middle, users - middle], [1.0, 1.0])
-            low, high = (middle, high) if evidence >= ALARM_LOG_EVALUE else (low, middle)
-        found[look] = low
-    return found
-
-
-def users_until_alarm(share: float, *, users: int, runs: int, seed: int) -> NDArray[np.float64]:
-    """(runs,) users in both arms at the first alarm; infinite without one."""
-    random = np.random.default_rng(seed)
-    bars = alarm_counts(users // PANE)
-    users_at_look = PANE * np.arange(1, len(bars) + 1)
-    found = np.full(runs, np.inf)
-    for run in range(runs):
-        first_arm = random.binomial(PANE, share, len(bars)).cumsum()
-        alarms = np.flatnonzero(np.minimum(first_arm, users_at_look - first_arm) <= bars)
-        if alarms.size:
-            found[run] = users_at_look[alarms[0]]
-    return found
 
 
 def print_nulls(impressions: int, runs: int, seed: int) -> bool:
@@ -248,18 +211,22 @@ def print_powers(impressions: int, runs: int, seed: int) -> None:
         )
 
 
-def print_ratios(users: int, runs: int, seed: int) -> bool:
-    """Print the sample-ratio alarms; returns whether false ones are as rare as they must be."""
-    fair = users_until_alarm(0.5, users=users, runs=10 * runs, seed=seed) < np.inf
-    skewed = users_until_alarm(SKEWED, users=4 * users, runs=runs, seed=seed)
-    half, most = (np.quantile(skewed, part, method="lower") for part in (0.5, 0.9))
-    print(f"\nusers assigned 50% to 50%, a look every {PANE} of {users:,}: of {len(fair):,} runs")
-    print(f"with a false alarm {share_text(fair.tolist(), 3)}")
-    print(
-        f"users assigned {SKEWED:.0%} to {1 - SKEWED:.0%}: alarm in {(skewed < np.inf).mean():.1%},"
-    )
-    print(f"after {half:,.0f} users in half of the runs, {most:,.0f} in nine tenths")
-    return bool(fair.mean() <= MAX_FALSE_ALARMS)
+def print_panes(runs: int, seed: int, impressions: int) -> bool:
+    """Print the tables of looks at every pane; returns whether the error rates are kept."""
+    print(f"a look every {PANE} impressions until {impressions:,}, the planned total")
+    holds = print_nulls(impressions, runs, seed)
+    print_powers(impressions, runs // 4, seed)
+    return holds
+
+
+PARTS: Final[Mapping[str, Callable[[int, int], bool]]] = {
+    "rare": print_rare_outcomes,
+    "few": print_few_buckets,
+    "strata": print_uneven_strata,
+    "other": print_other_statements,
+    "ratios": lambda runs, seed: print_sample_ratios(10 * runs, seed),
+}
+"""The other simulations, from the number of runs and the seed."""
 
 
 def main() -> None:
@@ -267,12 +234,16 @@ def main() -> None:
     parser.add_argument("--impressions", type=int, default=100_000)
     parser.add_argument("--runs", type=int, default=2_000)
     parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--part", choices=["panes", *PARTS], help="by default all of them")
     options = parser.parse_args()
-    impressions, runs, seed = options.impressions, options.runs, options.seed
-    print(f"seed {seed}; a look every {PANE} impressions until {impressions:,}, the planned total")
-    kept = [print_nulls(impressions, runs, seed)]
-    print_powers(impressions, runs // 4, seed)
-    kept.append(print_ratios(impressions, runs, seed))
+    runs, seed = options.runs, options.seed
+    print(f"seed {seed}")
+    kept = []
+    if options.part in (None, "panes"):
+        kept.append(print_panes(runs, seed, options.impressions))
+    for name, part in PARTS.items():
+        if options.part in (None, name):
+            kept.append(part(runs, seed))
     if not all(kept):
         raise SystemExit("misleads more often than it may")
 

@@ -14,7 +14,7 @@ from relevanced.metrics.buckets import (
     mean,
     mean_variance,
 )
-from relevanced.metrics.stratification import post_stratified
+from relevanced.metrics.stratification import post_stratified, post_stratified_rows
 from tests.metrics.arms import stacked
 
 
@@ -122,3 +122,33 @@ def test_segment_of_one_arm_only_is_left_out(rng: np.random.Generator) -> None:
     assert 0.6 < found.covered < 0.7 and only.covered == 1.0
     nothing = post_stratified(stacked(control), stacked(Buckets.empty()))
     assert np.isnan(nothing.estimate.value) and nothing.covered == 0.0
+
+
+def test_segment_with_too_few_buckets_in_an_arm_is_not_covered(rng: np.random.Generator) -> None:
+    """A single impression has no deviation from its own mean: it would be taken for certain."""
+    control, treatment = (Buckets.of(*traffic(rng)) for _ in range(2))
+    for few in (1, 15):
+        single = Buckets.of(np.zeros(few), np.arange(few))
+        found = post_stratified(stacked(control, control), stacked(treatment, single))
+        only = post_stratified(stacked(control), stacked(treatment))
+        assert found.estimate == only.estimate and found.covered < 0.7
+    enough = Buckets.of(np.zeros(16), np.arange(16))
+    found = post_stratified(stacked(control, control), stacked(treatment, enough))
+    assert found.covered == 1.0 and found.estimate.variance > only.estimate.variance
+
+
+def test_with_less_than_half_covered_there_is_no_statement(rng: np.random.Generator) -> None:
+    control, treatment = (Buckets.of(*traffic(rng)) for _ in range(2))
+    nobody = Buckets.empty()
+    sides = [control, control, nobody, nobody], [treatment, nobody, treatment, treatment]
+    found = post_stratified(*(stacked(*side) for side in sides))
+    assert np.isnan(found.estimate.value) and np.isnan(found.estimate.variance)
+    assert 0.3 < found.covered < 0.5
+
+
+def test_strata_of_many_pairs_equal_each_alone(rng: np.random.Generator) -> None:
+    arms = [stacked(*(Buckets.of(*traffic(rng)) for _ in range(3))) for _ in range(4)]
+    change, covered = post_stratified_rows(stacked(*arms[:2]), stacked(*arms[2:]))
+    for row, pair in enumerate(zip(arms[:2], arms[2:], strict=True)):
+        alone = post_stratified(*pair)
+        assert change.estimates()[row] == alone.estimate and covered[row] == alone.covered

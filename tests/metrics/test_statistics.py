@@ -163,7 +163,7 @@ def test_sample_ratio_equals_gbstats_and_ssrm(golden: Numbers) -> None:
     for row in golden["gbstats"]["srm_chi2"]:
         assert sample_ratio_chi_square_p(row["counts"], row["weights"]) == near(row["p"])
     for row in golden["gbstats"]["srm_sequential"]:
-        found = sample_ratio_log_evalue(row["counts"], row["p"], row["dirichlet_concentration"])
+        found = sample_ratio_log_evalue(row["counts"], row["p"], [row["dirichlet_concentration"]])
         assert found == near(row["log_bayes_factor"])
         assert always_valid_p(found) == near(row["p_value"])
 

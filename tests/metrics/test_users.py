@@ -125,9 +125,9 @@ def test_looks_at_shrinking_samples_rarely_mislead(rng: np.random.Generator) -> 
             [Sketch.of(hashes[:seen][sides[:seen] == side], 64) for side in (0, 1)]
             for seen in np.geomspace(20, len(hashes), 20).astype(int)
         ]
-        evidence = [users_sample_ratio_log_evalue(arms, [1.0, 1.0], 30.0) for arms in looks]
+        evidence = [users_sample_ratio_log_evalue(arms, [1.0, 1.0], [30.0]) for arms in looks]
         counts = [[round(user_count(arm).value) for arm in arms] for arms in looks]
-        naive = [sample_ratio_log_evalue(users, [1.0, 1.0], 30.0) for users in counts]
+        naive = [sample_ratio_log_evalue(users, [1.0, 1.0], [30.0]) for users in counts]
         sampled += max(evidence) >= math.log(20)
         estimated += max(naive) >= math.log(20)
     assert sampled <= 5 < 50 < estimated

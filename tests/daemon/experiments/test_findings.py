@@ -10,7 +10,16 @@ from relevanced.daemon.experiments.report import to_table
 from relevanced.daemon.experiments.specs import Spec
 from relevanced.daemon.experiments.tallies import Arm
 from relevanced.daemon.exporter.experiment_series import samples
-from tests.arms import METRICS, arm, dealt_arms, finding, found_of, with_interleaved
+from tests.arms import (
+    METRICS,
+    arm,
+    dealt_arms,
+    finding,
+    found_of,
+    partly_defined,
+    stratified_arms,
+    with_interleaved,
+)
 
 
 def test_a_worse_treatment_is_called_worse_and_an_equal_metric_is_not() -> None:
@@ -28,8 +37,8 @@ def test_a_worse_treatment_is_called_worse_and_an_equal_metric_is_not() -> None:
 
 def test_discoveries_hold_up_among_all_comparisons() -> None:
     others = {f"b{number}": arm((0.5, 0.4, 0.3), 3 + number, range(600)) for number in range(5)}
-    arms = {**dealt_arms(treatment=0.46), **others}
-    alone, among = finding(dealt_arms(treatment=0.46)), finding(arms)
+    arms = {**dealt_arms(treatment=0.455), **others}
+    alone, among = finding(dealt_arms(treatment=0.455)), finding(arms)
     by_metric = {
         (variant.variant, metric.metric): (metric.log_evalue, metric.discovery)
         for variant in among.variants[1:]
@@ -84,6 +93,97 @@ def test_users_that_are_not_dealt_as_planned_are_warned_of_first() -> None:
     assert finding(many, weights=weights).warnings == ()
 
 
+def test_verdicts_are_withheld_where_users_are_not_assigned_as_planned() -> None:
+    segments = {"DE": (900, 0.6), "US": (900, 0.6)}, {"DE": (100, 0.2), "US": (500, 0.2)}
+    arms = with_interleaved(stratified_arms(*segments))
+    found = finding(arms, stratify_by="country")
+    weights = (("control", 3.0), ("treatment", 1.0))
+    sound = finding(arms, stratify_by="country", weights=weights)
+    assert found.srm is not None and found.srm.log_evalue >= math.log(1000)
+    assert "verdicts are withheld" in found.warnings[0] and not sound.warnings[0].startswith(
+        "users"
+    )
+    for one, verdict in ((found, "undecided"), (sound, "worse")):
+        metric = one.variants[-1].metrics[0]
+        assert metric.verdict == verdict and metric.stratified is not None
+        assert {segment.verdict for segment in metric.stratified.segments} == {verdict}
+        assert one.interleaving is not None and (one.interleaving.verdict == "better") == (
+            verdict == "worse"
+        )
+    metric, same = found.variants[-1].metrics[0], sound.variants[-1].metrics[0]
+    assert metric.words == "withheld: the units are not assigned to the variants as planned"
+    assert (metric.discovery, same.discovery) == (None, True)
+    assert (metric.difference, metric.lower) == (same.difference, same.lower)
+
+
+def test_undefined_lists_count_zero_and_the_defined_ones_stand_beside() -> None:
+    found = finding(partly_defined(0.6, 0.75))
+    (ndcg,) = [one for one in found.variants[1].metrics if one.metric == "nDCG@10"]
+    assert ndcg.defined is not None and ndcg.mean is not None and ndcg.defined.mean is not None
+    assert ndcg.defined.share == pytest.approx(ndcg.scored / 6_000)
+    assert ndcg.mean == pytest.approx(ndcg.defined.mean * ndcg.scored / 6_000)
+    assert ndcg.control_scored is not None and ndcg.control_scored < ndcg.scored
+    assert (ndcg.verdict, ndcg.defined.shares_differ) == ("better", True)
+    text = to_table(found, None)
+    assert "nDCG@10 over defined lists alone: " in text and "no verdict: the shares differ" in text
+    assert f"{ndcg.control_scored:,} / {ndcg.scored:,}" in text
+    assert "one for which a metric is undefined counts as its worst value" in text
+    assert {one.defined for one in found.variants[1].metrics if one is not ndcg} == {None}
+    assert "undefined counts" not in to_table(finding(dealt_arms()), None)
+
+
+def test_rare_control_has_no_relative_statement() -> None:
+    arms = {
+        "control": arm((0.001, 0.4, 0.3), 1, range(300)),
+        "treatment": arm((0.002, 0.4, 0.3), 2, range(300, 600)),
+    }
+    found = finding(arms)
+    metric = found.variants[1].metrics[0]
+    assert metric.difference is not None and metric.relative_difference is None
+    assert metric.relative_words == "no relative statement: the control is too near 0"
+    assert metric.relative_words in to_table(found, None)
+    assert found.variants[1].metrics[1].relative_words == ""
+
+
+def test_units_are_called_what_they_are() -> None:
+    for unit, words in (
+        ("user_id", "with users as the units"),
+        ("impression", "with impressions as the units"),
+        ("session", "with values of session as the units"),
+    ):
+        assert words in to_table(finding(dealt_arms(), unit=unit), None)
+    arms = {"control": arm((0.5, 0.4, 0.3), 1), "treatment": arm((0.5, 0.4, 0.3), 2)}
+    assert "300 values of session were seen" in finding(arms, unit="session").warnings[-1]
+
+
+def test_control_whose_impressions_lack_the_unit_is_not_without_traffic() -> None:
+    arms = {"control": Arm.empty(3), "treatment": arm((0.5, 0.4, 0.3), 2)}
+    arms["control"].without_unit = 10_000
+    found = finding(arms)
+    words = "no statement: none of the 10,000 impressions of the control has a user_id"
+    assert found.variants[1].metrics[0].words == words and not found.without_control
+
+
+def test_control_is_to_be_declared_where_no_variant_has_its_name() -> None:
+    arms = {"old": arm((0.5, 0.4, 0.3), 1), "new": arm((0.5, 0.4, 0.3), 2, range(300, 600))}
+    undeclared = {"name": "ranker v3", "declared": False, "metrics": METRICS, "guardrails": ()}
+    hint = finding(arms, **undeclared).warnings[0]
+    assert hint.startswith("no variant is called control, baseline, A, a, off, 0 or false")
+    assert (
+        'if one of new, old is the control, name it as `control` under [experiments."rank' in hint
+    )
+
+
+@pytest.mark.parametrize(
+    "without, words",
+    [(12_000, "50 %"), (1, "less than 0.1 %"), (10**8, "more than 99.9 %"), (1_000, "7.7 %")],
+)
+def test_shares_are_written_out(without: int, words: str) -> None:
+    arms = dealt_arms()
+    arms["control"].without_unit = without
+    assert finding(arms).warnings[-1].startswith(f"{words} of the impressions have no user_id")
+
+
 def test_without_planned_shares_the_ratio_is_not_tested() -> None:
     found = finding(dealt_arms(), name="other", declared=False, metrics=METRICS, guardrails=())
     assert found.srm is None and found.control == "control"
@@ -93,7 +193,10 @@ def test_a_control_without_traffic_is_warned_of() -> None:
     arms = {"b": arm((0.5, 0.4, 0.3), 1)}
     found = finding(arms)
     assert found.without_control
-    assert found.warnings[0] == "no traffic in the control (control): nothing to compare with"
+    assert found.warnings[0] == (
+        "no traffic in the control (control): nothing to compare with; if one of b is the control,"
+        " name it as `control` under [experiments.ranker-v2]"
+    )
     assert found.variants[0].metrics[0].words == "no statement: no control traffic"
 
 

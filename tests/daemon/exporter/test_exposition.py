@@ -19,7 +19,7 @@ from relevanced.daemon.lane.counts import COUNT_FAMILIES, FEEDBACK_OUTCOMES, IMP
 from relevanced.daemon.lane.segments import escape
 from relevanced.daemon.plan import NONE
 from relevanced.daemon.telemetry.families import BY_NAME, FAMILIES
-from tests.arms import SPEC, found_of, stratified_arms, with_interleaved
+from tests.arms import SPEC, found_of, partly_defined, stratified_arms, with_interleaved
 from tests.daemon.test_surfaces import seen_by
 from tests.lane_views import (
     NOW_MS,
@@ -235,6 +235,7 @@ def test_series_are_those_of_the_table(parse: Parse) -> None:
     )
     lane = seen_by("web", country="US")
     families += parse(exposed([view_of(lane)], lane.plan))
+    families += parse(exposed(views, PLAN, found_of(partly_defined(0.6, 0.7))))
     found = {sample.name: set(sample.labels) for family in families for sample in family.samples}
     assert set(found) == expected
     for name, labels in found.items():
