@@ -45,7 +45,10 @@ def experiment() -> builders.Dashboard:
     built = built.with_variable(frame.metric("relevanced_experiment_difference"))
     for panel in (*_trust(), *_reach(), _difference(), _scores(), _evidence(), _exposure()):
         built = built.with_panel(panel)
-    return built.with_panel(_by_metric()).with_panel(_side_by_side())
+    built = built.with_panel(_by_metric()).with_panel(_side_by_side()).with_panel(_over_defined())
+    for panel in (_common_mix(), _preference(), _interleaved()):
+        built = built.with_panel(panel)
+    return built.with_panel(_by_segment())
 
 
 def _values(label: str, series: str, matchers: str) -> str:
@@ -168,11 +171,14 @@ def _by_metric() -> table.Panel:
 
     return rows(
         "Differences by metric",
-        "Differences from the control, with confidence intervals that stay valid however often you"
-        " check them. Discovery is 1 for the discoveries among all variants and metrics, with"
+        "Differences from the control over all impressions; an impression for which the metric is"
+        " undefined counts as its worst value (scored: those with a value). Confidence intervals stay"
+        " valid however often you check them; a relative one is absent where the control is too near"
+        " 0. Discovery is 1 for the discoveries among all variants and metrics, with"
         " a false discovery rate of at most 5 %.",
         {
             "Difference": ("none", of("difference")),
+            "Scored": ("short", of("scored_impressions")),
             "Relative": ("percentunit", of("relative_difference")),
             "From": ("percentunit", of("relative_lower")),
             "To": ("percentunit", of("relative_upper")),
@@ -194,4 +200,90 @@ def _side_by_side() -> table.Panel:
         {"Score": ("none", f"{score} * on (metric) group_left (role) {role}")},
         {"variant": "Variant", "metric": "Metric", "role": "Role"},
         "Metric",
+    )
+
+
+def _over_defined() -> table.Panel:
+    def of(name: str) -> str:
+        return top("variant, metric", f"experiment_defined_{name}", THE_EXPERIMENT)
+
+    return rows(
+        "Defined lists alone",
+        "Means over the lists for which the metric is defined, and their difference from the"
+        " control. Which lists are defined is itself a result of the treatment, so this is no"
+        " verdict. Shares differ is 1 where the shares of defined lists are known to differ.",
+        {
+            "Score": ("none", of("score")),
+            "Difference": ("none", of("difference")),
+            "From": ("none", of("lower")),
+            "To": ("none", of("upper")),
+            "Shares differ": ("none", of("shares_differ")),
+        },
+        {"variant": "Variant", "metric": "Metric"},
+        "Metric",
+    )
+
+
+def _common_mix() -> timeseries.Panel:
+    treated = (THE_EXPERIMENT, THE_VARIANT, METRIC)
+    panel = lines(
+        "Difference under a common mix of segments",
+        "The difference if all variants had the same mix of the segments of stratify_by, and the"
+        " share of the impressions that are in segments with enough users in both variants. Empty"
+        " without stratify_by.",
+        "none",
+        {
+            "difference": top("variant", "experiment_stratified_difference", *treated),
+            "upper": top("variant", "experiment_stratified_upper", *treated),
+            "lower": top("variant", "experiment_stratified_lower", *treated),
+            "covered": top("variant", "experiment_stratified_share", *treated),
+        },
+    )
+    return with_band(in_colour(panel, "difference", "blue"), "lower", "upper", "blue")
+
+
+def _preference() -> timeseries.Panel:
+    by = "experiment"
+    panel = lines(
+        "Preference in interleaved lists",
+        "Share of interleaved lists that the ranker wins which is not the control's, ties counted"
+        " half, less a half. Once the interval excludes 0, the preference is established. Empty"
+        " without interleaved lists.",
+        "none",
+        {
+            "preference": top(by, "experiment_interleaving_preference", THE_EXPERIMENT),
+            "upper": top(by, "experiment_interleaving_upper", THE_EXPERIMENT),
+            "lower": top(by, "experiment_interleaving_lower", THE_EXPERIMENT),
+        },
+    )
+    return with_band(in_colour(panel, "preference", "blue"), "lower", "upper", "blue")
+
+
+def _interleaved() -> timeseries.Panel:
+    return counts(
+        "Interleaved lists",
+        "Settled lists that two rankers shared, by what came of them: a win is one where the items"
+        " of the ranker that is not the control's gathered more gain.",
+        "short",
+        {"{{outcome}}": top("outcome", "experiment_interleaving_impressions", THE_EXPERIMENT)},
+    )
+
+
+def _by_segment() -> table.Panel:
+    def of(name: str) -> str:
+        by = "variant, metric, segment"
+        return top(by, f"experiment_segment_{name}", THE_EXPERIMENT, METRIC)
+
+    return rows(
+        "Differences by segment",
+        "Differences from the control within each segment of stratify_by. Discovery is 1 for those"
+        " that hold up among all segments, variants and metrics.",
+        {
+            "Difference": ("none", of("difference")),
+            "From": ("none", of("lower")),
+            "To": ("none", of("upper")),
+            "Discovery": ("none", of("discovery")),
+        },
+        {"variant": "Variant", "metric": "Metric", "segment": "Segment"},
+        "Segment",
     )

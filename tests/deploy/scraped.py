@@ -34,6 +34,7 @@ groupings = [["country"], ["device"], ["country", "device"], ["experiment:ranker
 [experiments.ranker-v2]
 planned_impressions = 100_000
 primary = "RR@10"
+stratify_by = "country"
 """
 SCRAPING: Final = """
 global: {{scrape_interval: {every}, evaluation_interval: {every}}}
@@ -119,13 +120,19 @@ def simulate(kafka: str, topic: str, *arguments: str) -> list[str]:
 
 @contextmanager
 def scraped_daemon(
-    names: Mapping[str, str], prometheus: str, directory: Path, produce: Callable[[], None]
+    names: Mapping[str, str],
+    prometheus: str,
+    directory: Path,
+    produce: Callable[[], None],
+    before: Callable[[], None] = lambda: None,
 ) -> Iterator[Prometheus]:
     """A Prometheus over a daemon with a day of history and live traffic, once both are up to date.
 
-    `names` fill the placeholders of `SETTINGS`; `produce` sends further records to the topic.
+    `names` fill the placeholders of `SETTINGS`; `before` and `produce` send further records to the
+    topic, before and after the history.
     """
     kafka, topic = names["kafka"], names["topic"]
+    before()
     history = simulate(kafka, topic, "--backfill", "27h", "--duration", "0s", "--rate", "0.2")
     subprocess.run(history, check=True, capture_output=True, timeout=PATIENCE_S)
     produce()

@@ -6,7 +6,7 @@ import re
 import shutil
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pytest
@@ -24,6 +24,8 @@ EMPTY: Final = ("cluster", "namespace")
 SPANS: Final = {"__rate_interval": "10s", "__range": "60s", "__interval": "2s"}
 FORMER_AGE_S: Final = 1200
 """Age of an event outside the smallest window that is not late yet."""
+HISTORY_AGE_S: Final = 27 * 3600
+"""Age of the first event of the history."""
 LEGEND: Final = re.compile(r"{{\s*(\w+)\s*}}")
 
 
@@ -35,11 +37,21 @@ def event(country: str, age_s: float, name: str) -> bytes:
     return json.dumps({"type": "impression", **fields, "attributes": attributes}).encode()
 
 
-async def send_special_records(kafka: str, topic: str) -> None:
-    """Send an invalid record, and impressions without clicks: a current and an older one."""
+def interleaved(number: int) -> Iterator[bytes]:
+    """A list of two rankers, shown to a user of its own when the history begins, and a click."""
+    name, timestamp = f"shared{number}", int((time.time() - HISTORY_AGE_S) * 1000)
+    one = {"impression_id": name, "timestamp": timestamp}
+    teams = {"teams": ["control", "new"], "experiments": {"ranker-v2": "interleaved"}}
+    shown = {"items": ["a", "b"], "user_id": f"shared{number}", **teams}
+    yield json.dumps({"type": "impression", **one, **shown}).encode()
+    clicked = {"kind": "click", "item": "ab"[number % 3 % 2]}
+    yield json.dumps({"type": "feedback", **one, **clicked}).encode()
+
+
+async def send(kafka: str, topic: str, values: Sequence[bytes]) -> None:
+    """Send records to one partition of the topic."""
     producer = KafkaProducer(KafkaSettings(kafka, (topic,), "none"))
     await producer.start()
-    values = [event("unclicked", 1, "now"), event("former", FORMER_AGE_S, "then"), b"garbage"]
     for value in values:
         await producer.send(topic, value, b"key", timestamp_ms=int(time.time() * 1000))
     await producer.flush()
@@ -60,11 +72,19 @@ def prometheus(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Itera
     asyncio.run(kafka.create_topic(letters))
     names = {"kafka": kafka.bootstrap, "topic": topic, "letters": letters, "redis": redis.url}
 
+    def before() -> None:
+        """Lists that settle long before the end of the history."""
+        asyncio.run(kafka.create_topic(topic, 2))
+        shared = [value for number in range(200) for value in interleaved(number)]
+        asyncio.run(send(kafka.bootstrap, topic, shared))
+
     def produce() -> None:
-        asyncio.run(send_special_records(kafka.bootstrap, topic))
+        """An invalid record, and impressions without clicks: a current and an older one."""
+        values = [event("unclicked", 1, "now"), event("former", FORMER_AGE_S, "then"), b"garbage"]
+        asyncio.run(send(kafka.bootstrap, topic, values))
 
     try:
-        with scraped_daemon(names, binary, directory, produce) as server:
+        with scraped_daemon(names, binary, directory, produce, before) as server:
             yield server
     finally:
         redis.kill()

@@ -20,7 +20,7 @@ from relevanced.daemon.exporter.snapshot import evaluate
 from relevanced.daemon.http.api.routes import ROUTES
 from relevanced.daemon.http.server import HttpServer
 from relevanced.daemon.telemetry.process import Telemetry
-from tests.arms import arm, dealt_arms, found_of
+from tests.arms import arm, dealt_arms, found_of, partly_defined, with_interleaved
 from tests.lane_views import NOW_MS, PLAN, Shown, lane_view, published_of, reading_of
 from tests.page.browser import Page, chromium, new_page
 
@@ -215,6 +215,28 @@ async def test_variants_carry_the_verdicts_of_experiments(page: Page, story: Rea
         experiment.warnings[0] in shown_text
         and f"all {experiment.impressions:,} settled impressions" in shown_text
     )
+    await daemon.stop(page)
+
+
+async def test_what_is_rare_or_undefined_or_interleaved_is_said(page: Page, story: Reading) -> None:
+    found = found_of(with_interleaved(partly_defined(0.6, 0.75)))
+    rare = found_of(
+        {
+            "control": arm((0.001, 0.4, 0.3), 1, range(300)),
+            "treatment": arm((0.002, 0.4, 0.3), 2, range(300, 600)),
+        }
+    )
+    daemon = Daemon(replace(story, experiments=found))
+    await daemon.start()
+    await page.open(daemon.url)
+    await page.until("!!document.querySelector('#experiments p.quiet')")
+    shown = await text(page, "#experiments")
+    assert "nDCG@10 over defined lists alone: " in shown
+    assert "no verdict: the shares differ" in shown and "counts as its worst value" in shown
+    assert "Interleaved lists: won 640, tied 1,728, lost 192; preference 0.0875" in shown
+    daemon.show(replace(story, experiments=rare))
+    cell = "document.querySelector('#experiments td[title*=\"too near 0\"]')"
+    assert str(await page.until(f"{cell}.innerText")).lstrip("+-").startswith("0.0")
     await daemon.stop(page)
 
 

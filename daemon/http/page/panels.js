@@ -2,7 +2,7 @@
 
 import { $, element, keyed, setText, visible } from "./dom.js";
 import { estimate, interval } from "./tables.js";
-import { count, percent, seconds, signed, time } from "./words.js";
+import { count, percent, score, seconds, signed, time } from "./words.js";
 
 const CONTROL = ["control", "baseline", "a"];
 export const LATE_SECONDS = 60;
@@ -40,7 +40,8 @@ function ofExperiment(experiment) {
     mean: (metric, name) => arm(name) && { impressions: arm(name).impressions, mean: finding(metric, name)?.mean ?? null, stderr: null },
     difference(metric, name) {
       const found = finding(metric, name);
-      if (!found || found.relative_difference === null) return null;
+      if (!found || found.difference === null || found.difference === undefined) return null;
+      if (found.relative_difference === null) return { difference: found.difference, verdict: found.verdict, words: `${found.words}; ${found.relative_words}` };
       return { share: found.relative_difference, low: found.relative_lower, high: found.relative_upper, verdict: found.verdict, words: found.words };
     },
   };
@@ -50,7 +51,8 @@ function variantTable(title, about) {
   const { metrics, control, mean: of } = about;
   const others = about.names.filter((name) => name !== control);
   const rows = metrics.map((metric) => others.map((name) => about.difference(metric, name)));
-  const reach = Math.max(0.02, ...rows.flat().filter(Boolean).flatMap((one) => [Math.abs(one.low), Math.abs(one.high)]));
+  const relative = rows.flat().filter((one) => one && one.share !== undefined);
+  const reach = Math.max(0.02, ...relative.flatMap((one) => [Math.abs(one.low), Math.abs(one.high)]));
   const head = [control, ...others].map((name) => element("th", { scope: "col", class: "number" }, visible(name)));
   const against = others.map((name) => element("th", { scope: "col", class: "bars", colspan: 2 }, `${visible(name)} against ${visible(control)}`));
   return element("table", {},
@@ -68,11 +70,33 @@ function variantRow(metric, means, differences, reach) {
   const bars = differences.flatMap((one) => {
     if (!one) return [element("td", { class: "bars" }), element("td", { class: "number quiet" }, "undefined")];
     const tone = one.verdict === "better" || one.verdict === "worse" ? one.verdict : "";
+    if (one.share === undefined) {
+      const plain = `${one.difference < 0 ? "" : "+"}${score(one.difference)}`;
+      return [element("td", { class: "bars" }), element("td", { class: `number ${tone}`, title: one.words }, plain)];
+    }
     const label = `${signed(one.share)}, from ${signed(one.low)} to ${signed(one.high)}`;
     const bar = interval((one.low + one.high) / 2, (one.high - one.low) / 2, reach, tone, label);
     return [element("td", { class: "bars" }, bar), element("td", { class: `number ${tone}`, title: one.words }, signed(one.share))];
   });
   return element("tr", {}, element("td", {}, metric), ...cells, ...bars);
+}
+
+const SOME = "Means are over all impressions of a variant; one for which a metric is undefined counts as its worst value.";
+
+// What stands beside the table: averages over defined lists alone, and which ranker won interleaved lists.
+function beside(experiment) {
+  const lines = experiment.variants.flatMap((variant) => variant.metrics.filter((one) => one.defined).map((one) => {
+    const { mean, control_mean: before, share, control_share: former, shares_differ: differ } = one.defined;
+    const of = (name, value, part) => `${value === null ? "undefined" : score(value)} in ${visible(name)} (${percent(100 * (part ?? 0))} of its lists)`;
+    return `${one.metric} over defined lists alone: ${of(experiment.control, before, former)}, ${of(variant.variant, mean, share)}; no verdict: ${differ ? "the shares differ, so these are different lists" : "no difference of the shares has been found"}.`;
+  }));
+  if (lines.length) lines.unshift(SOME);
+  const lists = experiment.interleaving;
+  if (lists) {
+    const bounds = lists.lower === null ? "too few for a statement" : `from ${score(lists.lower)} to ${score(lists.upper)}: ${lists.verdict}`;
+    lines.push(`Interleaved lists: won ${count(lists.wins)}, tied ${count(lists.ties)}, lost ${count(lists.losses)}; preference ${lists.delta === null ? "undefined" : score(lists.delta)}, ${bounds}.`);
+  }
+  return lines.map((text) => element("p", { class: "quiet" }, text));
 }
 
 export function showVariants(parent, found, experiments, at) {
@@ -83,7 +107,7 @@ export function showVariants(parent, found, experiments, at) {
     const table = experiment?.impressions
       ? variantTable(`${visible(name)}: all ${count(experiment.impressions)} settled impressions; the intervals stay valid however often you look.`, ofExperiment(experiment))
       : variantTable(`${visible(name)} over ${at.window}, ${at.view}: 95 % intervals that take impressions as independent: not a test.`, overWindow(scores));
-    return element("div", {}, table, ...warnings);
+    return element("div", {}, table, ...warnings, ...(experiment?.impressions ? beside(experiment) : []));
   });
   const none = element("p", { class: "quiet" }, "No grouping experiment:NAME is configured, or it has no traffic.");
   parent.replaceChildren(...(tables.length ? tables : [element("div", {}, none)]));
