@@ -2,6 +2,13 @@
 
 Team draft assigns each item to the team of the ranker that picked it. Source: Radlinski, Kurup
 and Joachims 2008; Chapelle, Joachims, Radlinski and Yue 2012.
+
+What is claimed. The estimand is the mean credit: what the sum of the credits of all users, divided
+by their lists, comes to if ever more users like these see such lists. It is 0 if a fair draft
+shows two rankers between which users have no preference, whichever of them leads by chance in a
+single list; there is no other arm. Users are independent, so the mean over their buckets is nearly
+normal with the variance between buckets, and `sequences.py` holds for it in the filtration of the
+settled lists. Asymptotic are the ratio of two sums, the normality and the variance.
 """
 
 import math

@@ -5,6 +5,12 @@ depends on the rank alone, and if the item deserves it. Source: Joachims, Swamin
 2017. Inverse propensity scoring (IPS) makes DCG and precision unbiased under this model, up to
 clipping. nDCG with such weights would stay biased, since its ideal depends on which items were
 examined: there is none.
+
+What is claimed of a difference between two arms is what `inference.py` says of any metric: the
+estimand is the mean of the weighted metric, in the same filtration. That it is also the difference
+in deserved gain holds only if the table is that of the surface in both arms: the table is taken as
+known, and its errors are in no interval. Weights make values heavy-tailed, so normality takes more
+traffic; `clip` bounds them.
 """
 
 from dataclasses import dataclass

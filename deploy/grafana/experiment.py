@@ -172,9 +172,9 @@ def _by_metric() -> table.Panel:
     return rows(
         "Differences by metric",
         "Differences from the control over all impressions; an impression for which the metric is"
-        " undefined counts as its worst value (scored: those with a value). Confidence intervals stay"
-        " valid however often you check them; a relative one is absent where the control is too near"
-        " 0. Discovery is 1 for the discoveries among all variants and metrics, with"
+        " undefined counts as its worst value (scored: those with a value). Confidence intervals"
+        " stay valid however often you check them; a relative one is absent where the control is"
+        " too near 0. Discovery is 1 for the discoveries among all variants and metrics, with"
         " a false discovery rate of at most 5 %.",
         {
             "Difference": ("none", of("difference")),

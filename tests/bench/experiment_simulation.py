@@ -222,7 +222,7 @@ def print_panes(runs: int, seed: int, impressions: int) -> bool:
 PARTS: Final[Mapping[str, Callable[[int, int], bool]]] = {
     "rare": print_rare_outcomes,
     "few": print_few_buckets,
-    "strata": print_uneven_strata,
+    "strata": lambda runs, seed: print_uneven_strata(max(1, runs // 5), seed),
     "other": print_other_statements,
     "ratios": lambda runs, seed: print_sample_ratios(10 * runs, seed),
 }

@@ -156,10 +156,10 @@ def share_text(hits: Sequence[bool], digits: int = 1) -> str:
     return "{} [{}, {}]".format(*(f"{share:.{digits}%}" for share in shares))
 
 
-def kept(name: str, hits: Sequence[bool], most: float = MAX_MISLEADING) -> bool:
+def kept(name: str, hits: Sequence[bool], most: float = MAX_MISLEADING, digits: int = 1) -> bool:
     """Print the share and whether it is at most what it may be."""
     holds = float(np.mean(hits)) <= most
-    print(f"  {name:<60} {share_text(hits):>22}{'' if holds else '  MISLEADS'}", flush=True)
+    print(f"  {name:<60} {share_text(hits, digits):>22}{'' if holds else '  MISLEADS'}", flush=True)
     return holds
 
 

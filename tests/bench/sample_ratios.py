@@ -71,7 +71,7 @@ def print_sample_ratios(runs: int, seed: int, users: int = 100_000) -> bool:
     for planned in PLANS:
         fair = users_until_alarm(planned, planned, users=users, runs=runs, seed=seed) < np.inf
         title = f"assigned {planned:.0%} to {1 - planned:.0%} as planned: false alarm"
-        holds.append(kept(title, fair.tolist(), MAX_FALSE_ALARMS))
+        holds.append(kept(title, fair.tolist(), MAX_FALSE_ALARMS, digits=3))
     for share in SKEWS:
         found = users_until_alarm(share, 0.5, users=4 * users, runs=max(100, runs // 20), seed=seed)
         half, most = (np.quantile(found, part, method="lower") for part in (0.5, 0.9))
