@@ -1,7 +1,7 @@
 """Tallies of an arm in buckets of users, and the mean and variance of a metric from them.
 
 Impressions of one user are correlated, so a variance taken between impressions is too small: of
-A/A tests with a design effect of 7, 31 % then claim an effect, instead of 0.6 %. All impressions of
+A/A tests with a design effect of 7, 32 % then claim an effect, instead of 0.3 %. All impressions of
 a user fall in one bucket, by a hash of the user id, so the variance between buckets includes that
 correlation. The state is O(buckets), not O(users), and its integers add up exactly over panes and
 lanes.

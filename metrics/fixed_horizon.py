@@ -1,7 +1,7 @@
 """Welch's test, for a single look at a planned end. It is not valid at any other look.
 
 Its interval is narrower than a confidence sequence, because it is valid at one look only. Tested
-at each of 1,000 looks, it claims an effect in 35 to 50 % of experiments that have none.
+at each of 1,000 looks, it claims an effect in 30 to 50 % of experiments that have none.
 """
 
 import math

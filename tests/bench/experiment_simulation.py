@@ -220,8 +220,8 @@ def print_panes(runs: int, seed: int, impressions: int) -> bool:
 
 
 PARTS: Final[Mapping[str, Callable[[int, int], bool]]] = {
-    "rare": print_rare_outcomes,
-    "few": print_few_buckets,
+    "rare": lambda runs, seed: print_rare_outcomes(max(1, runs // 2), seed),
+    "few": lambda runs, seed: print_few_buckets(max(1, runs // 2), seed),
     "strata": lambda runs, seed: print_uneven_strata(max(1, runs // 5), seed),
     "other": print_other_statements,
     "ratios": lambda runs, seed: print_sample_ratios(10 * runs, seed),

@@ -1,11 +1,12 @@
 """What an earlier version wrote still works: its configuration, its state, a recorded file.
 
 `compatibility/` was written by the version before the modules were moved into rooms, its state
-again with version 3 of the schema.
+again with version 3 of the schema, and the report since experiments count undefined lists.
 `events.jsonl.gz` is recorded traffic with duplicates, disorder, orphans and bad records.
 `state.json.gz` contains the state in Redis after the first `records_before` records, digests of it
 and of the state after all of them, and what `relevanced replay` printed. `python -m
-tests.daemon.test_compatibility` writes the state and the digests anew, for a new `SCHEMA_VERSION`.
+tests.daemon.test_compatibility` writes the state, the digests and the report anew, for a new
+`SCHEMA_VERSION`.
 """
 
 import gzip
@@ -16,6 +17,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -163,6 +165,9 @@ def write_anew() -> None:
     written |= {"stored_digests": deepcopy(digests(store)), "namespace": namespace(configured())}
     process(store, owner(store, "after"), WRITTEN["records_before"], len(RECORDS))
     written["final_digests"] = digests(store)
+    with TemporaryDirectory() as folder:
+        report = ("--experiment", "ranker-v2", "--output", "json")
+        written["report"] = replayed(Path(folder), *report)
     text = json.dumps(written).encode()
     (FOLDER / "state.json.gz").write_bytes(gzip.compress(text, mtime=0))
 
