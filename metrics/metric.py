@@ -122,6 +122,8 @@ class Metric:
         stated: dict[str, str] = {}
         for key, parameter in self.entry.parameters.items():
             value = settings[key]
+            if (key, value) == (UNDEFINED, "skip"):
+                continue  # The value is NaN then: what a mean makes of that is not its meaning.
             text = value if isinstance(value, str) else number_text(value)
             if parameter.accepts(text):  # a default such as "no base" cannot be written down
                 stated[key] = text
