@@ -84,8 +84,7 @@ class RecordDecoder:
         if value is None:
             return [Rejected("tombstone")]
         if len(value) > limits.max_record_bytes:
-            rule = f"must be <= {limits.max_record_bytes}"
-            return [Rejected("too_large", f"{len(value)} bytes: {rule}")]
+            return [too_large(len(value), limits.max_record_bytes)]
         try:
             event = self.read(value)
         except InvalidField as error:
@@ -107,6 +106,11 @@ class RecordDecoder:
         if value is None or len(value) > self.limits.max_record_bytes or not _is_array(value):
             return iter((self(value, record_time_ms),))
         return _slices(value, record_time_ms, self)
+
+
+def too_large(size: int, most: int) -> Rejected:
+    """Return the rejection of a record of so many bytes, of at most `most`."""
+    return Rejected("too_large", f"{size} bytes: must be <= {most}")
 
 
 def _trimmed(read: Trimmed | None, record_time_ms: int | None, max_future_ms: int) -> list[Decoded]:

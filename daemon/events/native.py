@@ -47,6 +47,7 @@ from .types import (
     Impression,
     Limits,
     Plain,
+    PlainTimestamp,
 )
 
 _BACKSLASH: Final = ord("\\")
@@ -85,6 +86,24 @@ class _Feedback(Struct, tag_field="type", tag="feedback", gc=False):
 
 read_plain: Final = msgspec.json.Decoder(Plain).decode
 """Reads one plain record; raises ValueError or RecursionError for any other."""
+
+
+class TimedImpression(Struct, tag_field="type", tag="impression", gc=False):
+    """The time of an impression, as the record has it."""
+
+    timestamp: PlainTimestamp
+
+
+class TimedFeedback(Struct, tag_field="type", tag="feedback", gc=False):
+    """The time of feedback, as the record has it."""
+
+    timestamp: PlainTimestamp
+
+
+TIMED_DECODER: Final = msgspec.json.Decoder(TimedImpression | TimedFeedback)
+"""Reads the kind and the time of a record at half the cost of `read_plain`, and checks nothing
+else: if the record has an event, it is of this kind and time. Raises ValueError or RecursionError
+for a record that must be read in full to know them."""
 
 
 def reader(

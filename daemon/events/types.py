@@ -105,7 +105,7 @@ MILLISECONDS_BELOW: Final = 10**14
 
 _Id: TypeAlias = Annotated[str, Meta(min_length=1, max_length=SURELY_SHORT)]
 _AnyId: TypeAlias = _Id | Annotated[int, Meta(ge=-(2**62), le=2**62)]
-_Timestamp: TypeAlias = Annotated[int, Meta(ge=SECONDS_BELOW, lt=MILLISECONDS_BELOW)] | str
+PlainTimestamp: TypeAlias = Annotated[int, Meta(ge=SECONDS_BELOW, lt=MILLISECONDS_BELOW)] | str
 _Rank: TypeAlias = Annotated[int, Meta(ge=-(2**62), le=2**62)]
 _NULL: Final = Raw(b"null")
 
@@ -116,7 +116,7 @@ class PlainImpression(msgspec.Struct, tag_field="type", tag="impression", gc=Fal
 
     impression_id: _Id
     items: Raw
-    timestamp: _Timestamp
+    timestamp: PlainTimestamp
     first_rank: Annotated[int, Meta(ge=1, le=1)] = 1
     attributes: Raw = _NULL
     experiments: Raw = _NULL
@@ -132,7 +132,7 @@ class PlainFeedback(msgspec.Struct, tag_field="type", tag="feedback", gc=False):
     impression_id: _Id
     kind: _Id
     item: _AnyId
-    timestamp: _Timestamp
+    timestamp: PlainTimestamp
     rank: _Rank | None = None
     grade: None = None
 
