@@ -8,6 +8,7 @@ from typing import Final
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from relevanced.daemon.commands.cli import cli
 from relevanced.daemon.config.settings import SETTINGS
@@ -73,6 +74,26 @@ def test_commands_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             parsed([name, *(EXAMPLE if word.endswith(".toml") else word for word in words)])
         else:
             assert name in commands_by_name(), command
+
+
+def test_the_replay_in_the_readme_is_the_output_of_the_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lines in their order; `…` and the line under the heading stand for others."""
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "README.md").read_text()
+    start = text.index("    relevanced simulate --out")
+    output = ""
+    for line in text[start : text.index("```", start)].split("\n\n")[0].splitlines():
+        result = CliRunner().invoke(cli, shlex.split(line)[1:])
+        assert result.exit_code == 0, result.output
+        output = result.stdout
+    printed = iter([" ".join(line.split()) for line in output.splitlines()])
+    stated = [" ".join(line.split()) for line in FENCE.findall(text[start:])[0].splitlines()]
+    stated = [line for line in stated if not re.fullmatch("[…─]*", line)]
+    assert len(stated) > 7
+    for line in stated:
+        assert line in printed, line
 
 
 def commands_by_name() -> dict[str, click.Command]:

@@ -23,8 +23,8 @@ from ..config.kinds import quoted
 from ..config.loading import Config, read
 from ..config.propensities import Table, written_table
 from . import options
+from .recorded.line_files import lines_of
 from .recorded_lists import RecordedLists, Scope, exposures, recorded_lists
-from .replay import lines_of
 
 DIGITS: Final = 4
 """Decimals of a propensity in a configuration: the estimate is no more precise."""
@@ -69,7 +69,7 @@ def estimate(paths: Sequence[str], config: Config, scope: Scope, *, progress: bo
     """Estimate the propensities from the files' events. Raises OSError for a file that cannot be
     read."""
     with Progress(console=Console(file=sys.stderr, quiet=not progress), transient=True) as bars:
-        lists = recorded_lists(lines_of(paths, bars), config, scope)
+        lists = recorded_lists(lines_of(paths, bars, config.limits.max_record_bytes), config, scope)
     return Estimate(harvest(exposures(lists, scope.depth), scope.depth), lists)
 
 

@@ -18,6 +18,7 @@ class _Impression(msgspec.Struct, tag_field="type", tag="impression", omit_defau
     grades: dict[str, float] = {}
     user_id: str | None = None
     teams: tuple[str | None, ...] = ()
+    by_item: bool = False
 
 
 class _Feedback(msgspec.Struct, tag_field="type", tag="feedback", omit_defaults=True):
@@ -50,6 +51,7 @@ def native_text(event: Event) -> bytes:
                 event.grades,
                 event.user_id,
                 event.teams,
+                event.by_item,
             )
         )
     assert isinstance(event, Feedback)

@@ -4,7 +4,7 @@ import gzip
 import io
 import json
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,16 +14,16 @@ from rich.console import Console
 from rich.progress import Progress
 
 from relevanced.daemon.commands import replay
+from relevanced.daemon.commands.recorded import pipeline
+from relevanced.daemon.commands.recorded.report import ReplayReport
 from relevanced.daemon.commands.replay import (
     print_report,
-    read_events,
     read_lane,
     report_of,
-    summary,
     view_of,
+    whole_report,
 )
 from relevanced.daemon.config.loading import Config
-from relevanced.daemon.events.types import Feedback, Impression, Rejected
 from relevanced.daemon.exporter.scores import Report, Score
 from relevanced.daemon.panes import CONFIRMED_OVER_MS
 from tests.builders import START_MS, clicked, lane_of, passing, settled, shown
@@ -72,8 +72,16 @@ def rr(report: Report, window: str = "all") -> Score:
     return score
 
 
-def kinds(paths: Sequence[str]) -> list[type]:
-    return [type(event) for event in read_events(paths, Config(), bars())]
+def whole(*paths: str) -> ReplayReport:
+    return whole_report(pipeline.replayed(paths, Config(), bars(), as_is=False), paths)
+
+
+def printed(
+    capsys: pytest.CaptureFixture[str], *paths: str, output: str = "table", **more: Any
+) -> tuple[int, str, str]:
+    """(exit code, output, errors) of the command."""
+    code = replay.replay(paths, Config(), output, as_is=False, progress=False, **more)
+    return code, *capsys.readouterr()
 
 
 def counted(outcomes: Mapping[str, int]) -> dict[str, int]:
@@ -84,20 +92,22 @@ def counted(outcomes: Mapping[str, int]) -> dict[str, int]:
 # Reading
 
 
-def test_lines_of_all_files_are_read_in_order(write: Write) -> None:
+def test_lines_of_all_files_are_read(write: Write) -> None:
     paths = [write(impression(), click(1)), write({"type": "x"}, name="more.jsonl.gz")]
-    assert kinds(paths) == [Impression, Feedback, Rejected]
+    events = scored(*paths).events
+    assert (events.impressions, events.feedback, events.rejected) == (1, 1, {"unknown_type": 1})
 
 
 def test_empty_lines_and_a_missing_last_end_of_line_are_no_matter(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
-    line = json.dumps(impression()).encode()
-    path.write_bytes(b"\n \r\n" + line + b"\r\n\n" + line)
-    assert kinds([str(path)]) == [Impression, Impression]
+    lines = [json.dumps(impression(of=of)).encode() for of in "pq"]
+    path.write_bytes(b"\n \r\n" + lines[0] + b"\r\n\n" + lines[1])
+    events = scored(str(path)).events
+    assert (events.impressions, events.rejected) == (2, {})
 
 
 def test_nothing_is_in_the_future_of_a_record_without_a_time_of_its_own(write: Write) -> None:
-    assert kinds([write(impression(10**10))]) == [Impression]
+    assert scored(write(impression(10**10))).events.impressions == 1
 
 
 # Order
@@ -142,7 +152,7 @@ def test_the_cut_into_batches_does_not_matter(
 ) -> None:
     path = write(*(impression(n * HOUR_MS, f"q{n}") for n in range(9)), click(5), click(6, "b"))
     whole = scored(path)
-    monkeypatch.setattr(replay, "EVENTS_AT_ONCE", 2)
+    monkeypatch.setattr(pipeline, "EVENTS_AT_ONCE", 2)
     assert scored(path) == whole
 
 
@@ -182,23 +192,100 @@ def test_a_view_is_the_lane_itself() -> None:
 # What is printed
 
 
-def test_what_was_read_is_summed_up_in_one_line() -> None:
-    lane = lane_of()
-    settled(lane, shown(0), clicked(1, "a"), clicked(2, "b"), passing(3), Rejected("not_json"))
-    read, _, outcomes = summary(report_of(lane)).partition(": ")
-    assert read == "1 impressions, 3 feedback"
-    assert set(outcomes.split(", ")) == {
-        "rejected not_json 1",
-        "feedback joined 2",
-        "feedback ignored_kind 1",
+def test_every_event_has_its_outcome(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    """Impressions too, kinds without a grade by name, and feedback that still waits."""
+    views = [click(n, of="q") | {"kind": kind} for n, kind in enumerate(("view", "hover", "view"))]
+    path = write(impression(), impression(), click(1), *views, click(2, "c"), click(3, of="gone"))
+    code, out, err = printed(capsys, path)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[-2:] == [
+        "2 impressions: accepted 1, duplicate 1",
+        "6 feedback: ignored_kind 3 (view 2, hover 1), joined 1, waiting 2",
+    ]
+    events = whole(path).events
+    assert sum(events.impression_outcomes.values()) == events.impressions
+    assert sum(events.feedback_outcomes.values()) == events.feedback
+    assert events.ignored_kinds == {"view": 2, "hover": 1}
+
+
+def test_nothing_read_is_said_so(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = printed(capsys, write())
+    assert code == 1 and err == "No event was read: the files have no lines.\n"
+    assert out.splitlines()[-2:] == ["0 impressions: none", "0 feedback: none"]
+
+
+def test_the_first_refusal_of_each_reason_is_shown_with_its_place(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first in the files, though records without a time come first in the order of time."""
+    bad = [
+        {"type": "x"},
+        impression(9) | {"items": 7},
+        impression(8) | {"items": "b\u001b"},
+        impression() | {"attributes": {"country": "x" * 300}},
+    ]
+    paths = [write(impression(of="p")), write(click(1), *bad, name="more.jsonl")]
+    code, out, _ = printed(capsys, *paths)
+    assert code == 0
+    refused = out.splitlines()[-3:]
+    start = f"in {paths[1]}, line"
+    assert refused[0].startswith(
+        f"refused wrong_type 2, the first {start} 3: items=7: must be an array of ids in "
+    )
+    assert refused[1].startswith(f"left out long_value 1, {start} 5: attributes, experiments: ")
+    assert refused[2].startswith(
+        f"refused unknown_type 1, {start} 2: type='x': must be impression or feedback in {{\"type\""
+    )
+
+
+def test_json_puts_the_whole_first_and_names_it(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(impression(), click(1), {"type": "x"})
+    code, out, err = printed(capsys, path, output="json")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert found["whole"] == {"window": "all", "view": "live"}
+    windows = [(score["window"], score["view"]) for score in found["scores"]]
+    assert windows == sorted(windows, key=lambda window: window != ("all", "live"))
+    assert windows[0] == ("all", "live") != windows[-1]
+    assert found["events"]["feedback_outcomes"]["waiting"] == 0
+    [refused] = found["refused"]
+    assert refused == {
+        "reason": "unknown_type",
+        "count": 1,
+        "file": path,
+        "line": 3,
+        "detail": "type='x': must be impression or feedback",
+        "record": '{"type": "x"}',
     }
-    assert summary(report_of(lane_of())) == "0 impressions, 0 feedback: nothing else"
+
+
+def test_csv_leaves_the_summary_to_the_errors(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out, err = printed(capsys, write(impression(), {"type": "x"}), output="csv")
+    assert out.startswith("metric,") and "refused" not in out
+    assert "accepted 1" in err and "refused unknown_type 1" in err
+
+
+def test_nothing_accepted_exits_1_with_a_guess(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    query = {"query_id": "q", "timestamp": START_MS, "query_response_hit_ids": ["a"]}
+    code, _, err = printed(capsys, write(query), output="json")
+    assert code == 1 and "--format ubi" in err
+    code, _, err = printed(capsys, write(click(1)))
+    assert code == 1
+    assert err == "No impression was accepted (there is none): there is nothing to score.\n"
+    code, out, err = printed(capsys, write(query), experiment="ranker")
+    assert (code, out) == (1, "") and "--format ubi" in err
 
 
 @pytest.mark.parametrize("output", ["json", "csv", "table"])
 def test_a_report_is_printed_in_the_requested_format(write: Write, output: str) -> None:
     stream = io.StringIO()
-    print_report(scored(write(impression(), click(1))), output, stream)
+    print_report(whole(write(impression(), click(1))), output, stream)
     text = stream.getvalue()
     assert text.endswith("\n") and "RR@10" in text
     assert (output == "json") == text.startswith("{")

@@ -1,0 +1,135 @@
+"""Recorded events through the daemon's own pipeline, into one lane.
+
+lines ─▶ records of one event ─▶ order by event time ─▶ batches: attribute ─▶ score
+
+Memory is that of the lane (its open impressions) and of a buffer, whatever the size of the files.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final
+
+import msgspec
+from rich.progress import Progress
+
+from ...attribution import rules, runs, vectorized
+from ...config.loading import Config
+from ...events.decoder import decoder
+from ...events.types import Decoder, Rejected
+from ...lane.lane import Lane, new_lane
+from ...worker import batch
+from ...worker.pacing import MAX_BATCH_BYTES
+from .event_reader import EventReader
+from .ignored_kinds import IgnoredKinds
+from .line_files import read_lines
+from .refusals import Refusals
+from .time_order import Ordered, Records, TimeOrder
+
+TOPIC: Final = "replay"
+EVENTS_AT_ONCE: Final = 20_000
+"""Events of one batch. Its end costs about the same for fewer."""
+CHUNK_RECORDS: Final = 5_000
+"""So many are joined at once: more would leave the processor's cache on the way."""
+NO_LIMIT: Final = 2**62
+
+
+class LineRecord(msgspec.Struct, frozen=True, gc=False):
+    """A line as a record of a log that has no clock."""
+
+    value: bytes
+    offset: int
+    """Its place."""
+    timestamp: int = -1
+    topic: ClassVar[str] = TOPIC
+    partition: ClassVar[int] = 0
+    key: ClassVar[bytes | None] = None
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What became of recorded events."""
+
+    lane: Lane
+    refusals: Refusals
+    ignored_kinds: IgnoredKinds
+
+    @property
+    def accepted(self) -> int:
+        """Impressions that count."""
+        return self.lane.counts["impression_outcomes"]["accepted"]
+
+
+def replayed(paths: Sequence[str], config: Config, bars: Progress, *, as_is: bool) -> Replayed:
+    """One lane to which all events of the files were applied, in order of their time, or in that of
+    the files with `as_is`.
+
+    Raises OSError for a file that cannot be read, and NoRoom where the events cannot be put in
+    order.
+    """
+    lane = new_lane(0, replace(config.plan, history_hours=0), {TOPIC: 0}, [TOPIC])
+    found = Replayed(lane, Refusals(), IgnoredKinds(config.plan.grades))
+    reader = EventReader(config.events.format, config.limits, found.refusals)
+    parts = map(reader.read, read_lines(paths, bars, config.limits.max_record_bytes))
+    # Refused by their size are the lines of the files, not the events as they were rewritten.
+    limits = msgspec.structs.replace(config.limits, max_record_bytes=NO_LIMIT)
+    decode = decoder("native", limits)
+    with TimeOrder() as order:
+        for records in batches(_as_is(parts) if as_is else _in_order(parts, order, bars)):
+            _apply(found, records, decode)
+    lane.counts["rejected"].update(found.refusals.counts)
+    return found
+
+
+def _in_order(parts: Iterable[Records], order: TimeOrder, bars: Progress) -> Iterator[Ordered]:
+    for part in parts:
+        order.add(part)
+    bar = bars.add_task("scoring", total=order.count)
+    for ordered in order.in_order():
+        yield ordered
+        bars.advance(bar, len(ordered))
+
+
+def _as_is(parts: Iterable[Records]) -> Iterator[Ordered]:
+    for part in parts:
+        yield Ordered(part.keys, part.places, part.lines())
+
+
+def batches(parts: Iterable[Ordered]) -> Iterator[list[LineRecord]]:
+    """The records of all parts in batches of about so many records, or so many bytes."""
+    ready, ready_bytes = list[LineRecord](), 0
+    for part in parts:
+        pairs = zip(part.lines, part.places.tolist(), strict=True)
+        ready += [LineRecord(line, place) for line, place in pairs]
+        ready_bytes += sum(map(len, part.lines))
+        if len(ready) >= EVENTS_AT_ONCE or ready_bytes >= MAX_BATCH_BYTES:
+            yield ready
+            ready, ready_bytes = [], 0
+    if ready:
+        yield ready
+
+
+def _apply(found: Replayed, records: Sequence[LineRecord], decode: Decoder) -> None:
+    """Apply one batch, as a worker does, and note what is refused or of a kind without a grade."""
+    lane = found.lane
+    batch.begin(lane)
+    for first in range(0, len(records), CHUNK_RECORDS):
+        for part in runs.read(records[first : first + CHUNK_RECORDS], decode, lane.texts):
+            if isinstance(part, runs.Run):
+                found.ignored_kinds.count_run(part)
+                for _ in vectorized.apply(lane, TOPIC, part):
+                    pass
+            elif part is not None:
+                _apply_single(found, part)
+    batch.end(lane, {})
+    lane.start_batch()
+
+
+def _apply_single(found: Replayed, single: runs.Single) -> None:
+    line = single.record.value or b""
+    for decoded in single.slices:
+        events = [event for event in decoded if not isinstance(event, Rejected)]
+        for rejected in decoded:
+            if isinstance(rejected, Rejected):
+                found.refusals.note(single.record.offset, rejected, line)
+        found.ignored_kinds.count(events)
+        rules.apply(found.lane, TOPIC, events)
