@@ -29,6 +29,7 @@ from tests.bench import (
     profiling,
     recovery,
     redis_cost,
+    replay_cost,
     results,
     stalls,
     two_workers,
@@ -56,6 +57,7 @@ PARTS: Final[Mapping[str, Part]] = {
     "exposition": exposition_cost.measure,
     "memory": memory.measure,
     "stalls": stalls.measure,
+    "replay": replay_cost.measure,
 }
 ON_DEMAND: Final[Mapping[str, Part]] = {"profile": profiling.measure}
 IDLE_LOAD: Final = 0.3

@@ -16,7 +16,7 @@ from tests.bench.traffic import Traffic, records
 from tests.services.kafka_server import Broker
 
 SMOKE = Effort(0.002)
-SMOKE_PARTS = ("end_to_end", "redis", "growth", "freshness", "exposition", "stalls")
+SMOKE_PARTS = ("end_to_end", "redis", "growth", "freshness", "exposition", "stalls", "replay")
 
 
 def results_of(*findings: Finding) -> results.Results:

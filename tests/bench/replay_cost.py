@@ -1,0 +1,149 @@
+"""The cost of `relevanced replay` against a plain decode of the same file, and its peak memory.
+
+    python -m tests.bench.replay_cost decode|replay|as_is FILE
+
+measures one of them in its own process and prints JSON.
+"""
+
+import io
+import re
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+from rich.console import Console
+from rich.progress import Progress
+
+from relevanced.daemon.commands.replay import read_lane, report_of
+from relevanced.daemon.config.loading import Config
+from tests.bench.effort import Effort
+from tests.bench.findings import Finding, PartResult, number, ratio
+from tests.bench.floor import Feedback, Impression
+from tests.bench.stage import Stage, run_python
+from tests.bench.traffic import SEED, Traffic, records
+
+LINES: Final = (200_000, 1_000_000)
+ROUNDS: Final = 3
+GOAL_RATIO: Final = 6.0
+GOAL_GROWTH: Final = 1.5
+EVENTS_PER_SECOND: Final = 100.0
+"""So few that the larger file lasts for five attribution windows: most of its impressions settle,
+and no more of them are open at once than in the smaller file."""
+DISORDER_MS: Final = 5_000
+"""Lines are so much out of order: each arrives up to so much later than its event."""
+END_MS: Final = 1_795_176_000_000
+MIB: Final = 1 << 20
+
+
+class Measured(msgspec.Struct):
+    """What reading one file took."""
+
+    cpu_s: float
+    events: int
+    peak_bytes: int
+
+
+async def measure(stage: Stage, effort: Effort) -> PartResult:
+    """The ratios to a plain decode and the peak memory, for each size of file."""
+    findings, peaks = list[Finding](), dict[int, list[float]]()
+    for lines in effort.first(LINES):
+        path = stage.directory / f"events-{lines}.jsonl"
+        write(path, effort.of(lines))
+        rounds = [await _round(path) for _ in range(effort.rounds(ROUNDS))]
+        path.unlink()
+        peaks[lines] = [of["replay"].peak_bytes / MIB for of in rounds]
+        findings += _ratios(lines, rounds)
+        findings.append(
+            number(
+                f"replay.lines_{lines}.peak", f"replay, peak, {lines:,} lines", peaks[lines], "MiB"
+            )
+        )
+    if len(peaks) > 1:
+        few, many = peaks[LINES[0]], peaks[LINES[-1]]
+        words = f"replay, peak memory, {LINES[-1]:,} ÷ {LINES[0]:,} lines"
+        pairs = list(zip(many, few, strict=True))
+        findings.append(ratio("replay.peak_growth", words, pairs, GOAL_GROWTH))
+    return PartResult(findings)
+
+
+def _ratios(lines: int, rounds: list[dict[str, Measured]]) -> list[Finding]:
+    key, found = f"replay.lines_{lines}", list[Finding]()
+    for way, words in (("replay", "replay"), ("as_is", "replay --as-is")):
+        pairs = [(of[way].cpu_s, of["decode"].cpu_s) for of in rounds]
+        goal = GOAL_RATIO if lines == LINES[-1] else None
+        found.append(ratio(f"{key}.{way}", f"{words} ÷ decode, {lines:,} lines", pairs, goal))
+    per_event = [of["replay"].cpu_s / of["replay"].events * 1e6 for of in rounds]
+    found.append(number(f"{key}.us", f"replay, CPU per event, {lines:,} lines", per_event, "µs"))
+    return found
+
+
+async def _round(path: Path) -> dict[str, Measured]:
+    found = {}
+    for way in WAYS:
+        printed = await run_python("-m", "tests.bench.replay_cost", way, str(path))
+        found[way] = msgspec.json.decode(printed, type=Measured)
+    return found
+
+
+def write(path: Path, lines: int) -> None:
+    """A recorded file of so many events, in the order in which a log gathers them."""
+    traffic = Traffic(records=lines, events_per_second=EVENTS_PER_SECOND)
+    generated = list(records(traffic, END_MS))
+    times_ms = np.fromiter((record.timestamp for record in generated), np.int64, len(generated))
+    late_ms = np.random.default_rng(SEED).integers(0, DISORDER_MS, len(generated))
+    with path.open("wb") as file:
+        for index in np.argsort(times_ms + late_ms, kind="stable").tolist():
+            file.write(generated[index].value + b"\n")
+
+
+def decode(path: str) -> int:
+    """Decode each line into typed structs, and nothing else; returns their number."""
+    read = msgspec.json.Decoder(Impression | Feedback).decode
+    lines = 0
+    with open(path, "rb") as file:
+        for line in file:
+            read(line)
+            lines += 1
+    return lines
+
+
+def replay(path: str, *, as_is: bool = False) -> int:
+    """Replay the file as far as its report; returns its number of events."""
+    bars = Progress(console=Console(file=io.StringIO(), quiet=True))
+    events = report_of(read_lane([path], Config(), bars, as_is=as_is)).events
+    return events.impressions + events.feedback
+
+
+def replay_as_is(path: str) -> int:
+    """The same in the order of the file."""
+    return replay(path, as_is=True)
+
+
+WAYS: Final[Mapping[str, Callable[[str], int]]] = {
+    "decode": decode,
+    "replay": replay,
+    "as_is": replay_as_is,
+}
+
+
+def peak_bytes() -> int:
+    """The most memory that this process had resident."""
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert found is not None
+    return int(found[1]) * 1024
+
+
+def main() -> None:
+    way, path = sys.argv[1:]
+    begun_s = time.process_time()
+    events = WAYS[way](path)
+    cpu_s = time.process_time() - begun_s
+    sys.stdout.buffer.write(msgspec.json.encode(Measured(cpu_s, events, peak_bytes())))
+
+
+if __name__ == "__main__":
+    main()
