@@ -6,7 +6,7 @@ import io
 import json
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -182,13 +182,13 @@ def test_another_format_gives_the_numbers_of_one_by_one(
 def test_most_events_are_joined_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise the tests above would compare one way with itself."""
     alone = Counter[str]()
-    apply_event = rules.apply_event
+    event_steps = rules.event_steps
 
-    def counted(lane: Any, topic: str, event: Any, watermark: int | None) -> None:
+    def counted(lane: Any, topic: str, event: Any, watermark: int | None) -> Iterator[None]:
         alone[type(event).__name__] += 1
-        apply_event(lane, topic, event, watermark)
+        return event_steps(lane, topic, event, watermark)
 
-    monkeypatch.setattr(rules, "apply_event", counted)
+    monkeypatch.setattr(rules, "event_steps", counted)
     events = [
         {"type": "impression", "impression_id": f"q{n}", "timestamp": START_MS + n, "items": ["a"]}
         for n in range(2_000)
