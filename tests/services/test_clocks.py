@@ -3,6 +3,7 @@ with the clock."""
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -54,9 +55,10 @@ async def show(kafka: Broker, topic: str, numbers: range) -> None:
 
 
 def as_of_s(exporter: Daemon) -> float:
-    """How far the instant of the views is ahead of the clock of this machine."""
+    """How far the instant of the views is ahead of the clock of this machine; infinity while there
+    is none, because the exporter's clock is before the first event."""
     end = "relevanced_window_end_timestamp_seconds{view=live,window=1m}"
-    return samples(exporter)[end] - time.time()
+    return samples(exporter).get(end, math.inf) - time.time()
 
 
 async def end_well(*daemons: Daemon) -> None:
