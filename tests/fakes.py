@@ -7,8 +7,8 @@ import msgspec
 
 from relevanced.daemon.errors import Damaged, Lost
 from relevanced.daemon.storage.commit import Commit
-from relevanced.daemon.storage.head import LOGS_FIELD, Head, blob_keys, head_of
-from relevanced.daemon.storage.log_marks import NO_MARKS, LogMarks, encoded
+from relevanced.daemon.storage.head import LOGS_FIELD, Head, blob_keys, head_of, start_of
+from relevanced.daemon.storage.log_marks import NO_MARKS, LaneStart, LogMarks, encoded
 from relevanced.daemon.storage.store import DamagedLane, missing_keys
 
 KeysOf = Callable[[Head, Sequence[str]], list[str]]
@@ -75,8 +75,8 @@ class MemoryLane:
             raise DamagedLane(0, "keys or names are missing", token, self._start())
         return [key for key in (self.listed if keys is None else keys) if key not in self.blobs]
 
-    def _start(self) -> dict[str, int]:
-        return msgspec.json.decode(self.fields["start"], type=dict[str, int])
+    def _start(self) -> LaneStart:
+        return LaneStart(msgspec.json.decode(self.fields["start"], type=dict[str, int]), {})
 
     def is_counted(self) -> bool:
         there = (b"%d" % len(self.listed), b"%d" % len(self.names))
@@ -114,5 +114,5 @@ class MemoryLane:
         wanted = keys_of(head, followed)
         missing = [key for key in wanted if key in self.listed and key not in self.blobs]
         if missing:
-            raise DamagedLane(0, missing_keys(missing), head.token, head.start)
+            raise DamagedLane(0, missing_keys(missing), head.token, start_of(head))
         return {**dict.fromkeys(followed), **{key: self.blobs.get(key) for key in wanted}}

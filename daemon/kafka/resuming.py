@@ -79,6 +79,10 @@ class KnownLogs:
         Raises LogChanged where one of them is not the log of its mark, or ends before the offset;
         Unavailable.
         """
+        for place in topic_partitions:
+            self.fence.pop(
+                place, None
+            )  # Of an earlier opening: the lane may have gone on elsewhere.
         bounds = await log_bounds(consumer, topic_partitions)
         # After the bounds: see `topic_ids`.
         client = client_of(consumer)

@@ -18,11 +18,11 @@ from . import experiments as stored_experiments
 from . import log_marks
 from .block_log import Block, merged
 from .blocks import encode
-from .head import LOGS_FIELD, WriterState
+from .head import IDLE_FIELD, LOGS_FIELD, STALL_FIELD, WriterState
 from .keys import ADMITTED_KEY, block_key, hour_page_key, page_key, totals_key
 from .log_marks import LogMark
 from .packing import pack, pack_page
-from .stall_mark import StallMark
+from .stall_mark import NO_STALL, StallMark
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,8 @@ class ClaimedLane:
     """By topic: the logs that the lane reads, and how far."""
     stall: StallMark | None = None
     """As the head had it when the lane was claimed."""
+    drop_stall: bool = False
+    """The mark is about a log that is no longer read: the next commit removes it."""
     idle_ms: int | None = None
     """The idle mark in the head."""
 
@@ -89,7 +91,8 @@ def plan_commit(claimed: ClaimedLane, idle_ms: int | None = None) -> Commit:
         sequence=claimed.sequence,
         blobs=blobs,
         fields=_head_fields(lane, _state(lane, log), idle_ms)
-        | ({LOGS_FIELD: log_marks.encoded(claimed.logs)} if claimed.logs else {}),
+        | ({LOGS_FIELD: log_marks.encoded(claimed.logs)} if claimed.logs else {})
+        | ({STALL_FIELD: NO_STALL} if claimed.drop_stall else {}),
         names={str(id_): msgspec.json.encode(name) for id_, name in new_names},
         unlinked=unlinked + _dropped(lane),
         listed=listed,
@@ -192,7 +195,7 @@ def _head_fields(lane: Lane, state: WriterState, idle_ms: int | None) -> dict[st
         "state": pack(state),
     }
     if idle_ms is not None:
-        fields["idle"] = str(idle_ms).encode()
+        fields[IDLE_FIELD] = str(idle_ms).encode()
     return fields
 
 
@@ -204,4 +207,7 @@ def confirm(claimed: ClaimedLane, commit: Commit) -> None:
     claimed.names = len(lane.segments.names)
     claimed.next_slot = lane.open.next_slot
     claimed.next_serial = lane.waiting.next_serial
+    if IDLE_FIELD in commit.fields:
+        claimed.idle_ms = int(commit.fields[IDLE_FIELD])
+    claimed.drop_stall = False
     lane.start_batch()

@@ -12,9 +12,9 @@ from ..lane.watermarks import Pending
 from . import log_marks
 from .experiments import Tracked
 from .keys import ADMITTED_KEY, HOURS_PREFIX, block_key, parse_hour_page_key
-from .log_marks import LogMarks
+from .log_marks import LaneStart, LogMarks, ids_of
 from .packing import PackingError, unpack
-from .stall_mark import StallMark, unpack_mark
+from .stall_mark import NO_STALL, StallMark, unpack_mark
 
 WAY_OUT: Final = (
     "Restore Redis from a backup, or begin the lane anew from what Kafka still has:"
@@ -22,6 +22,8 @@ WAY_OUT: Final = (
 )
 """What a person can do about a damaged lane."""
 LOGS_FIELD: Final = "logs"
+IDLE_FIELD: Final = "idle"
+STALL_FIELD: Final = "stall"
 UNSWEPT: Final = "unswept"
 """Field of a head that a claim made: its token, until no key of an earlier lane can be left."""
 
@@ -103,6 +105,15 @@ def new_head(token: str, start: Mapping[str, int], logs: LogMarks) -> list[str |
     return [len(fields), *(part for pair in fields.items() for part in pair)]
 
 
+def start_of(head: Head) -> LaneStart | None:
+    """Return where a lane began; None where its head does not say so."""
+    if head.start is None:
+        return None
+    replaced = head.counts.get("replaced_logs", {})
+    ids = {topic: id_ for topic, id_ in ids_of(head.logs).items() if topic not in replaced}
+    return LaneStart(dict(head.start), ids)
+
+
 def head_of(fields: Mapping[str, bytes]) -> Head:
     """Return the head in the store's fields. Raises Damaged where they are none."""
     with whole_or_damaged("head of a lane"):
@@ -110,7 +121,7 @@ def head_of(fields: Mapping[str, bytes]) -> Head:
 
 
 def _head_of(fields: Mapping[str, bytes]) -> Head:
-    idle, sequence = fields.get("idle", b"0"), int(fields["sequence"])
+    idle, sequence = fields.get(IDLE_FIELD, b"0"), int(fields["sequence"])
     if sequence:
         for name in WRITTEN_BY_COMMITS:
             fields[name]  # pylint: disable=pointless-statement  # KeyError where it is gone
@@ -124,7 +135,7 @@ def _head_of(fields: Mapping[str, bytes]) -> Head:
         idle_ms=int(idle) or None,  # 0: it was taken back
         start=_offsets(fields["start"]) if "start" in fields else None,
         logs=log_marks.decoded(fields.get(LOGS_FIELD, b"{}")),
-        stall=unpack_mark(fields.get("stall")),
+        stall=unpack_mark(fields.get(STALL_FIELD, NO_STALL)),
     )
 
 

@@ -62,12 +62,24 @@ def first_marks(topic_ids: Mapping[str, str]) -> dict[str, LogMark]:
     return {topic: LogMark(topic_id) for topic, topic_id in topic_ids.items()}
 
 
-def are_same(before: LogMarks, now: LogMarks) -> bool:
-    """Whether no topic has another id than before, as far as ids are known."""
-    return all(
-        mark.topic_id is None or topic not in now or now[topic].topic_id in (None, mark.topic_id)
-        for topic, mark in before.items()
-    )
+class LaneStart(msgspec.Struct, array_like=True, frozen=True):
+    """Where a lane began. The order of the fields is the format."""
+
+    offsets: dict[str, int]
+    """By topic."""
+    topic_ids: dict[str, str]
+    """Of the logs that these offsets are of; none of a log that has been replaced since."""
+
+    def is_in(self, logs: LogMarks) -> bool:
+        """Whether these are the logs that the lane began in. A cluster without topic ids cannot
+        tell, and is believed."""
+        ids = {topic: mark.topic_id for topic, mark in logs.items()}
+        return all(self.topic_ids.get(topic) == id_ for topic, id_ in ids.items() if id_)
+
+
+def ids_of(marks: LogMarks) -> dict[str, str]:
+    """Return the topic ids of these logs, where they have any."""
+    return {topic: mark.topic_id for topic, mark in marks.items() if mark.topic_id}
 
 
 def encoded(marks: LogMarks) -> bytes:

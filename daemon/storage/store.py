@@ -7,7 +7,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 from ..errors import Damaged
 from .commit import Commit
 from .head import WAY_OUT, Head
-from .log_marks import NO_MARKS, AcceptedLog, LogMarks
+from .log_marks import NO_MARKS, AcceptedLog, LaneStart, LogMarks
 
 NAMED_KEYS: Final = 3
 """So many missing keys are named in messages."""
@@ -18,12 +18,12 @@ Answer: TypeAlias = Literal["applied", "already", "lost", "damaged"]
 class DamagedLane(Damaged):
     """Parts of a stored lane are missing or cannot be read.
 
-    `token` is that of its head, "" where it has none; `start` are the offsets at which the lane
-    began, None where nothing says so.
+    `token` is that of its head, "" where it has none; `start` is where the lane began, None where
+    nothing says so.
     """
 
     def __init__(
-        self, lane: int, what: str, token: str = "", start: Mapping[str, int] | None = None
+        self, lane: int, what: str, token: str = "", start: LaneStart | None = None
     ) -> None:
         self.token, self.start = token, start
         super().__init__(f"lane {lane} is damaged in Redis: {what}. {WAY_OUT} (LANE: {lane})")

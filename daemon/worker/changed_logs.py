@@ -87,6 +87,7 @@ def _begin_new_log(claimed: ClaimedLane, error: LogChanged) -> int:
     unread = error.unread if mark.unread is None else mark.unread
     lane.offsets[topic] = 0
     claimed.logs[topic] = LogMark(error.found or None)
+    claimed.stall, claimed.drop_stall = None, True
     lane.count("replaced_logs", topic, 1)
     log.warning(
         "another log begun, as accepted",

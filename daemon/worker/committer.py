@@ -130,7 +130,10 @@ class Committer:
         if not is_owner:
             self._telemetry.commits.labels("lost").inc()
             await self._ownership.give_up(lane, NOT_OURS, confirm_first=True)
-        elif self._integrity.is_due(owned):
+            return
+        if idle_ms is not None:
+            claimed.idle_ms = idle_ms
+        if self._integrity.is_due(owned):
             await self._verify(owned, idle_ms)
 
     async def _publish(self, letters: list[DeadLetter]) -> None:

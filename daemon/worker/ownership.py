@@ -217,12 +217,11 @@ class Ownership:
         start = LogEnd.EARLIEST if added_later else self._beginning.start
         begin = await self._source.starting_offsets(lane, start, int(self._clock() * 1000))
         logs = first_marks(await self._source.topic_ids(lane))
-        taken = await self._recovery.take(lane, begin, start, logs)
-        claimed, stored = taken.claimed, dict(taken.claimed.logs)
+        claimed = await self._recovery.take(lane, begin, start, logs)
+        stored = dict(claimed.logs)
         unread = (
             skipped(claimed.lane.offsets, attempt.durable_offsets) if claimed.sequence == 0 else {}
         )
-        unread |= taken.unreadable  # at least as many: it began before it was last durable
         log_what_is_missing(claimed, attempt.durable_offsets)
         claimed.logs = logs | claimed.logs
         try:

@@ -256,9 +256,7 @@ class Worker:
         """The idle mark to write, if one is to be written now."""
         claimed = owned.claimed
         is_caught_up = claimed.lane.number in batch.caught_up
-        mark = idle_mark(claimed.idle_ms, self._polled_ms, is_caught_up)
-        claimed.idle_ms = claimed.idle_ms if mark is None else mark
-        return mark
+        return idle_mark(claimed.idle_ms, self._polled_ms, is_caught_up)
 
     # Beside the flow
 

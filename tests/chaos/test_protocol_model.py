@@ -10,6 +10,7 @@ import pytest
 from relevanced.daemon.errors import Lost
 from relevanced.daemon.storage.commit import Commit
 from relevanced.daemon.storage.head import Head, WriterState
+from relevanced.daemon.storage.log_marks import LaneStart
 from relevanced.daemon.storage.packing import pack
 from relevanced.daemon.storage.redis import commit_call as commits
 from relevanced.daemon.storage.redis.lane_store import LaneStore
@@ -222,7 +223,7 @@ def commands(redis: model.Redis, call: Request) -> list[tuple[str | int | bytes,
         fields |= {"watermarks": b"{}", "counts": b"{}"}
         made += [("HSET", f"{PREFIX}head", name, value) for name, value in fields.items()]
     if redis.began is not None:
-        began = msgspec.json.encode(offsets_of(redis.began))
+        began = msgspec.json.encode(LaneStart(offsets_of(redis.began), {}))
         made.append(("HSET", f"{NAMESPACE}:meta", f"start:{LANE}", began))
     made += [("ZADD", f"{PREFIX}changes", 1, f"totals:{n}") for n in redis.listed]
     made += [("SET", f"{PREFIX}totals:{n}", total) for n, total in enumerate(redis.sums) if total]

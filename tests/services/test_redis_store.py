@@ -16,6 +16,7 @@ from relevanced.daemon.storage.keys import ADMITTED_KEY
 from relevanced.daemon.storage.redis import (
     commit_call as redis_commits,
     lane_store as redis_store,
+    scripts,
     scan as redis_keys,
 )
 from relevanced.daemon.storage.stall_mark import StallMark
@@ -466,7 +467,7 @@ async def test_load_is_lost_to_another_claim(
         async def run_until_claimed(*arguments: object) -> object:
             nonlocal calls
             if calls == calls_before:
-                await run(redis_store.CLAIM, _claim_keys(), ["c", PREFIX, 0])
+                await run(scripts.CLAIM, _claim_keys(), ["c", PREFIX, 0])
             calls += 1
             return await run(*arguments)  # type: ignore[arg-type]
 

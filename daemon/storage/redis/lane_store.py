@@ -13,9 +13,9 @@ import msgspec
 
 from ...errors import Damaged, Lost, Unavailable
 from ..commit import Commit
-from ..head import UNSWEPT, Head, head_of, new_head
+from ..head import UNSWEPT, Head, head_of, new_head, start_of
 from ..keys import ADMITTED_KEY
-from ..log_marks import NO_MARKS, AcceptedLog, LogMarks
+from ..log_marks import NO_MARKS, AcceptedLog, LaneStart, LogMarks
 from ..stall_mark import StallMark, pack_mark
 from ..store import Answer, DamagedLane, LaneDelta, missing_keys, short_of
 from . import scripts
@@ -51,7 +51,7 @@ class LaneStore:
         self._registry = Registry(client, namespace)
         self._unswept: dict[int, str] = {}
         """Lanes claimed by this process that may have keys of an earlier lane → their marks."""
-        self._starts: dict[int, Mapping[str, int] | None] = {}
+        self._starts: dict[int, LaneStart | None] = {}
         """Lanes claimed by this process → where they began, noted again with each check: the
         registry may be lost as well."""
 
@@ -94,7 +94,7 @@ class LaneStore:
         return await self._registry.may_begin_anew(lane)
 
     async def _claimed(
-        self, lane: int, token: str, fields: dict[str, bytes], known: Mapping[str, int] | None
+        self, lane: int, token: str, fields: dict[str, bytes], known: LaneStart | None
     ) -> Head:
         """Return the head of a lane that was just claimed, and note it."""
         if UNSWEPT in fields:
@@ -103,9 +103,10 @@ class LaneStore:
             head = head_of(fields)
         except Damaged as error:
             raise DamagedLane(lane, str(error.__cause__), token, known) from error
-        if head.start is not None and head.start != known:
-            await self._registry.note_start(lane, head.start)
-        self._starts[lane] = head.start
+        start = start_of(head)
+        if start is not None and start != known:
+            await self._registry.note_start(lane, start)
+        self._starts[lane] = start
         return head
 
     async def sweep(self) -> int:
@@ -144,6 +145,8 @@ class LaneStore:
         Raises Lost if the lane has another token or sequence, and DamagedLane if it lists fewer
         keys or names than its head says."""
         prefix, missing, first = self.prefix(lane), list[str](), 0
+        if keys is not None and not keys:
+            return []
         base, listed = self._base_keys(prefix), 1
         while first < listed:
             part = [prefix + key for key in (keys or ())[first : first + VERIFIED_KEYS]]
@@ -181,7 +184,7 @@ class LaneStore:
         names, listed = pairs_of(answer[0]), [key.decode() for key in answer[1]]
         short = short_of(answer[2], len(names), *answer[3:])
         if short:
-            raise DamagedLane(lane, short, head.token, head.start)
+            raise DamagedLane(lane, short, head.token, start_of(head))
         wanted = keys_of(head, listed)
         blobs: dict[str, bytes | None] = dict.fromkeys(listed)
         for first in range(0, len(wanted), LOAD_KEYS):
@@ -194,7 +197,7 @@ class LaneStore:
             blobs |= dict(zip(part, values, strict=True))
         missing = [key for key in wanted if key != ADMITTED_KEY and blobs[key] is None]
         if missing:
-            raise DamagedLane(lane, missing_keys(missing), head.token, head.start)
+            raise DamagedLane(lane, missing_keys(missing), head.token, start_of(head))
         return names, blobs
 
     async def commit(self, commit: Commit) -> Answer:
@@ -269,7 +272,7 @@ class LaneStore:
         except Lost:
             missing = []
         if missing:
-            raise DamagedLane(lane, missing_keys(missing), head.token, head.start)
+            raise DamagedLane(lane, missing_keys(missing), head.token, start_of(head))
         raise Unavailable(f"lane {lane}: changed while it was read")
 
     def _claim_keys(self, prefix: str) -> list[str]:

@@ -5,11 +5,11 @@ A lane that lost its head, or everything, looks like one that was never claimed.
 apart, and says from where the log must be read again.
 """
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
+from ..log_marks import LaneStart
 from .client import Client, answered
 
 PERMISSION_S: Final = 600
@@ -24,15 +24,14 @@ class Registry:
         self._client = client
         self._namespace = namespace
 
-    async def start_of(self, lane: int) -> dict[str, int] | None:
-        """Return the offsets at which the lane began; None where none is noted."""
+    async def start_of(self, lane: int) -> LaneStart | None:
+        """Return where the lane began; None where that is not noted."""
         call = self._client.hget(f"{self._namespace}:meta", f"{_START}{lane}")
         stored: Any = await answered(self._client, call)
-        return None if stored is None else msgspec.json.decode(stored, type=dict[str, int])
+        return None if stored is None else msgspec.json.decode(stored, type=LaneStart)
 
-    async def note_start(self, lane: int, start: Mapping[str, int]) -> None:
-        """Note the offsets at which the lane began. Only its writer may: it read them in its
-        head."""
+    async def note_start(self, lane: int, start: LaneStart) -> None:
+        """Note where the lane began. Only its writer may: it read that in its head."""
         value = msgspec.json.encode(start).decode()
         call = self._client.hset(f"{self._namespace}:meta", f"{_START}{lane}", value)
         await answered(self._client, call)

@@ -6,6 +6,8 @@
 -- it has just written is listed, and stays. The mark is removed last, so that the next owner repeats a sweep that was given up. Another
 -- mark means that the head was lost again: keys found before may belong to the present lane.
 if redis.call('HGET', KEYS[1], 'unswept') ~= ARGV[1] then return 0 end
+-- Where `changes` is gone, no key is listed: the lane is damaged, and nothing of it is left behind. The next owner repeats the sweep.
+if redis.call('ZCARD', KEYS[2]) ~= tonumber(redis.call('HGET', KEYS[1], 'keys')) then return 0 end
 if #KEYS == 2 then
   redis.call('HDEL', KEYS[1], 'unswept')
   return 0

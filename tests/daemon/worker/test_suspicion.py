@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relevanced.daemon.storage.stall_mark import StallMark, pack_mark, unpack_mark
+from relevanced.daemon.storage.stall_mark import NO_STALL, StallMark, pack_mark, unpack_mark
 from relevanced.daemon.worker.suspicion import (
     Records,
     is_suspect,
@@ -65,7 +65,7 @@ def test_one_record_is_passed_over_once_two_owners_marked_it_and_no_other_ever()
 def test_a_mark_is_read_as_it_was_written() -> None:
     mark = StallMark(12, 2, ENDS, ("a", 6))
     assert unpack_mark(pack_mark(mark)) == mark
-    assert unpack_mark(None) is None
+    assert unpack_mark(NO_STALL) is None
 
 
 @given(

@@ -85,9 +85,10 @@ class Log:
         self, lane: int, offsets: Mapping[str, int], marks: LogMarks = NO_MARKS
     ) -> Mapping[str, int]:
         await self.verify(lane, offsets, marks)
-        self.next = offsets[TOPIC]
+        self.next = max(offsets[TOPIC], self.beginning)
         self.opened.append(self.next)
-        return {}
+        gone = self.next - offsets[TOPIC]
+        return {TOPIC: gone} if gone else {}
 
     async def close(self, lane: int) -> None:
         self.next = None
@@ -366,7 +367,22 @@ async def test_a_damaged_lane_stops_where_the_log_lacks_a_part_of_it(part: str) 
         store,
     )
     gaps = json.loads(store.lane.fields["counts"]).get("gap_records", {})
-    assert gaps == ({} if part == "head" else {TOPIC: 1})
+    assert gaps == {TOPIC: 1}
+
+
+@pytest.mark.parametrize("part", ["state", "rows:"])
+async def test_a_damaged_lane_of_which_a_log_was_replaced_stops(part: str) -> None:
+    """What it counted of the other log is in no log any more."""
+    log, store = Log([impression(1), impression(2)]), Memory()
+    log.topic_id = "old"
+    await work_until(lambda: store.offset == 2, log, store)
+    log.next, log.topic_id, log.values = None, "new", [impression(3)]
+    store.accepted = AcceptedLog("new", 2)
+    await work_until(lambda: store.offset == 1, log, store)
+    lose(store, part)
+    log.next = None
+    ownership = await work_until(None, log, store)
+    assert "lane 0 is damaged" in ownership.not_open[0]
 
 
 @pytest.mark.parametrize("part", ["names", "listed"])
