@@ -15,9 +15,8 @@ from relevanced.metrics.metric import Metric
 from ..events.timestamps import instant_ms, timestamp_text
 from ..events.types import MAX_TEXT_BYTES
 from ..experiments.specs import MOST_VARIANTS, PLANNED_IMPRESSIONS, USER, Spec, Tracking
-from .kinds import InvalidValue, Kind, integer, number, optional, quoted, text
+from .kinds import InvalidValue, Kind, integer, number, optional, quoted, setting, text
 from .lists import several, table
-from .sections import setting
 from .tables import FieldFault, read_fields, written_fields
 
 SECTION: Final = "experiments"

@@ -1,4 +1,4 @@
-"""The kinds of settings: each reads, checks and writes one value. Pure.
+"""The kinds of settings: each reads, checks and writes one value. `setting` declares a key. Pure.
 
 Rules between several settings are in `rules`.
 """
@@ -7,7 +7,8 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, Generic, TypeVar
 
 from .masking import MASK, masked, masked_text
@@ -266,6 +267,13 @@ def optional(kind: Kind[T]) -> Kind[T | None]:
         return kind.parse(given) if given else None
 
     return Kind(kind.name, read, write, parse)
+
+
+def setting(default: object, kind: Kind[T], help_text: str, *, restarts: bool = False) -> T:
+    """One key of a section. With `restarts` it shapes rows: a change starts a fresh namespace."""
+    # The default is read like any other value: it gets the same type and keeps the same rules.
+    metadata = {"default": default, "kind": kind, "help": help_text, "restarts": restarts}
+    return field(default_factory=partial(kind.read, default), metadata=metadata)
 
 
 def _masked_credentials(credentials: str) -> str:

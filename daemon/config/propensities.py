@@ -13,9 +13,8 @@ from relevanced.metrics.propensities import CLIP, Propensities
 
 from ..events.types import MAX_TEXT_BYTES
 from ..plan import Surfaces
-from .kinds import number, optional, quoted, text
+from .kinds import number, optional, quoted, setting, text
 from .lists import several
-from .sections import setting
 from .tables import FieldFault, read_fields, written_fields
 
 SECTION: Final = "propensities"

@@ -3,13 +3,11 @@
 Reading, writing and the namespace hash are all made from this table.
 """
 
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Final, TypeVar
+from dataclasses import dataclass
+from typing import Final
 
 from ..events.ubi import LISTS, LOGGED
 from .kinds import (
-    Kind,
     Secret,
     choice,
     duration,
@@ -19,24 +17,16 @@ from .kinds import (
     number,
     optional,
     secret,
+    setting,
     text,
 )
 from .lists import groupings, several, table
 from .start import Start, start
 
-T = TypeVar("T")
-
 HIGHEST_GRADE: Final = 1000
 """Up to this grade the sum of exponential gains, 2 ** grade, over a list is finite."""
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-
-
-def setting(default: object, kind: Kind[T], help_text: str, *, restarts: bool = False) -> T:
-    """One key of a section. With `restarts` it shapes rows: a change starts a fresh namespace."""
-    # The default is read like any other value: it gets the same type and keeps the same rules.
-    metadata = {"default": default, "kind": kind, "help": help_text, "restarts": restarts}
-    return field(default_factory=partial(kind.read, default), metadata=metadata)
 
 
 _TOPIC = text(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}", "must be 1 to 249 of letters, digits, . _ -")

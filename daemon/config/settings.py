@@ -13,7 +13,7 @@ from ..events.types import Limits
 from ..experiments.specs import Tracking
 from ..plan import EXPERIMENT_PREFIX, Plan
 from .experiments import Experiments, tracking
-from .kinds import Kind
+from .kinds import Kind, setting
 from .lists import windows
 from .propensities import Given
 from .sections import (
@@ -27,7 +27,6 @@ from .sections import (
     RedisSection,
     SegmentsSection,
     WorkerSection,
-    setting,
 )
 from .start import Ago, Start
 
