@@ -74,6 +74,10 @@ class AssignedLanes:
         """Return the topic-partitions of a lane."""
         return [TopicPartition(topic, lane) for topic in self.topics]
 
+    def positions(self, lane: int) -> dict[TopicPartition, int]:
+        """Return the next offset of each topic-partition of an open lane."""
+        return {place: self.next_offset[place] for place in self.topic_partitions(lane)}
+
     @property
     def open_lanes(self) -> frozenset[int]:
         """The lanes that are read."""

@@ -7,7 +7,7 @@ revoked when the batch in hand is done.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -128,6 +128,12 @@ class GroupMember:
                 advice=ADVICE["partly_assigned"],
             )
         self._missing_logged = self._lanes.missing_topics
+
+    def read_from(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Read these topic-partitions, which were paused, from these offsets on."""
+        for topic_partition, offset in positions.items():
+            self.consumer.seek(topic_partition, offset)
+        self.consumer.resume(*positions)
 
     def _wake(self) -> None:
         if self._change is not None and not self._change.done():

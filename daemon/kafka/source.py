@@ -153,7 +153,11 @@ class KafkaSource:
         Unavailable (no answer in time). The lane is then not open."""
         found = await self._resumption(lane, offsets, marks, self._note)
         self._logs.open(self._consumer(), found.topic_ids)
-        self._begin(lane, found.offsets)
+        self._reader.faults.keep(self._lanes.next_offset)
+        self._reader.drop(lane)
+        self._lanes.open(lane, found.offsets)
+        self._member.read_from(self._lanes.positions(lane))
+        logger.info("lane opened", lane=lane, offsets=dict(found.offsets))
         return found.gaps
 
     async def verify(self, lane: int, offsets: Mapping[str, int], marks: LogMarks) -> None:
@@ -206,8 +210,7 @@ class KafkaSource:
 
     def next_offsets(self, lane: int) -> dict[str, int]:
         """Return the next offset of every topic of an open lane, after all that `poll` returned."""
-        next_offset = self._lanes.next_offset
-        return {tp.topic: next_offset[tp] for tp in self._lanes.topic_partitions(lane)}
+        return {tp.topic: offset for tp, offset in self._lanes.positions(lane).items()}
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
@@ -288,17 +291,6 @@ class KafkaSource:
         unread = self._reader.waiting_lanes
         at_end = caught_up(self._member.consumer, self._lanes, open_lanes - unread)
         return Batch(lanes, {lane: self.next_offsets(lane) for lane in lanes}, at_end)
-
-    def _begin(self, lane: int, offsets: Mapping[str, int]) -> None:
-        self._reader.faults.keep(self._lanes.next_offset)
-        self._reader.drop(lane)
-        self._lanes.open(lane, offsets)
-        consumer = self._consumer()
-        topic_partitions = self._lanes.topic_partitions(lane)
-        for topic_partition in topic_partitions:
-            consumer.seek(topic_partition, offsets[topic_partition.topic])
-        consumer.resume(*topic_partitions)
-        logger.info("lane opened", lane=lane, offsets=dict(offsets))
 
     def _consumer(self) -> Any:
         if self._member.consumer is None:
