@@ -27,7 +27,7 @@ class Verified:
     ) -> Head:
         return self.lane_of(lane).begin_anew(found, token, msgspec.json.encode(start), logs)
 
-    async def told_to_begin_anew(self, lane: int) -> bool:
+    async def may_begin_anew(self, lane: int) -> bool:
         return self.permitted
 
     async def verify(

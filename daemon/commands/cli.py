@@ -77,7 +77,7 @@ LAZY_COMMANDS: Final[Mapping[str, tuple[Callable[[], click.Command], str]]] = {
         _propensities,
         "Estimate how likely each rank is looked at, from recorded events.",
     ),
-    "lane": (_lane, "Let lanes go on that have stopped and wait for a person's word."),
+    "lane": (_lane, "Let lanes that have stopped continue, at an operator's decision."),
     "healthcheck": (_healthcheck, "Ask the daemon on this machine for its health."),
 }
 """Command → (what loads it, its line in the list of commands)."""

@@ -148,7 +148,7 @@ def _named(what: str, compared: Sequence[tuple[str, bool]]) -> Iterator[str]:
 
 
 def _counted(finding: Finding) -> str:
-    """What users are counted as: the word of the unit, but never "impressions" twice."""
+    """What the units are called: never "impressions", which are counted beside them."""
     return "units" if finding.unit == IMPRESSION else units_of(finding.unit)
 
 

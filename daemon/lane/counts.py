@@ -12,7 +12,7 @@ COUNT_FAMILIES: Final = (
     "experiment_overflow",  # by what was not admitted: experiment, variant
     "gap_records",  # by topic: records that the log lost before they were read
     "ahead_events",  # by topic: events too far ahead of the watermark to move it alone
-    "replaced_logs",  # by topic: other logs that were begun, by the word of a person
+    "replaced_logs",  # by topic: other logs that lanes began, as an operator permitted
 )
 IMPRESSION_OUTCOMES: Final = (
     "accepted",

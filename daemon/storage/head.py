@@ -20,7 +20,7 @@ WAY_OUT: Final = (
     "Restore Redis from a backup, or begin the lane anew from what Kafka still has:"
     " relevanced lane begin-anew LANE"
 )
-"""What a person can do about a damaged lane."""
+"""What an operator can do about a damaged lane."""
 LOGS_FIELD: Final = "logs"
 IDLE_FIELD: Final = "idle"
 STALL_FIELD: Final = "stall"

@@ -34,13 +34,13 @@ NO_MARKS: Final[LogMarks] = {}
 
 
 class AcceptedLog(msgspec.Struct, array_like=True, frozen=True):
-    """A person's word that a lane may begin another log of a topic from its start."""
+    """An operator's permission for a lane to begin another log of a topic from its start."""
 
     topic_id: str
     """Of the log that is accepted; "" in a cluster without ids."""
     offset: int
     """The lane's stored offset in the log that it had read. No other stop of the lane is at this
-    offset of that log, so that the word is good for this one alone."""
+    offset of that log, so the permission applies to this stop alone."""
 
 
 def checksum_of(record: LogRecord) -> int:

@@ -78,8 +78,8 @@ class Store(Protocol):
         `start`, with these marks; returns its head. Raises Lost if the lane's token is no longer
         `found`."""
 
-    async def told_to_begin_anew(self, lane: int) -> bool:
-        """Return whether a person allowed the lane to begin anew, a short while ago."""
+    async def may_begin_anew(self, lane: int) -> bool:
+        """Return whether an operator permitted the lane to begin anew, a short while ago."""
 
     async def verify(
         self, lane: int, token: str, sequence: int, keys: Sequence[str] | None = None
@@ -105,7 +105,7 @@ class Store(Protocol):
         (clock in ms) in the same step."""
 
     async def accepted_log(self, lane: int, topic: str) -> AcceptedLog | None:
-        """Return the log of a topic that a person let this lane begin, if one did."""
+        """Return the log of a topic that an operator let this lane begin, if any."""
 
     async def read(
         self, lane: int, token: str, sequence: int | None, names: int

@@ -1,4 +1,4 @@
-"""The one table of faults of the input topics, and what a person does about each. Pure.
+"""The one table of faults of the input topics, and what an operator does about each. Pure.
 
 Each fault has a counter, and its advice is in the log line that reports it.
 """

@@ -1,10 +1,10 @@
 """A lane whose log is not the one that it has read: what is stored of that, and how it goes on.
 
 Reading such a log from the stored offset would leave out its first records, and nothing would show
-it; reading it from the start is right where it has taken the place of the old one, and only a
-person knows that. So the lane stops. It goes on by itself where the log that it has read is back.
-Or a person accepts the log that is there (`relevanced lane accept-new-log`): then the lane begins
-it at its start and keeps all that it has. What is sent again in the new log counts once: an
+it; reading it from the start is right where it has taken the place of the old one, and only an
+operator knows that. So the lane stops. It continues by itself once the log that it has read is
+back. Or an operator accepts the log that is there (`relevanced lane accept-new-log`): then the lane
+begins it at its start and keeps all that it has. What is sent again in the new log counts once: an
 impression that is still open is a duplicate, and one that has settled is late.
 """
 
@@ -41,7 +41,7 @@ class LastLogs:
 
 
 async def is_accepted(store: Store, lane: int, error: LogChanged) -> bool:
-    """Whether a person let the lane begin the log that is there. Raises Unavailable."""
+    """Whether an operator let the lane begin the log that is there. Raises Unavailable."""
     accepted = await store.accepted_log(lane, error.topic)
     return (
         accepted is not None
@@ -51,7 +51,7 @@ async def is_accepted(store: Store, lane: int, error: LogChanged) -> bool:
 
 
 async def open_logs(source: Source, store: Store, claimed: ClaimedLane) -> Counter[str]:
-    """Open the lane at its offsets, and at the start of those logs that a person accepted; returns
+    """Open the lane at its offsets, and at the start of those logs that were accepted; returns
     how many records of each topic will never be read, as far as that is known. The caller commits
     it together with the new offsets.
 

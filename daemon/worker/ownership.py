@@ -78,7 +78,7 @@ class _Attempt:
     due_s: float = 0.0
     """When it may be tried again, by the monotonic clock."""
     stopped: str | None = None
-    """Why it is stopped: nothing but a change of its logs, or a person, lets it go on."""
+    """Why it is stopped: it continues only once its logs change, or an operator decides."""
     logs: LastLogs | None = None
     """Of a lane that is stopped because of its logs."""
     logs_until_s: float = 0.0

@@ -1,7 +1,7 @@
 """Taking over a lane: claim, verify, load, rebuild; and what happens where it is damaged.
 
 A damaged lane that nobody has in memory begins anew by itself where the log still has every record
-since the lane began: the numbers come out the same. Where it does not, only a person can choose
+since the lane began: the numbers come out the same. Where it does not, only an operator can choose
 between a backup and what the log still has; until then the lane is stopped.
 """
 
@@ -47,7 +47,7 @@ class Recovery:
         """Become the writer of a lane, which begins at `begin` in these logs if it was never
         claimed; `start` is the setting that this follows from.
 
-        Raises Damaged where a person must decide, Lost, Unavailable, LaneLost."""
+        Raises Damaged where an operator must decide, Lost, Unavailable, LaneLost."""
         try:
             head = await self._store.claim(lane, secrets.token_hex(8), begin, logs)
             return await self._read(lane, head, list(begin))
@@ -66,7 +66,7 @@ class Recovery:
             start = LaneStart(dict.fromkeys(earliest, 0), ids_of(logs))  # no lane began earlier
         is_known = start is not None and start.is_in(logs)
         known = start.offsets if start is not None and is_known else {}
-        if not log_holds(earliest, known) and not await self._store.told_to_begin_anew(lane):
+        if not log_holds(earliest, known) and not await self._store.may_begin_anew(lane):
             raise damage
         begin = {topic: known.get(topic, first) for topic, first in earliest.items()}
         token = secrets.token_hex(8)

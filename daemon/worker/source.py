@@ -16,7 +16,7 @@ class LaneLost(Exception):
 
 class LogChanged(Exception):
     """The log is not, or may not be, the one that the lane has read. The lane stays stopped until
-    that log is back, or a person accepts the one that is there.
+    that log is back, or an operator accepts the one that is there.
     """
 
     def __init__(

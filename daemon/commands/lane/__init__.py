@@ -1,1 +1,1 @@
-"""`relevanced lane`: what a person tells lanes that have stopped, a module for each subcommand."""
+"""`relevanced lane`: decisions of an operator about stopped lanes, a module for each subcommand."""

@@ -1,9 +1,9 @@
 """`relevanced lane accept-new-log`: lets lanes that stopped, because the log of a topic is another
 one, begin that log from its start.
 
-It finds out for itself which lanes those are, by the rules of the workers, and stores the word in
-Redis for exactly these lanes, logs and offsets. The workers read it there within seconds, whichever
-of them owns the lane then; the command needs no connection to them.
+It finds these lanes by the rules of the workers, and stores the permission in Redis for exactly
+these lanes, logs and offsets. The worker that owns the lane reads it there within seconds; the
+command needs no connection to the workers.
 """
 
 import asyncio

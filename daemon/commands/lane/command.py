@@ -8,7 +8,7 @@ from .begin_anew import begin_anew_command
 
 @click.group("lane")
 def lane_command() -> None:
-    """Let lanes go on that have stopped and wait for a person's word."""
+    """Let lanes that have stopped continue, at an operator's decision."""
 
 
 lane_command.add_command(accept_new_log_command)

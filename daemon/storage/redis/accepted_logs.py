@@ -1,4 +1,4 @@
-"""Which other logs lanes may begin: the word of a person, stored beside the lanes.
+"""Which other logs lanes may begin: permissions of an operator, stored beside the lanes.
 
 The hash `NAMESPACE:accepted` has "LANE TOPIC" → [topic id, stored offset at which it stopped].
 """

@@ -89,8 +89,8 @@ class LaneStore:
         await self._registry.forget_permission(lane)
         return await self._claimed(lane, token, pairs_of(answer), None)
 
-    async def told_to_begin_anew(self, lane: int) -> bool:
-        """Return whether a person allowed the lane to begin anew, a short while ago."""
+    async def may_begin_anew(self, lane: int) -> bool:
+        """Return whether an operator permitted the lane to begin anew, a short while ago."""
         return await self._registry.may_begin_anew(lane)
 
     async def _claimed(
@@ -216,7 +216,7 @@ class LaneStore:
         return head_of({name.decode(): value for name, value in found.items()}) if found else None
 
     async def accepted_log(self, lane: int, topic: str) -> AcceptedLog | None:
-        """Return the log of a topic that a person let this lane begin, if one did."""
+        """Return the log of a topic that an operator let this lane begin, if any."""
         return await AcceptedLogs(self._client, self._namespace).of(lane, topic)
 
     async def touch(self, lane: int, token: str, sequence: int, idle_ms: int | None) -> bool:

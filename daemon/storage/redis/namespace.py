@@ -3,7 +3,7 @@ last written to.
 
     NAMESPACE:meta      hash: lanes (partitions of the input topics), born (lanes when it began);
                         start:N, the offsets at which lane N began (see `registry`)
-    NAMESPACE:anew:N    a person's permission to begin lane N anew; expires (see `registry`)
+    NAMESPACE:anew:N    an operator's permission to begin lane N anew; expires (see `registry`)
     NAMESPACE:exporter  token of the process that serves the scores; expires unless renewed
     NAMESPACE:shown     the segments of its counters, for the next exporter
     NAMESPACE:accepted  hash: other logs that lanes may begin (see `accepted_logs`)

@@ -1,5 +1,5 @@
-"""What a namespace knows of its lanes outside their own keys: where each began, and which a person
-allowed to begin anew.
+"""What a namespace knows of its lanes outside their own keys: where each began, and which an
+operator permitted to begin anew.
 
 A lane that lost its head, or everything, looks like one that was never claimed. This tells the two
 apart, and says from where the log must be read again.
@@ -43,15 +43,15 @@ class Registry:
         return frozenset(int(n.removeprefix(_START)) for n in names if n.startswith(_START))
 
     async def permit_to_begin_anew(self, lane: int) -> None:
-        """Allow the lane, for a while, to begin anew where it is damaged."""
+        """Permit the lane, for a while, to begin anew where it is damaged."""
         call = self._client.set(f"{self._namespace}:anew:{lane}", "1", ex=PERMISSION_S)
         await answered(self._client, call)
 
     async def may_begin_anew(self, lane: int) -> bool:
-        """Return whether a person allowed it."""
+        """Return whether an operator permitted it."""
         call = self._client.exists(f"{self._namespace}:anew:{lane}")
         return bool(await answered(self._client, call))
 
     async def forget_permission(self, lane: int) -> None:
-        """The lane has begun anew."""
+        """Remove the permission: the lane has begun anew."""
         await answered(self._client, self._client.unlink(f"{self._namespace}:anew:{lane}"))
