@@ -19,7 +19,7 @@ from tests.deploy.commands import parsed, served_paths
 ROOT: Final = Path(__file__).parent.parent
 DOCUMENTS: Final = (
     *("README.md", ".github/CONTRIBUTING.md", "daemon/README.md"),
-    *("deploy/README.md", "deploy/runbook.md"),
+    *("deploy/README.md", "deploy/operations.md", "deploy/runbook.md"),
 )
 EXAMPLE: Final = str(ROOT / "deploy/relevanced.toml")
 
@@ -44,8 +44,9 @@ PATH: Final = re.compile(r"^/(?:livez|readyz|metrics|api/\S+)$")
 FOREIGN_FLAGS: Final = frozenset(
     ("--file", "--tag", "--values", "--install", "--now")
     + ("--series-weeks", "--trials", "--require-hashes", "--no-deps", "--requirement")
+    + ("--add", "--allow-principal", "--operation", "--group", "--resource-pattern-type")
 )
-"""Flags of Docker, Helm, pip and systemd in deploy/README.md, and of `make bench-alerts`."""
+"""Flags of Docker, Helm, pip, systemd and Kafka's tools in deploy/, and of `make bench-alerts`."""
 
 
 def texts() -> list[tuple[str, str]]:
