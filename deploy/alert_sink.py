@@ -22,7 +22,7 @@ PAGE: Final = """<!doctype html>
 <title>Alerts</title>
 <style>body{{font:16px/1.4 sans-serif;max-width:60em;margin:2em auto}} .firing{{color:#b00}}</style>
 <h1>Alerts</h1>
-<p>The newest first. Alertmanager is alive: {heard}.</p>
+<p>The newest first. Alertmanager: {heard}.</p>
 {alerts}
 </html>
 """

@@ -17,11 +17,11 @@ from rich.progress import Progress, TaskID
 
 from relevanced.metrics.lists import Integers
 
+from ..byte_order_mark import without_mark
+
 BLOCK_BYTES: Final = 128 << 10
 """So much is read at once: what was just read is still in the processor's cache when it is used."""
 SHOWN_EVERY_BYTES: Final = 1 << 20
-BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-"""Some editors and exports begin a UTF-8 file with it; it is no part of the first line."""
 GZIP_START: Final = b"\x1f\x8b"
 DAMAGED: Final = (gzip.BadGzipFile, EOFError, zlib.error)
 NO_ENDS: Final = np.zeros(0, np.int64)
@@ -119,7 +119,7 @@ class _Splitter:
     def split(self, block: bytes) -> Iterator[Lines]:
         """Yield the lines that end in the next block."""
         if self._is_start:
-            self._is_start, block = False, block.removeprefix(BYTE_ORDER_MARK)
+            self._is_start, block = False, without_mark(block)
         end = block.find(b"\n") if self._dropped else -1
         if end >= 0:
             yield self._too_long(self._begun + block[:end])

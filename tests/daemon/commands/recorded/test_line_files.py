@@ -3,6 +3,7 @@ not kept."""
 
 import gzip
 import io
+from codecs import BOM_UTF8
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,6 @@ from rich.progress import Progress
 
 from relevanced.daemon.commands.recorded import line_files
 from relevanced.daemon.commands.recorded.line_files import (
-    BYTE_ORDER_MARK,
     file_and_line,
     lines_of,
     read_lines,
@@ -68,9 +68,9 @@ def test_gzip_is_known_by_its_first_bytes(write: Callable[[bytes, str], Path]) -
 def test_a_byte_order_mark_is_no_part_of_the_first_line(
     name: str, write: Callable[[bytes, str], Path]
 ) -> None:
-    data = BYTE_ORDER_MARK + b"a\n" + BYTE_ORDER_MARK + b"b\n"
+    data = BOM_UTF8 + b"a\n" + BOM_UTF8 + b"b\n"
     path = write(gzip.compress(data) if name == "a.gz" else data, name)
-    assert lines(path) == [(0, 1, b"a"), (0, 2, BYTE_ORDER_MARK + b"b")]
+    assert lines(path) == [(0, 1, b"a"), (0, 2, BOM_UTF8 + b"b")]
 
 
 def test_only_lines_that_are_not_empty_are_lines_of_text(

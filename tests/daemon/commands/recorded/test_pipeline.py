@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import random
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -94,7 +95,7 @@ def written(folder: Path, parts: Sequence[Sequence[bytes]]) -> list[str]:
         if number == 1:
             data = gzip.compress(data)
         elif number == 2:
-            data = line_files.BYTE_ORDER_MARK + b"\r\n \r\n".join(lines)
+            data = BOM_UTF8 + b"\r\n \r\n".join(lines)
         path.write_bytes(data)
         paths.append(str(path))
     return paths
