@@ -46,7 +46,7 @@ def _raised(view: LaneView, before: LaneView | None) -> LaneView:
     view = replace(
         view,
         counts=_highest_counts(view.counts, before.counts),
-        offsets=_highest_by_label(view.offsets, before.offsets),
+        offsets=_highest_offsets(view, before),
     )
     if view.token == before.token and view.sequence >= before.sequence and not before.raised:
         return view  # totals only grow from commit to commit
@@ -73,9 +73,21 @@ def _has_begun_anew(view: LaneView, before: LaneView) -> bool:
     counters understand, while counters that stand still for a new lane would mislead them.
     """
     as_far = before.offsets and all(
-        view.offsets.get(topic, -1) >= offset for topic, offset in before.offsets.items()
+        _reads_another_log(view, before, topic) or view.offsets.get(topic, -1) >= offset
+        for topic, offset in before.offsets.items()
     )
     return bool(as_far) and _events(view) < _events(before)
+
+
+def _reads_another_log(view: LaneView, before: LaneView, topic: str) -> bool:
+    """Whether a topic was created again meanwhile: its offsets mean something else."""
+    ids = view.topic_ids.get(topic), before.topic_ids.get(topic)
+    return None not in ids and ids[0] != ids[1]
+
+
+def _highest_offsets(view: LaneView, before: LaneView) -> Mapping[str, int]:
+    same = {t: o for t, o in before.offsets.items() if not _reads_another_log(view, before, t)}
+    return _highest_by_label(view.offsets, same)
 
 
 def _events(view: LaneView) -> int:

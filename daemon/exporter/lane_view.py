@@ -64,6 +64,8 @@ class LaneView:
     idle_ms: int | None = None
     """The clock when its owner last knew that it had read the log to its end."""
     offsets: Mapping[str, int] = field(default_factory=dict)
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    """Of the logs that these are offsets of, in clusters that have topic ids."""
     experiments: Mapping[str, Tallies] = field(default_factory=dict)
     """By name. Tallies are never changed: newer ones replace them."""
     settled_before: int | None = None

@@ -16,6 +16,7 @@ from ..plan import Plan
 from ..storage import experiments as stored_experiments
 from ..storage.head import Head, whole_or_damaged
 from ..storage.keys import EXPERIMENTS_PREFIX, HOURS_PREFIX, parse_hour_page_key, parse_page_key
+from ..storage.log_marks import ids_of
 from ..storage.packing import unpack_page
 from ..storage.store import LaneDelta
 from .lane_view import LaneView, Names
@@ -136,6 +137,7 @@ class Mirror:
             watermark_ms=self.watermark_ms,
             idle_ms=self.head.idle_ms,
             offsets=self.head.offsets,
+            topic_ids=ids_of(self.head.logs),
             experiments=self.experiments,
             settled_before=self.settled_before,
             hours=dict(self.hours),

@@ -25,7 +25,7 @@ LOGS_FIELD: Final = "logs"
 IDLE_FIELD: Final = "idle"
 STALL_FIELD: Final = "stall"
 UNSWEPT: Final = "unswept"
-"""Field of a head that a claim made: its token, until no key of an earlier lane can be left."""
+"""Field of a head that was just made: its token, until no key of an earlier lane can be left."""
 
 
 class BlockEntry(msgspec.Struct, array_like=True, frozen=True):

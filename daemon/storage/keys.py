@@ -3,8 +3,9 @@
 Keys of a lane, after its prefix:
 
     head            hash: token, sequence, offsets, watermarks, counts, idle mark, start, state,
-                    logs (see `log_marks`); how many keys `changes` and how many fields `names` must
-                    have; and `unswept` while keys of an earlier lane of this number may be left
+                    logs (see `log_marks`), stall (see `stall_mark`); how many keys `changes` and
+                    how many fields `names` must have; and `unswept` while keys of an earlier lane
+                    of this number may be left
     names           hash: segment id → [grouping id, segment]
     open:N          a block of open state (see `blocks`)
     rows:W:START:P  page P of the rows of the pane of window W (an index) that begins at START

@@ -82,6 +82,17 @@ def ids_of(marks: LogMarks) -> dict[str, str]:
     return {topic: mark.topic_id for topic, mark in marks.items() if mark.topic_id}
 
 
+def with_ids(marks: LogMarks, logs: LogMarks) -> dict[str, LogMark]:
+    """Return the marks with an id of `logs` where they have none, as after an upgrade of a cluster
+    that had no topic ids."""
+    named = {
+        topic: msgspec.structs.replace(mark, topic_id=logs[topic].topic_id)
+        for topic, mark in marks.items()
+        if mark.topic_id is None and topic in logs
+    }
+    return {**logs, **marks, **named}
+
+
 def encoded(marks: LogMarks) -> bytes:
     """Return marks as they are stored in a head."""
     return msgspec.json.encode(marks)

@@ -58,6 +58,7 @@ async def open_logs(source: Source, store: Store, claimed: ClaimedLane) -> Count
     Raises LogChanged for a log that is another one and not accepted, LaneLost, Unavailable, Lost.
     """
     gaps, lane = Counter[str](), claimed.lane
+    rewritten = set[str]()
     while True:
         try:
             gone = await source.open(lane.number, lane.offsets, claimed.logs)
@@ -65,13 +66,16 @@ async def open_logs(source: Source, store: Store, claimed: ClaimedLane) -> Count
             if not await is_accepted(store, lane.number, error):
                 await _store_found(store, claimed, error)
                 raise
+            mark = claimed.logs.get(error.topic, LogMark())
+            if error.found and error.found == mark.topic_id:
+                rewritten.add(error.topic)  # What it deleted had been read, for all that is known.
             gaps[error.topic] += _begin_new_log(claimed, error)
             continue
         for topic, mark in claimed.logs.items():
             claimed.logs[topic] = replace_found(mark, None, None)
         for topic, records in gone.items():
             lane.offsets[topic] += records
-        return gaps + Counter(gone)
+        return gaps + Counter({t: n for t, n in gone.items() if t not in rewritten})
 
 
 def replace_found(mark: LogMark, found: str | None, unread: int | None) -> LogMark:

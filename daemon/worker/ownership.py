@@ -30,7 +30,7 @@ from ..config.start import LogEnd, Start
 from ..errors import Damaged, Lost, Unavailable
 from ..plan import Plan
 from ..storage.commit import ClaimedLane, confirm, plan_commit
-from ..storage.log_marks import LogMarks, first_marks
+from ..storage.log_marks import LogMarks, first_marks, with_ids
 from .changed_logs import LastLogs, open_logs
 from .lost_state import log_what_is_missing, skipped
 from .ports import Ports, Process
@@ -215,15 +215,16 @@ class Ownership:
     async def _open(self, lane: int, attempt: _Attempt) -> ClaimedLane:
         added_later = lane >= self._beginning.initial_lanes
         start = LogEnd.EARLIEST if added_later else self._beginning.start
-        begin = await self._source.starting_offsets(lane, start, int(self._clock() * 1000))
+        # Asked first: of a topic that is recreated in between, the old id is stored, and noticed.
         logs = first_marks(await self._source.topic_ids(lane))
+        begin = await self._source.starting_offsets(lane, start, int(self._clock() * 1000))
         claimed = await self._recovery.take(lane, begin, start, logs)
         stored = dict(claimed.logs)
         unread = (
             skipped(claimed.lane.offsets, attempt.durable_offsets) if claimed.sequence == 0 else {}
         )
         log_what_is_missing(claimed, attempt.durable_offsets)
-        claimed.logs = logs | claimed.logs
+        claimed.logs = with_ids(claimed.logs, logs)
         try:
             gaps = await open_logs(self._source, self._store, claimed)
         except LogChanged:

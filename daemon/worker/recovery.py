@@ -1,8 +1,8 @@
 """Taking over a lane: claim, verify, load, rebuild; and what happens where it is damaged.
 
-A damaged lane that nobody has in memory begins anew by itself where the log still has every record
-since the lane began: the numbers come out the same. Where it does not, only an operator can choose
-between a backup and what the log still has; until then the lane is stopped.
+A damaged lane that nobody has in memory begins anew by itself where its logs are those in which it
+began, and still have every record since: the numbers come out the same. Otherwise only an operator
+can choose between a backup and what the logs still have; until then the lane is stopped.
 """
 
 import asyncio

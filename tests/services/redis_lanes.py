@@ -99,7 +99,9 @@ async def take(store: LaneStore, token: str, lane: int = LANE) -> Head:
     try:
         return await store.claim(lane, token, START)
     except DamagedLane as damage:
-        return await store.begin_anew(lane, damage.token, token, damage.start or START)
+        return await store.begin_anew(
+            lane, damage.token, token, START if damage.start is None else damage.start.offsets
+        )
 
 
 async def layout(url: str) -> Mapping[str, Sequence[range]]:

@@ -38,8 +38,8 @@ VERIFIED_KEYS: Final = 500
 """One call checks so many keys: a fraction of a millisecond of the server's time."""
 
 _UNLISTED: Final = ("head", "names", "changes", "stage:")
-"""Prefixes of the keys that `changes` does not list: those that a claim without a head removes
-itself, and staged values, which expire."""
+"""Prefixes of the keys that `changes` does not list: those that `begin_anew` removes itself, and
+staged values, which expire."""
 
 
 class LaneStore:
@@ -113,8 +113,8 @@ class LaneStore:
         """Remove keys that are left of lanes whose head was lost before this process claimed them;
         returns how many. Sends nothing if there is no such lane.
 
-        A claim removes what `changes` still lists. Where that is lost too, only a scan of all keys
-        of the servers finds the rest. A sweep may run beside commits of any process and be
+        `begin_anew` removes what `changes` still lists. Where that is lost too, only a scan of all
+        keys of the servers finds the rest. A sweep may run beside commits of any process and be
         cancelled anywhere: the mark stays in the head until all keys are checked.
         """
         marks = {self.prefix(lane): (lane, mark) for lane, mark in self._unswept.items()}

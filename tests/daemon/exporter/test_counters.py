@@ -99,6 +99,21 @@ def test_a_lane_that_is_not_as_far_as_it_was_keeps_what_it_had() -> None:
         assert (raised.totals[0][0, 0], raised.counts["events"]["impression"]) == (5, 5)
 
 
+def test_a_lane_that_began_again_in_a_recreated_topic_starts_anew() -> None:
+    """Offsets of the old log say nothing of how far the new one was read."""
+    highest = HighestTotals()
+    highest.raised([replace(read_to(100, 5), topic_ids={"t": "old"})])
+    [raised] = highest.raised([replace(read_to(2, 2), topic_ids={"t": "new"})])
+    assert raised.counts["events"]["impression"] == 2 and raised.offsets == {"t": 2}
+
+
+def test_a_lane_that_goes_on_in_a_recreated_topic_keeps_what_it_had() -> None:
+    highest = HighestTotals()
+    highest.raised([replace(read_to(100, 5), topic_ids={"t": "old"})])
+    [raised] = highest.raised([replace(read_to(1, 6), topic_ids={"t": "new"})])
+    assert raised.counts["events"]["impression"] == 6 and raised.offsets == {"t": 1}
+
+
 def test_a_count_that_a_roll_back_lost_is_kept() -> None:
     highest = HighestTotals()
     view = replace(lane([]), counts={"rejected": {"not_json": 2}, "events": {"feedback": 1}})

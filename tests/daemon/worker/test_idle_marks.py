@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from relevanced.daemon.errors import Unavailable
 from relevanced.daemon.storage.head import head_of
 from relevanced.daemon.worker.idle_marks import TAKEN_BACK, idle_mark
 from tests.builders import START_MS
@@ -52,3 +53,28 @@ async def test_an_owner_that_is_behind_takes_back_the_mark_of_a_clock_that_was_a
     store.lane.fields["idle"] = b"%d" % DAY_MS  # the clock of the worker in these tests is at 0
     await work_until(lambda: store.offset == 2, log, store)
     assert head_of(store.lane.fields).idle_ms is None
+
+
+class Silent(Memory):
+    """A store whose answer to the first touch is lost."""
+
+    touches = 0
+
+    async def touch(self, lane: int, token: str, sequence: int, idle_ms: int | None) -> bool:
+        self.touches += 1
+        if self.touches == 1:
+            raise Unavailable("no answer")
+        if idle_ms is not None:
+            self.lane.fields["idle"] = b"%d" % idle_ms
+        return await super().touch(lane, token, sequence, idle_ms)
+
+
+async def test_a_mark_is_taken_back_again_while_the_store_has_not_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("relevanced.daemon.worker.worker.TOUCH_EVERY_S", -1.0)
+    log, store = Behind([]), Silent()
+    store.lane.claim("before", b'{"events": 0}')
+    store.lane.fields["idle"] = b"%d" % DAY_MS
+    await work_until(lambda: head_of(store.lane.fields).idle_ms is None, log, store)
+    assert store.touches > 1

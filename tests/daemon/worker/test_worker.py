@@ -16,8 +16,9 @@ from relevanced.daemon.events.decoder import decoder
 from relevanced.daemon.events.types import Limits
 from relevanced.daemon.storage import log_marks
 from relevanced.daemon.storage.commit import Commit
-from relevanced.daemon.storage.head import Head
+from relevanced.daemon.storage.head import Head, head_of
 from relevanced.daemon.storage.log_marks import NO_MARKS, AcceptedLog, LogMark, LogMarks
+from relevanced.daemon.storage.stall_mark import StallMark, pack_mark
 from relevanced.daemon.storage.store import LaneDelta
 from relevanced.daemon.telemetry.process import Telemetry
 from relevanced.daemon.worker.batch import DeadLetter
@@ -383,6 +384,18 @@ async def test_a_damaged_lane_of_which_a_log_was_replaced_stops(part: str) -> No
     log.next = None
     ownership = await work_until(None, log, store)
     assert "lane 0 is damaged" in ownership.not_open[0]
+
+
+async def test_the_mark_of_a_batch_that_took_too_long_goes_with_its_log() -> None:
+    """Offsets of the new log are others: its record at this offset is innocent."""
+    log, store = Log([impression(1), impression(2)]), Memory()
+    log.topic_id = "new"
+    stored_lane(store, "old", 3)
+    store.lane.fields["stall"] = pack_mark(StallMark(1, 2, {TOPIC: 9}, (TOPIC, 1)))
+    store.accepted = AcceptedLog("new", 3)
+    await work_until(lambda: store.offset == 2, log, store)
+    assert accepted(store) == 2
+    assert head_of(store.lane.fields).stall is None
 
 
 @pytest.mark.parametrize("part", ["names", "listed"])
