@@ -168,7 +168,7 @@ async def answer_of_scripts(store: LaneStore, call: Request) -> object:
             return of_head(await store.claim(LANE, str(call.token), offsets_of(call.start)))
         except DamagedLane as damage:
             assert damage.token == "" and damage.start is not None
-            return model.Gone(tuple(damage.start[topic] for topic in TOPICS))
+            return model.Gone(tuple(damage.start.offsets[topic] for topic in TOPICS))
     if isinstance(call, model.Anew):
         found = str(call.found) if call.found else ""
         try:
