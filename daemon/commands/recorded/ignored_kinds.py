@@ -8,7 +8,7 @@ from ...attribution.runs import Run
 from ...events.types import Event, Feedback
 
 MOST_KINDS: Final = 1_000
-"""So many kinds are told apart; of garbage, the rarest are counted together."""
+"""So many kinds are counted by name; the rarest beyond them are counted together."""
 OTHERS: Final = "(others)"
 
 
