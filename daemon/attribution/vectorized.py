@@ -48,7 +48,7 @@ def apply(lane: Lane, topic: str, run: Run, small_run: int = SMALL_RUN) -> Itera
     """Apply a run of one topic-partition to the lane, in steps. Joins at least `small_run` events
     at once."""
     if lane.watermarks[topic] is None and len(run):
-        rules.apply(lane, topic, [run.event(0)])
+        yield from rules.steps(lane, topic, [run.event(0)])
         run = run.part(1, len(run))
     if len(run.others) * 2 > len(run):
         small_run = len(run) + 1

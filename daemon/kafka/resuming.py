@@ -79,10 +79,10 @@ class KnownLogs:
         Raises LogChanged where one of them is not the log of its mark, or ends before the offset;
         Unavailable.
         """
+        # The lane is not open. Since this process read it, another may have begun another log: an id
+        # of then would let no fetch find the last record.
         for place in topic_partitions:
-            self.fence.pop(
-                place, None
-            )  # Of an earlier opening: the lane may have gone on elsewhere.
+            self.fence.pop(place, None)
         bounds = await log_bounds(consumer, topic_partitions)
         # After the bounds: see `topic_ids`.
         client = client_of(consumer)

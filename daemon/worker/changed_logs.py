@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import structlog
+from msgspec.structs import replace
 
 from ..errors import Lost
 from ..storage.commit import ClaimedLane, confirm, plan_commit
@@ -72,15 +73,10 @@ async def open_logs(source: Source, store: Store, claimed: ClaimedLane) -> Count
             gaps[error.topic] += _begin_new_log(claimed, error)
             continue
         for topic, mark in claimed.logs.items():
-            claimed.logs[topic] = replace_found(mark, None, None)
+            claimed.logs[topic] = replace(mark, found=None, unread=None)
         for topic, records in gone.items():
             lane.offsets[topic] += records
         return gaps + Counter({t: n for t, n in gone.items() if t not in rewritten})
-
-
-def replace_found(mark: LogMark, found: str | None, unread: int | None) -> LogMark:
-    """Return the mark with another finding."""
-    return LogMark(mark.topic_id, mark.last_offset, mark.checksum, found, unread)
 
 
 def _begin_new_log(claimed: ClaimedLane, error: LogChanged) -> int:
@@ -110,7 +106,7 @@ async def _store_found(store: Store, claimed: ClaimedLane, error: LogChanged) ->
     its worker is gone, nobody else knows. Raises Unavailable, Lost."""
     mark = claimed.logs.get(error.topic, LogMark())
     unread = error.unread if mark.unread is None else mark.unread
-    now = replace_found(mark, error.found, unread)
+    now = replace(mark, found=error.found, unread=unread)
     if now == mark:
         return
     claimed.logs[error.topic] = now

@@ -96,6 +96,27 @@ async def test_no_record_of_a_recreated_topic_is_read_into_the_old_lane(
     assert new != marks[topic].topic_id
 
 
+async def test_last_record_is_compared_where_another_worker_began_another_log(
+    kafka: Broker, topic: str, source: Source
+) -> None:
+    """The topic id under which this process read the lane before must not hide that record."""
+    await produce(kafka, topic, numbers(0, 5))
+    reader = await source(topic)
+    old = (await whole_log(reader, 5, topic))[topic]
+    await recreate(kafka, topic, 10)
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                new = (await reader.topic_ids(0))[topic]
+                marks = {topic: LogMark(new, 4, old.checksum)}
+                with pytest.raises(LogRewritten):
+                    await reader.verify(0, {topic: 5}, marks)
+                break
+            except (Unavailable, LaneLost):
+                await reader.poll(1, 100)
+    assert new != old.topic_id
+
+
 async def whole_log(reader: KafkaSource, end: int, topic: str = "events") -> dict[str, LogMark]:
     """Read lane 0 to this end; returns its marks, and closes it."""
     marks = await opened(reader)
