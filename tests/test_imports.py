@@ -28,7 +28,7 @@ ROWS: Final = {
         ("attribution", "storage"),
         ("lane", "config"),
         ("plan",),
-        ("events", "experiments", "telemetry", "panes", "backoff", "errors"),
+        ("events", "experiments", "judging", "telemetry", "panes", "backoff", "errors"),
     ),
     "metrics": (
         ("evaluate",),
@@ -70,6 +70,7 @@ PURE: Final = (
     *("metrics", "metrics.*"),
     *("daemon.errors", "daemon.panes", "daemon.plan"),
     *("daemon.events", "daemon.events.*", "daemon.experiments", "daemon.experiments.*"),
+    *("daemon.judging", "daemon.judging.*"),
     *("daemon.lane", "daemon.lane.*", "daemon.attribution", "daemon.attribution.*"),
     *("daemon.telemetry", "daemon.telemetry.family", "daemon.telemetry.*families"),
     *("daemon.telemetry.kafka_faults", "daemon.telemetry.rate_limit", "daemon.telemetry.status"),
