@@ -79,8 +79,8 @@ class KnownLogs:
         Raises LogChanged where one of them is not the log of its mark, or ends before the offset;
         Unavailable.
         """
-        # The lane is not open. Since this process read it, another may have begun another log: an id
-        # of then would let no fetch find the last record.
+        # The lane is not open. Since this process read it, another may have begun another log: the
+        # id of that time would let no fetch find the last record.
         for place in topic_partitions:
             self.fence.pop(place, None)
         bounds = await log_bounds(consumer, topic_partitions)
