@@ -63,6 +63,7 @@ class Service:
         self.role = role
         self.stop = asyncio.Event()
         self.telemetry = Telemetry(version("relevanced"), role)
+        self._show_settings()
         self.http = HttpServer(self.telemetry, role)
         self.redis = self._connect()
         self.namespace = Namespace(self.redis, config.redis.namespace, namespace(config))
@@ -73,6 +74,11 @@ class Service:
         """The number of lanes, once Kafka has answered."""
         self.obstacle: Callable[[], str | None] = lambda: None
         """What keeps the input topics from being read, where that is known."""
+
+    def _show_settings(self) -> None:
+        judging = self.config.resolved_judging
+        floors = {(f.metric, f.grouping, f.segment): f.floor for f in judging.score_floors}
+        self.telemetry.judged_by(judging.numbers, judging.metric_drift_ratios, floors)
 
     def _connect(self) -> Client:
         password = self.config.redis.password

@@ -26,7 +26,7 @@ def several(kind: Kind[T], name: str) -> Kind[tuple[T, ...]]:
     def write(values: tuple[T, ...]) -> str:
         return f"[{', '.join(kind.write(value) for value in values)}]"
 
-    return Kind(name, read, write, _json_or_text)
+    return Kind(name, read, write, json_or_text)
 
 
 def each(values: Sequence[object], read: Callable[[object], T]) -> list[T]:
@@ -96,7 +96,8 @@ def _parts(given: str) -> list[object]:
     return [part.strip() for part in _OUTER_COMMA.split(given) if part.strip()]
 
 
-def _json_or_text(given: str) -> object:
+def json_or_text(given: str) -> object:
+    """What a text that looks like JSON spells; any other text as it is."""
     # Looks at both ends: [::1]:9092 is an address, not JSON.
     if (given.strip()[:1], given.strip()[-1:]) not in (("[", "]"), ("{", "}")):
         return given
@@ -107,7 +108,7 @@ def _json_or_text(given: str) -> object:
 
 
 def _table_of(given: str) -> object:
-    parsed = _json_or_text(given)
+    parsed = json_or_text(given)
     if parsed is not given:
         return parsed
     pairs = (part.partition("=") for part in given.split(",") if part.strip())

@@ -19,7 +19,7 @@ from ..events.decoder import FORMATS
 from ..events.types import MAX_TEXT_BYTES
 from ..events.ubi import LOGGED
 from ..plan import ALL, EXPERIMENT_PREFIX, LARGEST_EXACT
-from . import connection_rules, experiments, propensities
+from . import connection_rules, experiments, judging, propensities
 from .connection_rules import HIGHEST_PORT, Rule
 from .faults import ConfigFault, at_least_one, no_repeats
 from .settings import Config
@@ -175,6 +175,13 @@ def _propensities(config: Config) -> Iterator[ConfigFault]:
     )
 
 
+def _judging(config: Config) -> Iterator[ConfigFault]:
+    by_name = _by_name(config)
+    metrics = {*by_name, *(metric.name for metric in by_name.values())}
+    groupings = [",".join(names) for names in config.segments.groupings]
+    yield from judging.faults_of(config.judging, metrics, groupings)
+
+
 def _by_name(config: Config) -> dict[str, Metric]:
     """Name as written → metric, for the names that can be read."""
     metrics: dict[str, Metric] = {}
@@ -197,6 +204,10 @@ def _keep(config: Config) -> Iterator[ConfigFault]:
 
 
 _GRADES_KEYS = ("attribution.grades", "metrics.max_grade")
+_JUDGING_KEYS = (
+    *("judging.metric_drift_ratios", "judging.score_floors"),
+    *("metrics.names", "segments.groupings", *_GRADES_KEYS),
+)
 
 RULES: Final[tuple[tuple[tuple[str, ...], Rule], ...]] = (
     (("windows",), _windows),
@@ -213,6 +224,7 @@ RULES: Final[tuple[tuple[tuple[str, ...], Rule], ...]] = (
     (("segments.groupings",), _groupings),
     (("http.listen",), _listen),
     (("metrics.names", "segments.groupings", *_GRADES_KEYS), _experiments),
+    (_JUDGING_KEYS, _judging),
     (("propensities", "metrics.names", "metrics.depth", *_GRADES_KEYS), _propensities),
 )
 """(the keys that a rule reads, the rule)"""

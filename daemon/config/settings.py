@@ -11,8 +11,10 @@ from relevanced.metrics.metric import Metric
 from .. import panes
 from ..events.types import Limits
 from ..experiments.specs import Tracking
+from ..judging.settings import Judging
 from ..plan import EXPERIMENT_PREFIX, Plan
 from .experiments import Experiments, tracking
+from .judging import JudgingSection, resolved
 from .kinds import Kind, setting
 from .lists import windows
 from .propensities import Given
@@ -47,6 +49,7 @@ class Config:
     segments: SegmentsSection = field(default_factory=SegmentsSection)
     history: HistorySection = field(default_factory=HistorySection)
     worker: WorkerSection = field(default_factory=WorkerSection)
+    judging: JudgingSection = field(default_factory=JudgingSection)
     http: HttpSection = field(default_factory=HttpSection)
     log: LogSection = field(default_factory=LogSection)
     experiments: Experiments = ()
@@ -112,6 +115,14 @@ class Config:
         return tracking(self.experiments, self.segments.discovered_experiments, metrics)
 
     @property
+    def resolved_judging(self) -> Judging:
+        """The settings of judging by the names that series have: the drift of each metric, and the
+        floors of metrics that are computed.
+        """
+        names = {name: self.parse_metric(name).name for name in self.metrics.names}
+        return resolved(self.judging, names | {name: name for name in names.values()})
+
+    @property
     def limits(self) -> Limits:
         """The limits that every event must keep."""
         return Limits(
@@ -144,6 +155,7 @@ SECTIONS: Final[Mapping[str, type]] = {
     "segments": SegmentsSection,
     "history": HistorySection,
     "worker": WorkerSection,
+    "judging": JudgingSection,
     "http": HttpSection,
     "log": LogSection,
 }

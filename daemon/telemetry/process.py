@@ -80,6 +80,9 @@ class Telemetry:
         self.snapshot_duration_s = _gauge("relevanced_snapshot_duration_seconds", registry)
         self.snapshot_errors = _counter("relevanced_snapshot_errors_total", registry)
         self._stall = _gauge("relevanced_event_loop_stall_seconds", registry)
+        self._settings = _gauge("relevanced_setting", registry)
+        self._drift_ratios = _gauge("relevanced_drift_ratio", registry)
+        self._score_floors = _gauge("relevanced_score_floor", registry)
         self._may_evict = _gauge("relevanced_redis_may_evict_state", registry)
         for outcome in COMMIT_OUTCOMES:
             self.commits.labels(outcome)
@@ -91,6 +94,21 @@ class Telemetry:
         """Show the `maxmemory-policy` of Redis, and whether it may evict state."""
         self._may_evict.clear()
         self._may_evict.labels(policy).set(policy.startswith(EVICTS_ANY_KEY))
+
+    def judged_by(
+        self,
+        settings: Mapping[str, float],
+        drift_ratios: Mapping[str, float],
+        floors: Mapping[tuple[str, str, str], float],
+    ) -> None:
+        """Show the settings of judging: numbers by name, drift by metric, and floors of scores by
+        metric, grouping and segment."""
+        for name, value in settings.items():
+            self._settings.labels(name).set(value)
+        for metric, ratio in drift_ratios.items():
+            self._drift_ratios.labels(metric).set(ratio)
+        for labels, floor in floors.items():
+            self._score_floors.labels(*labels).set(floor)
 
     def lane_closed(self, lane: int) -> None:
         """Forget the series of a lane that this process no longer writes. That it stopped stays."""

@@ -159,4 +159,24 @@ OF_PROCESSES: Final = (
         "Time to unpack, sum, render and compress the last snapshot; reading it is not included.",
     ),
     of_process("snapshot_errors_total", "counter", (), "Snapshots that failed."),
+    of_process(
+        "setting",
+        "gauge",
+        ("setting",),
+        "A number of the section [judging] of the configuration: what the alert rules compare "
+        "with.",
+    ),
+    of_process(
+        "drift_ratio",
+        "gauge",
+        ("metric",),
+        "Standard deviation of the drift of the metric from week to week, as a share of its score: "
+        "drift_ratio of the section [judging], or its entry in metric_drift_ratios.",
+    ),
+    of_process(
+        "score_floor",
+        "gauge",
+        ("metric", "grouping", "segment"),
+        "Floor of the score, whatever is usual: an entry in score_floors of the section [judging].",
+    ),
 )

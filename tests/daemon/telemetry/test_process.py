@@ -42,6 +42,7 @@ def full() -> Telemetry:
     telemetry.batch_duration_s.observe(0.2)
     telemetry.topics_found({"t": 4})
     telemetry.set_eviction_policy("noeviction")
+    telemetry.judged_by({"late_seconds": 600}, {"P@1": 0.01}, {("P@1", "all", "all"): 0.1})
     return telemetry
 
 
