@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from tests.deploy.alert_power import Detection, detection_of_a_drop
-from tests.deploy.alert_proof import firing_by_alert, first_firing_hours, load
+from tests.deploy.alert_proof import firing_by_alert, first_firing_hours
 from tests.deploy.alert_screen import LEAD_HOURS, episodes_of_days, suspicious_days, together
 from tests.deploy.alert_traffic import Traffic, simulate
 
@@ -60,12 +60,11 @@ def any_of(firing: Mapping[str, NDArray[np.bool_]]) -> NDArray[np.bool_]:
 def false_alarms(traffic: Traffic, series_weeks: int, rng: np.random.Generator, at: Path) -> str:
     """Cells of a row: false alarms per 1,000 series-weeks with their 95 % interval,
     series-weeks."""
-    settings = load("settings.yml")
     days = []
     weeks = 0
     while weeks < series_weeks:
         gauges = simulate(traffic, CHUNK, WEEKS * 7 * 24 + LEAD_HOURS, rng)
-        days.append(suspicious_days(gauges, settings))
+        days.append(suspicious_days(gauges))
         weeks += CHUNK * WEEKS
     count = episodes_of_days(any_of(firing_by_alert(at, together(days))))
     low = stats.chi2.ppf(0.025, 2 * count) / 2 if count else 0.0

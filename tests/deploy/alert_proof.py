@@ -18,6 +18,7 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
+from relevanced.daemon.judging.settings import Judging
 from tests.deploy.alert_traffic import PANE_S, WEEKS_BEFORE, Gauges
 from tests.services.prometheus_server import Prometheus, run
 
@@ -177,7 +178,17 @@ def _independent(rules: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return ready
 
 
+def _setting_lines(instants: int) -> Iterator[str]:
+    """The settings that an installation with the defaults serves."""
+    numbers = Judging().numbers
+    heads = [f'relevanced_setting{{setting="{name}"}} {value!r}' for name, value in numbers.items()]
+    heads.append(f'relevanced_drift_ratio{{metric="M"}} {Judging().drift_ratio!r}')
+    for head in heads:
+        yield from (f"{head} {START_S + instant * PANE_S}\n" for instant in range(instants))
+
+
 def _gauge_lines(gauges: Mapping[str, Gauges]) -> Iterator[str]:
+    yield from _setting_lines(next(iter(gauges.values())).score.shape[1])
     for window, values in gauges.items():
         instants = values.score.shape[1]
         tails = [f" {START_S + instant * PANE_S}\n" for instant in range(instants)]

@@ -5,33 +5,23 @@ Computes the z-scores of the rules in numpy (a test compares the two) and applie
 are a fifth of a standard error wider: on the other days no alert can fire.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from relevanced.daemon.judging.settings import Judging
 from tests.deploy.alert_power import MAX_Z, MIN_LOG_RATIO
 from tests.deploy.alert_traffic import PANES_PER_HOUR, WEEKS_BEFORE, Floats, Gauges
 
+JUDGING: Final = Judging()
 MARGIN: Final = 0.2
 LEAD_HOURS: Final = 3
 """Hours before a day that its alerts depend on: two of windows, and the duration of `for`."""
 _LEAD: Final = LEAD_HOURS * PANES_PER_HOUR
 _DAY: Final = 24 * PANES_PER_HOUR
-_NUMBER: Final = re.compile(r"vector\(([0-9.]+)\)")
-
-
-def constant(rules: list[dict[str, Any]], record: str, label: str, value: str) -> float:
-    """The number that a rule of the settings records."""
-    for rule in rules:
-        if rule["record"] == record and rule["labels"].get(label) == value:
-            found = _NUMBER.fullmatch(rule["expr"])
-            assert found, f"{record} {value}: {rule['expr']}: must be vector(number)"
-            return float(found[1])
-    raise KeyError(f"{record}{{{label}={value}}}")
 
 
 @dataclass(frozen=True)
@@ -52,14 +42,12 @@ class Compared:
         return -self.tenth_z * self.z["3h"] - self.tenth_z**2 / 2
 
 
-def compared(gauges: Mapping[str, Gauges], settings: list[dict[str, Any]]) -> Compared:
-    """The values that the recording rules compute from the gauges."""
-    design_effect = constant(settings, "relevanced:setting", "setting", "design_effect")
-    floor = constant(settings, "relevanced:drift_floor:ratio", "metric", "default")
-    drift = floor * np.sqrt(1 + 1 / WEEKS_BEFORE)
+def compared(gauges: Mapping[str, Gauges]) -> Compared:
+    """The values that the recording rules compute from the gauges, with the default settings."""
+    drift = JUDGING.drift_ratio * np.sqrt(1 + 1 / WEEKS_BEFORE)
 
     def error(values: Gauges) -> Floats:
-        sampling = design_effect * (values.stderr**2 + values.baseline_stderr**2)
+        sampling = JUDGING.design_effect * (values.stderr**2 + values.baseline_stderr**2)
         return np.asarray(np.sqrt(sampling + (drift * values.baseline) ** 2))
 
     windows = {**gauges, "3h": three_hours(gauges["1h"])}
@@ -101,12 +89,10 @@ def may_fire(values: Compared) -> NDArray[np.bool_]:
     return np.asarray(one_hour | last_three | far_below | day)
 
 
-def suspicious_days(
-    gauges: Mapping[str, Gauges], settings: list[dict[str, Any]]
-) -> dict[str, Gauges]:
+def suspicious_days(gauges: Mapping[str, Gauges]) -> dict[str, Gauges]:
     """The days on which an alert may fire, a trial each, with the hours before them."""
     days = {window: _each(values, _days) for window, values in gauges.items()}
-    selected = may_fire(compared(days, settings))[:, _LEAD:].any(axis=1)
+    selected = may_fire(compared(days))[:, _LEAD:].any(axis=1)
     return {window: _each(values, lambda array: array[selected]) for window, values in days.items()}
 
 

@@ -20,7 +20,6 @@ from tests.deploy.alert_proof import (
     firing_by_alert,
     first_firing_hours,
     keep_firing,
-    load,
     needed_rules,
 )
 from tests.deploy.alert_screen import LEAD_HOURS, compared, episodes_of_days, suspicious_days
@@ -44,7 +43,7 @@ def test_screen_computes_the_series_of_the_rules(tmp_path: Path) -> None:
         log_ratio = bench.result("relevanced:score:tenth_lost:log_likelihood_ratio")
     finally:
         bench.close()
-    expected = compared(gauges, load("settings.yml"))
+    expected = compared(gauges)
     assert {series.metric["window"] for series in recorded} == expected.z.keys()
     assert [series.metric["window"] for series in log_ratio] == ["3h", "3h"]
     agree(recorded, expected.z)
@@ -84,7 +83,7 @@ def test_drop_of_ten_percent_is_detected_within_hours(tmp_path: Path) -> None:
 def test_quiet_weeks_raise_hardly_any_alert(tmp_path: Path) -> None:
     """400 series-weeks: at 2 false alarms per 1,000, more than 4 occur in one of 700 runs."""
     gauges = simulate(TRAFFIC, 200, 14 * 24 + LEAD_HOURS, np.random.default_rng(SEED))
-    found = firing_by_alert(tmp_path / "bench", suspicious_days(gauges, load("settings.yml")))
+    found = firing_by_alert(tmp_path / "bench", suspicious_days(gauges))
     assert sum(episodes_of_days(firing) for firing in found.values()) <= 4
 
 

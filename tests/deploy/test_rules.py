@@ -8,6 +8,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from relevanced.daemon.judging.settings import Judging
 from relevanced.daemon.telemetry.families import BY_NAME
 from relevanced.metrics.catalog import CATALOG
 from tests.services.prometheus_server import required, run
@@ -18,9 +19,10 @@ ROOT: Final = Path(__file__).parent.parent.parent
 DEPLOY: Final = ROOT / "deploy"
 RULES: Final = sorted((DEPLOY / "prometheus" / "rules").glob("*.yml"))
 CASES: Final = sorted((Path(__file__).parent / "rules").glob("*.yml"))
+DEFAULT_SETTINGS: Final = Path(__file__).parent / "default_settings.yml"
 PARTS: Final = ("**What it means.**", "**How to check.**", "**What to do.**")
 ALWAYS_FIRES: Final = "RelevancedWatchdog"
-ABOUT_PROMETHEUS: Final = ("RelevancedWatchdog", "RelevancedSettingsMissing")
+ABOUT_PROMETHEUS: Final = ("RelevancedWatchdog",)
 """Alerts on Prometheus and its rules: not on one installation."""
 HOLDING_BACK: Final = ("RelevancedNoData", "RelevancedFeedbackStopped")
 
@@ -31,6 +33,7 @@ _SERIES: Final = re.compile(r"\b(relevanced_[a-z0-9_]+)\s*(?:\{([^}]*)\})?")
 _RECORDED: Final = re.compile(r"\brelevanced:[a-z0-9_:]+")
 _GROUPED: Final = re.compile(r"\b(?:by|on|without|ignoring|group_left) \(([^)]*)\)")
 _MATCHED: Final = re.compile(r"(\w+)\s*(?:=~|!~|!=|=)")
+_SETTING: Final = re.compile(r'relevanced:setting\{[^}]*setting=\\?"(\w+)\\?"')
 _PROMQL: Final = re.compile(r"```promql\n(.*?)```", re.DOTALL)
 
 
@@ -91,7 +94,7 @@ def unknown_series(texts: Iterable[str]) -> Iterator[str]:
 
 def unit_tests() -> list[dict[str, Any]]:
     groups = [group for path in CASES for group in yaml.safe_load(path.read_text())["tests"]]
-    return [case for group in groups for case in group["alert_rule_test"]]
+    return [case for group in groups for case in group.get("alert_rule_test", [])]
 
 
 def test_linter_finds_no_problem() -> None:
@@ -178,9 +181,38 @@ def test_rules_know_the_direction_of_each_metric() -> None:
 
 
 def test_settings_missing_compares_with_the_number_of_settings() -> None:
-    settings = [rule for rule in rules() if rule.get("record") == "relevanced:setting"]
     (missing,) = (rule for rule in alerts() if rule["alert"] == "RelevancedSettingsMissing")
-    assert missing["expr"].endswith(f"!= {len(settings) + 1}")
+    count = str(len(Judging().numbers))
+    assert re.findall(r"!= (\d+)", missing["expr"]) == [count]
+    assert f"compare with {count}." in missing["annotations"]["description"]
+
+
+def test_rules_compare_with_settings_that_are_served() -> None:
+    named = {name for text in queries() for name in _SETTING.findall(text)}
+    assert named <= Judging().numbers.keys()
+    unused = Judging().numbers.keys() - named
+    assert unused == {"drift_ratio"}, "served as relevanced_drift_ratio, for each metric"
+
+
+def test_no_rule_takes_a_setting_of_any_installation() -> None:
+    assert not [text for text in queries() if "scalar(relevanced" in text]
+
+
+def test_cases_have_the_default_settings() -> None:
+    found: dict[str, float] = {}
+    others: dict[str, float] = {}
+    (group,) = yaml.safe_load(DEFAULT_SETTINGS.read_text())["groups"]
+    for rule in group["rules"]:
+        value = float(rule["expr"].rpartition(" * ")[2])
+        name = rule.get("labels", {}).get("setting")
+        (others if name is None else found)[name or rule["record"]] = value
+    defaults = Judging()
+    (floor,) = defaults.score_floors
+    assert found == defaults.numbers
+    assert others == {
+        "relevanced_drift_ratio": defaults.drift_ratio,
+        "relevanced_score_floor": floor.floor,
+    }
 
 
 def test_no_rule_mixes_installations() -> None:
@@ -206,7 +238,7 @@ def test_alert_names_its_installation(alert: dict[str, Any]) -> None:
 def test_what_an_alert_asks_for_is_of_its_installation(alert: dict[str, Any]) -> None:
     for text in alert["annotations"].values():
         for name, matchers in re.findall(r"(relevanced[_:][\w:]+)\{([^}]*)\}", text):
-            if name == "relevanced:setting" or matchers.startswith("%s"):
+            if matchers.startswith("%s"):
                 continue  # `%s` is `$of`, which is checked where it is made
             assert {"cluster", "job", "namespace"} <= set(_MATCHED.findall(matchers)), text
         for made in re.findall(r'printf "\{?((?:\w+=%q,?)+)', text):
