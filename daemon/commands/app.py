@@ -158,6 +158,7 @@ class Service:
             self.telemetry,
             self,
             self.stop,
+            judging=self.config.resolved_judging,
         )
 
 

@@ -68,7 +68,8 @@ class JudgingSection(Judging):
     design_effect: float = setting(
         Judging.design_effect,
         _DESIGN_EFFECT,
-        "Variance of a mean over impressions, as a multiple of that of independent impressions.",
+        "Least variance of a mean over impressions to judge with, as a multiple of that of"
+        " independent impressions. The exporter measures it, and a larger measurement counts.",
     )
     smallest_drop_ratio: float = setting(
         Judging.smallest_drop_ratio,

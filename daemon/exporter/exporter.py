@@ -16,6 +16,7 @@ import msgspec
 import structlog
 
 from ..errors import Damaged, Unavailable
+from ..judging.settings import DEFAULTS, Judging
 from ..plan import Plan
 from ..storage.store import Store
 from ..telemetry.process import Telemetry
@@ -100,6 +101,7 @@ class Exporter:
         outlet: Outlet,
         stop: asyncio.Event,
         clock: Callable[[], float] = time.time,
+        judging: Judging = DEFAULTS,
     ) -> None:
         self._clock = clock
         self._coordination = coordination
@@ -110,7 +112,7 @@ class Exporter:
         self._token = secrets.token_hex(8)
         self._published = Published()
         self._has_lease = False
-        self._publisher = Publisher(plan)
+        self._publisher = Publisher(plan, judging)
         self._lanes = LaneReads(store, coordination, plan, telemetry)
         self._pulses: dict[int, _Pulse] = {}
 

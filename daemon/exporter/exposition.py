@@ -111,6 +111,15 @@ def render_compared(comparisons: Sequence[Comparison], gauges: Selection, plan: 
     return _texts(bodies)
 
 
+def render_design_effect(used: float, measured: float | None) -> Exposition:
+    """Both texts of the design effect: the one to judge with, and the measured one, if known."""
+    bodies: _Bodies = {}
+    of_kind = {"used": used} | ({} if measured is None else {"measured": measured})
+    for kind, value in of_kind.items():
+        _add(bodies, families.DESIGN_EFFECT, "", [""], f'{{kind="{kind}"}} ', [value])
+    return _texts(bodies)
+
+
 def joined(first: Exposition, second: Exposition) -> Exposition:
     """Both texts of two expositions that have no family in common."""
     return Exposition(first.text + second.text, first.openmetrics + second.openmetrics)

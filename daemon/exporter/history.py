@@ -90,6 +90,23 @@ class History:
                 into += weight * rows
         return selection.fold_pages(total, self._names, width)
 
+    def rows_of(self, start: int, segments: Sequence[Segment]) -> Rows:
+        """(segments, columns): the rows of some segments in one hour, of which only the pages that
+        they stand in are unpacked, and not kept. Raises Damaged."""
+        total = np.zeros((len(segments), self.plan.row_width), np.int64)
+        packed = self._hours[start].packed if start in self._hours else ()
+        for names, pages in zip(self._lane_names, packed, strict=False):
+            ids = np.array([names.ids.get(segment, -1) for segment in segments], np.int64)
+            for page in np.unique(ids[ids >= 0] // PAGE_ROWS).tolist():
+                if pages and page in pages:
+                    here = ids // PAGE_ROWS == page
+                    total[here] += _unpacked(pages[page])[ids[here] % PAGE_ROWS]
+        return total
+
+    def version_of(self, start: int) -> object:
+        """An object that is another one once the rows of the hour have changed."""
+        return self._hours[start].packed if start in self._hours else None
+
     def pack_all_but(self, starts: set[int]) -> None:
         """Keep only these hours unpacked."""
         for start, hour in self._hours.items():

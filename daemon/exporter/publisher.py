@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from ..experiments.findings import FindingsCache
+from ..judging.settings import DEFAULTS, Judging
 from ..panes import pane_start
 from ..plan import Plan
 from . import baselines, exposition, scores, selection, snapshot
@@ -15,6 +16,7 @@ from .counters import HighestTotals, PreviousSelection, counters_of
 from .exposition import Exposition
 from .history import History
 from .lane_view import LaneView
+from .measuring import Measuring
 from .pane_reader import Reading
 from .published import Published, publish
 from .selection import Selection
@@ -28,7 +30,7 @@ that they lost)."""
 class Publisher:
     """Makes what is served of the lanes, and remembers what the next snapshot depends on."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, judging: Judging = DEFAULTS) -> None:
         self.previous = PreviousSelection()
         """The segments with counters, as of the last snapshot; the caller stores and restores
         it."""
@@ -36,6 +38,7 @@ class Publisher:
         self._totals = HighestTotals()
         self._findings = FindingsCache(plan.tracking, plan.metrics)
         self._history = History(plan)
+        self._measuring = Measuring(plan, judging)
         self._compared_key: _ComparedKey | None = None
         self._compared_texts = Exposition()
 
@@ -73,6 +76,10 @@ class Publisher:
         key = (pane, gauges.segments, self._history.starts, self._history.lost)
         if key != self._compared_key:
             comparisons = baselines.compare(self._history, views, whole, gauges, self._plan)
-            self._compared_texts = exposition.render_compared(comparisons, gauges, self._plan)
+            effect = self._measuring.take(self._history, whole, gauges)
+            self._compared_texts = exposition.joined(
+                exposition.render_compared(comparisons, gauges, self._plan),
+                exposition.render_design_effect(effect.used, effect.measured),
+            )
             self._compared_key = key
         return self._compared_texts

@@ -6,6 +6,7 @@ The thresholds of z are not among them: see `thresholds`.
 
 import math
 from dataclasses import dataclass, field, fields
+from typing import Final
 
 
 @dataclass(frozen=True)
@@ -55,3 +56,6 @@ class Judging:
     def drift_of(self, metric: str) -> float:
         """Standard deviation of the drift of a metric from week to week, as a share of it."""
         return self.metric_drift_ratios.get(metric, self.drift_ratio)
+
+
+DEFAULTS: Final = Judging()

@@ -97,6 +97,14 @@ BASELINE_PERIODS: Final = gauge(
     ("window", "unit"),
     "How many earlier weeks, or days, the baseline of the window is averaged over.",
 )
+DESIGN_EFFECT: Final = gauge(
+    "design_effect",
+    ("kind",),
+    "Variance of a mean score, as a multiple of that of independent impressions: because one "
+    "user's searches resemble one another. Kind measured: from the hours of up to three weeks, "
+    "absent until a week of them is known; kind used: the setting, or the measured one if larger, "
+    "and at least 1.5 while none is measured.",
+)
 
 # Counters of what has settled.
 SETTLED_SCORE_SUM: Final = counter(
@@ -219,6 +227,7 @@ FAMILIES: Final = (
     *RECENT.all,
     *BASELINE.all,
     BASELINE_PERIODS,
+    DESIGN_EFFECT,
     # Counters of what has settled.
     SETTLED_SCORE_SUM,
     SETTLED_SCORE_SQUARES,

@@ -12,7 +12,12 @@ from prometheus_client.samples import Sample
 
 from relevanced.daemon.commands.replay import view_of
 from relevanced.daemon.events.types import DROP_REASONS, REJECTION_REASONS, SKIP_REASONS
-from relevanced.daemon.exporter.exposition import FAMILY_OF_COUNT, Exposition, joined
+from relevanced.daemon.exporter.exposition import (
+    FAMILY_OF_COUNT,
+    Exposition,
+    joined,
+    render_design_effect,
+)
 from relevanced.daemon.exporter.labels import TAKEN, attribute_values, label_names
 from relevanced.daemon.exporter.lane_view import LaneView, Names
 from relevanced.daemon.lane.counts import COUNT_FAMILIES, FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES
@@ -236,6 +241,7 @@ def test_series_are_those_of_the_table(parse: Parse) -> None:
     lane = seen_by("web", country="US")
     families += parse(exposed([view_of(lane)], lane.plan))
     families += parse(exposed(views, PLAN, found_of(partly_defined(0.6, 0.7))))
+    families += parse(render_design_effect(1.5, 1.4))
     found = {sample.name: set(sample.labels) for family in families for sample in family.samples}
     assert set(found) == expected
     for name, labels in found.items():
