@@ -1,37 +1,42 @@
-"""The table of metrics: family -> binding, source, range, direction, undefined case, unit, needs.
+"""The table of metrics: family -> binding, meaning, source, range, direction, undefined case, unit,
+needs. Those over sets, without ranks, are in `set_entries`.
 
 `parse` resolves a name. README.md shows how to add a metric.
 """
 
 import math
 from collections.abc import Mapping
-from functools import partial
 from typing import Final
 
-from . import behaviour, bindings, curves, err, precision, reciprocal_rank, sets
-from .metric import Entry, Metric
-from .parameters import BASE, GAIN, IDEAL, PERSISTENCE, REL, above, choice, weight
+from . import behaviour, bindings, curves, err, precision, reciprocal_rank
+from .metric import FROM_ZERO, UNBOUNDED, Entry, Metric
+from .parameters import BASE, GAIN, IDEAL, PERSISTENCE, REL, above, choice
 from .parsing import resolve
+from .set_entries import SET_ENTRIES
 
-UNBOUNDED: Final = (-math.inf, math.inf)
-FROM_ZERO: Final = (0.0, math.inf)
 _NO_IDEAL = "the ideal is 0: nothing has a gain"
 _NO_CLICK = "nothing was clicked"
 _NO_PROPENSITIES = "the propensities of the surface are unknown"
-
-_of_set = partial(Entry, cutoff="none", parameters=REL)
 
 CATALOG: Final[Mapping[str, Entry]] = {
     # Binary, by rank
     "P": Entry(
         bindings.precision_at,
         "trec_eval P_k; variant=shown: TensorFlow Ranking precision",
+        meaning="share of the first k items that are relevant",
         parameters=REL | {"variant": choice("standard", "shown")},
     ),
-    "R": Entry(bindings.recall_at, "trec_eval recall_k", needs="pool", parameters=REL),
+    "R": Entry(
+        bindings.recall_at,
+        "trec_eval recall_k",
+        meaning="share of the known relevant items that are among the first k",
+        needs="pool",
+        parameters=REL,
+    ),
     "F": Entry(
         bindings.f_at,
         "van Rijsbergen 1979",
+        meaning="weighted harmonic mean of P and R",
         needs="pool",
         parameters=REL | {"beta": above(0, 1), "variant": choice("standard", "shown")},
     ),
@@ -40,6 +45,7 @@ CATALOG: Final[Mapping[str, Entry]] = {
             bindings.relevant(lists, metric), metric.ranks(lists)
         ),
         "trec_eval success_k",
+        meaning="1 if any of the first k items is relevant, else 0",
         parameters=REL,
     ),
     "RR": Entry(
@@ -47,11 +53,13 @@ CATALOG: Final[Mapping[str, Entry]] = {
             bindings.relevant(lists, metric), metric.ranks(lists)
         ),
         "Voorhees 1999; trec_eval recip_rank",
+        meaning="1 / rank of the first relevant item, 0 without one; its mean is MRR",
         parameters=REL,
     ),
     "AP": Entry(
         bindings.average_precision_at,
         "trec_eval map, map_cut_k; variant=returned: Baeza-Yates and Ribeiro-Neto 1999",
+        meaning="mean over the known relevant items of P at their ranks; its mean is MAP",
         parameters=REL | {"variant": choice("standard", "returned", "11pt")},
     ),
     "Rprec": Entry(
@@ -59,6 +67,7 @@ CATALOG: Final[Mapping[str, Entry]] = {
             bindings.relevant(lists, metric), bindings.known_relevant(lists, metric)
         ),
         "trec_eval Rprec",
+        meaning="P at the rank that equals the number of known relevant items",
         needs="pool",
         cutoff="none",
         parameters=REL,
@@ -68,6 +77,7 @@ CATALOG: Final[Mapping[str, Entry]] = {
             bindings.relevant(lists, metric), bindings.known_relevant(lists, metric)
         ),
         "van Rijsbergen 1979",
+        meaning="the value at which precision equals recall",
         needs="pool",
         cutoff="none",
         parameters=REL,
@@ -75,6 +85,7 @@ CATALOG: Final[Mapping[str, Entry]] = {
     "IPrec": Entry(
         bindings.interpolated_precision,
         "trec_eval iprec_at_recall, with an exact recall test",
+        meaning="highest precision at this recall or above",
         needs="pool",
         cutoff="recall",
         parameters=REL,
@@ -82,6 +93,7 @@ CATALOG: Final[Mapping[str, Entry]] = {
     "Bpref": Entry(
         bindings.binary_preference,
         "Buckley and Voorhees 2004; trec_eval bpref",
+        meaning="how seldom items judged not relevant stand above relevant ones",
         needs="pool",
         cutoff="none",
         parameters=REL | {"variant": choice("latest", "original", "10")},
@@ -91,11 +103,13 @@ CATALOG: Final[Mapping[str, Entry]] = {
             bindings.relevant(lists, metric), metric.ranks(lists), metric.number("p")
         ),
         "Moffat and Zobel 2008",
+        meaning="expected relevance for a user who goes on to the next rank with probability p",
         parameters=PERSISTENCE | REL,
     ),
     "Judged": Entry(
         bindings.judged_at,
         "ir_measures Judged@k",
+        meaning="share of the items shown that have a judgement",
         direction="none",
         undefined="the list is empty",
     ),
@@ -103,12 +117,14 @@ CATALOG: Final[Mapping[str, Entry]] = {
     "CG": Entry(
         bindings.cumulated_gain,
         "Järvelin and Kekäläinen 2002",
+        meaning="sum of the grades of the first k items",
         range=UNBOUNDED,
         unit=1_000,
     ),
     "DCG": Entry(
         bindings.discounted_gain,
         "Järvelin and Kekäläinen 2002; Burges et al. 2005",
+        meaning="sum of the gains of the first k items, each discounted by its rank",
         range=FROM_ZERO,
         unit=1_000,
         parameters=GAIN | BASE,
@@ -116,18 +132,21 @@ CATALOG: Final[Mapping[str, Entry]] = {
     "nCG": Entry(
         bindings.normalised_gain,
         "Järvelin and Kekäläinen 2002",
+        meaning="CG divided by that of the best order",
         undefined=_NO_IDEAL,
         parameters={"gain": choice("linear", "exponential")} | IDEAL,
     ),
     "nDCG": Entry(
         bindings.normalised_discounted_gain,
         "Järvelin and Kekäläinen 2002; Burges et al. 2005; trec_eval ndcg_cut_k (gain=linear)",
+        meaning="DCG divided by that of the best order",
         undefined=_NO_IDEAL,
         parameters=GAIN | IDEAL | BASE,
     ),
     "ERR": Entry(
         bindings.expected_reciprocal_rank,
         "Chapelle et al. 2009; gdeval err@k",
+        meaning="expected 1 / rank at which a user who reads from the top is satisfied",
         parameters={
             "max_grade": above(0, 1),
             "discount": choice("reciprocal", "log2"),
@@ -137,6 +156,7 @@ CATALOG: Final[Mapping[str, Entry]] = {
     "IPS-P": Entry(
         bindings.ips_precision_at,
         "Joachims, Swaminathan and Schnabel 2017",
+        meaning="P with each relevant item weighted by 1 / propensity of its rank",
         range=FROM_ZERO,
         undefined=_NO_PROPENSITIES,
         unit=100_000,
@@ -146,103 +166,32 @@ CATALOG: Final[Mapping[str, Entry]] = {
     "IPS-DCG": Entry(
         bindings.ips_discounted_gain,
         "Agarwal, Takatsu, Zaitsev and Joachims 2019",
+        meaning="DCG with each gain weighted by 1 / propensity of its rank",
         range=FROM_ZERO,
         undefined=_NO_PROPENSITIES,
         unit=1_000,
         needs="propensities",
         parameters=GAIN | BASE,
     ),
-    # Sets
-    "SetP": _of_set(bindings.of_table(sets.precision), "trec_eval set_P"),
-    "SetR": _of_set(
-        bindings.of_table(sets.recall),
-        "trec_eval set_recall",
-        needs="pool",
-    ),
-    "SetF": _of_set(
-        bindings.set_f,
-        "van Rijsbergen 1979; trec_eval set_F",
-        needs="pool",
-        parameters=REL | {"beta": above(0, 1)},
-    ),
-    "SetE": _of_set(
-        bindings.e_measure,
-        "van Rijsbergen 1979",
-        direction="down",
-        needs="pool",
-        parameters=REL | {"stress": choice("precision", "recall", required=True), "b": above(0, 1)},
-    ),
-    "SetAccuracy": _of_set(
-        bindings.of_table(sets.accuracy),
-        "the fourfold table",
-        undefined="the collection is empty",
-        needs="collection",
-    ),
-    "Miss": _of_set(
-        bindings.of_table(sets.miss),
-        "the fourfold table",
-        direction="down",
-        undefined="nothing is relevant",
-        needs="pool",
-    ),
-    "FalseRate": _of_set(
-        bindings.of_table(sets.false_rate),
-        "the fourfold table",
-        direction="down",
-        undefined="the list is empty",
-    ),
-    "Generality": _of_set(
-        bindings.of_table(sets.generality),
-        "the fourfold table",
-        direction="none",
-        undefined="the collection is empty",
-        needs="collection",
-    ),
-    "Fallout": _of_set(
-        bindings.of_table(sets.fallout),
-        "the fourfold table",
-        direction="down",
-        undefined="everything is relevant",
-        needs="collection",
-    ),
-    "Coverage": _of_set(
-        bindings.coverage,
-        "Baeza-Yates and Ribeiro-Neto 1999",
-        undefined="the user knew no relevant item",
-        needs="known",
-    ),
-    "Novelty": _of_set(
-        bindings.novelty,
-        "Baeza-Yates and Ribeiro-Neto 1999",
-        undefined="nothing relevant was returned",
-        needs="known",
-    ),
-    "Utility": _of_set(
-        bindings.utility,
-        "trec_eval utility",
-        range=UNBOUNDED,
-        unit=1_000,
-        parameters=REL
-        | {"a": weight(1), "b": weight(-1)}
-        | {"c": weight(0, "pool"), "d": weight(0, "collection")},
-    ),
-    "T11U": _of_set(
-        bindings.of_table(sets.t11u),
-        "TREC-11 filtering track",
-        range=UNBOUNDED,
-        unit=1_000,
-    ),
-    "T11F": _of_set(
-        bindings.t11f,
-        "TREC-11 filtering track",
-        needs="pool",
-    ),
+    **SET_ENTRIES,
     # User behaviour
-    "Clicks": Entry(bindings.clicks, "clicks per search", range=FROM_ZERO, unit=1_000),
-    "ClickShare": Entry(bindings.click_share, "share of clicks by rank", undefined=_NO_CLICK),
+    "Clicks": Entry(
+        bindings.clicks,
+        "clicks per search",
+        meaning="number of items with a gain among the first k",
+        range=FROM_ZERO,
+        unit=1_000,
+    ),
+    "ClickShare": Entry(
+        bindings.click_share,
+        "share of clicks by rank",
+        meaning="share of the items with a gain that are among the first k",
+        undefined=_NO_CLICK,
+    ),
     "FirstClickRank": Entry(
         lambda lists, metric: behaviour.first_click_rank(bindings.clicked(lists)),
         "rank of the first click",
+        meaning="rank of the highest item with a gain",
         range=(1.0, math.inf),
         direction="down",
         undefined=_NO_CLICK,
@@ -252,6 +201,7 @@ CATALOG: Final[Mapping[str, Entry]] = {
     "Abandonment": Entry(
         lambda lists, metric: behaviour.abandonment(bindings.clicked(lists), lists.lengths),
         "searches left without a click",
+        meaning="1 if no item of a list with results got a gain, else 0; 1 - its mean is the CTR",
         direction="down",
         undefined="the list is empty",
         cutoff="none",
@@ -259,12 +209,14 @@ CATALOG: Final[Mapping[str, Entry]] = {
     "ZeroResults": Entry(
         lambda lists, metric: behaviour.zero_results(lists.lengths),
         "searches that found nothing",
+        meaning="1 if the list is empty, else 0",
         direction="down",
         cutoff="none",
     ),
     "FirstFeedbackSeconds": Entry(
         bindings.first_feedback_seconds,
         "time to the first feedback",
+        meaning="seconds from the search to the first feedback",
         range=UNBOUNDED,
         direction="down",
         undefined="no feedback came",

@@ -1,5 +1,6 @@
 """A metric with its settings, and the catalog entry of its family."""
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
@@ -12,6 +13,10 @@ from .names import Spelling, join, number_text
 Value: TypeAlias = str | float
 Direction: TypeAlias = Literal["up", "down", "none"]
 Need: TypeAlias = Literal["impression", "timing", "propensities", "known", "pool", "collection"]
+
+UNBOUNDED: Final = (-math.inf, math.inf)
+FROM_ZERO: Final = (0.0, math.inf)
+"""Ranges of values."""
 
 BLOCK_ROWS: Final = 32_768
 """Lists that a kernel gets at once: few enough for a few ranks of them to fit in the CPU cache."""
@@ -70,6 +75,8 @@ class Entry:
     """The binding: (n,) values of the lists, NaN where undefined."""
     source: str
     """Where the metric is defined."""
+    meaning: str = field(kw_only=True)
+    """What a value says, in words."""
     range: tuple[float, float] = (0.0, 1.0)
     """Lowest and highest value."""
     direction: Direction = "up"

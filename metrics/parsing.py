@@ -27,7 +27,8 @@ def resolve(
     `configured` replace those of the catalog. `ideal` replaces the default of that parameter, but
     the canonical name states it if it is not `list`, since values differ. Raises ValueError.
 
-    >>> table = {"ZeroResults": Entry(lambda lists, metric: lists.lengths == 0, "", cutoff="none")}
+    >>> empty = Entry(lambda lists, metric: lists.lengths == 0, "", meaning="", cutoff="none")
+    >>> table = {"ZeroResults": empty}
     >>> resolve("ZeroResults", table, configured={}).name
     'ZeroResults'
     """

@@ -29,11 +29,26 @@ _ELSEWHERE: Final = {
     "RBP": ("rank_biased_precision",),
     "IPrec": ("interpolated_precision",),
     "Judged": ("coverage_of_judgements", "judged_share"),
-    "Abandonment": ("abandonment_rate",),
-    "ZeroResults": ("zero_results", "zero_result_rate", "no_results"),
+    "Abandonment": ("abandonment_rate", "no_click", "no_click_rate"),
+    "Clicks": ("clicks_per_search", "click_count"),
+    "FirstClickRank": ("first_click_position", "mean_first_click_rank", "click_rank"),
+    "FirstFeedbackSeconds": ("time_to_first_click", "time_to_click", "ttfc"),
+    "ZeroResults": (
+        *("zero_results", "zero_result_rate", "zero_results_rate", "zrr", "no_results"),
+        *("no_result_rate", "null_results", "null_result_rate", "empty_results"),
+    ),
     "nDCG": ("normalized_discounted_cumulative_gain", "normalised_discounted_cumulative_gain"),
 }
 """Family -> the names, in small letters, that other tools have for it."""
+
+_COMPLEMENTS: Final = {
+    name: ("the share of searches with results that got a click", "Abandonment")
+    for name in ("ctr", "click_through_rate", "clickthrough_rate", "clickthroughrate")
+}
+"""Names in small letters -> what they mean, and the family of which it is 1 minus the mean."""
+
+_SIMILAR: Final = 0.75
+"""Least similarity (by difflib) of an unknown name to a family that is suggested instead."""
 
 _TREC_EVAL: Final = (
     (r"p_(\d+)", r"P@\1"),
@@ -59,6 +74,10 @@ def suggest(name: str, spelling: Spelling, families: Iterable[str]) -> str:
     "'hits@10': hits is called Success here: write Success@10"
     >>> suggest("nDGC@5", Spelling("nDGC", {}, "5"), ["RR", "nDCG"])
     "'nDGC@5' is not a known metric: did you mean nDCG@5?"
+    >>> suggest("TTFC", Spelling("TTFC", {}, None), ["FirstFeedbackSeconds"])
+    "'TTFC': TTFC is called FirstFeedbackSeconds here: write FirstFeedbackSeconds"
+    >>> suggest("quality", Spelling("quality", {}, None), ["RR", "nDCG"])
+    "'quality' is not a known metric: `relevanced metrics` lists all of them"
     """
     lowered = spelling.family.lower()
     by_lower = {family.lower(): family for family in families}
@@ -75,6 +94,22 @@ def suggest(name: str, spelling: Spelling, families: Iterable[str]) -> str:
         if lowered in names and family in by_lower.values():
             ours = join(Spelling(family, spelling.parameters, spelling.cutoff))
             return f"{name!r}: {spelling.family} is called {family} here: write {ours}"
-    nearest = difflib.get_close_matches(lowered, by_lower, n=1, cutoff=0.0)[0]
-    probable = join(Spelling(by_lower[nearest], spelling.parameters, spelling.cutoff))
+    if lowered in _COMPLEMENTS:
+        meaning, family = _COMPLEMENTS[lowered]
+        return f"{name!r}: {meaning} is 1 - {family}: name {family}"
+    nearest = difflib.get_close_matches(lowered, by_lower, n=1, cutoff=_SIMILAR)
+    if not nearest:
+        return f"{name!r} is not a known metric: `relevanced metrics` lists all of them"
+    probable = join(Spelling(by_lower[nearest[0]], spelling.parameters, spelling.cutoff))
     return f"{name!r} is not a known metric: did you mean {probable}?"
+
+
+def other_names(family: str) -> tuple[str, ...]:
+    """Names in small letters that other tools have for a family, or for what its mean gives.
+
+    >>> other_names("RR")
+    ('reciprocal_rank', 'reciprocalrank', 'mrr', 'mean_reciprocal_rank')
+    """
+    means = (name for name, (_, averaged) in _MEANS.items() if averaged == family)
+    complements = (name for name, (_, source) in _COMPLEMENTS.items() if source == family)
+    return (*_ELSEWHERE.get(family, ()), *means, *complements)

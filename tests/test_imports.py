@@ -31,8 +31,9 @@ ROWS: Final = {
         ("events", "experiments", "judging", "telemetry", "panes", "backoff", "errors"),
     ),
     "metrics": (
-        ("evaluate",),
+        ("descriptions", "evaluate"),
         ("catalog",),
+        ("set_entries",),
         ("bindings", "defined", "interleaving"),
         ("behaviour", "curves", "inference", "propensities", "stratification"),
         (

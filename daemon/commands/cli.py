@@ -41,6 +41,18 @@ def _check_config() -> click.Command:
     return check_config_command
 
 
+def _metrics() -> click.Command:
+    from .list_metrics import metrics_command
+
+    return metrics_command
+
+
+def _settings() -> click.Command:
+    from .list_settings import settings_command
+
+    return settings_command
+
+
 def _report() -> click.Command:
     from .report import report_command
 
@@ -72,6 +84,8 @@ LAZY_COMMANDS: Final[Mapping[str, tuple[Callable[[], click.Command], str]]] = {
         _check_config,
         "List every fault of a configuration, or its effective values.",
     ),
+    "metrics": (_metrics, "List the metrics that can be named, or explain some of them."),
+    "settings": (_settings, "List every setting as commented TOML."),
     "report": (_report, "Print what an experiment has shown so far."),
     "propensities": (
         _propensities,
@@ -90,6 +104,8 @@ ORDER: Final = (
     "eval",
     "propensities",
     "simulate",
+    "metrics",
+    "settings",
     "check-config",
     "lane",
     "healthcheck",

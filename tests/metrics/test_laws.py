@@ -57,6 +57,12 @@ def test_every_family_has_an_oracle() -> None:
     assert set(ORACLES) == set(CATALOG)
 
 
+def test_every_family_says_what_it_means() -> None:
+    meanings = [entry.meaning for entry in CATALOG.values()]
+    assert all(20 < len(meaning) < 90 for meaning in meanings)
+    assert len(set(meanings)) == len(meanings)
+
+
 def needs_no_cutoff(metric: Metric, lists: Lists) -> None:
     """Fails with advice for a binding that needs the k of a name without @k."""
     try:
@@ -78,7 +84,7 @@ def test_metric_that_takes_k_works_without_it(family: str, rng: np.random.Genera
 
 
 def test_binding_that_needs_k_gets_advice() -> None:
-    entry = Entry(lambda lists, metric: lists.gains.sum(axis=1) / metric.k, "")  # type: ignore
+    entry = Entry(lambda lists, metric: lists.gains.sum(axis=1) / metric.k, "", meaning="")  # type: ignore
     with pytest.raises(pytest.fail.Exception, match=r"Mean fails without @k.*metric\.ranks"):
         needs_no_cutoff(resolve("Mean", {"Mean": entry}, configured={}), Lists.of([[1, 0]]))
 

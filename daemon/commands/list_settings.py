@@ -1,0 +1,104 @@
+"""`relevanced settings`: every setting with its kind, default and meaning, as TOML."""
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Final
+
+import click
+
+from ..config import experiments, propensities
+from ..config.kinds import Kind
+from ..config.settings import SECTIONS, SETTINGS
+from ..config.tables import fields_of
+
+WIDTH: Final = 100
+NAMED: Final = (
+    ("experiments.NAME", experiments.Declared),
+    ("propensities", propensities.Declared),
+    ("propensities.tables.NAME", propensities.Table),
+)
+"""The sections that are absent by default: their names, or their being there, say something."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One setting."""
+
+    section: str
+    name: str
+    kind: Kind[Any]
+    default: object
+    meaning: str
+    restarts: bool
+    variable: str | None
+    """None in sections that are absent by default."""
+
+    @property
+    def key(self) -> str:
+        """`section.name`"""
+        return f"{self.section}.{self.name}" if self.section else self.name
+
+    @property
+    def written(self) -> str | None:
+        """The default as TOML; None where there is none."""
+        return None if self.default is None else self.kind.write(self.kind.read(self.default))
+
+
+@click.command("settings")
+@click.argument("keys", nargs=-1, metavar="[KEY]...")
+@click.option("--markdown", is_flag=True, help="Print the table of the documents instead.")
+def settings_command(keys: Sequence[str], markdown: bool) -> None:
+    """List every setting as commented TOML, or those whose name contains a KEY.
+
+    The output is a configuration with every default. What has no default is a comment.
+    """
+    found = [row for row in rows() if not keys or any(key in row.key for key in keys)]
+    if not found:
+        raise click.BadArgumentUsage(f"{', '.join(keys)}: no setting has this in its name")
+    click.echo("\n".join(table(found) if markdown else toml(found)))
+
+
+def rows() -> Iterator[Row]:
+    """Every setting, in the order of the file."""
+    for one in SETTINGS:
+        of_file = (one.section, one.name, one.kind, one.default, one.help_text)
+        yield Row(*of_file, one.restarts, one.variable)
+    for section, owner in NAMED:
+        for name, entry in fields_of(owner).items():
+            given = entry.metadata
+            of_file = (section, name, given["kind"], given["default"], given["help"])
+            yield Row(*of_file, section.startswith(propensities.SECTION), None)
+
+
+def toml(settings: Sequence[Row]) -> Iterator[str]:
+    """The lines of a configuration file with the defaults of these settings."""
+    for section, of_section in groupby(settings, lambda row: row.section):
+        absent = "# " if section in dict(NAMED) else ""
+        if section:
+            yield f"# {_meaning(section)}"
+            yield f"{absent}[{section}]"
+            yield ""
+        for row in of_section:
+            effect = " A change starts a fresh namespace." if row.restarts else ""
+            yield from (f"# {line}" for line in textwrap.wrap(row.meaning + effect, WIDTH - 2))
+            yield f"# {row.kind.name}" + ("" if row.variable is None else f"; {row.variable}")
+            unset = f"# {row.name} ="
+            yield unset if row.written is None else f"{absent}{row.name} = {row.written}"
+            yield ""
+
+
+def _meaning(section: str) -> str:
+    owner = dict(NAMED).get(section) or SECTIONS[section]
+    return (owner.__doc__ or "").partition("\n")[0]
+
+
+def table(settings: Sequence[Row]) -> Iterator[str]:
+    """The lines of the table in the documents."""
+    yield "| setting | default | kind | meaning |"
+    yield "|---|---|---|---|"
+    for row in settings:
+        default = "" if row.written is None else f"`{row.written}`"
+        cells = (f"`{row.key}`{' *' * row.restarts}", default, row.kind.name, row.meaning)
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
