@@ -183,8 +183,20 @@ Job: TypeAlias = Callable[[Service], Awaitable[None]]
 
 
 async def serve(service: Service, job: Job | None) -> int:
-    """Serve HTTP, do the job, and export where that is the role, until a signal stops the process;
-    returns the exit code."""
+    """`serve_until_stopped`, with the log line of what keeps it from starting; returns the exit
+    code."""
+    try:
+        await serve_until_stopped(service, job)
+    except (ListenError, StartError) as error:
+        log.error("cannot run", reason=str(error))
+        return 1
+    log.info("stopped")
+    return 0
+
+
+async def serve_until_stopped(service: Service, job: Job | None) -> None:
+    """Serve HTTP, do the job, and export where that is the role, until a signal stops the process.
+    Raises ListenError and StartError."""
     http = service.config.http
     open_files.raise_bound()
     core_dumps.turn_off()
@@ -197,14 +209,9 @@ async def serve(service: Service, job: Job | None) -> int:
         )
         with stopping_on_signals(service.stop):
             await _run_parts(service, job)
-    except (ListenError, StartError) as error:
-        log.error("cannot run", reason=str(error))
-        return 1
     finally:
         await service.http.stop()
         await close(service.redis)
-    log.info("stopped")
-    return 0
 
 
 async def _run_parts(service: Service, job: Job | None) -> None:

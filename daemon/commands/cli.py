@@ -6,7 +6,6 @@ completion answer without loading numpy, aiokafka, redis or aiohttp.
 Exit codes: 0, 1 failure, 2 bad usage or configuration (every fault listed).
 """
 
-import os
 import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -233,10 +232,9 @@ def replay(
     """Score recorded events with the daemon's own pipeline."""
     from .replay import replay as score_files
 
-    overrides = {} if format_name is None else {"RELEVANCED_EVENTS__FORMAT": format_name}
     code = score_files(
         list(files),
-        _configured(config_file, overrides),
+        _configured(config_file, {"--format": ("RELEVANCED_EVENTS__FORMAT", format_name)}),
         output,
         experiment=experiment,
         as_is=as_is,
@@ -250,11 +248,11 @@ def main() -> None:
     cli(prog_name="relevanced")
 
 
-def _configured(config_file: str | None, overrides: Mapping[str, str]) -> "Config":
-    """Read the configuration and set the log up by it. Raises ConfigError."""
-    from ..config.loading import read
+def _configured(config_file: str | None, given: Mapping[str, tuple[str, str | None]]) -> "Config":
+    """Read the configuration and set the log up by it; `given` as for `options.read`. Raises
+    ConfigError."""
     from ..telemetry import logs
 
-    config = read(config_file, {**os.environ, **overrides})
+    config = options.read(config_file, given)
     logs.configure(config.log.level, config.log.format, sys.stderr)
     return config

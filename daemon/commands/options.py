@@ -1,13 +1,27 @@
 """Options that several commands have, and the kinds of their values."""
 
-from collections.abc import Callable
-from typing import Any, Final
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from ..config.kinds import InvalidValue, duration_ms
 
+if TYPE_CHECKING:
+    from ..config.settings import Config
+
 CONFIG_HELP: Final = "Configuration (TOML); RELEVANCED_SECTION__KEY variables override it."
+
+
+def read(config_file: str | None, given: Mapping[str, tuple[str, str | None]]) -> "Config":
+    """The configuration of a file, the environment and the options of a command: option → (the
+    variable of its setting, its value, None where it is not given). Raises ConfigError."""
+    from ..config.loading import read as read_config
+
+    values = {variable: value for variable, value in given.values() if value is not None}
+    names = {variable: option for option, (variable, _) in given.items() if variable in values}
+    return read_config(config_file, {**os.environ, **values}, names)
 
 
 def config_option(

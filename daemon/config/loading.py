@@ -28,16 +28,18 @@ ReadSecret: TypeAlias = Callable[[str], str]
 
 PREFIX: Final = "RELEVANCED_"
 SEPARATOR: Final = "__"
+NO_OPTIONS: Final[Mapping[str, str]] = {}
 LEAST_SIMILARITY: Final = 0.6
 """Least similarity (by difflib) of an unknown key to a key that is suggested instead."""
 
 
 @dataclass(frozen=True)
 class Given:
-    """A value that the user set, and the environment variable that it came from, if any."""
+    """A value that the user set."""
 
     value: object
-    variable: str | None = None
+    origin: str | None = None
+    """The environment variable or the option of the command that it came from, if any."""
 
 
 def load(
@@ -45,11 +47,13 @@ def load(
     environment: Mapping[str, str],
     source: str,
     read_secret: ReadSecret | None = None,
+    options: Mapping[str, str] = NO_OPTIONS,
 ) -> Config:
     """The configuration of a TOML text and an environment, which overrides it.
 
-    `source` names the text in messages. With `read_secret`, secrets are also read from the files
-    that the configuration names. Raises ConfigError with every fault.
+    `source` names the text in messages, `options` (variable → option) the variables that an option
+    of the command has set. With `read_secret`, secrets are also read from the files that the
+    configuration names. Raises ConfigError with every fault.
 
     >>> load('windows = ["10m"]', {"RELEVANCED_KAFKA__TOPICS": "a,b"}, "example").kafka.topics
     ('a', 'b')
@@ -62,7 +66,7 @@ def load(
     surfaces, surface_faults = propensities.read(document.pop(propensities.SECTION, None))
     given, faults = _given_in_file(document)
     faults += [ConfigFault(*fault) for fault in (*experiment_faults, *surface_faults)]
-    from_environment, more = _given_in_environment(environment)
+    from_environment, more = _given_in_environment(environment, options)
     faults += more
     given |= from_environment
     config, more = _build(given)
@@ -79,19 +83,21 @@ def load(
     return config
 
 
-def read(path: str | None, environment: Mapping[str, str]) -> Config:
+def read(
+    path: str | None, environment: Mapping[str, str], options: Mapping[str, str] = NO_OPTIONS
+) -> Config:
     """The configuration of a file and an environment, with the secrets of the files that it names.
 
-    Without a path every key has its default. Raises ConfigError with every fault, also if the file
-    cannot be read.
+    Without a path every key has its default. `options` as for `load`. Raises ConfigError with every
+    fault, also if the file cannot be read.
     """
     if path is None:
-        return load("", environment, "environment", read_file)
+        return load("", environment, "environment", read_file, options)
     try:
         text = read_file(path)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError([f"{path}: cannot be read: {_reason(error)}"]) from error
-    return load(text, environment, path, read_file)
+    return load(text, environment, path, read_file, options)
 
 
 def read_file(path: str) -> str:
@@ -121,7 +127,7 @@ def _given_in_file(document: Mapping[str, object]) -> tuple[dict[str, Given], li
 
 
 def _given_in_environment(
-    environment: Mapping[str, str],
+    environment: Mapping[str, str], options: Mapping[str, str]
 ) -> tuple[dict[str, Given], list[ConfigFault]]:
     by_variable = {setting.variable: setting for setting in SETTINGS}
     given: dict[str, Given] = {}
@@ -133,12 +139,12 @@ def _given_in_environment(
         if setting is None:
             faults += _unknown_variable(variable, by_variable)
             continue
+        origin = options.get(variable, variable)
         try:
-            given[setting.key] = Given(setting.kind.parse(text), variable)
+            given[setting.key] = Given(setting.kind.parse(text), origin)
         except InvalidValue as invalid:
-            origin = f"(from {variable})"
             faults += [
-                ConfigFault(setting.key, v, f"{rule} {origin}") for v, rule in invalid.faults
+                ConfigFault(setting.key, v, f"{rule} (from {origin})") for v, rule in invalid.faults
             ]
     return given, faults
 
@@ -214,10 +220,10 @@ def _unknown_variable(variable: str, variables: Iterable[str]) -> list[ConfigFau
 
 
 def _fault_text(fault: ConfigFault, given: Mapping[str, Given]) -> str:
-    origin = given.get(fault.key)
-    if origin is None or origin.variable is None:
+    value = given.get(fault.key)
+    if value is None or value.origin is None:
         return str(fault)
-    return f"{fault} (from {origin.variable})"
+    return f"{fault} (from {value.origin})"
 
 
 def _reason(error: OSError | UnicodeDecodeError) -> str:

@@ -84,7 +84,10 @@ def test_metric_that_takes_k_works_without_it(family: str, rng: np.random.Genera
 
 
 def test_binding_that_needs_k_gets_advice() -> None:
-    entry = Entry(lambda lists, metric: lists.gains.sum(axis=1) / metric.k, "", meaning="")  # type: ignore
+    def mean(lists: Lists, metric: Metric) -> Floats:
+        return lists.gains.sum(axis=1) / metric.k  # type: ignore
+
+    entry = Entry(mean, "", meaning="")
     with pytest.raises(pytest.fail.Exception, match=r"Mean fails without @k.*metric\.ranks"):
         needs_no_cutoff(resolve("Mean", {"Mean": entry}, configured={}), Lists.of([[1, 0]]))
 

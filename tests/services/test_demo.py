@@ -1,6 +1,8 @@
 """The demo, as a newcomer runs it: numbers at once, windows that slide, and a regression to see."""
 
 import signal
+import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -74,3 +76,14 @@ def test_scores_of_every_segment_slide_and_show_the_regression(port: int) -> Non
         return scores["nDCG@10", "DE"] < others - 0.05
 
     wait(regressed, deadline)
+
+
+def test_taken_port_is_a_sentence_with_the_way_out() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        command = [sys.executable, "-m", "relevanced.daemon", "demo", "--port", str(port)]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"Error: another process listens at port {port}: give another")
+    assert "--port 0 for any that is free" in result.stderr
+    assert len(result.stderr.splitlines()) == 1

@@ -95,3 +95,10 @@ async def test_simulation_outlives_a_broker_that_is_away_for_longer_than_a_reque
     sent = int(log.read_text().rsplit(" events sent", 1)[0].rsplit("\n", 1)[1].replace(",", ""))
     # At SIGTERM the event in hand may have been kept and not been counted.
     assert sent <= len(values) <= sent + 1
+
+
+async def test_duration_ends_also_while_kafka_is_away() -> None:
+    """Nothing listens at port 1."""
+    code, errors = await simulated("127.0.0.1:1", "events", "--duration", "2s")
+    assert code == 1
+    assert "Error: 127.0.0.1:1: Kafka did not answer before the end" in errors

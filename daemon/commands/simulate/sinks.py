@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import time
 from typing import BinaryIO, Final, Protocol, TypeAlias
 
 import structlog
@@ -42,18 +43,29 @@ class Sink(Protocol):
 class KafkaSink:
     """A Kafka topic, created if it is missing. Outlives outages of the brokers: what was not
     acknowledged is sent again, in order. So some records may be there twice after an outage; events
-    that are there twice count once."""
+    that are there twice count once. It waits for Kafka until `end_ms` on the clock, None: for ever.
+    """
 
-    def __init__(self, settings: KafkaSettings, topic: str, partitions: int) -> None:
+    def __init__(
+        self, settings: KafkaSettings, topic: str, partitions: int, end_ms: int | None = None
+    ) -> None:
         self._settings = settings
+        self._end_ms = end_ms
         self._topic = topic
         self._partitions = partitions
         self._producer = KafkaProducer(settings)
         self._unacknowledged: list[Record] = []
 
     async def start(self) -> None:
-        """Connect and create the topic; waits while the cluster is unavailable."""
-        await self._producer.start()
+        """Connect and create the topic; waits while the cluster is unavailable. Raises Unavailable
+        at the end."""
+        try:
+            async with asyncio.timeout(self._left_s()):
+                await self._producer.start()
+        except TimeoutError:
+            raise Unavailable(
+                f"{self._settings.bootstrap_servers}: Kafka did not answer before the end"
+            ) from None
         try:
             await create_topic(self._settings, self._topic, partitions=self._partitions)
         except RuntimeError as error:
@@ -63,7 +75,7 @@ class KafkaSink:
 
     async def send(self, key: bytes, value: bytes, time_ms: int) -> None:
         """Send one record; its Kafka timestamp is the arrival time of the event. Raises
-        RecordRefused."""
+        RecordRefused, and Unavailable at the end."""
         record = (key, value, time_ms)
         self._unacknowledged.append(record)
         try:
@@ -74,7 +86,8 @@ class KafkaSink:
             await self.flush()
 
     async def flush(self) -> None:
-        """Wait for the acknowledgements, however long Kafka is away. Raises RecordRefused."""
+        """Wait for the acknowledgements, until the end if Kafka is away. Raises RecordRefused, and
+        Unavailable at the end."""
         try:
             await self._producer.flush()
         except Unavailable as error:
@@ -91,6 +104,10 @@ class KafkaSink:
         logger.warning("sending again until Kafka answers", reason=str(error), records=records)
         failures = 0
         while self._unacknowledged:
+            if self._left_s() == 0:
+                raise Unavailable(
+                    f"{records:,} events were not acknowledged before the end: {error}"
+                )
             failures += 1
             await asyncio.sleep(doubled_s(failures, FIRST_PAUSE_S, LONGEST_PAUSE_S))
             try:
@@ -101,6 +118,10 @@ class KafkaSink:
                 continue
             self._unacknowledged.clear()
         logger.info("Kafka answers again", records=records)
+
+    def _left_s(self) -> float | None:
+        """Seconds until the end, at least 0; None without one."""
+        return None if self._end_ms is None else max(self._end_ms / 1000 - time.time(), 0.0)
 
     async def stop(self) -> None:
         """Send what is buffered and disconnect."""

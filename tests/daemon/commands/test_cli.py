@@ -222,18 +222,32 @@ def test_simulate_ends_cleanly_on_a_signal(number: signal.Signals) -> None:
 @pytest.mark.parametrize(
     ("start_ms", "backfill_ms", "duration_ms", "paced", "expected"),
     [
-        (None, 0, None, True, Span(100, None, True)),
-        (None, 30, None, True, Span(70, None, True)),
-        (None, 30, 0, True, Span(70, 100, True)),
-        (None, 0, 50, True, Span(100, 150, True)),
-        (None, 30, None, False, Span(70, 100, False)),
-        (5, 30, 50, False, Span(5, 85, False)),
+        (None, 0, None, True, Span(100, 100, None, True)),
+        (None, 30, None, True, Span(70, 100, None, True)),
+        (None, 30, 0, True, Span(70, 100, 100, True)),
+        (None, 0, 50, True, Span(100, 100, 150, True)),
+        (None, 30, None, False, Span(70, 100, 100, False)),
+        (5, 30, 50, False, Span(5, 35, 85, False)),
     ],
 )
 def test_history_comes_before_the_present(
     start_ms: int | None, backfill_ms: int, duration_ms: int | None, paced: bool, expected: Span
 ) -> None:
     assert span_of(100, start_ms, backfill_ms, duration_ms, paced) == expected
+
+
+def test_backfill_waits_for_kafka_and_live_traffic_until_its_end() -> None:
+    assert span_of(100, None, 30, 0, True).waits_until_ms is None
+    assert span_of(100, None, 30, 50, True).waits_until_ms == 150
+    assert span_of(100, None, 30, None, True).waits_until_ms is None
+
+
+def test_fault_of_an_option_names_the_option(tmp_path: Path) -> None:
+    file = config_file(tmp_path, "", "events.jsonl")
+    result = relevanced("replay", file, "--format", "ubii", RELEVANCED_EVENTS__FORMAT="native")
+    assert result.stderr == "events.format=ubii: must be one of native, ubi (from --format)\n"
+    result = relevanced("simulate", "--kafka", "here")
+    assert "kafka.bootstrap_servers=here: must be host:port (from --kafka)" in result.stderr
 
 
 def test_invalid_values_of_options_state_their_rule() -> None:
