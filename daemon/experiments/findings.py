@@ -151,7 +151,7 @@ def _by_segment(experiment: Merged, variant: str, metrics: Sequence[Metric]) -> 
         experiment.arms[variant],
         spec,
         metrics_of(spec, metrics),
-        Design(_planned_for_two(spec, experiment.control, variant)),
+        Design(planned_for_two(spec, experiment.control, variant)),
     )
 
 
@@ -206,14 +206,14 @@ def _compare(
     """Metric → comparison of the variant with the control."""
     spec = experiment.spec
     arms = _control_arm(experiment), experiment.arms[variant]
-    design = Design(_planned_for_two(spec, experiment.control, variant))
+    design = Design(planned_for_two(spec, experiment.control, variant))
     return {
         metric.name: compared_by_metric(arms, spec, metric, design)
         for metric in metrics_of(spec, metrics)
     }
 
 
-def _planned_for_two(spec: Spec, control: str, variant: str) -> int:
+def planned_for_two(spec: Spec, control: str, variant: str) -> int:
     """The part of the planned total that two variants get; all of it where a share is unknown."""
     weights = dict(spec.weights)
     if control not in weights or variant not in weights:

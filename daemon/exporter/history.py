@@ -122,7 +122,7 @@ class History:
             for names, pages in zip(self._lane_names, hour.packed, strict=True):
                 for page, data in (pages or {}).items():
                     ids = self._ids(names.of_page(page))
-                    hour.rows.add(ids, _unpacked(data)[: len(ids)])
+                    hour.rows.add(ids, unpacked_rows(data)[: len(ids)])
         return hour.rows.pages
 
     def _ids(self, segments: Sequence[Segment]) -> Integers:
@@ -139,10 +139,11 @@ def _are_the_same(before: _Packed, now: _Packed) -> bool:
 
 
 def _traffic(packed: _Packed) -> tuple[int, ...]:
-    wholes = [_unpacked(pages[0])[0] for pages in packed if pages and 0 in pages]
+    wholes = [unpacked_rows(pages[0])[0] for pages in packed if pages and 0 in pages]
     return tuple(sum(int(row[column]) for row in wholes) for column in TRAFFIC_COLUMNS)
 
 
-def _unpacked(data: bytes) -> Rows:
+def unpacked_rows(data: bytes) -> Rows:
+    """The rows of a packed page of an hour. Raises Damaged."""
     with whole_or_damaged("hourly rows"):
         return unpack_page(data)

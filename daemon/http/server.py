@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from http import HTTPStatus
 from typing import Final, TypeAlias
 
 import msgspec
@@ -18,7 +19,7 @@ from aiohttp import web
 
 from ..exporter.published import Published
 from ..telemetry.process import Telemetry
-from .api import openapi
+from .api import openapi, tables
 from .api.answers import Answer, answer, error, packed
 from .api.health import Role
 from .api.routes import ROUTES, RequestContext, Route
@@ -142,7 +143,11 @@ class HttpServer:
             web.get("/-/ready", self._readyz),
             web.get(openapi.PATH, self._openapi_document),
         ]
-        routes += [web.get(route.path, partial(self._api, route)) for route in self._routes]
+        routes += [
+            web.get(path, partial(self._api, route, path.endswith(tables.SUFFIX)))
+            for route in self._routes
+            for path in route.paths
+        ]
         routes += [web.get(path, partial(_asset, asset)) for path, asset in ASSETS.items()]
         application.add_routes(routes)
         return application
@@ -166,7 +171,7 @@ class HttpServer:
         rest = self._telemetry.render(openmetrics)
         return text.with_rest_gzipped(rest) if gzipped else text.with_rest(rest)
 
-    async def _api(self, route: Route, request: web.Request) -> web.StreamResponse:
+    async def _api(self, route: Route, as_csv: bool, request: web.Request) -> web.StreamResponse:
         context = RequestContext(
             self.published,
             self._telemetry,
@@ -179,10 +184,14 @@ class HttpServer:
             answer,
             route,
             context,
-            list(request.query.items()),
+            [*request.match_info.items(), *request.query.items()],
+            as_csv,
             *_preferences(request),
         )
-        return await _send_answer(request, made)
+        is_table = as_csv and made.status == HTTPStatus.OK
+        return await _send_answer(
+            request, made, {"Content-Type": tables.CONTENT_TYPE} if is_table else None
+        )
 
     async def _openapi_document(self, request: web.Request) -> web.StreamResponse:
         made = await asyncio.to_thread(packed, self._openapi, *_preferences(request))

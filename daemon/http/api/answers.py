@@ -10,6 +10,7 @@ import msgspec
 
 from .parameters import BadRequest, read_query
 from .routes import RequestContext, Route
+from .tables import csv_text
 
 GZIP_FROM_BYTES: Final = 1_000
 """Shorter bodies fit into one packet anyway."""
@@ -31,15 +32,19 @@ def answer(
     route: Route,
     context: RequestContext,
     query: Sequence[tuple[str, str]],
+    as_csv: bool,
     gzipped: bool,
     if_none_match: str,
 ) -> Answer:
-    """The answer of a route. A bad request is answered with its reason as JSON."""
+    """The answer of a route, as JSON or as the CSV of its table. A bad request is answered with its
+    reason as JSON."""
     try:
         allowed = context.allowed_values() if route.of_scores else {}
         result = route.make(context, read_query(query, route.parameters, allowed))
     except BadRequest as bad:
         return Answer(bad.status, error(str(bad)))
+    if as_csv and route.table is not None:
+        return packed(csv_text(result, *route.table), gzipped, if_none_match)
     return packed(msgspec.json.encode(result), gzipped, if_none_match)
 
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from ...exporter.published import Condition
+from . import tables
 from .parameters import Parameter
 from .routes import Route
 
@@ -34,7 +35,7 @@ class Error(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 ERRORS: Final = {
     400: "A parameter is unknown, missing, or has a value that is not allowed.",
-    404: "This process serves no scores, or the segment is not shown.",
+    404: "This process serves no scores, or there is no such segment or experiment.",
     503: "No scores here yet.",
 }
 
@@ -45,7 +46,7 @@ def document(version: str, routes: Sequence[Route]) -> bytes:
     _, schemas = msgspec.json.schema_components(
         [*answers, Alive, Readiness, Error], ref_template=_REFERENCE
     )
-    paths = {route.path: {"get": _operation(route)} for route in routes}
+    paths = {path: {"get": _operation(route, path)} for route in routes for path in route.paths}
     return msgspec.json.encode(
         {
             "openapi": "3.1.0",
@@ -60,17 +61,33 @@ def document(version: str, routes: Sequence[Route]) -> bytes:
     )
 
 
-def _operation(route: Route) -> dict[str, Any]:
+def _operation(route: Route, path: str) -> dict[str, Any]:
     errors = ERRORS if route.of_scores else {400: ERRORS[400]}
+    as_csv = path.endswith(tables.SUFFIX)
     return {
         "summary": route.summary,
-        "operationId": route.path.rpartition("/")[2],
+        "operationId": _operation_id(path),
         "parameters": [_parameter(parameter) for parameter in route.parameters],
         "responses": {
-            "200": _json("The answer.", route.answer),
+            "200": _csv(route) if as_csv else _json("The answer.", route.answer),
             "304": {"description": "The client has this answer: If-None-Match contains its ETag."},
             **{str(status): _json(text, Error) for status, text in errors.items()},
         },
+    }
+
+
+def _operation_id(path: str) -> str:
+    """Such as `scores`, `scores_csv`, `experiments_buckets`, and `index` for the list of all."""
+    parts = path.removeprefix("/api/v1/").replace(".", "/").split("/")
+    return "_".join(part for part in parts if part and not part.startswith("{")) or "index"
+
+
+def _csv(route: Route) -> dict[str, Any]:
+    assert route.table is not None, "only tables have this path"
+    rows, row = route.table
+    return {
+        "description": f"`{rows}` of the JSON answer, a line for each {row.__name__}.",
+        "content": {"text/csv": {"schema": {"type": "string"}}},
     }
 
 
@@ -80,9 +97,9 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
         value["default"] = parameter.default
     return {
         "name": parameter.name,
-        "in": "query",
+        "in": "path" if parameter.in_path else "query",
         "description": parameter.text,
-        "required": parameter.required,
+        "required": parameter.required or parameter.in_path,
         "schema": {"type": "array", "items": value} if parameter.repeatable else value,
     }
 

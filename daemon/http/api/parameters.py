@@ -25,6 +25,8 @@ class Parameter:
     repeatable: bool = False
     required: bool = False
     default: str | None = None
+    in_path: bool = False
+    """Whether it is a part of the path, so that it is always given."""
 
 
 def read_query(

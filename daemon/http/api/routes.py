@@ -9,16 +9,21 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from ...errors import Damaged
 from ...experiments.types import Findings
 from ...exporter.pane_reader import Reading
 from ...exporter.published import Published
-from ...exporter.scores import Report, matching
+from ...exporter.scores import Report, Score, matching
 from ...exporter.snapshot import VIEWS
 from ...plan import ALL
 from ...telemetry.process import Telemetry
-from .changes import Changes, changes
+from . import tables
+from .buckets import Bucket, Buckets, buckets
+from .changes import Change, Changes, changes
 from .health import Health, Role, health
-from .history import History, history
+from .history import History, Pane, history
+from .hours import Hours, HourScore, hours
+from .index import Index, Listed
 from .parameters import BadRequest, Parameter
 from .segments import Segments, segments
 
@@ -68,6 +73,14 @@ class Route:
     make: Callable[[RequestContext, Query], msgspec.Struct]
     of_scores: bool = True
     """False if every process can answer it at any time."""
+    table: tuple[str, type[msgspec.Struct]] | None = None
+    """The attribute of the answer that is a table, and the type of its rows: the same path with
+    `.csv` has it as CSV."""
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The path, and that of the table."""
+        return (self.path,) if self.table is None else (self.path, self.path + tables.SUFFIX)
 
 
 _FILTERS: Final = (
@@ -109,6 +122,22 @@ def _experiments(context: RequestContext, query: Query) -> Findings:
     return context.reading.experiments
 
 
+def _buckets(context: RequestContext, query: Query) -> Buckets:
+    return buckets(context.reading, query["experiment"][0])
+
+
+def _hours(context: RequestContext, query: Query) -> Hours:
+    from_, to = (query.get(name, [None])[0] for name in ("from", "to"))
+    try:
+        return hours(context.reading, query, from_, to)
+    except Damaged as error:
+        raise BadRequest(503, str(error)) from error
+
+
+def _index(context: RequestContext, query: Query) -> Index:
+    return Index(tuple(Listed(path, route.summary) for route in ROUTES for path in route.paths))
+
+
 def _health(context: RequestContext, query: Query) -> Health:
     return health(
         context.published, context.telemetry.status(), context.role, context.version, context.now_ms
@@ -126,6 +155,7 @@ ROUTES: Final = (
         ),
         Report,
         _scores,
+        table=("scores", Score),
     ),
     Route(
         "/api/v1/history",
@@ -138,6 +168,19 @@ ROUTES: Final = (
         ),
         History,
         _history,
+        table=("panes", Pane),
+    ),
+    Route(
+        "/api/v1/hours",
+        "The hours of event time that are kept, over what has settled: by default the last day.",
+        (
+            *_FILTERS,
+            Parameter("from", "Hours from this time on, such as 2026-11-20T12:00:00Z."),
+            Parameter("to", "Hours before this time."),
+        ),
+        Hours,
+        _hours,
+        table=("rows", HourScore),
     ),
     Route(
         "/api/v1/changes",
@@ -149,6 +192,7 @@ ROUTES: Final = (
         ),
         Changes,
         _changes,
+        table=("changes", Change),
     ),
     Route(
         "/api/v1/segments",
@@ -165,6 +209,14 @@ ROUTES: Final = (
         _experiments,
     ),
     Route(
+        "/api/v1/experiments/{experiment}/buckets",
+        "The tallies of an experiment in 64 buckets of users: what its statements are made of.",
+        (Parameter("experiment", "The experiment.", in_path=True),),
+        Buckets,
+        _buckets,
+        table=("rows", Bucket),
+    ),
+    Route(
         "/api/v1/health",
         "The state of the pipeline as this process sees it. Every process answers at any time.",
         (),
@@ -172,4 +224,5 @@ ROUTES: Final = (
         _health,
         of_scores=False,
     ),
+    Route("/api/v1/", "What there is.", (), Index, _index, of_scores=False),
 )

@@ -1,19 +1,26 @@
 """The OpenAPI document agrees with the handlers: every path, parameter and property."""
 
+import csv
 import json
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import aiohttp
+import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 
+from relevanced.daemon.experiments.specs import Tracking
+from relevanced.daemon.experiments.tallies import Tallies
 from relevanced.daemon.exporter.published import Condition
 from relevanced.daemon.http.api import openapi
 from relevanced.daemon.http.api.routes import ROUTES, Route
 from relevanced.daemon.http.server import HttpServer
+from relevanced.daemon.storage.packing import pack_page
 from relevanced.daemon.telemetry.process import Telemetry
-from tests.lane_views import Shown, lane_view, published_of, reading_of
+from tests.arms import SPEC, dealt_arms
+from tests.lane_views import NOW_MS, PLAN, Shown, lane_view, pages_of, published_of, reading_of
 
 DOCUMENT: Final[dict[str, Any]] = json.loads(openapi.document("1.2.3", ROUTES))
 GOOD: Final = {
@@ -22,6 +29,8 @@ GOOD: Final = {
     "segment": "DE",
     "window": "1m",
     "view": "live",
+    "from": "2026-11-20T00:00:00Z",
+    "to": "2026-11-21T00:00:00Z",
 }
 OPERATIONS: Final = [
     (path, name, parameter)
@@ -39,9 +48,10 @@ class Served:
         self._session = session
 
     async def get(self, path: str, query: list[tuple[str, str]]) -> tuple[int, Any]:
-        url = f"http://127.0.0.1:{self.server.port}{path}"
+        url = f"http://127.0.0.1:{self.server.port}{path.format(experiment=SPEC.name)}"
         async with self._session.get(url, params=query) as response:
-            return response.status, await response.json()
+            is_json = response.content_type == "application/json"
+            return response.status, await (response.json() if is_json else response.text())
 
 
 @pytest.fixture
@@ -54,7 +64,16 @@ async def served() -> AsyncIterator[Served]:
     server = HttpServer(telemetry, "all", clock=lambda: 1_795_176_001.5)
     counts = {"events": {"impression": 2, "feedback": 1}, "rejected": {"not_json": 1}}
     lanes = [lane_view([Shown(), Shown(country="DE"), Shown(country="DE")], counts=counts)]
-    server.published = published_of(reading_of(lanes), Condition("lanes", False, "one stands"))
+    experiments = {SPEC.name: Tallies(SPEC.digest, dealt_arms())}
+    plan = replace(PLAN, tracking=Tracking({SPEC.name: SPEC}, 0, SPEC))
+    hour = {
+        NOW_MS - 7_200_000: {0: pack_page(pages_of(np.array([Shown().row()] * 3, np.int64))[0])}
+    }
+    lanes = [
+        replace(lane, experiments=experiments, hours=hour, settled_before=NOW_MS) for lane in lanes
+    ]
+    reading = reading_of(lanes, plan)
+    server.published = published_of(reading, Condition("lanes", False, "one stands"))
     await server.start("127.0.0.1", 0)
     async with aiohttp.ClientSession() as session:
         yield Served(server, session)
@@ -70,8 +89,12 @@ def faults(path: str, status: int, body: Any) -> list[str]:
 
 
 def query_of(route: Route, *names: str) -> list[tuple[str, str]]:
-    """Good values of the required parameters and of these."""
-    return [(p.name, GOOD[p.name]) for p in route.parameters if p.required or p.name in names]
+    """Good values of the required parameters and of these; those in the path are given."""
+    return [
+        (p.name, GOOD[p.name])
+        for p in route.parameters
+        if not p.in_path and (p.required or p.name in names)
+    ]
 
 
 def references(node: Any) -> Iterator[str]:
@@ -109,6 +132,41 @@ async def test_answers_are_as_documented(served: Served, route: Route) -> None:
         assert (status, faults(route.path, status, body)) == (200, [])
 
 
+@pytest.mark.parametrize("route", [r for r in ROUTES if r.table], ids=lambda r: str(r.path))
+async def test_a_table_is_the_same_as_csv(served: Served, route: Route) -> None:
+    """A header, and a line for each row."""
+    assert route.table is not None
+    _, body = await served.get(route.path, query_of(route))
+    status, text = await served.get(f"{route.path}.csv", query_of(route))
+    lines = list(csv.DictReader(text.splitlines()))
+    assert (status, len(lines)) == (200, len(body[route.table[0]]))
+    assert [list(line) for line in lines[:1]] == [
+        list(flat(row)) for row in body[route.table[0]][:1]
+    ]
+    assert lines == [
+        {name: "" if value is None else str(value) for name, value in flat(row).items()}
+        for row in body[route.table[0]]
+    ]
+
+
+def flat(row: dict[str, Any], before: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in row.items():
+        if isinstance(value, dict):
+            found |= flat(value, f"{before}{name}_")
+        else:
+            found[f"{before}{name}"] = value
+    return found
+
+
+async def test_the_index_lists_every_path(served: Served) -> None:
+    _, body = await served.get("/api/v1/", [])
+    listed = {one["path"] for one in body["paths"]}
+    assert listed == {path for path in DOCUMENT["paths"] if path.startswith("/api/v1/")} - {
+        openapi.PATH
+    }
+
+
 @pytest.mark.parametrize("path", ["/livez", "/readyz"])
 async def test_probes_are_as_documented(served: Served, path: str) -> None:
     status, body = await served.get(path, [])
@@ -119,13 +177,17 @@ async def test_probes_are_as_documented(served: Served, path: str) -> None:
 async def test_parameters_are_as_documented(
     served: Served, path: str, name: str | None, parameter: dict[str, Any] | None
 ) -> None:
-    route = next((route for route in ROUTES if route.path == path), None)
+    route = next((route for route in ROUTES if path in route.paths), None)
     if route is None:
         assert name is None
         return
     if name is None or parameter is None:
         status, body = await served.get(path, [*query_of(route), ("colour", "red")])
         assert status == 400 and "colour: must be one of" in body["error"]
+        return
+    if parameter["in"] == "path":
+        status, body = await served.get(path, [(name, "other")])
+        assert status == 400 and "must be given once" in body["error"]
         return
     query = query_of(route, name)
     twice, _ = await served.get(path, [*query, (name, GOOD[name])])
@@ -143,6 +205,9 @@ async def test_parameters_are_as_documented(
         ("history", "metric=P%401&window=1m&grouping=country&segment=XX", 404, "segment=XX: no"),
         ("changes", "window=1m&view=dead", 400, "view=dead: must be one of live; settled"),
         ("segments", "grouping=all", 400, "grouping: must be one of none"),
+        ("hours", "from=today", 400, "from=today: must be a time with its zone"),
+        ("hours", "from=2026-11-21T00:00:00Z&to=2026-11-20T00:00:00Z", 400, "from=2026-11-21"),
+        ("experiments/none/buckets", "", 404, "experiment=none: is not tracked"),
     ],
 )
 async def test_errors_show_the_value_and_the_rule(
@@ -151,12 +216,15 @@ async def test_errors_show_the_value_and_the_rule(
     path = f"/api/v1/{path}"
     pairs = [(name, value.replace("%40", "@")) for name, value in _pairs(query)]
     found, body = await served.get(path, pairs)
-    assert (found, faults(path, status, body)) == (status, [])
+    documented = path.replace("/none/", "/{experiment}/")
+    assert (found, faults(documented, status, body)) == (status, [])
     assert body["error"].startswith(message)
 
 
 def _pairs(query: str) -> list[tuple[str, str]]:
-    return [(name, value) for name, _, value in (one.partition("=") for one in query.split("&"))]
+    return [
+        (name, value) for name, _, value in (one.partition("=") for one in query.split("&") if one)
+    ]
 
 
 async def test_any_process_tells_its_health_at_any_time() -> None:

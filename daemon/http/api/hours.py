@@ -1,0 +1,168 @@
+"""The hourly scores that are kept for weeks: one row for each hour, segment and metric. Pure."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from ...events.timestamps import instant_ms, timestamp_text
+from ...exporter.history import unpacked_rows
+from ...exporter.pane_reader import Reading
+from ...exporter.scores import optional
+from ...exporter.snapshot import estimates
+from ...lane.paged_rows import Rows
+from ...panes import pane_start
+from .history import metric_index
+from .parameters import BadRequest
+
+MOST_ROWS: Final = 100_000
+"""In one answer: some 20 MB of JSON."""
+DEFAULT_HOURS: Final = 24
+
+
+class HourScore(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """One metric of one segment in one hour of event time, over what has settled."""
+
+    start: str
+    metric: str
+    grouping: str
+    segment: str
+    mean: float | None
+    """null where no impression has a defined value."""
+    stderr: float | None
+    """null below two scored impressions."""
+    scored: int
+    impressions: int
+    complete: bool
+    """Whether all of the hour is in these numbers: false for the hour in which counting began, and
+    for hours that have not settled yet."""
+
+
+class Hours(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"from_": "from"}):
+    """The hours of a span, oldest first. Hours without any impression are left out."""
+
+    as_of: str | None
+    settled_until: str | None
+    """Everything before it is in the hours."""
+    from_: str | None
+    """Start of the first hour that was asked for."""
+    to: str | None
+    """End of the last hour that was asked for."""
+    lost: tuple[str, ...]
+    """Starts of hours of which the store has lost rows. They are left out."""
+    rows: tuple[HourScore, ...]
+
+
+@dataclass(frozen=True)
+class Span:
+    """Instants in milliseconds; hours that begin in [from_ms, to_ms) are meant."""
+
+    from_ms: int
+    to_ms: int
+
+
+def hours(
+    reading: Reading, wanted: Mapping[str, Sequence[str]], from_: str | None, to: str | None
+) -> Hours:
+    """The hours of the shown segments that pass the filters `wanted` (name → allowed values).
+    Raises BadRequest."""
+    plan, as_of_ms = reading.plan, reading.snapshot.as_of_ms
+    kept = sorted({start for lane in reading.views for start in lane.hours})
+    if as_of_ms is None or not kept:
+        return Hours(
+            None if as_of_ms is None else timestamp_text(as_of_ms), None, None, None, (), ()
+        )
+    settled_ms = _settled_ms(reading)
+    span = _span(from_, to, plan.hour_ms, kept[-1] + plan.hour_ms)
+    lost = frozenset().union(*(lane.lost_hours for lane in reading.views))
+    starts = [start for start in kept if span.from_ms <= start < span.to_ms and start not in lost]
+    names = list(wanted.get("metric") or [metric.name for metric in plan.metrics])
+    chosen = _chosen(reading, wanted)
+    if len(starts) * len(names) * len(chosen) > MOST_ROWS:
+        raise BadRequest(
+            400,
+            f"{len(starts)} hours of {len(names)} metrics of {len(chosen)} segments: must be at"
+            f" most {MOST_ROWS:,} rows: narrow from, to, metric, grouping or segment",
+        )
+    complete = range(kept[0] + plan.hour_ms, pane_start(settled_ms, plan.hour_ms), plan.hour_ms)
+    return Hours(
+        as_of=timestamp_text(as_of_ms),
+        settled_until=timestamp_text(settled_ms),
+        from_=timestamp_text(span.from_ms),
+        to=timestamp_text(span.to_ms),
+        lost=tuple(timestamp_text(s) for s in sorted(lost) if span.from_ms <= s < span.to_ms),
+        rows=tuple(
+            row
+            for start in starts
+            for row in _rows(reading, start, names, chosen, start in complete)
+        ),
+    )
+
+
+def _settled_ms(reading: Reading) -> int:
+    """The instant before which every lane with events has settled."""
+    lanes = [lane.settled_before or 0 for lane in reading.views if lane.has_events]
+    return min(lanes, default=0)
+
+
+def _span(from_: str | None, to: str | None, hour_ms: int, end_ms: int) -> Span:
+    until_ms = end_ms if to is None else _instant("to", to)
+    since_ms = until_ms - DEFAULT_HOURS * hour_ms if from_ is None else _instant("from", from_)
+    if since_ms >= until_ms:
+        raise BadRequest(400, f"from={from_}: must be before to={to or timestamp_text(until_ms)}")
+    first = pane_start(since_ms, hour_ms)
+    return Span(first, pane_start(until_ms - 1, hour_ms) + hour_ms)
+
+
+def _instant(name: str, value: str) -> int:
+    try:
+        return instant_ms(value)
+    except ValueError:
+        rule = "must be a time with its zone such as 2026-11-20T12:00:00Z"
+        raise BadRequest(400, f"{name}={value}: {rule}") from None
+
+
+def _chosen(reading: Reading, wanted: Mapping[str, Sequence[str]]) -> list[int]:
+    """The rows of the selection that pass the filters."""
+    return [
+        index
+        for index, (grouping, segment) in enumerate(reading.selection.segments)
+        if grouping in wanted.get("grouping", (grouping,))
+        and segment in wanted.get("segment", (segment,))
+    ]
+
+
+def _rows(
+    reading: Reading, start: int, names: Sequence[str], chosen: Collection[int], complete: bool
+) -> Iterator[HourScore]:
+    at, plan = timestamp_text(start), reading.plan
+    rows = _summed(reading, start)
+    for name in names:
+        metric_at = metric_index(plan, name)
+        means, errors = (optional(values) for values in estimates(rows, plan, metric_at))
+        scored = rows[:, plan.metric_column(metric_at)].tolist()
+        for index in chosen:
+            impressions = int(rows[index, 0])
+            if impressions:
+                yield HourScore(
+                    at,
+                    name,
+                    *reading.selection.segments[index],
+                    mean=means[index],
+                    stderr=errors[index],
+                    scored=scored[index],
+                    impressions=impressions,
+                    complete=complete,
+                )
+
+
+def _summed(reading: Reading, start: int) -> Rows:
+    """(selected segments, columns): the rows of an hour, of all lanes."""
+    summed = np.zeros((len(reading.selection.segments) + 1, reading.plan.row_width), np.int64)
+    for lane in reading.views:
+        for page, data in lane.hours.get(start, {}).items():
+            into = reading.selection.rows_of(lane.names.of_page(page))
+            np.add.at(summed, into, unpacked_rows(data)[: len(into)])
+    return summed[:-1]
