@@ -4,6 +4,7 @@ import math
 from statistics import NormalDist
 from typing import Final
 
+from .buckets import BUCKETS
 from .estimates import Estimate
 from .sequences import Design, boundary
 
@@ -27,6 +28,33 @@ def minimum_detectable_effect(estimate: Estimate, design: Design, power: float =
     n = max(estimate.n, design.planned_impressions)
     reach = boundary(n, design.rate, design.alpha) + NormalDist().inv_cdf(power)
     return estimate.reach(reach) * math.sqrt(estimate.n / n)
+
+
+def planned_impressions(
+    effect: float, variance: float, treated: float = 0.5, power: float = POWER, alpha: float = 0.05
+) -> int:
+    """The least planned total of both arms whose `minimum_detectable_effect` is at most `effect`.
+
+    `variance` is that of one impression, times the design effect; `treated` is the share of the
+    impressions in the treatment, 0 < treated < 1. Degrees of freedom are those of two arms with all
+    64 buckets. Raises ValueError for an effect or a variance that is not above 0.
+
+    >>> planned_impressions(0.0055, 2 * 0.55 * 0.45)
+    1049248
+    """
+    for name, value in (("effect", effect), ("variance", variance)):
+        if not value > 0:
+            raise ValueError(f"{name}={value}: must be > 0")
+    total = variance * (1 / treated + 1 / (1 - treated))
+
+    def detects(n: int) -> bool:
+        estimate = Estimate(0.0, total / n, n, 2.0 * (BUCKETS - 1))
+        return minimum_detectable_effect(estimate, Design(n, alpha), power) <= effect
+
+    # The boundary at the planned total does not depend on it: only the standard error does.
+    one = Estimate(0.0, total, 1, 2.0 * (BUCKETS - 1))
+    near = math.ceil((minimum_detectable_effect(one, Design(1, alpha), power) / effect) ** 2)
+    return next(n for n in (near - 1, near, near + 1) if n > 0 and detects(n))
 
 
 def further_impressions(estimate: Estimate, design: Design) -> float:

@@ -40,6 +40,12 @@ def _check_config() -> click.Command:
     return check_config_command
 
 
+def _plan() -> click.Command:
+    from .plan_experiment import plan_command
+
+    return plan_command
+
+
 def _metrics() -> click.Command:
     from .list_metrics import metrics_command
 
@@ -85,6 +91,7 @@ LAZY_COMMANDS: Final[Mapping[str, tuple[Callable[[], click.Command], str]]] = {
     ),
     "metrics": (_metrics, "List the metrics that can be named, or explain some of them."),
     "settings": (_settings, "List every setting as commented TOML."),
+    "plan": (_plan, "Say how long an experiment takes until it detects a change."),
     "report": (_report, "Print what an experiment has shown so far."),
     "propensities": (
         _propensities,
@@ -99,6 +106,7 @@ ORDER: Final = (
     "run",
     "demo",
     "replay",
+    "plan",
     "report",
     "eval",
     "propensities",
