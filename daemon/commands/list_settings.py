@@ -77,7 +77,7 @@ def toml(settings: Sequence[Row]) -> Iterator[str]:
     for section, of_section in groupby(settings, lambda row: row.section):
         absent = "# " if section in dict(NAMED) else ""
         if section:
-            yield f"# {_meaning(section)}"
+            yield from (f"# {line}" for line in textwrap.wrap(_meaning(section), WIDTH - 2))
             yield f"{absent}[{section}]"
             yield ""
         for row in of_section:
@@ -91,7 +91,7 @@ def toml(settings: Sequence[Row]) -> Iterator[str]:
 
 def _meaning(section: str) -> str:
     owner = dict(NAMED).get(section) or SECTIONS[section]
-    return (owner.__doc__ or "").partition("\n")[0]
+    return " ".join((owner.__doc__ or "").partition("\n\n")[0].split())
 
 
 def table(settings: Sequence[Row]) -> Iterator[str]:
