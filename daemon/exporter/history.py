@@ -100,7 +100,7 @@ class History:
             for page in np.unique(ids[ids >= 0] // PAGE_ROWS).tolist():
                 if pages and page in pages:
                     here = ids // PAGE_ROWS == page
-                    total[here] += _unpacked(pages[page])[ids[here] % PAGE_ROWS]
+                    total[here] += unpacked_rows(pages[page])[ids[here] % PAGE_ROWS]
         return total
 
     def version_of(self, start: int) -> object:
