@@ -173,9 +173,9 @@ def _without_breaks(moves: _Values, drift: Floats) -> _Values:
 
 def _medians(values: Floats, axis: int) -> Floats:
     """The medians of what is not NaN; NaN where all is."""
-    empty = np.isnan(values).all(axis=axis, keepdims=True)
-    found: Floats = np.nanmedian(np.where(empty, 0.0, values), axis=axis)
-    return np.where(empty.all(axis=axis), np.nan, found)
+    empty = np.isnan(values).all(axis=axis)
+    found: Floats = np.nanmedian(np.where(np.expand_dims(empty, axis), 0.0, values), axis=axis)
+    return np.where(empty, np.nan, found)
 
 
 def _effects(compared: _Values, drift: Floats, weekdays: Floats | float) -> tuple[Floats, Floats]:
