@@ -7,7 +7,6 @@ import numpy as np
 from relevanced.metrics.lists import Integers
 
 from ..lane.attribute_texts import once_per_text
-from ..lane.columns.texts import joined, joined_texts
 from ..lane.gain_states import NO_STATE
 from ..lane.lane import Lane
 from ..lane.open_impressions import NewImpressions
@@ -22,37 +21,34 @@ class RunAtWatermarks:
     run: Run
     watermarks_ms: Integers
     """Of the topic-partition just before each event, (n,)."""
-    hashes: Integers
-    """Hash of each event's impression id, (n,)."""
 
     def part(self, stop: int) -> "RunAtWatermarks":
         """The events before `stop`."""
-        run = self.run.part(0, stop)
-        return RunAtWatermarks(run, self.watermarks_ms[:stop], self.hashes[:stop])
+        return RunAtWatermarks(self.run.part(0, stop), self.watermarks_ms[:stop])
 
 
 def accept(lane: Lane, topic: str, events: RunAtWatermarks, selected: Integers) -> None:
     """Add the selected plain impressions of the run, (s,) indices among them, to the lane."""
     run, base_ms = events.run, lane.plan.timing.base_ms
-    indices, event_index = selected.tolist(), run.impression_index[selected]
+    event_index = run.impression_index[selected]
     combinations = _combinations(lane, topic, events, selected)
     states = lane.states.untouched(run.lengths[selected], _surface_ids(lane, run, selected))
     times_ms = run.times_ms[event_index]
     panes = times_ms - times_ms % base_ms
     lane.open.add_many(
         NewImpressions(
-            ids=joined_texts([run.ids[n] for n in event_index.tolist()]),
-            items=joined([run.items[n] for n in indices]),
+            ids=run.ids.at(event_index).joined(),
+            items=run.items.at(selected).joined(),
             times_ms=times_ms,
             panes=panes,
             combinations=combinations,
             states=states,
-            hashes=events.hashes[event_index],
+            hashes=run.hashes[event_index],
             subjects=_subjects(lane, run, selected),
         )
     )
     lane.changes.add_many(panes, combinations, np.full(len(states), NO_STATE), states)
-    lane.count("impression_outcomes", "accepted", len(indices))
+    lane.count("impression_outcomes", "accepted", len(selected))
 
 
 def _combinations(lane: Lane, topic: str, events: RunAtWatermarks, selected: Integers) -> Integers:

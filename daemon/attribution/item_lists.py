@@ -6,17 +6,18 @@ Decoding a list costs an object for each id, and most lists are never clicked in
 found between two quotes, so that a click costs a few comparisons of bytes.
 """
 
-from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from relevanced.metrics.lists import Integers
+
 from ..events.fields import identifiers
 from ..events.types import MAX_TEXT_BYTES, MOST_ITEMS
 from ..lane.columns.id_index import NOT_FOUND
-from ..lane.columns.texts import Rows, equal_at, joined_texts
+from ..lane.columns.texts import Joined, Rows, Spans, cut, equal_at, joined, merged
 from ..lane.open_impressions import encode_items
 
 NOT_PLAIN: Final = -1
@@ -25,24 +26,24 @@ _decode_anything = msgspec.json.Decoder().decode
 _QUOTE, _COMMA, _OPENING, _BACKSLASH = b'",[\\'
 
 
-def lengths_of(lists: Sequence[bytes]) -> NDArray[np.int64]:
+def lengths_of(lists: Joined) -> NDArray[np.int64]:
     """The number of ids in each JSON text, (n,); NOT_PLAIN where the text is anything but a list of
     ids of 1 to 256 ASCII characters, without escapes or white space: those must be decoded.
 
     Each text must be well-formed JSON.
     """
-    if not lists:
+    data, sizes = lists
+    if not len(sizes):
         return np.zeros(0, np.int64)
-    joined = b"".join(lists)
-    if joined.isascii() and b"\\" not in joined:
-        return _lengths(joined, lists)
-    lengths, texts = np.full(len(lists), NOT_PLAIN), map(bytes, lists)
+    if data.isascii() and b"\\" not in data:
+        return _lengths(data, sizes)
+    lengths, texts = np.full(len(sizes), NOT_PLAIN), cut(data, sizes)
     simple = [n for n, text in enumerate(texts) if text.isascii() and b"\\" not in text]
-    lengths[simple] = lengths_of([lists[n] for n in simple])
+    lengths[simple] = lengths_of(joined([texts[n] for n in simple]))
     return lengths
 
 
-def ranks0_of(lists: Rows, items: Sequence[str], ranks: NDArray[np.int64]) -> NDArray[np.int64]:
+def ranks0_of(lists: Rows, items: Spans, ranks: NDArray[np.int64]) -> NDArray[np.int64]:
     """The rank from 0 of each item in its list, (n,): its stated rank (from 1) if the item is there
     or, with NO_RANK, that of its first occurrence. NOT_FOUND where the item is not there, or where
     only decoding the list can tell.
@@ -53,22 +54,34 @@ def ranks0_of(lists: Rows, items: Sequence[str], ranks: NDArray[np.int64]) -> ND
     text, starts = rows.reshape(-1), np.arange(len(rows)) * rows.shape[1]
     quotes = np.append(np.flatnonzero(text == _QUOTE), len(text))
     first, end = np.searchsorted(quotes, starts), np.searchsorted(quotes, starts + sizes)
-    sought = joined_texts(items)
     opening = first + 2 * (np.clip(ranks, 0, MOST_ITEMS) - 1)
     for n in np.flatnonzero(ranks == NO_RANK).tolist():
-        at = rows[n, : sizes[n]].tobytes().find(encode_items(items[n]))
+        at = rows[n, : sizes[n]].tobytes().find(encode_items(items.text(n)))
         opening[n] = np.searchsorted(quotes, starts[n] + at) if at >= 0 else end[n]
     # an item begins at every other quote of its list: ids may contain commas and brackets, and with
     # a backslash even quotes, so a list with one is not searched
     is_there = (opening >= first) & (opening + 1 < end) & ((opening - first) % 2 == 0)
     opening[~is_there] = 0
     begins = quotes[opening] + 1
-    is_there &= quotes[np.minimum(opening + 1, len(quotes) - 1)] - begins == sought[1]
-    is_there &= equal_at(text, begins, is_there, sought)
+    is_there &= quotes[np.minimum(opening + 1, len(quotes) - 1)] - begins == items.sizes
+    is_there &= equal_at(text, begins, is_there, items)
     escaped = rows == _BACKSLASH
     if escaped.any():
         is_there &= ~(escaped & (np.arange(rows.shape[1]) < sizes[:, np.newaxis])).any(axis=1)
     return np.where(is_there, (opening - first) // 2, NOT_FOUND)
+
+
+def as_stored(lists: Joined) -> tuple[Spans, Integers]:
+    """JSON texts as `encode_items` writes the lists of ids that they are, and the number of ids in
+    each, (n,): NOT_PLAIN where a text is no list of ids, and unchanged."""
+    spans, lengths = Spans.of(lists), lengths_of(lists)
+    spelled_otherwise = np.flatnonzero(lengths == NOT_PLAIN)
+    if len(spelled_otherwise):
+        texts, counts = zip(*(respelled(spans[n]) for n in spelled_otherwise.tolist()), strict=True)
+        lengths[spelled_otherwise] = counts
+        respelt = Spans.of(joined(texts))
+        spans = merged(len(spans), [(np.arange(len(spans)), spans), (spelled_otherwise, respelt)])
+    return spans, lengths
 
 
 def respelled(text: bytes) -> tuple[bytes, int]:
@@ -81,10 +94,10 @@ def respelled(text: bytes) -> tuple[bytes, int]:
     return encode_items(ids), len(ids)
 
 
-def _lengths(joined: bytes, lists: Sequence[bytes]) -> NDArray[np.int64]:
+def _lengths(data: bytes, sizes_of_lists: Integers) -> NDArray[np.int64]:
     """`lengths_of` where every quote is the start or the end of a string."""
-    text = np.frombuffer(joined, np.uint8)
-    ends = np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)))
+    text = np.frombuffer(data, np.uint8)
+    ends = np.cumsum(sizes_of_lists)
     starts = np.concatenate(([0], ends[:-1]))
     quotes = np.flatnonzero(text == _QUOTE)
     opening, closing = quotes[0::2], quotes[1::2]

@@ -7,48 +7,36 @@ exactly one event (bad, or an array) ends a run, and so does a long one: it is d
 its turn, slice by slice.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress
-from typing import Final, cast
 
 import numpy as np
 
 from relevanced.metrics.lists import Integers
 
-from ..events.fields import InvalidField
-from ..events.timestamps import timestamp_ms
-from ..events.types import (
-    Decoded,
-    Decoder,
-    Event,
-    LogRecord,
-    Plain,
-    PlainFeedback,
-    PlainImpression,
-    Rejected,
-)
-from ..lane.attribute_texts import NOT_PARSED, AttributeTexts, ParsedAttributes
-from .item_lists import NOT_PLAIN, lengths_of, respelled
-
-LONG_RECORD_BYTES: Final = 65_536
-"""A longer record is not read as a plain one. It is decoded when it is its turn, an array slice by
-slice: one megabyte of `[{},{},…]` took a second in one step, of experiments a sixth."""
-_NO_TIME: Final = -1
-"""Where a text is no timestamp: the decoder rejects that record."""
+from ..events.types import Decoded, Decoder, Event, LogRecord, Rejected
+from ..lane.attribute_texts import AttributeTexts, ParsedAttributes
+from ..lane.columns.id_index import hashes_of
+from ..lane.columns.texts import Spans, joined_texts, merged
+from . import plain_columns
+from .plain_columns import LONG_RECORD_BYTES, FeedbackColumns, ImpressionColumns
+from .records import Records
 
 
 @dataclass(frozen=True)
 class Run:
     """Consecutive events, n of them, m of which are plain impressions and f plain feedback."""
 
-    ids: list[str]
+    ids: Spans
     """Impression id of each event, (n,)."""
+    hashes: Integers
+    """Hash of each event's impression id, (n,)."""
     times_ms: Integers
+    """(n,)."""
     impression_index: Integers
     """Indices of the plain impressions among the events, (m,), ascending."""
-    items: list[bytes]
-    """Their lists as JSON text, as `encode_items` would write it; bytes, or a view of a record."""
+    items: Spans
+    """Their lists as JSON text, as `encode_items` would write it, (m,)."""
     lengths: Integers
     """Items in each list, (m,)."""
     attribute_ids: Integers
@@ -58,14 +46,19 @@ class Run:
     """Their units (user, session, …), (m,) for each unit of experiments."""
     feedback_index: Integers
     """Indices of the plain feedback among the events, (f,), ascending."""
-    feedback: list[PlainFeedback]
+    feedback_items: Spans
+    """The items that it names, (f,)."""
+    ranks: Integers
+    """The ranks from 1 that it states, (f,); NO_RANK where it states none."""
+    kinds: Sequence[str]
+    """(f,)."""
     others: dict[int, Event]
     """Index → event, of those that are not plain."""
-    records: Sequence[LogRecord]
+    records: Records
     decoder: Decoder
 
     def __len__(self) -> int:
-        return len(self.ids)
+        return len(self.times_ms)
 
     def part(self, start: int, stop: int) -> "Run":
         """The events from `start` to before `stop`, as a run of their own."""
@@ -74,18 +67,21 @@ class Run:
         impressions = slice(*np.searchsorted(self.impression_index, (start, stop)).tolist())
         feedback = slice(*np.searchsorted(self.feedback_index, (start, stop)).tolist())
         return Run(
-            ids=self.ids[start:stop],
+            ids=self.ids.part(start, stop),
+            hashes=self.hashes[start:stop],
             times_ms=self.times_ms[start:stop],
             impression_index=self.impression_index[impressions] - start,
-            items=self.items[impressions],
+            items=self.items.part(impressions.start, impressions.stop),
             lengths=self.lengths[impressions],
             attribute_ids=self.attribute_ids[impressions],
             parsed_attributes=self.parsed_attributes,
             units=tuple(values[impressions] for values in self.units),
             feedback_index=self.feedback_index[feedback] - start,
-            feedback=self.feedback[feedback],
+            feedback_items=self.feedback_items.part(feedback.start, feedback.stop),
+            ranks=self.ranks[feedback],
+            kinds=self.kinds[feedback],
             others=self._others_between(start, stop),
-            records=self.records[start:stop],
+            records=self.records.part(start, stop),
             decoder=self.decoder,
         )
 
@@ -118,16 +114,13 @@ class Single:
 
 
 def read(
-    records: Sequence[LogRecord], decoder: Decoder, texts: AttributeTexts
+    records: Records, decoder: Decoder, texts: AttributeTexts
 ) -> Iterator[Run | Single | None]:
     """The records in order, in as few runs as they allow; None after each step on the way."""
-    plain = _plain_of(records, decoder)
-    times_ms = _times_ms(plain)
-    for index in _doubtful_times(times_ms, records, decoder.limits.max_future_ms):
-        plain[index] = None
-    validated = _validate(plain, decoder.limits.depth, texts)
+    table = texts.table()
+    impressions, feedback = plain_columns.read(records, decoder, texts)
     others, singles = dict[int, Event](), dict[int, Iterable[Sequence[Decoded]]]()
-    for index in _not_plain(validated.plain):
+    for index in _not_plain(len(records), impressions.index, feedback.index):
         record = records[index]
         if record.value is not None and len(record.value) > LONG_RECORD_BYTES:
             singles[index] = decoder.slices(record.value, record.timestamp)
@@ -135,11 +128,12 @@ def read(
         decoded = decoder(record.value, record.timestamp)
         if len(decoded) == 1 and not isinstance(decoded[0], Rejected):
             others[index] = decoded[0]
-            times_ms[index] = decoded[0].time_ms
         else:
             singles[index] = (decoded,)
         yield None
-    whole, start = _run(validated, others, times_ms, records, decoder), 0
+    units = texts.units_of(impressions.user_ids, impressions.ids, impressions.attribute_ids)
+    whole = _run(impressions, table, units, feedback, others, records, decoder)
+    start = 0
     for index, slices in singles.items():
         if index > start:
             yield whole.part(start, index)
@@ -149,122 +143,47 @@ def read(
         yield whole.part(start, len(records))
 
 
-@dataclass(frozen=True)
-class _Validated:
-    """Plain records by index, None where a record is not plain, and the columns of `Run` that their
-    impressions make."""
-
-    plain: list[Plain | None]
-    impression_index: Integers
-    items: list[bytes]
-    lengths: Integers
-    attribute_ids: Integers
-    parsed_attributes: Sequence[ParsedAttributes]
-    units: tuple[Sequence[str | None], ...]
-
-
-def _plain_of(records: Sequence[LogRecord], decoder: Decoder) -> list[Plain | None]:
-    """Each record as its plain type; None where it must be decoded in full."""
-    read_plain = decoder.plain
-    most_bytes = min(decoder.limits.max_record_bytes, LONG_RECORD_BYTES)
-    if read_plain is None or not records:
-        return [None] * len(records)
-    values = [record.value or b"" for record in records]
-    if max(map(len, values)) > most_bytes:
-        values = [value if len(value) <= most_bytes else b"" for value in values]
-    try:
-        return [read_plain(value) for value in values]
-    except (ValueError, RecursionError):
-        return [_plain_or_none(value, read_plain) for value in values]
-
-
-def _plain_or_none(value: bytes, read_plain: Callable[[bytes], Plain]) -> Plain | None:
-    try:
-        return read_plain(value)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _not_plain(plain: list[Plain | None]) -> list[int]:
-    return [n for n, record in enumerate(plain) if record is None] if None in plain else []
-
-
-def _times_ms(plain: Sequence[Plain | None]) -> Integers:
-    times = [
-        (
-            0
-            if record is None
-            else record.timestamp if type(record.timestamp) is int else _time_ms(record)
-        )
-        for record in plain
-    ]
-    return np.fromiter(times, np.int64, len(times))
-
-
-def _time_ms(record: Plain) -> int:
-    try:
-        return timestamp_ms(record.timestamp)
-    except InvalidField:
-        return _NO_TIME
-
-
-def _doubtful_times(
-    times_ms: Integers, records: Sequence[LogRecord], max_future_ms: int
-) -> list[int]:
-    """Indices of the events without a timestamp, or with one that may be too far in the future of
-    their record: the decoder decides on those."""
-    stamps = np.fromiter([record.timestamp for record in records], np.int64, len(records))
-    in_the_future = (times_ms > stamps + max_future_ms) & (stamps >= 0)
-    return np.flatnonzero(in_the_future | (times_ms == _NO_TIME)).tolist()
-
-
-def _validate(plain: list[Plain | None], depth: int, texts: AttributeTexts) -> _Validated:
-    """Check the parts of impressions that are still raw JSON. Puts None into `plain` where the list
-    is not one of ids or is longer than `depth`, or the attributes are not plain."""
-    is_impression = bytes([type(record) is PlainImpression for record in plain])
-    index = np.flatnonzero(np.frombuffer(is_impression, np.bool_))
-    impressions = cast(list[PlainImpression], list(compress(plain, is_impression)))
-    items: list[bytes] = [impression.items for impression in impressions]
-    attribute_ids, parsed = texts.parse(impressions)
-    lengths = lengths_of(items)
-    for n in np.flatnonzero(lengths == NOT_PLAIN).tolist():
-        items[n], lengths[n] = respelled(bytes(items[n]))
-    valid = (lengths != NOT_PLAIN) & (lengths <= depth) & (attribute_ids != NOT_PARSED)
-    if not valid.all():
-        for n in index[~valid].tolist():
-            plain[n] = None
-        kept = np.flatnonzero(valid).tolist()
-        items, impressions = [items[n] for n in kept], [impressions[n] for n in kept]
-        index, lengths, attribute_ids = index[valid], lengths[valid], attribute_ids[valid]
-    units = texts.units_of(impressions, attribute_ids)
-    return _Validated(plain, index, items, lengths, attribute_ids, parsed, units)
+def _not_plain(count: int, *plain: Integers) -> list[int]:
+    """The indices below `count` that are in none of these."""
+    is_left = np.ones(count, np.bool_)
+    for indices in plain:
+        is_left[indices] = False
+    return np.flatnonzero(is_left).tolist()
 
 
 def _run(
-    validated: _Validated,
+    impressions: ImpressionColumns,
+    parsed_attributes: Sequence[ParsedAttributes],
+    units: tuple[Sequence[str | None], ...],
+    feedback: FeedbackColumns,
     others: dict[int, Event],
-    times_ms: Integers,
-    records: Sequence[LogRecord],
+    records: Records,
     decoder: Decoder,
 ) -> Run:
     """All records as one run. Those that are not exactly one event have no id in it: `read` cuts
     them out."""
-    plain = validated.plain
-    is_feedback = bytes([type(record) is PlainFeedback for record in plain])
-    ids = ["" if record is None else record.impression_id for record in plain]
-    for index, event in others.items():
-        ids[index] = event.impression_id
+    count, at = len(records), np.fromiter(others, np.int64, len(others))
+    other_ids = [event.impression_id for event in others.values()]
+    other_times_ms = [event.time_ms for event in others.values()]
+    ids = [(impressions.index, impressions.ids), (feedback.index, feedback.ids)]
+    hashes, times_ms = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    for plain in (impressions, feedback):
+        hashes[plain.index], times_ms[plain.index] = plain.hashes, plain.times_ms
+    hashes[at], times_ms[at] = hashes_of(other_ids, len(at)), other_times_ms
     return Run(
-        ids=ids,
+        ids=merged(count, [*ids, (at, Spans.of(joined_texts(other_ids)))]),
+        hashes=hashes,
         times_ms=times_ms,
-        impression_index=validated.impression_index,
-        items=validated.items,
-        lengths=validated.lengths,
-        attribute_ids=validated.attribute_ids,
-        parsed_attributes=validated.parsed_attributes,
-        units=validated.units,
-        feedback_index=np.flatnonzero(np.frombuffer(is_feedback, np.bool_)),
-        feedback=cast(list[PlainFeedback], list(compress(plain, is_feedback))),
+        impression_index=impressions.index,
+        items=impressions.items,
+        lengths=impressions.lengths,
+        attribute_ids=impressions.attribute_ids,
+        parsed_attributes=parsed_attributes,
+        units=units,
+        feedback_index=feedback.index,
+        feedback_items=feedback.items,
+        ranks=feedback.ranks,
+        kinds=feedback.kinds,
         others=others,
         records=records,
         decoder=decoder,

@@ -20,6 +20,7 @@ from ..events.attributes import as_fields, can_be_fields
 from ..events.types import SURELY_SHORT, PlainImpression
 from ..experiments.specs import IMPRESSION, USER, Assignment
 from ..plan import Plan, Values
+from .columns.texts import Spans, cut
 
 REMEMBERED_TEXTS: Final = 50_000
 """Distinct attribute texts after which the table begins anew."""
@@ -66,21 +67,24 @@ class AttributeTexts:
         self._attributes = _decoder_of(self._names if self._can_parse else ())
         self._experiments = msgspec.json.Decoder(dict[_Text, _Text] | None)
 
-    def parse(
-        self, impressions: Sequence[PlainImpression]
-    ) -> tuple[Integers, Sequence[ParsedAttributes]]:
-        """The attribute id of each impression, (m,), NOT_PARSED where its texts are not plain; and
-        the table that the ids index, which later calls append to or replace."""
+    def table(self) -> Sequence[ParsedAttributes]:
+        """The table that the ids of a batch index: `parse` appends to it, and the next call may
+        begin a new one."""
         if len(self._table) >= REMEMBERED_TEXTS:
             # runs that were parsed before keep the old list, so their ids stay valid
             self._ids, self._table = {}, []
+        return self._table
+
+    def parse(self, impressions: Sequence[PlainImpression]) -> list[int]:
+        """The attribute id of each impression: an index into the table, or NOT_PARSED where its
+        texts are not plain."""
         texts = [b"".join((event.attributes, event.experiments)) for event in impressions]
         id_of = self._ids.get
         ids = [id_of(text, NOT_PARSED) for text in texts]
         if NOT_PARSED in ids:
             for index in [n for n, attribute_id in enumerate(ids) if attribute_id == NOT_PARSED]:
                 ids[index] = self._parse_one(texts[index], impressions[index])
-        return np.fromiter(ids, np.int64, len(ids)), self._table
+        return ids
 
     def _parse_one(self, text: bytes, impression: PlainImpression) -> int:
         """The id of a text that is new, unless an earlier impression of the batch has it too."""
@@ -105,24 +109,24 @@ class AttributeTexts:
         return self._ids.setdefault(text, len(self._table) - 1)
 
     def units_of(
-        self, impressions: Sequence[PlainImpression], attribute_ids: Integers
+        self, user_ids: Sequence[str | None], ids: Spans, attribute_ids: Integers
     ) -> tuple[Sequence[str | None], ...]:
-        """The unit (user, session, …) of each impression: (m,) for each unit of the experiments
-        that are tracked."""
+        """The unit (user, session, …) of each impression of these user ids, impression ids and
+        attribute ids, (m,) of each: (m,) for each unit of the experiments that are tracked."""
         tracking = self._plan.tracking
         return (
             ()
             if tracking is None
-            else tuple(self._unit_of(unit, impressions, attribute_ids) for unit in tracking.units)
+            else tuple(self._unit_of(unit, user_ids, ids, attribute_ids) for unit in tracking.units)
         )
 
     def _unit_of(
-        self, unit: str, impressions: Sequence[PlainImpression], attribute_ids: Integers
+        self, unit: str, user_ids: Sequence[str | None], ids: Spans, attribute_ids: Integers
     ) -> Sequence[str | None]:
         if unit == USER:
-            return [impression.user_id for impression in impressions]
+            return user_ids
         if unit == IMPRESSION:
-            return [impression.impression_id for impression in impressions]
+            return [text.decode() for text in cut(*ids.joined())]
         table = self._table
         return [table[attribute_id].attributes.get(unit) for attribute_id in attribute_ids.tolist()]
 

@@ -14,7 +14,7 @@ contradicted by the others, even where a batch of it fills a partition for secon
 are wrong by chance never follow each other for long.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 import numpy as np
@@ -97,14 +97,17 @@ def moved(watermark: int | None, pending: Pending, impression_id: str, time_ms: 
 
 
 def moved_by_all(
-    watermark: int, pending: Pending, impression_ids: Sequence[str], times_ms: Integers
+    watermark: int, pending: Pending, id_at: Callable[[int], str], times_ms: Integers
 ) -> Integers:
-    """The watermark just before each of n events and, last, after all of them, (n + 1,)."""
+    """The watermark just before each of n events and, last, after all of them, (n + 1,).
+
+    `id_at` returns the impression id of the event at an index: it is seldom asked.
+    """
     marks = np.maximum.accumulate(np.append(watermark, times_ms))
     passed = range(watermark // JUMP_MS + 1, int(marks[-1]) // JUMP_MS + 1)
     is_calm = not pending.votes and len(passed) < MOST_NEAR
     if not is_calm or (len(times_ms) and int(np.diff(marks).max()) > JUMP_MS):
-        return _moved_one_by_one(watermark, pending, impression_ids, times_ms.tolist())
+        return _moved_one_by_one(watermark, pending, id_at, times_ms.tolist())
     start = 0
     for multiple in passed:
         stop = int(np.searchsorted(marks, multiple * JUMP_MS)) - 1
@@ -121,12 +124,12 @@ def _with_near(near: int, marks: Integers, times_ms: Integers) -> int:
 
 
 def _moved_one_by_one(
-    watermark: int, pending: Pending, impression_ids: Sequence[str], times_ms: Sequence[int]
+    watermark: int, pending: Pending, id_at: Callable[[int], str], times_ms: Sequence[int]
 ) -> Integers:
     marks, calm_until = [watermark], watermark
     for index, time_ms in enumerate(times_ms):
         if time_ms >= calm_until or pending.votes or pending.near < MOST_NEAR:
-            watermark = moved(watermark, pending, impression_ids[index], time_ms)
+            watermark = moved(watermark, pending, id_at(index), time_ms)
             # an event before the next multiple only moves the watermark
             calm_until = watermark - watermark % JUMP_MS + JUMP_MS
         elif time_ms > watermark:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from ..attribution import rules, runs, vectorized
+from ..attribution.records import LoggedRecords
 from ..events.types import Decoder, LogRecord, Rejected
 from ..lane import scoring, settling
 from ..lane.lane import Lane
@@ -79,7 +80,7 @@ def steps(
 ) -> Iterator[None]:
     """Apply one chunk of a batch to the lane, in steps of some milliseconds at most; appends the
     dead letters of its records. All steps must be taken."""
-    for part in runs.read(records, decoder, lane.texts):
+    for part in runs.read(LoggedRecords(records), decoder, lane.texts):
         if isinstance(part, runs.Run):
             yield from vectorized.apply(lane, topic, part, small_run)
         elif part is not None:

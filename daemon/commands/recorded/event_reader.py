@@ -42,7 +42,22 @@ class EventReader:
         keys = self._keys_at_once(part)
         if keys is None:
             return self._read_one_by_one(part)
-        return Records(keys, np.arange(part.place, part.place + len(part)), part.text)
+        return Records(keys, _places(part), part.text)
+
+    def read_as_is(self, part: Lines) -> Records:
+        """The same for lines that keep their order: where each may be one event, no time is read,
+        and all keys are 0."""
+        if self._timed is None or part.too_long is not None or not self._begin_objects(part):
+            return self.read(part)
+        return Records(np.zeros(len(part), np.int64), _places(part), part.text)
+
+    def _begin_objects(self, part: Lines) -> bool:
+        """Whether each line begins an object, and none is too long."""
+        text = np.frombuffer(part.text, np.uint8)
+        starts = np.append(0, part.ends + 1)
+        if starts[-1] == len(text) or (text[starts] != _OBJECT_START).any():
+            return False
+        return int(np.diff(starts, append=len(text) + 1).max()) - 1 <= self._most_bytes
 
     def _keys_at_once(self, part: Lines) -> Integers | None:
         """The key of each line, (n,); None where they must be read one by one."""
@@ -64,15 +79,11 @@ class EventReader:
         return keys
 
     def _are_objects(self, part: Lines) -> bool:
-        """Whether each line begins and ends an object, and is not too long. Between `}` and `{`, no
-        value goes on: so as many values as lines are one in each."""
-        text, ends = np.frombuffer(part.text, np.uint8), part.ends
-        if not len(text) or text[0] != _OBJECT_START or text[-1] != _OBJECT_END:
-            return False
-        if (text[ends + 1] != _OBJECT_START).any() or (text[ends - 1] != _OBJECT_END).any():
-            return False
-        longest = int(np.diff(ends, prepend=-1, append=len(text)).max()) - 1
-        return longest <= self._most_bytes
+        """Whether each line begins and ends an object, and none is too long. Between `}` and `{`,
+        no value goes on: so as many values as lines are one in each."""
+        text = np.frombuffer(part.text, np.uint8)
+        last = np.append(part.ends, len(text)) - 1
+        return self._begin_objects(part) and not (text[last] != _OBJECT_END).any()
 
     def _read_one_by_one(self, part: Lines) -> Records:
         if part.too_long is not None:
@@ -110,3 +121,7 @@ class EventReader:
                 key = event.time_ms * 2 + isinstance(event, Feedback)
                 found.append((key, place, native_text(event)))
         return found
+
+
+def _places(part: Lines) -> Integers:
+    return np.arange(part.place, part.place + len(part))

@@ -21,7 +21,7 @@ class IgnoredKinds:
 
     def count_run(self, run: Run) -> None:
         """Count the feedback of a run."""
-        self._add([feedback.kind for feedback in run.feedback])
+        self._add(run.kinds)
         if run.others:
             self.count(run.others.values())
 

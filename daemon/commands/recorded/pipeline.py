@@ -10,7 +10,10 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 import msgspec
+import numpy as np
 from rich.progress import Progress
+
+from relevanced.metrics.lists import Integers
 
 from ...attribution import rules, runs, vectorized
 from ...config.loading import Config
@@ -31,6 +34,7 @@ EVENTS_AT_ONCE: Final = 20_000
 CHUNK_RECORDS: Final = 5_000
 """So many are joined at once: more would leave the processor's cache on the way."""
 NO_LIMIT: Final = 2**62
+NO_STAMP: Final = -1
 
 
 class LineRecord(msgspec.Struct, frozen=True, gc=False):
@@ -39,10 +43,37 @@ class LineRecord(msgspec.Struct, frozen=True, gc=False):
     value: bytes
     offset: int
     """Its place."""
-    timestamp: int = -1
+    timestamp: int = NO_STAMP
     topic: ClassVar[str] = TOPIC
     partition: ClassVar[int] = 0
     key: ClassVar[bytes | None] = None
+
+
+@dataclass(frozen=True)
+class LineRecords:
+    """Lines as records, n of them, without an object for each."""
+
+    lines: Sequence[bytes]
+    places: Integers
+    """(n,)."""
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def __getitem__(self, index: int) -> LineRecord:
+        return LineRecord(self.lines[index], int(self.places[index]))
+
+    def part(self, start: int, stop: int) -> "LineRecords":
+        """Those from `start` to before `stop`."""
+        return LineRecords(self.lines[start:stop], self.places[start:stop])
+
+    def values(self) -> list[bytes]:
+        """The lines."""
+        return [*self.lines]
+
+    def stamps_ms(self) -> list[int]:
+        """No time for any of them."""
+        return [NO_STAMP] * len(self.lines)
 
 
 @dataclass(frozen=True)
@@ -69,7 +100,8 @@ def replayed(paths: Sequence[str], config: Config, bars: Progress, *, as_is: boo
     lane = new_lane(0, replace(config.plan, history_hours=0), {TOPIC: 0}, [TOPIC])
     found = Replayed(lane, Refusals(), IgnoredKinds(config.plan.grades))
     reader = EventReader(config.events.format, config.limits, found.refusals)
-    parts = map(reader.read, read_lines(paths, bars, config.limits.max_record_bytes))
+    read = reader.read_as_is if as_is else reader.read
+    parts = map(read, read_lines(paths, bars, config.limits.max_record_bytes))
     # Refused by their size are the lines of the files, not the events as they were rewritten.
     limits = msgspec.structs.replace(config.limits, max_record_bytes=NO_LIMIT)
     decode = decoder("native", limits)
@@ -94,26 +126,27 @@ def _as_is(parts: Iterable[Records]) -> Iterator[Ordered]:
         yield Ordered(part.keys, part.places, part.lines())
 
 
-def batches(parts: Iterable[Ordered]) -> Iterator[list[LineRecord]]:
+def batches(parts: Iterable[Ordered]) -> Iterator[LineRecords]:
     """The records of all parts in batches of about so many records, or so many bytes."""
-    ready, ready_bytes = list[LineRecord](), 0
+    lines, places, ready_bytes = list[bytes](), list[Integers](), 0
     for part in parts:
-        pairs = zip(part.lines, part.places.tolist(), strict=True)
-        ready += [LineRecord(line, place) for line, place in pairs]
+        lines += part.lines
+        places.append(part.places)
         ready_bytes += sum(map(len, part.lines))
-        if len(ready) >= EVENTS_AT_ONCE or ready_bytes >= MAX_BATCH_BYTES:
-            yield ready
-            ready, ready_bytes = [], 0
-    if ready:
-        yield ready
+        if len(lines) >= EVENTS_AT_ONCE or ready_bytes >= MAX_BATCH_BYTES:
+            yield LineRecords(lines, np.concatenate(places))
+            lines, places, ready_bytes = [], [], 0
+    if lines:
+        yield LineRecords(lines, np.concatenate(places))
 
 
-def _apply(found: Replayed, records: Sequence[LineRecord], decode: Decoder) -> None:
+def _apply(found: Replayed, records: LineRecords, decode: Decoder) -> None:
     """Apply one batch, as a worker does, and note what is refused or of a kind without a grade."""
     lane = found.lane
     batch.begin(lane)
     for first in range(0, len(records), CHUNK_RECORDS):
-        for part in runs.read(records[first : first + CHUNK_RECORDS], decode, lane.texts):
+        chunk = records.part(first, first + CHUNK_RECORDS)
+        for part in runs.read(chunk, decode, lane.texts):
             if isinstance(part, runs.Run):
                 found.ignored_kinds.count_run(part)
                 for _ in vectorized.apply(lane, TOPIC, part):

@@ -3,20 +3,19 @@
     records ─▶ blocks ─▶ temporary file ─▶ merge ─▶ records in order
 
 Recorded events come nearly in order, so blocks of them are written as they come, and put in order
-only as they are read back: a block is loaded when the merge reaches its earliest event, and is kept
-until its latest is passed. A buffer of blocks that are less in order than that is sorted first, so
-that few blocks overlap whatever the files are.
+only as they are read back: a block is loaded when the merge reaches its earliest event, and
+whatever is earlier than the next block is ready. A buffer of blocks that are less in order than
+that is sorted first, so that few blocks overlap whatever the files are.
 """
 
 import tempfile
 from array import array
-from bisect import insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import SEEK_END
-from itertools import pairwise
+from itertools import chain, pairwise, zip_longest
 from types import TracebackType
-from typing import IO, Final, Literal
+from typing import IO, Final
 
 import numpy as np
 
@@ -76,6 +75,12 @@ class Ordered:
         span = slice(start, stop)
         return Ordered(self.keys[span], self.places[span], self.lines[span])
 
+    def before(self, key: int, place: int) -> int:
+        """How many records stand before one of this key and place."""
+        start, end = np.searchsorted(self.keys, (key, key + 1)).tolist()
+        same: int = np.searchsorted(self.places[start:end], place).item()
+        return int(start) + same
+
 
 class TimeOrder:
     """Takes records in any order and returns them in that of their keys, once."""
@@ -83,7 +88,8 @@ class TimeOrder:
     def __init__(self) -> None:
         self._file: IO[bytes] | None = None
         # One entry for each block that was written. Columns, for a terabyte has eight million.
-        self._first_keys, self._starts = array("q"), array("q")
+        self._first_keys, self._first_places = array("q"), array("q")
+        self._starts = array("q")
         self._counts, self._sizes = array("q"), array("q")
         self._buffer: list[Records] = []
         self._buffered_bytes = 0
@@ -116,21 +122,26 @@ class TimeOrder:
         """Yield all records in order, some at a time."""
         unwritten, self._buffer = _blocks_of(self._buffer), []
         written = len(self._first_keys)
-        first_keys = np.array([*self._first_keys, *map(_first_key, unwritten)], np.int64)
-        # Blocks with the same first key stay in the order in which they came.
-        turns = np.argsort(first_keys, kind="stable")
-        loaded: list[_Loaded] = []
-        for turn, number in enumerate(turns.tolist()):
+        for block in unwritten:
+            self._note_first(block)
+        first_keys, first_places = np.array(self._first_keys), np.array(self._first_places)
+        turns = np.lexsort((first_places, first_keys)).tolist()
+        loaded = _NOTHING
+        for number, following in zip_longest(turns, turns[1:]):
             block = self._read(number) if number < written else unwritten[number - written]
-            insort(loaded, _Loaded(number, block), key=lambda one: one.number)
-            bound = None
-            if turn + 1 < len(turns):
-                following = int(turns[turn + 1])
-                bound = (int(first_keys[following]), following)
-            ready = _merged([one.take(bound) for one in loaded])
-            loaded = [one for one in loaded if not one.is_done]
-            if len(ready):
-                yield ready
+            loaded = _merged((loaded, _as_read(block)))
+            ready = len(loaded)
+            if following is not None:
+                ready = loaded.before(int(first_keys[following]), int(first_places[following]))
+            if ready:
+                yield loaded.part(0, ready)
+                loaded = loaded.part(ready, len(loaded))
+
+    def _note_first(self, block: Records) -> None:
+        """Note key and place of the record of a block that comes first."""
+        first = int(block.keys.argmin())
+        self._first_keys.append(int(block.keys[first]))
+        self._first_places.append(int(block.places[first]))
 
     def _write(self) -> None:
         """Write the buffer."""
@@ -142,7 +153,7 @@ class TimeOrder:
                 self._file = tempfile.TemporaryFile()
             start = self._file.seek(0, SEEK_END)
             for block in blocks:
-                self._first_keys.append(_first_key(block))
+                self._note_first(block)
                 self._starts.append(start)
                 self._counts.append(len(block))
                 self._sizes.append(len(block.text))
@@ -161,50 +172,28 @@ class TimeOrder:
         return Records(columns[:count], columns[count:], self._file.read(self._sizes[number]))
 
 
-class _Loaded:
-    """A block in order, and how much of it was taken."""
-
-    def __init__(self, number: int, block: Records) -> None:
-        self.number = number
-        self._records = _merged([Ordered(block.keys, block.places, block.lines())])
-        self._taken = 0
-
-    @property
-    def is_done(self) -> bool:
-        """Whether all of it was taken."""
-        return self._taken == len(self._records)
-
-    def take(self, bound: tuple[int, int] | None) -> Ordered:
-        """The next records, up to where the block that is loaded next may have earlier ones.
-
-        That is given by its first key and its number: records with the same key stand before it if
-        they are of a block that came before. Without a bound, nothing follows.
-        """
-        start, stop = self._taken, len(self._records)
-        if bound is not None:
-            key, number = bound
-            side: Literal["left", "right"] = "right" if self.number < number else "left"
-            stop = int(np.searchsorted(self._records.keys, key, side=side))
-        self._taken = max(start, stop)
-        return self._records.part(start, self._taken)
+def _as_read(block: Records) -> Ordered:
+    return Ordered(block.keys, block.places, block.lines())
 
 
-def _first_key(block: Records) -> int:
-    return int(block.keys.min())
+_NOTHING: Final = _as_read(NO_RECORDS)
 
 
 def _merged(parts: Sequence[Ordered]) -> Ordered:
-    """The records of all parts in order: of equal keys, those of earlier parts come first."""
+    """The records of all parts in order: those of equal keys in that of their places, and of equal
+    places in that of the parts."""
     parts = [part for part in parts if len(part)]
     if not parts:
-        return Ordered(NO_RECORDS.keys, NO_RECORDS.places, ())
-    first = parts[0]
-    keys = first.keys if len(parts) == 1 else np.concatenate([part.keys for part in parts])
-    if len(parts) == 1 and not (keys[1:] < keys[:-1]).any():
-        return first
+        return _NOTHING
+    keys = np.concatenate([part.keys for part in parts])
     places = np.concatenate([part.places for part in parts])
-    order = np.argsort(keys, kind="stable")
-    lines = [line for part in parts for line in part.lines]
+    lines = list(chain.from_iterable(part.lines for part in parts))
+    if all(one.places.max() < other.places.min() for one, other in pairwise(parts)):
+        if not (keys[1:] < keys[:-1]).any():
+            return Ordered(keys, places, lines)
+        order = np.argsort(keys, kind="stable")
+    else:
+        order = np.lexsort((places, keys))
     return Ordered(keys[order], places[order], [lines[n] for n in order.tolist()])
 
 
@@ -213,7 +202,7 @@ def _blocks_of(buffer: list[Records]) -> list[Records]:
     of about BLOCK_BYTES."""
     if _are_nearly_in_order(buffer):
         return buffer
-    ordered = _merged([Ordered(part.keys, part.places, part.lines()) for part in buffer])
+    ordered = _merged([_as_read(part) for part in buffer])
     keys, places, lines = ordered.keys, ordered.places, ordered.lines
     ends = np.cumsum(np.fromiter(map(len, lines), np.int64, len(lines)))
     limits = np.arange(BLOCK_BYTES, int(ends[-1]), BLOCK_BYTES)

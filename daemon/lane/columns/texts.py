@@ -6,12 +6,13 @@ of eight bytes, an eighth as many elements as single bytes.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from relevanced.metrics.lists import Integers
+from relevanced.metrics.lists import Booleans, Integers
 
 from .column import Column
 from .ends import Ends
@@ -27,6 +28,53 @@ _FIRST_BYTES: Final = np.frombuffer(
     b"".join(bytes([0xFF] * count + [0] * (_WORD_BYTES - count)) for count in range(9)), np.uint64
 )
 """(9,) masks: the first n bytes of a word are set in entry n."""
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Texts, n of them, anywhere in some bytes: to select or to order them moves none of the
+    bytes."""
+
+    data: bytes
+    starts: Integers
+    """Where each of them begins, (n,)."""
+    sizes: Integers
+    """The bytes of each, (n,)."""
+
+    @staticmethod
+    def of(texts: Joined) -> "Spans":
+        """Texts that stand one after the other."""
+        data, sizes = texts
+        return Spans(data, np.cumsum(sizes) - sizes, sizes)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, index: int) -> bytes:
+        start = int(self.starts[index])
+        return self.data[start : start + int(self.sizes[index])]
+
+    def text(self, index: int) -> str:
+        """Return one of the texts as a string."""
+        return self[index].decode()
+
+    def part(self, start: int, stop: int) -> "Spans":
+        """Return the texts from `start` to before `stop`."""
+        return Spans(self.data, self.starts[start:stop], self.sizes[start:stop])
+
+    def at(self, indices: Integers | Booleans) -> "Spans":
+        """Return the texts at these indices, (k,), or where (n,) a mask is set."""
+        return Spans(self.data, self.starts[indices], self.sizes[indices])
+
+    def joined(self) -> Joined:
+        """Return the texts as `Texts.extend` takes them."""
+        if not len(self):
+            return b"", self.sizes
+        ends = self.starts + self.sizes
+        if (self.starts[1:] == ends[:-1]).all():
+            return self.data[self.starts[0] : ends[-1]], self.sizes
+        pairs = zip(self.starts.tolist(), ends.tolist(), strict=True)
+        return b"".join([self.data[start:end] for start, end in pairs]), self.sizes
 
 
 class Texts:
@@ -48,11 +96,10 @@ class Texts:
         """Return where in all bytes the texts begin and end, (n,) of each."""
         return self._ends.spans(indices)
 
-    def equal(self, indices: Integers, texts: Sequence[str]) -> NDArray[np.bool_]:
+    def equal(self, indices: Integers, texts: "Spans") -> NDArray[np.bool_]:
         """Whether the text at each index equals the one of `texts`, (n,)."""
         starts, ends = self.spans(indices)
-        expected = joined_texts(texts)
-        return equal_at(self._bytes.view(), starts, ends - starts == expected[1], expected)
+        return equal_at(self._bytes.view(), starts, ends - starts == texts.sizes, texts)
 
     def widest(self, indices: Integers) -> int:
         """Return the bytes of the longest text at these indices, (n,)."""
@@ -107,12 +154,11 @@ def rows_of(data: NDArray[np.uint8], starts: Integers, sizes: Integers, unit: in
 
 
 def equal_at(
-    data: NDArray[np.uint8], starts: Integers, fits: NDArray[np.bool_], expected: Joined
+    data: NDArray[np.uint8], starts: Integers, fits: NDArray[np.bool_], expected: Spans
 ) -> NDArray[np.bool_]:
     """Whether the bytes from each start are the expected text, (n,); False where `fits` is."""
-    together, sizes = expected
-    begins = np.cumsum(sizes) - sizes
-    expected_words = _words_of(np.frombuffer(together, np.uint8), begins, sizes)
+    sizes = expected.sizes
+    expected_words = _words_of(np.frombuffer(expected.data, np.uint8), expected.starts, sizes)
     words = _words_of(data, starts, sizes)
     equal = fits.copy()
     for word in range(expected_words.shape[1]):
@@ -132,12 +178,32 @@ def joined(texts: Sequence[bytes]) -> Joined:
     return b"".join(texts), np.fromiter(map(len, texts), np.int64, len(texts))
 
 
+def chained(parts: Sequence[Joined]) -> Joined:
+    """Return the texts of all parts."""
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return b"", np.zeros(0, np.int64)
+    data, sizes = zip(*parts, strict=True)
+    return b"".join(data), np.concatenate(sizes)
+
+
 def joined_texts(texts: Sequence[str]) -> Joined:
     """Return strings as `Texts.extend` takes them, in UTF-8."""
     together = "".join(texts)
     if together.isascii():
         return together.encode(), np.fromiter(map(len, texts), np.int64, len(texts))
     return joined([text.encode() for text in texts])
+
+
+def merged(count: int, parts: Sequence[tuple[Integers, Spans]]) -> Spans:
+    """Return `count` texts: those of each part at its indices, (k,), instead of those of earlier
+    parts; the others are empty."""
+    starts, sizes, before = np.zeros(count, np.int64), np.zeros(count, np.int64), 0
+    for indices, texts in parts:
+        starts[indices], sizes[indices] = texts.starts + before, texts.sizes
+        before += len(texts.data)
+    return Spans(b"".join([texts.data for _, texts in parts]), starts, sizes)
 
 
 def cut(joined: bytes, lengths: Integers) -> list[bytes]:

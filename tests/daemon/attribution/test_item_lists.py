@@ -16,7 +16,7 @@ from relevanced.daemon.attribution.item_lists import (
 )
 from relevanced.daemon.events.types import MAX_TEXT_BYTES
 from relevanced.daemon.lane.columns.id_index import NOT_FOUND
-from relevanced.daemon.lane.columns.texts import Texts
+from relevanced.daemon.lane.columns.texts import Spans, Texts, joined, joined_texts
 from relevanced.daemon.lane.open_impressions import encode_items
 
 PLAIN = {b"[]": 0, b'["a"]': 1, b'["a","b c,d","]["]': 3, b'["' + b"x" * 256 + b'"]': 1}
@@ -49,12 +49,12 @@ NOT_PLAIN_TEXTS = (
 
 @pytest.mark.parametrize(("text", "length"), PLAIN.items())
 def test_plain_lists_are_counted(text: bytes, length: int) -> None:
-    assert lengths_of([text]).tolist() == [length]
+    assert lengths_of(joined([text])).tolist() == [length]
 
 
 @pytest.mark.parametrize("text", NOT_PLAIN_TEXTS)
 def test_any_other_list_is_left_to_a_decoder(text: bytes) -> None:
-    between = lengths_of([b'["a"]', text, b'["b","c"]'])
+    between = lengths_of(joined([b'["a"]', text, b'["b","c"]']))
     assert between.tolist() == [1, NOT_PLAIN, 2]
 
 
@@ -79,14 +79,14 @@ def test_text_that_is_no_list_of_ids_is_left_unchanged(text: bytes) -> None:
 
 
 def test_no_lists_have_no_lengths() -> None:
-    assert lengths_of([]).tolist() == []
+    assert lengths_of(joined([])).tolist() == []
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_batch_of_lists_counts_each_as_a_decoder_does(seed: int) -> None:
     rng = random.Random(seed)
     texts = [any_text(rng) for _ in range(rng.choice((1, 50, 500)))]
-    assert lengths_of(texts).tolist() == [slowly(text) for text in texts]
+    assert lengths_of(joined(texts)).tolist() == [slowly(text) for text in texts]
 
 
 def any_text(rng: random.Random) -> bytes:
@@ -123,7 +123,7 @@ def fast_ranks0(lists: list[list[str]], items: list[str], ranks: list[int]) -> l
     for shown in lists:
         column.append(encode_items(shown))
     rows = column.rows(np.arange(len(lists)))
-    return ranks0_of(rows, items, np.array(ranks, np.int64)).tolist()
+    return ranks0_of(rows, Spans.of(joined_texts(items)), np.array(ranks, np.int64)).tolist()
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from relevanced.daemon.attribution.item_lists import NO_RANK
+from relevanced.daemon.attribution.records import LoggedRecords
 from relevanced.daemon.attribution.runs import Run, Single, read
 from relevanced.daemon.events.careful import read_carefully
 from relevanced.daemon.events.decoder import decoder
@@ -32,7 +34,7 @@ PLAIN = {**IMPRESSION, "grades": None}
 
 def parts_of(value: bytes, limits: Limits, plan: Plan) -> list[Run | Single]:
     """What a record is read as."""
-    parts = read([record(value)], decoder("native", limits), AttributeTexts(plan))
+    parts = read(LoggedRecords([record(value)]), decoder("native", limits), AttributeTexts(plan))
     return [part for part in parts if part is not None]
 
 
@@ -42,7 +44,7 @@ def assert_read_as_carefully(value: bytes) -> bool:
     if not isinstance(part, Run) or part.others:
         return False
     event = read_carefully(value, LIMITS)
-    assert (part.ids, part.times_ms.tolist()) == ([event.impression_id], [event.time_ms])
+    assert (part.ids.text(0), part.times_ms.tolist()) == (event.impression_id, [event.time_ms])
     if isinstance(event, Impression):
         shown = json.loads(bytes(part.items[0]))
         assert (shown, part.lengths[0]) == ([*event.items], len(event.items))
@@ -51,13 +53,9 @@ def assert_read_as_carefully(value: bytes) -> bool:
         assert (event.first_rank, event.grades, event.teams) == (1, {}, ())
     else:
         assert isinstance(event, Feedback)
-        (feedback,) = part.feedback
-        assert (feedback.kind, str(feedback.item), feedback.rank) == (
-            event.kind,
-            event.item,
-            event.rank,
-        )
-        assert event.grade is None
+        rank = NO_RANK if event.rank is None else event.rank
+        assert (part.kinds, part.ranks.tolist()) == ([event.kind], [rank])
+        assert (part.feedback_items.text(0), event.grade) == (event.item, None)
     return True
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from relevanced.daemon.attribution import runs, vectorized
+from relevanced.daemon.attribution import plain_columns, runs, vectorized
 from relevanced.daemon.events.decoder import decoder
 from relevanced.daemon.events.types import Limits
 from relevanced.daemon.lane.lane import Lane
@@ -129,7 +129,8 @@ def test_records_that_are_long_are_applied_in_their_order(
 ) -> None:
     values = traffic(random.Random(seed), 600)
     whole = after(values, PLAN, small_run=1, cut=600)
-    monkeypatch.setattr(runs, "LONG_RECORD_BYTES", 130)
+    for module in (plain_columns, runs):
+        monkeypatch.setattr(module, "LONG_RECORD_BYTES", 130)
     for cut in (7, 600):
         slowly = after(values, PLAN, small_run=1, cut=cut)
         assert (rows_of(slowly), counts_of(slowly)) == (rows_of(whole), counts_of(whole))
@@ -172,9 +173,10 @@ def test_a_stated_rank_of_zero_is_a_mismatch() -> None:
 
 
 def test_ids_with_the_same_hash_are_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        vectorized, "hashes_of", lambda ids, count: vectorized.np.zeros(count, "i8")
-    )
+    for module in (vectorized, plain_columns, runs):
+        monkeypatch.setattr(
+            module, "hashes_of", lambda ids, count: vectorized.np.zeros(count, "i8")
+        )
     monkeypatch.setattr("relevanced.daemon.lane.open_impressions.hash_of", lambda text: 0)
     values = traffic(random.Random(3), 200)
     collided = after(values, PLAN, small_run=1, cut=50)

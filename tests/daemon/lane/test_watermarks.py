@@ -161,7 +161,8 @@ def test_any_cut_gives_the_watermarks_of_the_oracle(seed: int, count: int) -> No
     alone, alone_pending = watermark, Pending()
     for part in cut(rng, events[1:]):
         times_ms = np.array([time_ms for _, time_ms in part], np.int64)
-        *arriving, watermark = moved_by_all(watermark, pending, [i for i, _ in part], times_ms)
+        ids = [id_ for id_, _ in part]
+        *arriving, watermark = moved_by_all(watermark, pending, ids.__getitem__, times_ms)
         marks += arriving
         for id_, time_ms in part:
             alone = moved(alone, alone_pending, id_, time_ms)

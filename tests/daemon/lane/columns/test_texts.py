@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from relevanced.daemon.lane.columns.texts import Texts, cut, joined, joined_texts, piece
+from relevanced.daemon.lane.columns.texts import Spans, Texts, cut, joined, joined_texts, piece
 
 TEXTS = ["q1", "", "Ärmel", "q12", "x"]
 
@@ -12,6 +12,10 @@ def column_of(texts: list[str]) -> Texts:
     column = Texts()
     column.extend(*joined_texts(texts))
     return column
+
+
+def spans_of(texts: list[str]) -> Spans:
+    return Spans.of(joined_texts(texts))
 
 
 def test_texts_come_back_one_by_one() -> None:
@@ -46,9 +50,10 @@ def test_spans_are_where_texts_begin_and_end() -> None:
 
 def test_equal_is_equal_byte_by_byte() -> None:
     column = column_of(["abc", "abd", "ab", "Ä", "abc"])
-    same = column.equal(np.array([0, 1, 2, 3, 4, 0]), ["abc", "abc", "abc", "Ä", "ab", "abc"])
+    texts = spans_of(["abc", "abc", "abc", "Ä", "ab", "abc"])
+    same = column.equal(np.array([0, 1, 2, 3, 4, 0]), texts)
     assert same.tolist() == [True, False, False, True, False, True]
-    assert column.equal(np.zeros(0, np.int64), []).tolist() == []
+    assert column.equal(np.zeros(0, np.int64), spans_of([])).tolist() == []
 
 
 def test_texts_of_any_length_are_compared_wherever_they_begin(rng: np.random.Generator) -> None:
@@ -59,7 +64,7 @@ def test_texts_of_any_length_are_compared_wherever_they_begin(rng: np.random.Gen
     compared[::2] = [texts[index] for index in indices[::2].tolist()]
     pairs = zip(indices.tolist(), compared, strict=True)
     expected = [texts[index] == text for index, text in pairs]
-    assert column.equal(indices, compared).tolist() == expected
+    assert column.equal(indices, spans_of(compared)).tolist() == expected
 
 
 @pytest.mark.parametrize("indices", [[], [1], [0, 2, 4], [4, 3, 3, 1, 0]])
