@@ -182,3 +182,15 @@ def test_ids_with_the_same_hash_are_distinguished(monkeypatch: pytest.MonkeyPatc
     collided = after(values, PLAN, small_run=1, cut=50)
     monkeypatch.undo()
     assert rows_of(collided) == rows_of(after(values, PLAN, small_run=ALONE, cut=50))
+
+
+@pytest.mark.parametrize("waiting", [1, 400])
+def test_impressions_that_feedback_waits_for_are_joined_with_it(waiting: int) -> None:
+    """Whether more ids wait than impressions come, or fewer."""
+    click = {"type": "feedback", "timestamp": START_MS + 1, "kind": "click", "item": "a"}
+    shown = {"type": "impression", "timestamp": START_MS, "items": ["a"]}
+    early = [json.dumps(click | {"impression_id": f"q{n}"}).encode() for n in range(waiting)]
+    then = [json.dumps(shown | {"impression_id": f"q{n}"}).encode() for n in range(100)]
+    lane = after(early + then, PLAN, small_run=1, cut=waiting)
+    assert counts_of(lane)["feedback_outcomes"] == {"joined": min(waiting, 100)}
+    assert len(lane.waiting) == max(waiting - 100, 0)

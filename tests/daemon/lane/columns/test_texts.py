@@ -3,7 +3,16 @@
 import numpy as np
 import pytest
 
-from relevanced.daemon.lane.columns.texts import Spans, Texts, cut, joined, joined_texts, piece
+from relevanced.daemon.lane.columns.texts import (
+    Spans,
+    Texts,
+    chained,
+    cut,
+    joined,
+    joined_texts,
+    merged,
+    piece,
+)
 
 TEXTS = ["q1", "", "Ärmel", "q12", "x"]
 
@@ -78,3 +87,27 @@ def test_joined_texts_are_cut_again() -> None:
     texts = [text.encode() for text in TEXTS]
     assert cut(*joined(texts)) == texts
     assert cut(*piece(joined(texts), 1, 4)) == texts[1:4]
+
+
+def test_spans_are_selected_and_ordered_as_lists_are(rng: np.random.Generator) -> None:
+    texts = spans_of(TEXTS)
+    assert [texts.text(n) for n in range(len(texts))] == TEXTS
+    assert cut(*texts.part(1, 4).joined()) == [b"", "Ärmel".encode(), b"q12"]
+    order = rng.permutation(len(TEXTS))
+    assert cut(*texts.at(order).joined()) == [TEXTS[n].encode() for n in order.tolist()]
+    assert texts.at(np.zeros(0, np.int64)).joined()[0] == b""
+
+
+def test_later_spans_replace_earlier_ones() -> None:
+    first, second = (np.array([0, 2, 3]), spans_of(["a", "b", "c"])), (
+        np.array([2]),
+        spans_of(["d"]),
+    )
+    texts = merged(5, [first, second])
+    assert [texts.text(n) for n in range(5)] == ["a", "", "d", "c", ""]
+
+
+def test_chained_texts_follow_each_other() -> None:
+    parts = [joined_texts(part) for part in (["a", "ä"], [], ["bc"])]
+    assert cut(*chained(parts)) == [b"a", "ä".encode(), b"bc"]
+    assert cut(*chained([])) == []
