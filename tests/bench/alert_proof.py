@@ -18,7 +18,13 @@ from scipy import stats
 
 from tests.deploy.alert_power import Detection, detection_of_a_drop
 from tests.deploy.alert_proof import firing_by_alert, first_firing_hours
-from tests.deploy.alert_screen import LEAD_HOURS, episodes_of_days, suspicious_days, together
+from tests.deploy.alert_screen import (
+    LEAD_HOURS,
+    episodes_of_days,
+    judged_with,
+    suspicious_days,
+    together,
+)
 from tests.deploy.alert_traffic import Traffic, simulate
 
 WEEKS: Final = 8
@@ -38,6 +44,8 @@ class Case:
     drops: tuple[float, ...] = DROPS
     share: float = 1.0
     """Share of the series-weeks that are simulated: a tenth is enough where alarms are frequent."""
+    measured: float | None = None
+    """The design effect that the exporter has measured; None: the setting decides."""
 
 
 THIN: Final = Traffic(1_000)
@@ -49,6 +57,13 @@ CASES: Final = (
     Case("10,000 an hour, day and night", Traffic(10_000)),
     Case("1,000 an hour, drift 0.9 %, not 0.6 %", replace(THIN, drift=0.009), (), 0.1),
     Case("1,000 an hour, design effect 2, not 1.2", replace(THIN, design_effect=2.0), (), 0.1),
+    Case(
+        "1,000 an hour, design effect 2, measured 1.9",
+        replace(THIN, design_effect=2.0),
+        (),
+        0.2,
+        1.9,
+    ),
 )
 
 
@@ -57,14 +72,14 @@ def any_of(firing: Mapping[str, NDArray[np.bool_]]) -> NDArray[np.bool_]:
     return union
 
 
-def false_alarms(traffic: Traffic, series_weeks: int, rng: np.random.Generator, at: Path) -> str:
+def false_alarms(case: Case, series_weeks: int, rng: np.random.Generator, at: Path) -> str:
     """Cells of a row: false alarms per 1,000 series-weeks with their 95 % interval,
     series-weeks."""
     days = []
     weeks = 0
     while weeks < series_weeks:
-        gauges = simulate(traffic, CHUNK, WEEKS * 7 * 24 + LEAD_HOURS, rng)
-        days.append(suspicious_days(gauges))
+        gauges = simulate(case.traffic, CHUNK, WEEKS * 7 * 24 + LEAD_HOURS, rng)
+        days.append(suspicious_days(judged_with(gauges, case.measured)))
         weeks += CHUNK * WEEKS
     count = episodes_of_days(any_of(firing_by_alert(at, together(days))))
     low = stats.chi2.ppf(0.025, 2 * count) / 2 if count else 0.0
@@ -126,7 +141,7 @@ def main() -> None:
         print("|---|---|---|")
         for case in CASES:
             weeks = int(options.series_weeks * case.share)
-            counted = false_alarms(case.traffic, weeks, rng, at)
+            counted = false_alarms(case, weeks, rng, at)
             print(f"| {case.name} | {counted} |", flush=True)
         print(
             "\n| scored impressions | drop | within 4 h | within 24 h"

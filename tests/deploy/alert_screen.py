@@ -6,7 +6,7 @@ are a fifth of a standard error wider: on the other days no alert can fire.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Final
 
 import numpy as np
@@ -94,6 +94,18 @@ def suspicious_days(gauges: Mapping[str, Gauges]) -> dict[str, Gauges]:
     days = {window: _each(values, _days) for window, values in gauges.items()}
     selected = may_fire(compared(days))[:, _LEAD:].any(axis=1)
     return {window: _each(values, lambda array: array[selected]) for window, values in days.items()}
+
+
+def judged_with(gauges: Mapping[str, Gauges], measured: float | None) -> Mapping[str, Gauges]:
+    """The gauges with standard errors that the setting's design effect widens as far as the
+    measured one would: the rules know no more of it than the product."""
+    if measured is None or measured <= JUDGING.design_effect:
+        return gauges
+    wider = np.sqrt(measured / JUDGING.design_effect)
+    return {
+        window: replace(of, stderr=of.stderr * wider, baseline_stderr=of.baseline_stderr * wider)
+        for window, of in gauges.items()
+    }
 
 
 def together(parts: Sequence[Mapping[str, Gauges]]) -> dict[str, Gauges]:

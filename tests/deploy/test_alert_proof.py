@@ -5,6 +5,7 @@ The full run is `make bench-alerts`; this one is small, with a fixed seed and wi
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,13 @@ from tests.deploy.alert_proof import (
     keep_firing,
     needed_rules,
 )
-from tests.deploy.alert_screen import LEAD_HOURS, compared, episodes_of_days, suspicious_days
+from tests.deploy.alert_screen import (
+    LEAD_HOURS,
+    compared,
+    episodes_of_days,
+    judged_with,
+    suspicious_days,
+)
 from tests.deploy.alert_traffic import PANE_S, Floats, Traffic, simulate
 from tests.services.prometheus_server import required
 
@@ -85,6 +92,19 @@ def test_quiet_weeks_raise_hardly_any_alert(tmp_path: Path) -> None:
     gauges = simulate(TRAFFIC, 200, 14 * 24 + LEAD_HOURS, np.random.default_rng(SEED))
     found = firing_by_alert(tmp_path / "bench", suspicious_days(gauges))
     assert sum(episodes_of_days(firing) for firing in found.values()) <= 4
+
+
+def test_users_who_repeat_themselves_raise_alarms_unless_that_is_measured(tmp_path: Path) -> None:
+    """400 series-weeks of a design effect of 2: with the setting 1.2 some 20 false alarms, with a
+    measured 1.9 one or none."""
+    users = replace(TRAFFIC, design_effect=2.0)
+    gauges = simulate(users, 200, 14 * 24 + LEAD_HOURS, np.random.default_rng(SEED))
+    alarms = {}
+    for measured in (None, 1.9):
+        days = suspicious_days(judged_with(gauges, measured))
+        found = firing_by_alert(tmp_path / f"bench{measured}", days)
+        alarms[measured] = sum(episodes_of_days(firing) for firing in found.values())
+    assert alarms[1.9] <= 4 and alarms[None] > 3 * alarms[1.9] + 5
 
 
 @pytest.mark.parametrize(
