@@ -1,12 +1,14 @@
 """The parts that all dashboards share: identity, variables, annotations and links."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from grafana_foundation_sdk.builders import dashboard as builders
+from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.models import dashboard
 
 from deploy.grafana.parts import SOURCE, TAG, preset, variable
-from deploy.grafana.promql import IN_GROUPING, OURS
+from deploy.grafana.promql import IN_GROUPING, OURS, RELEASES
 
 ALERTS: Final = (
     'ALERTS{alertname=~"Relevanced.+",alertname!="RelevancedWatchdog",alertstate="firing",'
@@ -18,6 +20,13 @@ NEW_BUILD: Final = (
     f"max by (version) (relevanced_build_info{{{OURS}}})"
     f" unless max by (version) (relevanced_build_info{{{OURS}}} offset 5m)"
 )
+_RELEASED: Final = f'relevanced_impressions{{{OURS},view="live",grouping=~"$releases"}}'
+RELEASE: Final = (
+    f"max by (grouping, segment) ({_RELEASED}) > 0 unless"
+    f" max by (grouping, segment) (last_over_time({_RELEASED.replace('}', '}[1d]')} offset 5m))"
+)
+"""Segments that were not there on the day before: for five minutes from their first impressions
+on."""
 INSTALLATION: Final = (
     ("cluster", "Cluster", "", "Cluster, where one data source has several; else empty."),
     (
@@ -54,13 +63,30 @@ def framed(uid: str, title: str, question: str, since: str) -> builders.Dashboar
     for name, label, within, hint in INSTALLATION:
         query = f"label_values(relevanced_build_info{within}, {name})"
         built = built.with_variable(variable(name, label, query, hint=hint))
+    releases = builders.TextBoxVariable("releases").label("Releases").default_value(RELEASES)
+    built = built.with_variable(
+        releases.description(
+            "Regular expression of the groupings whose new segments are marked as releases."
+        )
+    )
     for name, colour, title_format, query in (
         ("Alerts", "red", "{{alertname}}", ALERTS),
+        ("Search release", "purple", "{{grouping}}: {{segment}}", RELEASE),
         ("New build", "blue", "relevanced {{version}}", NEW_BUILD),
     ):
         built = built.annotation(_annotation(name, colour, title_format, query))
     link = builders.DashboardLink("Other levels").type(dashboard.DashboardLinkType.DASHBOARDS)
     return built.link(link.tags([TAG]).keep_time(True).include_vars(True))
+
+
+def rowed(
+    built: builders.Dashboard, title: str, panels: Iterable[Builder[dashboard.Panel]]
+) -> builders.Dashboard:
+    """The dashboard with a row of panels under a title."""
+    built = built.with_row(builders.Row(title))
+    for panel in panels:
+        built = built.with_panel(panel)
+    return built
 
 
 def _annotation(name: str, colour: str, title: str, query: str) -> builders.AnnotationQuery:

@@ -11,7 +11,8 @@ from grafana_foundation_sdk.builders import (
 )
 
 from deploy.grafana import frame
-from deploy.grafana.frame import ALERTS, SEGMENT_URL, framed
+from deploy.grafana.carriers import carriers
+from deploy.grafana.frame import ALERTS, SEGMENT_URL, framed, rowed
 from deploy.grafana.parts import (
     GOOD_AT_ZERO,
     counts,
@@ -22,6 +23,7 @@ from deploy.grafana.parts import (
     properties,
     rows,
     states,
+    threshold,
     variable,
     with_band,
 )
@@ -29,13 +31,13 @@ from deploy.grafana.promql import (
     CLEAR_Z,
     IN_GROUPING,
     METRIC,
-    NORMAL_DRIFT,
     OURS,
     WHOLE,
     WINDOW,
     band,
     change,
     recent_with_states,
+    setting,
     share,
     top,
     verdict,
@@ -45,6 +47,9 @@ from deploy.grafana.states import STATES, VERDICTS
 
 SEGMENT: Final = "grouping, segment"
 LIVE: Final = 'view="live"'
+ALERT_ROWS: Final = "count by (alertname, severity, metric, grouping, segment)"
+SMALLEST: Final = "smallest_drop_ratio"
+FAR_BELOW: Final = "far_below_ratio"
 COMPARED: Final = (
     "The baseline is the mean over the same period one, two and three weeks earlier (on the last"
     " days, before the first week is complete), without outages."
@@ -69,21 +74,21 @@ def overview() -> builders.Dashboard:
     )
     built = built.with_variable(frame.metric("relevanced_recent_score"))
     built = built.with_variable(frame.window("relevanced_recent_impressions"))
-    for panel in (*_now(), *_current(), _against_baseline(), _changes(), _verdicts()):
-        built = built.with_panel(panel)
-    for table_ in (_by_metric(), _by_segment()):
-        built = built.with_panel(table_)
-    return built.with_panel(_traffic()).with_panel(_shares())
+    built = rowed(built, "Now", (*_now(), *_current(), _alerts()))
+    compared = (_against_baseline(), _changes(), _verdicts(), _by_metric())
+    built = rowed(built, "Against the baseline", compared)
+    built = rowed(built, "Which segments", (_by_segment(), *carriers()))
+    return rowed(built, "Traffic", (_traffic(), _shares()))
 
 
 def _now() -> list[stat.Panel]:
     return [
         number(
             "Search is",
-            f"Recent score of the selected metric over all traffic, compared with its baseline. A"
-            f" change is clear from {CLEAR_Z} standard errors on, which include a normal drift of"
-            f" {NORMAL_DRIFT:.1%}. For metrics where lower is better, swap better and worse."
-            f" {COMPARED}",
+            "Recent score of the selected metric over all traffic, compared with its baseline. A"
+            f" change is clear from {CLEAR_Z} standard errors on, which include the measured design"
+            " effect and the setting drift_ratio. For metrics where lower is better, swap better"
+            f" and worse. {COMPARED}",
             "none",
             verdict(WHOLE),
             texts=VERDICTS,
@@ -128,6 +133,24 @@ def _current() -> list[stat.Panel]:
     ]
 
 
+def _alerts() -> table.Panel:
+    panel = rows(
+        "Firing alerts",
+        "What fires now, by severity: page means that somebody must act now. What each alert means"
+        " and what to do is in the runbook, deploy/runbook.md, under its name.",
+        {"Firing": ("none", f"{ALERT_ROWS} ({ALERTS})")},
+        {
+            "alertname": "Alert",
+            "severity": "Severity",
+            "metric": "Metric",
+            "grouping": "Grouping",
+            "segment": "Segment",
+        },
+        "Severity",
+    )
+    return panel.height(6)
+
+
 def _against_baseline() -> timeseries.Panel:
     by = "metric"
     recent, recent_error, baseline, baseline_error = (
@@ -155,12 +178,19 @@ def _against_baseline() -> timeseries.Panel:
 
 
 def _changes() -> timeseries.Panel:
-    return lines(
+    panel = lines(
         "Change by segment",
-        f"Change of the selected metric, relative to the baseline of the same segment. {COMPARED}",
+        "Change of the selected metric, relative to the baseline of the same segment. Losses above"
+        f" the upper dashed line ({SMALLEST}) raise no alert; below the lower one ({FAR_BELOW})"
+        f" every metric of the whole pages. {COMPARED}",
         "percentunit",
-        {"{{segment}}": change(SEGMENT, METRIC, IN_GROUPING)},
+        {
+            "{{segment}}": change(SEGMENT, METRIC, IN_GROUPING),
+            SMALLEST: f"-{setting(SMALLEST)}",
+            FAR_BELOW: f"-{setting(FAR_BELOW)}",
+        },
     )
+    return threshold(threshold(panel, SMALLEST), FAR_BELOW)
 
 
 def _verdicts() -> statetimeline.Panel:

@@ -103,6 +103,13 @@ def in_colour(panel: timeseries.Panel, legend: str, colour: str) -> timeseries.P
     return panel.override_by_name(legend, properties(color=fixed))
 
 
+def threshold(panel: timeseries.Panel, legend: str) -> timeseries.Panel:
+    """Draw one curve of the panel as a threshold: dashed and red."""
+    style = {"custom_lineStyle": {"fill": "dash", "dash": [10, 10]}, "custom_fillOpacity": 0}
+    fixed = {"mode": "fixed", "fixedColor": "red"}
+    return panel.override_by_name(legend, properties(color=fixed, custom_lineWidth=1, **style))
+
+
 def number(
     title: str,
     description: str,

@@ -4,10 +4,31 @@ from typing import Final
 
 from grafana_foundation_sdk.builders import dashboard as builders, stat, timeseries
 
-from deploy.grafana.frame import framed
-from deploy.grafana.parts import GOOD_AT_ZERO, Steps, counts, lines, number, several, variable
-from deploy.grafana.promql import OURS, own, per_second, select, top
+from deploy.grafana.frame import framed, rowed
+from deploy.grafana.parts import (
+    GOOD_AT_ZERO,
+    Steps,
+    counts,
+    lines,
+    number,
+    several,
+    threshold,
+    variable,
+)
+from deploy.grafana.processes import commits, exporters, processes, state
+from deploy.grafana.promql import (
+    OBJECTIVE,
+    OURS,
+    own,
+    own_setting,
+    per_second,
+    recorded,
+    select,
+    top,
+)
 
+LATE: Final = "late_seconds"
+LAGGING: Final = "lag_records"
 AGE_STEPS: Final[Steps] = ((None, "green"), (60, "orange"), (300, "red"))
 
 
@@ -26,11 +47,11 @@ def pipeline() -> builders.Dashboard:
         hint="Processes of relevanced, by the address that Prometheus scrapes.",
     )
     built = built.with_variable(several(instances, ".+"))
-    for panel in (*_freshness(), *_risks(), *_lag(), *_ages(), *_events(), *_commits()):
-        built = built.with_panel(panel)
-    for panel in (*_state(), *_exporters(), *_processes()):
-        built = built.with_panel(panel)
-    return built
+    built = rowed(built, "Now", (*_freshness(), *_risks()))
+    built = rowed(built, "Freshness objective", _objective())
+    built = rowed(built, "Lag and ages", (*_lag(), *_ages()))
+    built = rowed(built, "Events", (*_events(), *commits(), *state()))
+    return rowed(built, "Processes", (*exporters(), *processes()))
 
 
 def _freshness() -> list[stat.Panel]:
@@ -92,23 +113,69 @@ def _risks() -> list[stat.Panel]:
     ]
 
 
+def _objective() -> list[stat.Panel | timeseries.Panel]:
+    def of(span: str) -> str:
+        return recorded(f"fresh:ratio{span}")
+
+    late = f"{OBJECTIVE:.1%} of the minutes of 28 days, live windows younger than late_seconds"
+    return [
+        number(
+            "Fresh minutes of 28 days",
+            f"The objective: {late}. Minutes before the installation was first fresh, and those in"
+            " which Prometheus evaluated nothing, do not count.",
+            "percentunit",
+            of("28d"),
+            steps=((None, "red"), (OBJECTIVE, "green")),
+        ),
+        number(
+            "Error budget left",
+            f"Share of the minutes that may be late which is left. The objective: {late}.",
+            "percentunit",
+            f"1 - (1 - {of('28d')}) / {1 - OBJECTIVE:.3f}",
+            steps=((None, "red"), (0, "orange"), (0.5, "green")),
+        ),
+        counts(
+            "Burn of the error budget",
+            "How many times faster than the objective allows the budget is used up. At 1 it lasts"
+            " 28 days; RelevancedFreshnessBudgetBurns fires at 6 over 6 hours and 1 over 3 days.",
+            "none",
+            {
+                f"over {span}": f"(1 - {of(span)}) / {1 - OBJECTIVE:.3f}"
+                for span in ("1h", "6h", "3d")
+            },
+        )
+        .span(16)
+        .height(8),
+    ]
+
+
 def _lag() -> list[timeseries.Panel]:
     window_end = select("window_end_timestamp_seconds")
-    return [
+    ages = {
+        "{{window}} {{view}}": f"time() - max by (window, view) ({window_end})",
+        LATE: own_setting("late_seconds"),
+    }
+    unread = {
+        "{{topic}} {{partition}}": f"sum by (topic, partition) ({own('lag_records')})",
+        LAGGING: own_setting("lag_records"),
+    }
+    panels = [
         lines(
             "Age of the windows",
             "Time since the end of each window. Settled windows are older by the time that feedback"
-            " is waited for.",
+            " is waited for. Live windows as old as the setting late_seconds raise an alert.",
             "s",
-            {"{{window}} {{view}}": f"time() - max by (window, view) ({window_end})"},
+            ages,
         ),
         counts(
             "Lag",
-            "Records in Kafka that have not been read yet.",
+            "Records in Kafka that have not been read yet, and the setting lag_records: the lag of"
+            " a topic that raises an alert.",
             "short",
-            {"{{topic}} {{partition}}": f"sum by (topic, partition) ({own('lag_records')})"},
+            unread,
         ),
     ]
+    return [threshold(panel, name) for panel, name in zip(panels, (LATE, LAGGING), strict=True)]
 
 
 def _ages() -> list[timeseries.Panel]:
@@ -175,127 +242,4 @@ def _events() -> list[timeseries.Panel]:
             {f"{{{{{label}}}}}": per_second(label, select(name))},
         )
         for title, description, label, name in growth
-    ]
-
-
-def _commits() -> list[timeseries.Panel]:
-    buckets = own("batch_duration_seconds_bucket")
-
-    def quantile(q: float) -> str:
-        return f"histogram_quantile({q}, sum by (le) (rate({buckets}[$__rate_interval])))"
-
-    return [
-        counts(
-            "Commits",
-            "Commits to Redis by outcome. The records of a lost commit are read and counted again"
-            " by the next owner of the lane.",
-            "cps",
-            {"{{outcome}}": per_second("outcome", own("commits_total"))},
-        ),
-        counts(
-            "Duration of a batch",
-            "Time to decode, attribute, score and commit a batch, by quantile.",
-            "s",
-            {"p50": quantile(0.5), "p95": quantile(0.95), "p99": quantile(0.99)},
-        ),
-    ]
-
-
-def _state() -> list[timeseries.Panel]:
-    return [
-        counts(
-            "Open state",
-            "Impressions that feedback can still change, and feedback that waits for one.",
-            "short",
-            {
-                "open impressions": f"sum by (job) ({own('open_impressions')})",
-                "waiting feedback": f"sum by (job) ({own('waiting_feedback')})",
-            },
-        ),
-        counts(
-            "Dead letters and feedback in the wrong lane",
-            "Rejected records sent to the dead-letter topic; and sampled unjoined feedback whose"
-            " impression is in another lane: the producers use different keys or"
-            " partitioners.",
-            "cps",
-            {
-                "dead letters": per_second("job", own("dead_letters_total")),
-                "in the wrong lane": per_second("job", own("wrong_lane_feedback_total")),
-            },
-        ),
-    ]
-
-
-def _exporters() -> list[timeseries.Panel]:
-    return [
-        counts(
-            "Snapshots",
-            "Time to unpack, sum, render and compress all scores, and age of the last snapshot.",
-            "s",
-            {
-                "{{instance}}, duration": own("snapshot_duration_seconds"),
-                "{{instance}}, age": "time() - (" + own("snapshot_timestamp_seconds") + " > 0)",
-            },
-        ),
-        counts(
-            "Failed snapshots",
-            "Snapshots that failed, per second.",
-            "cps",
-            {"{{instance}}": per_second("instance", own("snapshot_errors_total"))},
-        ),
-    ]
-
-
-def _processes() -> list[timeseries.Panel]:
-    return [
-        counts(
-            "Event loop stalls",
-            "Longest time for which each process blocked its event loop since the previous scrape.",
-            "s",
-            {"{{instance}}": own("event_loop_stall_seconds")},
-        ),
-        counts(
-            "Lanes by process",
-            "Lanes that each process owns.",
-            "short",
-            {"{{instance}}": own("owned_lanes")},
-        ),
-        counts(
-            "Last answer from Kafka",
-            "Time since Kafka last answered a fetch of each worker.",
-            "s",
-            {"{{instance}}": "time() - (" + own("last_poll_timestamp_seconds") + " > 0)"},
-        ),
-        *_machine(),
-    ]
-
-
-def _machine() -> list[timeseries.Panel]:
-    selected = f'{{{OURS},instance=~"$instance"}}'
-    processor = f"process_cpu_seconds_total{selected}"
-    resident = f"process_resident_memory_bytes{selected}"
-    bound = own("memory_bound_bytes")
-    return [
-        counts(
-            "CPU",
-            "CPU time of each process per second.",
-            "percentunit",
-            {"{{instance}}": f"sum by (instance) (rate({processor}[$__rate_interval]))"},
-        ),
-        counts(
-            "Memory",
-            "Resident memory of each process.",
-            "bytes",
-            {"{{instance}}": resident},
-        ),
-        counts(
-            "Memory bound",
-            "Resident memory as a share of the worker's memory bound (0: no bound). The second"
-            " curve is 1 while the bound is met and the worker reads nothing.",
-            "percentunit",
-            {
-                "{{instance}}": f"{resident} / on (job, instance) {bound}",
-                "{{instance}}, reading has stopped": own("memory_bound_met"),
-            },
-        ),
     ]

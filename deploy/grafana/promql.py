@@ -19,10 +19,12 @@ METRIC: Final = 'metric="$metric"'
 WINDOW: Final = 'window="$window"'
 THE_EXPERIMENT: Final = 'experiment="$experiment"'
 
+RELEASES: Final = "ranker|version|release|experiment:.+"
+"""The groupings of which each new segment is a release, unless another expression is entered."""
+OBJECTIVE: Final = 0.995
+"""Share of the minutes in which the live windows are to be younger than `late_seconds`."""
 CLEAR_Z: Final = 3
 """A difference of at least this many standard errors is called clear."""
-NORMAL_DRIFT: Final = 0.006
-"""Relative standard deviation of a score from week to week without any change to search."""
 
 
 def select(name: str, *matchers: str) -> str:
@@ -39,6 +41,22 @@ def own(name: str, *matchers: str) -> str:
 def top(by: str, name: str, *matchers: str) -> str:
     """A gauge of all the traffic by these labels, whichever process serves it."""
     return f"max by ({by}) ({select(name, *matchers)})"
+
+
+def setting(name: str) -> str:
+    """A setting of the selected installation."""
+    return "max(" + select("setting", f'setting="{name}"') + ")"
+
+
+def own_setting(name: str) -> str:
+    """A setting of the selected processes."""
+    return "max(" + own("setting", f'setting="{name}"') + ")"
+
+
+def recorded(name: str, *matchers: str) -> str:
+    """A series that the recording rules make."""
+    inside = ",".join((OURS, *matchers))
+    return f"relevanced:{name}{{{inside}}}"
 
 
 def per_second(by: str, selector: str) -> str:
@@ -81,8 +99,10 @@ def z(by: str, *matchers: str) -> str:
         for name in ("recent_score", "recent_score_stderr", "baseline_score")
         + ("baseline_score_stderr",)
     )
-    variance = f"{recent_stderr} ^ 2 + {baseline_stderr} ^ 2 + ({NORMAL_DRIFT} * {baseline}) ^ 2"
-    return f"({recent} - {baseline}) / sqrt({variance})"
+    effect = "scalar(max(" + select("design_effect", 'kind="used"') + "))"
+    sampling = f"{effect} * ({recent_stderr} ^ 2 + {baseline_stderr} ^ 2)"
+    drift = f"scalar({setting('drift_ratio')}) * {baseline}"
+    return f"({recent} - {baseline}) / sqrt({sampling} + ({drift}) ^ 2)"
 
 
 def verdict(*matchers: str) -> str:

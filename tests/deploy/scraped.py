@@ -1,6 +1,7 @@
 """A real Prometheus that scrapes a real daemon fed by `relevanced simulate`."""
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -19,6 +20,8 @@ PATIENCE_S: Final = 120.0
 INVALID_QUERY: Final = (400, 422)
 """HTTP statuses with which Prometheus rejects an invalid query."""
 SCRAPE_EVERY: Final = "1s"
+RULES: Final = Path(__file__).parents[2] / "deploy/prometheus/rules"
+_OWN_INTERVAL: Final = re.compile(r"^    interval: \w+\n", re.MULTILINE)
 SETTINGS: Final = """
 [kafka]
 bootstrap_servers = ["{kafka}"]
@@ -38,7 +41,7 @@ stratify_by = "country"
 """
 SCRAPING: Final = """
 global: {{scrape_interval: {every}, evaluation_interval: {every}}}
-rule_files: [always.yml]
+rule_files: [always.yml, rules/*.yml]
 scrape_configs:
 - job_name: relevanced
   static_configs: [{{targets: ["127.0.0.1:{port}"]}}]
@@ -57,6 +60,7 @@ class Prometheus:
     def __init__(self, binary: str, directory: Path, port_to_scrape: int) -> None:
         self.port = processes.free_port()
         (directory / "always.yml").write_text(ALWAYS_FIRING)
+        _copy_rules(directory / "rules")
         config = directory / "prometheus.yml"
         config.write_text(SCRAPING.format(every=SCRAPE_EVERY, port=port_to_scrape))
         self.process = processes.spawn(
@@ -101,6 +105,13 @@ class Prometheus:
     def close(self) -> None:
         self.process.kill()
         self.process.wait()
+
+
+def _copy_rules(folder: Path) -> None:
+    """Copy the shipped rules, to be evaluated as often as all is scraped."""
+    folder.mkdir()
+    for path in RULES.glob("*.yml"):
+        (folder / path.name).write_text(_OWN_INTERVAL.sub("", path.read_text()))
 
 
 def until(ready: Callable[[], Any], *, what: str) -> Any:

@@ -11,6 +11,7 @@ SCRAPED: Final = frozenset(("cluster", "job", "instance", "namespace"))
 """Labels that Prometheus adds to every series that it scrapes."""
 HISTOGRAM_ENDINGS: Final = ("_bucket", "_sum", "_count")
 
+_CARRIED: Final = frozenset(("metric", "grouping", "window"))
 _ALERT: Final = frozenset("alertname alertstate severity grouping segment metric".split())
 OTHER_SERIES: Final[Mapping[str, tuple[str, frozenset[str]]]] = {
     "ALERTS": ("gauge", _ALERT),
@@ -18,6 +19,16 @@ OTHER_SERIES: Final[Mapping[str, tuple[str, frozenset[str]]]] = {
     "process_resident_memory_bytes": ("gauge", frozenset()),
 }
 """Series of Prometheus itself and of its client library → (kind, labels)."""
+RECORDED: Final[Mapping[str, frozenset[str]]] = {
+    "relevanced:score:change_within": _CARRIED | {"segment"},
+    "relevanced:score:change_mix": _CARRIED | {"segment"},
+    "relevanced:score:change_within:sum": _CARRIED,
+    "relevanced:score:change_mix:sum": _CARRIED,
+    **{f"relevanced:fresh:ratio{span}": frozenset() for span in ("1h", "6h", "3d", "28d")},
+}
+"""Series that the shipped rules record → labels besides those of the installation. The tests on a
+real Prometheus evaluate these rules."""
+INSTALLATION: Final = frozenset(("cluster", "namespace", "job"))
 
 
 @dataclass(frozen=True)
@@ -35,6 +46,8 @@ def series_spec(name: str) -> SeriesSpec | None:
     if name in OTHER_SERIES:
         kind, labels = OTHER_SERIES[name]
         return SeriesSpec(kind, labels | SCRAPED, name != "ALERTS")
+    if name in RECORDED:
+        return SeriesSpec("gauge", RECORDED[name] | INSTALLATION, False)
     family = BY_NAME.get(name) or _histogram(name)
     if family is None:
         return None

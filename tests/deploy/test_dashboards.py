@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from deploy.grafana import states
+from deploy.grafana import promql, states
 from tests.deploy.dashboard_rules import Json, faults, panels
 from tests.deploy.expressions import Selector, aggregated_labels, selectors
 from tests.services.prometheus_server import required, run
@@ -22,11 +22,11 @@ DASHBOARDS = {path.stem: json.loads(path.read_text()) for path in sorted(FOLDER.
 UIDS = {dashboard["uid"] for dashboard in DASHBOARDS.values()}
 PLANTED: dict[str, tuple[Callable[[Json], object], str]] = {
     "editable": (lambda d: d.update(editable=True), "must not be editable"),
-    "unit": (lambda d: d["panels"][0]["fieldConfig"]["defaults"].pop("unit"), "has no unit"),
-    "title": (lambda d: d["panels"][0].update(title=d["panels"][1]["title"]), "more than once"),
-    "description": (lambda d: d["panels"][0].pop("description"), "needs a title"),
-    "source": (lambda d: d["panels"][0]["targets"][0].pop("datasource"), "${datasource}"),
-    "letter": (lambda d: d["panels"][0].update(targets=[]), "needs queries"),
+    "unit": (lambda d: panels(d)[0]["fieldConfig"]["defaults"].pop("unit"), "has no unit"),
+    "title": (lambda d: panels(d)[0].update(title=panels(d)[1]["title"]), "more than once"),
+    "description": (lambda d: panels(d)[0].pop("description"), "needs a title"),
+    "source": (lambda d: panels(d)[0]["targets"][0].pop("datasource"), "${datasource}"),
+    "letter": (lambda d: panels(d)[0].update(targets=[]), "needs queries"),
     "first": (lambda d: d["templating"]["list"].reverse(), "the first variable"),
     "renewed": (lambda d: d["templating"]["list"][1].update(refresh=1), "must be renewed"),
     "all": (lambda d: d["templating"]["list"][3].update(includeAll=True), "variable `job`"),
@@ -69,7 +69,7 @@ def test_planted_fault_is_found(plant: Callable[[Json], object], message: str) -
 @pytest.mark.parametrize(("expression", "message"), PLANTED_EXPRESSIONS.items())
 def test_planted_expression_is_found(expression: str, message: str) -> None:
     dashboard = copy.deepcopy(DASHBOARDS["pipeline"])
-    dashboard["panels"][0]["targets"][0]["expr"] = expression
+    panels(dashboard)[0]["targets"][0]["expr"] = expression
     assert any(message in fault for fault in faults(dashboard))
 
 
@@ -89,15 +89,45 @@ def marks(name: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", DASHBOARDS)
 def test_alerts_and_new_builds_are_marked(name: str) -> None:
-    assert marks(name).keys() == {"Alerts", "New build"}
+    assert marks(name).keys() == {"Alerts", "Search release", "New build"}
     assert marks(name) == marks("overview")
     assert marks(name)["Alerts"].startswith("ALERTS{")
+
+
+def everywhere(expression: str) -> str:
+    """The expression for any installation."""
+    return re.sub(r'(cluster|job|namespace)="\$\1"', r'\1=~".*"', expression)
+
+
+def promtool_passes(path: Path, series: list[Json], queries: list[Json]) -> bool:
+    test = {"interval": "1m", "input_series": series, "promql_expr_test": queries}
+    path.write_text(yaml.safe_dump({"tests": [test]}))
+    return "SUCCESS" in run("promtool", ["test", "rules", path])
+
+
+@required("promtool")
+def test_a_release_is_marked_where_its_first_impressions_are(tmp_path: Path) -> None:
+    """Ranker v2 after 20 minutes; v1 has a pause of an hour; a new country is no release."""
+    expression = everywhere(marks("overview")["Search release"])
+    query = expression.replace("$releases", promql.RELEASES)
+    seen = 'relevanced_impressions{job="r",view="live",grouping="%s",segment="%s"}'
+    series = [
+        {"series": seen % ("ranker", "v1"), "values": "9x30 _x60 9x60"},
+        {"series": seen % ("ranker", "v2"), "values": "_x20 0 5x130"},
+        {"series": seen % ("country", "US"), "values": "_x20 9x130"},
+    ]
+    marked = [{"labels": '{grouping="ranker",segment="v2"}', "value": 5}]
+    expected = {"19m": [], "23m": marked, "30m": [], "93m": []}
+    queries = [
+        {"expr": query, "eval_time": at, "exp_samples": samples} for at, samples in expected.items()
+    ]
+    assert promtool_passes(tmp_path / "release.yml", series, queries)
 
 
 @required("promtool")
 def test_a_new_build_is_marked_and_a_restart_is_not(tmp_path: Path) -> None:
     """One process gets a new version after 20 minutes; the other was restarted before."""
-    query = re.sub(r'(cluster|job|namespace)="\$\1"', r'\1=~".*"', marks("overview")["New build"])
+    query = everywhere(marks("overview")["New build"])
     build = 'relevanced_build_info{job="r",version="%s",instance="%s"}'
     series = [
         {"series": build % ("1", "a"), "values": "1x20 _x20"},
@@ -109,10 +139,19 @@ def test_a_new_build_is_marked_and_a_restart_is_not(tmp_path: Path) -> None:
     queries = [
         {"expr": query, "eval_time": at, "exp_samples": samples} for at, samples in expected.items()
     ]
-    test = {"interval": "1m", "input_series": series, "promql_expr_test": queries}
-    path = tmp_path / "build.yml"
-    path.write_text(yaml.safe_dump({"tests": [test]}))
-    assert "SUCCESS" in run("promtool", ["test", "rules", path])
+    assert promtool_passes(tmp_path / "build.yml", series, queries)
+
+
+def test_panels_stand_in_rows() -> None:
+    for name in ("overview", "pipeline"):
+        first, *rest = DASHBOARDS[name]["panels"]
+        assert first["type"] == "row" and any(panel["type"] == "row" for panel in rest)
+
+
+def test_the_objective_is_that_of_the_rules() -> None:
+    rules = (ROOT / "deploy/prometheus/rules/freshness.yml").read_text()
+    assert f"> {1 - promql.OBJECTIVE:.3f} and" in rules
+    assert f"> 6 * {1 - promql.OBJECTIVE:.3f} and" in rules
 
 
 def test_states_look_different() -> None:

@@ -101,6 +101,8 @@ def choices(server: Prometheus, dashboard: Json) -> dict[str, str]:
     """The initial value of each variable: its preset, or its first value."""
     selected: dict[str, str] = dict(SPANS)
     for name, variable in variables(dashboard).items():
+        if variable["type"] == "textbox":
+            selected[name] = variable["query"]
         if variable["type"] != "query":
             continue
         selector, label = variable_query(variable)
