@@ -50,6 +50,7 @@ bench-experiments: .venv/.has-test
 
 bench-alerts: .venv/.has-test
 	$(BIN)/python -m tests.bench.alert_proof $(ARGS)
+	$(BIN)/python -m tests.daemon.judging.looks
 
 lint: .venv/.has-lint .types
 	$(BIN)/python -m flake8 $(PYTHON_FOLDERS)
