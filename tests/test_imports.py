@@ -83,6 +83,7 @@ PURE: Final = (
     *("daemon.worker", "daemon.worker.batch", "daemon.worker.idle_marks"),
     *("daemon.worker.pacing", "daemon.worker.suspicion"),
     *("daemon.exporter", "daemon.exporter.baselines", "daemon.exporter.counters"),
+    *("daemon.exporter.change_series", "daemon.exporter.judgements", "daemon.exporter.timelines"),
     *("daemon.exporter.experiment_series", "daemon.exporter.exposition"),
     *("daemon.exporter.history", "daemon.exporter.labels", "daemon.exporter.lane_view"),
     *("daemon.exporter.pane_reader", "daemon.exporter.chunks", "daemon.exporter.scores"),

@@ -120,6 +120,15 @@ def render_design_effect(used: float, measured: float | None) -> Exposition:
     return _texts(bodies)
 
 
+def render_changes(found: Iterable[tuple[Family, str, float]]) -> Exposition:
+    """Both texts of what was judged: (family, labels, value) of each sample."""
+    bodies: _Bodies = {}
+    for family, labels, value in found:
+        named = f"{family.name}{{{labels}}}" if labels else family.name
+        _add_lines(bodies, family, [f"{named} {value!r}\n"])
+    return _texts(bodies)
+
+
 def joined(first: Exposition, second: Exposition) -> Exposition:
     """Both texts of two expositions that have no family in common."""
     return Exposition(first.text + second.text, first.openmetrics + second.openmetrics)

@@ -107,6 +107,16 @@ class History:
         """An object that is another one once the rows of the hour have changed."""
         return self._hours[start].packed if start in self._hours else None
 
+    def folded(self, start: int, selection: Selection) -> Floats:
+        """(selected segments, columns): the rows of one hour, which stays packed if it was. Raises
+        Damaged."""
+        hour = self._hours[start]
+        was_packed = hour.rows is None
+        rows = self.summed({start: 1.0}, selection)
+        if was_packed:
+            hour.rows = None
+        return rows
+
     def pack_all_but(self, starts: set[int]) -> None:
         """Keep only these hours unpacked."""
         for start, hour in self._hours.items():

@@ -11,10 +11,11 @@ from ..experiments.findings import FindingsCache
 from ..judging.settings import DEFAULTS, Judging
 from ..panes import pane_start
 from ..plan import Plan
-from . import baselines, exposition, scores, selection, snapshot
+from . import baselines, change_series, exposition, scores, selection, snapshot
 from .counters import HighestTotals, PreviousSelection, counters_of
 from .exposition import Exposition
 from .history import History
+from .judgements import Basis, Judge, Judgement
 from .lane_view import LaneView
 from .measuring import Measuring
 from .pane_reader import Reading
@@ -41,6 +42,10 @@ class Publisher:
         self._measuring = Measuring(plan, judging)
         self._compared_key: _ComparedKey | None = None
         self._compared_texts = Exposition()
+        self._comparisons: Sequence[baselines.Comparison] = ()
+        self._judge = Judge(plan, judging)
+        self._judged = Judgement()
+        self._judged_texts = Exposition()
 
     def forget_totals(self) -> None:
         """Forget the highest totals: another process serves the counters from now on."""
@@ -62,6 +67,7 @@ class Publisher:
         )
         texts = exposition.render(whole, gauges, counters, self._plan, experiments)
         texts = exposition.joined(texts, self._compared(views, whole, gauges))
+        texts = exposition.joined(texts, self._changes(views, whole, gauges))
         reading = Reading(self._plan, views, whole, gauges, experiments)
         return publish(texts, report, reading, ())
 
@@ -81,5 +87,19 @@ class Publisher:
                 exposition.render_compared(comparisons, gauges, self._plan),
                 exposition.render_design_effect(effect.used, effect.measured),
             )
-            self._compared_key = key
+            self._compared_key, self._comparisons = key, comparisons
         return self._compared_texts
+
+    def _changes(self, views: Sequence[LaneView], whole: Snapshot, gauges: Selection) -> Exposition:
+        """The texts of what fell, since when, and what could be noticed. `_compared` must have been
+        called for these views."""
+        judged = self._judge.look(
+            views,
+            self._history,
+            Basis(gauges, self._comparisons, self._measuring.found.used),
+            whole.as_of_ms,
+        )
+        if judged is not self._judged:
+            found = change_series.samples(judged, self._plan)
+            self._judged, self._judged_texts = judged, exposition.render_changes(found)
+        return self._judged_texts

@@ -7,6 +7,7 @@ from each one. Tests compare dashboards, rules and both renderers with this tabl
 from collections.abc import Mapping
 from typing import Final
 
+from .change_families import OF_CHANGES
 from .compared_families import BASELINE, RECENT
 from .experiment_families import OF_EXPERIMENTS
 from .family import SCORE, SEGMENT, VIEW, Family, counter, gauge
@@ -228,6 +229,8 @@ FAMILIES: Final = (
     *BASELINE.all,
     BASELINE_PERIODS,
     DESIGN_EFFECT,
+    # Changes that are called, and what could be noticed.
+    *OF_CHANGES,
     # Counters of what has settled.
     SETTLED_SCORE_SUM,
     SETTLED_SCORE_SQUARES,

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,14 +13,18 @@ from prometheus_client.samples import Sample
 
 from relevanced.daemon.commands.replay import view_of
 from relevanced.daemon.events.types import DROP_REASONS, REJECTION_REASONS, SKIP_REASONS
+from relevanced.daemon.exporter.change_series import samples as change_samples
 from relevanced.daemon.exporter.exposition import (
     FAMILY_OF_COUNT,
     Exposition,
     joined,
+    render_changes,
     render_design_effect,
 )
+from relevanced.daemon.exporter.judgements import Found, Judgement
 from relevanced.daemon.exporter.labels import TAKEN, attribute_values, label_names
 from relevanced.daemon.exporter.lane_view import LaneView, Names
+from relevanced.daemon.judging.onset import Onsets
 from relevanced.daemon.lane.counts import COUNT_FAMILIES, FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES
 from relevanced.daemon.lane.segments import escape
 from relevanced.daemon.plan import NONE
@@ -242,10 +247,29 @@ def test_series_are_those_of_the_table(parse: Parse) -> None:
     families += parse(exposed([view_of(lane)], lane.plan))
     families += parse(exposed(views, PLAN, found_of(partly_defined(0.6, 0.7))))
     families += parse(render_design_effect(1.5, 1.4))
+    families += parse(render_changes(change_samples(fallen(), PLAN)))
     found = {sample.name: set(sample.labels) for family in families for sample in family.samples}
     assert set(found) == expected
     for name, labels in found.items():
         assert labels - {"country", "device"} == set(BY_NAME[name].labels)
+
+
+def fallen() -> Judgement:
+    """The first metric of the whole fell an hour ago."""
+    times = [np.array([NOW_MS - 3600e3 + step]) for step in (-1e3, 0.0, 1e3)]
+    found = Found("hour", np.array([0]), np.array([0.2]), np.array([-9.0]), Onsets(*times))
+    least = np.array([0.05, np.inf, np.inf])
+    return Judgement((("all", "all"),), (found,), {"hour": least}, NOW_MS)
+
+
+def test_what_is_unknown_of_a_change_is_absent(parse: Parse) -> None:
+    families = parse(render_changes(change_samples(fallen(), PLAN)))
+    known = samples(families, "relevanced_noticeable_drop_ratio")
+    assert [sample.labels["metric"] for sample in known] == ["P@1"]
+    onset = samples(families, "relevanced_change_onset_timestamp_seconds", bound="earliest")
+    assert [sample.value for sample in onset] == [(NOW_MS - 3601e3) / 1000]
+    empty = replace(fallen(), found=(), noticeable={}, begin_ms=None)
+    assert not render_changes(change_samples(empty, PLAN)).text
 
 
 def test_no_sample_carries_a_time_or_a_creation(parse: Parse) -> None:

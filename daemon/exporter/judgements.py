@@ -1,0 +1,219 @@
+"""Which scores fell, since when, and what could be noticed: lane `hour`, and onsets for what is low
+against earlier weeks or days.
+
+Pure, apart from what it keeps from look to look.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from relevanced.metrics.lists import Floats, Integers
+
+from ..judging.design_effect import BEFORE_KNOWN
+from ..judging.against import drift_of, z_against
+from ..judging.noise import Noise
+from ..judging.noticeable import by_earlier, by_scan
+from ..judging.onset import Onsets, onsets
+from ..judging.scan import MOST_BEFORE_MS, Calls, called, sides, threshold
+from ..judging.settings import Judging
+from ..judging.timeline import Timeline, groups
+from ..panes import pane_start
+from ..plan import Plan
+from .baselines import Comparison, averaged
+from .history import History
+from .lane_view import LaneView
+from .selection import Selection
+from .snapshot import Segment, estimates
+from .timelines import Timelines
+
+LOW_Z: Final = -1.5
+"""Against earlier weeks or days, a score below this many standard errors gets an onset: no alert on
+it fires above."""
+ONSET_HOURS: Final = 8 * 24
+"""What has been low for longer than a week is usual."""
+CELLS_PER_MS: Final = 50
+"""Looks are as far apart as there are milliseconds of event time for so many cells (bins times
+series), which take a small part of one: the share of a CPU is bounded whatever the size."""
+_AGAINST: Final = {"week": "weeks", "day": "day"}
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """What a look goes by, beside the lanes."""
+
+    gauges: Selection
+    """The segments that have series of their own."""
+    comparisons: Sequence[Comparison] = ()
+    """Of these segments."""
+    design_effect: float = BEFORE_KNOWN
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What is said of some series against one basis: (n,) each."""
+
+    against: str
+    series: Integers
+    """Indices of segment times metric."""
+    loss: Floats | None
+    z: Floats | None
+    onsets: Onsets
+
+
+@dataclass(frozen=True, eq=False)
+class Judgement:
+    """One look. Series are segments times metrics, the metrics of a segment together."""
+
+    segments: tuple[Segment, ...] = ()
+    found: tuple[Found, ...] = ()
+    noticeable: Mapping[str, Floats] = field(default_factory=dict)
+    """By what it is against; infinite where nothing would be noticed."""
+    begin_ms: int | None = None
+
+
+class Judge:
+    """Looks at the settled scores no more often than once per base pane."""
+
+    def __init__(self, plan: Plan, judging: Judging) -> None:
+        self._plan, self._judging = plan, judging
+        self._timelines = Timelines(plan)
+        signs = {"up": 1.0, "down": -1.0, "none": 0.0}
+        self._signs = np.array([signs[metric.direction] for metric in plan.metrics])
+        self._looked_ms: int | None = None
+        self.apart_ms = 0
+        """The least event time between two looks."""
+        self._last = Judgement()
+
+    def look(
+        self,
+        views: Sequence[LaneView],
+        history: History,
+        basis: Basis,
+        as_of_ms: int | None,
+    ) -> Judgement:
+        """What is said now; the last look's answer where it is not yet time for another. Raises
+        Damaged."""
+        if as_of_ms is None:
+            return Judgement()
+        end_ms = pane_start(as_of_ms - self._plan.timing.settle_ms, self._plan.timing.base_ms)
+        looked_ms = self._looked_ms
+        if looked_ms is None or not 0 <= end_ms - looked_ms < max(self.apart_ms, 1):
+            self._looked_ms = end_ms
+            self._last = self._judged(views, history, basis, end_ms)
+        return self._last
+
+    def _judged(
+        self,
+        views: Sequence[LaneView],
+        history: History,
+        basis: Basis,
+        end_ms: int,
+    ) -> Judgement:
+        timeline = self._timelines.of(views, history, basis.gauges, end_ms)
+        if timeline is None:
+            return Judgement()
+        self.apart_ms = timeline.scored.size // CELLS_PER_MS
+        segments = self._timelines.segments
+        begin_ms = min((*history.starts[:1], int(timeline.starts[0])))
+        noises = self._noises(basis.design_effect)
+        noise = Noise(
+            noises[0].design_effect, np.tile([n.drift_ratio for n in noises], len(segments))
+        )
+        directions = np.tile(self._signs, len(segments))
+        calls, by_hour = _scanned(timeline, directions, noise)
+        found = [self._of_hour(timeline, directions, calls, noise)]
+        noticeable = {"hour": by_hour}
+        rows = _rows_of(segments, basis.gauges.segments)
+        for against, z, least in self._against_usual(basis.comparisons, noises):
+            noticeable[against] = _by_series(least, rows, self._signs)
+            low = np.flatnonzero(_by_series(z, rows, self._signs) < LOW_Z)
+            found.append(_low(timeline, directions, against, low, noise))
+        return Judgement(
+            segments, tuple(found), noticeable, begin_ms if self._plan.history_hours else None
+        )
+
+    def _noises(self, design_effect: float) -> list[Noise]:
+        """The noise of each metric."""
+        judging = self._judging
+        drifts = [judging.drift_of(metric.name) for metric in self._plan.metrics]
+        return [Noise(design_effect, drift, judging.weekday_drift_ratio) for drift in drifts]
+
+    def _of_hour(self, timeline: Timeline, directions: Floats, calls: Calls, noise: Noise) -> Found:
+        """The calls of lane `hour`, with onsets by what the call compared."""
+        series = np.flatnonzero(calls.called).astype(np.int64)
+        since = calls.since_ms[series]
+        length = np.maximum(timeline.ends[-1] - since, MOST_BEFORE_MS)
+        since = np.asarray(since - length, np.int64)
+        began = onsets(timeline.of(series), directions[series], since, noise.of(series))
+        return Found("hour", series, calls.loss[series], calls.z[series], began)
+
+    def _against_usual(
+        self, comparisons: Sequence[Comparison], noises: Sequence[Noise]
+    ) -> Iterator[tuple[str, Floats, Floats]]:
+        """(`day` or `weeks`, (segments, metrics) lowest z over the windows, (segments, metrics) the
+        smallest fall that would be noticed)."""
+        for unit, against in _AGAINST.items():
+            of_unit = [each for each in comparisons if each.unit == unit and each.periods]
+            if of_unit:
+                parts = [self._of_window(comparison, noises) for comparison in of_unit]
+                z = np.fmin.reduce([part for part, _ in parts])
+                yield against, z, np.minimum.reduce([least for _, least in parts])
+
+    def _of_window(self, comparison: Comparison, noises: Sequence[Noise]) -> tuple[Floats, Floats]:
+        hours = int(comparison.window.removesuffix("h"))
+        periods, unit = len(comparison.periods), comparison.unit
+        z, least = [], []
+        for index, (sign, noise) in enumerate(zip(self._signs, noises, strict=True)):
+            drift = drift_of(periods, unit, noise)
+            now = estimates(comparison.recent, self._plan, index)
+            earlier = [estimates(rows, self._plan, index) for rows in comparison.periods]
+            usual = averaged(*(np.array(each) for each in zip(*earlier, strict=True)))
+            z.append(sign * z_against(now, usual, drift, noise) if sign else now[0] * np.nan)
+            base = np.where(usual[0] != 0, np.abs(usual[0]), np.nan)
+            error = np.hypot(now[1], usual[1]) / base
+            found = by_earlier(hours, error, periods, unit, noise)
+            if hours == 1:
+                # The rules combine three windows of 1h into one of 3h.
+                three = by_earlier(3, error / np.sqrt(3), periods, unit, noise)
+                found = np.minimum(found, three)
+            least.append(np.where(np.isnan(found), np.inf, found))
+        return np.array(z).T, np.array(least).T
+
+
+def _scanned(timeline: Timeline, directions: Floats, noise: Noise) -> tuple[Calls, Floats]:
+    """What the lane calls, and the smallest fall that it would have called."""
+    judged = int(np.count_nonzero(directions))
+    calls, least = [], []
+    for series in groups(len(directions), len(timeline.starts)):
+        part = timeline.of(series)
+        found = sides(part, directions[series], noise.of(series))
+        calls.append(called(part, found, threshold(judged)))
+        least.append(by_scan(found, judged))
+    parts = [(each.called, each.z, each.loss, each.since_ms) for each in calls]
+    return Calls(*(np.concatenate(part) for part in zip(*parts, strict=True))), np.concatenate(
+        least
+    )
+
+
+def _low(
+    timeline: Timeline, directions: Floats, against: str, low: Integers, noise: Noise
+) -> Found:
+    recent = timeline.since(int(timeline.ends[-1]) - ONSET_HOURS * 3_600_000).of(low)
+    began = onsets(recent, directions[low], np.zeros(len(low), np.int64), noise.of(low))
+    return Found(against, low, None, None, began)
+
+
+def _rows_of(segments: Sequence[Segment], shown: Sequence[Segment]) -> Integers:
+    """For each segment its row among those shown; one past the last where it is not."""
+    at = {segment: row for row, segment in enumerate(shown)}
+    return np.array([at.get(segment, len(shown)) for segment in segments], np.int64)
+
+
+def _by_series(values: Floats, rows: Integers, signs: Floats) -> Floats:
+    """(series,) from (shown segments, metrics); infinite where a segment is not shown, or a metric
+    has no better direction."""
+    padded = np.concatenate([values, np.full((1, values.shape[1]), np.inf)])
+    return np.asarray(np.where(signs == 0, np.inf, padded[rows]).reshape(-1))

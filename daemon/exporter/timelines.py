@@ -1,0 +1,214 @@
+"""The settled panes and hours of the shown segments as one timeline, kept from look to look.
+
+Pure. What is settled does not change, so each pane and hour is summed over lanes and segments once;
+the next look adds the newest. A lane that replaces a page, which a repair may do, replaces the sum.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from relevanced.metrics.lists import Booleans, Floats, Integers
+
+from ..judging.timeline import Timeline
+from ..panes import pane_start
+from ..plan import Plan
+from .baselines import WEEK, WEEKS, outages
+from .history import History
+from .lane_view import LaneView
+from .selection import Selection
+from .snapshot import Segment, kept_from
+
+RESELECT_MS: Final = 600_000
+"""Event time after which the segments are selected anew, which sums all bins again."""
+SUMMED_AT_ONCE: Final = 96
+"""Hours that a look sums at most, the newest first: the first looks do not reach far back."""
+CELLS: Final = 1 << 21
+"""Numbers that the hours may take: with very many segments fewer hours are kept."""
+FINEST_OF_HOURS: Final = 4
+"""Panes longer than this part of an hour are not used where there are hours."""
+REACH_HOURS: Final = 14 * 24
+"""How far back bins go; older hours only tell what is usual."""
+
+_Key: TypeAlias = tuple[int, int]
+"""(window, start) of a pane."""
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """The metric columns of a bin, and the objects that they were summed from."""
+
+    of: tuple[object, ...]
+    rows: Floats
+
+
+class Timelines:
+    """Makes the timeline of each look."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self.segments: tuple[Segment, ...] = ()
+        """The segments of the timeline; its series are these times the metrics."""
+        self._selection: Selection | None = None
+        self._selected_ms = 0
+        self._panes: dict[_Key, _Sum] = {}
+        self._hours: dict[int, _Sum] = {}
+        self._columns = slice(plan.metric_column(0), plan.weight_column)
+
+    def of(
+        self, views: Sequence[LaneView], history: History, gauges: Selection, end_ms: int
+    ) -> Timeline | None:
+        """The bins that end by `end_ms`; None where none has an impression. `history` must have
+        taken these views. Raises Damaged."""
+        selection = self._select(gauges, end_ms)
+        spans, before_ms = self._spans(views, history, end_ms)
+        self._sum_panes(views, spans, selection)
+        self._sum_hours(history, selection)
+        hours = [start for start in sorted(self._hours) if start + self._plan.hour_ms <= before_ms]
+        first_ms = end_ms - REACH_HOURS * self._plan.hour_ms
+        recent = [start for start in hours if start >= first_ms]
+        rows = [self._hours[start].rows for start in recent]
+        rows += [self._panes[index, start].rows for index, start, _ in spans]
+        starts = np.array([*recent, *(start for _, start, _ in spans)], np.int64)
+        ends = np.array(
+            [*(start + self._plan.hour_ms for start in recent), *(end for _, _, end in spans)],
+            np.int64,
+        )
+        seen = [index for index, each in enumerate(rows) if each[0].any()]
+        if not seen:
+            return None
+        kept = slice(seen[0], None)
+        hourly = np.arange(len(rows)) < len(recent)
+        return self._timeline(np.array(rows[kept]), starts[kept], ends[kept], hourly[kept], hours)
+
+    def _select(self, gauges: Selection, end_ms: int) -> Selection:
+        due = not 0 <= end_ms - self._selected_ms < RESELECT_MS
+        if self._selection is None or (due and gauges.segments != self._selection.segments):
+            self._panes, self._hours = {}, {}
+            self._selection, self.segments = gauges, gauges.segments
+        if due:
+            self._selected_ms = end_ms
+        return self._selection
+
+    def _spans(
+        self, views: Sequence[LaneView], history: History, end_ms: int
+    ) -> tuple[list[tuple[int, int, int]], int]:
+        """([(window, start, end) of each pane], oldest first, and the instant that they begin
+        at: the finest that every lane keeps."""
+        has_hours = bool(history.starts)
+        layers = [
+            (
+                index,
+                span.pane_ms,
+                max(kept_from(views, self._plan, index), end_ms - 3 * span.length_ms),
+            )
+            for index, span in enumerate(self._plan.timing.windows)
+            if not has_hours or span.pane_ms * FINEST_OF_HOURS <= self._plan.hour_ms
+        ]
+        coarser = [pane_ms for _, pane_ms, _ in layers[1:]]
+        coarser.append(self._plan.hour_ms if has_hours else 1)
+        spans: list[tuple[int, int, int]] = []
+        until_ms = end_ms
+        for (index, pane_ms, from_ms), next_ms in zip(layers, coarser, strict=True):
+            first = _at_or_after(_at_or_after(from_ms, next_ms), pane_ms)
+            starts = range(first, pane_start(until_ms, pane_ms), pane_ms)
+            if starts:
+                spans += [(index, start, start + pane_ms) for start in reversed(starts)]
+                until_ms = pane_start(starts[0], next_ms)
+        return spans[::-1], until_ms
+
+    def _sum_panes(
+        self,
+        views: Sequence[LaneView],
+        spans: Sequence[tuple[int, int, int]],
+        selection: Selection,
+    ) -> None:
+        width, summed = self._plan.row_width, dict[_Key, _Sum]()
+        for index, start, _ in spans:
+            key = (index, start)
+            pages = tuple(lane.panes.get(key) for lane in views)
+            before = self._panes.get(key)
+            if before is not None and _are_the_same(before.of, pages):
+                summed[key] = before
+                continue
+            rows = np.zeros((len(selection.segments), width))
+            for lane, of_lane in zip(views, pages, strict=True):
+                if of_lane is not None:
+                    rows += selection.fold_pages(of_lane, lane.names, width)
+            summed[key] = _Sum(pages, rows[:, self._columns].copy())
+        self._panes = summed
+
+    def _sum_hours(self, history: History, selection: Selection) -> None:
+        width = len(selection.segments) * (self._columns.stop - self._columns.start)
+        traffic = history.traffic()
+        covered = range(min(traffic, default=0), max(traffic, default=0) + 1, self._plan.hour_ms)
+        left_out = outages(traffic, covered) | history.lost if traffic else history.lost
+        wanted = [start for start in history.starts if start not in left_out]
+        wanted = wanted[-max(CELLS // width, 1) :]
+        summed: dict[int, _Sum] = {}
+        left = SUMMED_AT_ONCE
+        for start in reversed(wanted):
+            version = (history.version_of(start),)
+            before = self._hours.get(start)
+            if before is not None and _are_the_same(before.of, version):
+                summed[start] = before
+            elif left:
+                left -= 1
+                rows = history.folded(start, selection)[:, self._columns]
+                summed[start] = _Sum(version, rows.copy())
+        self._hours = summed
+
+    def _timeline(
+        self, rows: Floats, starts: Integers, ends: Integers, hourly: Booleans, hours: list[int]
+    ) -> Timeline:
+        units = np.array([metric.unit for metric in self._plan.metrics], np.float64)
+
+        def column(of: Floats, which: int, scale: Floats | float = 1.0) -> Floats:
+            return np.asarray((of[..., which::3] / scale).reshape(len(of), -1))
+
+        usual = self._usual(starts, ends, hours, units)
+        return Timeline(
+            starts,
+            ends,
+            column(rows, 0),
+            column(rows, 1, units),
+            column(rows, 2, units),
+            hourly,
+            usual,
+        )
+
+    def _usual(
+        self, starts: Integers, ends: Integers, hours: list[int], units: Floats
+    ) -> Floats | None:
+        """(bins, series): the mean over the weeks that have the hour of the bin's middle."""
+        hour_ms = self._plan.hour_ms
+        if not hours or hours[0] > starts[-1] - WEEK * hour_ms:
+            return None
+        rows = np.array([self._hours[start].rows for start in hours])
+        scored, sums = rows[..., 0::3], rows[..., 1::3] / units
+        means = np.divide(sums, scored, out=np.full(scored.shape, np.nan), where=scored > 0)
+        table = np.concatenate([means.reshape(len(hours), -1), np.full((1, means[0].size), np.nan)])
+        at = {start: index for index, start in enumerate(hours)}
+        of_bin = pane_start((starts + ends) // 2, hour_ms)
+        total, weeks = np.zeros((len(starts), table.shape[1])), np.zeros(1)
+        for week in range(1, WEEKS + 1):
+            earlier = (of_bin - week * WEEK * hour_ms).tolist()
+            found = table[[at.get(start, -1) for start in earlier]]
+            is_known = ~np.isnan(found)
+            total = total + np.where(is_known, found, 0.0)
+            weeks = weeks + is_known
+        usual: Floats = np.full(total.shape, np.nan)
+        np.divide(total, weeks, out=usual, where=weeks > 0)
+        return usual
+
+
+def _at_or_after(time_ms: int, pane_ms: int) -> int:
+    return -(-time_ms // pane_ms) * pane_ms
+
+
+def _are_the_same(before: Sequence[object], now: Sequence[object]) -> bool:
+    return len(before) == len(now) and all(
+        one is other for one, other in zip(before, now, strict=True)
+    )

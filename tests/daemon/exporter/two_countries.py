@@ -1,0 +1,91 @@
+"""A simulated site of two countries as lanes, of which one falls, for tests of what is judged."""
+
+import numpy as np
+
+from relevanced.daemon.exporter.lane_view import LaneView, Names
+from relevanced.daemon.exporter.snapshot import WHOLE
+from relevanced.daemon.lane.paged_rows import Rows
+from relevanced.daemon.panes import HOUR_MS, pane_start, timing
+from relevanced.daemon.plan import Plan
+from relevanced.daemon.storage.packing import pack_page
+from relevanced.metrics.catalog import parse
+from tests.lane_views import pages_of
+
+SEED = 20261123
+MINUTE_MS = 60_000
+NOW_MS = 1_795_176_000_000
+PLAN = Plan(
+    timing=timing([("5m", 300), ("1h", 3600), ("24h", 86400)], attribution_s=60, lateness_s=4),
+    metrics=(parse("Success@10"), parse("RR@10"), parse("Abandonment")),
+    groupings=(("country",),),
+    grades={"click": 1.0},
+    max_segments=10,
+    history_hours=840,
+)
+NAMES = (WHOLE, ("country", "DE"), ("country", "US"))
+
+
+class Site:
+    """Searches of two countries since `begin_ms`, those of a minute at its start; all metrics of
+    the countries `fall` get worse at `break_ms`."""
+
+    def __init__(
+        self,
+        begin_ms: int,
+        break_ms: int,
+        drop: float,
+        per_minute: float = 120,
+        fall: tuple[str, ...] = ("DE",),
+    ) -> None:
+        rng = np.random.default_rng(SEED)
+        minutes = range(pane_start(begin_ms, MINUTE_MS), NOW_MS + HOUR_MS, MINUTE_MS)
+        self.parts: dict[int, Rows] = {}
+        for start in minutes:
+            rows = np.zeros((3, PLAN.row_width), np.int64)
+            for row, (_, country) in enumerate(NAMES[1:], 1):
+                falls = start >= break_ms and country in fall
+                rows[row] = self._row(rng.poisson(per_minute / 2), drop * falls, rng)
+            rows[0] = rows[1] + rows[2]
+            self.parts[start] = rows
+
+    @staticmethod
+    def _row(searches: int, drop: float, rng: np.random.Generator) -> list[int]:
+        found = rng.random(searches) < 0.7 * (1 - drop)
+        rank = np.where(found, 1 / rng.integers(1, 4, searches), 0.0)
+        row = [searches, int(found.sum()), 0, int(found.sum())]
+        for metric, values in zip(PLAN.metrics, (found, rank, ~found), strict=True):
+            scaled = np.rint(values * metric.unit).astype(np.int64)
+            squares = np.rint(values.astype(float) ** 2 * metric.unit).astype(np.int64)
+            row += [searches, int(scaled.sum()), int(squares.sum())]
+        return row
+
+    def lane(self, as_of_ms: int) -> LaneView:
+        """What is kept when the watermark is here. Panes shorter than a minute have it whole."""
+        cells: dict[tuple[int, int], Rows] = {}
+        hours: dict[int, Rows] = {}
+        settled_ms = as_of_ms - PLAN.timing.settle_ms
+        for start, rows in self.parts.items():
+            if start >= as_of_ms:
+                continue
+            for index, window in enumerate(PLAN.timing.windows):
+                key = (index, pane_start(start, window.pane_ms))
+                if key[1] >= PLAN.timing.dropped_before(window, as_of_ms):
+                    cells[key] = cells[key] + rows if key in cells else rows
+            if start < settled_ms:
+                hour = pane_start(start, HOUR_MS)
+                hours[hour] = hours[hour] + rows if hour in hours else rows
+        return LaneView(
+            lane=0,
+            token="t",
+            sequence=1,
+            names=Names(NAMES),
+            panes={key: pages_of(rows) for key, rows in cells.items()},
+            totals={},
+            counts={"events": {"impression": 1}},
+            watermark_ms=as_of_ms,
+            settled_before=pane_start(settled_ms, PLAN.timing.base_ms),
+            hours={
+                hour: {page: pack_page(kept) for page, kept in pages_of(rows).items()}
+                for hour, rows in hours.items()
+            },
+        )
