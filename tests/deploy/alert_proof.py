@@ -118,6 +118,10 @@ class Bench:
         """Store the simulated gauges."""
         self._write(_gauge_lines(gauges))
 
+    def feed_lines(self, lines: Iterable[str]) -> None:
+        """Store samples, each a line with its time."""
+        self._write(lines)
+
     def record(self, rules: Sequence[Mapping[str, Any]]) -> None:
         """Evaluate every rule and store its result. Rules that are independent go together."""
         while rules:
