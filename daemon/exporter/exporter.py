@@ -1,15 +1,19 @@
-"""The one process that serves what describes all the traffic: it reads every lane, sums them and
-publishes the texts.
+"""Keeps what a process serves of all the traffic up to date: it reads every lane, sums them and
+publishes the answers.
 
 lease ─▶ what changed of each lane ─▶ (in a thread) mirrors ─▶ snapshot ─▶ texts ─▶ published,
 swapped in as one value
+
+The holder of the lease also serves the series of all the traffic, which must come from one process
+only. The others stand by: the API and the page answer from what they read themselves, a few seconds
+older, with the same numbers.
 """
 
 import asyncio
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Protocol
 
 import msgspec
@@ -20,38 +24,45 @@ from ..judging.settings import DEFAULTS, Judging
 from ..plan import Plan
 from ..storage.store import Store
 from ..telemetry.process import Telemetry
+from .catching_up import CatchingUp, Progress
 from .counters import PreviousSelection
+from .lane_pulses import Pulses
 from .lane_reads import LaneReads, Lanes, Reads
-from .published import Condition, Published
+from .published import Condition, MetricsText, Published
 from .publisher import Publisher
 
 log = structlog.get_logger(__name__)
 
 REFRESH_EVERY_S: Final = 1.0
+STANDBY_EVERY_S: Final = 3.0
+"""How often a process that stands by reads the lanes."""
 SOONEST_REFRESH_S: Final = 0.25
 REFRESH_SHARE: Final = 0.1
 """Share of the time that refreshing may take when it happens more often than REFRESH_EVERY_S."""
 LEASE_MS: Final = 10_000
 """Without a renewal for this long, another process serves the scores."""
-STALLED_AFTER_S: Final = 15.0
-"""A lane that neither commits nor writes an idle mark for this long has no owner, or its owner
-gets no answer from Kafka."""
 
 
 class Coordination(Lanes, Protocol):
     """What the exporter needs of the namespace. All methods raise Unavailable."""
 
     async def lease(self, token: str, silence_ms: int) -> bool:
-        """Become, or stay, the one process that serves the scores."""
+        """Become, or stay, the one process that serves the series of all the traffic."""
 
     async def release(self, token: str) -> None:
-        """Let another process serve the scores."""
+        """Let another process serve them."""
 
     async def stored_selection(self) -> bytes | None:
         """The `PreviousSelection` that the last exporter stored."""
 
     async def store_selection(self, selection: bytes) -> None:
         """Store a `PreviousSelection` for the next exporter."""
+
+    async def caught_up(self) -> bool:
+        """Whether the namespace has ever caught up with its logs."""
+
+    async def note_caught_up(self, now_ms: int) -> None:
+        """Note that it has, at this time of the clock."""
 
 
 class Outlet(Protocol):
@@ -62,14 +73,6 @@ class Outlet(Protocol):
 
     def conditions(self) -> Sequence[Condition]:
         """The readiness of the other parts of the process."""
-
-
-@dataclass
-class _Pulse:
-    """When a lane last showed that it has an owner."""
-
-    mark: tuple[str, int, int | None]
-    since_s: float
 
 
 def refresh_after_s(took_s: float) -> float:
@@ -114,7 +117,11 @@ class Exporter:
         self._has_lease = False
         self._publisher = Publisher(plan, judging)
         self._lanes = LaneReads(store, coordination, plan, telemetry)
-        self._pulses: dict[int, _Pulse] = {}
+        self._pulses = Pulses()
+        self._catching_up = CatchingUp()
+        self._was_ready = False
+        self._problem: str | None = None
+        self._standby_due_s = 0.0
 
     async def run(self) -> None:
         """Refresh once a second, or more often where that costs little; release the lease at the
@@ -122,28 +129,38 @@ class Exporter:
         stopped = asyncio.ensure_future(self._stop.wait())
         while not self._stop.is_set():
             began_s = time.monotonic()
-            problem = await self._refresh()
-            self._swap_in(problem)
+            await self._refresh(began_s)
+            self._swap_in()
             took_s = time.monotonic() - began_s
-            left_s = refresh_after_s(took_s) - took_s
-            await asyncio.wait({stopped}, timeout=max(left_s, 0.05))
+            after_s = refresh_after_s(took_s) if self._has_lease else REFRESH_EVERY_S
+            await asyncio.wait({stopped}, timeout=max(after_s - took_s, 0.05))
         if self._has_lease:
             try:
                 await self._coordination.release(self._token)
             except Unavailable as error:
                 log.info("the lease was not released: it will expire", reason=str(error))
 
-    async def _refresh(self) -> str | None:
-        """Read and publish once; returns what went wrong, or None."""
+    async def _refresh(self, now_s: float) -> None:
+        """Take or renew the lease; read and publish, if that is due. Notes what went wrong."""
         try:
-            if not await self._lead():
-                return None
-            reads = await self._lanes.read()
+            led = self._has_lease
+            leads = await self._lead()
+            if led and not leads:
+                return  # nothing is in the way of taking the series back at once
+            if not leads and now_s < self._standby_due_s:
+                return
+            self._standby_due_s = now_s + STANDBY_EVERY_S
+            self._problem = await self._publish()
         except Unavailable as error:
+            self._problem = str(error)
+        if self._problem is not None:
             self._telemetry.snapshot_errors.inc()
-            return str(error)
+
+    async def _publish(self) -> str | None:
+        """Read and publish once; returns what is wrong, or None. Raises Unavailable."""
+        caught_up = await self._coordination.caught_up()
+        reads = await self._lanes.read()
         if self._lanes.without_copy:
-            self._telemetry.snapshot_errors.inc()
             return f"without a copy of the damaged lanes {self._lanes.without_copy} there is no sum"
         if not reads:
             return "no lane has been claimed yet"
@@ -153,27 +170,28 @@ class Exporter:
             # late by 12 ms at worst meanwhile, about as beside any thread of plain Python (11 ms).
             self._published = await asyncio.to_thread(self._make, reads)
         except (Damaged, OverflowError) as error:
-            # The last good texts stay; the next round reads every lane from the start.
-            self._telemetry.snapshot_errors.inc()
+            # The last good answers stay; the next round reads every lane from the start.
             self._lanes.forget()
             return str(error)
         if self._publisher.previous != before:
             await self._store_selection()
+        await self._follow(caught_up)
         return None
 
     async def _lead(self) -> bool:
-        """Whether this process serves the scores; when it begins to, restore the selection that
-        the process before stored."""
+        """Whether this process serves the series of all the traffic; when it begins to, restore
+        the selection that the process before stored."""
         leads = await self._coordination.lease(self._token, LEASE_MS)
         self._telemetry.exporter_lease_held.set(leads)
         if leads and not self._has_lease:
             stored = await self._coordination.stored_selection()
             self._publisher.previous = _restored(stored)
-            log.info("serving the scores")
+            log.info("serving the series of all the traffic")
         if self._has_lease and not leads:
-            log.warning("another process serves the scores now")
-            self._published = Published()
-            self._lanes.forget()
+            log.warning("another process serves the series of all the traffic now")
+            self._published = replace(
+                self._published, text=MetricsText(), openmetrics=MetricsText()
+            )
             self._publisher.forget_totals()
         self._has_lease = leads
         return leads
@@ -193,40 +211,59 @@ class Exporter:
             if delta is not None:
                 mirror.apply(delta)
         views = [mirror.view() for mirror, _ in reads]
-        published = self._publisher.publish(views, int(self._clock() * 1000))
+        now_ms = int(self._clock() * 1000)
+        published = self._publisher.publish(views, now_ms, with_series=self._has_lease)
         self._telemetry.snapshot_duration_s.set(time.perf_counter() - began_s)
-        self._telemetry.snapshot_s.set_to_current_time()
-        return published
+        if self._has_lease:
+            self._telemetry.snapshot_s.set_to_current_time()
+        return replace(published, catching_up=self._published.catching_up)
 
-    def _swap_in(self, problem: str | None) -> None:
-        conditions = [*self._outlet.conditions()]
-        if self._has_lease or problem is not None:
-            conditions.append(Condition("snapshot", problem is None, problem or ""))
-            conditions += [self._wholeness(), self._progress()]
-        self._published = replace(self._published, conditions=tuple(conditions))
+    async def _follow(self, caught_up: bool) -> None:
+        """Note whether the namespace, which had or had not ever caught up, has now."""
+        progress: Progress | None = None
+        if not caught_up and not self._lanes.damaged:
+            now_ms = int(self._clock() * 1000)
+            progress = self._catching_up.progress(self._times_ms(), now_ms)
+            if progress is None:
+                await self._coordination.note_caught_up(now_ms)
+                log.info("caught up with the logs")
+        elif not caught_up:
+            progress = self._published.catching_up  # a copy of a lane says nothing about its like
+        self._telemetry.set_catching_up(
+            progress is not None, None if progress is None else progress.behind_ms
+        )
+        self._published = replace(self._published, catching_up=progress)
+
+    def _times_ms(self) -> list[int | None]:
+        """The event time up to which each lane is complete; None for those that have none yet, or
+        were never claimed."""
+        reading = self._published.reading
+        times = {} if reading is None else {view.lane: view.time_ms for view in reading.views}
+        return [times.get(lane) for lane in range(self._lanes.count)]
+
+    def _swap_in(self) -> None:
+        damaged = self._lanes.damaged
+        whole = "; ".join(damaged[lane] for lane in sorted(damaged))
+        stalled = self._pulses.stalled(self._lanes.mirrors, time.monotonic())
+        conditions = (
+            *self._outlet.conditions(),
+            Condition("snapshot", self._problem is None, self._problem or ""),
+            Condition("lanes_whole", not damaged, whole),
+            # Whether workers move the lanes changes nothing about what this process can do.
+            Condition("lanes", True, "" if self._problem else stalled),
+            *self._has_caught_up(),
+        )
+        self._published = replace(self._published, conditions=conditions)
+        self._was_ready = self._was_ready or self._published.ready
         self._outlet.swap(self._published)
 
-    def _wholeness(self) -> Condition:
-        """Whether Redis has all of every lane."""
-        damaged = self._lanes.damaged
-        return Condition(
-            "lanes_whole", not damaged, "; ".join(damaged[lane] for lane in sorted(damaged))
-        )
-
-    def _progress(self) -> Condition:
-        """Whether every lane moves: all views wait for one that does not."""
-        now_s = time.monotonic()
-        stalled = []
-        for lane, mirror in sorted(self._lanes.mirrors.items()):
-            if mirror.head is None:
-                continue
-            mark = (mirror.head.token, mirror.head.sequence, mirror.head.idle_ms)
-            pulse = self._pulses.setdefault(lane, _Pulse(mark, now_s))
-            if pulse.mark != mark:
-                self._pulses[lane] = pulse = _Pulse(mark, now_s)
-            if now_s - pulse.since_s > STALLED_AFTER_S:
-                stalled.append(f"lane {lane} has not moved for {now_s - pulse.since_s:.0f} s")
-        detail = "; ".join(stalled)
-        return Condition(
-            "lanes", not stalled, f"{detail}: no owner, or no answer from Kafka" if stalled else ""
-        )
+    def _has_caught_up(self) -> list[Condition]:
+        """Whether this process may replace others, once that is known. One that has been ready
+        stays ready while lost state is read again: it is as good as any other."""
+        progress = self._published.catching_up
+        if self._published.reading is None:
+            return []
+        if progress is None:
+            return [Condition("caught_up", True)]
+        lost = "Redis lost the state, which is read again: " if self._was_ready else ""
+        return [Condition("caught_up", self._was_ready, lost + progress.words())]

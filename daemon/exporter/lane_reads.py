@@ -43,6 +43,8 @@ class LaneReads:
         a head was read, but what was read is not applied yet."""
         self.damaged: dict[int, str] = {}
         """Lane → what is missing of it."""
+        self.count = 0
+        """The number of lanes, those included that were never claimed."""
 
     def forget(self) -> None:
         """Drop all copies: another process serves the scores."""
@@ -60,6 +62,7 @@ class LaneReads:
     async def read(self) -> Reads:
         """What changed of every lane that was ever claimed. Raises Unavailable."""
         count = max(await self._lanes.lanes(), max(self.mirrors, default=-1) + 1)
+        self.count = count
         # Asked first: a lane that begins meanwhile has a head by the time it is noted.
         begun = await self._lanes.begun() | self._copies()
         gate = asyncio.Semaphore(LANES_AT_ONCE)

@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from .catching_up import Progress
 from .chunks import Chunks
 from .exposition import Exposition
 from .pane_reader import Reading
@@ -61,8 +62,8 @@ class MetricsText:
 class Published:
     """Everything that requests are answered from.
 
-    Before the first snapshot, and in a process that serves no scores, the texts are empty and
-    `report` and `reading` are None.
+    Before the first snapshot, and in a process that is only a worker, the texts are empty and
+    `report` and `reading` are None. A process that stands by has empty texts.
     """
 
     conditions: tuple[Condition, ...] = (Condition("started", False, "the process is starting"),)
@@ -71,6 +72,8 @@ class Published:
     report: Report | None = None
     reading: Reading | None = None
     """The lanes, for requests that need panes; None exactly where `report` is."""
+    catching_up: Progress | None = None
+    """Of a namespace that has not caught up with its logs yet."""
 
     @property
     def ready(self) -> bool:

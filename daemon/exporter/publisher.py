@@ -5,9 +5,11 @@ have counters, and the results that cost much and seldom change.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from ..experiments.findings import FindingsCache
+from ..experiments.types import Findings
 from ..judging.settings import DEFAULTS, Judging
 from ..panes import pane_start
 from ..plan import Plan
@@ -51,25 +53,37 @@ class Publisher:
         """Forget the highest totals: another process serves the counters from now on."""
         self._totals = HighestTotals()
 
-    def publish(self, views: Sequence[LaneView], now_ms: int) -> Published:
+    def publish(
+        self, views: Sequence[LaneView], now_ms: int, *, with_series: bool = True
+    ) -> Published:
         """Sum the lanes as of the clock at the latest, render and compress the result. Raises
         Damaged and OverflowError.
 
-        Takes long: meant for a thread, and for one call at a time.
+        Without the series the texts are empty, and nothing of the counters is remembered. The
+        answers are the same. Takes long: meant for a thread, and for one call at a time.
         """
-        views = self._totals.raised(views)
-        whole = snapshot.evaluate(views, self._plan, self.previous.segments, now_ms)
+        raised = self._totals.raised(views) if with_series else views
+        requested = self.previous.segments if with_series else ()
+        whole = snapshot.evaluate(raised, self._plan, requested, now_ms)
         gauges = selection.busiest(whole, self._plan)
-        counters, self.previous = counters_of(whole, gauges, self._plan, self.previous)
-        report = scores.report(whole, gauges, self._plan)
+        # What was counted, not what counters show after a roll-back: only one process knows that.
+        counted = replace(whole, counts=snapshot.sum_counts(views)) if with_series else whole
+        report = scores.report(counted, gauges, self._plan)
         experiments = self._findings.of(
             [view.experiments for view in views], whole.as_of_ms, report.as_of
         )
+        reading = Reading(self._plan, views, counted, gauges, experiments)
+        texts = self._series(raised, whole, gauges, experiments) if with_series else Exposition()
+        return publish(texts, report, reading, ())
+
+    def _series(
+        self, views: Sequence[LaneView], whole: Snapshot, gauges: Selection, experiments: Findings
+    ) -> Exposition:
+        """The series of all the traffic: of the one process that serves them."""
+        counters, self.previous = counters_of(whole, gauges, self._plan, self.previous)
         texts = exposition.render(whole, gauges, counters, self._plan, experiments)
         texts = exposition.joined(texts, self._compared(views, whole, gauges))
-        texts = exposition.joined(texts, self._changes(views, whole, gauges))
-        reading = Reading(self._plan, views, whole, gauges, experiments)
-        return publish(texts, report, reading, ())
+        return exposition.joined(texts, self._changes(views, whole, gauges))
 
     def _compared(
         self, views: Sequence[LaneView], whole: Snapshot, gauges: Selection

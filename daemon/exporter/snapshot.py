@@ -113,7 +113,7 @@ def evaluate(
         incomplete=tuple(incomplete),
         totals=totals,
         elsewhere=_elsewhere(views, segments, totals, plan),
-        counts=_sum_counts(views),
+        counts=sum_counts(views),
         lanes=tuple(LaneStatus(lane.lane, lane.watermark_ms, lane.time_ms) for lane in views),
     )
 
@@ -169,6 +169,17 @@ def estimates(rows: Rows | Floats, plan: Plan, metric_index: int) -> tuple[Float
     spread = np.maximum(squares - sums * np.where(several, means, 0.0), 0.0)
     pairs = np.where(several, scored * (scored - 1), np.nan)
     return means, np.sqrt(spread / pairs)
+
+
+def sum_counts(views: Sequence[LaneView]) -> Counts:
+    """Family → label → count: the counts of all lanes together."""
+    total: dict[str, dict[str, int]] = {}
+    for lane in views:
+        for family, counts in lane.counts.items():
+            for label, count in counts.items():
+                into = total.setdefault(_family_of(family, label), {})
+                into[label] = into.get(label, 0) + count
+    return total
 
 
 def check_sum(magnitudes: Iterable[int]) -> None:
@@ -273,16 +284,6 @@ def _unsettled(lane: LaneView, plan: Plan) -> list[Pages]:
         if window == 0
         and (lane.watermark_ms is None or timing.closes_at(start) > lane.watermark_ms)
     ]
-
-
-def _sum_counts(views: Sequence[LaneView]) -> Counts:
-    total: dict[str, dict[str, int]] = {}
-    for lane in views:
-        for family, counts in lane.counts.items():
-            for label, count in counts.items():
-                into = total.setdefault(_family_of(family, label), {})
-                into[label] = into.get(label, 0) + count
-    return total
 
 
 def _family_of(stored: str, label: str) -> str:

@@ -76,6 +76,8 @@ class Telemetry:
         self.wrong_lane_feedback = _counter("relevanced_wrong_lane_feedback_total", registry)
         self.dead_letters = _counter("relevanced_dead_letters_total", registry)
         self.exporter_lease_held = _gauge("relevanced_exporter_lease_held", registry)
+        self._catching_up = _gauge("relevanced_catching_up", registry)
+        self._catch_up_behind_s = _gauge("relevanced_catch_up_behind_seconds", registry)
         self.snapshot_s = _gauge("relevanced_snapshot_timestamp_seconds", registry)
         self.snapshot_duration_s = _gauge("relevanced_snapshot_duration_seconds", registry)
         self.snapshot_errors = _counter("relevanced_snapshot_errors_total", registry)
@@ -109,6 +111,12 @@ class Telemetry:
             self._drift_ratios.labels(metric).set(ratio)
         for labels, floor in floors.items():
             self._score_floors.labels(*labels).set(floor)
+
+    def set_catching_up(self, catching_up: bool, behind_ms: int | None) -> None:
+        """Show whether the namespace is catching up, and how far it is behind; None: unknown."""
+        self._catching_up.set(catching_up)
+        unknown = math.nan if catching_up else 0.0
+        self._catch_up_behind_s.set(unknown if behind_ms is None else behind_ms / 1000)
 
     def lane_closed(self, lane: int) -> None:
         """Forget the series of a lane that this process no longer writes. That it stopped stays."""

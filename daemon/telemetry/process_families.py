@@ -147,6 +147,20 @@ OF_PROCESSES: Final = (
         "1 in the one process that serves the series of all the traffic.",
     ),
     of_process(
+        "catching_up",
+        "gauge",
+        (),
+        "1 in an exporter of a namespace that has not caught up with its logs yet: its windows are "
+        "still in the past. That happens once, and again where Redis lost the state.",
+    ),
+    of_process(
+        "catch_up_behind_seconds",
+        "gauge",
+        (),
+        "How far such a namespace is behind the clock; NaN while a lane has read nothing, 0 once "
+        "it has caught up.",
+    ),
+    of_process(
         "snapshot_timestamp_seconds",
         "gauge",
         (),

@@ -1,10 +1,11 @@
-"""The state of the pipeline: this process, and everything if it serves the scores."""
+"""The state of the pipeline: this process, and all the traffic if it serves scores."""
 
 from typing import Literal, TypeAlias
 
 import msgspec
 
 from ...events.timestamps import timestamp_text
+from ...exporter.catching_up import Progress
 from ...exporter.published import Condition, Published
 from ...exporter.scores import Events
 from ...plan import Plan
@@ -56,6 +57,16 @@ class Work(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     waiting_feedback: int
 
 
+class CatchingUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How far a namespace is that has not caught up with its logs yet."""
+
+    behind_seconds: float | None
+    """From the lane furthest behind to now; null while a lane has read nothing."""
+    remaining_seconds: float | None
+    """At the speed of the last minute; null where that is not known, or nothing moves."""
+    words: str
+
+
 class Health(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One process: its readiness, its work, and what it knows of all the traffic."""
 
@@ -69,6 +80,8 @@ class Health(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     as_of: str | None
     behind_seconds: float | None
     """From as_of to now."""
+    catching_up: CatchingUp | None
+    """null once the namespace has caught up, and in a process that reads no lanes."""
     settling_seconds: int | None
     """From live to settled."""
     metrics: tuple[Measured, ...]
@@ -100,6 +113,7 @@ def health(
         scores=_scores_served(role, published),
         as_of=None if as_of_ms is None else timestamp_text(as_of_ms),
         behind_seconds=None if as_of_ms is None else (now_ms - as_of_ms) / 1000,
+        catching_up=_catching_up(published.catching_up),
         settling_seconds=None if reading is None else reading.plan.timing.settle_ms // 1000,
         metrics=() if reading is None else _metrics(reading.plan),
         windows=() if reading is None else _windows(reading.plan),
@@ -116,6 +130,17 @@ def _scores_served(role: Role, published: Published) -> Literal["served", "not_y
     if role == "worker":
         return "elsewhere"
     return "not_yet" if published.reading is None else "served"
+
+
+def _catching_up(progress: Progress | None) -> CatchingUp | None:
+    if progress is None:
+        return None
+    behind_ms, remaining_ms = progress.behind_ms, progress.remaining_ms
+    return CatchingUp(
+        None if behind_ms is None else behind_ms / 1000,
+        None if remaining_ms is None else remaining_ms / 1000,
+        progress.words(),
+    )
 
 
 def _work(status: ProcessStatus) -> Work:

@@ -2,9 +2,9 @@
 
 import { Chart } from "./charts.js";
 import { $, element, keyed, setText, shape, visible } from "./dom.js";
-import { LATE_SECONDS, showHealth, showVariants } from "./panels.js";
+import { showHealth, showVariants } from "./panels.js";
 import { showMetrics, showSegments } from "./tables.js";
-import { basis, isWhole, named, seconds, strength, time, verdict } from "./words.js";
+import { LATE_SECONDS, basis, isWhole, named, seconds, stale, strength, time, verdict } from "./words.js";
 
 const EVERY_MS = 3000;
 const HIDDEN_EVERY_MS = 20000;
@@ -161,9 +161,8 @@ function showLink() {
 function showNothing(health) {
   const ill = health.conditions.filter((one) => !one.ok).map((one) => one.detail || one.name);
   const elsewhere = health.scores === "elsewhere";
-  setText($("headline"), elsewhere ? "This process is a worker: another one serves the scores" : "No scores yet");
-  const standby = "Nothing is wrong: another process has the exporter lease and serves the scores, or the first ones are still being computed.";
-  setText($("basis"), elsewhere ? "Open the page of a process of role exporter or all." : ill.join("; ") || standby);
+  setText($("headline"), elsewhere ? "This process is a worker: others serve the scores" : "No scores yet");
+  setText($("basis"), elsewhere ? "Open the page of a process of role exporter or all." : ill.join("; ") || "The first ones are still being computed.");
 }
 
 // ---- updates ----
@@ -177,6 +176,8 @@ async function update(round) {
   if (round !== state.round) return;
   state.health = health;
   showHealth(health);
+  setText($("stale"), stale(health));
+  $("stale").hidden = !$("stale").textContent;
   for (const name of ["controls", "movers", "metrics", "lines", "variants"]) $(name).hidden = !found;
   if (!found) return showNothing(health);
   showControls(health, at);

@@ -2,10 +2,9 @@
 
 import { $, element, keyed, setText, visible } from "./dom.js";
 import { estimate, interval } from "./tables.js";
-import { count, percent, score, seconds, signed, time } from "./words.js";
+import { LATE_SECONDS, count, instant, percent, score, seconds, signed } from "./words.js";
 
 const CONTROL = ["control", "baseline", "a"];
-export const LATE_SECONDS = 60;
 
 function controlOf(names) {
   return names.find((name) => CONTROL.includes(name.toLowerCase())) ?? names[0];
@@ -149,7 +148,7 @@ function outcomes(events) {
 export function showHealth(health) {
   keyed($("conditions"), health.conditions, (one) => one.name, () => element("li"), (line, one) => {
     line.className = one.ok ? "" : "ill";
-    setText(line, `${one.name.replaceAll("_", " ")}${one.ok ? "" : `: ${one.detail}`}`);
+    setText(line, `${one.name.replaceAll("_", " ")}${one.detail ? `: ${one.detail}` : ""}`);
   });
   keyed($("tiles"), tiles(health), ([name]) => name, ([name]) => element("div", {}, element("dt", {}, name), element("dd")), (tile, [, text, ill]) => {
     setText(tile.lastElementChild, text);
@@ -162,7 +161,7 @@ export function showHealth(health) {
   });
   $("outcomes").hidden = !health.events;
   setText($("version"), `relevanced ${health.version}, role ${health.role}`);
-  const late = health.as_of ? `as of ${time(health.as_of, true)}, ${Math.max(0, health.behind_seconds).toFixed(1)} s behind` : "no events yet";
+  const late = health.as_of ? `as of ${instant(health)}, ${seconds(Math.max(0.1, health.behind_seconds))} behind` : "no events yet";
   setText($("fresh"), health.scores === "elsewhere" ? "this process serves no scores" : late);
 }
 

@@ -5,6 +5,7 @@ const WORDS = {
   unripe: "too early", too_few: "too few", undefined: "undefined", no_traffic: "no traffic",
 };
 
+export const LATE_SECONDS = 60;
 export const NARROW = "\u202f";
 export const call = (change) => WORDS[change.verdict];
 export const score = (value) => (Math.abs(value) < 10 ? value.toFixed(4) : value.toPrecision(5));
@@ -28,6 +29,23 @@ export function seconds(value) {
 export function time(instant, fine = false) {
   const style = { hour: "2-digit", minute: "2-digit", hourCycle: "h23", ...(fine && { second: "2-digit" }) };
   return new Date(instant).toLocaleTimeString("en", style);
+}
+
+// When the numbers end: with the day, where that may not be today.
+export function instant({ as_of: asOf, behind_seconds: behind }) {
+  const day = new Date(asOf).toLocaleDateString("en", { month: "short", day: "numeric" });
+  return behind > 43200 ? `${day}, ${time(asOf)}` : time(asOf, true);
+}
+
+// Why the numbers are not of now; "" where they are.
+export function stale(health) {
+  if (health.catching_up) {
+    const until = health.as_of ? ` The numbers below end at ${instant(health)}.` : "";
+    return `Catching up with the events that are stored in Kafka: ${health.catching_up.words}.${until}`;
+  }
+  if (!health.as_of || !(health.behind_seconds > LATE_SECONDS)) return "";
+  const lanes = health.conditions.find((one) => one.name === "lanes");
+  return `These numbers are old: they end at ${instant(health)}, ${seconds(health.behind_seconds)} ago. ${lanes?.detail ?? ""}`.trim();
 }
 
 // The name of a segment in a sentence. All traffic is "everything".

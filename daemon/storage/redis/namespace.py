@@ -2,9 +2,10 @@
 last written to.
 
     NAMESPACE:meta      hash: lanes (partitions of the input topics), born (lanes when it began);
-                        start:N, the offsets at which lane N began (see `registry`)
+                        start:N, the offsets at which lane N began (see `registry`);
+                        caught_up, the clock in ms when it first had caught up with its logs
     NAMESPACE:anew:N    an operator's permission to begin lane N anew; expires (see `registry`)
-    NAMESPACE:exporter  token of the process that serves the scores; expires unless renewed
+    NAMESPACE:exporter  token of the process that serves the series; expires unless renewed
     NAMESPACE:shown     the segments of its counters, for the next exporter
     NAMESPACE:accepted  hash: other logs that lanes may begin (see `accepted_logs`)
     PREFIX:namespaces   sorted set: namespace → clock in ms of its last sign of life
@@ -98,6 +99,16 @@ class Namespace:
     async def store_selection(self, selection: bytes) -> None:
         """Store this for the next exporter."""
         await self._answered(self._client.set(f"{self.name}:shown", selection))
+
+    async def caught_up(self) -> bool:
+        """Return whether the namespace has ever caught up with its logs. One that the server lost
+        has not."""
+        return bool(await self._answered(self._client.hexists(f"{self.name}:meta", "caught_up")))
+
+    async def note_caught_up(self, now_ms: int) -> None:
+        """Note that it has, at this time of the clock."""
+        call = self._client.hsetnx(f"{self.name}:meta", "caught_up", str(now_ms))
+        await self._answered(call)
 
     async def now_ms(self) -> int:
         """Return the server's clock in ms. With the clocks of processes, a wrong one could make a

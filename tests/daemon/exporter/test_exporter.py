@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -28,6 +29,7 @@ class Namespace:
         self.leads = True
         self.selection: bytes | None = None
         self.released = False
+        self.has_caught_up = True
 
     async def lanes(self) -> int:
         return 1
@@ -46,6 +48,12 @@ class Namespace:
 
     async def store_selection(self, selection: bytes) -> None:
         self.selection = selection
+
+    async def caught_up(self) -> bool:
+        return self.has_caught_up
+
+    async def note_caught_up(self, now_ms: int) -> None:
+        self.has_caught_up = True
 
 
 class Lane:
@@ -103,6 +111,7 @@ async def served_when(
 ) -> Published:
     """Run an exporter until what it serves is as wanted."""
     monkeypatch.setattr("relevanced.daemon.exporter.exporter.REFRESH_EVERY_S", 0.0)
+    monkeypatch.setattr("relevanced.daemon.exporter.exporter.STANDBY_EVERY_S", 0.0)
     outlet = Outlet(done)
     store: Any = lane
     telemetry = Telemetry("test")
@@ -189,14 +198,87 @@ async def test_a_damaged_page_is_reported_and_read_again(monkeypatch: Any) -> No
     assert len(faults) == 1 and "a part is missing or cannot be read" in faults[0]
 
 
-async def test_a_process_without_the_lease_serves_nothing_and_is_ready(monkeypatch: Any) -> None:
+async def test_a_process_without_the_lease_answers_all_but_the_series(monkeypatch: Any) -> None:
     namespace = Namespace()
     namespace.leads = False
-    published = await served_when(
-        lambda p: bool(p.conditions) or p.ready, Lane(delta(3)), namespace, monkeypatch
-    )
-    assert published.report is None and published.text.plain == ()
-    assert not namespace.released
+    published = await served_when(lambda p: p.ready, Lane(delta(3)), namespace, monkeypatch)
+    assert impressions(published) == 3 and published.reading is not None
+    assert published.text.plain == () and published.openmetrics.plain == ()
+    assert not namespace.released and namespace.selection is None
+
+
+async def test_a_process_that_loses_the_lease_keeps_its_answers_and_drops_the_series(
+    monkeypatch: Any,
+) -> None:
+    namespace, texts = Namespace(), []
+
+    def done(published: Published) -> bool:
+        texts.append(bool(published.text.plain))
+        namespace.leads = not texts[0]
+        return published.reading is not None and not texts[-1]
+
+    published = await served_when(done, Lane(delta(3)), namespace, monkeypatch)
+    assert texts == [True, False] and impressions(published) == 3 and published.ready
+
+
+async def test_after_a_roll_back_all_processes_answer_what_is_stored(monkeypatch: Any) -> None:
+    """While the counters of the one that serves them stay where they were."""
+
+    def done(published: Published) -> bool:
+        return published.reading is not None and published.reading.views[0].token == "other"
+
+    back = replace(delta(2), head=replace(delta(2).head, token="other"))
+    published = await served_when(done, Lane(delta(3), back), Namespace(), monkeypatch)
+    assert impressions(published) == 2
+    assert b'relevanced_events_total{kind="impression"} 3' in b"".join(published.text.plain)
+
+
+async def test_lanes_that_do_not_move_are_stated_and_change_nothing(monkeypatch: Any) -> None:
+    monkeypatch.setattr("relevanced.daemon.exporter.lane_pulses.STALLED_AFTER_S", 0.01)
+    said = "no owner, or no answer from Kafka"
+
+    def stalled(published: Published) -> bool:
+        return any(said in c.detail for c in published.conditions)
+
+    published = await served_when(stalled, Lane(delta(3)), Namespace(), monkeypatch)
+    assert published.ready
+
+
+async def test_a_fresh_namespace_is_ready_once_it_has_caught_up(monkeypatch: Any) -> None:
+    namespace, published = Namespace(), []
+    namespace.has_caught_up = False
+    hour_ms = 3_600_000
+    heads = [
+        replace(delta(n).head, watermarks={"events": START_MS - behind_ms})
+        for n, behind_ms in ((1, 2 * hour_ms), (2, hour_ms), (3, 60_000), (4, 3 * hour_ms))
+    ]
+    lane = Lane(*(LaneDelta(head, True, [], {}) for head in heads))
+
+    def done(now: Published) -> bool:
+        published.append((impressions(now), now.ready, now.catching_up))
+        return impressions(now) == 4
+
+    last = await served_when(done, lane, namespace, monkeypatch, START_MS / 1000)
+    assert namespace.has_caught_up
+    assert [ready for _, ready, _ in published] == [False, False, True, True], "once in its life"
+    behind = [progress and progress.behind_ms for _, _, progress in published]
+    assert behind == [2 * hour_ms, hour_ms, None, None] and not failing(last)
+
+
+async def test_a_process_that_was_ready_stays_so_while_lost_state_is_read_again(
+    monkeypatch: Any,
+) -> None:
+    namespace = Namespace()
+
+    def done(now: Published) -> bool:
+        namespace.has_caught_up = not now.ready
+        return now.catching_up is not None
+
+    clock_s = START_MS / 1000 + 7200
+    published = await served_when(done, Lane(delta(3)), namespace, monkeypatch, clock_s)
+    (said,) = [c for c in published.conditions if c.name == "caught_up"]
+    assert published.ready and "2 h" in said.detail
+    assert said.detail.startswith("Redis lost the state")
 
 
 async def test_the_lease_is_released_and_the_selection_stored(monkeypatch: Any) -> None:
