@@ -51,6 +51,7 @@ from ..worker.source import Source
 from ..worker.stall_watch import StallWatch
 from ..worker.worker import Pace, Worker
 from . import core_dumps, open_files
+from .history_check import HistoryCheck
 
 log = structlog.get_logger(__name__)
 
@@ -74,6 +75,7 @@ class Service:
         """The number of lanes, once Kafka has answered."""
         self.obstacle: Callable[[], str | None] = lambda: None
         """What keeps the input topics from being read, where that is known."""
+        self.history = HistoryCheck(config)
 
     def _show_settings(self) -> None:
         judging = self.config.resolved_judging
@@ -123,6 +125,7 @@ class Service:
             Condition("lanes_open", not not_open, not_open),
             Condition("clocks", not ahead, ahead),
             Condition("events", True, self._silence(self.ownership)),
+            Condition("history", True, self.history.missing),
         ]
 
     def _silence(self, ownership: Ownership) -> str:
@@ -273,8 +276,10 @@ async def work_on_kafka(service: Service) -> None:
         if initial_lanes is not None:
             service.lanes = lambda: source.partition_count
             beginning = Beginning(config.start, initial_lanes)
+            service.history.begin(source.first_times, source.partition_count)
             await service.make_worker(source, beginning, letters).run()
     finally:
+        await service.history.stop()
         await source.stop()
         if producer is not None:
             await producer.stop()

@@ -109,3 +109,15 @@ def timestamp_text(time_ms: int) -> str:
     """Return the instant in RFC 3339, in UTC, to the millisecond: `2026-11-20T12:00:00.000Z`."""
     moment = _EPOCH + timedelta(milliseconds=time_ms)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def span_text(span_ms: int) -> str:
+    """A length of time for people: in one unit, rounded.
+
+    >>> span_text(97_000_000), span_text(230_000), span_text(900)
+    ('27 h', '4 min', '1 s')
+    """
+    for unit_ms, unit, least in ((86_400_000, "days", 2), (3_600_000, "h", 2), (60_000, "min", 2)):
+        if span_ms >= least * unit_ms:
+            return f"{round(span_ms / unit_ms)} {unit}"
+    return f"{round(span_ms / 1000)} s"

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ..events.timestamps import span_text
+
 WITHIN_MS: Final = 300_000
 """A namespace has caught up once every lane is complete up to so long ago: by its events, or
 because its owner has seen the end of its logs."""
@@ -71,15 +73,3 @@ class CatchingUp:
         if took_ms < LEAST_MEASURED_MS or gained_ms <= 0:
             return None
         return round((behind_ms - WITHIN_MS) * took_ms / gained_ms)
-
-
-def span_text(span_ms: int) -> str:
-    """A duration in one unit, rounded up.
-
-    >>> span_text(97_000_000), span_text(230_000), span_text(900)
-    ('27 h', '4 min', '1 s')
-    """
-    for unit_ms, unit, least in ((86_400_000, "days", 2), (3_600_000, "h", 2), (60_000, "min", 2)):
-        if span_ms >= least * unit_ms:
-            return f"{-(-span_ms // unit_ms)} {unit}"
-    return f"{-(-span_ms // 1000)} s"

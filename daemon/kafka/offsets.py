@@ -55,6 +55,26 @@ async def starting_offsets(
     return {topic: offset for (topic, _), offset in ends.items()}
 
 
+async def first_times(consumer: Any, topic_partitions: Sequence[TopicPartition]) -> dict[str, int]:
+    """Return, by topic, the Kafka timestamp (ms) of the first record of its log; of several
+    partitions, the latest: from then on all are there. Raises Unavailable."""
+    found = await _answer(consumer.offsets_for_times(dict.fromkeys(topic_partitions, 0)))
+    times: dict[str, int] = {}
+    for (topic, _), record in found.items():
+        if record is not None:
+            times[topic] = max(times.get(topic, 0), record.timestamp)
+    return times
+
+
+async def group_offsets(
+    consumer: Any, topic_partitions: Sequence[TopicPartition]
+) -> dict[str, int]:
+    """Return, by topic, the offset that the group stores, where it does. Raises Unavailable."""
+    found = await _answer(asyncio.gather(*map(consumer.committed, topic_partitions)))
+    stored = zip(topic_partitions, found, strict=True)
+    return {topic: offset for (topic, _), offset in stored if offset is not None}
+
+
 def resume_offsets(
     topic_partitions: Sequence[TopicPartition],
     stored: Mapping[str, int],

@@ -35,7 +35,7 @@ from .diagnosis import Diagnosis
 from .group import GroupOffsets
 from .liveness import is_stuck
 from .member import GroupMember
-from .offsets import starting_offsets
+from .offsets import first_times, group_offsets, starting_offsets
 from .reader import Reader
 from .resuming import KnownLogs, Resumption, ids_by_topic
 from .status import caught_up, partition_count, partition_status
@@ -72,10 +72,8 @@ class KafkaSource:
         self._count_at_start = 0
 
     async def start(self) -> None:
-        """Join the group once the cluster and all topics are there; logs what it waits for.
-
-        Raises StartError where the topics do not fit together or the settings cannot work.
-        """
+        """Join the group once the cluster and all topics are there; logs what it waits for. Raises
+        StartError where the topics do not fit together or the settings cannot work."""
         counts = await self._diagnosis.wait_for_topics()
         require_equal_counts(counts)
         self._count_at_start = max(counts.values())
@@ -139,8 +137,7 @@ class KafkaSource:
 
     def lanes_lost(self) -> frozenset[int]:
         """Return the lanes that stopped being open without `close` since the last call: revoked, or
-        their next offset, or their log, is gone. `lanes_to_open` may return some of them again.
-        """
+        their next offset, or their log, is gone. Some may be among `lanes_to_open` again."""
         return self._lanes.take_lost()
 
     async def open(
@@ -191,13 +188,19 @@ class KafkaSource:
         """Return, by topic, the offset where a lane without stored offsets begins: an end of its
         logs, or so far back from `now_ms` by the records' Kafka timestamps (the end of the log
         where no record is that young). Raises Unavailable."""
-        return await starting_offsets(
-            self._consumer(), self._lanes.topic_partitions(lane), start, now_ms
-        )
+        places = self._lanes.topic_partitions(lane)
+        return await starting_offsets(self._consumer(), places, start, now_ms)
+
+    async def first_times(self, lane: int) -> dict[str, int]:
+        """Return, by topic, the Kafka timestamp (ms) of its first record. Raises Unavailable."""
+        return await first_times(self._consumer(), self._lanes.topic_partitions(lane))
+
+    async def group_offsets(self, lane: int) -> dict[str, int]:
+        """Return, by topic, the next offset as the group knows it. Raises Unavailable."""
+        return await group_offsets(self._consumer(), self._lanes.topic_partitions(lane))
 
     async def still_member(self) -> bool:
-        """Whether this process was still a member of the group, with the same lanes, after this
-        call began. Time-bounded."""
+        """Whether this process was still a member, with the same lanes, after this call began."""
         generation = self._lanes.generation
         consumer = self._member.consumer
         if consumer is None or not await self._group.proves_membership(consumer):
@@ -267,8 +270,7 @@ class KafkaSource:
 
     def _answers_s(self) -> list[float]:
         """Return when the cluster last answered, when there last was an assignment, and when the
-        group last confirmed it.
-        """
+        group last confirmed it."""
         now_s = time.monotonic()
         missing_since_s = (self._member.rebalancing_since_s, self._group.unproven_since_s)
         return [self._reader.last_answer_s, *(now_s if s is None else s for s in missing_since_s)]

@@ -35,6 +35,7 @@ _omit_created: Callable[[], None] = disable_created_metrics
 _openmetrics_text: Callable[[Collector], bytes] = generate_openmetrics
 
 COMMIT_OUTCOMES: Final = ("applied", "already", "lost", "damaged")
+REBUILT_FROM: Final = ("kafka_start", "stored_offsets")
 BATCH_BUCKETS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 EVICTS_ANY_KEY: Final = "allkeys-"
 """Policies of Redis that begin like this remove keys that have no time to live."""
@@ -72,6 +73,10 @@ class Telemetry:
         self.lane_damaged = _gauge("relevanced_lane_damaged", registry)
         self.lane_repairs = _counter("relevanced_lane_repairs_total", registry)
         self.lanes_begun_anew = _counter("relevanced_lanes_begun_anew_total", registry)
+        self.lane_state_lost = _counter("relevanced_lane_state_lost_total", registry)
+        self.lane_rebuilt_from_s = _gauge(
+            "relevanced_lane_rebuilt_from_timestamp_seconds", registry
+        )
         self.lost_hours = _gauge("relevanced_lost_hours", registry)
         self.wrong_lane_feedback = _counter("relevanced_wrong_lane_feedback_total", registry)
         self.dead_letters = _counter("relevanced_dead_letters_total", registry)
@@ -88,6 +93,8 @@ class Telemetry:
         self._may_evict = _gauge("relevanced_redis_may_evict_state", registry)
         for outcome in COMMIT_OUTCOMES:
             self.commits.labels(outcome)
+        for rebuilt_from in REBUILT_FROM:
+            self.lane_state_lost.labels(rebuilt_from)
         for fault in ADVICE:
             self._kafka_faults.labels(fault)
         ProcessCollector(registry=registry)

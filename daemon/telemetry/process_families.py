@@ -115,6 +115,20 @@ OF_PROCESSES: Final = (
         "Damaged lanes that were removed and read again from the log.",
     ),
     of_process(
+        "lane_state_lost_total",
+        "counter",
+        ("rebuilt_from",),
+        "Lanes whose state Redis lost, by what they are rebuilt from: `kafka_start`, where all of "
+        "it is gone and reading begins at kafka.start; `stored_offsets`, where older state is "
+        "left.",
+    ),
+    of_process(
+        "lane_rebuilt_from_timestamp_seconds",
+        "gauge",
+        ("lane",),
+        "Of a lane whose state this worker found lost: from when on the records are read again.",
+    ),
+    of_process(
         "lost_hours",
         "gauge",
         ("lane",),

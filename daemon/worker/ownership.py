@@ -32,7 +32,7 @@ from ..plan import Plan
 from ..storage.commit import ClaimedLane, confirm, plan_commit
 from ..storage.log_marks import LogMarks, first_marks, with_ids
 from .changed_logs import LastLogs, open_logs
-from .lost_state import log_what_is_missing, skipped
+from .lost_state import LostState, skipped
 from .ports import Ports, Process
 from .recovery import Recovery
 from .source import LaneLost, LogChanged
@@ -88,6 +88,8 @@ class _Attempt:
     again."""
     durable_offsets: Mapping[str, int] = field(default_factory=dict)
     """Those of the lane when this process last owned it."""
+    loss_noted: bool = False
+    """What the store lost was counted: once, until the lane has another commit."""
 
 
 class Ownership:
@@ -97,6 +99,7 @@ class Ownership:
         self._source = ports.source
         self._store = ports.store
         self._recovery = Recovery(ports, process, plan)
+        self._lost_state = LostState(ports.source, process.telemetry, process.clock)
         self._beginning = beginning
         self._telemetry = process.telemetry
         self._clock = process.clock
@@ -211,6 +214,7 @@ class Ownership:
         owned.checked_s = time.monotonic()
         owned.durable_offsets = dict(owned.claimed.lane.offsets)
         self._attempts.pop(owned.claimed.lane.number, None)
+        self._recovery.begun_anew.discard(owned.claimed.lane.number)
 
     async def _open(self, lane: int, attempt: _Attempt) -> ClaimedLane:
         added_later = lane >= self._beginning.initial_lanes
@@ -223,7 +227,9 @@ class Ownership:
         unread = (
             skipped(claimed.lane.offsets, attempt.durable_offsets) if claimed.sequence == 0 else {}
         )
-        log_what_is_missing(claimed, attempt.durable_offsets)
+        if not attempt.loss_noted and lane not in self._recovery.begun_anew:
+            known = attempt.durable_offsets
+            attempt.loss_noted = await self._lost_state.note(claimed, start, known)
         claimed.logs = with_ids(claimed.logs, logs)
         try:
             gaps = await open_logs(self._source, self._store, claimed)

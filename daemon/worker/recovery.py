@@ -40,6 +40,8 @@ class Recovery:
         self._telemetry = process.telemetry
         self._clock = process.clock
         self._rebuilding = asyncio.Lock()
+        self.begun_anew: set[int] = set()
+        """Damaged lanes that begin anew here: their loss is counted."""
 
     async def take(
         self, lane: int, begin: Mapping[str, int], start: Start, logs: LogMarks
@@ -71,6 +73,7 @@ class Recovery:
         begin = {topic: known.get(topic, first) for topic, first in earliest.items()}
         token = secrets.token_hex(8)
         head = await self._store.begin_anew(lane, damage.token, token, begin, logs)
+        self.begun_anew.add(lane)
         self._telemetry.lanes_begun_anew.inc()
         log.error("a damaged lane begins anew", lane=lane, reason=str(damage), offsets=begin)
         return await self._read(lane, head, list(begin))

@@ -146,6 +146,14 @@ class Source(Protocol):
         back from `now_ms`. Raises Unavailable.
         """
 
+    async def first_times(self, lane: int) -> Mapping[str, int]:
+        """Return, by topic, the Kafka timestamp (ms) of the first record that the lane's logs still
+        have; none of empty logs. Raises Unavailable."""
+
+    async def group_offsets(self, lane: int) -> Mapping[str, int]:
+        """Return, by topic, the next offset as the group knows it: a hint of how far some worker
+        had come, stored apart from the state. Raises Unavailable."""
+
     async def still_member(self) -> bool:
         """Whether the group confirmed this process as a member after the call began."""
 

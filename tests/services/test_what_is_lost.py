@@ -1,7 +1,8 @@
 """The limit of the promise: what Kafka no longer has is lost, counted where it was never read, and
 everything else is as if nothing had happened."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
 from tests import oracle
+from tests.services.daemons import Daemon
 from tests.services.fixtures import MakeTopic
 from tests.services.kafka_server import Broker
 from tests.services.redis_server import RedisServer
@@ -27,6 +29,13 @@ async def built(
     stage = Stage(kafka, one_redis.url, await make_topic(partitions=PARTITIONS), tmp_path)
     yield stage
     stage.close()
+
+
+async def comes(daemon: Daemon, holds: Callable[[], object]) -> None:
+    """Wait until this holds."""
+    async with asyncio.timeout(60):
+        while not await asyncio.to_thread(holds):
+            await asyncio.sleep(0.1)
 
 
 async def delete_before(stage: Stage, offsets: dict[int, int]) -> None:
@@ -75,3 +84,33 @@ async def test_only_what_kafka_no_longer_has_is_lost(built: Stage, one_redis: Re
     left = [r for r in records if r.offset >= taken[r.partition] + GONE]
     assert len(left) == EVENTS - PARTITIONS * GONE
     await built.assert_equals_oracle("one", oracle.run(left, [built.topic], CONFIG))
+
+
+async def test_a_lost_state_is_counted_with_where_it_is_rebuilt_from(
+    built: Stage, one_redis: RedisServer
+) -> None:
+    """Also where no worker is left that knew it: the consumer group does."""
+    lost = 'relevanced_lane_state_lost_total{rebuilt_from="kafka_start"}'
+    await built.produce(EVENTS)
+    daemon = built.daemon("one")
+    await built.wait_for("one", EVENTS)
+    assert daemon.series(lost) == 0 and "lane begins" in daemon.log()
+    await comes(daemon, lambda: "what a lost Redis would be filled with" in daemon.log())
+    assert "7 days (retention.ms)" in daemon.log()
+    assert "the last 7 days only, not from history.days (35 days)" in daemon.readiness()
+    assert daemon.terminate() == 0
+
+    one_redis.flush()
+    daemon = built.daemon("one")
+    await built.wait_for("one", EVENTS)
+    assert daemon.series(lost) == PARTITIONS and "the store lost the lane" in daemon.log()
+    began = [
+        daemon.series(f'relevanced_lane_rebuilt_from_timestamp_seconds{{lane="{lane}"}}')
+        for lane in range(PARTITIONS)
+    ]
+    first = {r.partition: r.timestamp_ms / 1000 for r in reversed(await built.records())}
+    assert began == [first[lane] for lane in range(PARTITIONS)]
+
+    one_redis.flush()  # and while it runs
+    await comes(daemon, lambda: daemon.series(lost) == 2 * PARTITIONS)
+    await built.wait_for("one", EVENTS)

@@ -125,6 +125,14 @@ class DemoSource:
         log = self._logs[lane]
         return {TOPIC: log[0].offset if log else self._ends[lane]}
 
+    async def first_times(self, lane: int) -> Mapping[str, int]:
+        """Return none: this log has no Kafka timestamps."""
+        return {}
+
+    async def group_offsets(self, lane: int) -> Mapping[str, int]:
+        """Return none: there is no group."""
+        return {}
+
     async def still_member(self) -> bool:
         """Return True: there is no group to leave."""
         return True

@@ -7,7 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relevanced.daemon.events.fields import InvalidField
-from relevanced.daemon.events.timestamps import instant_ms, timestamp_ms, timestamp_text
+from relevanced.daemon.events.timestamps import (
+    instant_ms,
+    span_text,
+    timestamp_ms,
+    timestamp_text,
+)
 
 NOON_MS = 1_795_176_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -122,3 +127,11 @@ def test_an_instant_of_people_has_any_iso_form(text: str) -> None:
 def test_an_instant_needs_its_zone(text: str) -> None:
     with pytest.raises(ValueError):
         instant_ms(text)
+
+
+@pytest.mark.parametrize(
+    ("span_ms", "text"),
+    [(119_400, "119 s"), (120_000, "2 min"), (7_200_001, "2 h"), (200_000_000, "2 days")],
+)
+def test_spans_are_stated_in_one_unit(span_ms: int, text: str) -> None:
+    assert span_text(span_ms) == text

@@ -2,7 +2,7 @@
 
 import pytest
 
-from relevanced.daemon.exporter.catching_up import WITHIN_MS, CatchingUp, span_text
+from relevanced.daemon.exporter.catching_up import WITHIN_MS, CatchingUp
 
 NOW_MS = 1_795_176_000_000
 HOUR_MS = 3_600_000
@@ -49,11 +49,3 @@ def test_without_progress_no_end_is_stated() -> None:
     for second in range(0, 100, 10):
         progress = catching.progress([NOW_MS - HOUR_MS], NOW_MS + second * 1000)
     assert progress is not None and progress.remaining_ms is None
-
-
-@pytest.mark.parametrize(
-    ("span_ms", "text"),
-    [(119_000, "119 s"), (120_000, "2 min"), (7_200_001, "3 h"), (200_000_000, "3 days")],
-)
-def test_spans_are_rounded_up(span_ms: int, text: str) -> None:
-    assert span_text(span_ms) == text

@@ -37,6 +37,7 @@ def full() -> Telemetry:
         telemetry.lane_stopped,
         telemetry.lane_damaged,
         telemetry.lost_hours,
+        telemetry.lane_rebuilt_from_s,
     ):
         gauge.labels("0").set(1)
     telemetry.batch_duration_s.observe(0.2)

@@ -111,6 +111,12 @@ class Logs:
     async def starting_offsets(self, lane: int, start: Start, now_ms: int) -> Mapping[str, int]:
         return {TOPIC: 0}
 
+    async def first_times(self, lane: int) -> Mapping[str, int]:
+        return {}
+
+    async def group_offsets(self, lane: int) -> Mapping[str, int]:
+        return {}
+
     async def still_member(self) -> bool:
         return True
 

@@ -45,6 +45,8 @@ class Log:
         self.membership_checks = 0
         self.hinted: list[int] = []
         self.beginning = 0
+        self.first_ms = 0
+        self.in_group = 0
         self.topic_id: str | None = None
         self.checks = 0
 
@@ -96,6 +98,12 @@ class Log:
 
     async def starting_offsets(self, lane: int, start: Start, now_ms: int) -> Mapping[str, int]:
         return {TOPIC: self.beginning}
+
+    async def first_times(self, lane: int) -> Mapping[str, int]:
+        return {TOPIC: self.first_ms}
+
+    async def group_offsets(self, lane: int) -> Mapping[str, int]:
+        return {TOPIC: self.in_group} if self.in_group else {}
 
     async def still_member(self) -> bool:
         self.membership_checks += 1
