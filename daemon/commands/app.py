@@ -46,12 +46,12 @@ from ..worker import memory
 from ..worker.dead_letters import DeadLetterTopic
 from ..worker.ownership import Beginning, Ownership
 from ..worker.ports import Ports, Process
-from ..worker.silence import silence_text, silent_topics
 from ..worker.source import Source
 from ..worker.stall_watch import StallWatch
 from ..worker.worker import Pace, Worker
 from . import core_dumps, open_files
 from .history_check import HistoryCheck
+from .worker_conditions import worker_conditions
 
 log = structlog.get_logger(__name__)
 
@@ -108,30 +108,7 @@ class Service:
         if self.worker is None or self.ownership is None:
             waiting_for = self.obstacle() or "waiting for Kafka and Redis"
             return [Condition("started", False, waiting_for)]
-        memory_bound = self.worker.memory.reason
-        unanswered = "; ".join(
-            f"{server}: {why}" for server, why in sorted(self.worker.waiting_for.items())
-        )
-        not_open = "; ".join(
-            f"lane {lane}: {why}" for lane, why in sorted(self.ownership.not_open.items())
-        )
-        ahead = "; ".join(
-            f"{partition}: its events are {ahead_s:.0f} s ahead of this machine's clock"
-            for partition, ahead_s in sorted(self.worker.ahead_of_clock.items())
-        )
-        return [
-            Condition("memory", not memory_bound, memory_bound),
-            Condition("answers", not unanswered, unanswered),
-            Condition("lanes_open", not not_open, not_open),
-            Condition("clocks", not ahead, ahead),
-            Condition("events", True, self._silence(self.ownership)),
-            Condition("history", True, self.history.missing),
-        ]
-
-    def _silence(self, ownership: Ownership) -> str:
-        """Which topics have not had one event: stated, though this process does what it can."""
-        lanes = [owned.claimed.lane for owned in ownership.lanes.values()]
-        return silence_text(silent_topics([lane.watermarks for lane in lanes]), len(lanes))
+        return worker_conditions(self.worker, self.ownership, self.history.missing)
 
     def make_worker(
         self, source: Source, beginning: Beginning, letters: DeadLetterTopic | None

@@ -1,0 +1,32 @@
+"""What the readiness of a worker depends on, in words."""
+
+from ..exporter.published import Condition
+from ..worker.ownership import Ownership
+from ..worker.silence import silence_text, silent_topics
+from ..worker.worker import Worker
+
+
+def worker_conditions(worker: Worker, ownership: Ownership, missing: str) -> list[Condition]:
+    """The conditions of a worker that has begun. `missing`: what a lost Redis could not be filled
+    with again."""
+    unanswered = "; ".join(f"{server}: {why}" for server, why in sorted(worker.waiting_for.items()))
+    not_open = "; ".join(f"lane {lane}: {why}" for lane, why in sorted(ownership.not_open.items()))
+    ahead = "; ".join(
+        f"{partition}: its events are {ahead_s:.0f} s ahead of this machine's clock"
+        for partition, ahead_s in sorted(worker.ahead_of_clock.items())
+    )
+    return [
+        Condition("memory", not worker.memory.reason, worker.memory.reason),
+        Condition("answers", not unanswered, unanswered),
+        Condition("lanes_open", not not_open, not_open),
+        Condition("clocks", not ahead, ahead),
+        # These are stated, though the process does what it can.
+        Condition("events", True, _silence(ownership)),
+        Condition("history", True, missing),
+    ]
+
+
+def _silence(ownership: Ownership) -> str:
+    """Which topics have not had one event."""
+    lanes = [owned.claimed.lane for owned in ownership.lanes.values()]
+    return silence_text(silent_topics([lane.watermarks for lane in lanes]), len(lanes))
