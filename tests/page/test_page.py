@@ -13,6 +13,7 @@ from relevanced.daemon.commands.demo.run import SETTINGS
 from relevanced.daemon.commands.replay import read_lane, view_of
 from relevanced.daemon.commands.simulate.traffic import Regression, Traffic, generate_events
 from relevanced.daemon.config import loading as config
+from relevanced.daemon.exporter import catching_up
 from relevanced.daemon.exporter.pane_reader import Reading
 from relevanced.daemon.exporter.published import Condition
 from relevanced.daemon.exporter.selection import busiest
@@ -353,3 +354,25 @@ async def test_without_scores_the_page_says_why(page: Page) -> None:
     daemon.show(reading_of([]))
     await page.until("document.querySelector('#fresh').innerText === 'no events yet'")
     await daemon.stop(page)
+
+
+async def test_numbers_that_are_not_of_now_are_called_old_with_the_reason(
+    page: Page, daemon: Daemon
+) -> None:
+    """As while no worker runs, and while a fresh namespace catches up."""
+    await page.open(daemon.url)
+    await page.until("document.querySelector('#stale').hidden")
+    reading = reading_of([lane_view(three_states())])
+    daemon.show(reading, Condition("lanes", True, "lane 3 has not moved for 5 h"))
+    daemon.now_s += 5 * 3600
+    await page.until(
+        "document.querySelector('#stale').innerText.startsWith('These numbers are old')"
+    )
+    said = await text(page, "#stale")
+    assert "5 h ago. lane 3 has not moved for 5 h" in said
+    assert "lanes: lane 3 has not moved for 5 h" in await text(page, "#conditions")
+    daemon.server.published = replace(
+        daemon.server.published, catching_up=catching_up.Progress(97_000_000, 240_000)
+    )
+    await page.until("document.querySelector('#stale').innerText.startsWith('Catching up')")
+    assert "27 h behind, done in about 4 min" in await text(page, "#stale")
