@@ -178,7 +178,7 @@ OF_PROCESSES: Final = (
         "snapshot_timestamp_seconds",
         "gauge",
         (),
-        "When this process last made a snapshot; 0: never.",
+        "When this process last made a snapshot for the series of all the traffic; 0: never.",
     ),
     of_process(
         "snapshot_duration_seconds",

@@ -162,6 +162,16 @@ def test_pods_are_spread_over_nodes_by_default() -> None:
         assert spread["labelSelector"] == deployment["spec"]["selector"]
 
 
+def test_a_new_exporter_is_ready_before_an_old_one_stops() -> None:
+    """So that the one of a fresh namespace replaces nobody before it has caught up."""
+    deployments = of_kind("Deployment", rendered({}))
+    (exporter,) = [d for d in deployments if d["metadata"]["name"].endswith("-exporter")]
+    surging = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    assert exporter["spec"]["strategy"] == surging
+    (container,) = exporter["spec"]["template"]["spec"]["containers"]
+    assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+
+
 def test_an_existing_configuration_replaces_that_of_the_values() -> None:
     objects = rendered({"existingConfigMap": "mine"})
     assert not of_kind("ConfigMap", objects)
