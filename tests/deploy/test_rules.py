@@ -203,6 +203,8 @@ def test_cases_have_the_default_settings() -> None:
     others: dict[str, float] = {}
     (group,) = yaml.safe_load(DEFAULT_SETTINGS.read_text())["groups"]
     for rule in group["rules"]:
+        if rule["record"] == "installation":
+            continue
         value = float(rule["expr"].rpartition(" * ")[2])
         name = rule.get("labels", {}).get("setting")
         (others if name is None else found)[name or rule["record"]] = value
