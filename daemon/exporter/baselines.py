@@ -149,10 +149,15 @@ def earlier(
     """(unit, weights of each): the same period in the last weeks; in the last days where no week
     has enough hours.
 
-    The other hours of a period stand for those that are left out or not covered.
+    The other hours of a period stand for those that are left out or not covered. But where days are
+    there, a week counts only if it is covered from its beginning: half a day has another mean than
+    the whole, and the switch from days to a week would raise alerts.
     """
-    for unit, hours, most in (("week", WEEK, WEEKS), ("day", DAY, DAYS)):
-        shifts = (count * hours * covered.step for count in range(1, most + 1))
+    weeks, days = ("week", WEEK, WEEKS), ("day", DAY, DAYS)
+    for (unit, hours, most), whole in ((weeks, True), (days, False), (weeks, False)):
+        shifts = [count * hours * covered.step for count in range(1, most + 1)]
+        if whole:
+            shifts = [by for by in shifts if from_ms - by >= covered.start]
         periods = (shares(from_ms - by, until_ms - by, covered.step) for by in shifts)
         found = [weights for whole in periods if (weights := _scaled(whole, covered, left_out))]
         if found:

@@ -131,6 +131,19 @@ def test_the_first_hour_is_not_whole_and_does_not_count() -> None:
     assert earlier(from_ms, NOON, longer, frozenset())[0] == "week"
 
 
+def test_days_serve_until_a_week_is_covered_from_its_beginning() -> None:
+    """Half a day has another mean than the whole. Where days are outages, half a week has to do."""
+    from_ms = NOON - DAY * HOUR_MS
+    half = range(NOON - (WEEK + DAY // 2) * HOUR_MS, NOON, HOUR_MS)
+    unit, periods = earlier(from_ms, NOON, half, frozenset())
+    assert (unit, len(periods)) == ("day", 6)
+    out = frozenset(range(NOON - WEEK * HOUR_MS, NOON, HOUR_MS))
+    unit, (period,) = earlier(from_ms, NOON, half, out)
+    assert (unit, len(period), sum(period.values())) == ("week", DAY // 2, pytest.approx(DAY))
+    whole = range(NOON - (WEEK + DAY) * HOUR_MS, NOON, HOUR_MS)
+    assert earlier(from_ms, NOON, whole, frozenset())[0] == "week"
+
+
 @pytest.mark.parametrize("lost", [(10, 8), (0, 0), (100, 5)], ids=["most", "all", "feedback"])
 def test_an_outage_is_left_out(lost: tuple[int, int]) -> None:
     """Two of six hours of a week are missing: the other four stand for all of them."""
@@ -224,6 +237,7 @@ def test_any_history_equals_the_slow_twin(seed: int) -> None:
         lanes.append(lane_of(hours, names, end_ms))
     history = History(PLAN)
     history.take(lanes)
+    first_ms = min(history.traffic()) + HOUR_MS
     named = rng.sample(segments, rng.randrange(len(segments)))
     snapshot = evaluate(lanes, PLAN, named)
     shown = select(snapshot, PLAN, named, empty_other=True)
@@ -233,6 +247,7 @@ def test_any_history_equals_the_slow_twin(seed: int) -> None:
         expected = [
             found
             for number in range(1, 4 if one.unit == "week" else 7)
+            if one.unit == "day" or end_ms - length - number * step >= first_ms
             if (found := slow(lanes, end_ms - length - number * step, end_ms - number * step))
         ]
         assert len(expected) == len(one.periods)
