@@ -14,8 +14,9 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
+from tests.bench import alert_start
+from tests.bench.poisson import per_thousand
 from tests.deploy.alert_power import Detection, detection_of_a_drop
 from tests.deploy.alert_proof import firing_by_alert, first_firing_hours
 from tests.deploy.alert_screen import (
@@ -82,10 +83,7 @@ def false_alarms(case: Case, series_weeks: int, rng: np.random.Generator, at: Pa
         days.append(suspicious_days(judged_with(gauges, case.measured)))
         weeks += CHUNK * WEEKS
     count = episodes_of_days(any_of(firing_by_alert(at, together(days))))
-    low = stats.chi2.ppf(0.025, 2 * count) / 2 if count else 0.0
-    high = stats.chi2.ppf(0.975, 2 * count + 2) / 2
-    scale = 1_000 / weeks
-    return f"{count * scale:.2f} ({low * scale:.2f}–{high * scale:.2f}) | {weeks:,}"
+    return f"{per_thousand(count, weeks)} | {weeks:,}"
 
 
 def detection(
@@ -121,15 +119,35 @@ def _row(drop: Detection) -> str:
     )
 
 
+def first_weeks(series: int, trials: int, rng: np.random.Generator) -> None:
+    """Print the tables of a new installation."""
+    print(
+        "| scored impressions, first two weeks | false alarms per 1,000 series-weeks (95 %)"
+        " | without `weekday_drift_ratio` | series |"
+    )
+    print("|---|---|---|---|")
+    for row in alert_start.false_alarms(series, rng):
+        print(row, flush=True)
+    print("\n| age at the drop | drop | within 4 h | within 24 h |")
+    print("|---|---|---|---|")
+    for row in alert_start.detections(trials, rng):
+        print(row, flush=True)
+    print()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--series-weeks", type=int, default=10_000)
+    parser.add_argument("--start-series", type=int, default=2_000)
     parser.add_argument("--trials", type=int, default=200)
     parser.add_argument("--seed", type=int, default=None)
     options = parser.parse_args()
     seed = secrets.randbits(32) if options.seed is None else options.seed
     print(f"seed {seed}, {options.series_weeks} series-weeks, {options.trials} drops each\n")
     rng = np.random.default_rng(seed)
+    first_weeks(options.start_series, options.trials, rng)
+    if not options.series_weeks:
+        return
     with tempfile.TemporaryDirectory() as directory:
         at = Path(directory) / "prometheus"
         print(

@@ -19,11 +19,15 @@ import yaml
 from numpy.typing import NDArray
 
 from relevanced.daemon.judging.settings import Judging
-from tests.deploy.alert_traffic import PANE_S, WEEKS_BEFORE, Gauges
+from relevanced.daemon.judging.weeks import MadeOf, Sides
+from tests.deploy.alert_screen import WEEKS
+from tests.deploy.alert_traffic import PANE_S
 from tests.services.prometheus_server import Prometheus, run
 
 RULES: Final = Path(__file__).parent.parent.parent / "deploy" / "prometheus" / "rules"
 ALERTS: Final = ("RelevancedScoreDropped", "RelevancedScoreSinking", "RelevancedScoreFarBelowUsual")
+METRIC: Final = "M"
+"""Any name: of metrics that the rules do not know higher is better."""
 BLOCK: Final = "486h"
 START_S: Final = 486 * 3600 * 970
 """A time at which a block of that size begins, so that the simulated time fits into one block."""
@@ -114,9 +118,14 @@ class Bench:
         self._directory = directory
         self._end_s = START_S + (instants - 1) * PANE_S
 
-    def feed(self, gauges: Mapping[str, Gauges]) -> None:
+    def feed(
+        self,
+        gauges: Mapping[str, Sides],
+        made_of: Mapping[str, MadeOf] = WEEKS,
+        metric: str = METRIC,
+    ) -> None:
         """Store the simulated gauges."""
-        self._write(_gauge_lines(gauges))
+        self._write(_gauge_lines(gauges, made_of, metric))
 
     def feed_lines(self, lines: Iterable[str]) -> None:
         """Store samples, each a line with its time."""
@@ -136,13 +145,18 @@ class Bench:
 
     def firing(self, alert: Alert, trials: int) -> NDArray[np.bool_]:
         """Whether the alert fires, (trials, instants)."""
+        fires = self.called(alert, trials)
+        return keep_firing(fires, alert.keep_firing_s // PANE_S)
+
+    def called(self, alert: Alert, trials: int) -> NDArray[np.bool_]:
+        """Whether the expression of the alert holds, and has for as long as the alert demands;
+        (trials, instants)."""
         instants = (self._end_s - START_S) // PANE_S + 1
         pending = np.zeros((trials, instants), bool)
         for series in self.result(alert.expression):
             instants_of = [int(time_s - START_S) // PANE_S for time_s, _ in series.values]
             pending[int(series.metric["segment"]), instants_of] = True
-        fires = after_for(pending, alert.for_s // PANE_S)
-        return keep_firing(fires, alert.keep_firing_s // PANE_S)
+        return after_for(pending, alert.for_s // PANE_S)
 
     def result(self, query: str) -> list[Series]:
         """The result of a range query over the whole simulated time."""
@@ -182,28 +196,41 @@ def _independent(rules: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return ready
 
 
-def _setting_lines(instants: int) -> Iterator[str]:
+def _setting_lines(instants: int, metric: str) -> Iterator[str]:
     """The settings that an installation with the defaults serves."""
     numbers = Judging().numbers
     heads = [f'relevanced_setting{{setting="{name}"}} {value!r}' for name, value in numbers.items()]
-    heads.append(f'relevanced_drift_ratio{{metric="M"}} {Judging().drift_ratio!r}')
+    heads.append(f'relevanced_drift_ratio{{metric="{metric}"}} {Judging().drift_ratio!r}')
     for head in heads:
         yield from (f"{head} {START_S + instant * PANE_S}\n" for instant in range(instants))
 
 
-def _gauge_lines(gauges: Mapping[str, Gauges]) -> Iterator[str]:
-    yield from _setting_lines(next(iter(gauges.values())).score.shape[1])
+def _period_lines(window: str, made_of: MadeOf, instants: int) -> Iterator[str]:
+    periods = np.broadcast_to(made_of.periods, instants).tolist()
+    of_days = np.broadcast_to(made_of.of_days, instants).tolist()
+    for unit in ("day", "week"):
+        head = f'relevanced_baseline_periods{{window="{window}",unit="{unit}"}}'
+        for instant in np.flatnonzero(np.array(of_days) == (unit == "day")).tolist():
+            yield f"{head} {periods[instant]} {START_S + instant * PANE_S}\n"
+
+
+def _gauge_lines(
+    gauges: Mapping[str, Sides], made_of: Mapping[str, MadeOf], metric: str
+) -> Iterator[str]:
+    """A value that is undefined has no sample."""
+    yield from _setting_lines(next(iter(gauges.values())).score.shape[1], metric)
     for window, values in gauges.items():
         instants = values.score.shape[1]
         tails = [f" {START_S + instant * PANE_S}\n" for instant in range(instants)]
-        head = f'relevanced_baseline_periods{{window="{window}",unit="week"}} {WEEKS_BEFORE}'
-        yield from (head + tail for tail in tails)
+        yield from _period_lines(window, made_of[window], instants)
         for field, family in _FAMILY_OF_FIELD.items():
             for trial, row in enumerate(getattr(values, field)):
-                head = f'{family}{{metric="M",grouping="g",segment="{trial}",window="{window}"}} '
+                labels = f'metric="{metric}",grouping="g",segment="{trial}",window="{window}"'
+                head = f"{family}{{{labels}}} "
                 yield from (
                     f"{head}{value:.9g}{tail}"
                     for value, tail in zip(row.tolist(), tails, strict=True)
+                    if value == value
                 )
 
 
@@ -238,7 +265,7 @@ def first_firing_hours(firing: NDArray[np.bool_], from_hour: int) -> NDArray[np.
     return np.where(after.any(axis=1), hours, np.inf)
 
 
-def firing_by_alert(directory: Path, gauges: Mapping[str, Gauges]) -> dict[str, NDArray[np.bool_]]:
+def firing_by_alert(directory: Path, gauges: Mapping[str, Sides]) -> dict[str, NDArray[np.bool_]]:
     """Alert → whether it fires, (trials, instants), over a whole simulation."""
     trials, instants = gauges["1h"].score.shape
     wanted = alerts()

@@ -1,22 +1,41 @@
 """Selects the simulated days on which an alert may fire, so that Prometheus need not evaluate
 thousands of quiet weeks.
 
-Computes the z-scores of the rules in numpy (a test compares the two) and applies thresholds that
-are a fifth of a standard error wider: on the other days no alert can fire.
+Applies the conditions of `daemon.judging.weeks`, which a test compares with the rules, with
+thresholds that are a fifth of a standard error wider: on the other days no alert can fire.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from relevanced.daemon.judging.settings import Judging
-from tests.deploy.alert_power import MAX_Z, MIN_LOG_RATIO
-from tests.deploy.alert_traffic import PANES_PER_HOUR, WEEKS_BEFORE, Floats, Gauges
+from relevanced.daemon.judging.weeks import (
+    ENDS,
+    HOUR,
+    THREE_HOURS,
+    Called,
+    Compared,
+    Flags,
+    MadeOf,
+    Sides,
+    called,
+    compare,
+    held,
+    three_hours,
+)
+from tests.deploy.alert_traffic import PANE_S, PANES_PER_HOUR, WEEKS_BEFORE, WINDOWS, Floats
 
 JUDGING: Final = Judging()
+ANY_LOSS: Final = replace(
+    JUDGING, smallest_drop_ratio=0.0, smallest_drop=0.0, smallest_sample=2, far_below_ratio=0.0
+)
+"""For the selection of days: whatever is lost."""
+WEEKS: Final = dict.fromkeys((*WINDOWS, THREE_HOURS), MadeOf(WEEKS_BEFORE, False))
+KEPT: Final = 30 * 60 // PANE_S
+"""Instants for which an alert keeps firing."""
 MARGIN: Final = 0.2
 LEAD_HOURS: Final = 3
 """Hours before a day that its alerts depend on: two of windows, and the duration of `for`."""
@@ -24,50 +43,45 @@ _LEAD: Final = LEAD_HOURS * PANES_PER_HOUR
 _DAY: Final = 24 * PANES_PER_HOUR
 
 
-@dataclass(frozen=True)
-class Compared:
-    """The values that the alerts compare with thresholds: (trials, instants), NaN where
-    undefined."""
-
-    z: Mapping[str, Floats]
-    """`relevanced:score:z` by window, including 3h."""
-    tenth_z: Floats
-    """A loss of 10 % in standard errors of three hours."""
-    day_error: Floats
-    """One standard error of a day, as a share of the baseline."""
-
-    @property
-    def log_likelihood_ratio(self) -> Floats:
-        """`relevanced:score:tenth_lost:log_likelihood_ratio`."""
-        return -self.tenth_z * self.z["3h"] - self.tenth_z**2 / 2
+def compared(
+    gauges: Mapping[str, Sides], made_of: Mapping[str, MadeOf] = WEEKS, direction: float = 1.0
+) -> dict[str, Compared]:
+    """Window, 3h included → what the recording rules compute from the gauges, with the default
+    settings: (trials, instants), NaN where undefined."""
+    windows = {**gauges, THREE_HOURS: three_hours(_hours(gauges[HOUR]))}
+    return {
+        name: compare(sides, made_of[name], JUDGING, JUDGING.drift_ratio, direction)
+        for name, sides in windows.items()
+    }
 
 
-def compared(gauges: Mapping[str, Gauges]) -> Compared:
-    """The values that the recording rules compute from the gauges, with the default settings."""
-    drift = JUDGING.drift_ratio * np.sqrt(1 + 1 / WEEKS_BEFORE)
-
-    def error(values: Gauges) -> Floats:
-        sampling = JUDGING.design_effect * (values.stderr**2 + values.baseline_stderr**2)
-        return np.asarray(np.sqrt(sampling + (drift * values.baseline) ** 2))
-
-    windows = {**gauges, "3h": three_hours(gauges["1h"])}
-    z = {name: (of.score - of.baseline) / error(of) for name, of in windows.items()}
-    three, day = windows["3h"], windows["24h"]
-    return Compared(z, 0.1 * three.baseline / error(three), error(day) / day.baseline)
+def conditions(
+    gauges: Mapping[str, Sides], made_of: Mapping[str, MadeOf] = WEEKS, direction: float = 1.0
+) -> Called:
+    """Where the conditions of the alerts hold: (trials, instants)."""
+    return called(compared(gauges, made_of, direction), JUDGING)
 
 
-def three_hours(hour: Gauges) -> Gauges:
-    """Three windows of an hour combined into one, weighted by the impressions of each."""
-    weights = _lagged(hour.impressions)
-    total = weights.sum(axis=0)
-    return Gauges(
-        score=(weights * _lagged(hour.score)).sum(axis=0) / total,
-        stderr=np.sqrt(((weights * _lagged(hour.stderr)) ** 2).sum(axis=0)) / total,
-        impressions=total,
-        baseline=(weights * _lagged(hour.baseline)).sum(axis=0) / total,
-        baseline_stderr=np.sqrt(((weights * _lagged(hour.baseline_stderr)) ** 2).sum(axis=0))
-        / total,
-    )
+def verdicts(conditions_hold: Called) -> Called:
+    """Where the conditions hold at every end, now and in the minutes before: (trials, instants)."""
+    ends = [_each_flag(conditions_hold, back) for back in range(ENDS)]
+    return held(ends)
+
+
+def _each_flag(flags: Called, back: int) -> Called:
+    return Called(*(_before(getattr(flags, field.name), back) for field in fields(Called)))
+
+
+def _before(flags: Flags, back: int) -> Flags:
+    """The flags of `back` instants before; False before the first."""
+    return np.pad(flags, ((0, 0), (back, 0)))[:, : flags.shape[1]]
+
+
+def _hours(hour: Sides) -> list[Sides]:
+    """The windows of one hour that end now, an hour ago and two hours ago; NaN before the
+    first."""
+    lagged = {field.name: _lagged(getattr(hour, field.name)) for field in fields(Sides)}
+    return [Sides(**{name: values[back] for name, values in lagged.items()}) for back in range(3)]
 
 
 def _lagged(values: Floats) -> Floats:
@@ -77,26 +91,25 @@ def _lagged(values: Floats) -> Floats:
     return np.stack([padded[:, back * PANES_PER_HOUR :][:, :width] for back in (2, 1, 0)])
 
 
-def may_fire(values: Compared) -> NDArray[np.bool_]:
-    """(trials, instants): whether any alert on scores can fire."""
-    z = values.z
-    likelier = values.log_likelihood_ratio > MIN_LOG_RATIO - MARGIN * values.tenth_z
-    one_hour = (z["1h"] < -4 + MARGIN) & (z["6h"] < -3 + MARGIN)
-    last_three = (z["1h"] < -1.5 + MARGIN) & ((z["3h"] < -MAX_Z + MARGIN) | likelier)
-    far_below = z["1h"] < -5 + MARGIN
-    steady = (z["24h"] < -3.7 + MARGIN) & (values.day_error < 0.01)
-    day = (z["24h"] < -4 + MARGIN) | steady
-    return np.asarray(one_hour | last_three | far_below | day)
+def may_fire(values: Mapping[str, Compared]) -> Flags:
+    """(trials, instants): whether any alert on scores can fire: z is lowered by the margin."""
+    lowered = {name: _lowered(window) for name, window in values.items()}
+    return called(lowered, ANY_LOSS).any
 
 
-def suspicious_days(gauges: Mapping[str, Gauges]) -> dict[str, Gauges]:
+def _lowered(window: Compared) -> Compared:
+    by = MARGIN * window.error_ratio
+    return replace(window, z=window.z - MARGIN, loss_ratio=window.loss_ratio + by)
+
+
+def suspicious_days(gauges: Mapping[str, Sides]) -> dict[str, Sides]:
     """The days on which an alert may fire, a trial each, with the hours before them."""
     days = {window: _each(values, _days) for window, values in gauges.items()}
     selected = may_fire(compared(days))[:, _LEAD:].any(axis=1)
     return {window: _each(values, lambda array: array[selected]) for window, values in days.items()}
 
 
-def judged_with(gauges: Mapping[str, Gauges], measured: float | None) -> Mapping[str, Gauges]:
+def judged_with(gauges: Mapping[str, Sides], measured: float | None) -> Mapping[str, Sides]:
     """The gauges with standard errors that the setting's design effect widens as far as the
     measured one would: the rules know no more of it than the product."""
     if measured is None or measured <= JUDGING.design_effect:
@@ -108,20 +121,35 @@ def judged_with(gauges: Mapping[str, Gauges], measured: float | None) -> Mapping
     }
 
 
-def together(parts: Sequence[Mapping[str, Gauges]]) -> dict[str, Gauges]:
+def together(parts: Sequence[Mapping[str, Sides]]) -> dict[str, Sides]:
     """The trials of all parts, concatenated."""
     return {
-        window: Gauges(
+        window: Sides(
             *(
                 np.concatenate([getattr(part[window], field.name) for part in parts])
-                for field in fields(Gauges)
+                for field in fields(Sides)
             )
         )
         for window in parts[0]
     }
 
 
-def episodes_of_days(firing: NDArray[np.bool_]) -> int:
+def part(gauges: Mapping[str, Sides], begin: int, end: int) -> dict[str, Sides]:
+    """The instants from `begin` to `end`."""
+    return {
+        window: _each(values, lambda array: array[:, begin:end])
+        for window, values in gauges.items()
+    }
+
+
+def episodes(firing: Flags) -> int:
+    """How often an alert began to fire that had not fired in the last half hour
+    (`keep_firing_for`)."""
+    kept = np.logical_or.reduce([_before(firing, back) for back in range(1, KEPT + 1)])
+    return int((firing & ~kept).sum())
+
+
+def episodes_of_days(firing: Flags) -> int:
     """How often an alert began to fire on a day itself, not in the hours before it."""
     began = firing[:, _LEAD:] & ~firing[:, _LEAD - 1 : -1]
     return int(began.sum())
@@ -133,5 +161,5 @@ def _days(values: Floats) -> Floats:
     return days.reshape(-1, _LEAD + _DAY)
 
 
-def _each(values: Gauges, change: Callable[[Floats], Floats]) -> Gauges:
-    return Gauges(*(change(getattr(values, field.name)) for field in fields(Gauges)))
+def _each(values: Sides, change: Callable[[Floats], Floats]) -> Sides:
+    return Sides(*(change(getattr(values, field.name)) for field in fields(Sides)))

@@ -12,6 +12,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from relevanced.daemon.judging.weeks import Sides
+
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
@@ -43,17 +45,11 @@ class Traffic:
     """Relative standard deviation of the drift of the score."""
     drift_hours: float = 12.0
     """Correlation time of the drift: after it the correlation is 1/e."""
-
-
-@dataclass(frozen=True)
-class Gauges:
-    """The gauges of one window, each of shape (trials, instants)."""
-
-    score: Floats
-    stderr: Floats
-    impressions: Floats
-    baseline: Floats
-    baseline_stderr: Floats
+    weekday_drift: float = 0.0
+    """Relative standard deviation between the days of a week, the same in every week; of
+    `simulate_start` alone."""
+    weekend: float = 0.0
+    """By how much two days of the week differ from the others, as a share; likewise."""
 
 
 def simulate(
@@ -64,7 +60,7 @@ def simulate(
     *,
     drop: float = 0.0,
     drop_at_hour: int = 0,
-) -> dict[str, Gauges]:
+) -> dict[str, Sides]:
     """Window → its gauges every five minutes for `hours`, after three weeks without a drop.
 
     From `drop_at_hour` on, scores are lower by the share `drop`. Each trial begins at a random hour
@@ -73,29 +69,36 @@ def simulate(
     before = WEEKS_BEFORE * PANES_PER_WEEK + LONGEST + SETTLING_PANES
     panes = before + hours * PANES_PER_HOUR
     hour = np.arange(panes) / PANES_PER_HOUR + rng.uniform(0, 7 * 24, (trials, 1))
-    counts = rng.poisson(_expected(traffic, hour)).astype(np.float64)
-    true = _season(traffic, hour) * (1 + traffic.drift * _drift(traffic, trials, panes, rng))
+    counts = rng.poisson(expected(traffic, hour)).astype(np.float64)
+    true = season(traffic, hour) * (1 + traffic.drift * drifting(traffic, trials, panes, rng))
     true[:, before + drop_at_hour * PANES_PER_HOUR :] *= 1 - drop
-    noise = traffic.deviation * np.sqrt(counts * traffic.design_effect)
-    sums = counts * true + noise * rng.standard_normal((trials, panes))
+    sums = summed(traffic, counts, true, rng)
     ends = np.arange(before, panes, dtype=np.intp) - SETTLING_PANES
     return {
-        window: _gauges(traffic, _cumulated(counts), _cumulated(sums), ends, width)
+        window: _gauges(traffic, cumulated(counts), cumulated(sums), ends, width)
         for window, width in WINDOWS.items()
     }
 
 
-def _expected(traffic: Traffic, hour: Floats) -> Floats:
+def summed(traffic: Traffic, counts: Floats, true: Floats, rng: np.random.Generator) -> Floats:
+    """The sum of the scores of each pane."""
+    noise = traffic.deviation * np.sqrt(counts * traffic.design_effect)
+    return np.asarray(counts * true + noise * rng.standard_normal(counts.shape))
+
+
+def expected(traffic: Traffic, hour: Floats) -> Floats:
+    """Scored impressions of a pane."""
     per_pane = traffic.impressions_per_hour / PANES_PER_HOUR
     return per_pane * (1 + (1 - traffic.night) * np.sin(2 * np.pi * hour / 24))
 
 
-def _season(traffic: Traffic, hour: Floats) -> Floats:
+def season(traffic: Traffic, hour: Floats) -> Floats:
+    """The mean score by the hour of the week."""
     day, week = 2 * np.pi * hour / 24, 2 * np.pi * hour / (7 * 24)
     return traffic.mean * (1 + 0.02 * np.sin(day + 1) + 0.01 * np.sin(week))
 
 
-def _drift(traffic: Traffic, trials: int, panes: int, rng: np.random.Generator) -> Floats:
+def drifting(traffic: Traffic, trials: int, panes: int, rng: np.random.Generator) -> Floats:
     """(trials, panes) of an Ornstein-Uhlenbeck process of variance 1."""
     correlation = np.exp(-1 / (PANES_PER_HOUR * traffic.drift_hours))
     steps = rng.standard_normal((panes, trials)) * np.sqrt(1 - correlation**2)
@@ -106,11 +109,12 @@ def _drift(traffic: Traffic, trials: int, panes: int, rng: np.random.Generator) 
     return drift.T
 
 
-def _cumulated(values: Floats) -> Floats:
+def cumulated(values: Floats) -> Floats:
+    """(trials, panes + 1): the sums of the panes before."""
     return np.concatenate([np.zeros((len(values), 1)), values.cumsum(axis=1)], axis=1)
 
 
-def _gauges(traffic: Traffic, counts: Floats, sums: Floats, ends: Indices, width: int) -> Gauges:
+def _gauges(traffic: Traffic, counts: Floats, sums: Floats, ends: Indices, width: int) -> Sides:
     """The gauges of a window of `width` panes that ends before each pane of `ends`; the baseline is
     the mean of the same window in the weeks before."""
     count, mean = _window(counts, sums, ends, width)
@@ -119,7 +123,7 @@ def _gauges(traffic: Traffic, counts: Floats, sums: Floats, ends: Indices, width
         for week in range(1, WEEKS_BEFORE + 1)
     ]
     variances = [traffic.deviation**2 / np.maximum(week_count, 1) for week_count, _ in weeks]
-    return Gauges(
+    return Sides(
         score=mean,
         stderr=traffic.deviation / np.sqrt(np.maximum(count, 1)),
         impressions=count,
