@@ -77,8 +77,11 @@ COUNT_COLUMNS: Final = (
     "impressions_with_feedback",
     "zero_result_impressions",
     "items_with_feedback",
+    "items_listed",
+    "squared_items_listed",
 )
-"""The first columns of a row; (scored, sum, squares) of each metric follow them."""
+"""The first columns of a row; (scored, sum, squares) of each metric follow them. The last two are
+the sums of the lengths of the lists (up to `Plan.depth`) and of their squares."""
 METRIC_COLUMNS: Final = ("scored", "sum", "squares")
 WEIGHT_COLUMNS: Final = ("weighted_items", "clipped_items", "weights", "squared_weights")
 """The last columns where propensities are configured: items with a gain at ranks that a weighted

@@ -45,6 +45,7 @@ class Shown:
     values: tuple[float | None, float | None, float | None] = (1.0, 0.5, None)
     feedback: int = 1
     zero_result: bool = False
+    listed: int = 10
 
     @property
     def segments(self) -> tuple[tuple[str, str], ...]:
@@ -53,6 +54,7 @@ class Shown:
 
     def row(self) -> list[int]:
         counted = [1, int(self.feedback > 0), int(self.zero_result), self.feedback]
+        counted += [self.listed, self.listed**2]
         for metric, value in zip(PLAN.metrics, self.values, strict=True):
             if value is None:
                 counted += [0, 0, 0]

@@ -699,6 +699,8 @@ def contribution(impression: Accepted, config: OracleConfig) -> dict[str, int]:
         "impressions_with_feedback": int(any(has_feedback)),
         "zero_result_impressions": int(not impression.items),
         "items_with_feedback": sum(has_feedback),
+        "items_listed": len(impression.items),
+        "squared_items_listed": len(impression.items) ** 2,
     }
     weights, clipped = weights_of(impression, config)
     for name in config.metric_names:

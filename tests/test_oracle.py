@@ -554,6 +554,20 @@ def test_empty_list_scores_zero_and_is_counted() -> None:
     row = lane(shown(items="")).rows[30, START_S, "all", "all"]
     assert row["zero_result_impressions"] == row["P@5:scored"] == row["ERR@10:scored"] == 1
     assert row["P@5:sum"] == row["nDCG@10:scored"] == row["items_with_feedback"] == 0
+    assert row["items_listed"] == row["squared_items_listed"] == 0
+
+
+def test_lengths_of_lists_are_summed_and_squared() -> None:
+    lists = [shown(items="abc", impression_id="p"), shown(items="ab", impression_id="q")]
+    row = lane(*lists, reacted(item="b", impression_id="p")).rows[30, START_S, "all", "all"]
+    assert (row["items_listed"], row["squared_items_listed"]) == (3 + 2, 9 + 4)
+
+
+def test_list_is_counted_up_to_depth_and_grows_with_its_later_pages() -> None:
+    row = lane(shown(items="abcdefghijklmno")).rows[30, START_S, "all", "all"]
+    assert (row["items_listed"], row["squared_items_listed"]) == (12, 144)
+    row = lane(shown(items="abc"), shown(2, "de", first_rank=4)).rows[30, START_S, "all", "all"]
+    assert (row["items_listed"], row["squared_items_listed"]) == (5, 25)
 
 
 def test_base_pane_settles_when_the_lane_watermark_reaches_its_close() -> None:

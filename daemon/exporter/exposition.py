@@ -29,24 +29,27 @@ from .chunks import Chunks, gathered
 from .counters import Counters
 from .experiment_series import samples
 from .labels import escape, label_names, segment_labels
+from .sample_means import list_lengths
 from .selection import Selection
 from .snapshot import VIEWS, Snapshot, estimates
 
+SHOWN_COUNTS: Final = COUNT_COLUMNS[: COUNT_COLUMNS.index("items_listed")]
+"""The counts that every window shows: the lengths of lists are shown beside their baseline only."""
 COUNT_GAUGES: Final = (
     families.IMPRESSIONS,
     families.IMPRESSIONS_WITH_FEEDBACK,
     families.ZERO_RESULT_IMPRESSIONS,
     families.FEEDBACK,
 )
-"""The gauge of each of `COUNT_COLUMNS`."""
+"""The gauge of each of `SHOWN_COUNTS`."""
 COUNT_COUNTERS: Final = (
     families.SETTLED_IMPRESSIONS,
     families.SETTLED_IMPRESSIONS_WITH_FEEDBACK,
     families.SETTLED_ZERO_RESULT_IMPRESSIONS,
     families.SETTLED_FEEDBACK,
 )
-"""The counter of each of `COUNT_COLUMNS`."""
-assert len(COUNT_GAUGES) == len(COUNT_COUNTERS) == len(COUNT_COLUMNS)
+"""The counter of each of `SHOWN_COUNTS`."""
+assert len(COUNT_GAUGES) == len(COUNT_COUNTERS) == len(SHOWN_COUNTS)
 FAMILY_OF_COUNT: Final[Mapping[str, tuple[Family, tuple[str, ...]]]] = {
     "events": (families.EVENTS, ("impression", "feedback")),
     "rejected": (families.REJECTED_EVENTS, (*REJECTION_REASONS, *SKIP_REASONS)),
@@ -201,16 +204,27 @@ def _add_period(
     expected = np.mean(rows_of_periods, axis=0)
     for column, family in enumerate(period.counts):
         _add_defined(bodies, family, "{", labels, tail, expected[:, column])
+    means, errors = _of_periods(period, [list_lengths(rows) for rows in rows_of_periods])
+    _add_defined(bodies, period.list_length, "{", labels, tail, means)
+    _add_defined(bodies, period.list_length_stderr, "{", labels, tail, errors)
     for index, metric in enumerate(plan.metrics):
         head = f'{{metric="{escape(metric.name)}",'
         values = [estimates(rows, plan, index) for rows in rows_of_periods]
-        means, errors = values[0]
-        if period is BASELINE:
-            means, errors = averaged(*(np.array(each) for each in zip(*values, strict=True)))
+        means, errors = _of_periods(period, values)
         _add_defined(bodies, period.score, head, labels, tail, means)
         _add_defined(bodies, period.score_stderr, head, labels, tail, errors)
         scored = expected[:, plan.metric_column(index)]
         _add_defined(bodies, period.scored_impressions, head, labels, tail, scored)
+
+
+def _of_periods(
+    period: PeriodFamilies, values: Sequence[tuple[Floats, Floats]]
+) -> tuple[Floats, Floats]:
+    """((n,) means, (n,) standard errors): those of the last hours, or the average of a baseline."""
+    if period is not BASELINE:
+        return values[0]
+    means, errors = zip(*values, strict=True)
+    return averaged(np.array(means), np.array(errors))
 
 
 def _add_propensities(bodies: _Bodies, surfaces: Surfaces) -> None:

@@ -18,6 +18,7 @@ from ..lane.paged_rows import PAGE_ROWS, Pages, Rows, summed, take
 from ..panes import Window, pane_start
 from ..plan import ALL, Plan
 from .lane_view import Counts, LaneView
+from .sample_means import mean_and_error
 
 LIVE: Final = "live"
 SETTLED: Final = "settled"
@@ -162,13 +163,7 @@ def estimates(rows: Rows | Floats, plan: Plan, metric_index: int) -> tuple[Float
     """
     column, unit = plan.metric_column(metric_index), plan.metrics[metric_index].unit
     scored = rows[:, column].astype(np.float64)
-    sums = rows[:, column + 1] / unit
-    squares = rows[:, column + 2] / unit
-    means = np.divide(sums, scored, out=np.full(len(rows), np.nan), where=scored > 0)
-    several = scored > 1
-    spread = np.maximum(squares - sums * np.where(several, means, 0.0), 0.0)
-    pairs = np.where(several, scored * (scored - 1), np.nan)
-    return means, np.sqrt(spread / pairs)
+    return mean_and_error(scored, rows[:, column + 1] / unit, rows[:, column + 2] / unit)
 
 
 def sum_counts(views: Sequence[LaneView]) -> Counts:

@@ -169,6 +169,8 @@ def score_states(
         items_with_feedback > 0,
         lists.lengths == 0,
         items_with_feedback,
+        lists.lengths,
+        lists.lengths**2,
     )
     for column, values in enumerate(counts):
         rows[:, column] = values

@@ -1,4 +1,4 @@
-"""The families of the last hours and of their baselines, the same six for each. Pure."""
+"""The families of the last hours and of their baselines, the same nine for each. Pure."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -19,19 +19,28 @@ class PeriodFamilies:
     score: Family
     score_stderr: Family
     scored_impressions: Family
-    counts: tuple[Family, Family, Family]
-    """Of impressions, of those with feedback, and of those without a result."""
+    counts: tuple[Family, Family, Family, Family]
+    """Of impressions, of those with feedback, of those without a result, and of items with
+    feedback."""
+    list_length: Family
+    list_length_stderr: Family
 
     @property
     def all(self) -> tuple[Family, ...]:
         """Every family of this side, in the order of the table."""
-        return (self.score, self.score_stderr, self.scored_impressions, *self.counts)
+        of_scores = (self.score, self.score_stderr, self.scored_impressions)
+        return (*of_scores, *self.counts, self.list_length, self.list_length_stderr)
 
 
 def _families(side: str, when: str) -> PeriodFamilies:
     labels = (*SEGMENT, "window")
     score = gauge(
         f"{side}_score", ("metric", *labels), f"Mean of the search-quality metric {when}."
+    )
+    length = gauge(
+        f"{side}_list_length",
+        labels,
+        f"Mean number of items of a result list, empty lists and later pages included, {when}.",
     )
     return PeriodFamilies(
         score=score,
@@ -54,6 +63,13 @@ def _families(side: str, when: str) -> PeriodFamilies:
             gauge(
                 f"{side}_zero_result_impressions", labels, f"Impressions without a result {when}."
             ),
+            gauge(f"{side}_feedback", labels, f"Items with feedback {when}."),
+        ),
+        list_length=length,
+        list_length_stderr=gauge(
+            f"{side}_list_length_stderr",
+            labels,
+            f"Standard error of {length.name}, as that of a score is computed.",
         ),
     )
 

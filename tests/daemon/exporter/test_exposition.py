@@ -283,3 +283,14 @@ def test_the_same_snapshot_is_the_same_bytes() -> None:
     views: list[LaneView] = [lane_view([Shown(country=name) for name in "CABAB"])]
     again = [lane_view([Shown(country=name) for name in "BABAC"])]
     assert exposed(views) == exposed(again)
+
+
+def test_lengths_of_lists_stand_beside_their_baseline() -> None:
+    shown = [Shown(listed=10), Shown(listed=4), Shown(listed=4, zero_result=False)]
+    views = [lane_view(shown, watermark_ms=NOW_MS + PLAN.timing.settle_ms)]
+    text = b"".join(exposed_compared(views).text).decode()
+    where = '{grouping="all",segment="all",window="1h"}'
+    assert f"relevanced_recent_list_length{where} 6\n" in text
+    assert f"relevanced_recent_list_length_stderr{where} 2\n" in text
+    assert f"relevanced_baseline_list_length{where} 6\n" in text
+    assert f"relevanced_recent_feedback{where} 3\n" in text

@@ -110,14 +110,14 @@ def test_rows_grow_with_the_states_and_stay() -> None:
 def test_a_row_holds_counts_and_scaled_values() -> None:
     plan = plan_with(metrics=(parse("P@2"), parse("RR")))
     [row] = score_states([(3, ((0, 0.0), (2, 1.0)))], plan).tolist()
-    assert row[:4] == [1, 1, 0, 2]
-    assert row[4:] == [1, 0, 0, 1, 333_333, 111_111]
+    assert row[:6] == [1, 1, 0, 2, 3, 9]
+    assert row[6:] == [1, 0, 0, 1, 333_333, 111_111]
 
 
 def test_an_undefined_metric_is_not_scored_and_a_zero_is() -> None:
     plan = plan_with(metrics=(parse("nDCG@5"), parse("RR")))
     [row] = score_states([(3, ((1, 0.0),))], plan).tolist()
-    assert row[4:] == [0, 0, 0, 1, 0, 0]
+    assert row[6:] == [0, 0, 0, 1, 0, 0]
 
 
 def test_a_state_scores_the_same_in_any_batch() -> None:
@@ -158,7 +158,7 @@ def test_a_metric_counts_in_its_own_unit() -> None:
     plan = plan_with(metrics=(parse("DCG(gain=linear)@5"),))
     [row] = score_states([(1, ((0, 2.5),))], plan).tolist()
     assert plan.metrics[0].unit == 1_000
-    assert row[4:] == [1, 2_500, 6_250]
+    assert row[6:] == [1, 2_500, 6_250]
 
 
 def test_negative_values_are_floored_too() -> None:
