@@ -1,0 +1,151 @@
+"""What a drop looks like: every fault of the table is named rightly, and nothing else is."""
+
+import math
+from itertools import product
+from typing import Final
+
+import numpy as np
+import pytest
+
+from relevanced.daemon.commands.simulate.world import expected_reciprocal_rank
+from relevanced.daemon.judging.evidence import UNKNOWN, Side, evidence, largest_mix_share
+from relevanced.daemon.judging.patterns import (
+    NAMES,
+    NUMBERS,
+    PATTERNS,
+    Compare,
+    Condition,
+    Either,
+    Every,
+    holds,
+    pattern_of,
+)
+from tests.daemon.judging.faults import (
+    EMPTY,
+    FAULTS,
+    NOISE,
+    PERIODS,
+    RANKS,
+    TOO_SMALL,
+    Searches,
+    clicked,
+    said,
+    sides,
+    usual,
+)
+
+MANY: Final = 20_000
+FEW: Final = 3_000
+
+
+def numbers_of(condition: Condition) -> set[str]:
+    if isinstance(condition, Compare):
+        return {condition.number}
+    but = condition.but if isinstance(condition, Every) else ()
+    return set().union(*map(numbers_of, (*condition.of, *but)))
+
+
+def name_of(recent: Side, baseline: Side, **more: float) -> str:
+    found = pattern_of(evidence(recent, baseline, PERIODS, NOISE, **more))
+    return TOO_SMALL if found is None else found.name
+
+
+@pytest.mark.parametrize(("fault", "seed"), list(product(FAULTS, (1, 2))))
+def test_fault_in_many_searches_is_named(fault: str, seed: int) -> None:
+    play, name, _ = FAULTS[fault]
+    assert said(play, MANY, seed) == name
+
+
+@pytest.mark.parametrize(("fault", "seed"), list(product(FAULTS, (1, 2, 3, 4, 5))))
+def test_fault_in_few_searches_is_never_named_wrongly(fault: str, seed: int) -> None:
+    play, name, others = FAULTS[fault]
+    assert said(play, FEW, seed) in {name, *others}
+
+
+def test_every_pattern_is_what_some_fault_looks_like_or_may_look_like() -> None:
+    seen = {name for _, name, others in FAULTS.values() for name in (name, *others)}
+    assert seen == {*NAMES, TOO_SMALL}
+
+
+def test_every_number_of_a_condition_is_in_the_evidence_and_explained() -> None:
+    side = Side(100, 50, 60, 2)
+    used = set[str]().union(*(numbers_of(pattern.when) for pattern in PATTERNS))
+    assert used <= evidence(side, side, 1, NOISE).keys()
+    assert used == set(NUMBERS)
+
+
+def test_the_cascade_is_that_of_the_simulator() -> None:
+    random = np.random.default_rng(5)
+    some = usual(1, random).candidates
+    exact = expected_reciprocal_rank(some[0, : len(RANKS)])
+    count = 40_000
+    searches = Searches(
+        np.repeat(some, count, axis=0), np.full(count, len(RANKS)), np.zeros(count, bool)
+    )
+    rr = (clicked(searches, random) / RANKS).max(axis=1)
+    assert rr.mean() == pytest.approx(exact, abs=5 * rr.std() / math.sqrt(count))
+    empty = usual(count, random).lengths == 0
+    assert empty.mean() == pytest.approx(EMPTY, abs=5 * math.sqrt(EMPTY / count))
+
+
+def test_clicks_that_join_badly_are_tracking() -> None:
+    recent, before, _ = sides(FAULTS["banner, 40 % of users"][0], MANY, 1)
+    assert name_of(recent, before, tracking_fault=0) == "TRACKING or RETRIEVAL"
+    assert name_of(recent, before, tracking_fault=1) == "TRACKING"
+
+
+def test_empty_lists_are_retrieval_and_not_lost_clicks() -> None:
+    """Nobody clicks on an empty list."""
+    before = Side(1000, 700, 800, 20, 0.7, 0.0145, 0.5, 0.014, 9.8, 0.04)
+    recent = Side(1000, 0, 0, 1000, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    assert name_of(recent, before, tracking_fault=1) == "RETRIEVAL"
+
+
+def test_share_with_feedback_stands_in_for_success() -> None:
+    for fault in ("shuffled", "10 % of searches empty", "20 % of clicks lost"):
+        play, name, _ = FAULTS[fault]
+        recent, before, _ = sides(play, MANY, 1)
+        without = [
+            Side(**{**vars(one), "success": UNKNOWN, "success_stderr": UNKNOWN})
+            for one in (recent, before)
+        ]
+        assert name_of(without[0], without[1]) == name
+
+
+def test_without_a_metric_rr_lists_alone_are_judged() -> None:
+    names = {}
+    for fault in ("shuffled", "10 % of searches empty", "20 % of clicks lost"):
+        recent, before, _ = sides(FAULTS[fault][0], MANY, 1)
+        without = [
+            Side(**{**vars(one), "rr": UNKNOWN, "rr_stderr": UNKNOWN}) for one in (recent, before)
+        ]
+        names[fault] = name_of(without[0], without[1])
+    assert names == {
+        "shuffled": TOO_SMALL,
+        "10 % of searches empty": "RETRIEVAL",
+        "20 % of clicks lost": TOO_SMALL,
+    }
+
+
+def test_nothing_known_is_nothing_said() -> None:
+    nothing = Side(0, 0, 0, 0)
+    assert name_of(nothing, nothing) == TOO_SMALL
+
+
+def test_mix_counts_only_where_the_whole_is_low() -> None:
+    assert largest_mix_share([(-5.0, -0.09, -0.01), (-2.0, -0.1, 0.0)]) == pytest.approx(0.9)
+    assert math.isnan(largest_mix_share([(-2.0, -0.1, 0.0)]))
+
+
+def test_patterns_are_said_in_order() -> None:
+    """A condition further down does not count where one above it holds."""
+    recent, before, _ = sides(FAULTS["shuffled"][0], MANY, 1)
+    assert name_of(recent, before, mix_share=0.7) == "MIX"
+    assert name_of(recent, before, mix_share=0.5) == "RANKING"
+
+
+def test_either_and_every() -> None:
+    low, high = Compare("a", "<", 0), Compare("b", ">", 0)
+    known = {"a": -1.0, "b": UNKNOWN}
+    assert holds(Either((low, high)), known) and not holds(Every((low, high)), known)
+    assert holds(Every((low,), but=(high,)), known) and not holds(Every((low,), but=(low,)), known)
