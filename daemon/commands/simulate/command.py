@@ -14,9 +14,10 @@ from rich.console import Console
 from ...config.loading import Config
 from ...errors import RecordRefused, StartError, Unavailable
 from ...kafka.settings import kafka_settings
-from ...plan import EXPERIMENT_PREFIX
+from ...plan import ALL, EXPERIMENT_PREFIX
 from ...telemetry import logs
 from .. import options
+from .breakage import BREAKAGES, Breakage
 from .sending import Progress, Span, clock_ms, run_until_interrupted, span_of
 from .sinks import FileSink, KafkaSink, Sink
 from .traffic import CONTROL, EXPERIMENT, SHARES, TREATMENT, Faults, Regression, Traffic
@@ -79,14 +80,24 @@ def check_segment(segment: dict[str, str]) -> None:
 @click.option(
     "--regression-after",
     type=options.duration,
-    help="Rank one segment at random from then on, counted from the start of the live traffic.",
+    help="Break something from then on, counted from the start of the live traffic.",
 )
 @click.option(
     "--regression-segment",
     type=options.segment,
     default="country=DE",
     show_default=True,
-    help=f"Segment of --regression-after, by country, device or {EXPERIMENT_PREFIX}{EXPERIMENT}.",
+    help="Segment of --regression-after, by country, device or"
+    f" {EXPERIMENT_PREFIX}{EXPERIMENT}; all=all for all searches.",
+)
+@click.option(
+    "--regression-kind",
+    type=click.Choice(BREAKAGES),
+    default=BREAKAGES[0],
+    show_default=True,
+    help="What breaks: lists are ranked at random; items of one index shard of five are missing;"
+    " a fifth of the clicks is lost; a third of all other searches moves to the segment, which has"
+    " always clicked less.",
 )
 @click.option(
     "--effect",
@@ -115,16 +126,18 @@ def simulate_command(
     seed: int,
     regression_after: int | None,
     regression_segment: dict[str, str],
+    regression_kind: Breakage,
     effect: float,
     faults: float,
 ) -> None:
     """Simulate search traffic: impressions, clicks, purchases, and an experiment."""
     span = span_of(clock_ms(), start, backfill, duration, paced=out is None)
     _check_usage(kafka, config_file, out, start, span)
-    check_segment(regression_segment)
+    segment = _segment(regression_segment, regression_kind)
     regression = None
     if regression_after is not None:
-        regression = Regression((backfill + regression_after) / 1000, regression_segment)
+        after_s = (backfill + regression_after) / 1000
+        regression = Regression(after_s, segment, regression_kind)
     traffic = Traffic(
         seed=seed,
         rate=rate,
@@ -136,6 +149,14 @@ def simulate_command(
     config = _config(config_file, kafka, topic)
     logs.configure(config.log.level, config.log.format, sys.stderr)
     raise SystemExit(_run(traffic, span, config, out, partitions))
+
+
+def _segment(given: dict[str, str], kind: Breakage) -> dict[str, str]:
+    """The segment that breaks; empty for all searches. Raises BadParameter."""
+    if given == {ALL: ALL} and kind != "mix":
+        return {}
+    check_segment(given)
+    return given
 
 
 def _check_usage(

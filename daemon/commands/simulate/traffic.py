@@ -12,6 +12,7 @@ from random import Random
 from typing import Any, Final, TypeAlias
 
 from ...plan import EXPERIMENT_PREFIX
+from .breakage import MOVED, Breakage, is_lost, less_attractive, without_a_shard
 from .world import (
     Query,
     Ranking,
@@ -45,11 +46,17 @@ LATE_CLICKS: Final = 0.02
 
 @dataclass(frozen=True)
 class Regression:
-    """From `after_s` on, the impressions of one segment are ranked at random."""
+    """From `after_s` on, something is broken for one segment: by default its ranking."""
 
     after_s: float
     segment: Mapping[str, str] = field(default_factory=lambda: {"country": "DE"})
-    """Attribute → value, all of which must match; `experiment:NAME` stands for its variant."""
+    """Attribute → value, all of which must match; `experiment:NAME` stands for its variant.
+    Without any it is everything."""
+    what: Breakage = "ranking"
+
+    def affects(self, user: User) -> bool:
+        """Whether the user is of the segment."""
+        return all(value_of(user, name) == value for name, value in self.segment.items())
 
 
 @dataclass(frozen=True)
@@ -140,7 +147,7 @@ class _Stream:
                 yield arrival_ms, event
             searches += 1
             (query,) = random.choices(world.queries, cum_weights=world.query_weights)
-            (user,) = random.choices(world.users, cum_weights=world.user_weights)
+            user = self._user(now_ms)
             self._search(f"{self.traffic.seed}-{self.start_ms:x}-{searches}", now_ms, query, user)
 
     def _search(self, impression_id: str, now_ms: int, query: Query, user: User) -> None:
@@ -156,24 +163,51 @@ class _Stream:
             "user_id": user.user_id,
         }
         self._schedule(now_ms, impression)
+        loses = self._broken("tracking", now_ms, user)
         for rank in clicked_ranks(self.random, ranking.attractions):
+            if loses and is_lost(self.random):
+                continue
             self._click(impression_id, now_ms, ranking.items[rank - 1], rank)
 
     def _ranking(self, now_ms: int, query: Query, user: User) -> Ranking:
         traffic, random = self.traffic, self.random
         if random.random() < traffic.zero_results:
             return Ranking((), ())
-        if traffic.regression is not None and self._regressed(traffic.regression, now_ms, user):
+        if self._broken("ranking", now_ms, user):
             return shuffled(random, query)
         treated = self.treated_share and user.experiments[EXPERIMENT] == TREATMENT
         if treated and random.random() < self.treated_share:
             return query.ideal if traffic.effect > 0 else shuffled(random, query)
-        return random.choice(query.ordinary)
+        ranking = random.choice(query.ordinary)
+        if self._grows(user):
+            return less_attractive(ranking)
+        return without_a_shard(ranking) if self._broken("index", now_ms, user) else ranking
 
-    def _regressed(self, regression: Regression, now_ms: int, user: User) -> bool:
-        if now_ms < self.start_ms + regression.after_s * 1000:
+    def _user(self, now_ms: int) -> User:
+        """Draw the user of the next search."""
+        world, random, regression = self.traffic.world, self.random, self.traffic.regression
+        (user,) = random.choices(world.users, cum_weights=world.user_weights)
+        moves = regression is not None and regression.what == "mix" and self._is_on(now_ms)
+        if moves and random.random() < MOVED:
+            while not self._grows(user):
+                (user,) = random.choices(world.users, cum_weights=world.user_weights)
+        return user
+
+    def _grows(self, user: User) -> bool:
+        """Whether the user is of the segment that gets more of the searches."""
+        regression = self.traffic.regression
+        return regression is not None and regression.what == "mix" and regression.affects(user)
+
+    def _broken(self, what: Breakage, now_ms: int, user: User) -> bool:
+        """Whether this is broken for the user."""
+        regression = self.traffic.regression
+        if regression is None or regression.what != what:
             return False
-        return all(value_of(user, name) == value for name, value in regression.segment.items())
+        return self._is_on(now_ms) and regression.affects(user)
+
+    def _is_on(self, now_ms: int) -> bool:
+        regression = self.traffic.regression
+        return regression is not None and now_ms >= self.start_ms + regression.after_s * 1000
 
     def _click(self, impression_id: str, shown_ms: int, item: str, rank: int) -> None:
         """Schedule a click 1 to 60 s later, or minutes later, and the events that may follow it."""

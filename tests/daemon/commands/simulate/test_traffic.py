@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from relevanced.daemon.commands.simulate.breakage import BREAKAGES, Breakage
 from relevanced.daemon.commands.simulate.traffic import (
     EXPERIMENT,
     Faults,
@@ -221,3 +222,53 @@ def test_model_is_faster_than_20000_events_per_second() -> None:
     began_s = time.process_time()
     first(100_000, traffic)
     assert time.process_time() - began_s < 100_000 / 20_000
+
+
+def of_kinds(what: Breakage, segment: dict[str, str]) -> dict[str, dict[str, Lists]]:
+    """country → lists, of the first half hours without and with this broken from the start."""
+    broken = Traffic(rate=60, regression=Regression(0, segment, what))
+    whole = Traffic(rate=60, regression=Regression(10 * HOUR_S, segment, what))
+    return {
+        "before": lists_by(country, 1.5 * HOUR_S, whole),
+        "after": lists_by(country, 1.5 * HOUR_S, broken),
+    }
+
+
+def test_a_lost_index_shard_makes_lists_shorter() -> None:
+    found = of_kinds("index", {"country": "DE"})
+    lengths = {when: lists["DE"].lengths for when, lists in found.items()}
+    shown = {when: values[values > 0].mean() for when, values in lengths.items()}
+    assert shown["before"] == 10
+    assert shown["after"] == pytest.approx(8, abs=0.3)
+    others = found["after"]["US"].lengths
+    assert set(others.tolist()) == {0, 10}
+
+
+def test_a_lossy_tracker_loses_a_fifth_of_the_clicks_only() -> None:
+    found = of_kinds("tracking", {})
+    clicks = {
+        when: np.mean([(one.gains > 0).sum() / len(one) for one in lists.values()])
+        for when, lists in found.items()
+    }
+    assert clicks["after"] / clicks["before"] == pytest.approx(0.8, abs=0.04)
+    assert found["after"]["DE"].lengths.mean() == pytest.approx(9.8, abs=0.2)
+
+
+def test_a_segment_that_clicks_less_gets_more_of_the_searches() -> None:
+    found = of_kinds("mix", {"country": "DE"})
+    share = {
+        when: len(lists["DE"]) / sum(map(len, lists.values())) for when, lists in found.items()
+    }
+    assert share["before"] == pytest.approx(0.25, abs=0.05)
+    moved = (1 - share["before"]) / 3
+    assert share["after"] == pytest.approx(share["before"] + moved, abs=0.03)
+    for lists in found.values():
+        assert mean("RR@10", lists["DE"]) < 0.85 * mean("RR@10", lists["US"])
+
+
+@pytest.mark.parametrize("what", BREAKAGES)
+def test_nothing_breaks_before_its_time(what: Breakage) -> None:
+    """But for a mix, whose segment has always clicked less."""
+    late = Traffic(regression=Regression(HOUR_S, {"country": "DE"}, what))
+    plain = Traffic() if what != "mix" else late
+    assert first(2000, late) == first(2000, plain)
