@@ -14,7 +14,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTHON_FOLDERS := daemon deploy metrics tests
 NEEDS_PYTHON = "import sys; sys.exit(sys.version_info < (3, 11))"
 
-.PHONY: demo test chaos fuzz soak bench-metrics bench-experiments bench-alerts lint format lock sbom clean dashboards tables chart-readme screenshots bench bench-compare
+.PHONY: demo test chaos fuzz soak bench-metrics bench-experiments bench-alerts lint format lock sbom clean dashboards rules tables chart-readme screenshots bench bench-compare
 .DELETE_ON_ERROR:
 
 demo: .venv/.has-demo
@@ -59,6 +59,9 @@ lint: .venv/.has-lint .types
 
 dashboards: .venv/.has-lint
 	$(BIN)/python -m deploy.grafana
+
+rules: .venv/.has-lint
+	$(BIN)/python -m deploy.prometheus
 
 tables: .venv/.has-lint
 	$(BIN)/python -m deploy.tables

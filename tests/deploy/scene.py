@@ -196,6 +196,16 @@ class Scene:
         alerts = found["data"]["alerts"]
         return [alert["labels"] for alert in alerts if alert["state"] == state]
 
+    def descriptions(self, name: str, **labels: str) -> list[str]:
+        """What the alerts with this name and these labels say that are firing in Prometheus."""
+        found = json.loads(answer_of(f"http://127.0.0.1:{self._port}/api/v1/alerts"))
+        wanted = {"alertname": name, **labels}.items()
+        return [
+            alert["annotations"]["description"]
+            for alert in found["data"]["alerts"]
+            if alert["state"] == "firing" and wanted <= alert["labels"].items()
+        ]
+
     def firing(self, name: str, **labels: str) -> bool:
         """Whether an alert with this name and these labels is firing in Prometheus."""
         wanted = {"alertname": name, **labels}.items()

@@ -48,6 +48,8 @@ def test_a_broken_ranking_of_one_segment_raises_alerts_on_that_segment_only(
         until(
             lambda: played.firing(name, segment="BR", metric=metric), what="the alert on BR fires"
         )
+        (said,) = played.descriptions(name, segment="BR", metric=metric)
+        assert "Looks like RANKING: relevant items are still found, but at lower ranks" in said
         received = played.received()
         assert set(received) == {"/tickets"}, received
         assert any(

@@ -9,6 +9,9 @@ import pytest
 import yaml
 
 from relevanced.daemon.judging.settings import Judging
+from deploy.prometheus import patterns
+from deploy.prometheus.runbook import with_patterns
+from relevanced.daemon.judging.patterns import NAMES as PATTERN_NAMES
 from relevanced.daemon.telemetry.families import BY_NAME
 from relevanced.metrics.catalog import CATALOG
 from tests.services.prometheus_server import required, run
@@ -27,7 +30,7 @@ ABOUT_PROMETHEUS: Final = ("RelevancedWatchdog",)
 HOLDING_BACK: Final = ("RelevancedNoData", "RelevancedFeedbackStopped")
 
 ADDED_BY_PROMETHEUS: Final = ("cluster", "job", "instance", "namespace", "pod")
-ADDED_BY_RULES: Final = ("by", "pattern", "setting")
+ADDED_BY_RULES: Final = ("pattern", "setting")
 
 _SERIES: Final = re.compile(r"\b(relevanced_[a-z0-9_]+)\s*(?:\{([^}]*)\})?")
 _RECORDED: Final = re.compile(r"\brelevanced:[a-z0-9_:]+")
@@ -190,8 +193,7 @@ def test_settings_missing_compares_with_the_number_of_settings() -> None:
 def test_rules_compare_with_settings_that_are_served() -> None:
     named = {name for text in queries() for name in _SETTING.findall(text)}
     assert named <= Judging().numbers.keys()
-    unused = Judging().numbers.keys() - named
-    assert unused == {"drift_ratio"}, "served as relevanced_drift_ratio, for each metric"
+    assert not Judging().numbers.keys() - named, "served, and compared with by no rule"
 
 
 def test_no_rule_takes_a_setting_of_any_installation() -> None:
@@ -253,3 +255,18 @@ def test_alert_on_quality_is_held_back_by_its_own_expression(alert: dict[str, An
         return
     by = "pipeline_fault" if alert["alert"] in HOLDING_BACK else "scores_unusable"
     assert alert["expr"].endswith(f"unless on (cluster, namespace, job) relevanced:{by}")
+
+
+def test_patterns_and_runbook_are_made_of_the_table() -> None:
+    assert patterns.rules() == patterns.RULES.read_text()
+    assert with_patterns(runbook()) == runbook()
+
+
+def test_every_pattern_that_a_text_names_is_in_the_table() -> None:
+    texts = [text for alert in alerts() for text in alert["annotations"].values()]
+    named = {name for text in [*texts, runbook()] for name in re.findall(r"\b[A-Z]{3,}\b", text)}
+    words = {word for name in PATTERN_NAMES for word in re.findall(r"[A-Z]{3,}", name)}
+    assert "ORDER" not in named
+    assert words <= {word for word in named if word in runbook()}
+    said = {found for text in texts for found in re.findall(r"[Ll]ooks like ([A-Z]+)", text)}
+    assert said <= words
