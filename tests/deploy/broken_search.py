@@ -31,7 +31,7 @@ from tests.whole_batch import process_batch
 HOUR_MS: Final = 3_600_000
 WEEK_MS: Final = 7 * 24 * HOUR_MS
 END_MS: Final = 1_795_176_000_000
-HOURS: Final = 5
+HOURS: Final = 8
 BROKEN_HOURS: Final = 3.5
 SEARCHES_PER_HOUR: Final = 6_000
 SEED: Final = 11
