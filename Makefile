@@ -6,6 +6,7 @@
 #   make chaos SEED=7 ROUNDS=20     faults on real servers; without SEED another one each time
 #   make fuzz TIMES=100             hostile records, so many times the examples of make test
 #   make soak HOURS=24              hours of event time in minutes: memory, keys, sockets stay flat
+#   make trial SCENARIO="ranking redis-down"    which alerts come when something breaks; all scenarios take 40 minutes
 
 PYTHON ?= python3
 ARGS ?=
@@ -14,7 +15,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTHON_FOLDERS := daemon deploy metrics tests
 NEEDS_PYTHON = "import sys; sys.exit(sys.version_info < (3, 11))"
 
-.PHONY: demo test chaos fuzz soak bench-metrics bench-experiments bench-alerts lint format lock sbom clean dashboards rules tables chart-readme screenshots bench bench-compare
+.PHONY: demo test chaos fuzz soak bench-metrics bench-experiments bench-alerts lint format lock sbom clean dashboards rules tables chart-readme screenshots bench bench-compare trial
 .DELETE_ON_ERROR:
 
 demo: .venv/.has-demo
@@ -31,6 +32,9 @@ fuzz: .venv/.has-test
 
 soak: .venv/.has-test
 	$(BIN)/python -m tests.soak $(if $(SEED),--seed $(SEED)) $(if $(HOURS),--hours $(HOURS))
+
+trial: .venv/.has-test
+	$(BIN)/python -m tests.trial $(ARGS) $(SCENARIO)
 
 screenshots: .venv/.has-test
 	$(BIN)/python -m tests.page.screenshots

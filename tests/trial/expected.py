@@ -1,0 +1,118 @@
+"""What each scenario must raise, within how long, and what it must not: one table.
+
+An alert that fires and is neither listed nor held back is a fault. Names, labels and texts are
+regular expressions, so that an entry may allow for one of several alerts.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+SCORE: Final = "RelevancedScore(Dropped|FarBelowUsual|Sinking|Fell)"
+"""Whichever of the alerts on a score is the first."""
+INFORMS: Final = "RelevancedBaselineMissing"
+"""Tells what a young installation cannot notice; no fault."""
+RANKING: Final = r"Looks like (RANKING|ORDER)"
+RETRIEVAL: Final = r"Looks like RETRIEVAL"
+TRACKING: Final = r"Looks like TRACKING"
+
+
+@dataclass(frozen=True)
+class Alert:
+    """One alert that must come."""
+
+    name: str
+    within_minutes: float
+    """From the instant at which the scenario is broken to the state `firing`."""
+    where: str = "pages|tickets"
+    """Its receiver."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    says: tuple[str, ...] = ()
+    """Found in its summary or description."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The outcome of one scenario."""
+
+    minutes: float
+    """How long it is watched once it is broken."""
+    alerts: tuple[Alert, ...] = ()
+    most: int | None = None
+    """How many alerts may reach somebody; as many as must come, unless it is said."""
+    besides: str = ""
+    """Alerts that may come, and count for nothing."""
+    stays: str = ""
+    """Alerts that must not resolve while the scenario is watched."""
+
+
+DE: Final = {"grouping": "country", "segment": "DE"}
+ALL: Final = {"grouping": "all"}
+
+EXPECTED: Final[Mapping[str, Expected]] = {
+    "quiet": Expected(20),
+    # Search got worse. What lies before the start of the live traffic is event time: the fault is
+    # 45 minutes old when Prometheus first sees it.
+    "ranking": Expected(
+        22,
+        (Alert(SCORE, 9, "tickets|pages", DE, (RANKING,)),),
+        most=2,
+    ),
+    "index-outage": Expected(
+        22,
+        (Alert(SCORE, 9, "pages", ALL, (RETRIEVAL,)),),
+        most=2,
+    ),
+    "clicks-lost-20": Expected(
+        22,
+        (Alert(f"{SCORE}|RelevancedFeedbackShareDropped", 20, labels=ALL, says=(TRACKING,)),),
+    ),
+    "tracker-lost": Expected(
+        29, (Alert("RelevancedFeedbackStopped", 27, "pages", {}, (TRACKING,)),)
+    ),
+    "fresh": Expected(15, besides=INFORMS),
+    "fresh-ranking": Expected(
+        15, (Alert(SCORE, 12, "tickets|pages", DE, (RANKING,)),), most=2, besides=INFORMS
+    ),
+    # Processes.
+    "exporter-killed": Expected(
+        9, (Alert("RelevancedProcessDown", 7, "tickets", {}, ("does not answer",)),)
+    ),
+    "standby": Expected(
+        10,
+        (
+            Alert(SCORE, 1, "tickets|pages", DE),
+            Alert("RelevancedProcessDown", 7, "tickets"),
+        ),
+        most=3,
+        stays=SCORE,
+    ),
+    "worker-killed": Expected(
+        9, (Alert("RelevancedProcessDown", 7, "tickets", {}, ("does not answer",)),)
+    ),
+    "no-workers": Expected(
+        18, (Alert("RelevancedNoWorkers", 3.5, "pages", {}, ("no events are read",)),)
+    ),
+    "dead": Expected(8, (Alert("RelevancedDown", 4, "pages", {}, ("last scraped a process",)),)),
+    # Redis and Kafka.
+    "redis-restart": Expected(9),
+    "redis-down": Expected(18, (Alert("Relevanced.*", 15, "pages", {}, ("Redis",)),)),
+    "flushall": Expected(
+        9, (Alert("RelevancedRedis(LosesKeys|StateLost)", 4, "tickets|pages", {}, ("Redis",)),)
+    ),
+    "kafka-restart": Expected(9),
+    "kafka-down": Expected(20, (Alert("Relevanced.*", 18, "pages", {}, ()),)),
+    # Topics.
+    "empty-topic": Expected(
+        18, (Alert("RelevancedNothingArrives", 12, "tickets", {}, ("it is empty",)),)
+    ),
+    "missing-topic": Expected(
+        18, (Alert("RelevancedNothingArrives", 12, "tickets", {}, ("does not exist",)),)
+    ),
+    "topic-recreated": Expected(
+        12, (Alert("RelevancedLaneStopped", 3, "pages", {}, ("created again",)),), most=2
+    ),
+    # Changes.
+    "changed-configuration": Expected(12),
+    "prometheus-restart": Expected(9, (Alert(SCORE, 1, "tickets|pages", DE),), most=2, stays=SCORE),
+}

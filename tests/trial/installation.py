@@ -1,0 +1,139 @@
+"""One installation of relevanced: its topic, its Redis, its processes, and who searches."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from tests.services.daemons import Daemon
+from tests.services.kafka_server import Broker
+from tests.services.processes import free_port
+from tests.services.redis_server import RedisServer
+from tests.trial.monitoring import Monitoring
+from tests.trial.sighting import INSTALLATION, Labels
+from tests.trial.traffic import Searchers, Timed
+
+PATIENCE_S: Final = 240.0
+PARTITIONS: Final = 2
+TOML: Final = """
+[kafka]
+bootstrap_servers = ["{kafka}"]
+topics = ["{topic}"]
+start = "earliest"
+session_timeout = "10s"
+[redis]
+url = "{redis}"
+namespace = "{name}"
+[attribution]
+window = "{attribution}"
+[metrics]
+names = ["Success@10", "RR@10", "nDCG@10"]
+[segments]
+groupings = [{groupings}]
+"""
+
+
+def until(ready: Callable[[], object], what: str, patience_s: float = PATIENCE_S) -> None:
+    deadline = time.monotonic() + patience_s
+    while not ready():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what}: not after {patience_s:.0f} s")
+        time.sleep(1)
+
+
+class Installation:
+    """Processes that Prometheus scrapes under the same cluster, namespace and job."""
+
+    def __init__(
+        self,
+        directory: Path,
+        kafka: Broker,
+        redis: RedisServer,
+        monitoring: Monitoring,
+        labels: Labels,
+    ) -> None:
+        self.directory, self.kafka, self.redis = directory, kafka, redis
+        self.monitoring, self.labels = monitoring, labels
+        self.name = directory.name
+        self.topic = f"{self.name}-events"
+        self.attribution = "2m"
+        self.groupings = '["country"], ["device"]'
+        self.daemons: dict[str, Daemon] = {}
+        self._searchers: list[Searchers] = []
+        directory.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        return tuple(self.labels.get(name, "") for name in INSTALLATION)
+
+    def make_topic(self) -> None:
+        settings = {"retention.ms": "-1"}
+        asyncio.run(self.kafka.create_topic(self.topic, PARTITIONS, settings))
+
+    def delete_topic(self) -> None:
+        asyncio.run(self.kafka.delete_topic(self.topic))
+
+    def search(self, stream: Iterator[Timed]) -> None:
+        """Begin to search; returns when the history is in the topic."""
+        self._searchers.append(Searchers(self.kafka.bootstrap, self.topic, stream))
+        self._searchers[-1].wait()
+
+    def stop_searching(self) -> None:
+        while self._searchers:
+            self._searchers.pop().close()
+
+    def run(self, **roles: str) -> None:
+        """Start processes: name=role. They are scraped from now on."""
+        config = TOML.format(
+            kafka=self.kafka.bootstrap,
+            topic=self.topic,
+            redis=self.redis.url,
+            name=self.name,
+            attribution=self.attribution,
+            groupings=self.groupings,
+        )
+        for name, role in roles.items():
+            self.daemons[name] = Daemon(self.directory, config, role, free_port())
+        self.scraped()
+
+    def scraped(self) -> None:
+        """Tell Prometheus about the processes that there are, alive or not."""
+        ports = [daemon.port for daemon in self.daemons.values()]
+        self.monitoring.scrape(str(self.directory), self.labels, ports)
+
+    def kill(self, name: str) -> None:
+        """SIGKILL: what a crash leaves. Prometheus keeps its target."""
+        self.daemons[name].close()
+
+    def remove(self, name: str) -> None:
+        """An orderly end, as of an old pod: its target is gone too."""
+        self.daemons[name].terminate()
+        del self.daemons[name]
+        self.scraped()
+
+    def as_of_s(self, name: str) -> float:
+        """Event time up to which a process serves scores; 0 where it serves none."""
+        try:
+            return self.daemons[name].series("relevanced_as_of_timestamp_seconds")
+        except OSError:
+            return 0.0
+
+    def leader(self) -> str | None:
+        """The process that serves the scores."""
+        serving = [name for name in self.daemons if self.as_of_s(name)]
+        return serving[0] if serving else None
+
+    def catch_up(self) -> None:
+        """Return when some process serves scores of the present."""
+
+        def caught_up() -> bool:
+            return any(time.time() - self.as_of_s(name) < 20 for name in self.daemons)
+
+        until(caught_up, f"{self.name} has caught up ({self.directory})")
+
+    def close(self) -> None:
+        self.stop_searching()
+        for daemon in self.daemons.values():
+            daemon.close()
+        self.monitoring.scrape(str(self.directory), self.labels, [])

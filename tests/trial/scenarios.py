@@ -1,0 +1,333 @@
+"""What happens in each scenario. Each has an installation of its own beside all the others."""
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from tests.services.fixtures import this_machines_broker
+from tests.services.kafka_server import Broker
+from tests.services.redis_server import RedisServer, one_binary
+from tests.trial.expected import SCORE
+from tests.trial.installation import Installation, until
+from tests.trial.monitoring import Monitoring, monitoring
+from tests.trial.sighting import INSTALLATION, Labels, Log
+from tests.trial.traffic import HISTORY_HOURS, WEEKS, Fault, events
+
+CLUSTER: Final = "east"
+BROKEN_RANKING: Final = Fault(-45, ranking_of={"country": "DE"})
+
+
+@dataclass
+class Stage:
+    """What a scenario plays on; `broken` is the instant from which its alerts are timed."""
+
+    name: str
+    directory: Path
+    kafka: Broker
+    redis: RedisServer
+    monitoring: Monitoring
+    log: Log
+    ends: ExitStack
+    labels: Labels = field(default_factory=dict)
+    began_s: float = 0.0
+    broken_s: float = 0.0
+    events_ms: int = 0
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        return tuple(self.labels.get(name, "") for name in INSTALLATION)
+
+    def installation(self, labels: Labels | None = None) -> Installation:
+        """The installation of this scenario; `labels` are those that differ from the usual."""
+        self.began_s = time.time()
+        usual = {"cluster": CLUSTER, "namespace": self.name, "job": "relevanced"}
+        self.labels = {**usual, **(labels or {})}
+        made = Installation(
+            self.directory / self.name, self.kafka, self.redis, self.monitoring, self.labels
+        )
+        self.ends.callback(made.close)
+        return made
+
+    def searched(
+        self,
+        made: Installation,
+        fault: Fault | None = None,
+        weeks: int = WEEKS,
+        hours: float = HISTORY_HOURS,
+    ) -> None:
+        """Give an installation its topic, its history and its live searches."""
+        made.make_topic()
+        made.search(events(int(time.time() * 1000), weeks, hours, fault))
+
+    def broken(self) -> None:
+        """From now on alerts are timed."""
+        self.broken_s = time.time()
+
+    def own_redis(self) -> RedisServer:
+        """A server with an append-only file, as the documents advise."""
+        directory = self.directory / f"{self.name}-redis"
+        server = RedisServer(one_binary(), directory, {"appendonly": "yes"})
+        server.start()
+        self.ends.callback(server.kill)
+        self.redis = server
+        return server
+
+    def own_kafka(self) -> Broker:
+        server = this_machines_broker(self.directory / f"{self.name}-kafka")
+        server.start()
+        self.ends.callback(server.close)
+        self.kafka = server
+        return server
+
+    def own_monitoring(self) -> Monitoring:
+        """A Prometheus that may be stopped without blinding the other scenarios."""
+        directory = self.directory / f"{self.name}-monitoring"
+        self.monitoring = self.ends.enter_context(monitoring(directory, self.log))
+        return self.monitoring
+
+    def firing(self, pattern: str) -> bool:
+        """Whether an alert of this installation fires."""
+        wanted = self.labels.items()
+        return any(
+            re.fullmatch(pattern, labels["alertname"]) and wanted <= labels.items()
+            for labels in self.log.firing()
+        )
+
+
+def whole(stage: Stage, fault: Fault | None = None, labels: Labels | None = None) -> Installation:
+    """A worker and two exporters with weeks of history, caught up."""
+    made = stage.installation(labels)
+    stage.searched(made, fault)
+    made.run(worker="worker", exporter="exporter", standby="exporter")
+    made.catch_up()
+    return made
+
+
+def single(stage: Stage, fault: Fault | None = None) -> Installation:
+    """One process that does everything, with weeks of history, caught up."""
+    made = stage.installation()
+    stage.searched(made, fault)
+    made.run(all="all")
+    made.catch_up()
+    return made
+
+
+def quiet(stage: Stage) -> None:
+    whole(stage)
+    stage.broken()
+
+
+def ranking(stage: Stage) -> None:
+    single(stage, BROKEN_RANKING)
+    stage.broken()
+
+
+def index_outage(stage: Stage) -> None:
+    single(stage, Fault(-45, empty_share=0.4))
+    stage.broken()
+
+
+def clicks_lost(stage: Stage) -> None:
+    single(stage, Fault(-75, clicks_lost=0.2))
+    stage.broken()
+
+
+def tracker_lost(stage: Stage) -> None:
+    """With the default attribution window, which decides what is seen first: that clicks stop, or
+    that scores fall."""
+    made = stage.installation()
+    made.attribution = "30m"
+    stage.searched(made, Fault(3, clicks_lost=1.0))
+    ends_s = time.time() + 180
+    made.run(all="all")
+    made.catch_up()
+    time.sleep(max(0.0, ends_s - time.time()))
+    stage.broken()
+
+
+def fresh(stage: Stage) -> None:
+    made = stage.installation()
+    stage.searched(made, weeks=0, hours=3)
+    made.run(all="all")
+    made.catch_up()
+    stage.broken()
+
+
+def fresh_ranking(stage: Stage) -> None:
+    made = stage.installation()
+    stage.searched(made, Fault(-25, ranking_of={"country": "DE"}), weeks=0, hours=3)
+    made.run(all="all")
+    made.catch_up()
+    stage.broken()
+
+
+def kill_leader(made: Installation) -> None:
+    """Kill the exporter that serves the scores, and wait until the other one does."""
+    before = made.leader()
+    assert before is not None
+    made.kill(before)
+    until(lambda: made.leader() not in (None, before), f"{made.name}: the standby serves")
+    made.catch_up()
+
+
+def exporter_killed(stage: Stage) -> None:
+    """Beside the quiet one: the same cluster and namespace, another job."""
+    made = whole(stage, labels={"namespace": "quiet", "job": "exporter-killed"})
+    time.sleep(60)
+    stage.broken()
+    kill_leader(made)
+
+
+def standby(stage: Stage) -> None:
+    made = whole(stage, BROKEN_RANKING)
+    until(lambda: stage.firing(SCORE), "an alert on scores fires", 900)
+    stage.broken()
+    kill_leader(made)
+
+
+def worker_killed(stage: Stage) -> None:
+    made = stage.installation()
+    stage.searched(made)
+    made.run(worker="worker", other="worker", exporter="exporter")
+    made.catch_up()
+    time.sleep(60)
+    stage.broken()
+    made.kill("worker")
+
+
+def no_workers(stage: Stage) -> None:
+    """Beside the quiet one: the same namespace and job, another cluster."""
+    made = whole(stage, labels={"cluster": "west", "namespace": "quiet"})
+    time.sleep(60)
+    stage.broken()
+    made.kill("worker")
+
+
+def dead(stage: Stage) -> None:
+    """Beside the quiet one: the same cluster and job, another namespace."""
+    made = whole(stage)
+    time.sleep(60)
+    stage.broken()
+    for name in made.daemons:
+        made.kill(name)
+
+
+def redis_restart(stage: Stage) -> None:
+    server = stage.own_redis()
+    whole(stage)
+    time.sleep(60)
+    stage.broken()
+    server.kill()
+    time.sleep(60)
+    server.start()
+
+
+def redis_down(stage: Stage) -> None:
+    server = stage.own_redis()
+    whole(stage)
+    time.sleep(60)
+    stage.broken()
+    server.kill()
+
+
+def flushall(stage: Stage) -> None:
+    server = stage.own_redis()
+    made = whole(stage)
+    time.sleep(60)
+    stage.broken()
+    server.flush()
+    time.sleep(5)
+    made.catch_up()
+
+
+def kafka_restart(stage: Stage) -> None:
+    server = stage.own_kafka()
+    whole(stage)
+    time.sleep(60)
+    stage.broken()
+    server.stop()
+    time.sleep(20)
+    server.start()
+
+
+def kafka_down(stage: Stage) -> None:
+    server = stage.own_kafka()
+    whole(stage)
+    time.sleep(60)
+    stage.broken()
+    server.kill()
+
+
+def empty_topic(stage: Stage) -> None:
+    made = stage.installation()
+    made.make_topic()
+    stage.broken()
+    made.run(worker="worker", exporter="exporter")
+
+
+def missing_topic(stage: Stage) -> None:
+    stage.broken()
+    stage.installation().run(worker="worker", exporter="exporter")
+
+
+def topic_recreated(stage: Stage) -> None:
+    made = whole(stage)
+    time.sleep(60)
+    made.stop_searching()
+    stage.broken()
+    made.delete_topic()
+    time.sleep(5)
+    stage.searched(made, weeks=0, hours=1)
+
+
+def changed_configuration(stage: Stage) -> None:
+    """A rolling update: the new processes come while the old ones still run."""
+    made = whole(stage)
+    time.sleep(60)
+    stage.broken()
+    made.groupings = '["country"], ["device"], ["country", "device"]'
+    made.run(new_worker="worker", new_exporter="exporter")
+    until(lambda: time.time() - made.as_of_s("new_exporter") < 20, "the new one has caught up")
+    time.sleep(60)
+    for name in ("worker", "exporter", "standby"):
+        made.remove(name)
+
+
+def prometheus_restart(stage: Stage) -> None:
+    own = stage.own_monitoring()
+    single(stage, BROKEN_RANKING)
+    until(lambda: stage.firing(SCORE), "an alert on scores fires", 900)
+    stage.broken()
+    own.stop()
+    time.sleep(150)
+    own.start()
+
+
+SCENARIOS: Final[Mapping[str, Callable[[Stage], None]]] = {
+    "quiet": quiet,
+    "ranking": ranking,
+    "index-outage": index_outage,
+    "clicks-lost-20": clicks_lost,
+    "tracker-lost": tracker_lost,
+    "fresh": fresh,
+    "fresh-ranking": fresh_ranking,
+    "exporter-killed": exporter_killed,
+    "standby": standby,
+    "worker-killed": worker_killed,
+    "no-workers": no_workers,
+    "dead": dead,
+    "redis-restart": redis_restart,
+    "redis-down": redis_down,
+    "flushall": flushall,
+    "kafka-restart": kafka_restart,
+    "kafka-down": kafka_down,
+    "empty-topic": empty_topic,
+    "missing-topic": missing_topic,
+    "topic-recreated": topic_recreated,
+    "changed-configuration": changed_configuration,
+    "prometheus-restart": prometheus_restart,
+}

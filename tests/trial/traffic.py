@@ -1,0 +1,194 @@
+"""Searches of weeks, produced at once with the times of their events, then live ones.
+
+The model is that of `relevanced simulate`. What breaks is described by event time, so it may have
+begun before the trial or begin during it.
+"""
+
+import asyncio
+import json
+import threading
+import time
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from itertools import takewhile
+from typing import Any, Final
+
+from relevanced.daemon.commands.simulate.traffic import (
+    EVENTS_PER_IMPRESSION,
+    Regression,
+    Traffic,
+    generate_events,
+)
+from relevanced.daemon.commands.simulate.world import World
+from relevanced.daemon.errors import Unavailable
+from relevanced.daemon.kafka.client import KafkaSettings
+from relevanced.daemon.kafka.producer import KafkaProducer
+from tests.kafka_compression import Lz4Producer
+
+HOUR_MS: Final = 3_600_000
+MINUTE_MS: Final = 60_000
+WEEK_MS: Final = 7 * 24 * HOUR_MS
+SEARCHES_PER_HOUR: Final = 1500
+HISTORY_HOURS: Final = 7
+"""Hours of each week: those up to the present time of the week."""
+WEEKS: Final = 3
+SEED: Final = 7
+TICK_S: Final = 1.0
+SENDING_S: Final = 30.0
+PATIENCE_S: Final = 300.0
+
+Timed = tuple[int, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What breaks, and when: minutes from the start of the live traffic, negative for before it."""
+
+    after_minutes: float
+    ranking_of: Mapping[str, str] | None = None
+    """The impressions of this segment are ranked at random; {} for all of them."""
+    empty_share: float = 0.0
+    """The share of the queries that find nothing any more."""
+    clicks_lost: float = 0.0
+    """The share of the feedback that does not arrive."""
+    fewer: Mapping[str, float] = field(default_factory=dict)
+    """Country → the share of its searches that stay away."""
+
+    def instant_ms(self, now_ms: int) -> int:
+        return now_ms + int(self.after_minutes * MINUTE_MS)
+
+
+def drawn(name: str, share: float) -> bool:
+    """Whether a name is among this share of all names: the same at every call."""
+    return zlib.crc32(name.encode()) % 10_000 < share * 10_000
+
+
+def events(now_ms: int, weeks: int, hours: float, fault: Fault | None) -> Iterator[Timed]:
+    """The events in order of arrival, without end: the same hours of each week, and of this one."""
+    for week in range(weeks, 0, -1):
+        end_ms = now_ms - week * WEEK_MS
+        healthy = _week(end_ms - int(hours * HOUR_MS), None)
+        yield from takewhile(lambda timed: timed[0] < end_ms, healthy)  # noqa: B023
+    start_ms = now_ms - int(hours * HOUR_MS)
+    if fault is None:
+        yield from _week(start_ms, None)
+        return
+    break_ms = fault.instant_ms(now_ms)
+    regression = None
+    if fault.ranking_of is not None:
+        regression = Regression((break_ms - start_ms) / 1000, fault.ranking_of)
+    yield from _broken(_week(start_ms, regression), fault, break_ms)
+
+
+def _week(start_ms: int, regression: Regression | None) -> Iterator[Timed]:
+    rate = SEARCHES_PER_HOUR / 3600 * EVENTS_PER_IMPRESSION
+    return generate_events(_SameUsers(SEED, rate, regression), start_ms)
+
+
+class _SameUsers(Traffic):
+    """Traffic of the same users and queries in every stream: they take a second to make."""
+
+    @cached_property
+    def world(self) -> World:
+        return _world()
+
+
+@cache
+def _world() -> World:
+    return Traffic(SEED).world
+
+
+def _broken(healthy: Iterator[Timed], fault: Fault, break_ms: int) -> Iterator[Timed]:
+    """The events as they are where a fault has left them. Impressions come before their feedback:
+    what became of one decides about its feedback."""
+    silenced = set[str]()
+    for at_ms, event in healthy:
+        search = event["impression_id"]
+        if event["type"] == "impression":
+            if at_ms >= break_ms and drawn(search, fault.fewer.get(_country(event), 0.0)):
+                silenced.add(search)
+                continue
+            if at_ms >= break_ms and drawn(event["query"], fault.empty_share):
+                silenced.add(search)
+                event = {**event, "items": []}
+        elif search in silenced or (at_ms >= break_ms and _lost(event, fault)):
+            continue
+        yield at_ms, event
+
+
+def _country(event: Mapping[str, Any]) -> str:
+    return str(event["attributes"]["country"])
+
+
+def _lost(event: Mapping[str, Any], fault: Fault) -> bool:
+    return drawn(f"{event['impression_id']} {event['item']} {event['kind']}", fault.clicks_lost)
+
+
+class Searchers:
+    """Sends one stream of events to one topic: all that lies before now at once, the rest as its
+    time comes. A broker that is away is waited for."""
+
+    def __init__(self, kafka: str, topic: str, stream: Iterator[Timed]) -> None:
+        self._settings, self._topic = KafkaSettings(kafka, (topic,), "none"), topic
+        self._stream = stream
+        self._ahead: Timed | None = None
+        self._producer: KafkaProducer | None = None
+        self._caught_up, self._stop = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Return when all that lies before now is in the topic."""
+        if not self._caught_up.wait(PATIENCE_S):
+            raise TimeoutError(f"{self._topic}: the history was not sent in {PATIENCE_S} s")
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join(PATIENCE_S)
+
+    async def _run(self) -> None:
+        due: list[Timed] = []
+        while not self._stop.is_set():
+            due = due or self._due(int(time.time() * 1000))
+            if not due or await self._sent(due):
+                due = []
+            if self._ahead is not None:
+                self._caught_up.set()
+                await asyncio.sleep(TICK_S)
+        await self._disconnect()
+
+    def _due(self, now_ms: int, most: int = 20_000) -> list[Timed]:
+        """The next events up to now; the first one after them is kept for later."""
+        due: list[Timed] = []
+        timed = self._ahead or next(self._stream)
+        while timed[0] <= now_ms and len(due) < most:
+            due.append(timed)
+            timed = next(self._stream)
+        self._ahead = timed
+        return due
+
+    async def _sent(self, due: list[Timed]) -> bool:
+        """Send them; False where the broker is away. What is then sent again is a duplicate."""
+        try:
+            async with asyncio.timeout(SENDING_S):
+                if self._producer is None:
+                    self._producer = Lz4Producer(self._settings)
+                    await self._producer.start()
+                for at_ms, event in due:
+                    key, value = event["impression_id"].encode(), json.dumps(event).encode()
+                    await self._producer.send(self._topic, value, key, timestamp_ms=at_ms)
+                await self._producer.flush()
+        except (TimeoutError, Unavailable, OSError):
+            await self._disconnect()
+            return False
+        return True
+
+    async def _disconnect(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            with suppress(Exception):  # the broker may be gone for good
+                async with asyncio.timeout(SENDING_S):
+                    await producer.stop()
