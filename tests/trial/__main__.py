@@ -29,6 +29,7 @@ from tests.trial.expected import EXPECTED
 from tests.trial.monitoring import Monitoring, monitoring
 from tests.trial.scenarios import SCENARIOS, Stage
 from tests.trial.sighting import Log, Sighting
+from tests.trial.traffic import encoded_past
 from tests.trial.verdict import faults
 
 TOGETHER = 8
@@ -86,7 +87,9 @@ def run(directory: Path, names: Sequence[str], together: int) -> int:
         ends.callback(redis.kill)
         redis.start()
         watching = ends.enter_context(monitoring(directory / "monitoring", log))
-        base = Stage("", directory, kafka, redis, watching, log, ends)
+        start_ms = int(time.time() * 1000)
+        encoded_past(start_ms)
+        base = Stage("", directory, kafka, redis, watching, log, ends, start_ms)
         ordered = sorted(names, key=lambda name: -EXPECTED[name].minutes)
         with ThreadPoolExecutor(together) as pool:
             results = dict(zip(ordered, pool.map(lambda name: played(base, name, teller), ordered)))

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +12,7 @@ from tests.services.processes import free_port
 from tests.services.redis_server import RedisServer
 from tests.trial.monitoring import Monitoring
 from tests.trial.sighting import INSTALLATION, Labels
-from tests.trial.traffic import Searchers, Timed
+from tests.trial.traffic import Encoded, Searchers, Timed
 
 PATIENCE_S: Final = 240.0
 PARTITIONS: Final = 2
@@ -74,9 +74,9 @@ class Installation:
     def delete_topic(self) -> None:
         asyncio.run(self.kafka.delete_topic(self.topic))
 
-    def search(self, stream: Iterator[Timed]) -> None:
+    def search(self, stream: Iterator[Timed], before: Sequence[Encoded] = ()) -> None:
         """Begin to search; returns when the history is in the topic."""
-        self._searchers.append(Searchers(self.kafka.bootstrap, self.topic, stream))
+        self._searchers.append(Searchers(self.kafka.bootstrap, self.topic, stream, before))
         self._searchers[-1].wait()
 
     def stop_searching(self) -> None:

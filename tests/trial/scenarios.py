@@ -15,7 +15,7 @@ from tests.trial.expected import SCORE
 from tests.trial.installation import Installation, until
 from tests.trial.monitoring import Monitoring, monitoring
 from tests.trial.sighting import INSTALLATION, Labels, Log
-from tests.trial.traffic import HISTORY_HOURS, WEEKS, Fault, events
+from tests.trial.traffic import Fault, encoded_past, events
 
 CLUSTER: Final = "east"
 BROKEN_RANKING: Final = Fault(-45, ranking_of={"country": "DE"})
@@ -32,10 +32,11 @@ class Stage:
     monitoring: Monitoring
     log: Log
     ends: ExitStack
+    start_ms: int
+    """The start of the trial, to which the weeks before lead."""
     labels: Labels = field(default_factory=dict)
     began_s: float = 0.0
     broken_s: float = 0.0
-    events_ms: int = 0
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -56,12 +57,16 @@ class Stage:
         self,
         made: Installation,
         fault: Fault | None = None,
-        weeks: int = WEEKS,
-        hours: float = HISTORY_HOURS,
+        hours: float | None = None,
     ) -> None:
-        """Give an installation its topic, its history and its live searches."""
+        """Give an installation its topic, its history and its live searches; with `hours` no more
+        history than these."""
         made.make_topic()
-        made.search(events(int(time.time() * 1000), weeks, hours, fault))
+        now_ms = int(time.time() * 1000)
+        if hours is None:
+            made.search(events(now_ms, fault=fault), encoded_past(self.start_ms))
+        else:
+            made.search(events(now_ms, hours, fault))
 
     def broken(self) -> None:
         """From now on alerts are timed."""
@@ -151,7 +156,7 @@ def tracker_lost(stage: Stage) -> None:
 
 def fresh(stage: Stage) -> None:
     made = stage.installation()
-    stage.searched(made, weeks=0, hours=3)
+    stage.searched(made, hours=3)
     made.run(all="all")
     made.catch_up()
     stage.broken()
@@ -159,7 +164,7 @@ def fresh(stage: Stage) -> None:
 
 def fresh_ranking(stage: Stage) -> None:
     made = stage.installation()
-    stage.searched(made, Fault(-25, ranking_of={"country": "DE"}), weeks=0, hours=3)
+    stage.searched(made, Fault(-25, ranking_of={"country": "DE"}), hours=3)
     made.run(all="all")
     made.catch_up()
     stage.broken()
@@ -281,7 +286,7 @@ def topic_recreated(stage: Stage) -> None:
     stage.broken()
     made.delete_topic()
     time.sleep(5)
-    stage.searched(made, weeks=0, hours=1)
+    stage.searched(made, hours=1)
 
 
 def changed_configuration(stage: Stage) -> None:

@@ -5,14 +5,24 @@ from typing import Final
 
 import pytest
 
-from tests.trial.traffic import HOUR_MS, MINUTE_MS, WEEK_MS, Fault, Timed, events
+from tests.trial.traffic import (
+    HISTORY_HOURS,
+    HOUR_MS,
+    HOURS_AHEAD,
+    MINUTE_MS,
+    WEEK_MS,
+    Fault,
+    Timed,
+    events,
+    past,
+)
 
 NOW_MS: Final = 1_795_176_000_000
 BREAK_MS: Final = NOW_MS - 30 * MINUTE_MS
 
 
-def until_now(fault: Fault | None = None, weeks: int = 0) -> list[Timed]:
-    stream = events(NOW_MS, weeks, 1, fault)
+def until_now(fault: Fault | None = None) -> list[Timed]:
+    stream = events(NOW_MS, 1, fault)
     return list(takewhile(lambda timed: timed[0] < NOW_MS, stream))
 
 
@@ -48,6 +58,8 @@ def test_the_share_of_the_feedback_that_is_lost_is_the_one_that_was_asked_for() 
 
 
 def test_weeks_are_the_same_hours_one_after_the_other() -> None:
-    times = [at_ms for at_ms, _ in until_now(weeks=2)]
-    assert {(NOW_MS - 1 - at_ms) // WEEK_MS for at_ms in times} == {0, 1, 2}
-    assert all((NOW_MS - 1 - at_ms) % WEEK_MS < HOUR_MS for at_ms in times)
+    end_ms = NOW_MS + HOURS_AHEAD * HOUR_MS
+    before = [(end_ms - 1 - at_ms) for at_ms, _ in past(NOW_MS, weeks=2)]
+    assert before == sorted(before, reverse=True)
+    assert {left_ms // WEEK_MS for left_ms in before} == {1, 2}
+    assert max(left_ms % WEEK_MS for left_ms in before) < (HISTORY_HOURS + HOURS_AHEAD) * HOUR_MS

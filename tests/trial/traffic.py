@@ -5,16 +5,17 @@ begun before the trial or begin during it.
 """
 
 import asyncio
-import json
 import threading
 import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import takewhile
 from typing import Any, Final
+
+import msgspec
 
 from relevanced.daemon.commands.simulate.traffic import (
     EVENTS_PER_IMPRESSION,
@@ -34,13 +35,18 @@ WEEK_MS: Final = 7 * 24 * HOUR_MS
 SEARCHES_PER_HOUR: Final = 1500
 HISTORY_HOURS: Final = 7
 """Hours of each week: those up to the present time of the week."""
+HOURS_AHEAD: Final = 2
+"""How far the weeks before reach beyond the present: those hours come during the trial."""
 WEEKS: Final = 3
 SEED: Final = 7
 TICK_S: Final = 1.0
-SENDING_S: Final = 30.0
+SENDING_S: Final = 60.0
+MOST_AT_ONCE: Final = 20_000
 PATIENCE_S: Final = 300.0
 
 Timed = tuple[int, dict[str, Any]]
+Encoded = tuple[int, bytes, bytes]
+"""Time, key and value of a record."""
 
 
 @dataclass(frozen=True)
@@ -66,21 +72,40 @@ def drawn(name: str, share: float) -> bool:
     return zlib.crc32(name.encode()) % 10_000 < share * 10_000
 
 
-def events(now_ms: int, weeks: int, hours: float, fault: Fault | None) -> Iterator[Timed]:
-    """The events in order of arrival, without end: the same hours of each week, and of this one."""
-    for week in range(weeks, 0, -1):
-        end_ms = now_ms - week * WEEK_MS
-        healthy = _week(end_ms - int(hours * HOUR_MS), None)
-        yield from takewhile(lambda timed: timed[0] < end_ms, healthy)  # noqa: B023
+def events(
+    now_ms: int, hours: float = HISTORY_HOURS, fault: Fault | None = None
+) -> Iterator[Timed]:
+    """The events of this week from some hours before `now_ms` on, in order of arrival, without
+    end."""
     start_ms = now_ms - int(hours * HOUR_MS)
     if fault is None:
-        yield from _week(start_ms, None)
-        return
+        return _week(start_ms, None)
     break_ms = fault.instant_ms(now_ms)
     regression = None
     if fault.ranking_of is not None:
         regression = Regression((break_ms - start_ms) / 1000, fault.ranking_of)
-    yield from _broken(_week(start_ms, regression), fault, break_ms)
+    return _broken(_week(start_ms, regression), fault, break_ms)
+
+
+def past(now_ms: int, weeks: int = WEEKS) -> Iterator[Timed]:
+    """The events of the weeks before: the hours of `events`, and those that follow during the
+    trial."""
+    for week in range(weeks, 0, -1):
+        at_ms = now_ms - week * WEEK_MS
+        end_ms = at_ms + int(HOURS_AHEAD * HOUR_MS)
+        healthy = _week(at_ms - int(HISTORY_HOURS * HOUR_MS), None)
+        yield from takewhile(lambda timed: timed[0] < end_ms, healthy)  # noqa: B023
+
+
+@cache
+def encoded_past(now_ms: int) -> list[Encoded]:
+    """`past` as records, the same for every topic."""
+    return [_encoded(timed) for timed in past(now_ms)]
+
+
+def _encoded(timed: Timed) -> Encoded:
+    at_ms, event = timed
+    return at_ms, event["impression_id"].encode(), msgspec.json.encode(event)
 
 
 def _week(start_ms: int, regression: Regression | None) -> Iterator[Timed]:
@@ -131,10 +156,13 @@ class Searchers:
     """Sends one stream of events to one topic: all that lies before now at once, the rest as its
     time comes. A broker that is away is waited for."""
 
-    def __init__(self, kafka: str, topic: str, stream: Iterator[Timed]) -> None:
+    def __init__(
+        self, kafka: str, topic: str, stream: Iterator[Timed], before: Sequence[Encoded] = ()
+    ) -> None:
+        """`before`: records to send first."""
         self._settings, self._topic = KafkaSettings(kafka, (topic,), "none"), topic
-        self._stream = stream
-        self._ahead: Timed | None = None
+        self._stream, self._before = stream, before
+        self._ahead = next(stream)
         self._producer: KafkaProducer | None = None
         self._caught_up, self._stop = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
@@ -150,35 +178,32 @@ class Searchers:
         self._thread.join(PATIENCE_S)
 
     async def _run(self) -> None:
-        due: list[Timed] = []
+        due = [*self._before]
         while not self._stop.is_set():
             due = due or self._due(int(time.time() * 1000))
             if not due or await self._sent(due):
                 due = []
-            if self._ahead is not None:
+            if not due and self._ahead[0] > time.time() * 1000:
                 self._caught_up.set()
                 await asyncio.sleep(TICK_S)
         await self._disconnect()
 
-    def _due(self, now_ms: int, most: int = 20_000) -> list[Timed]:
-        """The next events up to now; the first one after them is kept for later."""
-        due: list[Timed] = []
-        timed = self._ahead or next(self._stream)
-        while timed[0] <= now_ms and len(due) < most:
-            due.append(timed)
-            timed = next(self._stream)
-        self._ahead = timed
+    def _due(self, now_ms: int) -> list[Encoded]:
+        """The next records up to now; the event after them is kept for later."""
+        due: list[Encoded] = []
+        while self._ahead[0] <= now_ms and len(due) < MOST_AT_ONCE:
+            due.append(_encoded(self._ahead))
+            self._ahead = next(self._stream)
         return due
 
-    async def _sent(self, due: list[Timed]) -> bool:
+    async def _sent(self, due: list[Encoded]) -> bool:
         """Send them; False where the broker is away. What is then sent again is a duplicate."""
         try:
             async with asyncio.timeout(SENDING_S):
                 if self._producer is None:
                     self._producer = Lz4Producer(self._settings)
                     await self._producer.start()
-                for at_ms, event in due:
-                    key, value = event["impression_id"].encode(), json.dumps(event).encode()
+                for at_ms, key, value in due:
                     await self._producer.send(self._topic, value, key, timestamp_ms=at_ms)
                 await self._producer.flush()
         except (TimeoutError, Unavailable, OSError):
