@@ -13,7 +13,7 @@ import yaml
 
 from tests.services import processes
 from tests.services.prometheus_server import Alertmanager, Server, answer
-from tests.trial.sighting import Labels, Log, Step
+from tests.trial.sighting import Identity, Labels, Log, Step
 
 DEPLOY: Final = Path(__file__).parent.parent.parent / "deploy" / "prometheus"
 EVALUATE_EVERY: Final = "15s"
@@ -54,6 +54,8 @@ class Monitoring:
         self.directory, self.log = directory, log
         self._targets: dict[str, tuple[Labels, list[int]]] = {}
         self._lock = threading.Lock()
+        self._firing: dict[Identity, Labels] = {}
+        self._prometheus: Server | None = None
         directory.mkdir(parents=True)
         self._receiver = Receiver(log)
         self._alertmanager_port = processes.free_port()
@@ -62,8 +64,6 @@ class Monitoring:
         )
         self._port = processes.free_port()
         self._config = self._scraping()
-        self._write_targets()
-        self.start()
         self._stop = threading.Event()
         self._watcher = threading.Thread(target=self._watch, daemon=True)
         self._watcher.start()
@@ -105,13 +105,17 @@ class Monitoring:
 
     def stop(self) -> None:
         """Kill Prometheus; what it has stored stays."""
+        assert self._prometheus is not None, "nothing has been scraped"
         self._prometheus.close()
 
     def scrape(self, name: str, labels: Labels, ports: list[int]) -> None:
-        """Scrape these processes as one installation; no ports: none any more."""
+        """Scrape these processes as one installation; no ports: none any more. Prometheus starts
+        with the first ones, as it would complain of having none."""
         with self._lock:
             self._targets[name] = (labels, ports)
             self._write_targets()
+            if self._prometheus is None:
+                self.start()
 
     def _write_targets(self) -> None:
         groups = [
@@ -126,7 +130,7 @@ class Monitoring:
 
     def get(self, path: str, **arguments: str) -> Any:
         """The data of an answer of Prometheus; None while it does not answer."""
-        url = f"{self._prometheus.url}/api/v1/{path}?{urlencode(arguments)}"
+        url = f"http://127.0.0.1:{self._port}/api/v1/{path}?{urlencode(arguments)}"
         try:
             return json.loads(answer(url))["data"]
         except (OSError, ValueError):
@@ -155,15 +159,15 @@ class Monitoring:
         found = self.get("alerts")
         if found is None:
             return
-        firing = set()
+        firing = {}
         for alert in found["alerts"]:
-            step = Step.FIRING if alert["state"] == "firing" else Step.PENDING
+            labels, step = alert["labels"], Step(alert["state"])
             if step is Step.FIRING:
-                firing.add(tuple(sorted(alert["labels"].items())))
-            self.log.add(step, alert["labels"], _text(alert["annotations"]))
-        for labels in self.log.firing():
-            if tuple(sorted(labels.items())) not in firing:
-                self.log.add(Step.RESOLVED, labels)
+                firing[tuple(sorted(labels.items()))] = labels
+            self.log.add(step, labels, _text(alert["annotations"]))
+        for identity in self._firing.keys() - firing.keys():
+            self.log.add(Step.RESOLVED, self._firing[identity])
+        self._firing = firing
         self._look_at_inhibitions()
 
     def _look_at_inhibitions(self) -> None:
@@ -178,7 +182,8 @@ class Monitoring:
     def close(self) -> None:
         self._stop.set()
         self._watcher.join()
-        self._prometheus.close()
+        if self._prometheus is not None:
+            self._prometheus.close()
         self._alertmanager.close()
         self._receiver.close()
 

@@ -303,7 +303,7 @@ def changed_configuration(stage: Stage) -> None:
 
 
 def prometheus_restart(stage: Stage) -> None:
-    own = stage.own_monitoring()
+    own = stage.own_monitoring()  # starts with its first target
     single(stage, BROKEN_RANKING)
     until(lambda: stage.firing(SCORE), "an alert on scores fires", 900)
     stage.broken()

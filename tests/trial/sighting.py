@@ -72,8 +72,6 @@ class Log:
             if (step, where) in seen:
                 return
             if step is Step.RESOLVED:
-                if not any(stage is Step.FIRING for stage, _ in seen):
-                    return
                 seen.clear()
             seen.add((step, where))
             self.sightings.append(sighting)

@@ -67,7 +67,6 @@ def test_what_is_held_back_reaches_nobody() -> None:
 
 def test_a_log_has_each_step_of_an_alert_once_and_again_after_it_resolved() -> None:
     log, labels = Log(), {"alertname": "RelevancedDown"}
-    log.add(Step.RESOLVED, labels)
     for step in (Step.PENDING, Step.FIRING, Step.FIRING, Step.RESOLVED, Step.FIRING):
         log.add(step, labels)
     assert [each.step for each in log.sightings] == [
