@@ -71,9 +71,9 @@ class Log:
             seen = self._seen.setdefault(sighting.identity, set())
             if (step, where) in seen:
                 return
+            seen.add((step, where))
             if step is Step.RESOLVED:
                 seen.clear()
-            seen.add((step, where))
             self.sightings.append(sighting)
         if step is not Step.PENDING:
             self.tell(sighting)
