@@ -11,8 +11,10 @@ events. Each line of the log is a step of an alert; at the end stands what was w
 
 import argparse
 import logging
+import os
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Sequence
@@ -20,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import structlog
 
@@ -27,13 +30,16 @@ from tests.services.fixtures import this_machines_broker
 from tests.services.redis_server import RedisServer, one_binary
 from tests.trial.expected import EXPECTED
 from tests.trial.monitoring import Monitoring, monitoring
-from tests.trial.scenarios import SCENARIOS, Stage
+from tests.trial.scenarios import SCENARIOS
 from tests.trial.sighting import Log, Sighting
+from tests.trial.stage import Stage
 from tests.trial.traffic import encoded_past
 from tests.trial.verdict import faults
 
-TOGETHER = 8
-WATCHDOG = "RelevancedWatchdog"
+TOGETHER: Final = 10
+SETTING_UP: Final = 2
+"""Installations that read their history at a time."""
+WATCHDOG: Final = "RelevancedWatchdog"
 
 
 def main() -> int:
@@ -48,7 +54,10 @@ def main() -> int:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
     directory = Path(tempfile.mkdtemp(prefix="trial-"))
     print(f"trial: logs of all processes in {directory}", flush=True)
-    return run(directory, given.scenarios or list(SCENARIOS), given.together)
+    try:
+        return run(directory, given.scenarios or list(SCENARIOS), given.together)
+    except KeyboardInterrupt:
+        os._exit(130)  # not waiting for what sleeps; all processes die with this one
 
 
 def say(line: str) -> None:
@@ -89,7 +98,8 @@ def run(directory: Path, names: Sequence[str], together: int) -> int:
         watching = ends.enter_context(monitoring(directory / "monitoring", log))
         start_ms = int(time.time() * 1000)
         encoded_past(start_ms)
-        base = Stage("", directory, kafka, redis, watching, log, ends, start_ms)
+        turns = threading.Semaphore(SETTING_UP)
+        base = Stage("", directory, kafka, redis, watching, log, ends, start_ms, turns)
         ordered = sorted(names, key=lambda name: -EXPECTED[name].minutes)
         with ThreadPoolExecutor(together) as pool:
             results = dict(zip(ordered, pool.map(lambda name: played(base, name, teller), ordered)))
@@ -102,8 +112,9 @@ def played(base: Stage, name: str, teller: Teller) -> list[str]:
     with ExitStack() as ends:
         stage = replace(base, name=name, ends=ends)
         teller.stages.append(stage)
-        say(f"{name:<22} begins")
         try:
+            stage.takes_turn()
+            say(f"{name:<22} begins")
             SCENARIOS[name](stage)
             say(f"{name:<22} is broken since {time.time() - stage.broken_s:.0f} s, is watched")
             time.sleep(max(0.0, stage.broken_s + EXPECTED[name].minutes * 60 - time.time()))

@@ -101,7 +101,9 @@ EXPECTED: Final[Mapping[str, Expected]] = {
         9, (Alert("RelevancedRedis(LosesKeys|StateLost)", 4, "tickets|pages", {}, ("Redis",)),)
     ),
     "kafka-restart": Expected(9),
-    "kafka-down": Expected(20, (Alert("Relevanced.*", 18, "pages", {}, ()),)),
+    "kafka-down": Expected(
+        18, (Alert("RelevancedTopicLost", 6, "pages", {}, ("Kafka does not answer",)),)
+    ),
     # Topics.
     "empty-topic": Expected(
         18, (Alert("RelevancedNothingArrives", 12, "tickets", {}, ("it is empty",)),)
@@ -110,7 +112,7 @@ EXPECTED: Final[Mapping[str, Expected]] = {
         18, (Alert("RelevancedNothingArrives", 12, "tickets", {}, ("does not exist",)),)
     ),
     "topic-recreated": Expected(
-        12, (Alert("RelevancedLaneStopped", 3, "pages", {}, ("created again",)),), most=2
+        18, (Alert("RelevancedLaneStopped", 3, "pages", {}, ("created again",)),), most=2
     ),
     # Changes.
     "changed-configuration": Expected(12),

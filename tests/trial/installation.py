@@ -14,7 +14,7 @@ from tests.trial.monitoring import Monitoring
 from tests.trial.sighting import INSTALLATION, Labels
 from tests.trial.traffic import Encoded, Searchers, Timed
 
-PATIENCE_S: Final = 240.0
+PATIENCE_S: Final = 600.0
 PARTITIONS: Final = 2
 TOML: Final = """
 [kafka]

@@ -1,106 +1,16 @@
 """What happens in each scenario. Each has an installation of its own beside all the others."""
 
-import re
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
-from tests.services.fixtures import this_machines_broker
-from tests.services.kafka_server import Broker
-from tests.services.redis_server import RedisServer, one_binary
 from tests.trial.expected import SCORE
 from tests.trial.installation import Installation, until
-from tests.trial.monitoring import Monitoring, monitoring
-from tests.trial.sighting import INSTALLATION, Labels, Log
-from tests.trial.traffic import Fault, encoded_past, events
+from tests.trial.sighting import Labels
+from tests.trial.stage import Stage
+from tests.trial.traffic import Fault
 
-CLUSTER: Final = "east"
 BROKEN_RANKING: Final = Fault(-45, ranking_of={"country": "DE"})
-
-
-@dataclass
-class Stage:
-    """What a scenario plays on; `broken` is the instant from which its alerts are timed."""
-
-    name: str
-    directory: Path
-    kafka: Broker
-    redis: RedisServer
-    monitoring: Monitoring
-    log: Log
-    ends: ExitStack
-    start_ms: int
-    """The start of the trial, to which the weeks before lead."""
-    labels: Labels = field(default_factory=dict)
-    began_s: float = 0.0
-    broken_s: float = 0.0
-
-    @property
-    def identity(self) -> tuple[str, ...]:
-        return tuple(self.labels.get(name, "") for name in INSTALLATION)
-
-    def installation(self, labels: Labels | None = None) -> Installation:
-        """The installation of this scenario; `labels` are those that differ from the usual."""
-        self.began_s = time.time()
-        usual = {"cluster": CLUSTER, "namespace": self.name, "job": "relevanced"}
-        self.labels = {**usual, **(labels or {})}
-        made = Installation(
-            self.directory / self.name, self.kafka, self.redis, self.monitoring, self.labels
-        )
-        self.ends.callback(made.close)
-        return made
-
-    def searched(
-        self,
-        made: Installation,
-        fault: Fault | None = None,
-        hours: float | None = None,
-    ) -> None:
-        """Give an installation its topic, its history and its live searches; with `hours` no more
-        history than these."""
-        made.make_topic()
-        now_ms = int(time.time() * 1000)
-        if hours is None:
-            made.search(events(now_ms, fault=fault), encoded_past(self.start_ms))
-        else:
-            made.search(events(now_ms, hours, fault))
-
-    def broken(self) -> None:
-        """From now on alerts are timed."""
-        self.broken_s = time.time()
-
-    def own_redis(self) -> RedisServer:
-        """A server with an append-only file, as the documents advise."""
-        directory = self.directory / f"{self.name}-redis"
-        server = RedisServer(one_binary(), directory, {"appendonly": "yes"})
-        server.start()
-        self.ends.callback(server.kill)
-        self.redis = server
-        return server
-
-    def own_kafka(self) -> Broker:
-        server = this_machines_broker(self.directory / f"{self.name}-kafka")
-        server.start()
-        self.ends.callback(server.close)
-        self.kafka = server
-        return server
-
-    def own_monitoring(self) -> Monitoring:
-        """A Prometheus that may be stopped without blinding the other scenarios."""
-        directory = self.directory / f"{self.name}-monitoring"
-        self.monitoring = self.ends.enter_context(monitoring(directory, self.log))
-        return self.monitoring
-
-    def firing(self, pattern: str) -> bool:
-        """Whether an alert of this installation fires."""
-        wanted = self.labels.items()
-        return any(
-            re.fullmatch(pattern, labels["alertname"]) and wanted <= labels.items()
-            for labels in self.log.firing()
-        )
 
 
 def whole(stage: Stage, fault: Fault | None = None, labels: Labels | None = None) -> Installation:
@@ -109,6 +19,7 @@ def whole(stage: Stage, fault: Fault | None = None, labels: Labels | None = None
     stage.searched(made, fault)
     made.run(worker="worker", exporter="exporter", standby="exporter")
     made.catch_up()
+    stage.is_set_up()
     return made
 
 
@@ -118,6 +29,7 @@ def single(stage: Stage, fault: Fault | None = None) -> Installation:
     stage.searched(made, fault)
     made.run(all="all")
     made.catch_up()
+    stage.is_set_up()
     return made
 
 
@@ -150,6 +62,7 @@ def tracker_lost(stage: Stage) -> None:
     ends_s = time.time() + 180
     made.run(all="all")
     made.catch_up()
+    stage.is_set_up()
     time.sleep(max(0.0, ends_s - time.time()))
     stage.broken()
 
@@ -199,6 +112,7 @@ def worker_killed(stage: Stage) -> None:
     stage.searched(made)
     made.run(worker="worker", other="worker", exporter="exporter")
     made.catch_up()
+    stage.is_set_up()
     time.sleep(60)
     stage.broken()
     made.kill("worker")
