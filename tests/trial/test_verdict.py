@@ -51,6 +51,10 @@ def test_the_right_alert_in_time_is_no_fault() -> None:
         ([seen(), seen("RelevancedProcessDown")], "unexpected: .* RelevancedProcessDown"),
         ([seen("RelevancedPipelineLate", after_s=-60), seen()], "unexpected: -1.0 min"),
         ([seen(), seen(topic="a"), seen(topic="b")], "3 alerts, at most 1 are right"),
+        (
+            [seen(grouping="country", segment="DE", metric=metric) for metric in ("RR@10", "P@5")],
+            "2 alerts on country DE: RelevancedDown RR@10, RelevancedDown P@5",
+        ),
         ([seen(), seen(after_s=90, step=Step.RESOLVED)], "resolved: .1.5 min"),
     ],
 )

@@ -27,10 +27,26 @@ def faults(seen: Sequence[Sighting], expected: Expected, broken_s: float) -> lis
     if len(counted) > most:
         listed = "".join(f"\n      {_timed(each, broken_s)}" for each in counted.values())
         found.append(f"{len(counted)} alerts, at most {most} are right:{listed}")
+    found += _doubled(list(counted.values()))
     for each in fired:
         if MALFORMED.search(each.text):
             found.append(f"malformed text: {each.told()}")
     return found + _resolved(seen, expected, broken_s)
+
+
+def _doubled(counted: Sequence[Sighting]) -> list[str]:
+    """The segments on which more than one alert comes."""
+    segments: dict[str, list[Sighting]] = {}
+    for each in counted:
+        if "segment" in each.labels:
+            segment = f"{each.labels['grouping']} {each.labels['segment']}"
+            segments.setdefault(segment, []).append(each)
+    return [
+        f"{len(alerts)} alerts on {segment}:"
+        f" {', '.join(each.name + ' ' + each.labels.get('metric', '') for each in alerts)}"
+        for segment, alerts in segments.items()
+        if len(alerts) > 1
+    ]
 
 
 def _reaching(seen: Sequence[Sighting]) -> set[Identity]:
