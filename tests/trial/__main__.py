@@ -12,6 +12,7 @@ events. Each line of the log is a step of an alert; at the end stands what was w
 import argparse
 import logging
 import os
+import shutil
 import sys
 import tempfile
 import threading
@@ -55,9 +56,12 @@ def main() -> int:
     directory = Path(tempfile.mkdtemp(prefix="trial-"))
     print(f"trial: logs of all processes in {directory}", flush=True)
     try:
-        return run(directory, given.scenarios or list(SCENARIOS), given.together)
+        code = run(directory, given.scenarios or list(SCENARIOS), given.together)
     except KeyboardInterrupt:
         os._exit(130)  # not waiting for what sleeps; all processes die with this one
+    if code == 0:
+        shutil.rmtree(directory)
+    return code
 
 
 def say(line: str) -> None:
