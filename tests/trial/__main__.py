@@ -37,7 +37,7 @@ from tests.trial.stage import Stage
 from tests.trial.traffic import encoded_past
 from tests.trial.verdict import faults
 
-TOGETHER: Final = 10
+TOGETHER: Final = 12
 SETTING_UP: Final = 2
 """Installations that read their history at a time."""
 WATCHDOG: Final = "RelevancedWatchdog"
