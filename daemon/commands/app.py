@@ -116,7 +116,7 @@ class Service:
         """Make the worker that reads this source."""
         config = self.config
         ports = Ports(source, self.store, letters)
-        process = Process(self.telemetry, time.time, self.stop)
+        process = Process(self.telemetry, time.time, self.stop, config.log.record_values)
         self.ownership = Ownership(ports, process, config.plan, beginning)
         self.worker = Worker(
             ports,

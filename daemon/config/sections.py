@@ -289,3 +289,9 @@ class LogSection:
     format: str = setting(
         "auto", choice("auto", "console", "json"), "auto is console on a terminal, else json."
     )
+    record_values: bool = setting(
+        False,
+        flag(),
+        "Whether lines on refused records show the refused value, which may be personal data. Dead "
+        "letters have it in any case.",
+    )

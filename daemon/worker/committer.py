@@ -49,7 +49,7 @@ class Committer:
         self._telemetry = process.telemetry
         self._stop = process.stop
         self._integrity = Integrity(ports.store, process.telemetry)
-        self._refused_records = RefusedRecordsLog()
+        self._refused_records = RefusedRecordsLog(process.log_record_values)
         self.waiting_for: dict[str, str] = {}
         """Which server does not answer, for which lane, and why."""
 

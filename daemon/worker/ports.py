@@ -37,3 +37,5 @@ class Process:
     """Seconds since the epoch."""
     stop: asyncio.Event
     """Set when the process is to end."""
+    log_record_values: bool = False
+    """Whether the log may show values of records."""

@@ -20,9 +20,12 @@ ADVICE: Final = (
 
 
 class RefusedRecordsLog:
-    """Logs refused records, for one process."""
+    """Logs refused records, for one process. With `values`, each line has the detail of the refusal,
+    which shows a part of the record: without it, a line names what to look up, and nothing that a
+    searcher typed."""
 
-    def __init__(self) -> None:
+    def __init__(self, values: bool = False) -> None:
+        self._values = values
         self._rate_limit = RateLimit[str]()
 
     def log(self, letters: Sequence[DeadLetter], now_s: float) -> None:
@@ -40,6 +43,6 @@ class RefusedRecordsLog:
                 topic=record.topic,
                 partition=record.partition,
                 offset=record.offset,
-                detail=letter.detail[:DETAIL_CHARACTERS],
                 advice=ADVICE,
+                **({"detail": letter.detail[:DETAIL_CHARACTERS]} if self._values else {}),
             )

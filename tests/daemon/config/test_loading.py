@@ -78,6 +78,7 @@ OTHER_VALUES: Final = {
     "http.web_config": "web.yml",
     "log.level": "debug",
     "log.format": "json",
+    "log.record_values": True,
 }
 """Another value for every key that can be changed alone."""
 CREDENTIALS: Final = {
