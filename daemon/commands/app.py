@@ -81,6 +81,8 @@ class Service:
         judging = self.config.resolved_judging
         floors = {(f.metric, f.grouping, f.segment): f.floor for f in judging.score_floors}
         self.telemetry.judged_by(judging.numbers, judging.metric_drift_ratios, floors)
+        links = self.config.links
+        self.telemetry.links_to(links.runbook, links.page, links.dashboards)
 
     def _connect(self) -> Client:
         password = self.config.redis.password

@@ -15,6 +15,7 @@ from ..judging.settings import Judging
 from ..plan import EXPERIMENT_PREFIX, Plan
 from .experiments import Experiments, tracking
 from .judging import JudgingSection, resolved
+from .links import LinksSection
 from .kinds import Kind, setting
 from .lists import windows
 from .propensities import Given
@@ -50,6 +51,7 @@ class Config:
     history: HistorySection = field(default_factory=HistorySection)
     worker: WorkerSection = field(default_factory=WorkerSection)
     judging: JudgingSection = field(default_factory=JudgingSection)
+    links: LinksSection = field(default_factory=LinksSection)
     http: HttpSection = field(default_factory=HttpSection)
     log: LogSection = field(default_factory=LogSection)
     experiments: Experiments = ()
@@ -156,6 +158,7 @@ SECTIONS: Final[Mapping[str, type]] = {
     "history": HistorySection,
     "worker": WorkerSection,
     "judging": JudgingSection,
+    "links": LinksSection,
     "http": HttpSection,
     "log": LogSection,
 }

@@ -90,6 +90,7 @@ class Telemetry:
         self._settings = _gauge("relevanced_setting", registry)
         self._drift_ratios = _gauge("relevanced_drift_ratio", registry)
         self._score_floors = _gauge("relevanced_score_floor", registry)
+        self._links = _gauge("relevanced_links_info", registry)
         self._may_evict = _gauge("relevanced_redis_may_evict_state", registry)
         for outcome in COMMIT_OUTCOMES:
             self.commits.labels(outcome)
@@ -124,6 +125,10 @@ class Telemetry:
         self._catching_up.set(catching_up)
         unknown = math.nan if catching_up else 0.0
         self._catch_up_behind_s.set(unknown if behind_ms is None else behind_ms / 1000)
+
+    def links_to(self, runbook: str | None, page: str | None, dashboards: str | None) -> None:
+        """Show the addresses that the texts of alerts link to."""
+        self._links.labels(runbook or "", page or "", dashboards or "").set(1)
 
     def lane_closed(self, lane: int) -> None:
         """Forget the series of a lane that this process no longer writes. That it stopped stays."""

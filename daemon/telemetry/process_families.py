@@ -207,4 +207,10 @@ OF_PROCESSES: Final = (
         ("metric", "grouping", "segment"),
         "Floor of the score, whatever is usual: an entry in score_floors of the section [judging].",
     ),
+    of_process(
+        "links_info",
+        "gauge",
+        ("runbook", "page", "dashboards"),
+        "Addresses that the texts of alerts link to: the section [links] of the configuration.",
+    ),
 )

@@ -20,9 +20,11 @@ ADVICE: Final = (
 
 
 class RefusedRecordsLog:
-    """Logs refused records, for one process. With `values`, each line has the detail of the refusal,
-    which shows a part of the record: without it, a line names what to look up, and nothing that a
-    searcher typed."""
+    """Logs refused records, for one process.
+
+    With `values`, each line has the detail of the refusal, which shows a part of the record.
+    Without it, a line names what to look up, and nothing that a searcher typed.
+    """
 
     def __init__(self, values: bool = False) -> None:
         self._values = values

@@ -44,6 +44,7 @@ def full() -> Telemetry:
     telemetry.topics_found({"t": 4})
     telemetry.set_eviction_policy("noeviction")
     telemetry.judged_by({"late_seconds": 600}, {"P@1": 0.01}, {("P@1", "all", "all"): 0.1})
+    telemetry.links_to("https://wiki.example.com/runbook", None, None)
     return telemetry
 
 

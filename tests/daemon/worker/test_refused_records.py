@@ -12,7 +12,6 @@ from relevanced.daemon.telemetry.rate_limit import LOG_AGAIN_AFTER_S
 from relevanced.daemon.worker.batch import DeadLetter
 from relevanced.daemon.worker.refused_records import DETAIL_CHARACTERS, RefusedRecordsLog
 
-
 PERSONAL = "jane.doe@example.com"
 REFUSED = [
     json.dumps({"type": "impression", "impression_id": "1", **bad}).encode()

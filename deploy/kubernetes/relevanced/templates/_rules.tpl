@@ -32,7 +32,7 @@ configuration, which its processes serve.
 {{- if get .rule "alert" -}}
 {{- $_ := mergeOverwrite $labels $of.alertLabels -}}
 {{- end -}}
-{{- $braced := regexReplaceAll "(relevanced[_:][a-z0-9_:]+|ALERTS)\\{" .rule.expr (printf "${1}{%s," $scope) -}}
+{{- $braced := regexReplaceAll "(relevanced[_:][a-z0-9_:]+|ALERTS|ALERTS_FOR_STATE)\\{" .rule.expr (printf "${1}{%s," $scope) -}}
 {{- $_ := set $rule "expr" (regexReplaceAll "(relevanced[_:][a-z0-9_:]+)([^a-z0-9_:{]|$)" $braced (printf "${1}{%s}${2}" $scope)) -}}
 {{- $_ := set $rule "labels" $labels -}}
 {{- if get .rule "annotations" -}}
@@ -41,7 +41,7 @@ configuration, which its processes serve.
 {{- $_ := set $annotations $name (regexReplaceAll "(relevanced[_:][a-z0-9_:]+)\\{" $text (printf "${1}{%s," $scope)) -}}
 {{- end -}}
 {{- if $of.runbookUrl -}}
-{{- $_ := set $annotations "runbook_url" (printf "%s%s" $of.runbookUrl (trimPrefix "runbook.md" $annotations.runbook_url)) -}}
+{{- $_ := set $annotations "runbook_url" (regexReplaceAll "^[^#]*#" $annotations.runbook_url (printf "%s#" $of.runbookUrl)) -}}
 {{- end -}}
 {{- $_ := set $rule "annotations" $annotations -}}
 {{- end -}}
