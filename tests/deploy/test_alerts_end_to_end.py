@@ -44,18 +44,13 @@ def test_a_broken_ranking_of_one_segment_raises_alerts_on_that_segment_only(
     kafka: Broker, server: str, tmp_path: Path
 ) -> None:
     with scene(kafka, server, tmp_path, break_ms=2 * HOUR_MS) as played:
-        name, metric = "RelevancedScoreFarBelowUsual", "RR@10"
-        until(
-            lambda: played.firing(name, segment="BR", metric=metric), what="the alert on BR fires"
-        )
-        (said,) = played.descriptions(name, segment="BR", metric=metric)
+        name = "RelevancedScoreFarBelowUsual"  # on the worst metric, whichever it is
+        until(lambda: played.firing(name, segment="BR"), what="the alert on BR fires")
+        (said,) = played.descriptions(name, segment="BR")
         assert "Looks like RANKING: relevant items are still found, but at lower ranks" in said
         received = played.received()
         assert set(received) == {"/tickets"}, received
-        assert any(
-            (labels["alertname"], labels["metric"]) == (name, metric)
-            for labels in received["/tickets"]
-        )
+        assert [labels["alertname"] for labels in received["/tickets"]].count(name) == 1
         for labels in received["/tickets"]:
             assert labels["alertname"] in ALERTS_ON_BAD_RANKING, labels
             assert (labels["grouping"], labels["segment"]) == ("country", "BR")
