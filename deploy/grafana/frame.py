@@ -27,6 +27,14 @@ RELEASE: Final = (
 )
 """Segments that were not there on the day before: for five minutes from their first impressions
 on."""
+ONSET: Final = (
+    "1000 * max by (metric, grouping, segment, against)"
+    f' (relevanced_change_onset_timestamp_seconds{{{OURS},bound="likely"}})'
+)
+"""The likeliest instant at which a score that is low now became low, in milliseconds: the value is
+the time of the mark."""
+ADDRESSES: Final = (("runbook", "Runbook"), ("page", "Page of relevanced"))
+"""(label of relevanced_links_info, title) of the links that [links] of the configuration gives."""
 INSTALLATION: Final = (
     ("cluster", "Cluster", "", "Cluster, where one data source has several; else empty."),
     (
@@ -75,6 +83,14 @@ def framed(uid: str, title: str, question: str, since: str) -> builders.Dashboar
         ("New build", "blue", "relevanced {{version}}", NEW_BUILD),
     ):
         built = built.annotation(_annotation(name, colour, title_format, query))
+    onset = _annotation("Change began", "orange", "{{metric}} fell, against {{against}}", ONSET)
+    built = built.annotation(onset.use_value_for_time(True))
+    for name, title in ADDRESSES:
+        query = f"label_values(relevanced_links_info{{{OURS}}}, {name})"
+        address = variable(name, title, query, hint=f"Address of the {title.lower()}, if set.")
+        built = built.with_variable(address.hide(dashboard.VariableHide.HIDE_VARIABLE))
+        link = builders.DashboardLink(title).type(dashboard.DashboardLinkType.LINK)
+        built = built.link(link.url(f"${{{name}}}").target_blank(True))
     link = builders.DashboardLink("Other levels").type(dashboard.DashboardLinkType.DASHBOARDS)
     return built.link(link.tags([TAG]).keep_time(True).include_vars(True))
 

@@ -77,7 +77,8 @@ def test_links_lead_to_dashboards_that_exist() -> None:
     text = "".join(path.read_text() for path in FOLDER.glob("*.json"))
     assert set(re.findall(r"/d/([\w-]+)", text)) <= UIDS
     for dashboard in DASHBOARDS.values():
-        (link,) = dashboard["links"]
+        link = dashboard["links"][-1]
+        assert [address["url"] for address in dashboard["links"][:-1]] == ["${runbook}", "${page}"]
         assert link["tags"] == dashboard["tags"] and link["keepTime"] and link["includeVars"]
 
 
@@ -89,7 +90,7 @@ def marks(name: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", DASHBOARDS)
 def test_alerts_and_new_builds_are_marked(name: str) -> None:
-    assert marks(name).keys() == {"Alerts", "Search release", "New build"}
+    assert marks(name).keys() == {"Alerts", "Search release", "New build", "Change began"}
     assert marks(name) == marks("overview")
     assert marks(name)["Alerts"].startswith("ALERTS{")
 
@@ -140,6 +141,13 @@ def test_a_new_build_is_marked_and_a_restart_is_not(tmp_path: Path) -> None:
         {"expr": query, "eval_time": at, "exp_samples": samples} for at, samples in expected.items()
     ]
     assert promtool_passes(tmp_path / "build.yml", series, queries)
+
+
+def test_a_change_is_marked_where_it_began_not_where_it_was_noticed() -> None:
+    for dashboard in DASHBOARDS.values():
+        [mark] = [m for m in dashboard["annotations"]["list"] if m["name"] == "Change began"]
+        assert mark["useValueForTime"] and mark["expr"].startswith("1000 * ")
+        assert 'bound="likely"' in mark["expr"]
 
 
 def test_panels_stand_in_rows() -> None:

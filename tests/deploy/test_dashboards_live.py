@@ -19,7 +19,7 @@ from tests.deploy.test_dashboards import DASHBOARDS
 from tests.services.kafka_server import Broker
 from tests.services.redis_server import RedisServer, binaries
 
-EMPTY: Final = ("cluster", "namespace")
+EMPTY: Final = ("cluster", "namespace", "runbook", "page")
 """Variables without a value here: Grafana then fills in an empty text."""
 SPANS: Final = {"__rate_interval": "10s", "__range": "60s", "__interval": "2s"}
 FORMER_AGE_S: Final = 1200
@@ -138,7 +138,8 @@ def test_query_has_results(prometheus: Prometheus, name: str, panel: Json, targe
 def test_annotation_has_results(prometheus: Prometheus, name: str) -> None:
     selected = choices(prometheus, DASHBOARDS[name])
     for where, expression in expressions(DASHBOARDS[name]):
-        if where.startswith("annotation"):
+        # Nothing has changed in this traffic: that mark has a test of its own.
+        if where.startswith("annotation") and "Change began" not in where:
             query = fill(expression, selected)
             assert until(lambda: prometheus.lately(query), what=where)  # noqa: B023
 
