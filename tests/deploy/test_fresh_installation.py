@@ -54,15 +54,14 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 
 def test_a_fall_of_14_percent_fires_within_the_first_hours(bench: Bench) -> None:
-    [whole] = [
-        series
-        for series in firing(bench, "RelevancedScoreFell")
-        if (series.metric["metric"], series.metric["segment"]) == ("Success@10", "all")
-    ]
-    instants = [int(time_s - START_S) // PANE_S for time_s, _ in whole.values]
+    """One metric speaks for the whole at each instant. (Here the one with the largest z: the rule
+    that keeps it cannot see its own past results in the bench.)"""
+    whole = [one for one in firing(bench, "RelevancedScoreFell") if one.metric["segment"] == "all"]
+    values = sorted((time_s, float(value)) for one in whole for time_s, value in one.values)
+    instants = [int(time_s - START_S) // PANE_S for time_s, _ in values]
     assert BROKEN < instants[0] <= BROKEN + 6, "within half an hour"
     assert instants == list(range(instants[0], INSTANTS)), "and it stays"
-    assert float(whole.values[-1][1]) == pytest.approx(0.145, abs=0.03)
+    assert whole[0].metric["metric"] in ("Success@10", "RR@10", "Abandonment")
     (z,) = bench.result('relevanced:change:z{metric="Success@10",segment="all"}')
     assert float(z.values[-1][1]) < -10
 

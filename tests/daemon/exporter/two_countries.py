@@ -52,7 +52,7 @@ class Site:
     def _row(searches: int, drop: float, rng: np.random.Generator) -> list[int]:
         found = rng.random(searches) < 0.7 * (1 - drop)
         rank = np.where(found, 1 / rng.integers(1, 4, searches), 0.0)
-        row = [searches, int(found.sum()), 0, int(found.sum())]
+        row = [searches, int(found.sum()), 0, int(found.sum()), 10 * searches, 100 * searches]
         for metric, values in zip(PLAN.metrics, (found, rank, ~found), strict=True):
             scaled = np.rint(values * metric.unit).astype(np.int64)
             squares = np.rint(values.astype(float) ** 2 * metric.unit).astype(np.int64)
