@@ -31,6 +31,7 @@ from ..exporter.exporter import Exporter
 from ..exporter.published import Condition, Published
 from ..http.api.health import Role
 from ..http.server import HttpServer, ListenError
+from ..kafka.client import KafkaSettings
 from ..kafka.producer import KafkaProducer
 from ..kafka.settings import kafka_settings
 from ..kafka.source import KafkaSource
@@ -51,6 +52,7 @@ from ..worker.stall_watch import StallWatch
 from ..worker.worker import Pace, Worker
 from . import core_dumps, open_files
 from .history_check import HistoryCheck
+from .waiting import RedisAnswer, waiting_text
 from .worker_conditions import worker_conditions
 
 log = structlog.get_logger(__name__)
@@ -73,8 +75,9 @@ class Service:
         self.worker: Worker | None = None
         self.lanes: Callable[[], int | None] = lambda: None
         """The number of lanes, once Kafka has answered."""
-        self.obstacle: Callable[[], str | None] = lambda: None
-        """What keeps the input topics from being read, where that is known."""
+        self.obstacle: Callable[[], str | None] = lambda: "it was not asked yet"
+        """What keeps the input topics from being read; None where nothing does."""
+        self.redis_answer = RedisAnswer()
         self.history = HistoryCheck(config)
 
     def _show_settings(self) -> None:
@@ -108,7 +111,7 @@ class Service:
         if self.role == "exporter":
             return []
         if self.worker is None or self.ownership is None:
-            waiting_for = self.obstacle() or "waiting for Kafka and Redis"
+            waiting_for = waiting_text(self.obstacle(), self.redis_answer.missing)
             return [Condition("started", False, waiting_for)]
         return worker_conditions(self.worker, self.ownership, self.history.missing)
 
@@ -238,12 +241,23 @@ async def _exporting(service: Service) -> None:
 
 async def work_on_kafka(service: Service) -> None:
     """Join the group and move the lanes forward until the process is to stop."""
-    config = service.config
-    settings = kafka_settings(config)
+    settings = kafka_settings(service.config)
     source = KafkaSource(settings, service.telemetry.kafka_fault, service.telemetry.topics_found)
-    service.obstacle = lambda: source.obstacle
-    if not await finished_before_stop(source.start(), service.stop):
-        return
+    service.obstacle = lambda: source.obstacle or "its topics are looked up"
+    asking = service.redis_answer.watch(service.namespace.stored_selection, service.stop)
+    watching = asyncio.create_task(asking)
+    try:
+        if not await finished_before_stop(source.start(), service.stop):
+            return
+    finally:
+        watching.cancel()
+    service.obstacle = lambda: None
+    await _work(service, settings, source)
+
+
+async def _work(service: Service, settings: KafkaSettings, source: KafkaSource) -> None:
+    """Move the lanes of a source that has joined its group, then leave the group."""
+    config = service.config
     letters = producer = None
     try:
         if config.events.dead_letter_topic is not None:
@@ -273,8 +287,7 @@ async def _register(service: Service, lanes: int) -> int | None:
             return (await service.namespace.register(lanes)).at_start
         except Unavailable as error:
             failures += 1
-            if failures == 1:
-                log.warning("waiting for Redis", reason=str(error))
+            service.redis_answer.note(str(error))
             await stopped_within(service.stop, pause_s(failures, random.random()))
     return None
 
