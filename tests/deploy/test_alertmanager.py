@@ -56,12 +56,12 @@ INHIBITED: Final[Mapping[str, tuple[list[Labels], list[Labels]]]] = {
     # case: (alerts that notify, alerts that are inhibited)
     "pipeline inhibits quality": ([pipeline("PipelineLate")], [WHOLE, SEGMENT, EXPERIMENT]),
     "a ticket of the pipeline inhibits nothing": ([pipeline("Lagging", "ticket"), WHOLE], []),
-    "the whole inhibits its segments": ([WHOLE, OTHER_METRIC], [SEGMENT]),
+    "the whole inhibits no segment": ([WHOLE, OTHER_METRIC, SEGMENT], []),
     "a segment alone notifies": ([SEGMENT, EXPERIMENT], []),
     "feedback stopped inhibits scores": ([STOPPED], [WHOLE, SEGMENT]),
     "the most urgent alert on a score inhibits the others": (
-        [score("ScoreFarBelowUsual")],
-        [WHOLE, score("ScoreSinking"), SEGMENT],
+        [score("ScoreFarBelowUsual"), SEGMENT],
+        [WHOLE, score("ScoreSinking")],
     ),
     "the fast alert inhibits the slow one": ([WHOLE], [score("ScoreSinking")]),
     "an installation inhibits none beside it": (

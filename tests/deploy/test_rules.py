@@ -191,7 +191,7 @@ def test_rules_know_the_direction_of_each_metric() -> None:
 def test_settings_missing_compares_with_the_number_of_settings() -> None:
     (missing,) = (rule for rule in alerts() if rule["alert"] == "RelevancedSettingsMissing")
     count = str(len(Judging().numbers))
-    assert re.findall(r"!= (\d+)", missing["expr"]) == [count]
+    assert re.findall(r"< (\d+)", missing["expr"]) == [count]
     assert f"compare with {count}." in missing["annotations"]["description"]
 
 
