@@ -54,7 +54,7 @@ def planned_impressions(
     # The boundary at the planned total does not depend on it: only the standard error does.
     one = Estimate(0.0, total, 1, 2.0 * (BUCKETS - 1))
     near = math.ceil((minimum_detectable_effect(one, Design(1, alpha), power) / effect) ** 2)
-    return next(n for n in (near - 1, near, near + 1) if n > 0 and detects(n))
+    return next((n for n in (near - 1, near) if n > 0 and detects(n)), near + 1)
 
 
 def further_impressions(estimate: Estimate, design: Design) -> float:

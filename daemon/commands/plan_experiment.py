@@ -42,16 +42,17 @@ def share(text: str) -> float:
         value = float(number) / (100 if percent else 1)
     except ValueError:
         value = math.nan
-    if rest or not 0 < value <= 1:
-        raise click.BadParameter(
-            f"{text}: must be a share above 0 and at most 1, such as 1% or 0.01"
-        )
+    if rest or not 0 < value < 1:
+        raise click.BadParameter(f"{text}: must be a share above 0 and below 1, such as 1% or 0.01")
     return value
 
 
 @click.command("plan")
 @click.option(
-    "--baseline", type=float, required=True, help="Mean of the metric without the change."
+    "--baseline",
+    type=click.FloatRange(min=0, min_open=True),
+    required=True,
+    help="Mean of the metric without the change.",
 )
 @click.option(
     "--deviation",
@@ -119,9 +120,9 @@ def plan_command(
 
 
 def _deviation(baseline: float) -> float:
-    if not 0 < baseline < 1:
+    if baseline >= 1:
         raise click.BadParameter(
-            f"{baseline:g}: must be between 0 and 1, or give --deviation too",
+            f"{baseline:g}: must be below 1, or give --deviation too",
             param_hint="--baseline",
         )
     return math.sqrt(baseline * (1 - baseline))

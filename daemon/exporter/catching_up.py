@@ -12,9 +12,10 @@ from typing import Final
 
 from ..events.timestamps import span_text
 
-WITHIN_MS: Final = 300_000
+WITHIN_MS: Final = 600_000
 """A namespace has caught up once every lane is complete up to so long ago: by its events, or
-because its owner has seen the end of its logs."""
+because its owner has seen the end of its logs. It is the distance from which on windows are late
+(`judging.late_seconds`): one that stays nearer would never catch up, and nobody would be told."""
 MEASURED_OVER_MS: Final = 60_000
 """The speed is that of the last minute."""
 LEAST_MEASURED_MS: Final = 3_000

@@ -156,6 +156,8 @@ class Exporter:
             self._problem = str(error)
         if self._problem is not None:
             self._telemetry.snapshot_errors.inc()
+            # Not known here; another process may know, and an old value would contradict it.
+            self._telemetry.set_catching_up(False, None)
 
     async def _publish(self) -> str | None:
         """Read and publish once; returns what is wrong, or None. Raises Unavailable."""

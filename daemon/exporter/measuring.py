@@ -24,7 +24,7 @@ from .snapshot import WHOLE, Segment, Snapshot
 
 SEGMENTS: Final = 8
 """How many segments of each grouping are measured: the busiest."""
-HOURS_AT_ONCE: Final = 24
+HOURS_AT_ONCE: Final = 168
 """Hours that one snapshot unpacks at most."""
 
 

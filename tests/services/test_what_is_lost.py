@@ -97,7 +97,8 @@ async def test_a_lost_state_is_counted_with_where_it_is_rebuilt_from(
     assert daemon.series(lost) == 0 and "lane begins" in daemon.log()
     await comes(daemon, lambda: "what a lost Redis would be filled with" in daemon.log())
     assert "7 days (retention.ms)" in daemon.log()
-    assert "the last 7 days only, not from history.days (35 days)" in daemon.readiness()
+    stated = "the last 7 days only, not from history.days (35 days)"
+    await comes(daemon, lambda: stated in daemon.readiness())
     assert daemon.terminate() == 0
 
     one_redis.flush()

@@ -20,6 +20,8 @@ from .parameters import BadRequest
 MOST_ROWS: Final = 100_000
 """In one answer: some 20 MB of JSON."""
 DEFAULT_HOURS: Final = 24
+LATEST_MS: Final = 10**14
+"""As for the times of events."""
 
 
 class HourScore(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
@@ -70,7 +72,8 @@ def hours(
     Raises BadRequest."""
     plan, as_of_ms = reading.plan, reading.snapshot.as_of_ms
     kept = sorted({start for lane in reading.views for start in lane.hours})
-    if as_of_ms is None or not kept:
+    chosen = _chosen(reading, wanted)
+    if as_of_ms is None or not kept or not chosen:
         return Hours(
             None if as_of_ms is None else timestamp_text(as_of_ms), None, None, None, (), ()
         )
@@ -79,7 +82,6 @@ def hours(
     lost = frozenset().union(*(lane.lost_hours for lane in reading.views))
     starts = [start for start in kept if span.from_ms <= start < span.to_ms and start not in lost]
     names = list(wanted.get("metric") or [metric.name for metric in plan.metrics])
-    chosen = _chosen(reading, wanted)
     if len(starts) * len(names) * len(chosen) > MOST_ROWS:
         raise BadRequest(
             400,
@@ -113,15 +115,18 @@ def _span(from_: str | None, to: str | None, hour_ms: int, end_ms: int) -> Span:
     if since_ms >= until_ms:
         raise BadRequest(400, f"from={from_}: must be before to={to or timestamp_text(until_ms)}")
     first = pane_start(since_ms, hour_ms)
-    return Span(first, pane_start(until_ms - 1, hour_ms) + hour_ms)
+    return Span(max(first, 0), pane_start(until_ms - 1, hour_ms) + hour_ms)
 
 
 def _instant(name: str, value: str) -> int:
     try:
-        return instant_ms(value)
+        time_ms = instant_ms(value)
     except ValueError:
-        rule = "must be a time with its zone such as 2026-11-20T12:00:00Z"
-        raise BadRequest(400, f"{name}={value}: {rule}") from None
+        time_ms = -1
+    if not 0 <= time_ms < LATEST_MS:
+        rule = "must be a time with its zone such as 2026-11-20T12:00:00Z, from 1970 to 5138"
+        raise BadRequest(400, f"{name}={value}: {rule}")
+    return time_ms
 
 
 def _chosen(reading: Reading, wanted: Mapping[str, Sequence[str]]) -> list[int]:

@@ -24,6 +24,10 @@ def test_days_follow_from_the_planned_impressions() -> None:
     assert ["1.0%", "0.0055", "1,049,248", "53"] in lines
 
 
+def test_a_deviation_beyond_the_resolution_of_numbers_is_no_crash() -> None:
+    assert plan(*GIVEN, "--deviation", "1e9").exit_code == 0
+
+
 def test_more_searches_take_fewer_days_and_a_smaller_treatment_more() -> None:
     def days(*arguments: str) -> int:
         output = plan(*GIVEN, "--change", "0.02", *arguments).stdout
@@ -48,7 +52,8 @@ def test_planned_total_is_the_least_that_detects(
 
 
 def test_true_change_is_detected_as_often_as_stated(rng: np.random.Generator) -> None:
-    """A Brownian motion with the drift of the change, looked at 200 times up to the plan."""
+    """A Brownian motion with the drift of the change, looked at 200 times up to the plan. Its
+    variance is known, so the power is a little more: the plan allows for one that is estimated."""
     runs, looks = 4_000, 200
     n = planned_impressions(0.0055, 2 * 0.55 * 0.45)
     at = np.linspace(n / looks, n, looks)
@@ -57,17 +62,19 @@ def test_true_change_is_detected_as_often_as_stated(rng: np.random.Generator) ->
     z = np.cumsum(steps, axis=1) / (sigma * np.sqrt(at))
     limits = np.array([boundary(look, Design(n).rate, 0.05) for look in at])
     at_the_end = (z[:, -1] > limits[-1]).mean()
-    assert 0.78 < at_the_end < 0.83
+    assert 0.79 < at_the_end < 0.87
     assert (z > limits).any(axis=1).mean() > at_the_end
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--baseline", "7", "--users-per-day", "1"), "7: must be between 0 and 1, or give --dev"),
-        ((*GIVEN, "--change", "0%"), "0%: must be a share above 0 and at most 1"),
+        (("--baseline", "7", "--users-per-day", "1"), "7: must be below 1, or give --deviation"),
+        ((*GIVEN, "--change", "0%"), "0%: must be a share above 0 and below 1"),
         ((*GIVEN, "--change", "much"), "much: must be a share"),
         (("--baseline", "0.5"), "--users-per-day"),
+        ((*GIVEN, "--treated", "100%"), "100%: must be a share above 0 and below 1"),
+        (("--baseline", "0", "--deviation", "1", "--users-per-day", "1"), "--baseline"),
     ],
 )
 def test_bad_values_are_told_with_their_rule(arguments: tuple[str, ...], message: str) -> None:

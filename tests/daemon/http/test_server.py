@@ -118,7 +118,7 @@ async def test_a_large_response_arrives_whole(client: Client) -> None:
 async def test_a_worker_serves_its_process_and_no_scores(worker: Client) -> None:
     _, _, body = await worker.get("/metrics")
     status, message = await worker.json("/api/v1/scores")
-    assert b"relevanced_build_info" in body and b"relevanced_score" not in body
+    assert b"relevanced_build_info" in body and b"relevanced_score{" not in body
     assert status == 404 and "role worker serves no scores" in str(message["error"])
 
 

@@ -207,6 +207,7 @@ async def test_parameters_are_as_documented(
         ("segments", "grouping=all", 400, "grouping: must be one of none"),
         ("hours", "from=today", 400, "from=today: must be a time with its zone"),
         ("hours", "from=2026-11-21T00:00:00Z&to=2026-11-20T00:00:00Z", 400, "from=2026-11-21"),
+        ("hours", "to=9999-12-31T23:59:59Z", 400, "to=9999-12-31T23:59:59Z: must be a time"),
         ("experiments/none/buckets", "", 404, "experiment=none: is not tracked"),
     ],
 )
