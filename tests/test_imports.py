@@ -89,7 +89,12 @@ PURE: Final = (
     *("daemon.exporter.pane_reader", "daemon.exporter.chunks", "daemon.exporter.scores"),
     "daemon.exporter.catching_up",
     *("daemon.exporter.measuring", "daemon.exporter.published", "daemon.exporter.publisher"),
-    *("daemon.exporter.sample_means", "daemon.exporter.selection", "daemon.exporter.snapshot"),
+    *(
+        "daemon.exporter.sample_lines",
+        "daemon.exporter.sample_means",
+        "daemon.exporter.selection",
+        "daemon.exporter.snapshot",
+    ),
     *("daemon.http", "daemon.http.negotiation", "daemon.http.api", "daemon.http.api.changes"),
     *("daemon.http.api.history", "daemon.http.api.parameters", "daemon.http.api.segments"),
     "daemon.http.api.periods",

@@ -13,7 +13,6 @@ connections closed.
 """
 
 import asyncio
-import random
 import signal
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -23,9 +22,9 @@ from typing import TypeAlias
 
 import structlog
 
-from ..backoff import finished_before_stop, pause_s, stopped_within
+from ..backoff import finished_before_stop, stopped_within
 from ..config.loading import Config
-from ..errors import StartError, Unavailable
+from ..errors import StartError
 from ..events.decoder import decoder
 from ..exporter.exporter import Exporter
 from ..exporter.published import Condition, Published
@@ -265,7 +264,9 @@ async def _work(service: Service, settings: KafkaSettings, source: KafkaSource) 
             if not await finished_before_stop(producer.start(), service.stop):
                 return
             letters = DeadLetterTopic(producer, config.events.dead_letter_topic)
-        initial_lanes = await _register(service, source.partition_count)
+        initial_lanes = await service.redis_answer.registered(
+            service.namespace, source.partition_count, service.stop
+        )
         if initial_lanes is not None:
             service.lanes = lambda: source.partition_count
             beginning = Beginning(config.start, initial_lanes)
@@ -276,20 +277,6 @@ async def _work(service: Service, settings: KafkaSettings, source: KafkaSource) 
         await source.stop()
         if producer is not None:
             await producer.stop()
-
-
-async def _register(service: Service, lanes: int) -> int | None:
-    """Register the number of lanes; returns how many there were when the namespace was made, or
-    None where the process is to stop before Redis answers."""
-    failures = 0
-    while not service.stop.is_set():
-        try:
-            return (await service.namespace.register(lanes)).at_start
-        except Unavailable as error:
-            failures += 1
-            service.redis_answer.note(str(error))
-            await stopped_within(service.stop, pause_s(failures, random.random()))
-    return None
 
 
 @contextmanager

@@ -1,12 +1,14 @@
 """What a process waits for before it can begin: every server at once, not the first alone."""
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 
 import structlog
 
-from ..backoff import stopped_within
+from ..backoff import pause_s, stopped_within
 from ..errors import Unavailable
+from ..storage.redis.namespace import Namespace
 
 log = structlog.get_logger(__name__)
 
@@ -38,6 +40,19 @@ class RedisAnswer:
                 return
             if await stopped_within(stop, ASK_EVERY_S):
                 return
+
+    async def registered(self, namespace: Namespace, lanes: int, stop: asyncio.Event) -> int | None:
+        """Register the number of lanes; returns how many there were when the namespace was made, or
+        None where the process is to stop before Redis answers."""
+        failures = 0
+        while not stop.is_set():
+            try:
+                return (await namespace.register(lanes)).at_start
+            except Unavailable as error:
+                failures += 1
+                self.note(str(error))
+                await stopped_within(stop, pause_s(failures, random.random()))
+        return None
 
 
 def waiting_text(kafka: str | None, redis: str) -> str:

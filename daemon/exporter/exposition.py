@@ -8,8 +8,7 @@ with it the event loop. Without those copies rendering took half the time.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import compress
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 
@@ -29,6 +28,7 @@ from .chunks import Chunks, gathered
 from .counters import Counters
 from .experiment_series import samples
 from .labels import escape, label_names, segment_labels
+from .sample_lines import Bodies, add, add_defined, add_lines
 from .sample_means import list_lengths
 from .selection import Selection
 from .snapshot import VIEWS, Snapshot, estimates
@@ -67,9 +67,6 @@ FAMILY_OF_COUNT: Final[Mapping[str, tuple[Family, tuple[str, ...]]]] = {
 For `segment_overflow` these are the configured groupings.
 """
 
-_Bodies: TypeAlias = dict[str, list[bytes]]
-"""Family name → its lines, in one chunk for each call that added some."""
-
 
 @dataclass(frozen=True)
 class Exposition:
@@ -88,7 +85,7 @@ def render(
     experiments: Findings = NOTHING,
 ) -> Exposition:
     """Both texts of a snapshot. A family without a sample is left out."""
-    bodies: _Bodies = {}
+    bodies: Bodies = {}
     _add_windows(bodies, snapshot, gauges, _segment_labels(gauges.segments, plan), plan)
     _add_counters(bodies, counters, _segment_labels(counters.segments, plan), plan)
     _add_counts(bodies, snapshot, plan)
@@ -96,13 +93,13 @@ def render(
     if plan.surfaces is not None:
         _add_propensities(bodies, plan.surfaces)
     for family, labels, value in samples(experiments):
-        _add_lines(bodies, family, [f"{family.name}{{{labels}}} {value:.9g}\n"])
+        add_lines(bodies, family, [f"{family.name}{{{labels}}} {value:.9g}\n"])
     return _texts(bodies)
 
 
 def render_compared(comparisons: Sequence[Comparison], gauges: Selection, plan: Plan) -> Exposition:
     """Both texts of the last hours and their baselines, for the segments that gauges show."""
-    bodies: _Bodies = {}
+    bodies: Bodies = {}
     labels = _segment_labels(gauges.segments, plan)
     for comparison in comparisons:
         tail = f',window="{comparison.window}"}} '
@@ -110,25 +107,25 @@ def render_compared(comparisons: Sequence[Comparison], gauges: Selection, plan: 
         if comparison.periods:
             _add_period(bodies, BASELINE, comparison.periods, labels, tail, plan)
         unit = f'{{window="{comparison.window}",unit="{comparison.unit}"}} '
-        _add(bodies, families.BASELINE_PERIODS, "", [""], unit, [len(comparison.periods)])
+        add(bodies, families.BASELINE_PERIODS, "", [""], unit, [len(comparison.periods)])
     return _texts(bodies)
 
 
 def render_design_effect(used: float, measured: float | None) -> Exposition:
     """Both texts of the design effect: the one to judge with, and the measured one, if known."""
-    bodies: _Bodies = {}
+    bodies: Bodies = {}
     of_kind = {"used": used} | ({} if measured is None else {"measured": measured})
     for kind, value in of_kind.items():
-        _add(bodies, families.DESIGN_EFFECT, "", [""], f'{{kind="{kind}"}} ', [value])
+        add(bodies, families.DESIGN_EFFECT, "", [""], f'{{kind="{kind}"}} ', [value])
     return _texts(bodies)
 
 
 def render_changes(found: Iterable[tuple[Family, str, float]]) -> Exposition:
     """Both texts of what was judged: (family, labels, value) of each sample."""
-    bodies: _Bodies = {}
+    bodies: Bodies = {}
     for family, labels, value in found:
         named = f"{family.name}{{{labels}}}" if labels else family.name
-        _add_lines(bodies, family, [f"{named} {value!r}\n"])
+        add_lines(bodies, family, [f"{named} {value!r}\n"])
     return _texts(bodies)
 
 
@@ -142,7 +139,7 @@ def _segment_labels(segments: Sequence[tuple[str, str]], plan: Plan) -> list[str
     return segment_labels(segments, attributes, label_names(plan.groupings))
 
 
-def _texts(bodies: _Bodies) -> Exposition:
+def _texts(bodies: Bodies) -> Exposition:
     found = [(families.BY_NAME[name], body) for name, body in bodies.items() if body]
     return Exposition(
         text=gathered(chunk for family, body in found for chunk in (_text_head(family), *body)),
@@ -162,38 +159,38 @@ def _openmetrics_head(family: Family) -> bytes:
 
 
 def _add_windows(
-    bodies: _Bodies, snapshot: Snapshot, gauges: Selection, labels: Sequence[str], plan: Plan
+    bodies: Bodies, snapshot: Snapshot, gauges: Selection, labels: Sequence[str], plan: Plan
 ) -> None:
     for window in snapshot.windows:
         rows = gauges.fold(window.rows)
         tail = f',window="{escape(window.window)}",view="{window.view}"}} '
         for column, family in enumerate(COUNT_GAUGES):
-            _add(bodies, family, "{", labels, tail, rows[:, column].tolist())
+            add(bodies, family, "{", labels, tail, rows[:, column].tolist())
         for index, metric in enumerate(plan.metrics):
             head = f'{{metric="{escape(metric.name)}",'
             means, errors = estimates(rows, plan, index)
-            _add_defined(bodies, families.SCORE_MEAN, head, labels, tail, means)
-            _add_defined(bodies, families.SCORE_STDERR, head, labels, tail, errors)
+            add_defined(bodies, families.SCORE_MEAN, head, labels, tail, means)
+            add_defined(bodies, families.SCORE_STDERR, head, labels, tail, errors)
             scored = rows[:, plan.metric_column(index)].tolist()
-            _add(bodies, families.SCORED_IMPRESSIONS, head, labels, tail, scored)
+            add(bodies, families.SCORED_IMPRESSIONS, head, labels, tail, scored)
         if plan.surfaces is not None:
             _add_weights(bodies, rows[:, plan.weight_column :], labels, tail)
 
 
-def _add_weights(bodies: _Bodies, columns: Rows, labels: Sequence[str], tail: str) -> None:
+def _add_weights(bodies: Bodies, columns: Rows, labels: Sequence[str], tail: str) -> None:
     sums = [
         WeightSums(items, clipped, weights / WEIGHT_UNIT, squares / WEIGHT_UNIT)
         for items, clipped, weights, squares in columns.tolist()
     ]
-    _add(bodies, families.IPS_ITEMS, "{", labels, tail, [weights.items for weights in sums])
+    add(bodies, families.IPS_ITEMS, "{", labels, tail, [weights.items for weights in sums])
     sizes = np.array([effective_sample_size(weights) for weights in sums])
-    _add_defined(bodies, families.IPS_EFFECTIVE_SAMPLE_SIZE, "{", labels, tail, sizes)
+    add_defined(bodies, families.IPS_EFFECTIVE_SAMPLE_SIZE, "{", labels, tail, sizes)
     shares = np.array([clipped_share(weights) for weights in sums])
-    _add_defined(bodies, families.IPS_CLIPPED_SHARE, "{", labels, tail, shares)
+    add_defined(bodies, families.IPS_CLIPPED_SHARE, "{", labels, tail, shares)
 
 
 def _add_period(
-    bodies: _Bodies,
+    bodies: Bodies,
     period: PeriodFamilies,
     rows_of_periods: Sequence[Floats],
     labels: Sequence[str],
@@ -203,18 +200,18 @@ def _add_period(
     """Add the last hours, which are one period, or the baseline, the average of several."""
     expected = np.mean(rows_of_periods, axis=0)
     for column, family in enumerate(period.counts):
-        _add_defined(bodies, family, "{", labels, tail, expected[:, column])
+        add_defined(bodies, family, "{", labels, tail, expected[:, column])
     means, errors = _of_periods(period, [list_lengths(rows) for rows in rows_of_periods])
-    _add_defined(bodies, period.list_length, "{", labels, tail, means)
-    _add_defined(bodies, period.list_length_stderr, "{", labels, tail, errors)
+    add_defined(bodies, period.list_length, "{", labels, tail, means)
+    add_defined(bodies, period.list_length_stderr, "{", labels, tail, errors)
     for index, metric in enumerate(plan.metrics):
         head = f'{{metric="{escape(metric.name)}",'
         values = [estimates(rows, plan, index) for rows in rows_of_periods]
         means, errors = _of_periods(period, values)
-        _add_defined(bodies, period.score, head, labels, tail, means)
-        _add_defined(bodies, period.score_stderr, head, labels, tail, errors)
+        add_defined(bodies, period.score, head, labels, tail, means)
+        add_defined(bodies, period.score_stderr, head, labels, tail, errors)
         scored = expected[:, plan.metric_column(index)]
-        _add_defined(bodies, period.scored_impressions, head, labels, tail, scored)
+        add_defined(bodies, period.scored_impressions, head, labels, tail, scored)
 
 
 def _of_periods(
@@ -227,20 +224,20 @@ def _of_periods(
     return averaged(np.array(means), np.array(errors))
 
 
-def _add_propensities(bodies: _Bodies, surfaces: Surfaces) -> None:
+def _add_propensities(bodies: Bodies, surfaces: Surfaces) -> None:
     for table in surfaces.tables:
         tail = f'{{surface="{escape(table.surface)}",version="{escape(table.version)}"}} '
-        _add(bodies, families.PROPENSITIES_INFO, "", [""], tail, [1])
+        add(bodies, families.PROPENSITIES_INFO, "", [""], tail, [1])
 
 
-def _add_counters(bodies: _Bodies, counters: Counters, labels: Sequence[str], plan: Plan) -> None:
+def _add_counters(bodies: Bodies, counters: Counters, labels: Sequence[str], plan: Plan) -> None:
     rows = counters.rows
     for column, family in enumerate(COUNT_COUNTERS):
-        _add(bodies, family, "{", labels, "} ", rows[:, column].tolist())
+        add(bodies, family, "{", labels, "} ", rows[:, column].tolist())
     for index, metric in enumerate(plan.metrics):
         head = f'{{metric="{escape(metric.name)}",'
         for family, values in _metric_totals(rows, plan.metric_column(index), metric.unit):
-            _add(bodies, family, head, labels, "} ", values)
+            add(bodies, family, head, labels, "} ", values)
 
 
 def _metric_totals(rows: Rows, column: int, unit: int) -> Iterable[tuple[Family, list[float]]]:
@@ -249,16 +246,16 @@ def _metric_totals(rows: Rows, column: int, unit: int) -> Iterable[tuple[Family,
     yield families.SETTLED_SCORED_IMPRESSIONS, rows[:, column].tolist()
 
 
-def _add_counts(bodies: _Bodies, snapshot: Snapshot, plan: Plan) -> None:
+def _add_counts(bodies: Bodies, snapshot: Snapshot, plan: Plan) -> None:
     for stored, (family, always) in FAMILY_OF_COUNT.items():
         expected = plan.grouping_names[1:] if stored == "segment_overflow" else always
         counts = dict.fromkeys(expected, 0) | dict(snapshot.counts.get(stored, {}))
         [label] = family.labels
         labels = [f'{label}="{escape(value)}"' for value in counts]
-        _add(bodies, family, "{", labels, "} ", list(counts.values()))
+        add(bodies, family, "{", labels, "} ", list(counts.values()))
 
 
-def _add_times(bodies: _Bodies, snapshot: Snapshot, plan: Plan) -> None:
+def _add_times(bodies: Bodies, snapshot: Snapshot, plan: Plan) -> None:
     for window in snapshot.windows:
         tail = f'{{window="{escape(window.window)}",view="{window.view}"}} '
         _add_time(bodies, families.WINDOW_END, tail, window.end_ms)
@@ -266,7 +263,7 @@ def _add_times(bodies: _Bodies, snapshot: Snapshot, plan: Plan) -> None:
         for span in plan.timing.windows:
             left_out = [int((span.name, view) in snapshot.incomplete) for view in VIEWS]
             labels = [f'window="{escape(span.name)}",view="{view}"' for view in VIEWS]
-            _add(bodies, families.WINDOW_INCOMPLETE, "{", labels, "} ", left_out)
+            add(bodies, families.WINDOW_INCOMPLETE, "{", labels, "} ", left_out)
     _add_time(bodies, families.AS_OF, " ", snapshot.as_of_ms)
     for lane in snapshot.lanes:
         tail = f'{{lane="{lane.lane}"}} '
@@ -274,39 +271,6 @@ def _add_times(bodies: _Bodies, snapshot: Snapshot, plan: Plan) -> None:
         _add_time(bodies, families.LANE_WATERMARK, tail, lane.watermark_ms)
 
 
-def _add_time(bodies: _Bodies, family: Family, tail: str, time_ms: int | None) -> None:
+def _add_time(bodies: Bodies, family: Family, tail: str, time_ms: int | None) -> None:
     if time_ms is not None:
-        _add_lines(bodies, family, [f"{family.name}{tail}{time_ms / 1000!r}\n"])
-
-
-def _add_defined(
-    bodies: _Bodies, family: Family, head: str, labels: Sequence[str], tail: str, values: Floats
-) -> None:
-    """Add the samples that have a value: what is undefined is absent, neither 0 nor NaN.
-
-    Nine digits: more than the millionths that rows are kept in, and half the time of all seventeen.
-    """
-    start = family.name + head
-    defined = ~np.isnan(values)
-    pairs = zip(compress(labels, defined.tolist()), values[defined].tolist(), strict=True)
-    _add_lines(bodies, family, [f"{start}{label}{tail}{value:.9g}\n" for label, value in pairs])
-
-
-def _add(
-    bodies: _Bodies,
-    family: Family,
-    head: str,
-    labels: Sequence[str],
-    tail: str,
-    values: Sequence[float],
-) -> None:
-    """Add a sample for each label text: `head` and `tail` are what its line has around that."""
-    start = family.name + head
-    pairs = zip(labels, values, strict=True)
-    _add_lines(bodies, family, [f"{start}{label}{tail}{value!r}\n" for label, value in pairs])
-
-
-def _add_lines(bodies: _Bodies, family: Family, lines: Sequence[str]) -> None:
-    body = bodies.setdefault(family.name, [])
-    if lines:
-        body.append("".join(lines).encode())
+        add_lines(bodies, family, [f"{family.name}{tail}{time_ms / 1000!r}\n"])
