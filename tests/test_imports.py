@@ -87,7 +87,7 @@ PURE: Final = (
     *("daemon.exporter.experiment_series", "daemon.exporter.exposition"),
     *("daemon.exporter.history", "daemon.exporter.labels", "daemon.exporter.lane_view"),
     *("daemon.exporter.pane_reader", "daemon.exporter.chunks", "daemon.exporter.scores"),
-    "daemon.exporter.catching_up",
+    *("daemon.exporter.catching_up", "daemon.exporter.usual_calls"),
     *("daemon.exporter.measuring", "daemon.exporter.published", "daemon.exporter.publisher"),
     *(
         "daemon.exporter.sample_lines",
@@ -97,7 +97,8 @@ PURE: Final = (
     ),
     *("daemon.http", "daemon.http.negotiation", "daemon.http.api", "daemon.http.api.changes"),
     *("daemon.http.api.history", "daemon.http.api.parameters", "daemon.http.api.segments"),
-    "daemon.http.api.periods",
+    *("daemon.http.api.compared", "daemon.http.api.one_voice", "daemon.http.api.periods"),
+    "daemon.http.api.stories",
     *("daemon.commands", "daemon.commands.byte_order_mark", "daemon.commands.evaluation"),
     *("daemon.commands.evaluation.asked", "daemon.commands.evaluation.comparing"),
     *("daemon.commands.evaluation.remarks", "daemon.commands.evaluation.results"),

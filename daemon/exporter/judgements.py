@@ -5,21 +5,23 @@ Pure, apart from what it keeps from look to look.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 
 from relevanced.metrics.lists import Floats, Integers
 
-from ..judging.design_effect import BEFORE_KNOWN
 from ..judging.against import drift_of, z_against
+from ..judging.design_effect import BEFORE_KNOWN
+from ..judging.ledger import Call, Fall, Look, Onset, advanced, without_falls
 from ..judging.noise import Noise
 from ..judging.noticeable import by_earlier, by_scan
 from ..judging.onset import Onsets, onsets
 from ..judging.scan import MOST_BEFORE_MS, Calls, called, sides, threshold
 from ..judging.settings import Judging
-from ..judging.timeline import Timeline, groups
+from ..judging.story import Scene, Story
+from ..judging.timeline import HOUR_MS, Timeline, groups
 from ..panes import pane_start
 from ..plan import Plan
 from .baselines import Comparison, averaged
@@ -28,6 +30,7 @@ from .lane_view import LaneView
 from .selection import Selection
 from .snapshot import Segment, estimates
 from .timelines import Timelines
+from .usual_calls import UsualCalls
 
 LOW_Z: Final = -1.5
 """Against earlier weeks or days, a score below this many standard errors gets an onset: no alert on
@@ -72,6 +75,13 @@ class Judgement:
     noticeable: Mapping[str, Floats] = field(default_factory=dict)
     """By what it is against; infinite where nothing would be noticed."""
     begin_ms: int | None = None
+    end_ms: int | None = None
+    """The end of what had settled."""
+    open: tuple[Story, ...] = ()
+    """Falls that have not recovered, the clearest first; those that have lasted for more than a
+    week last."""
+    closed: tuple[Story, ...] = ()
+    """Those of the last day that have, the latest first."""
 
 
 class Judge:
@@ -86,6 +96,9 @@ class Judge:
         self.apart_ms = 0
         """The least event time between two looks."""
         self._last = Judgement()
+        self._usual_calls = UsualCalls(plan, judging)
+        self.falls: tuple[Fall, ...] = ()
+        """As of the last look."""
 
     def look(
         self,
@@ -123,17 +136,42 @@ class Judge:
             noises[0].design_effect, np.tile([n.drift_ratio for n in noises], len(segments))
         )
         directions = np.tile(self._signs, len(segments))
-        calls, by_hour = _scanned(timeline, directions, noise)
-        found = [self._of_hour(timeline, directions, calls, noise)]
+        names = [(*segment, metric.name) for segment in segments for metric in self._plan.metrics]
+        whole = Look(timeline, names, directions, noise)
+        look = replace(whole, timeline=without_falls(whole, self.falls))
+        calls, by_hour = _scanned(look.timeline, directions, noise)
+        found = [self._of_hour(look.timeline, directions, calls, noise)]
         noticeable = {"hour": by_hour}
         rows = _rows_of(segments, basis.gauges.segments)
         for against, z, least in self._against_usual(basis.comparisons, noises):
             noticeable[against] = _by_series(least, rows, self._signs)
             low = np.flatnonzero(_by_series(z, rows, self._signs) < LOW_Z)
-            found.append(_low(timeline, directions, against, low, noise))
+            found.append(_low(look.timeline, directions, against, low, noise))
+        called_now = [*_calls(look, found[0]), *self._called_by_usual(look, basis, rows)]
+        self.falls = advanced(self.falls, look, called_now)
+        counts = self._timelines.counts
+        day_ago = end_ms - 24 * self._plan.hour_ms
         return Judgement(
-            segments, tuple(found), noticeable, begin_ms if self._plan.history_hours else None
+            segments,
+            tuple(found),
+            noticeable,
+            begin_ms if self._plan.history_hours else None,
+            end_ms,
+            Scene(look, counts, self._judging).stories(self.falls),
+            Scene(whole, counts, self._judging).ended(self.falls, day_ago),
         )
+
+    def _called_by_usual(self, look: Look, basis: Basis, rows: Integers) -> list[Call]:
+        """The calls of the lanes `weeks` and `day`."""
+        found = self._usual_calls.take(
+            look.end_ms, basis.comparisons, basis.gauges.segments, basis.design_effect
+        )
+        if found is None:
+            return []
+        lane, called_cells = found
+        padded = np.concatenate([called_cells, np.zeros((1, called_cells.shape[1]), np.bool_)])
+        low = np.flatnonzero(padded[rows].reshape(-1))
+        return _calls(look, _low(look.timeline, look.directions, lane, low, look.noise))
 
     def _noises(self, design_effect: float) -> list[Noise]:
         """The noise of each metric."""
@@ -204,6 +242,25 @@ def _low(
     recent = timeline.since(int(timeline.ends[-1]) - ONSET_HOURS * 3_600_000).of(low)
     began = onsets(recent, directions[low], np.zeros(len(low), np.int64), noise.of(low))
     return Found(against, low, None, None, began)
+
+
+def _calls(look: Look, found: Found) -> list[Call]:
+    """What was found as calls. Without an onset the fall is older than what tells it: a day, which
+    is the longest window that calls."""
+    began, timeline = found.onsets, look.timeline
+    calls = []
+    for index, series in enumerate(found.series.tolist()):
+        times = (began.likely[index], began.earliest[index], began.latest[index])
+        likely, earliest, latest = (None if np.isnan(time) else float(time) for time in times)
+        if likely is None or latest is None:
+            day_ago = float(look.end_ms - 24 * HOUR_MS)
+            onset = Onset(day_ago, None, day_ago, by_panes=False)
+        else:
+            at = int(np.searchsorted(timeline.ends, likely, side="right"))
+            by_panes = not timeline.hourly[min(at, len(timeline.hourly) - 1)]
+            onset = Onset(likely, earliest, latest, by_panes)
+        calls.append(Call(found.against, look.series[series], onset))
+    return calls
 
 
 def _rows_of(segments: Sequence[Segment], shown: Sequence[Segment]) -> Integers:

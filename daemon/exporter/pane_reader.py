@@ -15,6 +15,7 @@ from relevanced.metrics.lists import Floats
 from ..experiments.types import NOTHING, Findings
 from ..lane.paged_rows import Rows
 from ..plan import Plan
+from .judgements import Judgement
 from .lane_view import LaneView
 from .selection import Indices, Selection
 from .snapshot import Segment, Snapshot
@@ -29,6 +30,8 @@ class Reading:
     snapshot: Snapshot
     selection: Selection
     experiments: Findings = NOTHING
+    judged: Judgement = Judgement()
+    """What fell and has not recovered, as of the last look."""
 
     @cached_property
     def _selected_rows(self) -> Sequence[Mapping[int, Indices]]:

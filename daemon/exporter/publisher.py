@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from ..experiments.findings import FindingsCache
-from ..experiments.types import Findings
 from ..judging.settings import DEFAULTS, Judging
 from ..panes import pane_start
 from ..plan import Plan
@@ -43,7 +42,7 @@ class Publisher:
         self._history = History(plan)
         self._measuring = Measuring(plan, judging)
         self._compared_key: _ComparedKey | None = None
-        self._compared_texts = Exposition()
+        self._compared_texts: Exposition | None = None
         self._comparisons: Sequence[baselines.Comparison] = ()
         self._judge = Judge(plan, judging)
         self._judged = Judgement()
@@ -72,47 +71,49 @@ class Publisher:
         experiments = self._findings.of(
             [view.experiments for view in views], whole.as_of_ms, report.as_of
         )
-        reading = Reading(self._plan, views, counted, gauges, experiments)
-        texts = self._series(raised, whole, gauges, experiments) if with_series else Exposition()
-        return publish(texts, report, reading, ())
-
-    def _series(
-        self, views: Sequence[LaneView], whole: Snapshot, gauges: Selection, experiments: Findings
-    ) -> Exposition:
-        """The series of all the traffic: of the one process that serves them."""
-        counters, self.previous = counters_of(whole, gauges, self._plan, self.previous)
-        texts = exposition.render(whole, gauges, counters, self._plan, experiments)
-        texts = exposition.joined(texts, self._compared(views, whole, gauges))
-        return exposition.joined(texts, self._changes(views, whole, gauges))
-
-    def _compared(
-        self, views: Sequence[LaneView], whole: Snapshot, gauges: Selection
-    ) -> Exposition:
-        """The texts of the last hours and their baselines. They cost as much as all the rest and
-        change by base panes only, so they are rendered again no more often than that."""
-        self._history.take(views)
-        as_of_ms = whole.as_of_ms
-        pane = None if as_of_ms is None else pane_start(as_of_ms, self._plan.timing.base_ms)
-        key = (pane, gauges.segments, self._history.starts, self._history.lost)
-        if key != self._compared_key:
-            comparisons = baselines.compare(self._history, views, whole, gauges, self._plan)
-            effect = self._measuring.take(self._history, whole, gauges)
-            self._compared_texts = exposition.joined(
-                exposition.render_compared(comparisons, gauges, self._plan),
-                exposition.render_design_effect(effect.used, effect.measured),
-            )
-            self._compared_key, self._comparisons = key, comparisons
-        return self._compared_texts
-
-    def _changes(self, views: Sequence[LaneView], whole: Snapshot, gauges: Selection) -> Exposition:
-        """The texts of what fell, since when, and what could be noticed. `_compared` must have been
-        called for these views."""
+        self._compare(views, whole, gauges)
         judged = self._judge.look(
             views,
             self._history,
             Basis(gauges, self._comparisons, self._measuring.found.used),
             whole.as_of_ms,
         )
+        reading = Reading(self._plan, views, counted, gauges, experiments, judged)
+        texts = self._series(whole, reading) if with_series else Exposition()
+        return publish(texts, report, reading, ())
+
+    def _series(self, whole: Snapshot, reading: Reading) -> Exposition:
+        """The series of all the traffic: of the one process that serves them."""
+        gauges = reading.selection
+        counters, self.previous = counters_of(whole, gauges, self._plan, self.previous)
+        texts = exposition.render(whole, gauges, counters, self._plan, reading.experiments)
+        texts = exposition.joined(texts, self._compared(gauges))
+        return exposition.joined(texts, self._changes(reading.judged))
+
+    def _compare(self, views: Sequence[LaneView], whole: Snapshot, gauges: Selection) -> None:
+        """Compare the last hours with their baselines, no more often than once per base pane: it
+        costs as much as all the rest."""
+        self._history.take(views)
+        as_of_ms = whole.as_of_ms
+        pane = None if as_of_ms is None else pane_start(as_of_ms, self._plan.timing.base_ms)
+        key = (pane, gauges.segments, self._history.starts, self._history.lost)
+        if key != self._compared_key:
+            self._comparisons = baselines.compare(self._history, views, whole, gauges, self._plan)
+            self._measuring.take(self._history, whole, gauges)
+            self._compared_key, self._compared_texts = key, None
+
+    def _compared(self, gauges: Selection) -> Exposition:
+        """The texts of the last hours and their baselines, kept while these are the same."""
+        if self._compared_texts is None:
+            effect = self._measuring.found
+            self._compared_texts = exposition.joined(
+                exposition.render_compared(self._comparisons, gauges, self._plan),
+                exposition.render_design_effect(effect.used, effect.measured),
+            )
+        return self._compared_texts
+
+    def _changes(self, judged: Judgement) -> Exposition:
+        """The texts of what fell, since when, and what could be noticed."""
         if judged is not self._judged:
             found = change_series.samples(judged, self._plan)
             self._judged, self._judged_texts = judged, exposition.render_changes(found)

@@ -12,9 +12,10 @@ import numpy as np
 
 from relevanced.metrics.lists import Booleans, Floats, Integers
 
+from ..judging.counted import Counts
 from ..judging.timeline import Timeline
 from ..panes import pane_start
-from ..plan import Plan
+from ..plan import COUNT_COLUMNS, Plan
 from .baselines import WEEK, WEEKS, outages
 from .history import History
 from .lane_view import LaneView
@@ -38,7 +39,7 @@ _Key: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True)
 class _Sum:
-    """The metric columns of a bin, and the objects that they were summed from."""
+    """The columns of counts and metrics of a bin, and the objects that they were summed from."""
 
     of: tuple[object, ...]
     rows: Floats
@@ -55,7 +56,10 @@ class Timelines:
         self._selected_ms = 0
         self._panes: dict[_Key, _Sum] = {}
         self._hours: dict[int, _Sum] = {}
-        self._columns = slice(plan.metric_column(0), plan.weight_column)
+        self._columns = slice(0, plan.weight_column)
+        nothing = np.zeros((0, 0, len(COUNT_COLUMNS)))
+        self.counts = Counts({}, nothing)
+        """The counts of the segments in the bins of the last timeline."""
 
     def of(
         self, views: Sequence[LaneView], history: History, gauges: Selection, end_ms: int
@@ -164,6 +168,10 @@ class Timelines:
         self, rows: Floats, starts: Integers, ends: Integers, hourly: Booleans, hours: list[int]
     ) -> Timeline:
         units = np.array([metric.unit for metric in self._plan.metrics], np.float64)
+        counted = len(COUNT_COLUMNS)
+        at = {segment: index for index, segment in enumerate(self.segments)}
+        self.counts = Counts(at, rows[..., :counted])
+        rows = rows[..., counted:]
 
         def column(of: Floats, which: int, scale: Floats | float = 1.0) -> Floats:
             return np.asarray((of[..., which::3] / scale).reshape(len(of), -1))
@@ -187,6 +195,7 @@ class Timelines:
         if not hours or hours[0] > starts[-1] - WEEK * hour_ms:
             return None
         rows = np.array([self._hours[start].rows for start in hours])
+        rows = rows[..., len(COUNT_COLUMNS) :]
         scored, sums = rows[..., 0::3], rows[..., 1::3] / units
         means = np.divide(sums, scored, out=np.full(scored.shape, np.nan), where=scored > 0)
         table = np.concatenate([means.reshape(len(hours), -1), np.full((1, means[0].size), np.nan)])

@@ -59,6 +59,15 @@ class Timeline:
             None if self.usual is None else self.usual[first:],
         )
 
+    def only(self, counted: Booleans) -> "Timeline":
+        """Only the bins that count in each series: (bins, series). The others are as empty."""
+        scored, sums, squares = (
+            np.where(counted, each, 0.0) for each in (self.scored, self.sums, self.squares)
+        )
+        return Timeline(
+            self.starts, self.ends, scored, sums, squares, self.hourly, usual=self.usual
+        )
+
     def of(self, series: Integers) -> "Timeline":
         """Only these series, by index."""
         return Timeline(

@@ -19,7 +19,8 @@ from ...plan import ALL
 from ...telemetry.process import Telemetry
 from . import tables
 from .buckets import Bucket, Buckets, buckets
-from .changes import Change, Changes, changes
+from .changes import AGAINST, Changes, changes
+from .compared import Change
 from .health import Health, Role, health
 from .history import History, Pane, history
 from .hours import Hours, HourScore, hours
@@ -59,6 +60,7 @@ class RequestContext:
             "grouping": plan.grouping_names,
             "window": tuple(window.name for window in plan.timing.windows),
             "view": VIEWS,
+            "against": AGAINST,
         }
 
 
@@ -111,7 +113,8 @@ def _history(context: RequestContext, query: Query) -> History:
 
 def _changes(context: RequestContext, query: Query) -> Changes:
     (window,), (view,) = query["window"], query["view"]
-    return changes(context.reading, window, view, query)
+    against = AGAINST[AGAINST.index(query["against"][0])]
+    return changes(context.reading, window, view, query, against)
 
 
 def _segments(context: RequestContext, query: Query) -> Segments:
@@ -184,11 +187,12 @@ ROUTES: Final = (
     ),
     Route(
         "/api/v1/changes",
-        "What got better or worse: each segment now and an hour ago, with the noise of its change.",
+        "What got better or worse: the open changes, and each segment now and an hour ago.",
         (
             *_FILTERS,
             Parameter("window", "The window that is compared.", required=True),
             Parameter("view", "`settled`, or `live`, which is preliminary.", default="settled"),
+            Parameter("against", "`worst`, or `hour`: only an hour before.", default="worst"),
         ),
         Changes,
         _changes,

@@ -40,6 +40,7 @@ class Site:
         rng = np.random.default_rng(SEED)
         minutes = range(pane_start(begin_ms, MINUTE_MS), NOW_MS + HOUR_MS, MINUTE_MS)
         self.parts: dict[int, Rows] = {}
+        self._packed: dict[tuple[int, bytes], dict[int, bytes]] = {}
         for start in minutes:
             rows = np.zeros((3, PLAN.row_width), np.int64)
             for row, (_, country) in enumerate(NAMES[1:], 1):
@@ -84,8 +85,13 @@ class Site:
             counts={"events": {"impression": 1}},
             watermark_ms=as_of_ms,
             settled_before=pane_start(settled_ms, PLAN.timing.base_ms),
-            hours={
-                hour: {page: pack_page(kept) for page, kept in pages_of(rows).items()}
-                for hour, rows in hours.items()
-            },
+            hours={hour: self._pack(hour, rows) for hour, rows in hours.items()},
         )
+
+    def _pack(self, hour: int, rows: Rows) -> dict[int, bytes]:
+        """The same object for the same rows: as a lane that did not change."""
+        key = (hour, rows.tobytes())
+        if key not in self._packed:
+            pages = pages_of(rows).items()
+            self._packed[key] = {page: pack_page(kept) for page, kept in pages}
+        return self._packed[key]

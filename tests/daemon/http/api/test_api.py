@@ -9,13 +9,12 @@ import pytest
 from relevanced.daemon.events.timestamps import timestamp_text
 from relevanced.daemon.exporter.pane_reader import Reading
 from relevanced.daemon.exporter.scores import report
-from relevanced.daemon.http.api.changes import (
+from relevanced.daemon.http.api.changes import Changes, changes
+from relevanced.daemon.http.api.compared import (
     LEAST_SCORED,
     Change,
-    Changes,
     Estimate,
     Verdict,
-    changes,
     onsets,
     verdict,
 )

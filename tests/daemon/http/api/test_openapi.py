@@ -29,6 +29,7 @@ GOOD: Final = {
     "segment": "DE",
     "window": "1m",
     "view": "live",
+    "against": "hour",
     "from": "2026-11-20T00:00:00Z",
     "to": "2026-11-21T00:00:00Z",
 }

@@ -1,0 +1,230 @@
+"""Each segment in a window now and an hour before: the rows of the table of changes. Pure.
+
+A change is called better or worse only if it exceeds its noise. In the live view feedback is still
+missing, which shifts every segment alike: there a segment is called only if it also changed against
+the rest of the traffic.
+"""
+
+from collections.abc import Mapping, Sequence
+from math import hypot
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from relevanced.metrics.lists import Floats
+from relevanced.metrics.metric import Direction
+
+from ...events.timestamps import timestamp_text
+from ...exporter.pane_reader import Reading
+from ...exporter.scores import optional
+from ...exporter.snapshot import LIVE, Segment, WindowRows, estimates, sum_panes
+from ...lane.paged_rows import Rows
+from .history import metric_index
+from .periods import Period, Stretch, compared_periods
+
+Verdict: TypeAlias = Literal[
+    "better",
+    "worse",
+    "diluted",
+    "moved",
+    "level",
+    "unripe",
+    "too_few",
+    "undefined",
+    "no_traffic",
+]
+
+CALLS: Final[tuple[Verdict, ...]] = ("better", "worse", "moved")
+FALSE_CALLS: Final = 0.001
+"""Probability that one answer calls any segment although none has changed."""
+DRIFT: Final = 0.006
+"""Standard deviation of the change of a healthy search in an hour, as a share of its mean."""
+LEAST_SCORED: Final = 30
+"""Scored impressions from which on a mean is close enough to normally distributed."""
+
+
+class Estimate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A mean over a period, and the impressions that it is made of."""
+
+    mean: float | None
+    """null where no impression has a defined value."""
+    stderr: float | None
+    """null below two scored impressions."""
+    scored: int
+    impressions: int
+
+
+class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One metric of one segment, now and before."""
+
+    metric: str
+    grouping: str
+    segment: str
+    now: Estimate
+    before: Estimate
+    difference: float | None
+    """Now minus before; null where either is undefined."""
+    noise: float | None
+    """Standard error of the difference, including the drift of a healthy search."""
+    verdict: Verdict
+    """`better`, `worse`: beyond the noise; `worse` also where an open change says so. `diluted`:
+    low only because it shares traffic with the segments that carry an open change. `moved`: beyond
+    the noise, for a metric that has no better direction. `unripe`: beyond it in the live view, but
+    missing feedback may be the reason. `level`: within the noise. `too_few`: too few scored
+    impressions. `undefined`: one of the means is. `no_traffic`: now or before."""
+    since: str | None
+    """Start of the pane in which a change that was called began."""
+
+
+def compared_rows(
+    reading: Reading, window: str, view: str, wanted: Mapping[str, Sequence[str]], beyond: float
+) -> tuple[Stretch | None, Stretch | None, tuple[Change, ...]]:
+    """(the period now, the one before, the changes between them)."""
+    rows = [rows for rows in reading.snapshot.windows if (rows.window, rows.view) == (window, view)]
+    if not rows or rows[0].end_ms is None:
+        return None, None, ()
+    now, before = compared_periods(reading, window, rows[0].end_ms)
+    compared = _Compared(reading, rows[0], now, before, beyond)
+    names = wanted.get("metric") or [metric.name for metric in reading.plan.metrics]
+    found = [change for name in dict.fromkeys(names) for change in compared.of_metric(name, wanted)]
+    return now.stretch(), before.stretch(), tuple(found)
+
+
+def verdict(
+    now: Estimate, before: Estimate, sizes: tuple[float, float | None], direction: Direction
+) -> Verdict:
+    """The verdict on a change.
+
+    `sizes` are the difference and its distance from the difference of the rest of the traffic (None
+    without such), each as a multiple of what must be exceeded to be called.
+    """
+    if not now.impressions or not before.impressions:
+        return "no_traffic"
+    if now.mean is None or before.mean is None:
+        return "undefined"
+    if min(now.scored, before.scored) < LEAST_SCORED:
+        return "too_few"
+    own, against_rest = sizes
+    if abs(own) <= 1:
+        return "level"
+    if against_rest is None or against_rest * np.sign(own) <= 1:
+        return "unripe"
+    if direction == "none":
+        return "moved"
+    return "better" if (own > 0) == (direction == "up") else "worse"
+
+
+def onsets(scored: Floats, sums: Floats) -> NDArray[np.intp]:
+    """The pane in which the level of each segment changed: (panes, segments) → (segments,) indices.
+
+    Fits two levels to the panes by least squares over the scored impressions, and returns the first
+    pane of the second level. Needs at least two panes.
+    """
+    left, left_sum = np.cumsum(scored, 0)[:-1], np.cumsum(sums, 0)[:-1]
+    right, right_sum = scored.sum(0) - left, sums.sum(0) - left_sum
+    is_defined = (left > 0) & (right > 0)
+    first, second = (
+        np.divide(total, count, out=np.zeros_like(count), where=is_defined)
+        for total, count in ((left_sum, left), (right_sum, right))
+    )
+    fit = np.where(is_defined, (first - second) ** 2 * left * right, -1.0)
+    return np.asarray(np.argmax(fit, axis=0) + 1, np.intp)
+
+
+class _Compared:
+    """The rows of both periods, and the changes between them."""
+
+    def __init__(
+        self, reading: Reading, shown: WindowRows, now: Period, before: Period, beyond: float
+    ) -> None:
+        self.reading = reading
+        self.live = shown.view == LIVE
+        self.period, self.before_period = now, before
+        self.now = reading.selection.fold(shown.rows)
+        earlier = sum_panes(reading.snapshot, reading.views, before.window_at, before.starts)
+        self.before = reading.selection.fold(earlier)
+        self.beyond = beyond
+
+    def of_metric(self, name: str, wanted: Mapping[str, Sequence[str]]) -> list[Change]:
+        """The changes of one metric."""
+        metric_at = metric_index(self.reading.plan, name)
+        now, before = (_estimates(rows, self, metric_at) for rows in (self.now, self.before))
+        sizes, direction = self._sizes(metric_at), self.reading.plan.metrics[metric_at].direction
+        verdicts = [verdict(*row, direction) for row in zip(now, before, sizes, strict=True)]
+        requested = [
+            (index, segment)
+            for index, segment in enumerate(self.reading.selection.segments)
+            if _is_wanted(segment, wanted)
+        ]
+        any_called = any(verdicts[index] in CALLS for index, _ in requested)
+        since = self._onsets(metric_at) if any_called else [""] * len(verdicts)
+        return [
+            Change(
+                name,
+                *segment,
+                now=now[index],
+                before=before[index],
+                difference=_difference(now[index].mean, before[index].mean),
+                noise=_noise(now[index], before[index]),
+                verdict=verdicts[index],
+                since=since[index] if verdicts[index] in CALLS else None,
+            )
+            for index, segment in requested
+        ]
+
+    def _sizes(self, metric_at: int) -> list[tuple[float, float | None]]:
+        own, noise = self._differences(self.now, self.before, metric_at)
+        own_sizes = (own / (self.beyond * noise)).tolist()
+        if not self.live:
+            return [(size, size) for size in own_sizes]
+        rest, rest_noise = self._differences(
+            self.now[:1] - self.now, self.before[:1] - self.before, metric_at
+        )
+        against = ((own - rest) / (self.beyond * np.hypot(noise, rest_noise))).tolist()
+        against_rest = [None if np.isnan(size) else size for size in against]
+        return list(zip(own_sizes, against_rest, strict=True))
+
+    def _differences(self, now: Rows, before: Rows, metric_at: int) -> tuple[Floats, Floats]:
+        plan = self.reading.plan
+        (mean, error), (old_mean, old_error) = (
+            estimates(rows, plan, metric_at) for rows in (now, before)
+        )
+        noise = np.sqrt(error**2 + old_error**2 + (DRIFT * old_mean) ** 2)
+        # Where no value varies the noise is 0: avoids 0 / 0, and a difference of 0 stays 0.
+        return mean - old_mean, np.maximum(noise, np.finfo(float).tiny)
+
+    def _onsets(self, metric_at: int) -> list[str]:
+        """When the level of each segment changed, by panes as short as those of the period before:
+        they are kept from its begin until now."""
+        column = self.reading.plan.metric_column(metric_at)
+        starts = range(self.before_period.starts[0], self.period.end_ms, self.before_period.pane_ms)
+        scored, sums = (
+            self.reading.column(self.before_period.window_at, starts, column_at)
+            for column_at in (column, column + 1)
+        )
+        return [timestamp_text(starts[index]) for index in onsets(scored, sums)]
+
+
+def _estimates(rows: Rows, compared: _Compared, metric_at: int) -> list[Estimate]:
+    plan = compared.reading.plan
+    means, errors = (optional(values) for values in estimates(rows, plan, metric_at))
+    scored = rows[:, plan.metric_column(metric_at)].tolist()
+    columns = means, errors, scored, rows[:, 0].tolist()
+    return [Estimate(*row) for row in zip(*columns, strict=True)]
+
+
+def _difference(now: float | None, before: float | None) -> float | None:
+    return None if now is None or before is None else now - before
+
+
+def _noise(now: Estimate, before: Estimate) -> float | None:
+    if now.stderr is None or before.stderr is None or before.mean is None:
+        return None
+    return hypot(now.stderr, before.stderr, DRIFT * before.mean)
+
+
+def _is_wanted(segment: Segment, wanted: Mapping[str, Sequence[str]]) -> bool:
+    names = dict(zip(("grouping", "segment"), segment, strict=True))
+    return all(name not in wanted or value in wanted[name] for name, value in names.items())

@@ -1,0 +1,122 @@
+"""Changes in words. Pure: times are UTC, and the time of the reader's day is passed in."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final, TypeAlias
+
+from .ledger import Onset
+from .story import ALL, Story
+
+Tone: TypeAlias = str
+NARROW_MS: Final = 10 * 60_000
+"""An onset whose interval is at most this long is said as one time."""
+NEARLY_ALL: Final = 0.95
+DAY_MS: Final = 86_400_000
+
+
+def where(grouping: str, segments: Sequence[str]) -> str:
+    """` of country DE`; nothing for the whole."""
+    if (grouping, *segments) == ALL:
+        return " everywhere"
+    listed = " and ".join(filter(None, (", ".join(segments[:-1]), segments[-1])))
+    return f" of {grouping} {listed}"
+
+
+def level(mean: float | None) -> str:
+    """`0.19`, with a third digit below 0.1."""
+    if mean is None:
+        return "unknown"
+    return f"{mean:.3f}" if abs(mean) < 0.1 else f"{mean:.2f}"
+
+
+def clock(time_ms: float, now_ms: float) -> str:
+    """`16:34`; with the date where it is of another day."""
+    time, now = (datetime.fromtimestamp(each / 1000, UTC) for each in (time_ms, now_ms))
+    if time.date() == now.date():
+        return f"{time:%H:%M}"
+    return f"{time:%-d %b %H:%M}"
+
+
+def since(onset: Onset, now_ms: float) -> str:
+    """`at 16:34`, `between 16:20 and 17:05` or `before 12:00`."""
+    if onset.earliest is None:
+        return f"before {clock(onset.latest, now_ms)}"
+    if onset.width <= NARROW_MS:
+        return f"at {clock(onset.likely, now_ms)}"
+    return f"between {clock(onset.earliest, now_ms)} and {clock(onset.latest, now_ms)}"
+
+
+def fell(story: Story, now_ms: float) -> str:
+    """`RR@10 of country DE fell from 0.55 to 0.19 at 16:34`; `rose` where less is better."""
+    grouping, _, metric = story.fall.series
+    before, now = story.before.mean, story.now.mean
+    verb = "rose" if before is not None and now is not None and now > before else "fell"
+    when = since(story.fall.onset, now_ms)
+    return (
+        f"{metric}{where(grouping, story.segments)} {verb} from {level(before)} to {level(now)} "
+        f"{when}"
+    )
+
+
+def headline(story: Story, now_ms: float) -> str:
+    """The sentence of an open change."""
+    if story.fall.is_standing(round(now_ms)) and story.change_ratio is not None:
+        grouping, _, metric = story.fall.series
+        more = "lower" if story.change_ratio < 0 else "higher"
+        when = f"{datetime.fromtimestamp(story.fall.onset.likely / 1000, UTC):%-d %b}"
+        ratio = f"{abs(story.change_ratio):.0%}".replace("%", " %")
+        return f"{metric}{where(grouping, story.segments)} is {ratio} {more} since {when}."
+    return f"{fell(story, now_ms)}, not recovered."
+
+
+def recovery(story: Story, now_ms: float) -> str:
+    """The sentence of a change that is over."""
+    grouping, _, metric = story.fall.series
+    ended = story.fall.recovered_ms or now_ms
+    lasted = _duration(ended - story.fall.onset.likely)
+    return (
+        f"{metric}{where(grouping, story.segments)} recovered at {clock(ended, now_ms)} after "
+        f"{lasted} at {level(story.now.mean)}; it was {level(story.before.mean)} before."
+    )
+
+
+def detail(story: Story) -> str:
+    """Who carries it, what it looks like, and where to look."""
+    parts = []
+    explanation = story.explanation
+    if explanation is not None:
+        share = "nearly all" if explanation.carried >= NEARLY_ALL else _percent(explanation.carried)
+        carry = "It carries" if len(story.segments) == 1 else "They carry"
+        parts.append(f"{carry} {share} of the fall of the whole.")
+    if story.pattern is not None:
+        parts.append(f"Looks like {story.pattern.name}: {story.pattern.words}.")
+        parts.append(f"Look at: {story.pattern.look_at}.")
+    return " ".join(parts)
+
+
+def good(smallest_drop: float | None, lane: str | None) -> str:
+    """The sentence of a quiet site."""
+    if smallest_drop is None or lane is None:
+        return "No score is worse, as far as is known yet."
+    than = {"hour": "before", "day": "in the last days", "weeks": "in the last weeks"}[lane]
+    least = _percent(smallest_drop)
+    return f"Search is as good as {than}. A fall of {least} would have been noticed."
+
+
+def watching(begin_ms: float | None, now_ms: float) -> str:
+    """The sentence before anything can be compared."""
+    if begin_ms is None:
+        return "No searches have been counted yet."
+    return f"Watching since {clock(begin_ms, now_ms)}. Nothing to compare with yet."
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}".replace("%", " %")
+
+
+def _duration(length_ms: float) -> str:
+    minutes = round(length_ms / 60_000)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    parts = [f"{days} d"] * (days > 0) + [f"{hours} h"] * (hours > 0)
+    return " ".join((parts + [f"{minutes} min"] * (minutes > 0 and not days)) or ["0 min"])

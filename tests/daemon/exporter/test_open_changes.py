@@ -1,0 +1,127 @@
+"""From lanes to open changes: named soon, named as long as it lasts, over when it is over."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from relevanced.daemon.exporter.pane_reader import Reading
+from relevanced.daemon.exporter.publisher import Publisher
+from relevanced.daemon.http.api.changes import Changes, changes
+from relevanced.daemon.panes import HOUR_MS
+from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Site
+
+SETTLED_MS = PLAN.timing.settle_ms
+PER_MINUTE = 380
+"""Both countries together: a country has 11,400 an hour."""
+BREAKS = {"3 min": 3, "10 min": 10, "75 min": 75, "200 min": 200, "a day": 1440, "4 days": 5760}
+
+
+def reading(site: Site, settled_until_ms: int, publisher: Publisher | None = None) -> Reading:
+    """What is published when so much has settled."""
+    as_of_ms = settled_until_ms + SETTLED_MS
+    published = (publisher or Publisher(PLAN)).publish([site.lane(as_of_ms)], as_of_ms)
+    assert published.reading is not None
+    return published.reading
+
+
+def answer(read: Reading, window: str = "5m", view: str = "settled") -> Changes:
+    return changes(read, window, view, {})
+
+
+class Recovering(Site):
+    """A site whose break is over at `over_ms`."""
+
+    def __init__(self, begin_ms: int, break_ms: int, over_ms: int, drop: float) -> None:
+        super().__init__(begin_ms, break_ms, drop, PER_MINUTE)
+        healthy = Site(begin_ms, NOW_MS * 2, drop, PER_MINUTE)
+        self.parts.update((at, rows) for at, rows in healthy.parts.items() if at >= over_ms)
+
+
+@pytest.fixture(scope="module", params=BREAKS)
+def broken(request: pytest.FixtureRequest) -> Iterator[tuple[int, Reading]]:
+    """(the instant of the break, what is published so long after it)."""
+    ago_ms = BREAKS[request.param] * MINUTE_MS
+    break_ms = NOW_MS - ago_ms
+    site = Site(break_ms - max(ago_ms // 5, HOUR_MS), break_ms, 0.65, PER_MINUTE)
+    publisher = Publisher(PLAN)
+    reading(site, NOW_MS - MINUTE_MS, publisher)  # The first look sums the last four days only.
+    yield break_ms, reading(site, NOW_MS, publisher)
+
+
+def test_a_break_is_named_however_long_it_lasts(broken: tuple[int, Reading]) -> None:
+    break_ms, read = broken
+    (story,) = read.judged.open
+    assert story.segments == ("DE",) and story.fall.series[0] == "country"
+    assert abs(story.fall.onset.likely - break_ms) <= 3 * MINUTE_MS
+    assert story.change_ratio == pytest.approx(-0.65, abs=0.04)
+
+
+@pytest.mark.parametrize("view", ["settled", "live"])
+@pytest.mark.parametrize("window", ["5m", "1h", "24h"])
+def test_every_window_and_view_says_the_same(
+    broken: tuple[int, Reading], window: str, view: str
+) -> None:
+    found = answer(broken[1], window, view)
+    assert found.headline.tone == "worse"
+    assert "of country DE fell from 0.43 to 0.1" in found.headline.text
+    assert found.headline.change == found.open[0].id
+    rows = {(row.segment, row.metric): row.verdict for row in found.changes}
+    assert all(rows["DE", metric.name] == "worse" for metric in PLAN.metrics)
+    assert all(rows["US", metric.name] not in ("worse", "diluted") for metric in PLAN.metrics)
+
+
+def test_the_comparison_with_an_hour_ago_can_be_asked_for(broken: tuple[int, Reading]) -> None:
+    plain = changes(broken[1], "5m", "settled", {}, "hour")
+    assert plain.against == "hour" and plain.headline == answer(broken[1]).headline
+
+
+def test_a_break_is_over_when_it_is_over_and_not_before() -> None:
+    break_ms, over_ms = NOW_MS - 200 * MINUTE_MS, NOW_MS - 60 * MINUTE_MS
+    site, publisher = Recovering(NOW_MS - 8 * HOUR_MS, break_ms, over_ms, 0.65), Publisher(PLAN)
+    told = {}
+    for minutes in (-201, -190, -130, -90, -61, -50, -20, 0):
+        told[minutes] = answer(reading(site, NOW_MS + minutes * MINUTE_MS, publisher))
+    assert [each.headline.tone for each in told.values()] == [
+        "good",
+        *["worse"] * 4,
+        *["good"] * 3,
+    ]
+    assert len({each.open[0].id for each in told.values() if each.open}) == 1
+    levels = [each.open[0].level_now.mean or 0 for each in told.values() if each.open]
+    assert max(levels) < 0.17, "the level never seems to recover while the fault lasts"
+    (closed,) = told[0].closed
+    assert closed.state == "recovered" and closed.recovered is not None
+    assert " recovered at 11:00 after 2 h 2" in closed.text
+    assert closed.text in told[0].headline.detail
+
+
+def test_a_standby_says_the_same_as_the_leader() -> None:
+    site = Site(NOW_MS - 4 * HOUR_MS, NOW_MS - 75 * MINUTE_MS, 0.65, PER_MINUTE)
+    as_of_ms = NOW_MS + SETTLED_MS
+    views = [site.lane(as_of_ms)]
+    leader, standby = (
+        Publisher(PLAN).publish(views, as_of_ms, with_series=leads).reading
+        for leads in (True, False)
+    )
+    assert leader is not None and standby is not None
+    assert answer(leader) == answer(standby)
+
+
+def test_a_quiet_site_is_good_and_says_what_would_be_noticed() -> None:
+    found = answer(reading(Site(NOW_MS - 4 * HOUR_MS, NOW_MS * 2, 0, PER_MINUTE), NOW_MS))
+    assert found.headline.tone == "good" and not found.open and not found.closed
+    assert found.headline.text.startswith("Search is as good as before. A fall of ")
+    assert {each.metric for each in found.noticeable} == {metric.name for metric in PLAN.metrics}
+
+
+def test_a_start_says_that_nothing_can_be_compared_yet() -> None:
+    found = answer(reading(Site(NOW_MS - 2 * MINUTE_MS, NOW_MS * 2, 0, PER_MINUTE), NOW_MS))
+    assert (found.headline.tone, found.headline.change) == ("", None)
+    assert found.headline.text.endswith("Nothing to compare with yet.")
+
+
+def test_before_the_first_look_nothing_is_claimed() -> None:
+    read = reading(Site(NOW_MS - HOUR_MS, NOW_MS * 2, 0, PER_MINUTE), NOW_MS)
+    unjudged = Reading(read.plan, read.views, read.snapshot, read.selection)
+    assert unjudged.judged.end_ms is None
+    assert answer(unjudged).headline.tone == "" and answer(unjudged).settled_until is None

@@ -1,0 +1,98 @@
+"""The lanes `weeks` and `day` call what the alert rules do, for as long as these demand."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from relevanced.daemon.exporter.baselines import Comparison
+from relevanced.daemon.exporter.usual_calls import UsualCalls
+from relevanced.daemon.judging.settings import Judging
+from relevanced.daemon.judging.timeline import HOUR_MS, MINUTE_MS
+from relevanced.metrics.lists import Floats
+from tests.daemon.exporter.two_countries import NAMES, NOW_MS, PLAN
+
+PER_HOUR = 20_000
+
+
+def rows(level: float, hours: int) -> Floats:
+    """All segments have this Success, and RR half of it."""
+    found = np.zeros((len(NAMES), PLAN.row_width))
+    searches = PER_HOUR * hours
+    found[:, 0] = searches
+    for index, mean in enumerate((level, level / 2, 1 - level)):
+        column, unit = PLAN.metric_column(index), PLAN.metrics[index].unit
+        found[:, column : column + 3] = (searches, searches * mean * unit, searches * mean * unit)
+    return found
+
+
+def comparisons(level: float, unit: str = "week", broken_h: float = 24) -> list[Comparison]:
+    """The last hours, low for so long, against three periods at 0.6."""
+    return [
+        Comparison(
+            f"{hours}h",
+            rows(level * min(broken_h / hours, 1) + 0.6 * (1 - min(broken_h / hours, 1)), hours),
+            unit,
+            (rows(0.6, hours),) * 3,
+        )
+        for hours in (1, 6, 24)
+    ]
+
+
+def looks(
+    calls: UsualCalls, minutes: range, level: float, unit: str = "week", broken_h: float = 24
+) -> list[bool]:
+    """Whether Success of the whole is called at each of these minutes."""
+    found = []
+    for minute in minutes:
+        compared = comparisons(level, unit, broken_h)
+        result = calls.take(NOW_MS + minute * MINUTE_MS, compared, NAMES, 1.2)
+        assert result is not None and result[0] == {"week": "weeks", "day": "day"}[unit]
+        found.append(bool(result[1][0, 0]))
+    return found
+
+
+def test_a_fall_is_called_after_it_has_held_for_a_quarter_of_an_hour() -> None:
+    called = looks(UsualCalls(PLAN, Judging()), range(0, 21), 0.54)
+    assert called == [False] * 15 + [True] * 6
+
+
+def test_a_large_fall_is_called_after_five_minutes() -> None:
+    called = looks(UsualCalls(PLAN, Judging()), range(0, 8), 0.4, broken_h=1)
+    assert called == [False] * 5 + [True] * 3
+
+
+def test_a_gap_in_the_condition_begins_the_time_anew() -> None:
+    calls = UsualCalls(PLAN, Judging())
+    looks(calls, range(0, 11), 0.54)
+    looks(calls, range(11, 22), 0.6)
+    assert not any(looks(calls, range(22, 35), 0.54))
+
+
+def test_an_ordinary_saturday_is_called_against_weeks_only() -> None:
+    """-4 % against four other days is what a weekend does."""
+    assert looks(UsualCalls(PLAN, Judging()), range(0, 20), 0.576)[-1]
+    assert not any(looks(UsualCalls(PLAN, Judging()), range(0, 60), 0.576, "day"))
+
+
+def test_nothing_is_called_while_the_score_is_usual_or_better() -> None:
+    for level in (0.6, 0.66):
+        assert not any(looks(UsualCalls(PLAN, Judging()), range(0, 60, 5), level))
+
+
+def test_what_gets_worse_by_rising_is_called_too() -> None:
+    calls = UsualCalls(PLAN, Judging())
+    for minute in range(0, 20):
+        result = calls.take(NOW_MS + minute * MINUTE_MS, comparisons(0.54), NAMES, 1.2)
+    assert result is not None and result[1][0].tolist() == [True, True, True]
+
+
+def test_other_segments_begin_the_time_anew_and_no_comparison_calls_nothing() -> None:
+    calls = UsualCalls(PLAN, Judging())
+    looks(calls, range(0, 20), 0.54)
+    few = [
+        replace(each, recent=each.recent[:2], periods=tuple(rows[:2] for rows in each.periods))
+        for each in comparisons(0.54)
+    ]
+    result = calls.take(NOW_MS + 20 * MINUTE_MS, few, NAMES[:2], 1.2)
+    assert result is not None and not result[1].any()
+    assert calls.take(NOW_MS + HOUR_MS, [], NAMES[:2], 1.2) is None

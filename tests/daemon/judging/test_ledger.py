@@ -1,0 +1,128 @@
+"""The life of a fall: opened once, refined, over, reopened, forgotten."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from relevanced.daemon.judging.ledger import (
+    KEPT_MS,
+    REOPENS_MS,
+    STANDING_MS,
+    Call,
+    Fall,
+    Look,
+    Onset,
+    advanced,
+    without_falls,
+)
+from relevanced.daemon.judging.noise import Noise
+from relevanced.daemon.judging.timeline import HOUR_MS, MINUTE_MS, Timeline
+
+SERIES = ("country", "DE", "RR@10")
+OTHER = ("country", "US", "RR@10")
+BREAK = 1000 * HOUR_MS
+
+
+def look(end_ms: int, fell_ms: int = BREAK, over_ms: int | None = None) -> Look:
+    """Panes of two minutes over six hours; both series have 1,000 searches in each, DE falls from
+    0.6 to 0.2 between two instants."""
+    starts = np.arange(end_ms - 6 * HOUR_MS, end_ms, 2 * MINUTE_MS, dtype=np.int64)
+    ends = starts + 2 * MINUTE_MS
+    low = (starts >= fell_ms) & (starts < (end_ms if over_ms is None else over_ms))
+    scored = np.full((len(starts), 2), 1000.0)
+    sums = np.stack([np.where(low, 200.0, 600.0), np.full(len(starts), 600.0)], axis=1)
+    timeline = Timeline(starts, ends, scored, sums, sums, np.zeros(len(starts), bool))
+    return Look(timeline, [SERIES, OTHER], np.ones(2), Noise(1.2, np.full(2, 0.006)))
+
+
+def onset(at_ms: float = BREAK, width_ms: float = 8 * MINUTE_MS, by_panes: bool = True) -> Onset:
+    return Onset(at_ms, at_ms - width_ms / 2, at_ms + width_ms / 2, by_panes)
+
+
+def opened(lane: str = "hour", **of: object) -> Fall:
+    (fall,) = advanced((), look(BREAK + 10 * MINUTE_MS), [Call(lane, SERIES, onset())])
+    return replace(fall, **of)
+
+
+def test_a_call_opens_a_fall_that_stays_open_without_further_calls() -> None:
+    fall = opened()
+    assert (fall.series, fall.recovered_ms, fall.called_ms) == (
+        SERIES,
+        None,
+        BREAK + 10 * MINUTE_MS,
+    )
+    for minutes in (11, 75, 200):
+        assert advanced([fall], look(BREAK + minutes * MINUTE_MS), []) == (fall,)
+
+
+def test_a_second_lane_joins_the_fall() -> None:
+    found = advanced([opened()], look(BREAK + HOUR_MS), [Call("weeks", SERIES, onset())])
+    assert [fall.lanes for fall in found] == [("hour", "weeks")]
+
+
+def test_only_a_narrower_interval_of_panes_that_meets_replaces_the_onset() -> None:
+    better, worse = onset(BREAK + MINUTE_MS, 4 * MINUTE_MS), onset(BREAK, 60 * MINUTE_MS)
+    by_hours = onset(BREAK, MINUTE_MS, by_panes=False)
+    elsewhere = onset(BREAK + HOUR_MS, MINUTE_MS)
+    for told, kept in (
+        (better, better),
+        *((each, onset()) for each in (worse, by_hours, elsewhere)),
+    ):
+        (fall,) = advanced([opened()], look(BREAK + 10 * MINUTE_MS), [Call("hour", SERIES, told)])
+        assert fall.onset == kept and fall.first_ms == BREAK
+
+
+def test_a_recovery_closes_the_fall_at_its_instant() -> None:
+    over_ms = BREAK + HOUR_MS
+    (fall,) = advanced([opened()], look(over_ms + 20 * MINUTE_MS, over_ms=over_ms), [])
+    assert fall.recovered_ms == over_ms
+
+
+def test_a_fall_soon_after_a_recovery_reopens_it() -> None:
+    over_ms = BREAK + HOUR_MS
+    closed = opened(recovered_ms=float(over_ms))
+    again_ms = over_ms + HOUR_MS
+    seen = look(again_ms + 20 * MINUTE_MS, fell_ms=again_ms)
+    (fall,) = advanced([closed], seen, [Call("hour", SERIES, onset(again_ms))])
+    assert fall.recovered_ms is None and fall.low_since_ms == again_ms
+    assert (fall.first_ms, fall.onset) == (BREAK, onset())
+
+
+def test_a_later_fall_is_another() -> None:
+    closed = opened(recovered_ms=float(BREAK + HOUR_MS))
+    later_ms = BREAK + HOUR_MS + REOPENS_MS
+    seen = look(later_ms + 20 * MINUTE_MS, fell_ms=later_ms)
+    found = advanced([closed], seen, [Call("hour", SERIES, onset(later_ms))])
+    assert [fall.first_ms for fall in found] == [BREAK, later_ms]
+
+
+def test_the_shadow_of_a_fall_that_is_over_opens_nothing() -> None:
+    closed = opened(recovered_ms=float(BREAK + HOUR_MS))
+    seen = look(BREAK + 2 * HOUR_MS, over_ms=BREAK + HOUR_MS)
+    assert advanced([closed], seen, [Call("weeks", SERIES, onset())]) == (closed,)
+
+
+def test_hours_of_a_fall_that_is_over_count_in_no_comparison() -> None:
+    over_ms = BREAK + HOUR_MS
+    seen = look(over_ms + HOUR_MS, over_ms=over_ms)
+    left = without_falls(seen, [opened(recovered_ms=float(over_ms))])
+    empty = left.scored[:, 0] == 0
+    inside = (left.ends > BREAK - 4 * MINUTE_MS) & (left.starts < over_ms)
+    assert (empty == inside).all() and (left.scored[:, 1] > 0).all()
+    assert without_falls(seen, [opened()]) is seen.timeline, "an open one is its own business"
+
+
+def test_what_is_over_is_forgotten_in_the_end() -> None:
+    closed = opened(recovered_ms=float(BREAK))
+    assert advanced([closed], look(BREAK + KEPT_MS - MINUTE_MS), [])
+    assert not advanced([closed], look(BREAK + KEPT_MS + MINUTE_MS), [])
+
+
+def test_a_fall_of_a_series_that_is_not_shown_now_stays_as_it_is() -> None:
+    fall = replace(opened(), series=("country", "FR", "RR@10"))
+    assert advanced([fall], look(BREAK + HOUR_MS), []) == (fall,)
+
+
+def test_a_week_makes_a_fall_the_state_of_things() -> None:
+    assert not opened().is_standing(BREAK + STANDING_MS)
+    assert opened().is_standing(BREAK + STANDING_MS + 1)

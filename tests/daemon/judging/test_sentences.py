@@ -1,0 +1,120 @@
+"""What is said of a change, word for word."""
+
+from dataclasses import replace
+
+import pytest
+
+from relevanced.daemon.judging import sentences
+from relevanced.daemon.judging.carriers import Explanation
+from relevanced.daemon.judging.ledger import Fall, Onset
+from relevanced.daemon.judging.patterns import PATTERNS
+from relevanced.daemon.judging.story import Measured, Story
+from relevanced.daemon.judging.timeline import HOUR_MS, MINUTE_MS
+
+AT = 1_795_185_240_000
+"""2026-11-20 14:34 UTC."""
+NOW = AT + 75 * MINUTE_MS
+
+
+def onset(minutes: float, *, known: bool = True) -> Onset:
+    half = minutes * MINUTE_MS / 2
+    return Onset(AT, AT - half if known else None, AT + half, by_panes=True)
+
+
+def story(minutes: float = 4, known: bool = True, **of: object) -> Story:
+    fall = Fall(
+        ("country", "DE", "RR@10"), AT, onset(minutes, known=known), ("hour",), AT, float(AT)
+    )
+    told = Story(
+        fall,
+        ("DE",),
+        Measured(0.5518, 0.002, 19_800),
+        False,
+        Measured(0.1903, 0.002, 24_310),
+        -118.2,
+        ("hour",),
+        AT,
+    )
+    return replace(told, **of)
+
+
+def recovered(lasted_ms: float) -> Story:
+    fall = replace(story().fall, recovered_ms=AT + lasted_ms)
+    return replace(story(), fall=fall)
+
+
+@pytest.mark.parametrize(
+    ("told", "now_ms", "text"),
+    [
+        (story(), NOW, "RR@10 of country DE fell from 0.55 to 0.19 at 14:34, not recovered."),
+        (
+            story(30),
+            NOW,
+            "RR@10 of country DE fell from 0.55 to 0.19 between 14:19 and 14:49, not recovered.",
+        ),
+        (
+            story(known=False),
+            NOW,
+            "RR@10 of country DE fell from 0.55 to 0.19 before 14:36, not recovered.",
+        ),
+        (
+            story(),
+            NOW + 12 * HOUR_MS,
+            "RR@10 of country DE fell from 0.55 to 0.19 at 20 Nov 14:34, not recovered.",
+        ),
+        (
+            story(segments=("DE", "FR", "JP")),
+            NOW,
+            "RR@10 of country DE, FR and JP fell from 0.55 to 0.19 at 14:34, not recovered.",
+        ),
+        (
+            story(now=Measured(0.0512, 0.002, 100)),
+            NOW,
+            "RR@10 of country DE fell from 0.55 to 0.051 at 14:34, not recovered.",
+        ),
+        (story(), AT + 8 * 24 * HOUR_MS, "RR@10 of country DE is 66 % lower since 20 Nov."),
+    ],
+)
+def test_an_open_change_says_what_fell_since_when(told: Story, now_ms: int, text: str) -> None:
+    assert sentences.headline(told, now_ms) == text
+
+
+def test_a_score_of_which_less_is_better_rises() -> None:
+    fall = replace(story().fall, series=("all", "all", "Abandonment"))
+    told = story(
+        fall=fall,
+        segments=("all",),
+        before=Measured(0.3, 0.01, 1000),
+        now=Measured(0.5, 0.01, 1000),
+    )
+    assert sentences.fell(told, NOW) == "Abandonment everywhere rose from 0.30 to 0.50 at 14:34"
+
+
+@pytest.mark.parametrize(
+    ("lasted_ms", "words"),
+    [(6.5 * HOUR_MS, "6 h 30 min"), (20 * MINUTE_MS, "20 min"), (50 * HOUR_MS, "2 d 2 h")],
+)
+def test_a_recovery_says_how_long_it_lasted(lasted_ms: float, words: str) -> None:
+    text = sentences.recovery(recovered(lasted_ms), AT + 60 * HOUR_MS)
+    assert f" after {words} at 0.19; it was 0.55 before." in text
+
+
+def test_the_detail_says_who_carries_it_and_where_to_look() -> None:
+    explanation = Explanation("country", ("DE",), 0.93, -0.1, 0.0, -0.11, 0.25)
+    ranking = next(pattern for pattern in PATTERNS if pattern.name == "RANKING")
+    told = story(explanation=explanation, pattern=ranking)
+    assert sentences.detail(told) == (
+        "It carries 93 % of the fall of the whole. Looks like RANKING: relevant items are still "
+        "found, but at lower ranks. Look at: ranker release, features, boosts."
+    )
+    most = replace(explanation, carried=1.04)
+    assert sentences.detail(story(explanation=most)).startswith("It carries nearly all of")
+    assert sentences.detail(story()) == ""
+
+
+def test_a_quiet_site_says_what_would_have_been_noticed() -> None:
+    assert sentences.good(0.05, "weeks") == (
+        "Search is as good as in the last weeks. A fall of 5 % would have been noticed."
+    )
+    assert sentences.watching(AT, NOW) == "Watching since 14:34. Nothing to compare with yet."
+    assert sentences.watching(None, NOW) == "No searches have been counted yet."
