@@ -22,6 +22,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 import msgspec
+import pytest
 from click.testing import CliRunner
 
 from relevanced.daemon.commands.cli import cli
@@ -132,9 +133,33 @@ def test_recorded_file_gives_the_same_scores_as_is(tmp_path: Path) -> None:
 
 
 def test_recorded_file_gives_the_same_findings(tmp_path: Path) -> None:
-    """But for the sentences for people."""
+    """But for the sentences for people, and the last digits of floats."""
     report = replayed(tmp_path, "--experiment", "ranker-v2", "--output", "json")
-    assert numbers(json.loads(report)) == numbers(json.loads(WRITTEN["report"]))
+    check_same(numbers(json.loads(report)), numbers(json.loads(WRITTEN["report"])))
+
+
+def check_same(now: Any, before: Any, where: str = "report") -> None:
+    """Floats nearly, all else exactly: numpy's logarithms differ by the instructions of the CPU."""
+    assert type(now) is type(before), where
+    if isinstance(now, dict):
+        assert now.keys() == before.keys(), where
+        for key in now:
+            check_same(now[key], before[key], f"{where}.{key}")
+    elif isinstance(now, list):
+        assert len(now) == len(before), where
+        for place, (one, other) in enumerate(zip(now, before, strict=True)):
+            check_same(one, other, f"{where}[{place}]")
+    elif isinstance(now, float):
+        assert now == pytest.approx(before, rel=1e-9, abs=1e-12), where
+    else:
+        assert now == before, where
+
+
+@pytest.mark.parametrize("other", [{"a": [1.0, 3]}, {"a": [1.000001, 2]}, {"a": [1.0]}, {"b": 1}])
+def test_other_findings_are_told_apart(other: object) -> None:
+    check_same({"a": [1.0 + 1e-12, 2]}, {"a": [1.0, 2]})
+    with pytest.raises(AssertionError, match="report"):
+        check_same({"a": [1.0, 2]}, other)
 
 
 def numbers(report: Any) -> Any:
