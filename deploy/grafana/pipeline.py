@@ -114,8 +114,9 @@ def _risks() -> list[stat.Panel]:
 
 
 def _objective() -> list[stat.Panel | timeseries.Panel]:
-    def of(span: str) -> str:
-        return recorded(f"fresh:ratio{span}")
+    def burnt(span: str, minutes: int) -> str:
+        """How much of the budget of so many minutes is used up."""
+        return f"{recorded(f'late:minutes{span}')} / ({1 - OBJECTIVE:.3f} * {minutes})"
 
     late = f"{OBJECTIVE:.1%} of the minutes of 28 days, live windows younger than late_seconds"
     return [
@@ -124,14 +125,14 @@ def _objective() -> list[stat.Panel | timeseries.Panel]:
             f"The objective: {late}. Minutes before the installation was first fresh, and those in"
             " which Prometheus evaluated nothing, do not count.",
             "percentunit",
-            of("28d"),
+            recorded("fresh:ratio28d"),
             steps=((None, "red"), (OBJECTIVE, "green")),
         ),
         number(
             "Error budget left",
             f"Share of the minutes that may be late which is left. The objective: {late}.",
             "percentunit",
-            f"1 - (1 - {of('28d')}) / {1 - OBJECTIVE:.3f}",
+            f"1 - {burnt('28d', 40_320)}",
             steps=((None, "red"), (0, "orange"), (0.5, "green")),
         ),
         counts(
@@ -140,8 +141,8 @@ def _objective() -> list[stat.Panel | timeseries.Panel]:
             " 28 days; RelevancedFreshnessBudgetBurns fires at 6 over 6 hours and 1 over 3 days.",
             "none",
             {
-                f"over {span}": f"(1 - {of(span)}) / {1 - OBJECTIVE:.3f}"
-                for span in ("1h", "6h", "3d")
+                f"over {span}": burnt(span, minutes)
+                for span, minutes in (("1h", 60), ("6h", 360), ("3d", 4_320))
             },
         )
         .span(16)

@@ -24,7 +24,8 @@ RECORDED: Final[Mapping[str, frozenset[str]]] = {
     "relevanced:score:change_mix": _CARRIED | {"segment"},
     "relevanced:score:change_within:sum": _CARRIED,
     "relevanced:score:change_mix:sum": _CARRIED,
-    **{f"relevanced:fresh:ratio{span}": frozenset() for span in ("1h", "6h", "3d", "28d")},
+    "relevanced:fresh:ratio28d": frozenset(),
+    **{f"relevanced:late:minutes{span}": frozenset() for span in ("1h", "6h", "3d", "28d")},
 }
 """Series that the shipped rules record → labels besides those of the installation. The tests on a
 real Prometheus evaluate these rules."""
