@@ -106,7 +106,7 @@ def good(smallest_drop: float | None, lane: str | None) -> str:
 def watching(begin_ms: float | None, now_ms: float) -> str:
     """The sentence before anything can be compared."""
     if begin_ms is None:
-        return "No searches have been counted yet."
+        return "Nothing has settled yet, so there is nothing to compare."
     return f"Watching since {clock(begin_ms, now_ms)}. Nothing to compare with yet."
 
 

@@ -16,8 +16,7 @@ from relevanced.daemon.config import loading as config
 from relevanced.daemon.exporter import catching_up
 from relevanced.daemon.exporter.pane_reader import Reading
 from relevanced.daemon.exporter.published import Condition
-from relevanced.daemon.exporter.selection import busiest
-from relevanced.daemon.exporter.snapshot import evaluate
+from relevanced.daemon.exporter.publisher import Publisher
 from relevanced.daemon.http.api.routes import ROUTES
 from relevanced.daemon.http.server import HttpServer
 from relevanced.daemon.telemetry.process import Telemetry
@@ -108,9 +107,9 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Reading:
             file.write(encoder.encode(event) + b"\n")
     with Progress(disable=True) as bars:
         lane = read_lane([str(path)], SETTINGS_OF_THE_DEMO, bars, as_is=True)
-    views = [view_of(lane)]
-    snapshot = evaluate(views, lane.plan)
-    return Reading(lane.plan, views, snapshot, busiest(snapshot, lane.plan))
+    reading = Publisher(lane.plan).publish([view_of(lane)], NOW_MS).reading
+    assert reading is not None
+    return reading
 
 
 async def api(page: Page, path: str) -> Any:
@@ -128,13 +127,72 @@ async def test_the_page_shows_the_regression_of_the_demo(page: Page, story: Read
     await page.open(daemon.url)
     await page.until(FULL)
     headline = await text(page, "#headline")
-    assert headline.startswith("Search got worse: RR@10 down") and "most in DE (−" in headline
-    assert "since 11:" in headline
+    assert headline.startswith("RR@10 of country DE fell from 0.") and " at 11:" in headline
+    assert "It carries " in await text(page, "#second")
+    assert await page.value("document.querySelectorAll('#open li.open').length") == 1
     assert (await text(page, "#metrics-title")).startswith("Every metric of DE")
     rows = await page.value(ROW)
     assert "everything" in rows[0] and "▼ worse" in rows[0]
     assert "DE" in rows[1] and "▼ worse" in rows[1]
     assert {"control", "treatment"} <= set((await text(page, "#experiments thead")).split())
+    await daemon.stop(page)
+
+
+async def test_an_open_change_leads_to_its_chart_where_its_onset_is_marked(
+    page: Page, story: Reading
+) -> None:
+    daemon = Daemon(story)
+    await daemon.start()
+    await page.open(daemon.url + "#metric=P@5&grouping=country&segment=FR")
+    await page.until(FULL)
+    assert await page.value("document.querySelector('.chart .onset') === null")
+    await page.value("document.querySelector('#open button').click()")
+    await page.until("document.querySelector('.chart .onset') !== null")
+    assert (await text(page, "#lines-title")).startswith("RR@10 of DE")
+    label = await page.value("document.querySelector('.chart').ariaLabel")
+    assert "The open change began at 11:" in label
+    await page.value("history.back()")
+    await page.until("document.querySelector('#lines-title').innerText.startsWith('P@5 of FR')")
+    await daemon.stop(page)
+
+
+async def test_what_still_gathers_is_dashed_and_no_value_of_it_is_printed(
+    page: Page, story: Reading
+) -> None:
+    daemon = Daemon(story)
+    await daemon.start()
+    await page.open(daemon.url + "#window=5m&view=live")
+    await page.until(FULL)
+    assert await page.value("document.querySelectorAll('.chart .gathering').length") > 0
+    settled = (await api(page, "changes?window=5m"))["settled_until"]
+    shown = await page.value("new Date(" + json.dumps(settled) + ").toTimeString().slice(0, 5)")
+    assert (await text(page, "#charts output")).endswith(f" at {shown}")
+    await daemon.stop(page)
+
+
+async def test_what_is_only_diluted_is_not_red(page: Page, story: Reading) -> None:
+    daemon = Daemon(story)
+    await daemon.start()
+    await page.open(daemon.url)
+    await page.until(FULL)
+    changes = (await api(page, "changes?window=5m&metric=RR@10"))["changes"]
+    diluted = {one["segment"] for one in changes if one["verdict"] == "diluted"}
+    assert {"ios", "web"} <= diluted
+    red = await page.value(
+        "[...document.querySelectorAll('#movers td.call.worse')].map("
+        "cell => cell.parentElement.querySelector('button').innerText)"
+    )
+    assert set(red) == {"everything", "DE"}
+    await daemon.stop(page)
+
+
+async def test_before_anything_has_settled_nothing_is_claimed(page: Page) -> None:
+    daemon = Daemon(reading_of([lane_view(three_states())]))
+    await daemon.start()
+    await page.open(daemon.url)
+    await page.until(FULL)
+    assert "Nothing has settled yet" in await text(page, "#headline")
+    assert await page.value("document.querySelector('#open').hidden")
     await daemon.stop(page)
 
 
@@ -148,9 +206,10 @@ async def test_numbers_are_those_of_the_api(page: Page, story: Reading) -> None:
     for score in (await api(page, f"scores?{query}"))["scores"]:
         (row,) = (row for row in shown if row.startswith(score["segment"] + " country"))
         assert f"{score['mean']:.4f}" in row and f"{score['impressions']:,}" in row
-    (own,) = (await api(page, f"scores?{query}&segment=FR"))["scores"]
-    now = await text(page, "#charts figure:nth-child(3) output")
-    assert now.startswith(f"now {own['mean']:.4f}") and f"{own['stderr']:.4f}" in now
+    settled = query.replace("view=live", "view=settled")
+    (own,) = (await api(page, f"scores?{settled}&segment=FR"))["scores"]
+    last = await text(page, "#charts figure:nth-child(3) output")
+    assert last.startswith(f"{own['mean']:.4f}") and f"{own['stderr']:.4f}" in last
     health = await api(page, "health")
     assert f"{health['events']['impressions']:,}" in await text(page, "#tiles")
     await daemon.stop(page)
@@ -310,7 +369,7 @@ async def test_a_segment_is_selected_and_a_chart_read_by_keyboard(
     before = await text(page, "#charts output")
     await page.press("ArrowLeft")
     await page.until("document.querySelector('.chart .pointer') !== null")
-    assert before.startswith("now ") and not (await text(page, "#charts output")).startswith("now")
+    assert " at " in before and " at " not in await text(page, "#charts output")
     await page.press("Escape")
     assert await text(page, "#charts output") == before
 

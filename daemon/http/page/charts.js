@@ -52,8 +52,8 @@ export class Chart {
     new ResizeObserver(() => this.draw()).observe(this.node);
   }
 
-  show(history, whole, before, label) {
-    Object.assign(this, { history, before, label });
+  show(history, whole, before, onset, label) {
+    Object.assign(this, { history, before, onset, label });
     this.points = sliding(history);
     this.whole = whole ? sliding(whole) : [];
     this.draw();
@@ -67,8 +67,8 @@ export class Chart {
     this.x = (instant) => PLOT.left + ((instant - first) / (last - first)) * (width - PLOT.left - PLOT.right);
     this.y = (value) => PLOT.bottom - ((value - low) / (high - low)) * (PLOT.bottom - PLOT.top);
     this.svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
-    this.svg.setAttribute("aria-label", `${this.label}, over ${this.name}: ${this.words(this.points.at(-1))}. Use the arrow keys to read each point.`);
-    this.svg.replaceChildren(...this.frame(low, high, first, last, width), ...this.traffic(), ...this.curves());
+    this.svg.setAttribute("aria-label", `${this.label}, over ${this.name}: ${this.latest()}.${this.since()} Use the arrow keys to read each point.`);
+    this.svg.replaceChildren(...this.frame(low, high, first, last, width), ...this.traffic(), ...this.began(), ...this.curves());
     this.point(this.index);
   }
 
@@ -94,6 +94,23 @@ export class Chart {
     ].filter(Boolean);
   }
 
+  // The onset of the open change, as far as it lies within the chart.
+  began() {
+    if (!this.onset?.at) return [];
+    const inside = (instant) => Math.max(PLOT.left, this.x(Date.parse(instant)));
+    const [from, at, to] = [this.onset.earliest ?? this.onset.at, this.onset.at, this.onset.latest].map(inside);
+    if (this.x(Date.parse(this.onset.latest)) < PLOT.left) return [];
+    const tall = { y: PLOT.top - 6, height: TRAFFIC.bottom - PLOT.top + 6 };
+    return [
+      shape("rect", { class: "interval-of-onset", x: from, width: Math.max(to - from, 1), ...tall }),
+      shape("line", { class: "onset", x1: at, x2: at, y1: PLOT.top - 6, y2: TRAFFIC.bottom }),
+    ];
+  }
+
+  since() {
+    return this.onset?.at ? ` The open change began at ${time(this.onset.at)}.` : "";
+  }
+
   traffic() {
     const start = this.points[0]?.end ?? 0;
     const panes = this.history.panes.filter((pane) => Date.parse(pane.end) >= start);
@@ -114,11 +131,19 @@ export class Chart {
       if (state === "none") drawn.push(shape("rect", { class: "hatch", x: left, width: Math.max(right - left, 2), y: PLOT.top, height: PLOT.bottom - PLOT.top }));
       else if (state === "undefined") drawn.push(shape("line", { class: "gap", x1: left, x2: right + 1, y1: PLOT.bottom - 3, y2: PLOT.bottom - 3 }));
       else {
-        drawn.push(shape("path", { class: "band", d: band(points, x, y) }), shape("path", { class: "line", d: path(points, x, y) }));
+        const [settled, gathering] = this.parts(points);
+        if (settled.length) drawn.push(shape("path", { class: "band", d: band(settled, x, y) }), shape("path", { class: "line", d: path(settled, x, y) }));
+        if (gathering.length) drawn.push(shape("path", { class: "gathering", d: path([...settled.slice(-1), ...gathering], x, y) }));
         if (points.length === 1) drawn.push(shape("circle", { class: "point", cx: left, cy: y(points[0].mean), r: 2.5 }));
       }
     }
     return drawn;
+  }
+
+  // The points that have settled, and those that still gather feedback.
+  parts(points) {
+    const until = Date.parse(this.history.settled_until);
+    return [points.filter((one) => one.end <= until), points.filter((one) => !(one.end <= until))];
   }
 
   nearest(event) {
@@ -145,11 +170,21 @@ export class Chart {
     return `${score(one.mean)}${error}, ${count(one.scored)} scored`;
   }
 
+  // The last value that has settled: the newer ones do not contain all feedback.
+  latest() {
+    const one = this.parts(this.points)[0].at(-1);
+    return one ? `${this.words(one)} at ${time(one.end)}` : "nothing has settled yet";
+  }
+
+  pointed(one) {
+    return one.end <= Date.parse(this.history.settled_until) || !one.mean ? this.words(one) : `${score(one.mean)}, still gathering`;
+  }
+
   point(index) {
     this.index = index;
     this.svg.querySelector(".pointer")?.remove();
-    const one = this.points?.[index ?? this.points.length - 1];
-    setText(this.output, one ? (index === null ? `now ${this.words(one)}` : `${time(one.end, true)}  ${this.words(one)}`) : "");
+    const one = index === null ? null : this.points?.[index];
+    setText(this.output, one ? `${time(one.end, true)}  ${this.pointed(one)}` : this.points ? this.latest() : "");
     if (index === null || !one) return;
     const at = this.x(one.end);
     const mark = shape("g", { class: "pointer" }, shape("line", { class: "cross", x1: at, x2: at, y1: PLOT.top, y2: TRAFFIC.bottom }));

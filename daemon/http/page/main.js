@@ -2,6 +2,7 @@
 
 import { Chart } from "./charts.js";
 import { $, element, keyed, setText, shape, visible } from "./dom.js";
+import { openOn, showOpen } from "./open.js";
 import { showHealth, showVariants } from "./panels.js";
 import { showMetrics, showSegments } from "./tables.js";
 import { LATE_SECONDS, basis, isWhole, named, seconds, stale, strength, time, verdict } from "./words.js";
@@ -26,7 +27,8 @@ const fromAddress = () => new URLSearchParams(location.hash.slice(1));
 function select(change) {
   const address = fromAddress();
   for (const [name, value] of Object.entries(change)) address.set(name, value);
-  history.replaceState(null, "", `#${address}`);
+  // Back returns to what was shown before.
+  if (`#${address}` !== location.hash) history.pushState(null, "", `#${address}`);
   refresh();
 }
 
@@ -73,8 +75,9 @@ async function ask(path, parameters = []) {
 
 const pairs = ({ grouping, segment }) => [["grouping", grouping], ["segment", segment]];
 
-// The segment with the strongest call in either view: shown until the user selects one.
+// What the headline tells, else the segment with the strongest call in either view: shown until the user selects one.
 function mostMoved(settled, live) {
+  if (settled.open.length) return settled.open[0];
   const called = [...settled.changes, ...live.changes].filter((one) => ["worse", "better"].includes(one.verdict) && !isWhole(one));
   const [first] = called.sort((a, b) => strength(b) - strength(a));
   return first ? { grouping: first.grouping, segment: first.segment } : WHOLE;
@@ -104,6 +107,7 @@ function showVerdict(at, found) {
   const { text, tone, second } = verdict(found.settled, found.live);
   setText($("headline"), visible(text));
   $("headline").className = tone;
+  $("headline").dataset.change = found.settled.headline.change ?? "";
   setText($("second"), visible(second));
   $("second").hidden = !second;
   setText($("basis"), `${at.metric} over ${at.window}. ${basis(shown, at.view)}`);
@@ -113,6 +117,7 @@ function showVerdict(at, found) {
 function showScores(health, at, found) {
   const shown = found[at.view];
   showVerdict(at, found);
+  showOpen($("open"), found.settled, found.settled.headline.change);
   showSegments($("movers").querySelector("tbody"), shown.changes, shown.beyond, found.segment, state.rows);
   const more = shown.changes.length - FIRST_ROWS;
   $("more").hidden = more <= 0;
@@ -138,12 +143,14 @@ function showCharts(health, at, found) {
     $("charts").replaceChildren(...names.map((name) => charts.get(name).node));
   }
   const own = found.metrics.changes.find((one) => one.metric === at.metric);
+  const change = openOn(found.settled, at.metric, found.segment);
   names.forEach((name, index) => {
     const before = name === at.window ? own?.before.mean ?? null : null;
-    charts.get(name).show(found.own[index], found.whole[index], before, `${at.metric} of ${named(found.segment)}`);
+    charts.get(name).show(found.own[index], found.whole[index], before, change?.onset, `${at.metric} of ${named(found.segment)}`);
   });
   setText($("lines-key"), `Band: 95 %. ${isWhole(found.segment) ? "" : "Thin line: everything. "}Dotted, over ${at.window}: the mean that it is compared with. `
-    + "Shaded: still gathering feedback. Bars below: traffic. Dots at the foot: undefined. Hatched: no traffic.");
+    + `${change ? "Upright line: when the open change began, with its interval. " : ""}`
+    + "Shaded and dashed: still gathering feedback. Bars below: traffic. Dots at the foot: undefined. Hatched: no traffic.");
 }
 
 function showLink() {
@@ -179,6 +186,7 @@ async function update(round) {
   setText($("stale"), stale(health));
   $("stale").hidden = !$("stale").textContent;
   for (const name of ["controls", "movers", "metrics", "lines", "variants"]) $(name).hidden = !found;
+  if (!found) $("open").hidden = true;
   if (!found) return showNothing(health);
   showControls(health, at);
   showScores(health, at, found);
@@ -218,8 +226,9 @@ function nextTheme() {
 
 function pick(event) {
   const { grouping, segment, metric } = event.target.closest("button")?.dataset ?? {};
-  if (segment !== undefined) select({ grouping, segment });
-  else if (metric !== undefined) select({ metric });
+  const wanted = { grouping, segment, metric };
+  const given = Object.entries(wanted).filter(([, value]) => value !== undefined);
+  if (given.length) select(Object.fromEntries(given));
 }
 
 document.body.append(shape("svg", { id: "definitions", "aria-hidden": "true" }, shape("defs", {},
@@ -229,12 +238,13 @@ useTheme(THEMES.includes(localStorage.getItem("theme")) ? localStorage.getItem("
 $("theme").addEventListener("click", nextTheme);
 $("controls").addEventListener("submit", (event) => event.preventDefault());
 $("controls").addEventListener("change", (event) => select({ [event.target.name]: event.target.value }));
-$("movers").addEventListener("click", pick);
+for (const name of ["movers", "open"]) $(name).addEventListener("click", pick);
 $("metrics").addEventListener("click", pick);
 $("more").addEventListener("click", () => {
   state.rows = state.rows > FIRST_ROWS ? FIRST_ROWS : Infinity;
   refresh();
 });
 addEventListener("hashchange", refresh);
+addEventListener("popstate", refresh);
 document.addEventListener("visibilitychange", () => document.hidden || refresh());
 refresh();

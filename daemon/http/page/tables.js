@@ -3,7 +3,7 @@
 import { element, keyed, setText, shape, visible } from "./dom.js";
 import { NARROW, call, count, isWhole, relative, score, signed, strength } from "./words.js";
 
-const URGENCY = { worse: 0, better: 1, moved: 1, unripe: 2, level: 3, too_few: 4, undefined: 5, no_traffic: 6 };
+const URGENCY = { worse: 0, better: 1, moved: 1, diluted: 2, unripe: 3, level: 4, too_few: 5, undefined: 6, no_traffic: 7 };
 const LEAST_REACH = 0.02;
 const MOST_REACH = 1;
 

@@ -1,7 +1,7 @@
 // Numbers and times as text, and the headline. Pure.
 
 const WORDS = {
-  better: "▲ better", worse: "▼ worse", moved: "◆ moved", level: "steady",
+  better: "▲ better", worse: "▼ worse", moved: "◆ moved", level: "steady", diluted: "shares traffic",
   unripe: "too early", too_few: "too few", undefined: "undefined", no_traffic: "no traffic",
 };
 
@@ -56,13 +56,6 @@ export const named = (one) => (isWhole(one) ? "everything" : one.segment);
 export const relative = (change) =>
   change.difference === null || !change.before.mean ? null : change.difference / Math.abs(change.before.mean);
 
-export function ago(changes) {
-  if (!changes.before) return "before";
-  const gap = (Date.parse(changes.now.end) - Date.parse(changes.before.end)) / 1000;
-  if (Math.abs(gap - 3600) <= 600) return "an hour ago";
-  return gap >= 86400 * 0.9 && gap <= 86400 * 1.1 ? "a day ago" : `${seconds(gap)} before`;
-}
-
 function moved(change) {
   const share = relative(change);
   const size = share === null ? `by ${score(Math.abs(change.difference))}` : percent(Math.abs(share * 100), Math.abs(share) < 0.1 ? 1 : 0);
@@ -86,40 +79,29 @@ function sentence(found, verdict) {
   return `Search got ${verdict}: ${moved(whole)}${most}`;
 }
 
-// The headline of one view: of one metric, over all segments.
-function headline(changes) {
-  if (!changes.now) return { text: "No traffic yet", tone: "" };
-  const of = (verdict) => changes.changes.filter((one) => one.verdict === verdict);
-  for (const verdict of ["worse", "better", "moved"]) {
-    if (of(verdict).length) return { text: sentence(of(verdict), verdict), tone: verdict };
-  }
-  const whole = changes.changes.find(isWhole);
-  if (whole && !whole.now.impressions) return { text: "No traffic now", tone: "" };
-  if (whole && !whole.before.impressions) {
-    return { text: `Not known yet: there is nothing from ${ago(changes)} to compare with`, tone: "" };
-  }
-  if (whole && whole.verdict === "too_few") return { text: "Too little traffic to compare", tone: "" };
-  if (whole && whole.verdict === "undefined") return { text: `${whole.metric} is undefined: no feedback`, tone: "" };
-  return { text: `Search is as good as ${ago(changes)}`, tone: "" };
-}
+const lower = (text) => text[0].toLowerCase() + text.slice(1);
 
-// The falls that the live view calls but the settled one does not yet.
+// The falls that the live view calls and no open change tells.
 function early(live, settled) {
   const same = (a, b) => a.grouping === b.grouping && a.segment === b.segment;
-  const settledFalls = settled.changes.filter((one) => one.verdict === "worse");
-  const fresh = live.changes.filter((one) => one.verdict === "worse" && !settledFalls.some((old) => same(one, old)));
+  const known = settled.changes.filter((one) => ["worse", "diluted"].includes(one.verdict));
+  const fresh = live.changes.filter((one) => one.verdict === "worse" && !known.some((old) => same(one, old)));
   return fresh.length ? sentence(fresh, "worse") : "";
 }
 
-// The headline and the second sentence. A fall that only the live view shows comes first.
+// The headline and the second sentence. The daemon says what has settled; a fall that only the live
+// view shows comes before it while nothing else is worse.
 export function verdict(settled, live) {
-  const first = headline(settled);
+  const { text, tone, detail } = settled.headline;
+  if (!live.now) return { text: "No traffic yet", tone: "", second: "" };
   const fresh = early(live, settled);
-  if (!fresh) return { ...first, second: "" };
-  const still = "Live: feedback is still coming in.";
-  if (first.tone === "worse") return { ...first, second: `${still} Also ${fresh}.` };
-  const until = settled.now ? ` up to ${time(settled.now.end)}` : "";
-  return { text: fresh, tone: "worse", second: `${still} Settled${until}: ${first.text[0].toLowerCase()}${first.text.slice(1)}.` };
+  if (fresh && !settled.open.length) {
+    const until = settled.settled_until ? `Up to ${time(settled.settled_until)}: ${lower(text)} ${detail}` : "";
+    return { text: `${fresh} (live, still gathering)`, tone: "worse", second: until.trim() };
+  }
+  const rises = settled.open.length ? [] : settled.changes.filter((one) => one.verdict === "better");
+  const better = rises.length ? `${sentence(rises, "better")}.` : "";
+  return { text, tone, second: [detail, better].filter(Boolean).join(" ") };
 }
 
 export function basis(changes, view) {
@@ -127,6 +109,6 @@ export function basis(changes, view) {
   const span = (stretch) => `${time(stretch.start)}–${time(stretch.end)}`;
   return (
     `${view === "live" ? "Live" : "Settled"}: ${span(changes.now)} against ${span(changes.before)}. ` +
-    `A change is called only beyond ${changes.beyond.toFixed(1)} times its noise: about one false call over all segments in 1,000 looks.`
+    `In the tables a change is called only beyond ${changes.beyond.toFixed(1)} times its noise: about one false call over all segments in 1,000 looks.`
   );
 }
