@@ -16,6 +16,8 @@ INFORMS: Final = "RelevancedBaselineMissing"
 RANKING: Final = "Looks like RANKING"
 RETRIEVAL: Final = r"Looks like RETRIEVAL"
 TRACKING: Final = r"Looks like TRACKING"
+JUST_BEFORE: Final = ("worse than just before", "No earlier week is known to compare with")
+"""Without an earlier week there is nothing to tell a pattern by."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,8 @@ ALL: Final = {"grouping": "all"}
 EXPECTED: Final[Mapping[str, Expected]] = {
     "quiet": Expected(20),
     # Search got worse. What lies before the start of the live traffic is event time: the fault is
-    # 45 minutes old when Prometheus first sees it. Where one country is broken, the whole may be
-    # told as well.
+    # as old as its scenario says when Prometheus first sees it. Where one country is broken, the
+    # whole may be told as well.
     "ranking": Expected(22, (Alert(SCORE, 9, labels=DE, says=(RANKING,)),), most=2),
     "index-outage": Expected(22, (Alert(SCORE, 9, "pages", ALL, (RETRIEVAL,)),)),
     "clicks-lost-20": Expected(
@@ -67,7 +69,10 @@ EXPECTED: Final[Mapping[str, Expected]] = {
     ),
     "fresh": Expected(15, besides=INFORMS),
     "fresh-ranking": Expected(
-        15, (Alert(SCORE, 12, labels=DE, says=(RANKING,)),), most=2, besides=INFORMS
+        15,
+        (Alert("RelevancedScoreFell", 12, labels=DE, says=JUST_BEFORE),),
+        most=2,
+        besides=INFORMS,
     ),
     # Processes.
     "exporter-killed": Expected(
