@@ -21,7 +21,7 @@ PICTURES: Final = {
     "overview.png": "document.querySelector('#link').innerText === 'up to date'"
     " && document.querySelector('#headline').innerText.startsWith('Search is as good')"
     " && document.querySelectorAll('.chart path.line').length === 3",
-    "regression.png": "document.querySelector('#headline').innerText.includes(' of country DE fell')"
+    "regression.png": "document.querySelector('#headline').innerText.includes('of country DE fell')"
     " && document.querySelector('.chart .onset') !== null"
     " && document.querySelector('#movers tbody td.worse') !== null",
 }

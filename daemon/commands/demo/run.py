@@ -19,12 +19,13 @@ from ...backoff import stopped_within
 from ...config import loading as config
 from ...config.loading import Config
 from ...config.start import LogEnd
+from ...http.api.stories import Headline, headline
 from ...http.server import ListenError
 from ...worker.ownership import Beginning
 from ..app import Service, serve_until_stopped
 from ..simulate.traffic import Regression, Traffic, generate_events
 from .source import LANES, DemoSource
-from .story import story
+from .story import news, story
 
 BACKFILL_S: Final = 70 * 60
 """Simulated history, so that the windows are full and there is an hour ago to compare with."""
@@ -102,10 +103,16 @@ async def _print_story(service: Service, traffic: Traffic, start_ms: int) -> Non
     for path, text in URLS:
         console.print(f"http://{host}:{port}{path}  {text}", highlight=False)
     console.print(f"{traffic.rate:g} events/s of simulated search traffic. Press Ctrl-C to stop.")
+    said: Headline | None = None
     while not await stopped_within(service.stop, STORY_EVERY_S):
-        report = service.http.published.report
-        if report is not None:
-            line = story(report, traffic.regression, start_ms, int(time.time() * 1000))
+        report, reading = service.http.published.report, service.http.published.reading
+        if report is None or reading is None:
+            continue
+        lines = [story(report, traffic.regression, start_ms, int(time.time() * 1000))]
+        now = headline(reading.judged, reading.snapshot.as_of_ms)
+        lines += filter(None, [news(said, now)])
+        said = now
+        for line in lines:
             console.print(line, soft_wrap=True, highlight=False)
 
 

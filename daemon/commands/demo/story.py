@@ -1,14 +1,15 @@
-"""The line that the demo prints: the scores of the broken country beside those of all traffic.
-Pure."""
+"""The lines that the demo prints: the scores of the broken country beside those of all traffic, and
+the headline of the page when it changes. Pure."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
 from ...exporter.scores import Report, Score
+from ...http.api.stories import Headline
 from ..simulate.traffic import Regression
 
-METRIC: Final = "nDCG@10"
+METRIC: Final = "RR@10"
 WINDOW: Final = "1m"
 
 
@@ -29,6 +30,13 @@ def story(report: Report, regression: Regression | None, start_ms: int, now_ms: 
             else f"ranking of {where} is broken"
         )
     return f"{time}  {METRIC} over {WINDOW}: {', '.join(parts)}  ({broken or 'nothing breaks'})"
+
+
+def news(said: Headline | None, headline: Headline) -> str:
+    """What the page says now, where it says something else than `said`; else nothing."""
+    if said is not None and (said.tone, said.change) == (headline.tone, headline.change):
+        return ""
+    return f"          {headline.text}"
 
 
 def _mean_text(scores: Iterable[Score], grouping: str, segment: str) -> str:

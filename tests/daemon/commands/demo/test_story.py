@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from relevanced.daemon.commands.demo.story import METRIC, WINDOW, story
+from relevanced.daemon.commands.demo.story import METRIC, WINDOW, news, story
 from relevanced.daemon.commands.simulate.traffic import Regression
 from relevanced.daemon.exporter.scores import Events, Report, Score
+from relevanced.daemon.http.api.stories import Headline
 
 START_MS = int(datetime(2026, 11, 20, 12, tzinfo=UTC).timestamp() * 1000)
 REGRESSION = Regression(after_s=60, segment={"country": "DE"})
@@ -22,7 +23,7 @@ def score(grouping: str, segment: str, mean: float | None, **more: str) -> Score
 
 def report(*scores: Score) -> Report:
     decoys = [
-        score("all", "all", 0.9, metric="RR@10"),
+        score("all", "all", 0.9, metric="nDCG@10"),
         score("all", "all", 0.9, window="1h"),
         score("all", "all", 0.9, view="settled"),
         score("device", "DE", 0.9),
@@ -40,7 +41,7 @@ def story_line(
 def test_the_whole_stands_beside_the_segment_that_breaks() -> None:
     line = story_line(score("all", "all", 0.6182), score("country", "DE", 0.5))
     assert line == (
-        "12:00:15  nDCG@10 over 1m: all 0.618, DE 0.500  (ranking of country=DE breaks in 45 s)"
+        "12:00:15  RR@10 over 1m: all 0.618, DE 0.500  (ranking of country=DE breaks in 45 s)"
     )
 
 
@@ -57,3 +58,10 @@ def test_no_traffic_undefined_and_0_stay_three() -> None:
 def test_nothing_breaks_without_a_regression() -> None:
     line = story_line(score("all", "all", 1.0), regression=None)
     assert line.endswith("all 1.000  (nothing breaks)")
+
+
+def test_the_headline_is_printed_when_it_says_something_else() -> None:
+    good, worse = Headline("good", "Good.", "", None), Headline("worse", "Worse.", "", "c-1")
+    assert news(None, good) == "          Good."
+    assert news(good, worse) == "          Worse."
+    assert news(worse, Headline("worse", "Still worse.", "", "c-1")) == ""
