@@ -25,6 +25,7 @@ DOCUMENTS: Final = (
 EXAMPLE: Final = str(ROOT / "deploy/relevanced.toml")
 
 FENCE: Final = re.compile(r"^(?:> )?```\w*\n(.*?)^```", re.M | re.S)
+EVENTS: Final = re.compile(r"^```json\n(.*?)^```", re.M | re.S)
 INDENTED: Final = re.compile(r"^ {4}(\S.*)$", re.M)
 INLINE: Final = re.compile(r"`([^`\n]+)`")
 COMMAND: Final = re.compile(r"(?:^|/)relevanced ([a-z][a-z-]*(?: [^|#>]*|$))")
@@ -81,19 +82,43 @@ def test_commands_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_the_replay_in_the_readme_is_the_output_of_the_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its lines in their order; `…` and the line under the heading stand for others."""
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "README.md").read_text()
     start = text.index("    relevanced simulate --out")
     output = ""
     for line in text[start : text.index("```", start)].split("\n\n")[0].splitlines():
-        result = CliRunner().invoke(cli, shlex.split(line)[1:])
-        assert result.exit_code == 0, result.output
-        output = result.stdout
+        output = printed_by(line)
+    check_stated(FENCE.findall(text[start:])[0], output)
+
+
+def test_the_events_in_the_readme_can_be_pasted_and_replayed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first ones give the numbers that stand below them; all of them are accepted."""
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "README.md").read_text()
+    command = "    relevanced replay searches.jsonl\n"
+    pasted, (first, *others) = Path("searches.jsonl"), EVENTS.findall(text)
+    pasted.write_text(first)
+    check_stated(FENCE.findall(text[text.index(command) :])[0], printed_by(command))
+    pasted.write_text(events := "".join((first, *others)))
+    shown, clicks = (events.count(f'"type":"{kind}"') for kind in ("impression", "feedback"))
+    whole = f"{shown} impressions: accepted {shown}\n{clicks} feedback: joined {clicks}\n"
+    assert others and printed_by(command).endswith(whole)
+
+
+def printed_by(line: str) -> str:
+    result = CliRunner().invoke(cli, shlex.split(line)[1:])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def check_stated(block: str, output: str) -> None:
+    """Its lines in their order; `…` and the line under the heading stand for others."""
     printed = iter([" ".join(line.split()) for line in output.splitlines()])
-    stated = [" ".join(line.split()) for line in FENCE.findall(text[start:])[0].splitlines()]
+    stated = [" ".join(line.split()) for line in block.splitlines()]
     stated = [line for line in stated if not re.fullmatch("[…─]*", line)]
-    assert len(stated) > 7
+    assert len(stated) > 6
     for line in stated:
         assert line in printed, line
 
