@@ -49,7 +49,7 @@ def since(onset: Onset, now_ms: float) -> str:
 def fell(story: Story, now_ms: float) -> str:
     """`RR@10 of country DE fell from 0.55 to 0.19 at 16:34`; `rose` where less is better."""
     grouping, _, metric = story.fall.series
-    before, now = story.before.mean, story.now.mean
+    before, now = story.own.before.mean, story.own.now.mean
     verb = "rose" if before is not None and now is not None and now > before else "fell"
     when = since(story.fall.onset, now_ms)
     return (
@@ -60,11 +60,11 @@ def fell(story: Story, now_ms: float) -> str:
 
 def headline(story: Story, now_ms: float) -> str:
     """The sentence of an open change."""
-    if story.fall.is_standing(round(now_ms)) and story.change_ratio is not None:
+    if story.fall.is_standing(round(now_ms)) and story.own.change_ratio is not None:
         grouping, _, metric = story.fall.series
-        more = "lower" if story.change_ratio < 0 else "higher"
+        more = "lower" if story.own.change_ratio < 0 else "higher"
         when = f"{datetime.fromtimestamp(story.fall.onset.likely / 1000, UTC):%-d %b}"
-        ratio = f"{abs(story.change_ratio):.0%}".replace("%", " %")
+        ratio = f"{abs(story.own.change_ratio):.0%}".replace("%", " %")
         return f"{metric}{where(grouping, story.segments)} is {ratio} {more} since {when}."
     return f"{fell(story, now_ms)}, not recovered."
 
@@ -76,7 +76,7 @@ def recovery(story: Story, now_ms: float) -> str:
     lasted = _duration(ended - story.fall.onset.likely)
     return (
         f"{metric}{where(grouping, story.segments)} recovered at {clock(ended, now_ms)} after "
-        f"{lasted} at {level(story.now.mean)}; it was {level(story.before.mean)} before."
+        f"{lasted} at {level(story.own.now.mean)}; it was {level(story.own.before.mean)} before."
     )
 
 

@@ -45,10 +45,22 @@ class Measured:
 
 @dataclass(frozen=True)
 class Moved:
-    """Another score, or another segment, and its change as a share of what it was."""
+    """A score of one segment across the fault."""
 
     series: Series
-    change_ratio: float
+    before: Measured
+    now: Measured
+    error: float
+    """Standard error of the difference."""
+    impressions: tuple[int, int]
+    """Before and now."""
+
+    @property
+    def change_ratio(self) -> float | None:
+        """The change as a share of what was before."""
+        if self.before.mean is None or self.now.mean is None or not self.before.mean:
+            return None
+        return self.now.mean / self.before.mean - 1
 
 
 @dataclass(frozen=True)
@@ -59,10 +71,9 @@ class Story:
     """The fall that tells it; its series is that of the segment that is named."""
     segments: tuple[str, ...]
     """The segments that are named, of one grouping: several where they broke together."""
-    before: Measured
+    own: Moved
     by_weeks: bool
-    """Whether `before` goes by earlier weeks."""
-    now: Measured
+    """Whether the level before goes by earlier weeks."""
     z: float | None
     lanes: tuple[str, ...]
     called_ms: int
@@ -70,21 +81,12 @@ class Story:
     pattern: Pattern | None = None
     also: tuple[Moved, ...] = ()
     diluted: tuple[Moved, ...] = ()
-    unaffected: bool = False
-    """Whether no other segment of the grouping is low."""
 
     @property
     def identity(self) -> str:
         """The same while the change is open."""
         grouping, segment, _ = self.fall.series
         return f"c-{self.fall.first_ms // 1000}-{grouping}-{segment}"
-
-    @property
-    def change_ratio(self) -> float | None:
-        """The change as a share of what was before."""
-        if self.before.mean is None or self.now.mean is None or not self.before.mean:
-            return None
-        return self.now.mean / self.before.mean - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,11 +118,9 @@ class Scene:
     def _told(self, together: Sequence[Fall]) -> Story:
         known = [fall for fall in together if fall.series in self.index]
         if not known:
-            nothing = Measured(None, None, 0)
-            fall = together[0]
-            return Story(
-                fall, fall.series[1:2], nothing, False, nothing, None, fall.lanes, fall.called_ms
-            )
+            unknown, fall = Measured(None, None, 0), together[0]
+            own = Moved(fall.series, unknown, unknown, 0.0, (0, 0))
+            return Story(fall, fall.series[1:2], own, False, None, fall.lanes, fall.called_ms)
         since = min(known, key=lambda fall: fall.onset.width).onset.likely
         return _Fault(self, known, since).story()
 
@@ -185,9 +185,8 @@ class _Fault:
         return Story(
             fall=told,
             segments=segments,
-            before=_measured(self.before, at, self.look, self.loss.expected),
+            own=self._moved(series, at),
             by_weeks=bool(self.loss.by_weeks[at]),
-            now=_measured(self.now, at, self.look, self.now.mean),
             z=_or_none(float(z[at])),
             lanes=tuple(dict.fromkeys(lane for each in self.falls for lane in each.lanes)),
             called_ms=first.called_ms,
@@ -195,7 +194,6 @@ class _Fault:
             pattern=self._pattern(grouping, segments),
             also=tuple(moved for moved, is_own in others if is_own),
             diluted=tuple(moved for moved, is_own in others if not is_own),
-            unaffected=explanation is not None,
         )
 
     def _named(
@@ -247,12 +245,25 @@ class _Fault:
     def _others(self, told: Series, named: tuple[str, ...]) -> Iterator[tuple[Moved, bool]]:
         """(what else is low, whether it belongs to what is named): other metrics of the named
         segments; and the metric that tells the change in segments of other groupings."""
-        ratio = -self.loss.amount / np.abs(self.loss.expected) * self.look.directions
         for series, index in self.scene.index.items():
             is_low = self.loss.z[index] < LOW_Z
             own = series[0] == told[0] and series[1] in named
-            if is_low and series != told and (own or series[2] == told[2]):
-                yield Moved(series, float(ratio[index])), own
+            other = series[2] == told[2] and series[:2] != ALL
+            if is_low and series != told and (own or other):
+                yield self._moved(series, index), own
+
+    def _moved(self, series: Series, at: int) -> Moved:
+        impressions = [
+            self.scene.counts.summed(series[0], series[1:2], share)["impressions"]
+            for share in (self.before_share, self.now_share)
+        ]
+        return Moved(
+            series,
+            _measured(self.before, at, self.look, self.loss.expected),
+            _measured(self.now, at, self.look, self.now.mean),
+            float(np.nan_to_num(self.loss.error[at])),
+            (round(impressions[0]), round(impressions[1])),
+        )
 
     def _pattern(self, grouping: str, segments: tuple[str, ...]) -> Pattern | None:
         pair = _pair([name for *_, name in self.scene.index])

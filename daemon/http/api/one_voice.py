@@ -6,41 +6,54 @@ import msgspec
 
 from ...events.timestamps import timestamp_text
 from ...exporter.judgements import Judgement
-from ...judging.story import ALL, Story
-from .compared import Change
+from ...judging.ledger import Series
+from ...judging.story import Measured, Moved, Story
+from .compared import Change, Estimate
 
 
 def in_one_voice(rows: Sequence[Change], judged: Judgement) -> tuple[Change, ...]:
-    """The rows as the open changes have them: what they name is worse since its onset, and what
-    is low only through them is diluted."""
-    named: dict[tuple[str, str, str], Story] = {}
-    diluted: set[tuple[str, str, str]] = set()
+    """The rows as the open changes have them.
+
+    What an open change names is worse since its onset, and the row has its level since then beside
+    that before: a window that fills would dilute it. What is low only through that is diluted.
+    """
+    named: dict[Series, tuple[Story, Moved]] = {}
+    diluted: set[Series] = set()
     for story in judged.open:
-        grouping, _, metric = story.fall.series
-        own = [(grouping, segment, metric) for segment in story.segments]
-        for series in (*own, *(moved.series for moved in story.also)):
-            named.setdefault(series, story)
-        diluted |= {moved.series for moved in story.diluted if moved.series[:2] != ALL}
-    return tuple(_voiced(row, named, diluted) for row in rows)
+        for moved in (story.own, *story.also):
+            named.setdefault(moved.series, (story, moved))
+        diluted |= {moved.series for moved in story.diluted}
+    explained = {series[:2] for series in diluted}
+    return tuple(_voiced(row, named, diluted, explained) for row in rows)
 
 
 def _voiced(
     row: Change,
-    named: Mapping[tuple[str, str, str], Story],
-    diluted: Collection[tuple[str, str, str]],
+    named: Mapping[Series, tuple[Story, Moved]],
+    diluted: Collection[Series],
+    explained: Collection[tuple[str, str]],
 ) -> Change:
     series = (row.grouping, row.segment, row.metric)
     if series in named:
-        since = timestamp_text(round(named[series].fall.onset.likely))
-        return msgspec.structs.replace(row, verdict="worse", since=since)
-    if series in diluted or (row.verdict == "worse" and _is_explained(row, named)):
+        return _since_onset(row, *named[series])
+    low_through_others = row.verdict == "worse" and series[:2] in explained
+    if series in diluted or low_through_others:
         return msgspec.structs.replace(row, verdict="diluted", since=None)
     return row
 
 
-def _is_explained(row: Change, named: Mapping[tuple[str, str, str], Story]) -> bool:
-    """Whether an open change of other segments, by any metric, explains that this one is low."""
-    own = (row.grouping, row.segment)
-    return own != ALL and any(
-        own in {moved.series[:2] for moved in story.diluted} for story in named.values()
+def _since_onset(row: Change, story: Story, moved: Moved) -> Change:
+    before, now = moved.before.mean, moved.now.mean
+    return msgspec.structs.replace(
+        row,
+        now=_estimate(moved.now, moved.impressions[1]),
+        before=_estimate(moved.before, moved.impressions[0]),
+        difference=None if before is None or now is None else now - before,
+        noise=moved.error,
+        verdict="worse",
+        since=timestamp_text(round(story.fall.onset.likely)),
     )
+
+
+def _estimate(measured: Measured, impressions: int) -> Estimate:
+    return Estimate(measured.mean, measured.stderr, measured.scored, impressions)

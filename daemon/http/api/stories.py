@@ -84,7 +84,7 @@ class Another(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     metric: str
     grouping: str
     segment: str
-    change_ratio: float
+    change_ratio: float | None
 
 
 class OpenChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -202,9 +202,9 @@ def _change(story: Story, state: State, as_of_ms: int) -> OpenChange:
         segments=story.segments,
         direction="worse",
         onset=_onset(story.fall.onset),
-        level_before=_level(story.before, "weeks" if story.by_weeks else "hour"),
-        level_now=_level(story.now, None),
-        change_ratio=story.change_ratio,
+        level_before=_level(story.own.before, "weeks" if story.by_weeks else "hour"),
+        level_now=_level(story.own.now, None),
+        change_ratio=story.own.change_ratio,
         z=story.z,
         called_by=story.lanes,
         called_at=timestamp_text(story.called_ms),

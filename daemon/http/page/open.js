@@ -9,7 +9,7 @@ const TITLES = { open: "open", standing: "standing", recovered: "recovered" };
 const where = (one) => (one.grouping === "all" ? "everything" : visible(one.segment));
 
 function listed(others, name) {
-  const shown = others.slice(0, MOST_OTHERS).map((one) => `${name(one)} ${signed(one.change_ratio)}`);
+  const shown = others.slice(0, MOST_OTHERS).map((one) => `${name(one)} ${one.change_ratio === null ? "" : signed(one.change_ratio)}`.trim());
   const more = others.length - shown.length;
   return shown.join(", ") + (more > 0 ? `, and ${more} more` : "");
 }

@@ -109,6 +109,7 @@ export function basis(changes, view) {
   const span = (stretch) => `${time(stretch.start)}–${time(stretch.end)}`;
   return (
     `${view === "live" ? "Live" : "Settled"}: ${span(changes.now)} against ${span(changes.before)}. ` +
-    `In the tables a change is called only beyond ${changes.beyond.toFixed(1)} times its noise: about one false call over all segments in 1,000 looks.`
-  );
+    `In the tables a change is called only beyond ${changes.beyond.toFixed(1)} times its noise: about one false call over all segments in 1,000 looks. ` +
+    `${changes.open?.length ? "Of an open change they show the level since it began, and the one before." : ""}`
+  ).trim();
 }

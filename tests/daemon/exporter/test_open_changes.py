@@ -53,7 +53,7 @@ def test_a_break_is_named_however_long_it_lasts(broken: tuple[int, Reading]) -> 
     (story,) = read.judged.open
     assert story.segments == ("DE",) and story.fall.series[0] == "country"
     assert abs(story.fall.onset.likely - break_ms) <= 3 * MINUTE_MS
-    assert story.change_ratio == pytest.approx(-0.65, abs=0.04)
+    assert story.own.change_ratio == pytest.approx(-0.65, abs=0.04)
 
 
 @pytest.mark.parametrize("view", ["settled", "live"])
@@ -67,6 +67,11 @@ def test_every_window_and_view_says_the_same(
     assert found.headline.change == found.open[0].id
     rows = {(row.segment, row.metric): row.verdict for row in found.changes}
     assert all(rows["DE", metric.name] == "worse" for metric in PLAN.metrics)
+    (told,) = (row for row in found.changes if (row.segment, row.metric) == ("DE", "RR@10"))
+    assert (told.now.mean, told.before.mean) == (
+        found.open[0].level_now.mean,
+        found.open[0].level_before.mean,
+    )
     assert all(rows["US", metric.name] not in ("worse", "diluted") for metric in PLAN.metrics)
 
 

@@ -8,7 +8,7 @@ from relevanced.daemon.judging import sentences
 from relevanced.daemon.judging.carriers import Explanation
 from relevanced.daemon.judging.ledger import Fall, Onset
 from relevanced.daemon.judging.patterns import PATTERNS
-from relevanced.daemon.judging.story import Measured, Story
+from relevanced.daemon.judging.story import Measured, Moved, Story
 from relevanced.daemon.judging.timeline import HOUR_MS, MINUTE_MS
 
 AT = 1_795_185_240_000
@@ -21,21 +21,16 @@ def onset(minutes: float, *, known: bool = True) -> Onset:
     return Onset(AT, AT - half if known else None, AT + half, by_panes=True)
 
 
+def moved(before: float = 0.5518, now: float = 0.1903) -> Moved:
+    levels = (Measured(before, 0.002, 19_800), Measured(now, 0.002, 24_310))
+    return Moved(("country", "DE", "RR@10"), *levels, 0.003, (19_800, 24_310))
+
+
 def story(minutes: float = 4, known: bool = True, **of: object) -> Story:
     fall = Fall(
         ("country", "DE", "RR@10"), AT, onset(minutes, known=known), ("hour",), AT, float(AT)
     )
-    told = Story(
-        fall,
-        ("DE",),
-        Measured(0.5518, 0.002, 19_800),
-        False,
-        Measured(0.1903, 0.002, 24_310),
-        -118.2,
-        ("hour",),
-        AT,
-    )
-    return replace(told, **of)
+    return replace(Story(fall, ("DE",), moved(), False, -118.2, ("hour",), AT), **of)
 
 
 def recovered(lasted_ms: float) -> Story:
@@ -68,7 +63,7 @@ def recovered(lasted_ms: float) -> Story:
             "RR@10 of country DE, FR and JP fell from 0.55 to 0.19 at 14:34, not recovered.",
         ),
         (
-            story(now=Measured(0.0512, 0.002, 100)),
+            story(own=moved(now=0.0512)),
             NOW,
             "RR@10 of country DE fell from 0.55 to 0.051 at 14:34, not recovered.",
         ),
@@ -84,8 +79,7 @@ def test_a_score_of_which_less_is_better_rises() -> None:
     told = story(
         fall=fall,
         segments=("all",),
-        before=Measured(0.3, 0.01, 1000),
-        now=Measured(0.5, 0.01, 1000),
+        own=moved(0.3, 0.5),
     )
     assert sentences.fell(told, NOW) == "Abandonment everywhere rose from 0.30 to 0.50 at 14:34"
 

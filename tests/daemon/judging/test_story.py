@@ -105,7 +105,7 @@ def test_a_broken_country_is_one_story_that_names_it() -> None:
     assert story.explanation is not None and 0.85 < story.explanation.carried < 1.15
     assert abs(story.fall.onset.likely - (END - 40 * MINUTE_MS)) <= PANE
     assert story.pattern is not None and story.pattern.name == "RANKING"
-    assert story.change_ratio is not None and -0.55 < story.change_ratio < -0.4
+    assert story.own.change_ratio is not None and -0.55 < story.own.change_ratio < -0.4
 
 
 def test_segments_that_share_its_traffic_are_diluted_and_no_story() -> None:
@@ -113,7 +113,7 @@ def test_segments_that_share_its_traffic_are_diluted_and_no_story() -> None:
     assert {moved.series[1] for moved in story.diluted} >= {"web", "ios", "android"}
     assert not {moved.series[1] for moved in story.diluted} & {"US", "FR", "JP", "BR"}
     assert {moved.series for moved in story.also} >= {("country", "DE", "Success@10")}
-    assert all(moved.change_ratio < 0 for moved in (*story.also, *story.diluted))
+    assert all((moved.change_ratio or 0) < 0 for moved in (*story.also, *story.diluted))
 
 
 def test_two_countries_that_break_together_are_named_together() -> None:
@@ -157,7 +157,7 @@ def test_the_story_keeps_its_name_and_levels_while_the_fault_lasts() -> None:
     told = [stories(effect, minutes)[0] for minutes in (10, 40, 120)]
     assert {story.fall.series for story in told} == {("country", "DE", "RR@10")}
     for story in told:
-        assert story.change_ratio == pytest.approx(-0.5, abs=0.05)
+        assert story.own.change_ratio == pytest.approx(-0.5, abs=0.05)
 
 
 def test_faults_hours_apart_are_two_stories() -> None:
@@ -185,4 +185,4 @@ def test_a_fall_of_a_segment_that_is_not_shown_is_told_without_levels() -> None:
         ("country", "AT", "RR@10"), END, Onset(END, END, END, by_panes=True), ("hour",), END, END
     )
     (story,) = Scene(look, counts, Judging()).stories([gone])
-    assert story.now.mean is None and story.segments == ("AT",)
+    assert story.own.now.mean is None and story.segments == ("AT",)
