@@ -20,10 +20,12 @@ import msgspec
 import structlog
 
 from ..errors import Damaged, Unavailable
+from ..judging.ledger import Fall
 from ..judging.settings import DEFAULTS, Judging
 from ..plan import Plan
 from ..storage.store import Store
 from ..telemetry.process import Telemetry
+from . import kept_changes
 from .catching_up import CatchingUp, Progress
 from .counters import PreviousSelection
 from .lane_pulses import Pulses
@@ -58,6 +60,12 @@ class Coordination(Lanes, Protocol):
 
     async def store_selection(self, selection: bytes) -> None:
         """Store a `PreviousSelection` for the next exporter."""
+
+    async def stored_changes(self) -> bytes | None:
+        """The falls that the last exporter stored."""
+
+    async def store_changes(self, changes: bytes) -> None:
+        """Store the falls for the next exporter."""
 
     async def caught_up(self) -> bool:
         """Whether the namespace has ever caught up with its logs."""
@@ -123,6 +131,8 @@ class Exporter:
         self._was_ready = False
         self._problem: str | None = None
         self._standby_due_s = 0.0
+        self._stored_falls: tuple[Fall, ...] | None = None
+        """As they are in Redis; None before this process has read them."""
 
     async def run(self) -> None:
         """Refresh once a second, or more often where that costs little; release the lease at the
@@ -167,6 +177,8 @@ class Exporter:
             return f"without a copy of the damaged lanes {self._lanes.without_copy} there is no sum"
         if not reads:
             return "no lane has been claimed yet"
+        if self._stored_falls is None:
+            await self._restore_changes()
         before = self._publisher.previous
         try:
             # Off the loop: 97,000 samples took 276 ms from rows to texts. In a thread the loop was
@@ -178,6 +190,8 @@ class Exporter:
             return str(error)
         if self._publisher.previous != before:
             await self._store_selection()
+        if self._has_lease and self._publisher.falls != self._stored_falls:
+            await self._store_changes()
         await self._follow(caught_up)
         return None
 
@@ -189,6 +203,7 @@ class Exporter:
         if leads and not self._has_lease:
             stored = await self._coordination.stored_selection()
             self._publisher.previous = _restored(stored)
+            await self._restore_changes()
             log.info("serving the series of all the traffic")
         if self._has_lease and not leads:
             log.warning("another process serves the series of all the traffic now")
@@ -205,6 +220,19 @@ class Exporter:
             await self._coordination.store_selection(stored)
         except Unavailable as error:
             log.warning("the selection of counters was not stored", reason=str(error))
+
+    async def _restore_changes(self) -> None:
+        """Take over the falls that were told before, under the same names."""
+        stored = kept_changes.restored(await self._coordination.stored_changes())
+        self._publisher.falls = stored or self._publisher.falls
+        self._stored_falls = stored
+
+    async def _store_changes(self) -> None:
+        try:
+            await self._coordination.store_changes(kept_changes.packed(self._publisher.falls))
+            self._stored_falls = self._publisher.falls
+        except Unavailable as error:
+            log.warning("the open changes were not stored", reason=str(error))
 
     def _make(self, reads: Reads) -> Published:
         """Apply what changed and publish it. Runs in a thread; nothing else touches the mirrors

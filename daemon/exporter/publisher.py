@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from ..experiments.findings import FindingsCache
+from ..judging.ledger import Fall
 from ..judging.settings import DEFAULTS, Judging
 from ..panes import pane_start
 from ..plan import Plan
@@ -47,6 +48,15 @@ class Publisher:
         self._judge = Judge(plan, judging)
         self._judged = Judgement()
         self._judged_texts = Exposition()
+
+    @property
+    def falls(self) -> tuple[Fall, ...]:
+        """The falls that are open or over, which another process may take over."""
+        return self._judge.falls
+
+    @falls.setter
+    def falls(self, falls: tuple[Fall, ...]) -> None:
+        self._judge.falls = falls
 
     def forget_totals(self) -> None:
         """Forget the highest totals: another process serves the counters from now on."""

@@ -118,6 +118,14 @@ async def test_selection_of_counters_is_stored(redis: AnyRedis) -> None:
         assert await own(client, "relevanced-other").stored_selection() is None
 
 
+async def test_open_changes_are_stored(redis: AnyRedis) -> None:
+    async with client_at(redis.url) as client:
+        assert await own(client).stored_changes() is None
+        await own(client).store_changes(b"[]")
+        assert await own(client).stored_changes() == b"[]"
+        assert await own(client, "relevanced-other").stored_changes() is None
+
+
 # Removal
 
 
@@ -251,6 +259,8 @@ async def test_every_step_raises_when_the_server_is_gone(redis: AnyRedis) -> Non
             namespace.release("a"),
             namespace.stored_selection(),
             namespace.store_selection(b""),
+            namespace.stored_changes(),
+            namespace.store_changes(b""),
             namespace.now_ms(),
             namespace.sign_of_life(1),
             namespace.remove_silent(1),

@@ -7,6 +7,7 @@ last written to.
     NAMESPACE:anew:N    an operator's permission to begin lane N anew; expires (see `registry`)
     NAMESPACE:exporter  token of the process that serves the series; expires unless renewed
     NAMESPACE:shown     the segments of its counters, for the next exporter
+    NAMESPACE:changes   the falls that are open or just over, for the next exporter
     NAMESPACE:accepted  hash: other logs that lanes may begin (see `accepted_logs`)
     PREFIX:namespaces   sorted set: namespace → clock in ms of its last sign of life
 """
@@ -99,6 +100,15 @@ class Namespace:
     async def store_selection(self, selection: bytes) -> None:
         """Store this for the next exporter."""
         await self._answered(self._client.set(f"{self.name}:shown", selection))
+
+    async def stored_changes(self) -> bytes | None:
+        """Return what the last exporter stored of open changes; None before there was one."""
+        stored: Any = await self._answered(self._client.get(f"{self.name}:changes"))
+        return None if stored is None else bytes(stored)
+
+    async def store_changes(self, changes: bytes) -> None:
+        """Store these for the next exporter."""
+        await self._answered(self._client.set(f"{self.name}:changes", changes))
 
     async def caught_up(self) -> bool:
         """Return whether the namespace has ever caught up with its logs. One that the server lost

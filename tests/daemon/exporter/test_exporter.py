@@ -11,7 +11,10 @@ import pytest
 
 from relevanced.daemon.errors import Damaged, Unavailable
 from relevanced.daemon.exporter.exporter import Exporter, refresh_after_s
+from relevanced.daemon.exporter.judgements import Judgement
+from relevanced.daemon.exporter.kept_changes import packed, restored
 from relevanced.daemon.exporter.published import Condition, Published
+from relevanced.daemon.judging.ledger import Fall, Onset
 from relevanced.daemon.lane.paged_rows import PAGE_ROWS
 from relevanced.daemon.storage.head import Head
 from relevanced.daemon.storage.packing import pack_page
@@ -28,6 +31,7 @@ class Namespace:
     def __init__(self) -> None:
         self.leads = True
         self.selection: bytes | None = None
+        self.changes: bytes | None = None
         self.released = False
         self.has_caught_up = True
 
@@ -48,6 +52,12 @@ class Namespace:
 
     async def store_selection(self, selection: bytes) -> None:
         self.selection = selection
+
+    async def stored_changes(self) -> bytes | None:
+        return self.changes
+
+    async def store_changes(self, changes: bytes) -> None:
+        self.changes = changes
 
     async def caught_up(self) -> bool:
         return self.has_caught_up
@@ -298,3 +308,22 @@ async def test_no_lane_yet_is_reported(monkeypatch: Any) -> None:
 )
 def test_a_cheap_refresh_comes_often(took_s: float, after_s: float) -> None:
     assert refresh_after_s(took_s) == pytest.approx(after_s)
+
+
+@pytest.mark.parametrize("leads", [True, False])
+async def test_an_exporter_begins_with_the_changes_that_were_told(
+    leads: bool, monkeypatch: Any
+) -> None:
+    at = float(START_MS)
+    fall = Fall(
+        ("all", "all", "P@1"), START_MS, Onset(at, at, at, by_panes=True), ("hour",), START_MS, at
+    )
+    namespace = Namespace()
+    namespace.leads, namespace.changes = leads, packed((fall,))
+    seen = []
+    monkeypatch.setattr(
+        "relevanced.daemon.exporter.publisher.Judge.look",
+        lambda judge, *_: (seen.append(judge.falls), Judgement())[1],
+    )
+    await served_when(lambda p: impressions(p) > 0, Lane(delta(3)), namespace, monkeypatch)
+    assert seen[0] == (fall,) and restored(namespace.changes) == (fall,)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from relevanced.daemon.exporter.kept_changes import packed, restored
 from relevanced.daemon.exporter.pane_reader import Reading
 from relevanced.daemon.exporter.publisher import Publisher
 from relevanced.daemon.http.api.changes import Changes, changes
@@ -130,3 +131,19 @@ def test_before_the_first_look_nothing_is_claimed() -> None:
     unjudged = Reading(read.plan, read.views, read.snapshot, read.selection)
     assert unjudged.judged.end_ms is None
     assert answer(unjudged).headline.tone == "" and answer(unjudged).settled_until is None
+
+
+def test_another_process_tells_the_same_change_under_the_same_name() -> None:
+    """By what is stored: alone it would know the onset less well by now."""
+    site = Site(NOW_MS - 8 * HOUR_MS, NOW_MS - 300 * MINUTE_MS, 0.3, PER_MINUTE)
+    first, second = Publisher(PLAN), Publisher(PLAN)
+    told = answer(reading(site, NOW_MS - 280 * MINUTE_MS, first))
+    second.falls = restored(packed(first.falls))
+    taken_over = answer(reading(site, NOW_MS, second))
+    assert taken_over.open[0].id == told.open[0].id
+    assert taken_over.open[0].onset == told.open[0].onset
+    assert taken_over.open[0].called_at == told.open[0].called_at
+
+
+def test_stored_changes_that_cannot_be_read_are_none() -> None:
+    assert restored(None) == restored(b"rubbish") == restored(b'[{"series":1}]') == ()
