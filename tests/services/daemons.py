@@ -1,8 +1,10 @@
 """The daemon as its users run it: a process of its own with a configuration file."""
 
+import asyncio
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -66,3 +68,20 @@ class Daemon:
 
     def log(self) -> str:
         return self.log_path.read_text()
+
+
+async def until(
+    ready: Callable[[], object], daemon: Daemon | None = None, patience_s: float = 90.0
+) -> None:
+    """Wait until `ready` gives something true; a server that is not up yet is waited for. A failure
+    shows the log of the daemon."""
+    try:
+        async with asyncio.timeout(patience_s):
+            while True:
+                with suppress(OSError):
+                    if await asyncio.to_thread(ready):
+                        return
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        log = daemon.log() if daemon else "not given"
+        raise AssertionError(f"not within {patience_s} s; the log:\n{log}") from None

@@ -12,10 +12,10 @@ import pytest
 from redis import Redis
 
 from tests.chaos import clocked
-from tests.services.daemons import Daemon
+from tests.services.daemons import Daemon, until
 from tests.services.kafka_server import Broker
 from tests.services.redis_server import RedisServer
-from tests.services.test_daemon import TOML, samples, send, until
+from tests.services.test_daemon import TOML, samples, send
 
 HOUR_S = 3_600.0
 DAY_S = 24 * HOUR_S
@@ -62,7 +62,9 @@ def as_of_s(exporter: Daemon) -> float:
 
 
 async def end_well(*daemons: Daemon) -> None:
-    await until(lambda: all(json.loads(d.readiness())["ready"] for d in daemons), BACK_WITHIN_S)
+    await until(
+        lambda: all(json.loads(d.readiness())["ready"] for d in daemons), patience_s=BACK_WITHIN_S
+    )
     for daemon in daemons:
         assert await asyncio.to_thread(daemon.terminate) == 0
         assert "Traceback" not in daemon.log()
@@ -86,13 +88,13 @@ async def test_the_clock_of_a_worker_jumps_and_comes_back(
     clocked.step(clock, step_s)
     await show(kafka, topic, range(10, 20))
     await until(lambda: exporter.series(ACCEPTED) == 20)
-    await until(lambda: is_marked_by(step_s, one_redis), BACK_WITHIN_S)
+    await until(lambda: is_marked_by(step_s, one_redis), patience_s=BACK_WITHIN_S)
     clocked.step(clock, 0.0)
-    await until(lambda: abs(as_of_s(exporter)) < 10, BACK_WITHIN_S)
+    await until(lambda: abs(as_of_s(exporter)) < 10, patience_s=BACK_WITHIN_S)
     await show(kafka, topic, range(20, 30))
     live = "relevanced_impressions{grouping=all,segment=all,view=live,window=1m}"
-    await until(lambda: exporter.series(ACCEPTED) == 30, BACK_WITHIN_S)
-    await until(lambda: samples(exporter)[live] >= 10, BACK_WITHIN_S)
+    await until(lambda: exporter.series(ACCEPTED) == 30, patience_s=BACK_WITHIN_S)
+    await until(lambda: samples(exporter)[live] >= 10, patience_s=BACK_WITHIN_S)
     await end_well(worker, exporter)
 
 
@@ -105,9 +107,9 @@ async def test_the_clock_of_an_exporter_jumps_and_comes_back(
     await until(lambda: exporter.series(ACCEPTED) == 10)
     clocked.step(clock, step_s)
     await show(kafka, topic, range(10, 20))
-    await until(lambda: exporter.series(ACCEPTED) == 20, BACK_WITHIN_S)
+    await until(lambda: exporter.series(ACCEPTED) == 20, patience_s=BACK_WITHIN_S)
     clocked.step(clock, 0.0)
-    await until(lambda: abs(as_of_s(exporter)) < 10, BACK_WITHIN_S)
+    await until(lambda: abs(as_of_s(exporter)) < 10, patience_s=BACK_WITHIN_S)
     await show(kafka, topic, range(20, 30))
-    await until(lambda: exporter.series(ACCEPTED) == 30, BACK_WITHIN_S)
+    await until(lambda: exporter.series(ACCEPTED) == 30, patience_s=BACK_WITHIN_S)
     await end_well(worker, exporter)

@@ -5,10 +5,10 @@ import json
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
-from tests.services.daemons import Daemon
+from tests.services.daemons import Daemon, until
 from tests.services.fixtures import OwnKafka
 from tests.services.kafka_server import KafkaServer
-from tests.services.test_kafka_faults import NOW_MS, Make, accepted, make, sample, until
+from tests.services.test_kafka_faults import NOW_MS, Make, accepted, make, sample
 
 __all__ = ["make"]
 

@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from relevanced.daemon.kafka.client import KafkaSettings
 from relevanced.daemon.kafka.producer import KafkaProducer
 from tests.services import processes
-from tests.services.daemons import Daemon
+from tests.services.daemons import Daemon, until
 from tests.services.fixtures import MakeTopic
 from tests.services.kafka_server import Broker
 from tests.services.redis_server import RedisServer
@@ -97,18 +97,6 @@ def samples(daemon: Daemon) -> dict[str, float]:
             labels = ",".join(f"{name}={value}" for name, value in sorted(sample.labels.items()))
             found[f"{sample.name}{{{labels}}}"] = sample.value
     return found
-
-
-async def until(ready: Callable[[], object], patience_s: float = 30.0) -> None:
-    """Wait until `ready` returns something true, and until the server is up."""
-    async with asyncio.timeout(patience_s):
-        while True:
-            try:
-                if await asyncio.to_thread(ready):
-                    return
-            except OSError:
-                pass
-            await asyncio.sleep(0.05)
 
 
 def promtool_complaints(page: bytes) -> str:

@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import subprocess
-import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 
 from tests import oracle
-from tests.services.daemons import Daemon
+from tests.services.daemons import Daemon, until
 from tests.services.fixtures import MakeTopic, OwnKafka
 from tests.services.kafka_server import Broker, KafkaServer
 from tests.services.redis_server import RedisServer, one_binary
@@ -24,7 +23,6 @@ from tests.services.whole_path import CONFIG, PARTITIONS, Stage
 
 OPERATIONS = Path(__file__).parents[2] / "deploy" / "operations.md"
 EVENTS = 3000
-PATIENCE_S = 90.0
 NOW_MS = 1_795_176_000_000
 TOML = """
 windows = ["1m"]
@@ -63,18 +61,6 @@ def first_redis(stage: Stage) -> RedisServer:
     return redis
 
 
-async def until(ready: Callable[[], object], said: Callable[[], str]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            if await asyncio.to_thread(ready):
-                return
-        except OSError:
-            pass
-        assert time.monotonic() < deadline, said()
-        await asyncio.sleep(0.1)
-
-
 def info(redis: RedisServer, section: str, field: str) -> str:
     """One field of INFO."""
     command = ["redis-cli", "-p", str(redis.port), "INFO", section]
@@ -107,13 +93,11 @@ async def test_a_backup_taken_under_load_is_restored(
     copy.mkdir()
     if kind == "aof":
         redis.run_command("CONFIG SET auto-aof-rewrite-percentage 0")
-        await until(
-            lambda: info(redis, "persistence", "aof_rewrite_in_progress") == "0", daemon.log
-        )
+        await until(lambda: info(redis, "persistence", "aof_rewrite_in_progress") == "0", daemon)
         shutil.copytree(redis.directory / "appendonlydir", copy / "appendonlydir")
     else:
         redis.run_command("BGSAVE")
-        await until(lambda: info(redis, "persistence", "rdb_bgsave_in_progress") == "0", daemon.log)
+        await until(lambda: info(redis, "persistence", "rdb_bgsave_in_progress") == "0", daemon)
         shutil.copy(redis.directory / "dump.rdb", copy / "dump.rdb")
     await stage.wait_for("one", EVENTS)
     await stage.produce(EVENTS)
@@ -141,10 +125,10 @@ async def test_redis_is_moved_by_a_replica(stage: Stage, tmp_path: Path) -> None
     new.start()
     try:
         new.run_command(f"REPLICAOF 127.0.0.1 {old.port}")
-        await until(lambda: info(new, "replication", "master_link_status") == "up", daemon.log)
+        await until(lambda: info(new, "replication", "master_link_status") == "up", daemon)
         assert daemon.terminate() == 0
         offsets = ("replication", "master_repl_offset")
-        await until(lambda: info(new, *offsets) == info(old, *offsets), daemon.log)
+        await until(lambda: info(new, *offsets) == info(old, *offsets), daemon)
         new.run_command("REPLICAOF NO ONE")
         old.kill()
         stage.redis_url = new.url
@@ -164,7 +148,7 @@ async def test_a_rollback_continues_the_former_namespace(stage: Stage) -> None:
     await stage.produce(EVENTS)
     daemon = Daemon(stage.directory, changed, "worker")
     stage.daemons.append(daemon)
-    await until(lambda: daemon.series("relevanced_owned_lanes") == PARTITIONS, daemon.log)
+    await until(lambda: daemon.series("relevanced_owned_lanes") == PARTITIONS, daemon)
     assert daemon.terminate() == 0
     assert await stage.taken("one") == former, "the fresh namespace stands beside it"
     await read_to_the_end(stage, 2 * EVENTS)
@@ -192,7 +176,7 @@ async def test_a_password_of_redis_is_rotated(stage: Stage, tmp_path: Path) -> N
     redis.run_command("ACL SETUSER relevanced >new")
     secret.write_text("new")
     second = worker()
-    await until(lambda: second.series("relevanced_owned_lanes") > 0, second.log)
+    await until(lambda: second.series("relevanced_owned_lanes") > 0, second)
     assert first.terminate() == 0, first.log()
     redis.run_command("ACL SETUSER relevanced <old")
     await stage.produce(EVENTS)
@@ -250,9 +234,9 @@ async def test_with_more_partitions_only_feedback_whose_key_moved_is_lost(
     daemon = Daemon(tmp_path, small(kafka.bootstrap, topic, one_redis.url))
     try:
         joined = 'relevanced_feedback_outcomes_total{outcome="joined"}'
-        await until(lambda: daemon.series(joined) == 2 * count - moved, daemon.log)
+        await until(lambda: daemon.series(joined) == 2 * count - moved, daemon)
         waiting = [f'relevanced_waiting_feedback{{lane="{lane}"}}' for lane in range(4)]
-        await until(lambda: sum(map(daemon.series, waiting)) == moved, daemon.log)
+        await until(lambda: sum(map(daemon.series, waiting)) == moved, daemon)
     finally:
         daemon.close()
 
@@ -278,16 +262,16 @@ async def test_dead_letters_are_sent_again(
     config = small(kafka.bootstrap, topic, one_redis.url, events=f"{events}64")
     daemon = Daemon(tmp_path, config)
     try:
-        await until(lambda: daemon.series("relevanced_dead_letters_total") == 11, daemon.log)
+        await until(lambda: daemon.series("relevanced_dead_letters_total") == 11, daemon)
     finally:
         daemon.close()
     config = small(kafka.bootstrap, topic, one_redis.url, events=f"{events}1000")
     daemon = Daemon(tmp_path, config.replace('start = "earliest"', 'start = "latest"'))
     try:
-        await until(lambda: daemon.series("relevanced_owned_lanes") == 2, daemon.log)
+        await until(lambda: daemon.series("relevanced_owned_lanes") == 2, daemon)
         assert await documented_function()(kafka.bootstrap, letters, "too_large") == 10
         accepted = 'relevanced_impression_outcomes_total{outcome="accepted"}'
-        await until(lambda: daemon.series(accepted) == 10, daemon.log)
+        await until(lambda: daemon.series(accepted) == 10, daemon)
     finally:
         daemon.close()
 
@@ -322,8 +306,8 @@ async def test_the_permissions_that_are_documented_are_enough(
     daemon = Daemon(tmp_path, config)
     try:
         accepted = 'relevanced_impression_outcomes_total{outcome="accepted"}'
-        await until(lambda: daemon.series(accepted) == 1, daemon.log)
-        await until(lambda: daemon.series("relevanced_dead_letters_total") == 1, daemon.log)
+        await until(lambda: daemon.series(accepted) == 1, daemon)
+        await until(lambda: daemon.series("relevanced_dead_letters_total") == 1, daemon)
         assert "not_permitted" not in daemon.log() and "Authorization" not in daemon.log()
     finally:
         daemon.close()

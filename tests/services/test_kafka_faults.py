@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from relevanced.daemon.telemetry.kafka_faults import ADVICE, KafkaFault
 from relevanced.daemon.worker.refused_records import ADVICE as REFUSAL_ADVICE
 from tests.services import kafka_logs
-from tests.services.daemons import Daemon
+from tests.services.daemons import Daemon, until
 from tests.services.fixtures import MakeTopic, OwnKafka
 from tests.services.kafka_server import Broker, KafkaServer
 from tests.services.redis_server import RedisServer, binaries
@@ -103,19 +103,6 @@ def accepted(daemon: Daemon) -> float | None:
 
 def faults(daemon: Daemon, fault: KafkaFault) -> float:
     return sample(daemon, "relevanced_kafka_faults_total", fault=fault) or 0.0
-
-
-async def until(ready: Callable[[], object], daemon: Daemon, patience_s: float = 40.0) -> None:
-    """Wait until `ready` gives something true; a server that is not up yet is waited for."""
-    try:
-        async with asyncio.timeout(patience_s):
-            while True:
-                with suppress(OSError):
-                    if await asyncio.to_thread(ready):
-                        return
-                await asyncio.sleep(0.1)
-    except TimeoutError:
-        raise AssertionError(f"not within {patience_s} s; the log:\n{daemon.log()}") from None
 
 
 def warned(daemon: Daemon, event: str, fault: KafkaFault, **fields: object) -> bool:

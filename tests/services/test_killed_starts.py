@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.services.daemons import Daemon
+from tests.services.daemons import Daemon, until
 from tests.services.fixtures import MakeTopic
 from tests.services.kafka_server import Broker
 from tests.services.redis_server import RedisServer
-from tests.services.test_daemon import TOML, impression, send, until
+from tests.services.test_daemon import TOML, impression, send
 
 STEPS = ("serving", "lanes assigned", "lane begins", "lane opened", "lane owned")
 ACCEPTED = 'relevanced_impression_outcomes_total{outcome="accepted"}'

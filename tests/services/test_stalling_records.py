@@ -11,11 +11,11 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 
 from tests.services import slow_decoder
-from tests.services.daemons import Daemon
+from tests.services.daemons import Daemon, until
 from tests.services.fixtures import MakeTopic
 from tests.services.kafka_server import Broker
 from tests.services.redis_server import RedisServer
-from tests.services.test_daemon import TOML, impression, send, until
+from tests.services.test_daemon import TOML, impression, send
 
 SESSION_S = 6
 """The shortest that may be configured."""
@@ -53,8 +53,8 @@ async def test_a_record_that_stalls_every_owner_is_passed_over_and_named(
     pair.append(Daemon(tmp_path, toml, "exporter"))
     accepted = 'relevanced_impression_outcomes_total{outcome="accepted"}'
     stalls = 'relevanced_rejected_events_total{reason="stalls"}'
-    await until(lambda: pair[-1].series(stalls), PATIENCE_S)
-    await until(lambda: pair[-1].series(accepted) == 4, PATIENCE_S)
+    await until(lambda: pair[-1].series(stalls), patience_s=PATIENCE_S)
+    await until(lambda: pair[-1].series(accepted) == 4, patience_s=PATIENCE_S)
     assert pair[-1].series(stalls) == 1
     lines = [json.loads(line) for daemon in pair[:2] for line in daemon.log().splitlines()]
     (named,) = [line for line in lines if line["event"].startswith("record passed over")]

@@ -4,11 +4,11 @@ each counts everything once."""
 import asyncio
 from pathlib import Path
 
-from tests.services.daemons import Daemon
+from tests.services.daemons import Daemon, until
 from tests.services.fixtures import MakeTopic
 from tests.services.kafka_server import Broker
 from tests.services.redis_server import RedisServer
-from tests.services.test_daemon import TOML, impression, send, until
+from tests.services.test_daemon import TOML, impression, send
 
 ACCEPTED = 'relevanced_impression_outcomes_total{outcome="accepted"}'
 NEXT = """
