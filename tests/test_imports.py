@@ -100,6 +100,8 @@ PURE: Final = (
     *("daemon.http.api.compared", "daemon.http.api.one_voice", "daemon.http.api.periods"),
     "daemon.http.api.stories",
     *("daemon.commands", "daemon.commands.byte_order_mark", "daemon.commands.evaluation"),
+    *("daemon.commands.recorded", "daemon.commands.recorded.buckets"),
+    *("daemon.commands.recorded.falls", "daemon.commands.recorded.over_time"),
     *("daemon.commands.evaluation.asked", "daemon.commands.evaluation.comparing"),
     *("daemon.commands.evaluation.remarks", "daemon.commands.evaluation.results"),
     "daemon.commands.evaluation.trec",

@@ -228,6 +228,16 @@ def demo(port: int, seed: int, rate: int, regression_after: int, duration: int |
 @click.option("--format", "format_name", help="Format of the events.  [default: as configured]")
 @options.output_option("How the scores are printed.", "table", "json", "csv")
 @click.option("--experiment", help="Print what this experiment shows instead of the scores.")
+@click.option(
+    "--every",
+    type=options.duration,
+    help="Print the scores in each bucket of so much event time, such as 10m; json: a line each.",
+)
+@click.option(
+    "--changes", is_flag=True, help="Print which scores fell, since when and whether for good."
+)
+@click.option("--from", "from_ms", type=options.instant, help="Buckets from this time on.")
+@click.option("--to", "to_ms", type=options.instant, help="Buckets before this time.")
 @click.option("--as-is", is_flag=True, help="Keep the order of the files, as a live stream would.")
 def replay(
     files: tuple[str, ...],
@@ -235,16 +245,29 @@ def replay(
     format_name: str | None,
     output: str,
     experiment: str | None,
+    every: int | None,
+    changes: bool,
+    from_ms: int | None,
+    to_ms: int | None,
     as_is: bool,
 ) -> None:
     """Score recorded events with the daemon's own pipeline."""
+    from .replay import LATEST_MS, Asked
     from .replay import replay as score_files
 
+    over_time = changes or every is not None
+    if over_time and experiment is not None:
+        raise click.UsageError("--experiment: not together with --every or --changes")
+    if not over_time and (from_ms, to_ms) != (None, None):
+        raise click.UsageError("--from, --to: only with --every or --changes")
+    if changes and output != "table":
+        raise click.UsageError(f"--changes: no {output}, but text")
+    to_ms = LATEST_MS if to_ms is None else to_ms
     code = score_files(
         list(files),
         _configured(config_file, {"--format": ("RELEVANCED_EVENTS__FORMAT", format_name)}),
         output,
-        experiment=experiment,
+        Asked(experiment, every, changes, from_ms or 0, to_ms),
         as_is=as_is,
         progress=sys.stderr.isatty(),
     )

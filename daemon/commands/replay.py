@@ -7,6 +7,7 @@ are those of the daemon's own snapshot of it.
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, TextIO
 
 import msgspec
@@ -23,45 +24,101 @@ from ..exporter.scores import Report
 from ..lane.experiments import settle_pane
 from ..lane.lane import Lane
 from .experiment_report import UnknownExperiment, experiment_report
+from .recorded.buckets import Buckets, OverTime
+from .recorded.falls import fallen
 from .recorded.format_guess import explained
+from .recorded.over_time import as_csv, as_json_lines, as_table, changes_text
 from .recorded.pipeline import Replayed, replayed
 from .recorded.report import ReplayReport, replay_report, summary
 from .recorded.time_order import NoRoom
 
+CHANGES_EVERY_MS: Final = 60_000
+"""The buckets that changes are looked for in, unless others are asked for."""
+LATEST_MS: Final = 10**14
+WIDEST_TABLE: Final = 10_000
 NARROWEST_TABLE: Final = 100
 """Columns of the table on a narrower terminal, or on none."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is printed in place of the scores."""
+
+    experiment: str | None = None
+    every_ms: int | None = None
+    """The scores in each bucket of so much event time."""
+    changes: bool = False
+    """Which scores fell, by these buckets."""
+    from_ms: int = 0
+    to_ms: int = LATEST_MS
+
+    @property
+    def bucket_ms(self) -> int | None:
+        """The length of buckets; None where none are needed."""
+        return CHANGES_EVERY_MS if self.changes and self.every_ms is None else self.every_ms
+
+
+SCORES: Final = Asked()
 
 
 def replay(
     paths: Sequence[str],
     config: Config,
     output: str,
+    asked: Asked = SCORES,
     *,
-    experiment: str | None = None,
     as_is: bool,
     progress: bool,
 ) -> int:
-    """Score the files and print the scores, or what one experiment shows where it is named; returns
-    the exit code: 1 where a file cannot be read, or nothing in them counts."""
-    console = Console(file=sys.stderr, quiet=not progress)
+    """Score the files and print the scores, or what was asked for in their place; returns the exit
+    code: 1 where a file cannot be read, or nothing in them counts."""
+    console, experiment = Console(file=sys.stderr, quiet=not progress), asked.experiment
     try:
         with Progress(console=console, transient=True) as bars:
-            found = replayed(paths, config, bars, as_is=as_is)
+            found = replayed(paths, config, bars, as_is=as_is, every_ms=asked.bucket_ms)
     except NoRoom as error:
         print(error, file=sys.stderr)
         return 1
+    except ValueError as error:
+        print(f"--every: {error}", file=sys.stderr)
+        return 2
     except OSError as error:
         print(f"{error.filename}: cannot be read: {error.strerror}", file=sys.stderr)
         return 1
     report = whole_report(found, paths)
-    if experiment is None:
+    if asked == SCORES:
         print_report(report, output, sys.stdout)
-    if experiment is not None or output == "csv":
+    if asked != SCORES or output == "csv":
         print(summary(report), file=sys.stderr)
     if not found.accepted:
         print(_explained(found, config), file=sys.stderr)
         return 1
+    if found.buckets is not None:
+        print_over_time(found.buckets, found.lane, config, asked, output)
     return 0 if experiment is None else print_experiment(found.lane, experiment, output)
+
+
+def print_over_time(
+    buckets: Buckets, lane: Lane, config: Config, asked: Asked, output: str
+) -> None:
+    """Print the scores in each bucket, or which scores fell."""
+    shown = _shown(lane)
+    buckets.finish(lane)
+    found = OverTime.of(buckets, lane, shown, range(asked.from_ms, asked.to_ms))
+    if asked.changes:
+        found = found.settled
+        for line in changes_text(found, *fallen(found, config.judging)):
+            print(line)
+    elif output == "table":
+        Console(width=WIDEST_TABLE).print(as_table(found))
+    else:
+        print(as_csv(found) if output == "csv" else as_json_lines(found), end="")
+
+
+def _shown(lane: Lane) -> selection.Selection:
+    view = view_of(lane)
+    whole = snapshot.evaluate([view], lane.plan, view.names.segments)
+    return selection.busiest(snapshot.with_everything(whole, [view], lane.plan), lane.plan)
 
 
 def read_lane(paths: Sequence[str], config: Config, bars: Progress, *, as_is: bool) -> Lane:

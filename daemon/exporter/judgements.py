@@ -14,14 +14,14 @@ from relevanced.metrics.lists import Floats, Integers
 
 from ..judging.against import drift_of, z_against
 from ..judging.design_effect import BEFORE_KNOWN
-from ..judging.ledger import Call, Fall, Look, Onset, advanced, without_falls
+from ..judging.ledger import Call, Fall, Look, advanced, calls_of, without_falls
 from ..judging.noise import Noise
 from ..judging.noticeable import by_earlier, by_scan
 from ..judging.onset import Onsets, onsets
 from ..judging.scan import MOST_BEFORE_MS, Calls, called, sides, threshold
 from ..judging.settings import Judging
 from ..judging.story import Scene, Story
-from ..judging.timeline import HOUR_MS, Timeline, groups
+from ..judging.timeline import Timeline, groups
 from ..panes import pane_start
 from ..plan import Plan
 from .baselines import Comparison, averaged
@@ -147,7 +147,10 @@ class Judge:
             noticeable[against] = _by_series(least, rows, self._signs)
             low = np.flatnonzero(_by_series(z, rows, self._signs) < LOW_Z)
             found.append(_low(look.timeline, directions, against, low, noise))
-        called_now = [*_calls(look, found[0]), *self._called_by_usual(look, basis, rows)]
+        called_now = [
+            *calls_of(look, "hour", found[0].series, found[0].onsets),
+            *self._called_by_usual(look, basis, rows),
+        ]
         self.falls = advanced(self.falls, look, called_now)
         counts = self._timelines.counts
         day_ago = end_ms - 24 * self._plan.hour_ms
@@ -171,7 +174,8 @@ class Judge:
         lane, called_cells = found
         padded = np.concatenate([called_cells, np.zeros((1, called_cells.shape[1]), np.bool_)])
         low = np.flatnonzero(padded[rows].reshape(-1))
-        return _calls(look, _low(look.timeline, look.directions, lane, low, look.noise))
+        began = _low(look.timeline, look.directions, lane, low, look.noise).onsets
+        return calls_of(look, lane, low, began)
 
     def _noises(self, design_effect: float) -> list[Noise]:
         """The noise of each metric."""
@@ -242,25 +246,6 @@ def _low(
     recent = timeline.since(int(timeline.ends[-1]) - ONSET_HOURS * 3_600_000).of(low)
     began = onsets(recent, directions[low], np.zeros(len(low), np.int64), noise.of(low))
     return Found(against, low, None, None, began)
-
-
-def _calls(look: Look, found: Found) -> list[Call]:
-    """What was found as calls. Without an onset the fall is older than what tells it: a day, which
-    is the longest window that calls."""
-    began, timeline = found.onsets, look.timeline
-    calls = []
-    for index, series in enumerate(found.series.tolist()):
-        times = (began.likely[index], began.earliest[index], began.latest[index])
-        likely, earliest, latest = (None if np.isnan(time) else float(time) for time in times)
-        if likely is None or latest is None:
-            day_ago = float(look.end_ms - 24 * HOUR_MS)
-            onset = Onset(day_ago, None, day_ago, by_panes=False)
-        else:
-            at = int(np.searchsorted(timeline.ends, likely, side="right"))
-            by_panes = not timeline.hourly[min(at, len(timeline.hourly) - 1)]
-            onset = Onset(likely, earliest, latest, by_panes)
-        calls.append(Call(found.against, look.series[series], onset))
-    return calls
 
 
 def _rows_of(segments: Sequence[Segment], shown: Sequence[Segment]) -> Integers:

@@ -11,9 +11,10 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from relevanced.metrics.lists import Floats
+from relevanced.metrics.lists import Floats, Integers
 
 from .noise import Noise
+from .onset import Onsets
 from .recovery import Falls, recovered
 from .timeline import HOUR_MS, Timeline
 
@@ -88,6 +89,24 @@ class Look:
     def end_ms(self) -> int:
         """The end of what has settled."""
         return int(self.timeline.ends[-1])
+
+
+def calls_of(look: Look, lane: str, which: Integers, began: Onsets) -> list[Call]:
+    """What a lane calls, the series by index, with their onsets. Without an onset the fall is older
+    than what tells it: a day, which is the longest window that calls."""
+    timeline, calls = look.timeline, []
+    for index, series in enumerate(which.tolist()):
+        times = (began.likely[index], began.earliest[index], began.latest[index])
+        likely, earliest, latest = (None if np.isnan(time) else float(time) for time in times)
+        if likely is None or latest is None:
+            day_ago = float(look.end_ms - 24 * HOUR_MS)
+            onset = Onset(day_ago, None, day_ago, by_panes=False)
+        else:
+            at = int(np.searchsorted(timeline.ends, likely, side="right"))
+            by_panes = not timeline.hourly[min(at, len(timeline.hourly) - 1)]
+            onset = Onset(likely, earliest, latest, by_panes)
+        calls.append(Call(lane, look.series[series], onset))
+    return calls
 
 
 def without_falls(look: Look, falls: Iterable[Fall]) -> Timeline:

@@ -14,11 +14,17 @@ NEARLY_ALL: Final = 0.95
 DAY_MS: Final = 86_400_000
 
 
+def printable(text: str) -> str:
+    """The text with control characters, which a terminal would act upon, as escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def where(grouping: str, segments: Sequence[str]) -> str:
     """` of country DE`; nothing for the whole."""
     if (grouping, *segments) == ALL:
         return " everywhere"
-    listed = " and ".join(filter(None, (", ".join(segments[:-1]), segments[-1])))
+    names = [printable(name) for name in segments]
+    listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
     return f" of {grouping} {listed}"
 
 

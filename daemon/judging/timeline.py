@@ -48,15 +48,21 @@ class Timeline:
 
     def since(self, start_ms: int) -> "Timeline":
         """The bins that start at this instant or later."""
-        first = int(np.searchsorted(self.starts, start_ms))
+        return self._part(slice(int(np.searchsorted(self.starts, start_ms)), None))
+
+    def first(self, bins: int) -> "Timeline":
+        """The first bins."""
+        return self._part(slice(bins))
+
+    def _part(self, bins: slice) -> "Timeline":
         return Timeline(
-            self.starts[first:],
-            self.ends[first:],
-            self.scored[first:],
-            self.sums[first:],
-            self.squares[first:],
-            self.hourly[first:],
-            None if self.usual is None else self.usual[first:],
+            self.starts[bins],
+            self.ends[bins],
+            self.scored[bins],
+            self.sums[bins],
+            self.squares[bins],
+            self.hourly[bins],
+            None if self.usual is None else self.usual[bins],
         )
 
     def only(self, counted: Booleans) -> "Timeline":

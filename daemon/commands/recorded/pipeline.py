@@ -22,6 +22,7 @@ from ...events.types import Decoder, Rejected
 from ...lane.lane import Lane, new_lane
 from ...worker import batch
 from ...worker.pacing import MAX_BATCH_BYTES
+from .buckets import Buckets, plan_in_buckets
 from .event_reader import EventReader
 from .ignored_kinds import IgnoredKinds
 from .line_files import read_lines
@@ -83,6 +84,8 @@ class Replayed:
     lane: Lane
     refusals: Refusals
     ignored_kinds: IgnoredKinds
+    buckets: Buckets | None = None
+    """Where scores over time were asked for."""
 
     @property
     def accepted(self) -> int:
@@ -90,15 +93,26 @@ class Replayed:
         return self.lane.counts["impression_outcomes"]["accepted"]
 
 
-def replayed(paths: Sequence[str], config: Config, bars: Progress, *, as_is: bool) -> Replayed:
+def replayed(
+    paths: Sequence[str],
+    config: Config,
+    bars: Progress,
+    *,
+    as_is: bool,
+    every_ms: int | None = None,
+) -> Replayed:
     """One lane to which all events of the files were applied, in order of their time, or in that of
-    the files with `as_is`.
+    the files with `as_is`; and what settled in each bucket of `every_ms`.
 
-    Raises OSError for a file that cannot be read, and NoRoom where the events cannot be put in
-    order.
+    Raises OSError for a file that cannot be read, NoRoom where the events cannot be put in order,
+    and ValueError where the panes do not divide the buckets.
     """
-    lane = new_lane(0, replace(config.plan, history_hours=0), {TOPIC: 0}, [TOPIC])
-    found = Replayed(lane, Refusals(), IgnoredKinds(config.plan.grades))
+    if every_ms is None:
+        plan, buckets = replace(config.plan, history_hours=0), None
+    else:
+        plan, buckets = plan_in_buckets(config.plan, every_ms), Buckets()
+    lane = new_lane(0, plan, {TOPIC: 0}, [TOPIC])
+    found = Replayed(lane, Refusals(), IgnoredKinds(config.plan.grades), buckets)
     reader = EventReader(config.events.format, config.limits, found.refusals)
     read = reader.read_as_is if as_is else reader.read
     parts = map(read, read_lines(paths, bars, config.limits.max_record_bytes))
@@ -154,6 +168,8 @@ def _apply(found: Replayed, records: LineRecords, decode: Decoder) -> None:
             elif part is not None:
                 _apply_single(found, part)
     batch.end(lane, {})
+    if found.buckets is not None:
+        found.buckets.take(lane)
     lane.start_batch()
 
 

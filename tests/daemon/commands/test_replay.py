@@ -17,6 +17,7 @@ from relevanced.daemon.commands import replay
 from relevanced.daemon.commands.recorded import pipeline
 from relevanced.daemon.commands.recorded.report import ReplayReport
 from relevanced.daemon.commands.replay import (
+    Asked,
     print_report,
     read_lane,
     report_of,
@@ -278,7 +279,7 @@ def test_nothing_accepted_exits_1_with_a_guess(
     code, _, err = printed(capsys, write(click(1)))
     assert code == 1
     assert err == "No impression was accepted (there is none): there is nothing to score.\n"
-    code, out, err = printed(capsys, write(query), experiment="ranker")
+    code, out, err = printed(capsys, write(query), asked=Asked(experiment="ranker"))
     assert (code, out) == (1, "") and "--format ubi" in err
 
 

@@ -1,0 +1,106 @@
+"""Recorded scores over time: the settled rows of each bucket of event time. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+
+from relevanced.metrics.lists import Floats, Integers
+
+from ...exporter.lane_view import Names
+from ...exporter.selection import Selection
+from ...lane import hours, settling
+from ...lane.lane import Lane
+from ...lane.paged_rows import Rows
+from ...plan import Plan
+
+NO_END: Final = 1 << 30
+"""So many buckets are kept: all of them."""
+
+
+def plan_in_buckets(plan: Plan, length_ms: int) -> Plan:
+    """The plan with buckets of this length in place of hours. Raises ValueError for a length that
+    is no multiple of the shortest pane."""
+    base_ms = plan.timing.base_ms
+    if length_ms < base_ms or length_ms % base_ms:
+        raise ValueError(
+            f"{length_ms / 1000:g} s: must be a multiple of the shortest pane,"
+            f" {base_ms / 1000:g} s"
+        )
+    return replace(plan, hour_ms=length_ms, history_hours=NO_END)
+
+
+@dataclass
+class Buckets:
+    """Takes the buckets of a lane over while events are applied to it: a lane keeps those that can
+    still change only."""
+
+    pages: dict[int, Mapping[int, Rows]] = field(default_factory=dict)
+    """Start of a bucket → its pages of rows."""
+    settled_ms: int = 0
+    """What begins here or later may lack feedback that came after the end of the files."""
+
+    def take(self, lane: Lane) -> None:
+        """Take over what has settled. Before the lane starts its next batch."""
+        if lane.settled_before is not None:
+            still_open = hours.open_hour(lane.settled_before, lane.plan)
+            self._take(lane, still_open)
+
+    def finish(self, lane: Lane) -> None:
+        """Take over the rest, as if time had passed since the last event. The lane can take no more
+        events afterwards."""
+        self.settled_ms = lane.settled_before or 0
+        for topic, mark in lane.watermarks.items():
+            if mark is not None:
+                length = lane.plan.timing.settle_ms + lane.plan.timing.base_ms
+                lane.watermarks[topic] = mark + length
+        settling.settle(lane)
+        self._take(lane, np.iinfo(np.int64).max)
+
+    def _take(self, lane: Lane, before_ms: int) -> None:
+        for start, rows in lane.hours.items():
+            if start < before_ms:
+                self.pages[start] = rows.pages
+
+
+@dataclass(frozen=True, eq=False)
+class OverTime:
+    """The shown segments in each bucket that has an impression, oldest first."""
+
+    plan: Plan
+    selection: Selection
+    starts: Integers
+    """(buckets,) ms since the epoch."""
+    rows: Floats
+    """(buckets, segments, columns)."""
+    settled_ms: int
+    """See `Buckets`."""
+
+    @property
+    def settled(self) -> "OverTime":
+        """The buckets that have settled."""
+        kept = self.starts + self.plan.hour_ms <= self.settled_ms
+        return replace(self, starts=self.starts[kept], rows=self.rows[kept])
+
+    @property
+    def end_ms(self) -> int:
+        """The end of the last bucket; 0 where there is none."""
+        return int(self.starts[-1]) + self.plan.hour_ms if len(self.starts) else 0
+
+    @classmethod
+    def of(cls, buckets: Buckets, lane: Lane, selection: Selection, span: range) -> "OverTime":
+        """The buckets that begin in the span."""
+        named = lane.plan.grouping_names
+        names = Names((named[grouping], value) for grouping, value in lane.segments.names)
+        width = lane.plan.row_width
+        starts = [start for start in sorted(buckets.pages) if span.start <= start < span.stop]
+        rows = [selection.fold_pages(buckets.pages[start], names, width) for start in starts]
+        shape = (len(starts), len(selection.segments), width)
+        return cls(
+            lane.plan,
+            selection,
+            np.array(starts, np.int64),
+            np.array(rows, float).reshape(shape),
+            buckets.settled_ms,
+        )
