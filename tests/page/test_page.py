@@ -1,124 +1,19 @@
 """The web page, in a real browser: it shows what the API returns, whatever that contains."""
 
-import json
-from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
-import msgspec
 import pytest
-from rich.progress import Progress
 
-from relevanced.daemon.commands.demo.run import SETTINGS
-from relevanced.daemon.commands.replay import read_lane, view_of
-from relevanced.daemon.commands.simulate.traffic import Regression, Traffic, generate_events
-from relevanced.daemon.config import loading as config
 from relevanced.daemon.exporter import catching_up
 from relevanced.daemon.exporter.pane_reader import Reading
 from relevanced.daemon.exporter.published import Condition
-from relevanced.daemon.exporter.publisher import Publisher
-from relevanced.daemon.http.api.routes import ROUTES
-from relevanced.daemon.http.server import HttpServer
-from relevanced.daemon.telemetry.process import Telemetry
 from tests.arms import arm, dealt_arms, found_of, partly_defined, with_interleaved
-from tests.lane_views import NOW_MS, PLAN, Shown, lane_view, published_of, reading_of
-from tests.page.browser import Page, chromium, new_page
+from tests.lane_views import PLAN, Shown, lane_view, reading_of
+from tests.page.browser import Page
+from tests.page.served import FULL, ROW, Daemon, api, text, three_states
 
 HOSTILE: Final = "<img src=x onerror=\"document.title='taken'\">'\"&amp;\n\u202e</script>"
-SETTINGS_OF_THE_DEMO: Final = config.load(SETTINGS, {}, "demo")
-STORY_MINUTES: Final = 75
-BROKEN_FOR_MINUTES: Final = 10
-FULL: Final = "document.querySelectorAll('.chart path.line, .chart .hatch, .chart .gap').length > 0"
-ROW: Final = "[...document.querySelectorAll('#movers tbody tr')].map(row => row.innerText)"
-
-
-class Daemon:
-    """The HTTP side of a daemon, which can go away and come back."""
-
-    def __init__(self, reading: Reading | None = None) -> None:
-        now_ms = NOW_MS if reading is None else reading.snapshot.as_of_ms or NOW_MS
-        self.now_s = now_ms / 1000 + 0.5
-        self.server = HttpServer(Telemetry("1.2.3"), "all", clock=lambda: self.now_s, routes=ROUTES)
-        self.port = 0
-        if reading is not None:
-            self.show(reading)
-
-    def show(self, reading: Reading, *conditions: Condition) -> None:
-        self.server.published = published_of(reading, *conditions)
-
-    async def start(self) -> None:
-        await self.server.start("127.0.0.1", self.port)
-        self.port = self.server.port
-
-    async def stop(self, page: Page) -> None:
-        """Stop it when the page requests nothing any more."""
-        await page.call("Page.navigate", url="about:blank")
-        await self.server.stop()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/"
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with chromium(tmp_path_factory.mktemp("chromium")) as address:
-        yield address
-
-
-@pytest.fixture
-async def page(browser: str) -> AsyncIterator[Page]:
-    """A tab. Fails a test that requests anything of another host, or logs an error."""
-    async with new_page(browser) as one:
-        yield one
-        strangers = [url for url in one.requests if not url.startswith("http://127.0.0.1:")]
-        assert not strangers
-        assert not one.complaints
-
-
-@pytest.fixture
-async def daemon(page: Page) -> AsyncIterator[Daemon]:
-    made = Daemon(reading_of([lane_view(three_states())]))
-    await made.start()
-    yield made
-    await made.stop(page)
-
-
-def three_states() -> list[Shown]:
-    """US has P@1 = 0 and an undefined nDCG@10; DE no traffic in the last minute."""
-    shown = [
-        Shown(values=(0.0, 0.5, None), time_ms=NOW_MS - number * 500) for number in range(1, 120)
-    ]
-    return [*shown, *(Shown(country="DE", time_ms=NOW_MS - 300_000 - n) for n in range(40))]
-
-
-@pytest.fixture(scope="module")
-def story(tmp_path_factory: pytest.TempPathFactory) -> Reading:
-    """The demo's traffic, ten minutes after the ranking of DE broke."""
-    broken = Regression(after_s=(STORY_MINUTES - BROKEN_FOR_MINUTES) * 60)
-    traffic = Traffic(seed=1, rate=15, regression=broken)
-    start_ms = NOW_MS - STORY_MINUTES * 60_000
-    path = tmp_path_factory.mktemp("story") / "events.jsonl"
-    encoder = msgspec.json.Encoder()
-    with path.open("wb") as file:
-        for time_ms, event in generate_events(traffic, start_ms):
-            if time_ms >= NOW_MS:
-                break
-            file.write(encoder.encode(event) + b"\n")
-    with Progress(disable=True) as bars:
-        lane = read_lane([str(path)], SETTINGS_OF_THE_DEMO, bars, as_is=True)
-    reading = Publisher(lane.plan).publish([view_of(lane)], NOW_MS).reading
-    assert reading is not None
-    return reading
-
-
-async def api(page: Page, path: str) -> Any:
-    """The answer of the API, requested by the page itself."""
-    return await page.value(f"fetch({json.dumps('api/v1/' + path)}).then(a => a.json())")
-
-
-async def text(page: Page, selector: str) -> str:
-    return str(await page.value(f"document.querySelector({json.dumps(selector)}).innerText"))
 
 
 async def test_the_page_shows_the_regression_of_the_demo(page: Page, story: Reading) -> None:
@@ -135,64 +30,6 @@ async def test_the_page_shows_the_regression_of_the_demo(page: Page, story: Read
     assert "everything" in rows[0] and "▼ worse" in rows[0]
     assert "DE" in rows[1] and "▼ worse" in rows[1]
     assert {"control", "treatment"} <= set((await text(page, "#experiments thead")).split())
-    await daemon.stop(page)
-
-
-async def test_an_open_change_leads_to_its_chart_where_its_onset_is_marked(
-    page: Page, story: Reading
-) -> None:
-    daemon = Daemon(story)
-    await daemon.start()
-    await page.open(daemon.url + "#metric=P@5&grouping=country&segment=FR")
-    await page.until(FULL)
-    assert await page.value("document.querySelector('.chart .onset') === null")
-    await page.value("document.querySelector('#open button').click()")
-    await page.until("document.querySelector('.chart .onset') !== null")
-    assert (await text(page, "#lines-title")).startswith("RR@10 of DE")
-    label = await page.value("document.querySelector('.chart').ariaLabel")
-    assert "The open change began at 11:" in label
-    await page.value("history.back()")
-    await page.until("document.querySelector('#lines-title').innerText.startsWith('P@5 of FR')")
-    await daemon.stop(page)
-
-
-async def test_what_still_gathers_is_dashed_and_no_value_of_it_is_printed(
-    page: Page, story: Reading
-) -> None:
-    daemon = Daemon(story)
-    await daemon.start()
-    await page.open(daemon.url + "#window=5m&view=live")
-    await page.until(FULL)
-    assert await page.value("document.querySelectorAll('.chart .gathering').length") > 0
-    settled = (await api(page, "changes?window=5m"))["settled_until"]
-    shown = await page.value("new Date(" + json.dumps(settled) + ").toTimeString().slice(0, 5)")
-    assert (await text(page, "#charts output")).endswith(f" at {shown}")
-    await daemon.stop(page)
-
-
-async def test_what_is_only_diluted_is_not_red(page: Page, story: Reading) -> None:
-    daemon = Daemon(story)
-    await daemon.start()
-    await page.open(daemon.url)
-    await page.until(FULL)
-    changes = (await api(page, "changes?window=5m&metric=RR@10"))["changes"]
-    diluted = {one["segment"] for one in changes if one["verdict"] == "diluted"}
-    assert {"ios", "web"} <= diluted
-    red = await page.value(
-        "[...document.querySelectorAll('#movers td.call.worse')].map("
-        "cell => cell.parentElement.querySelector('button').innerText)"
-    )
-    assert set(red) == {"everything", "DE"}
-    await daemon.stop(page)
-
-
-async def test_before_anything_has_settled_nothing_is_claimed(page: Page) -> None:
-    daemon = Daemon(reading_of([lane_view(three_states())]))
-    await daemon.start()
-    await page.open(daemon.url)
-    await page.until(FULL)
-    assert "Nothing has settled yet" in await text(page, "#headline")
-    assert await page.value("document.querySelector('#open').hidden")
     await daemon.stop(page)
 
 

@@ -1,54 +1,29 @@
 // The page. What is selected is kept in the address; the rest is requested from /api/v1 every few seconds.
 
+import { select, selection } from "./address.js";
 import { Chart } from "./charts.js";
 import { $, element, keyed, setText, shape, visible } from "./dom.js";
 import { openOn, showOpen } from "./open.js";
 import { showHealth, showVariants } from "./panels.js";
+import { ask, requestAll } from "./requests.js";
 import { showMetrics, showSegments } from "./tables.js";
-import { LATE_SECONDS, basis, isWhole, named, seconds, stale, strength, time, verdict } from "./words.js";
+import { LATE_SECONDS, basis, isWhole, named, seconds, stale, time, verdict } from "./words.js";
 
 const EVERY_MS = 3000;
 const HIDDEN_EVERY_MS = 20000;
-const PATIENCE_MS = 10000;
 const RETRY_MS = [1000, 2000, 4000, 8000, 15000];
 const FIRST_ROWS = 12;
-const SHORTEST_S = 300;
-const PREFERRED = ["RR", "Success", "nDCG", "P"];
-const WHOLE = { grouping: "all", segment: "all" };
 const THEMES = ["auto", "light", "dark"];
 
 const charts = new Map();
 const state = { health: null, paths: [], failures: 0, lostSince: null, round: 0, timer: null, rows: FIRST_ROWS };
 
-// ---- selection: kept in the address ----
-
-const fromAddress = () => new URLSearchParams(location.hash.slice(1));
-
-function select(change) {
-  const address = fromAddress();
-  for (const [name, value] of Object.entries(change)) address.set(name, value);
-  // Back returns to what was shown before.
-  if (`#${address}` !== location.hash) history.pushState(null, "", `#${address}`);
-  refresh();
-}
-
-function selection(health) {
-  const address = fromAddress();
-  const names = health.metrics.map((one) => one.metric);
-  const windows = health.windows.map((one) => one.window);
-  const preferred = PREFERRED.map((family) => names.find((name) => name.split(/[@(]/)[0] === family)).find(Boolean);
-  const long = health.windows.find((one) => one.seconds >= SHORTEST_S);
-  return {
-    metric: names.includes(address.get("metric")) ? address.get("metric") : preferred ?? names[0],
-    window: windows.includes(address.get("window")) ? address.get("window") : (long ?? health.windows.at(-1)).window,
-    view: address.get("view") === "live" ? "live" : "settled",
-    segment: address.has("segment") ? { grouping: address.get("grouping") ?? "all", segment: address.get("segment") } : null,
-  };
-}
+// ---- display ----
 
 function showControls(health, selected) {
   keyed($("metric"), health.metrics, (one) => one.metric, (one) => element("option", { value: one.metric }, one.metric), () => {});
-  if (document.activeElement !== $("metric")) $("metric").value = selected.metric;
+  // Only a new selection is set: the list may be open, and the user about to choose.
+  if ($("metric").dataset.shown !== selected.metric) $("metric").value = $("metric").dataset.shown = selected.metric;
   const label = ({ window }) => element("label", {}, element("input", { type: "radio", name: "window", value: window }), element("span", {}, window));
   const [legend, ...old] = $("window").children;
   if (old.map((one) => one.textContent).join() !== health.windows.map((one) => one.window).join()) {
@@ -62,45 +37,6 @@ function showControls(health, selected) {
     ? `Live ends now, and feedback for it still arrives for ${settling}. A segment is called only if it also changed against the rest.`
     : `Settled ends ${settling} ago and is complete: nothing in it can change any more.`);
 }
-
-// ---- requests ----
-
-async function ask(path, parameters = []) {
-  const query = new URLSearchParams(parameters);
-  const answer = await fetch(`api/v1/${path}${parameters.length ? `?${query}` : ""}`, { cache: "no-cache", signal: AbortSignal.timeout(PATIENCE_MS) });
-  if (answer.ok) return answer.json();
-  const said = await answer.json().catch(() => ({}));
-  throw new Error(said.error ?? `${path}: status ${answer.status}`);
-}
-
-const pairs = ({ grouping, segment }) => [["grouping", grouping], ["segment", segment]];
-
-// What the headline tells, else the segment with the strongest call in either view: shown until the user selects one.
-function mostMoved(settled, live) {
-  if (settled.open.length) return settled.open[0];
-  const called = [...settled.changes, ...live.changes].filter((one) => ["worse", "better"].includes(one.verdict) && !isWhole(one));
-  const [first] = called.sort((a, b) => strength(b) - strength(a));
-  return first ? { grouping: first.grouping, segment: first.segment } : WHOLE;
-}
-
-async function requestAll(health, at) {
-  const compared = (view) => ask("changes", [["window", at.window], ["view", view], ["metric", at.metric]]);
-  const [settled, live, listed] = await Promise.all([compared("settled"), compared("live"), ask("segments")]);
-  const segment = at.segment ?? mostMoved(settled, live);
-  const exists = listed.groupings.some((one) => one.grouping === segment.grouping && one.segments.some((listedOne) => listedOne.segment === segment.segment));
-  const of = (whose, { window }) => ask("history", [["metric", at.metric], ["window", window], ...pairs(whose)]);
-  const groupings = listed.groupings.map((one) => one.grouping).filter((name) => /^experiment:[^,]*$/.test(name));
-  const [metrics, own, whole, variants, experiments] = await Promise.all([
-    ask("changes", [["window", at.window], ["view", at.view], ...pairs(segment)]),
-    Promise.all(exists ? health.windows.map((one) => of(segment, one)) : []),
-    Promise.all(exists && !isWhole(segment) ? health.windows.map((one) => of(WHOLE, one)) : []),
-    Promise.all(groupings.map(async (grouping) => ({ grouping, scores: (await ask("scores", [["grouping", grouping], ["window", at.window], ["view", at.view]])).scores }))),
-    state.paths.includes("/api/v1/experiments") ? ask("experiments") : { experiments: [] },
-  ]);
-  return { settled, live, segment, exists, metrics, own, whole, variants, experiments: experiments.experiments };
-}
-
-// ---- display ----
 
 function showVerdict(at, found) {
   const shown = found[at.view];
@@ -179,7 +115,7 @@ async function update(round) {
   if (!state.paths.length) state.paths = Object.keys((await ask("openapi.json")).paths);
   const served = health.scores === "served";
   const at = served ? selection(health) : null;
-  const found = served && health.as_of ? await requestAll(health, at) : null;
+  const found = served && health.as_of ? await requestAll(health, at, state.paths) : null;
   if (round !== state.round) return;
   state.health = health;
   showHealth(health);
@@ -224,11 +160,16 @@ function nextTheme() {
   useTheme(theme);
 }
 
+function choose(change) {
+  select(change);
+  refresh();
+}
+
 function pick(event) {
   const { grouping, segment, metric } = event.target.closest("button")?.dataset ?? {};
   const wanted = { grouping, segment, metric };
   const given = Object.entries(wanted).filter(([, value]) => value !== undefined);
-  if (given.length) select(Object.fromEntries(given));
+  if (given.length) choose(Object.fromEntries(given));
 }
 
 document.body.append(shape("svg", { id: "definitions", "aria-hidden": "true" }, shape("defs", {},
@@ -237,12 +178,17 @@ document.body.append(shape("svg", { id: "definitions", "aria-hidden": "true" }, 
 useTheme(THEMES.includes(localStorage.getItem("theme")) ? localStorage.getItem("theme") : "auto");
 $("theme").addEventListener("click", nextTheme);
 $("controls").addEventListener("submit", (event) => event.preventDefault());
-$("controls").addEventListener("change", (event) => select({ [event.target.name]: event.target.value }));
+$("controls").addEventListener("change", (event) => choose({ [event.target.name]: event.target.value }));
 for (const name of ["movers", "open"]) $(name).addEventListener("click", pick);
 $("metrics").addEventListener("click", pick);
 $("more").addEventListener("click", () => {
   state.rows = state.rows > FIRST_ROWS ? FIRST_ROWS : Infinity;
   refresh();
+});
+// A jump to the address #movers-title would lose what is selected there.
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  $("movers-title").focus();
 });
 addEventListener("hashchange", refresh);
 addEventListener("popstate", refresh);

@@ -1,0 +1,27 @@
+// What is selected. It is kept in the address, so that it can be linked to and Back returns to it.
+
+const SHORTEST_S = 300;
+const PREFERRED = ["RR", "Success", "nDCG", "P"];
+
+const fromAddress = () => new URLSearchParams(location.hash.slice(1));
+
+// Selects these: an entry of the browser's history, unless they were selected already.
+export function select(change) {
+  const [old, address] = [fromAddress(), fromAddress()];
+  for (const [name, value] of Object.entries(change)) address.set(name, value);
+  if (address.toString() !== old.toString()) history.pushState(null, "", `#${address}`);
+}
+
+export function selection(health) {
+  const address = fromAddress();
+  const names = health.metrics.map((one) => one.metric);
+  const windows = health.windows.map((one) => one.window);
+  const preferred = PREFERRED.map((family) => names.find((name) => name.split(/[@(]/)[0] === family)).find(Boolean);
+  const long = health.windows.find((one) => one.seconds >= SHORTEST_S);
+  return {
+    metric: names.includes(address.get("metric")) ? address.get("metric") : preferred ?? names[0],
+    window: windows.includes(address.get("window")) ? address.get("window") : (long ?? health.windows.at(-1)).window,
+    view: address.get("view") === "live" ? "live" : "settled",
+    segment: address.has("segment") ? { grouping: address.get("grouping") ?? "all", segment: address.get("segment") } : null,
+  };
+}
