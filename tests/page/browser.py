@@ -3,10 +3,11 @@
 import asyncio
 import base64
 import itertools
+import json
 import shutil
 import signal
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,6 +36,8 @@ class Page:
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self.requests: list[str] = []
         self.complaints: list[str] = []
+        self._alter: Callable[[dict[str, Any]], dict[str, Any]] = dict
+        self._altering: set[asyncio.Task[None]] = set()
 
     async def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """Send a command to the browser, and wait for its answer."""
@@ -55,12 +58,40 @@ class Page:
         happened, event = message["method"], message["params"]
         if happened == "Network.requestWillBeSent":
             self.requests.append(event["request"]["url"])
+        elif happened == "Fetch.requestPaused":
+            task = asyncio.create_task(self._answer(event["requestId"]))
+            self._altering.add(task)
+            task.add_done_callback(self._altering.discard)
         elif happened == "Runtime.exceptionThrown":
             self.complaints.append(str(event["exceptionDetails"]))
         elif happened == "Runtime.consoleAPICalled" and event["type"] in ("error", "warning"):
             self.complaints.append(str(event["args"]))
         elif happened == "Log.entryAdded" and event["entry"]["level"] in ("error", "warning"):
             self.complaints.append(f"{event['entry']['text']} {event['entry'].get('url', '')}")
+
+    async def alter(
+        self, url_pattern: str, alter: Callable[[dict[str, Any]], dict[str, Any]]
+    ) -> None:
+        """From now on the page gets the JSON of these addresses as `alter` returns it."""
+        self._alter = alter
+        await self.call("Network.setCacheDisabled", cacheDisabled=True)
+        paused = [{"urlPattern": url_pattern, "requestStage": "Response"}]
+        await self.call("Fetch.enable", patterns=paused)
+
+    async def _answer(self, request: str) -> None:
+        """Continue a paused request; fails where the page has been left meanwhile."""
+        with suppress(AssertionError):
+            found = await self.call("Fetch.getResponseBody", requestId=request)
+            body = found["body"]
+            given = base64.b64decode(body) if found["base64Encoded"] else body
+            altered = json.dumps(self._alter(json.loads(given))).encode()
+            await self.call(
+                "Fetch.fulfillRequest",
+                requestId=request,
+                responseCode=200,
+                responseHeaders=[{"name": "Content-Type", "value": "application/json"}],
+                body=base64.b64encode(altered).decode(),
+            )
 
     async def open(self, url: str, *, width: int = 1600, height: int = 1000) -> None:
         """Go there with a window of this size."""

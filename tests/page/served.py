@@ -11,6 +11,7 @@ from relevanced.daemon.telemetry.process import Telemetry
 from tests.lane_views import NOW_MS, Shown, published_of
 from tests.page.browser import Page
 
+HOSTILE: Final = "<img src=x onerror=\"document.title='taken'\">'\"&amp;\n\u202e</script>"
 FULL: Final = "document.querySelectorAll('.chart path.line, .chart .hatch, .chart .gap').length > 0"
 ROW: Final = "[...document.querySelectorAll('#movers tbody tr')].map(row => row.innerText)"
 

@@ -1,11 +1,206 @@
 """What the page says of changes: headline, list, and marks in charts and tables."""
 
 import json
+from typing import Any, Final
 
 from relevanced.daemon.exporter.pane_reader import Reading
 from tests.lane_views import lane_view, reading_of
 from tests.page.browser import Page
-from tests.page.served import FULL, Daemon, api, text, three_states
+from tests.page.served import FULL, HOSTILE, Daemon, api, text, three_states
+
+CHANGES: Final = "*/api/v1/changes*"
+NEW: Final = ("settled_until", "headline", "open", "closed", "standing", "noticeable", "against")
+TEXT: Final = "RR@10 of country DE fell from 0.55 to 0.19 at 11:34, not recovered."
+HEADLINE: Final = {
+    "tone": "worse",
+    "text": TEXT,
+    "detail": "It carries 93 % of the fall of the whole. Looks like RANKING: clicks stand lower."
+    " Look at: ranker release.",
+    "change": "c-1-country-DE",
+}
+OPEN: Final = {
+    "id": "c-1-country-DE",
+    "state": "open",
+    "metric": "RR@10",
+    "grouping": "country",
+    "segment": "DE",
+    "direction": "worse",
+    "onset": {
+        "at": "2026-11-20T11:34:00Z",
+        "earliest": "2026-11-20T11:32:00Z",
+        "latest": "2026-11-20T11:36:00Z",
+        "from": "panes",
+    },
+    "level_before": {"mean": 0.5518, "stderr": 0.0024, "scored": 19800, "basis": "hour"},
+    "level_now": {"mean": 0.1903, "stderr": 0.0018, "scored": 24310},
+    "change_ratio": -0.655,
+    "z": -118.2,
+    "called_by": ["hour"],
+    "called_at": "2026-11-20T11:37:10Z",
+    "recovered": None,
+    "explained_by": {
+        "grouping": "country",
+        "segments": ["DE"],
+        "carried": 0.93,
+        "within": -0.1038,
+        "mix": 0.0003,
+        "whole": -0.1116,
+    },
+    "pattern": {"name": "RANKING", "words": "clicks stand lower", "look_at": "ranker release"},
+    "also": [{"metric": "P@1", "grouping": "country", "segment": "DE", "change_ratio": -0.49}],
+    "diluted": [{"grouping": "device", "segment": "ios", "change_ratio": -0.16}],
+    "text": TEXT,
+}
+RISE: Final = OPEN | {
+    "id": "c-2-all-all",
+    "grouping": "all",
+    "segment": "all",
+    "direction": "better",
+    "onset": {"at": None, "earliest": None, "latest": "2026-11-20T09:00:00Z", "from": "unknown"},
+    "level_before": {"mean": None, "stderr": None, "scored": 0, "basis": "weeks"},
+    "change_ratio": None,
+    "explained_by": None,
+    "pattern": None,
+    "also": [],
+    "diluted": [],
+    "text": "RR@10 everywhere rose to 0.19 before 09:00.",
+}
+OVER: Final = OPEN | {
+    "id": "c-3-country-FR",
+    "state": "recovered",
+    "segment": "FR",
+    "recovered": "2026-11-20T09:42:00Z",
+    "text": "RR@10 of country FR recovered at 09:42.",
+}
+SAID: Final = (
+    "[...document.querySelectorAll('#open li')].map("
+    "one => [...one.querySelectorAll('button, p')].map(part => part.innerText))"
+)
+
+
+async def serve(page: Page, **new: Any) -> None:
+    """From now on the daemon says this of changes, beside its rows."""
+    quiet = {"headline": None, "open": [], "closed": [], "standing": [], "noticeable": []}
+    await page.alter(CHANGES, lambda answer: answer | quiet | new)
+
+
+async def test_the_headline_is_the_daemons_and_leads_to_its_chart(
+    page: Page, daemon: Daemon
+) -> None:
+    await serve(page, headline=HEADLINE, open=[RISE, OPEN])
+    await page.open(daemon.url + "#metric=P@1&grouping=country&segment=US&window=1m&view=live")
+    await page.until(FULL)
+    assert await text(page, "#headline") == HEADLINE["text"]
+    assert await text(page, "#second") == HEADLINE["detail"]
+    assert await page.value("document.querySelector('#headline').className") == "worse"
+    assert await page.value("document.querySelector('#early').hidden"), "a change is open"
+    await page.value("document.querySelector('#headline button').focus()")
+    await page.press("Enter", text="\r")
+    await page.until("document.querySelector('#lines-title').innerText.startsWith('RR@10 of DE')")
+    assert await page.value("document.activeElement.id") == "lines-title"
+    at = await page.value("document.querySelector('#lines-title').getBoundingClientRect().top")
+    assert 0 <= at < 1000, "it is in sight"
+    address = await page.value("location.hash")
+    assert "window=1m" in address and "view=live" in address
+
+
+async def test_where_no_change_is_told_the_headline_is_plain(page: Page, daemon: Daemon) -> None:
+    good = {"tone": "good", "text": "Search is as good as before.", "detail": "", "change": None}
+    await serve(page, headline=good)
+    await page.open(daemon.url)
+    await page.until(FULL)
+    assert await text(page, "#headline") == good["text"]
+    assert await page.value("document.querySelectorAll('#headline *').length") == 0
+    assert await page.value("document.querySelector('#open').hidden")
+    await serve(page, headline=HEADLINE, open=[OPEN])
+    await page.until("document.querySelector('#headline button')?.dataset.segment === 'DE'")
+    await serve(page, headline=good)
+    await page.until("document.querySelectorAll('#headline *').length === 0")
+    assert await text(page, "#headline") == good["text"]
+
+
+async def test_a_live_fall_is_added_only_while_no_change_is_open(
+    page: Page, daemon: Daemon
+) -> None:
+    good = {"tone": "good", "text": "Search is as good as before.", "detail": "", "change": None}
+
+    def fallen(answer: dict[str, Any]) -> dict[str, Any]:
+        if answer["view"] == "live":
+            for row in answer["changes"]:
+                if row["segment"] == "US":
+                    row |= {"verdict": "worse", "difference": -0.2, "noise": 0.01}
+                    row |= {"since": answer["as_of"]}
+                    row["before"] |= {"mean": 0.5}
+        return answer | {"headline": good, "open": open_now, "closed": [], "standing": []}
+
+    open_now: list[dict[str, Any]] = []
+    await page.alter(CHANGES, fallen)
+    await page.open(daemon.url + "#metric=RR@10")
+    await page.until("!document.querySelector('#early').hidden")
+    assert await text(page, "#headline") == good["text"]
+    said = await text(page, "#early")
+    assert said.startswith("US: RR@10 down 40") and said.endswith("(live, still gathering)")
+    open_now.append(OPEN)
+    await page.until("document.querySelector('#early').hidden")
+
+
+async def test_the_list_says_since_when_how_much_and_who_carries_it(
+    page: Page, daemon: Daemon
+) -> None:
+    standing = OPEN | {"id": "c-4-all-all", "state": "standing", "text": "P@1 is 3 % lower."}
+    told = HEADLINE | {"change": "c-9"}
+    await serve(page, headline=told, open=[OPEN, RISE], standing=[standing], closed=[OVER])
+    await page.open(daemon.url)
+    await page.until(FULL)
+    fall, rise, stands, over = await page.value(SAID)
+    assert fall == [
+        TEXT,
+        "Since 11:34 (11:32 to 11:36): 0.1903\u202f±\u202f0.0018, was 0.5518\u202f±\u202f0.0024"
+        " (−66\u202f%). Carries 93\u202f% of the fall of the whole.",
+        "Looks like RANKING: clicks stand lower. Look at: ranker release.",
+        "Also worse: P@1 −49\u202f%.",
+        "Only worse because they share traffic with DE: ios −16\u202f%.",
+    ]
+    assert rise[1:] == ["Since before 09:00: 0.1903\u202f±\u202f0.0018, was unknown."]
+    assert len(stands) == 5 and over == [OVER["text"]]
+    size = "parseInt(getComputedStyle(document.querySelector('#open li{}')).fontSize)"
+    sizes = [await page.value(size.format(state)) for state in (".open", ".recovered")]
+    assert sizes[1] < sizes[0]
+    edge = "getComputedStyle(document.querySelector('#open li.better')).borderLeftColor"
+    assert await page.value(edge) != await page.value(edge.replace(".better", ".worse"))
+    await serve(page, headline=HEADLINE, open=[OPEN])
+    await page.until(f"{SAID}.length === 1 && !{SAID}[0].join().includes('Looks like')")
+
+
+async def test_a_hostile_name_in_a_change_is_text(page: Page, daemon: Daemon) -> None:
+    name = {
+        "segment": HOSTILE,
+        "text": HOSTILE,
+        "diluted": [OPEN["diluted"][0] | {"segment": HOSTILE}],
+    }
+    pattern = {"name": HOSTILE, "words": HOSTILE, "look_at": HOSTILE}
+    change = OPEN | name | {"pattern": pattern}
+    headline = HEADLINE | {"text": HOSTILE, "detail": "<b>" + HOSTILE}
+    await serve(page, headline=headline, open=[change], closed=[OVER | name])
+    await page.open(daemon.url, width=390)
+    await page.until("document.querySelectorAll('#open li').length === 2")
+    assert (await text(page, "#headline")).startswith("<img src=x")
+    assert await page.value("document.querySelectorAll('img, #second b').length") == 0
+    assert await page.value("document.title") != "taken"
+    assert await page.value("document.documentElement.scrollWidth") <= 390
+
+
+async def test_a_daemon_that_knows_nothing_of_open_changes_breaks_nothing(
+    page: Page, daemon: Daemon
+) -> None:
+    await page.alter(
+        CHANGES, lambda answer: {name: answer[name] for name in answer if name not in NEW}
+    )
+    await page.open(daemon.url)
+    await page.until(FULL)
+    assert await text(page, "#headline") == "This daemon does not say what has changed"
+    assert await page.value("document.querySelector('#open').hidden")
+    assert await text(page, "#link") == "up to date"
 
 
 async def test_an_open_change_leads_to_its_chart_where_its_onset_is_marked(

@@ -1,7 +1,6 @@
 """The web page, in a real browser: it shows what the API returns, whatever that contains."""
 
 from dataclasses import replace
-from typing import Final
 
 import pytest
 
@@ -11,9 +10,7 @@ from relevanced.daemon.exporter.published import Condition
 from tests.arms import arm, dealt_arms, found_of, partly_defined, with_interleaved
 from tests.lane_views import PLAN, Shown, lane_view, reading_of
 from tests.page.browser import Page
-from tests.page.served import FULL, ROW, Daemon, api, text, three_states
-
-HOSTILE: Final = "<img src=x onerror=\"document.title='taken'\">'\"&amp;\n\u202e</script>"
+from tests.page.served import FULL, HOSTILE, ROW, Daemon, api, text, three_states
 
 
 async def test_the_page_shows_the_regression_of_the_demo(page: Page, story: Reading) -> None:

@@ -3,11 +3,12 @@
 import { select, selection } from "./address.js";
 import { Chart } from "./charts.js";
 import { $, element, keyed, setText, shape, visible } from "./dom.js";
+import { showHeadline, told } from "./headline.js";
 import { openOn, showOpen } from "./open.js";
 import { showHealth, showVariants } from "./panels.js";
 import { ask, requestAll } from "./requests.js";
 import { showMetrics, showSegments } from "./tables.js";
-import { LATE_SECONDS, basis, isWhole, named, seconds, stale, time, verdict } from "./words.js";
+import { LATE_SECONDS, isWhole, named, seconds, stale, time } from "./words.js";
 
 const EVERY_MS = 3000;
 const HIDDEN_EVERY_MS = 20000;
@@ -38,22 +39,10 @@ function showControls(health, selected) {
     : `Settled ends ${settling} ago and is complete: nothing in it can change any more.`);
 }
 
-function showVerdict(at, found) {
-  const shown = found[at.view];
-  const { text, tone, second } = verdict(found.settled, found.live);
-  setText($("headline"), visible(text));
-  $("headline").className = tone;
-  $("headline").dataset.change = found.settled.headline.change ?? "";
-  setText($("second"), visible(second));
-  $("second").hidden = !second;
-  setText($("basis"), `${at.metric} over ${at.window}. ${basis(shown, at.view)}`);
-  document.title = `${tone === "worse" ? "▼ " : ""}${visible(text)} · relevanced`;
-}
-
 function showScores(health, at, found) {
   const shown = found[at.view];
-  showVerdict(at, found);
-  showOpen($("open"), found.settled, found.settled.headline.change);
+  showHeadline(at, found);
+  showOpen($("open"), found.settled, told(found.settled));
   showSegments($("movers").querySelector("tbody"), shown.changes, shown.beyond, found.segment, state.rows);
   const more = shown.changes.length - FIRST_ROWS;
   $("more").hidden = more <= 0;
@@ -122,7 +111,7 @@ async function update(round) {
   setText($("stale"), stale(health));
   $("stale").hidden = !$("stale").textContent;
   for (const name of ["controls", "movers", "metrics", "lines", "variants"]) $(name).hidden = !found;
-  if (!found) $("open").hidden = true;
+  if (!found) for (const name of ["open", "early", "second"]) $(name).hidden = true;
   if (!found) return showNothing(health);
   showControls(health, at);
   showScores(health, at, found);
@@ -169,7 +158,9 @@ function pick(event) {
   const { grouping, segment, metric } = event.target.closest("button")?.dataset ?? {};
   const wanted = { grouping, segment, metric };
   const given = Object.entries(wanted).filter(([, value]) => value !== undefined);
-  if (given.length) choose(Object.fromEntries(given));
+  if (!given.length) return;
+  choose(Object.fromEntries(given));
+  if (event.target.closest("#verdict, #open")) $("lines-title").focus(); // below the tables, so it scrolls there
 }
 
 document.body.append(shape("svg", { id: "definitions", "aria-hidden": "true" }, shape("defs", {},
@@ -179,8 +170,7 @@ useTheme(THEMES.includes(localStorage.getItem("theme")) ? localStorage.getItem("
 $("theme").addEventListener("click", nextTheme);
 $("controls").addEventListener("submit", (event) => event.preventDefault());
 $("controls").addEventListener("change", (event) => choose({ [event.target.name]: event.target.value }));
-for (const name of ["movers", "open"]) $(name).addEventListener("click", pick);
-$("metrics").addEventListener("click", pick);
+for (const name of ["movers", "metrics", "verdict", "open"]) $(name).addEventListener("click", pick);
 $("more").addEventListener("click", () => {
   state.rows = state.rows > FIRST_ROWS ? FIRST_ROWS : Infinity;
   refresh();

@@ -1,5 +1,6 @@
 // What the page requests from /api/v1.
 
+import { changeTold } from "./headline.js";
 import { isWhole, strength } from "./words.js";
 
 const PATIENCE_MS = 10000;
@@ -16,16 +17,20 @@ export async function ask(path, parameters = []) {
 
 const pairs = ({ grouping, segment }) => [["grouping", grouping], ["segment", segment]];
 
+// An older daemon does not know some of these.
+const complete = (changes) => ({ headline: null, settled_until: null, open: [], closed: [], standing: [], ...changes });
+
 // What the headline tells, else the segment with the strongest call in either view: shown until the user selects one.
 function mostMoved(settled, live) {
-  if (settled.open.length) return settled.open[0];
+  const told = changeTold(settled) ?? settled.open[0];
+  if (told) return { grouping: told.grouping, segment: told.segment };
   const called = [...settled.changes, ...live.changes].filter((one) => ["worse", "better"].includes(one.verdict) && !isWhole(one));
   const [first] = called.sort((a, b) => strength(b) - strength(a));
   return first ? { grouping: first.grouping, segment: first.segment } : WHOLE;
 }
 
 export async function requestAll(health, at, paths) {
-  const compared = (view) => ask("changes", [["window", at.window], ["view", view], ["metric", at.metric]]);
+  const compared = async (view) => complete(await ask("changes", [["window", at.window], ["view", view], ["metric", at.metric]]));
   const [settled, live, listed] = await Promise.all([compared("settled"), compared("live"), ask("segments")]);
   const segment = at.segment ?? mostMoved(settled, live);
   const exists = listed.groupings.some((one) => one.grouping === segment.grouping && one.segments.some((listedOne) => listedOne.segment === segment.segment));

@@ -1,4 +1,4 @@
-// Numbers and times as text, and the headline. Pure.
+// Numbers, times and changes as text. Pure.
 
 const WORDS = {
   better: "▲ better", worse: "▼ worse", moved: "◆ moved", level: "steady", diluted: "shares traffic",
@@ -29,6 +29,12 @@ export function seconds(value) {
 export function time(instant, fine = false) {
   const style = { hour: "2-digit", minute: "2-digit", hourCycle: "h23", ...(fine && { second: "2-digit" }) };
   return new Date(instant).toLocaleTimeString("en", style);
+}
+
+// The time, with the day where that is not the day of `now`.
+export function clock(instant, now) {
+  const day = (one) => new Date(one).toLocaleDateString("en", { month: "short", day: "numeric" });
+  return now && day(instant) !== day(now) ? `${day(instant)}, ${time(instant)}` : time(instant);
 }
 
 // When the numbers end: with the day, where that may not be today.
@@ -65,43 +71,23 @@ function moved(change) {
 export const strength = (change) => (change.noise ? Math.abs(change.difference) / change.noise : 0);
 const strongest = (found) => [...found].sort((a, b) => strength(b) - strength(a));
 
-function andMore(parts, verdict) {
-  if (parts.length < 2) return "";
-  return `, and ${parts.length - 1} more segment${parts.length > 2 ? "s" : ""} ${verdict}`;
-}
-
-function sentence(found, verdict) {
+function fell(found) {
   const whole = found.find(isWhole);
   const parts = strongest(found.filter((one) => !isWhole(one)));
-  if (!whole) return `${named(parts[0])}: ${moved(parts[0])}${andMore(parts, verdict)}`;
+  const more = parts.length - 1;
+  if (!whole) return `${named(parts[0])}: ${moved(parts[0])}${more ? `, and ${more} more segment${more > 1 ? "s" : ""} worse` : ""}`;
   const share = parts.length ? relative(parts[0]) : null;
-  const most = share === null ? "" : `, most in ${named(parts[0])} (${signed(share)})`;
-  return `Search got ${verdict}: ${moved(whole)}${most}`;
+  return `Search got worse: ${moved(whole)}${share === null ? "" : `, most in ${named(parts[0])} (${signed(share)})`}`;
 }
 
-const lower = (text) => text[0].toLowerCase() + text.slice(1);
-
-// The falls that the live view calls and no open change tells.
-function early(live, settled) {
+// The strongest falls that only the live view calls. Where a change is open, it is told instead.
+export function early(live, settled) {
+  if (settled.open.length) return null;
   const same = (a, b) => a.grouping === b.grouping && a.segment === b.segment;
   const known = settled.changes.filter((one) => ["worse", "diluted"].includes(one.verdict));
   const fresh = live.changes.filter((one) => one.verdict === "worse" && !known.some((old) => same(one, old)));
-  return fresh.length ? sentence(fresh, "worse") : "";
-}
-
-// The headline and the second sentence. The daemon says what has settled; a fall that only the live
-// view shows comes before it while nothing else is worse.
-export function verdict(settled, live) {
-  const { text, tone, detail } = settled.headline;
-  if (!live.now) return { text: "No traffic yet", tone: "", second: "" };
-  const fresh = early(live, settled);
-  if (fresh && !settled.open.length) {
-    const until = settled.settled_until ? `Up to ${time(settled.settled_until)}: ${lower(text)} ${detail}` : "";
-    return { text: `${fresh} (live, still gathering)`, tone: "worse", second: until.trim() };
-  }
-  const rises = settled.open.length ? [] : settled.changes.filter((one) => one.verdict === "better");
-  const better = rises.length ? `${sentence(rises, "better")}.` : "";
-  return { text, tone, second: [detail, better].filter(Boolean).join(" ") };
+  if (!fresh.length) return null;
+  return { text: `${fell(fresh)} (live, still gathering)`, row: fresh.find(isWhole) ?? strongest(fresh)[0] };
 }
 
 export function basis(changes, view) {
@@ -110,6 +96,7 @@ export function basis(changes, view) {
   return (
     `${view === "live" ? "Live" : "Settled"}: ${span(changes.now)} against ${span(changes.before)}. ` +
     `In the tables a change is called only beyond ${changes.beyond.toFixed(1)} times its noise: about one false call over all segments in 1,000 looks. ` +
-    `${changes.open?.length ? "Of an open change they show the level since it began, and the one before." : ""}`
+    `${changes.open?.length ? "Of an open change they show the level since it began, and the one before. " : ""}` +
+    `${new Date().getTimezoneOffset() ? "Times in the sentences above are UTC, all others are yours." : ""}`
   ).trim();
 }
