@@ -1,10 +1,14 @@
 """What the page says of changes: headline, list, and marks in charts and tables."""
 
 import json
+import re
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+import pytest
+
 from relevanced.daemon.exporter.pane_reader import Reading
-from tests.lane_views import lane_view, reading_of
+from tests.lane_views import NOW_MS, lane_view, reading_of
 from tests.page.browser import Page
 from tests.page.served import FULL, HOSTILE, Daemon, api, text, three_states
 
@@ -166,8 +170,8 @@ async def test_the_list_says_since_when_how_much_and_who_carries_it(
     size = "parseInt(getComputedStyle(document.querySelector('#open li{}')).fontSize)"
     sizes = [await page.value(size.format(state)) for state in (".open", ".recovered")]
     assert sizes[1] < sizes[0]
-    edge = "getComputedStyle(document.querySelector('#open li.better')).borderLeftColor"
-    assert await page.value(edge) != await page.value(edge.replace(".better", ".worse"))
+    edge = "getComputedStyle(document.querySelector('#open li.rise')).borderLeftColor"
+    assert await page.value(edge) != await page.value(edge.replace(".rise", ""))
     await serve(page, headline=HEADLINE, open=[OPEN])
     await page.until(f"{SAID}.length === 1 && !{SAID}[0].join().includes('Looks like')")
 
@@ -215,7 +219,13 @@ async def test_an_open_change_leads_to_its_chart_where_its_onset_is_marked(
     await page.until("document.querySelector('.chart .onset') !== null")
     assert (await text(page, "#lines-title")).startswith("RR@10 of DE")
     label = await page.value("document.querySelector('.chart').ariaLabel")
-    assert "The open change began at 11:" in label
+    assert re.search(r"Open change since 11:5\d( \(11:\d\d to 11:\d\d\))?\. ", label)
+    assert label.count("Open change") == 1
+    mark = "document.querySelector('.chart .onset')"
+    assert f"{await page.value(mark + '.firstChild.textContent')}." in label
+    box = "(b => [b.x, b.x + b.width])(" + mark + ".querySelector('{}').getBBox())"
+    band, line = [await page.value(box.format(name)) for name in ("rect", "line")]
+    assert band[0] <= line[0] <= band[1] + 0.1
     await page.value("history.back()")
     await page.until("document.querySelector('#lines-title').innerText.startsWith('P@5 of FR')")
     await daemon.stop(page)
@@ -232,7 +242,48 @@ async def test_what_still_gathers_is_dashed_and_no_value_of_it_is_printed(
     settled = (await api(page, "changes?window=5m"))["settled_until"]
     shown = await page.value("new Date(" + json.dumps(settled) + ").toTimeString().slice(0, 5)")
     assert (await text(page, "#charts output")).endswith(f" at {shown}")
+    label = await page.value("document.querySelector('.chart').ariaLabel")
+    assert f" at {shown}." in label
+    edge = await page.value("document.querySelector('.chart .unripe').getBBox().x")
+    for line in ("line", "whole"):
+        parts = f"[...document.querySelectorAll('#charts figure:first-child .{line}')].map(one => "
+        settled, gathering = await page.value(
+            parts + "[one.getBBox().x, one.getBBox().x + one.getBBox().width,"
+            " getComputedStyle(one).strokeDasharray,"
+            " parseFloat(getComputedStyle(one).strokeWidth)])"
+        )
+        assert settled[1] <= edge + 0.1 and settled[2] == "none"
+        assert gathering[0] == pytest.approx(settled[1], abs=0.1) and gathering[2] != "none"
+        assert gathering[3] < settled[3]
+    await page.value("document.querySelector('.chart').focus()")
+    await page.press("ArrowLeft")
+    pointed = await text(page, "#charts output")
+    assert pointed.endswith(", still gathering") and "±" not in pointed
     await daemon.stop(page)
+
+
+@pytest.mark.parametrize("known", [(), ("at",), ("latest",), ("at", "latest"), ("at", "earliest")])
+async def test_an_onset_is_marked_as_far_as_it_is_known(
+    page: Page, daemon: Daemon, known: tuple[str, ...]
+) -> None:
+    now = datetime.fromtimestamp(NOW_MS / 1000, UTC)
+    minutes = {"at": 1, "earliest": 1.5, "latest": 0.5}
+    onset = {
+        name: (now - timedelta(minutes=ago)).isoformat() if name in known else None
+        for name, ago in minutes.items()
+    }
+    change = OPEN | {"onset": onset | {"from": "unknown"}, "also": []}
+    await serve(page, headline=HEADLINE, open=[change])
+    await page.open(daemon.url + "#metric=RR@10&window=1m&grouping=country&segment=DE")
+    await page.until(FULL)
+    marks = await page.value("document.querySelectorAll('.chart .onset').length")
+    assert bool(marks) is ("at" in known)
+    label = await page.value("document.querySelector('.chart').ariaLabel")
+    said = {(): "a time that is not known", ("latest",): "before 11:59"}.get(known, "11:59")
+    assert f"Open change since {said}" in label
+    await page.value("location.hash = 'metric=P@1&window=1m&grouping=country&segment=DE'")
+    await page.until("document.querySelector('#lines-title').innerText.startsWith('P@1 of DE')")
+    assert await page.value("document.querySelector('.chart .onset') === null")
 
 
 async def test_what_is_only_diluted_is_not_red(page: Page, story: Reading) -> None:

@@ -1,6 +1,7 @@
 // One chart per window: its value over time with an error band, all traffic for comparison, impressions below.
 
 import { element, setText, shape } from "./dom.js";
+import { began, mark } from "./onset.js";
 import { runs, sliding, ticks } from "./series.js";
 import { NARROW, count, score, time } from "./words.js";
 
@@ -52,8 +53,8 @@ export class Chart {
     new ResizeObserver(() => this.draw()).observe(this.node);
   }
 
-  show(history, whole, before, onset, label) {
-    Object.assign(this, { history, before, onset, label });
+  show(history, whole, before, change, label) {
+    Object.assign(this, { history, before, change, label });
     this.points = sliding(history);
     this.whole = whole ? sliding(whole) : [];
     this.draw();
@@ -68,7 +69,7 @@ export class Chart {
     this.y = (value) => PLOT.bottom - ((value - low) / (high - low)) * (PLOT.bottom - PLOT.top);
     this.svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
     this.svg.setAttribute("aria-label", `${this.label}, over ${this.name}: ${this.latest()}.${this.since()} Use the arrow keys to read each point.`);
-    this.svg.replaceChildren(...this.frame(low, high, first, last, width), ...this.traffic(), ...this.began(), ...this.curves());
+    this.svg.replaceChildren(...this.frame(low, high, first, last, width), ...this.traffic(), ...this.began(width), ...this.curves());
     this.point(this.index);
   }
 
@@ -80,7 +81,8 @@ export class Chart {
 
   frame(low, high, first, last, width) {
     const { found, digits } = ticks(low, high, 5);
-    const settled = Math.max(this.x(Date.parse(this.history.settled_until)), PLOT.left);
+    const until = this.history.settled_until;
+    const settled = until ? Math.max(this.x(Date.parse(until)), PLOT.left) : PLOT.left;
     const right = width - PLOT.right;
     const times = timeTicks(first, last, width);
     return [
@@ -94,21 +96,14 @@ export class Chart {
     ].filter(Boolean);
   }
 
-  // The onset of the open change, as far as it lies within the chart.
-  began() {
-    if (!this.onset?.at) return [];
-    const inside = (instant) => Math.max(PLOT.left, this.x(Date.parse(instant)));
-    const [from, at, to] = [this.onset.earliest ?? this.onset.at, this.onset.at, this.onset.latest].map(inside);
-    if (this.x(Date.parse(this.onset.latest)) < PLOT.left) return [];
-    const tall = { y: PLOT.top - 6, height: TRAFFIC.bottom - PLOT.top + 6 };
-    return [
-      shape("rect", { class: "interval-of-onset", x: from, width: Math.max(to - from, 1), ...tall }),
-      shape("line", { class: "onset", x1: at, x2: at, y1: PLOT.top - 6, y2: TRAFFIC.bottom }),
-    ];
+  // The onset of the open change, if there is one.
+  began(width) {
+    const edges = { left: PLOT.left, right: width - PLOT.right, top: PLOT.top - 6, bottom: TRAFFIC.bottom };
+    return this.change ? mark(this.change, this.history.as_of, this.x, edges) : [];
   }
 
   since() {
-    return this.onset?.at ? ` The open change began at ${time(this.onset.at)}.` : "";
+    return this.change ? ` Open change since ${began(this.change.onset, this.history.as_of)}.` : "";
   }
 
   traffic() {
@@ -125,18 +120,26 @@ export class Chart {
 
   curves() {
     const { x, y } = this;
-    const drawn = runs(this.whole).filter((run) => run.state === "line").map((run) => shape("path", { class: "whole", d: path(run.points, x, y) }));
+    const drawn = runs(this.whole).filter((run) => run.state === "line").flatMap((run) => this.curve("whole", run.points));
     for (const { state, points } of runs(this.points)) {
       const [left, right] = [x(points[0].end), x(points.at(-1).end)];
       if (state === "none") drawn.push(shape("rect", { class: "hatch", x: left, width: Math.max(right - left, 2), y: PLOT.top, height: PLOT.bottom - PLOT.top }));
       else if (state === "undefined") drawn.push(shape("line", { class: "gap", x1: left, x2: right + 1, y1: PLOT.bottom - 3, y2: PLOT.bottom - 3 }));
       else {
-        const [settled, gathering] = this.parts(points);
-        if (settled.length) drawn.push(shape("path", { class: "band", d: band(settled, x, y) }), shape("path", { class: "line", d: path(settled, x, y) }));
-        if (gathering.length) drawn.push(shape("path", { class: "gathering", d: path([...settled.slice(-1), ...gathering], x, y) }));
+        const [settled] = this.parts(points);
+        if (settled.length) drawn.push(shape("path", { class: "band", d: band(settled, x, y) }));
+        drawn.push(...this.curve("line", points));
         if (points.length === 1) drawn.push(shape("circle", { class: "point", cx: left, cy: y(points[0].mean), r: 2.5 }));
       }
     }
+    return drawn;
+  }
+
+  // A line, dashed from where it still gathers feedback.
+  curve(name, points) {
+    const [settled, gathering] = this.parts(points);
+    const drawn = settled.length ? [shape("path", { class: name, d: path(settled, this.x, this.y) })] : [];
+    if (gathering.length) drawn.push(shape("path", { class: `${name} gathering`, d: path([...settled.slice(-1), ...gathering], this.x, this.y) }));
     return drawn;
   }
 

@@ -71,10 +71,10 @@ function showCharts(health, at, found) {
   const change = openOn(found.settled, at.metric, found.segment);
   names.forEach((name, index) => {
     const before = name === at.window ? own?.before.mean ?? null : null;
-    charts.get(name).show(found.own[index], found.whole[index], before, change?.onset, `${at.metric} of ${named(found.segment)}`);
+    charts.get(name).show(found.own[index], found.whole[index], before, change, `${at.metric} of ${named(found.segment)}`);
   });
   setText($("lines-key"), `Band: 95 %. ${isWhole(found.segment) ? "" : "Thin line: everything. "}Dotted, over ${at.window}: the mean that it is compared with. `
-    + `${change ? "Upright line: when the open change began, with its interval. " : ""}`
+    + `${change ? "Upright line: since when the change is open, in a band for its interval. " : ""}`
     + "Shaded and dashed: still gathering feedback. Bars below: traffic. Dots at the foot: undefined. Hatched: no traffic.");
 }
 

@@ -1,7 +1,8 @@
 // The list of changes: those that are open, long standing ones, and those that are over.
 
 import { element, keyed, setText, visible } from "./dom.js";
-import { NARROW, clock, percent, score, signed } from "./words.js";
+import { began } from "./onset.js";
+import { NARROW, percent, score, signed } from "./words.js";
 
 const MOST_OTHERS = 6;
 const NEARLY_ALL = 0.95;
@@ -18,13 +19,6 @@ function listed(others, name) {
   const shown = others.slice(0, MOST_OTHERS).map((one) => `${name(one)} ${one.change_ratio === null ? "" : signed(one.change_ratio)}`.trim());
   const more = others.length - shown.length;
   return shown.join(", ") + (more > 0 ? `, and ${more} more` : "");
-}
-
-// `16:34 (16:32 to 16:36)`, or as much of it as is known.
-export function began({ at, earliest, latest }, now) {
-  if (!at) return latest ? `before ${clock(latest, now)}` : "a time that is not known";
-  const known = earliest && latest && earliest !== latest;
-  return clock(at, now) + (known ? ` (${clock(earliest, now)} to ${clock(latest, now)})` : "");
 }
 
 function level(one) {
@@ -74,7 +68,7 @@ export function showOpen(section, { open, standing, closed, as_of: now }, headli
   const shown = [...open, ...standing, ...closed];
   section.hidden = !shown.length;
   keyed(section.querySelector("ul"), shown, (one) => `${one.id} ${one.state} ${one.metric}`, make, (item, change) => {
-    item.className = `${change.state} ${change.direction}`;
+    item.className = change.state + (change.direction === "better" ? " rise" : "");
     setText(item.children[1], visible(change.text));
     const detail = change.id === headline.change ? headline.detail : "";
     item.lastElementChild.replaceChildren(...lines(change, now, detail).map((line) => element("p", {}, visible(line))));
