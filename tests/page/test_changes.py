@@ -97,7 +97,6 @@ async def test_the_headline_is_the_daemons_and_leads_to_its_chart(
     assert await text(page, "#headline") == HEADLINE["text"]
     assert await text(page, "#second") == HEADLINE["detail"]
     assert await page.value("document.querySelector('#headline').className") == "worse"
-    assert await page.value("document.querySelector('#early').hidden"), "a change is open"
     await page.value("document.querySelector('#headline button').focus()")
     await page.press("Enter", text="\r")
     await page.until("document.querySelector('#lines-title').innerText.startsWith('RR@10 of DE')")
@@ -123,7 +122,7 @@ async def test_where_no_change_is_told_the_headline_is_plain(page: Page, daemon:
     assert await text(page, "#headline") == good["text"]
 
 
-async def test_a_live_fall_is_added_only_while_no_change_is_open(
+async def test_a_live_fall_comes_first_only_while_no_change_is_open(
     page: Page, daemon: Daemon
 ) -> None:
     good = {"tone": "good", "text": "Search is as good as before.", "detail": "", "change": None}
@@ -135,17 +134,21 @@ async def test_a_live_fall_is_added_only_while_no_change_is_open(
                     row |= {"verdict": "worse", "difference": -0.2, "noise": 0.01}
                     row |= {"since": answer["as_of"]}
                     row["before"] |= {"mean": 0.5}
-        return answer | {"headline": good, "open": open_now, "closed": [], "standing": []}
+        told = HEADLINE if open_now else good
+        answer |= {"settled_until": answer["as_of"], "closed": [], "standing": []}
+        return answer | {"headline": told, "open": open_now}
 
     open_now: list[dict[str, Any]] = []
     await page.alter(CHANGES, fallen)
     await page.open(daemon.url + "#metric=RR@10")
-    await page.until("!document.querySelector('#early').hidden")
-    assert await text(page, "#headline") == good["text"]
-    said = await text(page, "#early")
+    said = str(await page.until("document.querySelector('#headline.worse')?.innerText"))
     assert said.startswith("US: RR@10 down 40") and said.endswith("(live, still gathering)")
+    second = await text(page, "#second")
+    assert second.startswith("Settled, up to ") and second.endswith(
+        ": search is as good as before."
+    )
     open_now.append(OPEN)
-    await page.until("document.querySelector('#early').hidden")
+    await page.until(f"document.querySelector('#headline').innerText === {HEADLINE['text']!r}")
 
 
 async def test_the_list_says_since_when_how_much_and_who_carries_it(

@@ -1,7 +1,7 @@
 // The headline: what the daemon says of all metrics and segments, and where it leads.
 
 import { $, element, setText, visible } from "./dom.js";
-import { basis, early } from "./words.js";
+import { basis, early, time } from "./words.js";
 
 const UNKNOWN = { tone: "", text: "This daemon does not say what has changed", detail: "", change: null };
 
@@ -23,16 +23,24 @@ function leading(node, text, target) {
   setText(node.firstElementChild, text);
 }
 
-// `found` is what was requested, `at` what is selected.
-export function showHeadline(at, found) {
+// What is said first: a fall that only the live view calls, while no change is open; else what the
+// daemon says. Never that search is good while a fall is called.
+function first(found) {
   const { text, tone, detail } = told(found.settled);
   const fresh = early(found.live, found.settled);
-  leading($("headline"), visible(text), changeTold(found.settled));
+  if (!fresh) return { text, tone, second: detail, target: changeTold(found.settled) };
+  const until = found.settled.settled_until;
+  const second = until ? `Settled, up to ${time(until)}: ${text[0].toLowerCase()}${text.slice(1)} ${detail}`.trim() : "";
+  return { text: fresh.text, tone: "worse", second, target: fresh.row };
+}
+
+// `found` is what was requested, `at` what is selected.
+export function showHeadline(at, found) {
+  const { text, tone, second, target } = first(found);
+  leading($("headline"), visible(text), target);
   $("headline").className = tone;
-  setText($("second"), visible(detail));
-  $("second").hidden = !detail;
-  leading($("early"), visible(fresh?.text ?? ""), fresh?.row);
-  $("early").hidden = !fresh;
+  setText($("second"), visible(second));
+  $("second").hidden = !second;
   setText($("basis"), `${at.metric} over ${at.window}. ${basis(found[at.view], at.view)}`);
-  document.title = `${tone === "worse" || fresh ? "▼ " : ""}${visible(text)} · relevanced`;
+  document.title = `${tone === "worse" ? "▼ " : ""}${visible(text)} · relevanced`;
 }

@@ -111,7 +111,7 @@ async function update(round) {
   setText($("stale"), stale(health));
   $("stale").hidden = !$("stale").textContent;
   for (const name of ["controls", "movers", "metrics", "lines", "variants"]) $(name).hidden = !found;
-  if (!found) for (const name of ["open", "early", "second"]) $(name).hidden = true;
+  if (!found) for (const name of ["open", "second"]) $(name).hidden = true;
   if (!found) return showNothing(health);
   showControls(health, at);
   showScores(health, at, found);
