@@ -136,7 +136,6 @@ def _at_once(falls: Sequence[Fall]) -> list[list[Fall]]:
     for fall in sorted(falls, key=earliest):
         if earliest(fall) > until + AT_ONCE_MS:
             found.append([])
-            until = fall.onset.latest
         found[-1].append(fall)
         # The narrowest bound: a wide interval must not join faults that are hours apart.
         until = max(until, min(fall.onset.latest, fall.onset.likely + AT_ONCE_MS))
