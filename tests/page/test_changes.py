@@ -80,6 +80,25 @@ SAID: Final = (
     "[...document.querySelectorAll('#open li')].map("
     "one => [...one.querySelectorAll('button, p')].map(part => part.innerText))"
 )
+ENOUGH_CONTRAST: Final = 4.5
+CONTRASTS: Final = """(() => {
+  const rgb = (text) => text.match(/[0-9.]+/g).map(Number);
+  const light = (colour) => colour.slice(0, 3)
+    .map((one) => one / 255)
+    .map((one) => (one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, one, index) => sum + one * [0.2126, 0.7152, 0.0722][index], 0);
+  const behind = (node) => {
+    const colour = rgb(getComputedStyle(node).backgroundColor);
+    return colour[3] === 0 ? behind(node.parentElement) : colour;
+  };
+  return [...document.querySelectorAll('#verdict *, #open li *, #movers .call')]
+    .filter((node) => node.innerText && !node.firstElementChild)
+    .map((node) => {
+      const both = [light(rgb(getComputedStyle(node).color)), light(behind(node))];
+      return [node.innerText, (Math.max(...both) + 0.05) / (Math.min(...both) + 0.05)];
+    });
+})()"""
+"""The texts of changes, and how well each can be read, as WCAG 2 measures it."""
 
 
 async def serve(page: Page, **new: Any) -> None:
@@ -180,20 +199,44 @@ async def test_the_list_says_since_when_how_much_and_who_carries_it(
 
 
 async def test_a_hostile_name_in_a_change_is_text(page: Page, daemon: Daemon) -> None:
-    name = {
-        "segment": HOSTILE,
-        "text": HOSTILE,
-        "diluted": [OPEN["diluted"][0] | {"segment": HOSTILE}],
-    }
+    moved = {"metric": "RR@10", "grouping": "country", "segment": "US", "change_ratio": -0.1}
+    diluted = [moved, moved | {"segment": HOSTILE}]
+    name = {"segment": HOSTILE, "text": HOSTILE, "also": diluted, "diluted": diluted}
     pattern = {"name": HOSTILE, "words": HOSTILE, "look_at": HOSTILE}
-    change = OPEN | name | {"pattern": pattern}
-    headline = HEADLINE | {"text": HOSTILE, "detail": "<b>" + HOSTILE}
-    await serve(page, headline=headline, open=[change], closed=[OVER | name])
-    await page.open(daemon.url, width=390)
+    new = {
+        "headline": HEADLINE | {"text": HOSTILE, "detail": "<b>" + HOSTILE},
+        "open": [OPEN | name | {"pattern": pattern}],
+        "closed": [OVER | name],
+        "standing": [],
+    }
+
+    def hostile(answer: dict[str, Any]) -> dict[str, Any]:
+        for row in answer["changes"]:
+            if row["segment"] == "US":
+                row["verdict"] = "diluted"
+        return answer | new
+
+    await page.alter(CHANGES, hostile)
+    await page.open(daemon.url + "#metric=RR@10", width=390)
     await page.until("document.querySelectorAll('#open li').length === 2")
     assert (await text(page, "#headline")).startswith("<img src=x")
+    said = await text(page, "#movers td.diluted")
+    assert " ".join(said.split()).startswith("shares traffic with <img src=x")
     assert await page.value("document.querySelectorAll('img, #second b').length") == 0
     assert await page.value("document.title") != "taken"
+    assert await page.value("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_what_is_said_of_changes_can_be_read(page: Page, daemon: Daemon, scheme: str) -> None:
+    standing = OPEN | {"id": "c-4", "state": "standing"}
+    await page.prefer(scheme)
+    await serve(page, headline=HEADLINE, open=[OPEN, RISE], standing=[standing], closed=[OVER])
+    await page.open(daemon.url, width=390)
+    await page.until(FULL)
+    contrasts = await page.value(CONTRASTS)
+    assert len(contrasts) > 15
+    assert {said: ratio for said, ratio in contrasts if ratio < ENOUGH_CONTRAST} == {}
     assert await page.value("document.documentElement.scrollWidth") <= 390
 
 
@@ -302,6 +345,12 @@ async def test_what_is_only_diluted_is_not_red(page: Page, story: Reading) -> No
         "cell => cell.parentElement.querySelector('button').innerText)"
     )
     assert set(red) == {"everything", "DE"}
+    calls = await page.value(
+        "[...document.querySelectorAll('#movers td.call.diluted')].map("
+        "cell => [cell.innerText, getComputedStyle(cell).color, getComputedStyle(cell).fontWeight])"
+    )
+    ink = await page.value("getComputedStyle(document.body).color")
+    assert calls == [["shares traffic with DE", ink, "400"]] * len(diluted)
     await daemon.stop(page)
 
 

@@ -4,7 +4,7 @@ import { select, selection } from "./address.js";
 import { Chart } from "./charts.js";
 import { $, element, keyed, setText, shape, visible } from "./dom.js";
 import { showHeadline, told } from "./headline.js";
-import { openOn, showOpen } from "./open.js";
+import { openOn, sharedWith, showOpen } from "./open.js";
 import { showHealth, showVariants } from "./panels.js";
 import { ask, requestAll } from "./requests.js";
 import { showMetrics, showSegments } from "./tables.js";
@@ -41,16 +41,17 @@ function showControls(health, selected) {
 
 function showScores(health, at, found) {
   const shown = found[at.view];
+  const shared = (change) => (change.verdict === "diluted" ? sharedWith(found.settled, change) : "");
   showHeadline(at, found);
   showOpen($("open"), found.settled, told(found.settled));
-  showSegments($("movers").querySelector("tbody"), shown.changes, shown.beyond, found.segment, state.rows);
+  showSegments($("movers").querySelector("tbody"), shown.changes, shown.beyond, found.segment, state.rows, shared);
   const more = shown.changes.length - FIRST_ROWS;
   $("more").hidden = more <= 0;
   setText($("more"), state.rows > FIRST_ROWS ? "Show fewer" : `Show ${more} more`);
   const title = isWhole(found.segment) ? "everything" : visible(found.segment.segment);
   const grouping = isWhole(found.segment) ? " " : ` ${visible(found.segment.grouping)}, `;
   $("metrics-title").replaceChildren(`Every metric of ${title}`, element("small", {}, `${grouping}${at.window} ${at.view}`));
-  showMetrics($("metrics").querySelector("tbody"), found.metrics.changes, found.metrics.beyond, at.metric);
+  showMetrics($("metrics").querySelector("tbody"), found.metrics.changes, found.metrics.beyond, at.metric, shared);
   $("lines-title").replaceChildren(`${at.metric} of ${title}`, element("small", {}, `${grouping}as each window slid`));
   showCharts(health, at, found);
   showVariants($("experiments"), found.variants, found.experiments, at);

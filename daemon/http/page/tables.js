@@ -59,7 +59,7 @@ export function estimate(cell, one) {
   }
 }
 
-function fill(row, change, reach, beyond) {
+function fill(row, change, reach, beyond, shared) {
   const [now, before, bars, share, verdict] = [...row.children].slice(1);
   estimate(now, change.now);
   estimate(before, change.before);
@@ -68,8 +68,8 @@ function fill(row, change, reach, beyond) {
   setText(share, part === null ? (change.difference === null ? "" : score(change.difference)) : signed(part));
   const tone = change.verdict === "better" || change.verdict === "worse" ? change.verdict : "quiet";
   share.className = `number ${tone}`;
-  verdict.className = `call ${tone}`;
-  setText(verdict, call(change));
+  verdict.className = `call ${change.verdict === "diluted" ? "diluted" : tone}`;
+  setText(verdict, call(change, shared));
 }
 
 function blank(head, cells) {
@@ -84,11 +84,12 @@ function segmentRow(change) {
   return blank(element("td", {}, button, element("small", {}, isWhole(change) ? "" : ` ${visible(change.grouping)}`)), 6);
 }
 
-export function showSegments(body, changes, beyond, selected, most) {
+// `shared(change)`: through whom it is low, if it is diluted.
+export function showSegments(body, changes, beyond, selected, most, shared) {
   const shown = ordered(changes).slice(0, most);
   const reach = reachOf(shown, beyond);
   keyed(body, shown, keyOf, segmentRow, (row, change) => {
-    fill(row, change, reach, beyond);
+    fill(row, change, reach, beyond, shared(change));
     setText(row.lastElementChild, count(change.now.impressions));
     const isSelected = keyOf(change) === keyOf(selected);
     row.classList.toggle("selected", isSelected);
@@ -96,11 +97,11 @@ export function showSegments(body, changes, beyond, selected, most) {
   });
 }
 
-export function showMetrics(body, changes, beyond, metric) {
+export function showMetrics(body, changes, beyond, metric, shared) {
   const reach = reachOf(changes, beyond);
   const make = (change) => blank(element("td", {}, element("button", { type: "button", "data-metric": change.metric }, change.metric)), 5);
   keyed(body, changes, (one) => one.metric, make, (row, change) => {
-    fill(row, change, reach, beyond);
+    fill(row, change, reach, beyond, shared(change));
     row.classList.toggle("selected", change.metric === metric);
     row.querySelector("button").setAttribute("aria-pressed", change.metric === metric);
   });

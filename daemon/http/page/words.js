@@ -7,7 +7,8 @@ const WORDS = {
 
 export const LATE_SECONDS = 60;
 export const NARROW = "\u202f";
-export const call = (change) => WORDS[change.verdict];
+// `shared`: through whom a diluted change is low, where that is known.
+export const call = (change, shared = "") => WORDS[change.verdict] + (change.verdict === "diluted" && shared ? ` with ${shared}` : "");
 export const score = (value) => (Math.abs(value) < 10 ? value.toFixed(4) : value.toPrecision(5));
 export const count = (value) => value.toLocaleString("en");
 export const percent = (share, digits = 1) => `${share.toFixed(digits)}${NARROW}%`;
