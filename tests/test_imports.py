@@ -104,7 +104,7 @@ PURE: Final = (
     *("daemon.commands.recorded.falls", "daemon.commands.recorded.over_time"),
     *("daemon.commands.evaluation.asked", "daemon.commands.evaluation.comparing"),
     *("daemon.commands.evaluation.remarks", "daemon.commands.evaluation.results"),
-    "daemon.commands.evaluation.trec",
+    *("daemon.commands.evaluation.trec", "daemon.commands.recorded.key_scan"),
 )
 IMPURE: Final = frozenset(
     "asyncio concurrent logging multiprocessing os pathlib random secrets select shutil socket ssl"

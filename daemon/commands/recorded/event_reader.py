@@ -1,8 +1,8 @@
 """Lines of any format as records of one native event each, with the key they are sorted by.
 
 The key orders by event time, and impressions before feedback of the same time. Of most lines, only
-the kind and the time are read here; lines of other formats, and arrays, are decoded, and written
-again as one native event a line.
+the kind and the time are read here, from their bytes where they are plain (`key_scan`); lines of
+other formats, and arrays, are decoded, and written again as one native event a line.
 """
 
 from collections.abc import Mapping
@@ -18,6 +18,7 @@ from ...events.native import TIMED_DECODER, TimedFeedback, TimedImpression
 from ...events.native_text import native_text
 from ...events.timestamps import timestamp_ms
 from ...events.types import Feedback, Limits, Rejected
+from .key_scan import plain_keys
 from .line_files import Lines
 from .refusals import Refusals
 from .time_order import NO_RECORDS, Records
@@ -61,8 +62,11 @@ class EventReader:
 
     def _keys_at_once(self, part: Lines) -> Integers | None:
         """The key of each line, (n,); None where they must be read one by one."""
-        if self._timed is None or part.too_long is not None or not self._are_objects(part):
+        if self._timed is None or part.too_long is not None or not self._begin_objects(part):
             return None
+        keys = plain_keys(part.text, part.ends)
+        if keys is not None or not _end_objects(part):
+            return keys
         try:
             timed = self._timed.decode_lines(part.text)
             times_ms = [
@@ -77,13 +81,6 @@ class EventReader:
         keys *= 2
         keys += np.frombuffer(is_feedback, np.int8)
         return keys
-
-    def _are_objects(self, part: Lines) -> bool:
-        """Whether each line begins and ends an object, and none is too long. Between `}` and `{`,
-        no value goes on: so as many values as lines are one in each."""
-        text = np.frombuffer(part.text, np.uint8)
-        last = np.append(part.ends, len(text)) - 1
-        return self._begin_objects(part) and not (text[last] != _OBJECT_END).any()
 
     def _read_one_by_one(self, part: Lines) -> Records:
         if part.too_long is not None:
@@ -121,6 +118,13 @@ class EventReader:
                 key = event.time_ms * 2 + isinstance(event, Feedback)
                 found.append((key, place, native_text(event)))
         return found
+
+
+def _end_objects(part: Lines) -> bool:
+    """Whether each line ends an object. Between `}` and `{`, no value goes on: so as many values as
+    lines that also begin an object are one in each."""
+    text = np.frombuffer(part.text, np.uint8)
+    return not (text[np.append(part.ends, len(text)) - 1] != _OBJECT_END).any()
 
 
 def _places(part: Lines) -> Integers:
