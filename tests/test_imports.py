@@ -87,6 +87,7 @@ PURE: Final = (
     *("daemon.exporter.experiment_series", "daemon.exporter.exposition"),
     *("daemon.exporter.history", "daemon.exporter.labels", "daemon.exporter.lane_view"),
     *("daemon.exporter.pane_reader", "daemon.exporter.chunks", "daemon.exporter.scores"),
+    "daemon.exporter.csv_cells",
     *("daemon.exporter.catching_up", "daemon.exporter.usual_calls"),
     *("daemon.exporter.measuring", "daemon.exporter.published", "daemon.exporter.publisher"),
     *(

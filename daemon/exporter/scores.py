@@ -4,7 +4,6 @@ Three states stay apart: no traffic (`impressions` is 0), undefined (`mean` is n
 impressions) and a mean of 0.
 """
 
-import csv
 import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +21,7 @@ from ..events.timestamps import timestamp_text
 from ..lane.counts import FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES
 from ..plan import COUNT_COLUMNS, Plan
 from .selection import Selection
+from .csv_cells import csv_text
 from .snapshot import WHOLE, Segment, Snapshot, WindowRows, estimates
 
 MEAN_OF_RR: Final = "MRR is the mean of RR."
@@ -90,11 +90,7 @@ def to_json(result: Report) -> bytes:
 
 def to_csv(result: Report) -> str:
     """A header and one line per score; an undefined number is an empty field."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(Score.__struct_fields__)
-    writer.writerows(msgspec.structs.astuple(score) for score in result.scores)
-    return text.getvalue()
+    return csv_text(Score.__struct_fields__, map(msgspec.structs.astuple, result.scores))
 
 
 def matching(result: Report, wanted: Mapping[str, Sequence[str]]) -> Report:

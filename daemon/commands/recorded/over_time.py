@@ -1,7 +1,5 @@
 """What `replay --every` and `replay --changes` print. Pure."""
 
-import csv
-import io
 from collections.abc import Iterator
 from typing import Final
 
@@ -12,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...events.timestamps import timestamp_text
+from ...exporter.csv_cells import csv_text
 from ...exporter.scores import optional
 from ...exporter.snapshot import estimates
 from ...judging import sentences
@@ -61,12 +60,7 @@ def scores(found: OverTime) -> Iterator[BucketScore]:
 
 def as_csv(found: OverTime) -> str:
     """A header, and a line for each row; null is an empty field."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(BucketScore.__struct_fields__)
-    for one in scores(found):
-        writer.writerow("" if value is None else value for value in msgspec.structs.astuple(one))
-    return text.getvalue()
+    return csv_text(BucketScore.__struct_fields__, map(msgspec.structs.astuple, scores(found)))
 
 
 def as_json_lines(found: OverTime) -> str:

@@ -10,7 +10,7 @@ import msgspec
 
 from .parameters import BadRequest, read_query
 from .routes import RequestContext, Route
-from .tables import csv_text
+from .tables import table_text
 
 GZIP_FROM_BYTES: Final = 1_000
 """Shorter bodies fit into one packet anyway."""
@@ -44,7 +44,7 @@ def answer(
     except BadRequest as bad:
         return Answer(bad.status, error(str(bad)))
     if as_csv and route.table is not None:
-        return packed(csv_text(result, *route.table), gzipped, if_none_match)
+        return packed(table_text(result, *route.table), gzipped, if_none_match)
     return packed(msgspec.json.encode(result), gzipped, if_none_match)
 
 

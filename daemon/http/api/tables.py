@@ -1,25 +1,21 @@
 """Answers as CSV: a header, and one line for each row of the answer. Pure."""
 
-import csv
-import io
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
+from ...exporter.csv_cells import csv_text
+
 SUFFIX: Final = ".csv"
 CONTENT_TYPE: Final = "text/csv; charset=utf-8; header=present"
 
 
-def csv_text(answer: msgspec.Struct, rows: str, row: type[msgspec.Struct]) -> bytes:
+def table_text(answer: msgspec.Struct, rows: str, row: type[msgspec.Struct]) -> bytes:
     """The rows of an answer, which are in its attribute `rows`. A column of a nested value has the
     name of both, joined by `_`; null is an empty field."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_columns(row))
-    for one in getattr(answer, rows):
-        writer.writerow(_values(msgspec.structs.asdict(one)))
-    return text.getvalue().encode()
+    values = (_values(msgspec.structs.asdict(one)) for one in getattr(answer, rows))
+    return csv_text(_columns(row), values).encode()
 
 
 def _columns(row: type[msgspec.Struct], before: str = "") -> Iterator[str]:
@@ -36,4 +32,4 @@ def _values(row: Mapping[str, Any]) -> Iterator[object]:
         if isinstance(value, msgspec.Struct):
             yield from _values(msgspec.structs.asdict(value))
         else:
-            yield "" if value is None else value
+            yield value

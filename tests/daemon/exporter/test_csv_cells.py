@@ -1,0 +1,20 @@
+"""A name out of events is a text in a spreadsheet, never a formula."""
+
+import csv
+import io
+
+import pytest
+
+from relevanced.daemon.exporter.csv_cells import csv_text
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
+def test_a_text_that_begins_like_a_formula_gets_an_apostrophe(start: str) -> None:
+    text = csv_text(["segment"], [[f'{start}HYPERLINK("x")']])
+    (row,) = csv.DictReader(io.StringIO(text, newline=""))
+    assert row["segment"] == f'\'{start}HYPERLINK("x")'
+
+
+def test_numbers_and_other_texts_stay_as_they_are() -> None:
+    text = csv_text(["a", "b", "c", "d"], [[-1.5, 3, None, 'DE,"x"'], [True, "", "a=b", "é"]])
+    assert text == 'a,b,c,d\n-1.5,3,,"DE,""x"""\nTrue,,a=b,é\n'
