@@ -240,6 +240,17 @@ async def test_what_is_said_of_changes_can_be_read(page: Page, daemon: Daemon, s
     assert await page.value("document.documentElement.scrollWidth") <= 390
 
 
+async def test_elsewhere_the_page_says_whose_times_are_utc(page: Page, daemon: Daemon) -> None:
+    await serve(page, headline=HEADLINE, open=[OPEN])
+    await page.open(daemon.url)
+    await page.until(FULL)
+    assert "UTC" not in await text(page, "#basis")
+    await page.call("Emulation.setTimezoneOverride", timezoneId="Asia/Tokyo")
+    await page.call("Page.reload")
+    await page.until("document.querySelector('#open li p').innerText.startsWith('Since 20:34')")
+    assert "has times in UTC, all others are of your time zone" in await text(page, "#basis")
+
+
 async def test_a_daemon_that_knows_nothing_of_open_changes_breaks_nothing(
     page: Page, daemon: Daemon
 ) -> None:

@@ -98,6 +98,6 @@ export function basis(changes, view) {
     `${view === "live" ? "Live" : "Settled"}: ${span(changes.now)} against ${span(changes.before)}. ` +
     `In the tables a change is called only beyond ${changes.beyond.toFixed(1)} times its noise: about one false call over all segments in 1,000 looks. ` +
     `${changes.open?.length ? "Of an open change they show the level since it began, and the one before. " : ""}` +
-    `${new Date().getTimezoneOffset() ? "Times in the sentences above are UTC, all others are yours." : ""}`
+    `${new Date().getTimezoneOffset() ? "What the daemon says of changes has times in UTC, all others are of your time zone." : ""}`
   ).trim();
 }
