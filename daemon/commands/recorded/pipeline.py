@@ -21,6 +21,7 @@ from ...events.decoder import decoder
 from ...events.types import Decoder, Rejected
 from ...lane.lane import Lane, new_lane
 from ...worker import batch
+from ...worker.memory import configure_allocator
 from ...worker.pacing import MAX_BATCH_BYTES
 from .buckets import Buckets, plan_in_buckets
 from .event_reader import EventReader
@@ -102,11 +103,13 @@ def replayed(
     every_ms: int | None = None,
 ) -> Replayed:
     """One lane to which all events of the files were applied, in order of their time, or in that of
-    the files with `as_is`; and what settled in each bucket of `every_ms`.
+    the files with `as_is`; and what settled in each bucket of `every_ms`. Sets the allocator of
+    this process: buffers come and go like batches.
 
     Raises OSError for a file that cannot be read, NoRoom where the events cannot be put in order,
     and ValueError where the panes do not divide the buckets.
     """
+    configure_allocator()
     if every_ms is None:
         plan, buckets = replace(config.plan, history_hours=0), None
     else:
