@@ -77,7 +77,7 @@ class Telemetry:
         self.lane_rebuilt_from_s = _gauge(
             "relevanced_lane_rebuilt_from_timestamp_seconds", registry
         )
-        self.lost_hours = _gauge("relevanced_lost_hours", registry)
+        self.lost_history_s = _gauge("relevanced_lost_history_seconds", registry)
         self.wrong_lane_feedback = _counter("relevanced_wrong_lane_feedback_total", registry)
         self.dead_letters = _counter("relevanced_dead_letters_total", registry)
         self.exporter_lease_held = _gauge("relevanced_exporter_lease_held", registry)
@@ -132,7 +132,7 @@ class Telemetry:
 
     def lane_closed(self, lane: int) -> None:
         """Forget the series of a lane that this process no longer writes. That it stopped stays."""
-        for gauge in (self.open_impressions, self.waiting_feedback, self.lost_hours):
+        for gauge in (self.open_impressions, self.waiting_feedback, self.lost_history_s):
             _remove(gauge, str(lane))
 
     def partition_lost(self, topic: str, partition: int) -> None:

@@ -129,10 +129,10 @@ OF_PROCESSES: Final = (
         "Of a lane whose state this worker found lost: from when on the records are read again.",
     ),
     of_process(
-        "lost_hours",
+        "lost_history_seconds",
         "gauge",
         ("lane",),
-        "Hours of the lane's history that Redis lost; no baseline contains them.",
+        "How much of the lane's history Redis lost, by whole hours; no baseline contains them.",
     ),
     of_process(
         "wrong_lane_feedback_total",

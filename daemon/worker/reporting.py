@@ -56,7 +56,8 @@ class Reporter:
         telemetry, lane = self._telemetry, owned.claimed.lane
         telemetry.open_impressions.labels(str(number)).set(len(lane.open))
         telemetry.waiting_feedback.labels(str(number)).set(len(lane.waiting))
-        telemetry.lost_hours.labels(str(number)).set(len(lane.lost_hours))
+        lost_s = len(lane.lost_hours) * lane.plan.hour_ms / 1000
+        telemetry.lost_history_s.labels(str(number)).set(lost_s)
         for topic, watermark_ms in lane.watermarks.items():
             if watermark_ms is not None:
                 telemetry.watermark_s.labels(topic, str(number)).set(watermark_ms / 1000)

@@ -119,6 +119,7 @@ async def test_a_click_is_seen_at_metrics_and_at_the_api(
     found = samples(daemon)
     assert found["relevanced_impression_outcomes_total{outcome=accepted}"] == 2
     assert found["relevanced_feedback_outcomes_total{outcome=joined}"] == 1
+    await until(lambda: "relevanced_lost_history_seconds{lane=0}" in samples(daemon))
     assert promtool_complaints(daemon.get("/metrics")) == ""
     scores = json.loads(daemon.get("/api/v1/scores"))
     assert scores["events"]["impressions"] == 2

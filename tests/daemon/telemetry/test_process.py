@@ -36,7 +36,7 @@ def full() -> Telemetry:
         telemetry.waiting_feedback,
         telemetry.lane_stopped,
         telemetry.lane_damaged,
-        telemetry.lost_hours,
+        telemetry.lost_history_s,
         telemetry.lane_rebuilt_from_s,
     ):
         gauge.labels("0").set(1)
