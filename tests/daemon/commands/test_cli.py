@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from relevanced.daemon.commands import options
 from relevanced.daemon.commands.cli import LAZY_COMMANDS, ORDER, cli
+from relevanced.daemon.commands.replay import LATEST_MS, SCORES, Asked
 from relevanced.daemon.commands.simulate.sending import Span, span_of
 from relevanced.daemon.config.loading import Config
 
@@ -36,7 +37,9 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         return 1
 
     for name in ("app", "demo.run", "replay"):
-        module = SimpleNamespace(run=answer, demo=answer, replay=answer)
+        module = SimpleNamespace(
+            run=answer, demo=answer, replay=answer, Asked=Asked, LATEST_MS=LATEST_MS
+        )
         monkeypatch.setitem(sys.modules, f"relevanced.daemon.commands.{name}", module)
     return calls
 
@@ -126,9 +129,18 @@ def test_demo_passes_seconds(given: list[Any]) -> None:
 def test_replay_takes_the_format_from_the_command(given: list[Any], tmp_path: Path) -> None:
     file = config_file(tmp_path, "", "events.jsonl")
     relevanced("replay", file, file, "--format", "ubi", "--output", "json", "--as-is")
-    (paths, config, output), named = given[0]
+    (paths, config, output, asked), named = given[0]
     assert (paths, config.events.format, output) == ([file, file], "ubi", "json")
-    assert named == {"experiment": None, "as_is": True, "progress": False}
+    assert asked == SCORES and named == {"as_is": True, "progress": False}
+
+
+def test_replay_takes_buckets_and_a_span(given: list[Any], tmp_path: Path) -> None:
+    file = config_file(tmp_path, "", "events.jsonl")
+    relevanced("replay", file, "--every", "10m", "--from", "1970-01-01T00:00:01Z")
+    relevanced("replay", file, "--changes", "--to", "1970-01-01T00:00:02Z")
+    every, changes = (arguments[3] for arguments, _ in given)
+    assert every == Asked(every_ms=600_000, from_ms=1_000)
+    assert changes == Asked(changes=True, to_ms=2_000) and changes.bucket_ms == 60_000
 
 
 def test_faults_exit_2_and_are_printed_to_the_error_stream(
