@@ -205,7 +205,7 @@ def _join(lane: Lane, events: RunAtWatermarks) -> Booleans:
         if by_slot:
             sure &= flags(slot not in by_slot for slot in slots.tolist())
     if shared := impressions.shared_hashes:
-        sure &= flags(id_hash not in shared for id_hash in hashes.tolist())
+        sure &= ~np.isin(hashes, np.fromiter(shared, np.int64, len(shared)))
     selected = np.flatnonzero(sure)
     ranks0 = _ranks0(lane, run, index, selected)
     sure[selected[ranks0 < 0]] = False
