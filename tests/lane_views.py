@@ -20,7 +20,7 @@ from relevanced.daemon.exporter.selection import busiest
 from relevanced.daemon.exporter.snapshot import evaluate
 from relevanced.daemon.lane.paged_rows import PAGE_ROWS, Pages, Rows
 from relevanced.daemon.lane.segments import escape
-from relevanced.daemon.panes import pane_start, timing
+from relevanced.daemon.panes import HOUR_MS, pane_start, timing
 from relevanced.daemon.plan import ALL, Plan
 from relevanced.metrics.catalog import parse
 
@@ -120,7 +120,9 @@ def exposed_compared(views: list[LaneView], plan: Plan = PLAN) -> Exposition:
     snapshot = evaluate(views, plan)
     selection = busiest(snapshot, plan)
     rows = selection.fold(snapshot.windows[-1].rows).astype(np.float64)
-    comparison = Comparison("1h", rows, "week", (rows, rows))
+    until_ms = snapshot.as_of_ms or 0
+    weeks = {week * 7 * 24 * HOUR_MS: rows for week in (1, 2)}
+    comparison = Comparison("1h", until_ms - HOUR_MS, until_ms, rows, "week", weeks, None)
     return render_compared([comparison], selection, plan)
 
 

@@ -99,7 +99,7 @@ PURE: Final = (
     *("daemon.http", "daemon.http.negotiation", "daemon.http.api", "daemon.http.api.changes"),
     *("daemon.http.api.history", "daemon.http.api.parameters", "daemon.http.api.segments"),
     *("daemon.http.api.compared", "daemon.http.api.one_voice", "daemon.http.api.periods"),
-    "daemon.http.api.stories",
+    *("daemon.http.api.stories", "daemon.http.api.usual", "daemon.exporter.usual"),
     *("daemon.commands", "daemon.commands.byte_order_mark", "daemon.commands.evaluation"),
     *("daemon.commands.recorded", "daemon.commands.recorded.buckets"),
     *("daemon.commands.recorded.falls", "daemon.commands.recorded.over_time"),

@@ -54,10 +54,16 @@ class Comparison:
     """(selected segments, columns) of the last hours, and of each earlier period."""
 
     window: str
+    from_ms: int
+    until_ms: int
+    """The last hours: an interval of event time, without its end."""
     recent: Floats
     unit: str
     """`week` or `day`."""
-    periods: tuple[Floats, ...]
+    periods: Mapping[int, Floats]
+    """How many milliseconds before the last hours each period lies, the latest first → its rows."""
+    yesterday: Floats | None
+    """The rows of the same hours a day before, where enough of them are there."""
 
 
 def compare(
@@ -83,11 +89,16 @@ def compare(
             period = _from_hours(history, views, selection, end_ms - hours * plan.hour_ms, end_ms)
         if period is None:
             continue
-        unit, earlier_weights = earlier(period.from_ms, period.until_ms, covered, left_out)
-        recent = shares(period.from_ms, period.until_ms, plan.hour_ms)
-        needed |= {start for weights in (recent, *earlier_weights) for start in weights}
-        sums = tuple(history.summed(weights, selection) for weights in earlier_weights)
-        compared.append(Comparison(name, period.rows, unit, sums))
+        span = period.from_ms, period.until_ms
+        unit, earlier_weights = earlier(*span, covered, left_out)
+        day_before = at_shifts(*span, [DAY * plan.hour_ms], covered, left_out)
+        all_weights = [shares(*span, plan.hour_ms), *earlier_weights.values(), *day_before.values()]
+        needed |= {start for weights in all_weights for start in weights}
+        sums = {by: history.summed(weights, selection) for by, weights in earlier_weights.items()}
+        yesterday = [history.summed(weights, selection) for weights in day_before.values()]
+        compared.append(
+            Comparison(name, *span, period.rows, unit, sums, yesterday[0] if yesterday else None)
+        )
     history.pack_all_but(needed)
     return compared
 
@@ -145,9 +156,9 @@ def shares(from_ms: int, until_ms: int, hour_ms: int) -> Weights:
 
 def earlier(
     from_ms: int, until_ms: int, covered: range, left_out: frozenset[int]
-) -> tuple[str, list[Weights]]:
-    """(unit, weights of each): the same period in the last weeks; in the last days where no week
-    has enough hours.
+) -> tuple[str, dict[int, Weights]]:
+    """(unit, how long before → weights): the same period in the last weeks; in the last days where
+    no week has enough hours.
 
     The other hours of a period stand for those that are left out or not covered. But where days are
     there, a week counts only if it is covered from its beginning: half a day has another mean than
@@ -158,11 +169,25 @@ def earlier(
         shifts = [count * hours * covered.step for count in range(1, most + 1)]
         if whole:
             shifts = [by for by in shifts if from_ms - by >= covered.start]
-        periods = (shares(from_ms - by, until_ms - by, covered.step) for by in shifts)
-        found = [weights for whole in periods if (weights := _scaled(whole, covered, left_out))]
-        if found:
+        if found := at_shifts(from_ms, until_ms, shifts, covered, left_out):
             return unit, found
-    return "week", []
+    return "week", {}
+
+
+def at_shifts(
+    from_ms: int,
+    until_ms: int,
+    shifts_ms: Sequence[int],
+    covered: range,
+    left_out: frozenset[int],
+) -> dict[int, Weights]:
+    """How long before → the weights of the period then, where enough of its hours count."""
+    found = {}
+    for by in shifts_ms:
+        whole = shares(from_ms - by, until_ms - by, covered.step)
+        if weights := _scaled(whole, covered, left_out):
+            found[by] = weights
+    return found
 
 
 def _scaled(weights: Weights, covered: range, left_out: frozenset[int]) -> Weights | None:

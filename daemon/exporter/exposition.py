@@ -105,7 +105,7 @@ def render_compared(comparisons: Sequence[Comparison], gauges: Selection, plan: 
         tail = f',window="{comparison.window}"}} '
         _add_period(bodies, RECENT, [comparison.recent], labels, tail, plan)
         if comparison.periods:
-            _add_period(bodies, BASELINE, comparison.periods, labels, tail, plan)
+            _add_period(bodies, BASELINE, [*comparison.periods.values()], labels, tail, plan)
         unit = f'{{window="{comparison.window}",unit="{comparison.unit}"}} '
         add(bodies, families.BASELINE_PERIODS, "", [""], unit, [len(comparison.periods)])
     return _texts(bodies)

@@ -211,7 +211,7 @@ class Judge:
         for index, (sign, noise) in enumerate(zip(self._signs, noises, strict=True)):
             drift = drift_of(periods, unit, noise)
             now = estimates(comparison.recent, self._plan, index)
-            earlier = [estimates(rows, self._plan, index) for rows in comparison.periods]
+            earlier = [estimates(rows, self._plan, index) for rows in comparison.periods.values()]
             usual = averaged(*(np.array(each) for each in zip(*earlier, strict=True)))
             z.append(sign * z_against(now, usual, drift, noise) if sign else now[0] * np.nan)
             base = np.where(usual[0] != 0, np.abs(usual[0]), np.nan)

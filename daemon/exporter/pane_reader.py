@@ -19,6 +19,7 @@ from .judgements import Judgement
 from .lane_view import LaneView
 from .selection import Indices, Selection
 from .snapshot import Segment, Snapshot
+from .usual import Usual
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class Reading:
     experiments: Findings = NOTHING
     judged: Judgement = Judgement()
     """What fell and has not recovered, as of the last look."""
+    usual: Usual = Usual()
+    """The last hours, and the same hours before."""
 
     @cached_property
     def _selected_rows(self) -> Sequence[Mapping[int, Indices]]:

@@ -24,6 +24,7 @@ from .pane_reader import Reading
 from .published import Published, publish
 from .selection import Selection
 from .snapshot import Segment, Snapshot
+from .usual import Usual
 
 _ComparedKey: TypeAlias = tuple[int | None, tuple[Segment, ...], tuple[int, ...], frozenset[int]]
 """(base pane that contains as_of, segments that gauges show, hours that the lanes contain, hours
@@ -37,7 +38,7 @@ class Publisher:
         self.previous = PreviousSelection()
         """The segments with counters, as of the last snapshot; the caller stores and restores
         it."""
-        self._plan = plan
+        self._plan, self._judging = plan, judging
         self._totals = HighestTotals()
         self._findings = FindingsCache(plan.tracking, plan.metrics)
         self._history = History(plan)
@@ -88,7 +89,9 @@ class Publisher:
             Basis(gauges, self._comparisons, self._measuring.found.used),
             whole.as_of_ms,
         )
-        reading = Reading(self._plan, views, counted, gauges, experiments, judged)
+        used = replace(self._judging, design_effect=self._measuring.found.used)
+        usual = Usual(self._comparisons, used)
+        reading = Reading(self._plan, views, counted, gauges, experiments, judged, usual)
         texts = self._series(whole, reading) if with_series else Exposition()
         return publish(texts, report, reading, ())
 

@@ -11,15 +11,16 @@ from typing import Final
 
 import numpy as np
 
-from relevanced.metrics.lists import Booleans, Floats
+from relevanced.metrics.lists import Booleans
 
 from ..judging import weeks
 from ..judging.settings import Judging
 from ..judging.timeline import HOUR_MS, MINUTE_MS
 from ..judging.weeks import Called, MadeOf, Sides
 from ..plan import Plan
-from .baselines import Comparison, averaged
-from .snapshot import Segment, estimates
+from .baselines import Comparison
+from .snapshot import Segment
+from .usual import sides_of
 
 APART_MS: Final = weeks.EVERY_MIN * MINUTE_MS
 KEPT_MS: Final = 2 * HOUR_MS + 2 * APART_MS
@@ -85,7 +86,10 @@ class UsualCalls:
 
     def _end(self, end_ms: int, by_window: dict[str, Comparison], judging: Judging) -> _End:
         hour = by_window[weeks.HOUR]
-        sides = {name: _sides(each, self._plan) for name, each in by_window.items()}
+        sides = {
+            name: sides_of(each.recent, [*each.periods.values()], self._plan)
+            for name, each in by_window.items()
+        }
         made_of = {name: _made_of(each) for name, each in by_window.items()}
         earlier = [self._at(end_ms - back * HOUR_MS) for back in (1, 2)]
         hours = [end.hour for end in earlier if end is not None]
@@ -111,15 +115,3 @@ class UsualCalls:
 
 def _made_of(comparison: Comparison) -> MadeOf:
     return MadeOf(len(comparison.periods), comparison.unit == "day")
-
-
-def _sides(comparison: Comparison, plan: Plan) -> Sides:
-    """(segments, metrics)."""
-    found: list[tuple[Floats, ...]] = []
-    for index in range(len(plan.metrics)):
-        score, stderr = estimates(comparison.recent, plan, index)
-        earlier = [estimates(rows, plan, index) for rows in comparison.periods]
-        usual, usual_stderr = averaged(*(np.array(each) for each in zip(*earlier, strict=True)))
-        scored = comparison.recent[:, plan.metric_column(index)]
-        found.append((score, stderr, scored, usual, usual_stderr))
-    return Sides(*(np.stack(part, axis=1) for part in zip(*found, strict=True)))

@@ -75,7 +75,7 @@ class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     missing feedback may be the reason. `level`: within the noise. `too_few`: too few scored
     impressions. `undefined`: one of the means is. `no_traffic`: now or before."""
     since: str | None
-    """Start of the pane in which a change that was called began."""
+    """Start of the pane in which a change that was called began; null against days or weeks."""
 
 
 def compared_rows(
@@ -156,7 +156,7 @@ class _Compared:
         requested = [
             (index, segment)
             for index, segment in enumerate(self.reading.selection.segments)
-            if _is_wanted(segment, wanted)
+            if is_wanted(segment, wanted)
         ]
         any_called = any(verdicts[index] in CALLS for index, _ in requested)
         since = self._onsets(metric_at) if any_called else [""] * len(verdicts)
@@ -225,6 +225,7 @@ def _noise(now: Estimate, before: Estimate) -> float | None:
     return hypot(now.stderr, before.stderr, DRIFT * before.mean)
 
 
-def _is_wanted(segment: Segment, wanted: Mapping[str, Sequence[str]]) -> bool:
+def is_wanted(segment: Segment, wanted: Mapping[str, Sequence[str]]) -> bool:
+    """Whether a segment passes the filters."""
     names = dict(zip(("grouping", "segment"), segment, strict=True))
     return all(name not in wanted or value in wanted[name] for name, value in names.items())

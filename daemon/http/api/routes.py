@@ -187,12 +187,17 @@ ROUTES: Final = (
     ),
     Route(
         "/api/v1/changes",
-        "What got better or worse: the open changes, and each segment now and an hour ago.",
+        "What got better or worse: the open changes, and each segment now and before.",
         (
             *_FILTERS,
             Parameter("window", "The window that is compared.", required=True),
             Parameter("view", "`settled`, or `live`, which is preliminary.", default="settled"),
-            Parameter("against", "`worst`, or `hour`: only an hour before.", default="worst"),
+            Parameter(
+                "against",
+                "`worst`: an hour before, or before an open change. `hour`: an hour before. `day`,"
+                " `weeks`: the last settled hours against those of yesterday or of the last weeks.",
+                default="worst",
+            ),
         ),
         Changes,
         _changes,

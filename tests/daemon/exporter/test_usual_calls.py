@@ -30,9 +30,12 @@ def comparisons(level: float, unit: str = "week", broken_h: float = 24) -> list[
     return [
         Comparison(
             f"{hours}h",
+            0,
+            hours * HOUR_MS,
             rows(level * min(broken_h / hours, 1) + 0.6 * (1 - min(broken_h / hours, 1)), hours),
             unit,
-            (rows(0.6, hours),) * 3,
+            {back: rows(0.6, hours) for back in (1, 2, 3)},
+            None,
         )
         for hours in (1, 6, 24)
     ]
@@ -90,7 +93,11 @@ def test_other_segments_begin_the_time_anew_and_no_comparison_calls_nothing() ->
     calls = UsualCalls(PLAN, Judging())
     looks(calls, range(0, 20), 0.54)
     few = [
-        replace(each, recent=each.recent[:2], periods=tuple(rows[:2] for rows in each.periods))
+        replace(
+            each,
+            recent=each.recent[:2],
+            periods={back: rows[:2] for back, rows in each.periods.items()},
+        )
         for each in comparisons(0.54)
     ]
     result = calls.take(NOW_MS + 20 * MINUTE_MS, few, NAMES[:2], 1.2)
