@@ -80,7 +80,16 @@ class Story:
     explanation: Explanation | None = None
     pattern: Pattern | None = None
     also: tuple[Moved, ...] = ()
-    diluted: tuple[Moved, ...] = ()
+    shares: tuple[Moved, ...] = ()
+    """What is low, by any metric, because it shares traffic with the segments that are named."""
+
+    @property
+    def diluted(self) -> tuple[Moved, ...]:
+        """The segments that share traffic with the named ones, by the metric that tells it."""
+        metric = self.fall.series[2]
+        return tuple(
+            each for each in self.shares if each.series[2] == metric and each.series[:2] != ALL
+        )
 
     @property
     def identity(self) -> str:
@@ -192,7 +201,7 @@ class _Fault:
             explanation=explanation,
             pattern=self._pattern(grouping, segments),
             also=tuple(moved for moved, is_own in others if is_own),
-            diluted=tuple(moved for moved, is_own in others if not is_own),
+            shares=tuple(moved for moved, is_own in others if not is_own),
         )
 
     def _named(
@@ -242,13 +251,11 @@ class _Fault:
         )
 
     def _others(self, told: Series, named: tuple[str, ...]) -> Iterator[tuple[Moved, bool]]:
-        """(what else is low, whether it belongs to what is named): other metrics of the named
-        segments; and the metric that tells the change in segments of other groupings."""
+        """(what else is low, whether it belongs to what is named)."""
         for series, index in self.scene.index.items():
             is_low = self.loss.z[index] < LOW_Z
             own = series[0] == told[0] and series[1] in named
-            other = series[2] == told[2] and series[:2] != ALL
-            if is_low and series != told and (own or other):
+            if is_low and series != told:
                 yield self._moved(series, index), own
 
     def _moved(self, series: Series, at: int) -> Moved:

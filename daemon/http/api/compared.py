@@ -75,7 +75,8 @@ class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     missing feedback may be the reason. `level`: within the noise. `too_few`: too few scored
     impressions. `undefined`: one of the means is. `no_traffic`: now or before."""
     since: str | None
-    """Start of the pane in which a change that was called began; null against days or weeks."""
+    """Start of the pane in which a change that was called began; the onset, where an open change
+    says so; null against days or weeks."""
 
 
 def compared_rows(

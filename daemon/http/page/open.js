@@ -87,6 +87,7 @@ export function sharedWith({ open, standing }, row) {
   const same = (one) => one.grouping === row.grouping && one.segment === row.segment;
   const all = [...open, ...standing];
   const found = all.find((one) => (one.diluted ?? []).some((other) => same(other) && other.metric === row.metric))
-    ?? all.find((one) => (one.diluted ?? []).some(same));
+    ?? all.find((one) => (one.diluted ?? []).some(same))
+    ?? (all.length === 1 ? all[0] : null);
   return found ? names(found) : "";
 }

@@ -73,6 +73,9 @@ def test_every_window_and_view_says_the_same(
         found.open[0].level_now.mean,
         found.open[0].level_before.mean,
     )
+    (whole,) = (row for row in found.changes if (row.segment, row.metric) == ("all", "RR@10"))
+    assert whole.verdict == "diluted", "its fall is that of DE, and no second one"
+    assert whole.since == told.since and whole.difference and whole.difference < -0.1
     assert all(rows["US", metric.name] not in ("worse", "diluted") for metric in PLAN.metrics)
 
 
