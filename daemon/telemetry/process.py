@@ -175,6 +175,7 @@ class Telemetry:
             waiting_feedback=int(_total(self.waiting_feedback)),
             snapshot_duration_s=_total(self.snapshot_duration_s),
             snapshot_errors=int(_total(self.snapshot_errors, "_total")),
+            runbook=next((runbook for runbook, *_ in _values(self._links)), ""),
         )
 
     def render(self, openmetrics: bool) -> bytes:

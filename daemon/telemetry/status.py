@@ -28,3 +28,5 @@ class ProcessStatus:
     snapshot_duration_s: float
     """Time that the last snapshot took; 0 before the first."""
     snapshot_errors: int
+    runbook: str
+    """Where people on call read the runbook; empty where that is not set."""

@@ -11,7 +11,7 @@ from ...events.timestamps import timestamp_text
 from ...exporter.pane_reader import Reading
 from ...exporter.snapshot import SETTLED
 from .compared import FALSE_CALLS, Change, compared_rows
-from .one_voice import in_one_voice
+from .one_voice import in_one_voice, without_shared
 from .parameters import BadRequest
 from .periods import Stretch
 from .stories import Headline, Noticeable, OpenChange, headline, noticeable, open_changes
@@ -41,7 +41,7 @@ class Changes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     changes: tuple[Change, ...]
     against: Against
     """`worst`: where a change is open, a row is what it was before that and has been since.
-    `hour`: the window now and an hour before, whatever is open. `day`: the last settled hours and
+    `hour`: the window now and an hour before. `day`: the last settled hours and
     the same hours yesterday. `weeks`: the same of up to three weeks. The last hours are the
     shortest of 1, 6 and 24 that are as long as the window, or 24."""
     settled_until: str | None
@@ -75,8 +75,8 @@ def changes(
         table = usual_rows(reading, window, wanted, against, beyond)
     else:
         table = _recent_rows(reading, window, view, wanted, beyond)
-        if against == "worst":
-            table = replace(table, rows=in_one_voice(table.rows, judged))
+    voiced = in_one_voice if against == "worst" else without_shared
+    table = replace(table, rows=voiced(table.rows, judged))
     return Changes(
         as_of=None if as_of_ms is None else timestamp_text(as_of_ms),
         window=window,

@@ -94,6 +94,8 @@ class Health(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     snapshot_seconds: float
     """How long the last snapshot took, without reading it."""
     snapshot_errors: int
+    runbook: str | None
+    """Address of the runbook, as `links.runbook` has it; null where that is not set."""
     work: Work
 
 
@@ -122,6 +124,7 @@ def health(
         segment_overflow=sum(counts.get("segment_overflow", {}).values()),
         snapshot_seconds=status.snapshot_duration_s,
         snapshot_errors=status.snapshot_errors,
+        runbook=status.runbook or None,
         work=_work(status),
     )
 

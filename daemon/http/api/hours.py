@@ -45,6 +45,7 @@ class HourScore(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=Fals
 class Hours(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"from_": "from"}):
     """The hours of a span, oldest first. Hours without any impression are left out."""
 
+    hour_seconds: int
     as_of: str | None
     settled_until: str | None
     """Everything before it is in the hours."""
@@ -75,7 +76,13 @@ def hours(
     chosen = _chosen(reading, wanted)
     if as_of_ms is None or not kept or not chosen:
         return Hours(
-            None if as_of_ms is None else timestamp_text(as_of_ms), None, None, None, (), ()
+            plan.hour_ms // 1000,
+            None if as_of_ms is None else timestamp_text(as_of_ms),
+            None,
+            None,
+            None,
+            (),
+            (),
         )
     settled_ms = _settled_ms(reading)
     span = _span(from_, to, plan.hour_ms, kept[-1] + plan.hour_ms)
@@ -90,6 +97,7 @@ def hours(
         )
     complete = range(kept[0] + plan.hour_ms, pane_start(settled_ms, plan.hour_ms), plan.hour_ms)
     return Hours(
+        hour_seconds=plan.hour_ms // 1000,
         as_of=timestamp_text(as_of_ms),
         settled_until=timestamp_text(settled_ms),
         from_=timestamp_text(span.from_ms),

@@ -29,6 +29,19 @@ def in_one_voice(rows: Sequence[Change], judged: Judgement) -> tuple[Change, ...
     return tuple(_voiced(row, named, shares, explained) for row in rows)
 
 
+def without_shared(rows: Sequence[Change], judged: Judgement) -> tuple[Change, ...]:
+    """The rows as they are, but what is low only through an open change is diluted."""
+    shares = {moved.series for story in judged.open for moved in story.shares}
+    return tuple(
+        (
+            msgspec.structs.replace(row, verdict="diluted")
+            if row.verdict == "worse" and (row.grouping, row.segment, row.metric) in shares
+            else row
+        )
+        for row in rows
+    )
+
+
 def _voiced(
     row: Change,
     named: Mapping[Series, tuple[Story, Moved]],

@@ -1,6 +1,8 @@
 // What is selected. It is kept in the address, so that it can be linked to and Back returns to it.
 
 const SHORTEST_S = 300;
+const WHOLE_HOURS = ["day", "weeks"]; // what compares the last settled hours, and not the window
+const AGAINST = ["worst", "hour", ...WHOLE_HOURS];
 const PREFERRED = ["RR", "Success", "nDCG", "P"];
 
 const fromAddress = () => new URLSearchParams(location.hash.slice(1));
@@ -17,11 +19,15 @@ export function selection(health) {
   const names = health.metrics.map((one) => one.metric);
   const windows = health.windows.map((one) => one.window);
   const preferred = PREFERRED.map((family) => names.find((name) => name.split(/[@(]/)[0] === family)).find(Boolean);
+  const against = AGAINST.includes(address.get("against")) ? address.get("against") : "worst";
   const long = health.windows.find((one) => one.seconds >= SHORTEST_S);
   return {
     metric: names.includes(address.get("metric")) ? address.get("metric") : preferred ?? names[0],
     window: windows.includes(address.get("window")) ? address.get("window") : (long ?? health.windows.at(-1)).window,
-    view: address.get("view") === "live" ? "live" : "settled",
+    view: address.get("view") === "live" && !WHOLE_HOURS.includes(against) ? "live" : "settled",
+    against,
+    ofHours: WHOLE_HOURS.includes(against),
+    span: address.get("span"),
     segment: address.has("segment") ? { grouping: address.get("grouping") ?? "all", segment: address.get("segment") } : null,
   };
 }

@@ -3,13 +3,14 @@
 import { element, setText, shape } from "./dom.js";
 import { began, mark } from "./onset.js";
 import { runs, sliding, ticks } from "./series.js";
-import { NARROW, count, score, time } from "./words.js";
+import { NARROW, clock, count, day, score, time } from "./words.js";
 
 const HEIGHT = 210;
 const PLOT = { left: 44, right: 8, top: 10, bottom: 168 };
 const TRAFFIC = { top: 174, bottom: 192 };
 const LEAST_SPAN = 0.06; // share of the middle value: on a narrower axis noise would look like a fall
-const MINUTES = [1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720];
+const MINUTES = [1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 5760, 10080];
+const DAY_MS = 86400000;
 
 const path = (points, x, y) => points.map((one, index) => `${index ? "L" : "M"}${x(one.end).toFixed(1)} ${y(one.mean).toFixed(1)}`).join("");
 
@@ -31,7 +32,8 @@ function range(points, whole, before) {
 }
 
 function timeTicks(first, last, width) {
-  const minutes = MINUTES.find((one) => (last - first) / 60000 / one <= width / 70) ?? 1440;
+  const least = last - first > 2 * DAY_MS ? DAY_MS / 60000 : 0;
+  const minutes = MINUTES.find((one) => one >= least && (last - first) / 60000 / one <= width / 70) ?? MINUTES.at(-1);
   const step = minutes * 60000;
   const shift = new Date(last).getTimezoneOffset() * 60000;
   const found = [];
@@ -40,10 +42,10 @@ function timeTicks(first, last, width) {
 }
 
 export class Chart {
-  constructor(name) {
+  constructor(name, title = `over ${name}`) {
     this.output = element("output");
-    this.svg = shape("svg", { class: "chart", tabindex: 0, role: "img" });
-    this.node = element("figure", {}, element("figcaption", {}, element("h3", {}, `over ${name}`), this.output), this.svg);
+    this.svg = shape("svg", { class: "chart", tabindex: 0, role: "img", "aria-label": title });
+    this.node = element("figure", {}, element("figcaption", {}, element("h3", {}, title), this.output), this.svg);
     this.name = name;
     this.index = null;
     this.svg.addEventListener("pointermove", (event) => this.point(this.nearest(event)));
@@ -91,7 +93,7 @@ export class Chart {
         shape("line", { class: "grid", x1: PLOT.left, x2: right, y1: this.y(tick), y2: this.y(tick) }),
         shape("text", { x: PLOT.left - 6, y: this.y(tick) + 4, "text-anchor": "end" }, tick.toFixed(digits)),
       ]),
-      ...times.map((tick) => shape("text", { x: this.x(tick), y: 207, "text-anchor": "middle" }, time(tick))),
+      ...times.map((tick) => shape("text", { x: this.x(tick), y: 207, "text-anchor": "middle" }, last - first > 2 * DAY_MS ? day(tick) : time(tick))),
       this.before === null ? "" : shape("line", { class: "before", x1: PLOT.left, x2: right, y1: this.y(this.before), y2: this.y(this.before) }),
     ].filter(Boolean);
   }
@@ -123,7 +125,7 @@ export class Chart {
     const drawn = runs(this.whole).filter((run) => run.state === "line").flatMap((run) => this.curve("whole", run.points));
     for (const { state, points } of runs(this.points)) {
       const [left, right] = [x(points[0].end), x(points.at(-1).end)];
-      if (state === "none") drawn.push(shape("rect", { class: "hatch", x: left, width: Math.max(right - left, 2), y: PLOT.top, height: PLOT.bottom - PLOT.top }));
+      if (state === "none" || state === "lost") drawn.push(shape("rect", { class: "hatch", x: left, width: Math.max(right - left, 2), y: PLOT.top, height: PLOT.bottom - PLOT.top }));
       else if (state === "undefined") drawn.push(shape("line", { class: "gap", x1: left, x2: right + 1, y1: PLOT.bottom - 3, y2: PLOT.bottom - 3 }));
       else {
         const [settled] = this.parts(points);
@@ -167,6 +169,7 @@ export class Chart {
   }
 
   words(one) {
+    if (one?.lost) return "lost from the store";
     if (!one || !one.impressions) return "no traffic";
     if (one.mean === null) return `undefined, ${count(one.impressions)} impressions`;
     const error = one.stderr === null ? "" : `${NARROW}±${NARROW}${score(one.stderr)}`;
@@ -176,7 +179,7 @@ export class Chart {
   // The last value that has settled: the newer ones do not contain all feedback.
   latest() {
     const one = this.parts(this.points)[0].at(-1);
-    return one ? `${this.words(one)} at ${time(one.end)}` : "nothing has settled yet";
+    return one ? `${this.words(one)} at ${clock(one.end, this.history.as_of)}` : "nothing has settled yet";
   }
 
   pointed(one) {
@@ -187,7 +190,7 @@ export class Chart {
     this.index = index;
     this.svg.querySelector(".pointer")?.remove();
     const one = index === null ? null : this.points?.[index];
-    setText(this.output, one ? `${time(one.end, true)}  ${this.pointed(one)}` : this.points ? this.latest() : "");
+    setText(this.output, one ? `${clock(one.end, this.history.as_of, true)}  ${this.pointed(one)}` : this.points ? this.latest() : "");
     if (index === null || !one) return;
     const at = this.x(one.end);
     const mark = shape("g", { class: "pointer" }, shape("line", { class: "cross", x1: at, x2: at, y1: PLOT.top, y2: TRAFFIC.bottom }));

@@ -34,13 +34,26 @@ function first(found) {
   return { text: fresh.text, tone: "worse", second, target: fresh.row };
 }
 
-// `found` is what was requested, `at` what is selected.
-export function showHeadline(at, found) {
+// The alert that tells of a change: its name is that of a section of the runbook.
+const alertOf = ({ called_by: lanes = [] }) => (lanes.includes("hour") ? "RelevancedScoreFell" : "RelevancedScoreDropped");
+
+// What to do about the change that is told: the section of the runbook, with a link where its address is set.
+function showRunbook(change, runbook) {
+  $("runbook").hidden = !change;
+  if (!change) return;
+  const name = alertOf(change);
+  const section = runbook ? element("a", { href: `${runbook}#${name.toLowerCase()}` }, name) : name;
+  $("runbook").replaceChildren("What to do: ", section, runbook ? "" : " in the runbook (the setting links.runbook makes this a link)");
+}
+
+// `found` is what was requested, `at` what is selected, `runbook` the address of the runbook or null.
+export function showHeadline(at, found, runbook) {
   const { text, tone, second, target } = first(found);
   leading($("headline"), visible(text), target);
   $("headline").className = tone;
   setText($("second"), visible(second));
   $("second").hidden = !second;
-  setText($("basis"), `${at.metric} over ${at.window}. ${basis(found[at.view], at.view)}`);
+  showRunbook(changeTold(found.settled), runbook);
+  setText($("basis"), `${at.metric}${at.ofHours ? "" : ` over ${at.window}`}. ${basis(found.shown, at.view)}`);
   document.title = `${tone === "worse" ? "▼ " : ""}${visible(text)} · relevanced`;
 }

@@ -4,7 +4,8 @@ import { select, selection } from "./address.js";
 import { Chart } from "./charts.js";
 import { $, element, keyed, setText, shape, visible } from "./dom.js";
 import { showHeadline, told } from "./headline.js";
-import { openOn, sharedWith, showOpen } from "./open.js";
+import { sharedWith, showOpen } from "./open.js";
+import { SPANS } from "./hours.js";
 import { showHealth, showVariants } from "./panels.js";
 import { ask, requestAll } from "./requests.js";
 import { showMetrics, showSegments } from "./tables.js";
@@ -17,6 +18,7 @@ const FIRST_ROWS = 12;
 const THEMES = ["auto", "light", "dark"];
 
 const charts = new Map();
+const hourly = new Chart("an hour", "hour by hour");
 const state = { health: null, paths: [], failures: 0, lostSince: null, round: 0, timer: null, rows: FIRST_ROWS };
 
 // ---- display ----
@@ -33,16 +35,19 @@ function showControls(health, selected) {
   for (const name of ["window", "view"]) {
     for (const input of $("controls").querySelectorAll(`input[name=${name}]`)) input.checked = input.value === selected[name];
   }
+  $("view").disabled = selected.ofHours;
+  $("against").value = selected.against;
   const settling = seconds(health.settling_seconds);
+  if (selected.ofHours) return setText($("view-note"), "The last settled hours as a whole: 1, 6 or 24 of them, the fewest that are as long as the window.");
   setText($("view-note"), selected.view === "live"
     ? `Live ends now, and feedback for it still arrives for ${settling}. A segment is called only if it also changed against the rest.`
     : `Settled ends ${settling} ago and is complete: nothing in it can change any more.`);
 }
 
 function showScores(health, at, found) {
-  const shown = found[at.view];
+  const { shown } = found;
   const shared = (change) => (change.verdict === "diluted" ? sharedWith(found.settled, change) : "");
-  showHeadline(at, found);
+  showHeadline(at, found, health.runbook);
   showOpen($("open"), found.settled, told(found.settled));
   showSegments($("movers").querySelector("tbody"), shown.changes, shown.beyond, found.segment, state.rows, shared);
   const more = shown.changes.length - FIRST_ROWS;
@@ -57,26 +62,38 @@ function showScores(health, at, found) {
   showVariants($("experiments"), found.variants, found.experiments, at);
 }
 
+// Hour by hour, as far back as selected.
+function showHours(at, { byHour, change, segment, metrics }) {
+  const hasHours = Boolean(byHour?.own.panes.length);
+  $("hours").hidden = !hasHours;
+  if (!hasHours) return;
+  for (const input of $("span").querySelectorAll("input")) input.checked = SPANS[input.value] === byHour.span;
+  const before = at.ofHours ? metrics.changes.find((one) => one.metric === at.metric)?.before.mean ?? null : null;
+  hourly.show(byHour.own, byHour.whole, before, change, `${at.metric} of ${named(segment)}`);
+}
+
 function showCharts(health, at, found) {
   const names = health.windows.map((one) => one.window);
   for (const name of names) if (!charts.has(name)) charts.set(name, new Chart(name));
   if (!found.exists) {
     $("charts").replaceChildren(element("p", { class: "quiet" }, "No traffic: this segment is not shown any more."));
     setText($("lines-key"), "");
+    $("hours").hidden = true;
     return;
   }
   if ($("charts").childElementCount !== names.length || !$("charts").querySelector("figure")) {
     $("charts").replaceChildren(...names.map((name) => charts.get(name).node));
   }
   const own = found.metrics.changes.find((one) => one.metric === at.metric);
-  const change = openOn(found.settled, at.metric, found.segment);
+  const { change } = found;
   names.forEach((name, index) => {
-    const before = name === at.window ? own?.before.mean ?? null : null;
+    const before = name === at.window && !at.ofHours ? own?.before.mean ?? null : null;
     charts.get(name).show(found.own[index], found.whole[index], before, change, `${at.metric} of ${named(found.segment)}`);
   });
-  setText($("lines-key"), `Band: 95 %. ${isWhole(found.segment) ? "" : "Thin line: everything. "}Dotted, over ${at.window}: the mean that it is compared with. `
+  showHours(at, found);
+  setText($("lines-key"), `Band: 95 %. ${isWhole(found.segment) ? "" : "Thin line: everything. "}Dotted${at.ofHours ? "" : `, over ${at.window}`}: the mean that it is compared with. `
     + `${change ? "Upright line: since when the change is open, in a band for its interval. " : ""}`
-    + "Shaded and dashed: still gathering feedback. Bars below: traffic. Dots at the foot: undefined. Hatched: no traffic.");
+    + "Shaded and dashed: still gathering feedback. Bars below: traffic. Dots at the foot: undefined. Hatched: no traffic, or lost.");
 }
 
 function showLink() {
@@ -170,7 +187,8 @@ document.body.append(shape("svg", { id: "definitions", "aria-hidden": "true" }, 
 useTheme(THEMES.includes(localStorage.getItem("theme")) ? localStorage.getItem("theme") : "auto");
 $("theme").addEventListener("click", nextTheme);
 $("controls").addEventListener("submit", (event) => event.preventDefault());
-$("controls").addEventListener("change", (event) => choose({ [event.target.name]: event.target.value }));
+for (const name of ["controls", "span"]) $(name).addEventListener("change", (event) => choose({ [event.target.name]: event.target.value }));
+$("hours").append(hourly.node);
 for (const name of ["movers", "metrics", "verdict", "open"]) $(name).addEventListener("click", pick);
 $("more").addEventListener("click", () => {
   state.rows = state.rows > FIRST_ROWS ? FIRST_ROWS : Infinity;

@@ -1,6 +1,7 @@
 // The variants of experiments side by side, and the state of the pipeline.
 
 import { $, element, keyed, setText, visible } from "./dom.js";
+import { outcomes } from "./outcomes.js";
 import { estimate, interval } from "./tables.js";
 import { LATE_SECONDS, count, instant, percent, score, seconds, signed } from "./words.js";
 
@@ -112,8 +113,9 @@ export function showVariants(parent, found, experiments, at) {
   parent.replaceChildren(...(tables.length ? tables : [element("div", {}, none)]));
 }
 
+// What anybody may want to know of the data.
 function tiles(health) {
-  const { work, events } = health;
+  const { events } = health;
   const lost = health.gap_records + health.segment_overflow;
   const refused = Object.values(events?.rejected ?? {}).reduce((sum, one) => sum + one, 0);
   const all = [
@@ -121,9 +123,15 @@ function tiles(health) {
     ["impressions", events ? count(events.impressions) : "elsewhere"],
     ["feedback", events ? count(events.feedback) : "elsewhere"],
     ["rejected", events ? count(refused) : "elsewhere", refused > 0],
-    ["snapshot", seconds(health.snapshot_seconds), health.snapshot_errors > 0],
   ];
   if (lost) all.push(["lost, or without a segment", `${count(health.gap_records)}, ${count(health.segment_overflow)}`, true]);
+  return all;
+}
+
+// What whoever runs this process wants to know of it.
+function operators(health) {
+  const { work } = health;
+  const all = [["snapshot", seconds(health.snapshot_seconds), health.snapshot_errors > 0]];
   if (health.role === "exporter") return all;
   return all.concat([
     ["lag, records", count(work.lag_records)],
@@ -136,28 +144,23 @@ function tiles(health) {
   ]);
 }
 
-function outcomes(events) {
-  if (!events) return [];
-  const rows = (kind, counts, total) => Object.entries(counts).filter(([, number]) => number).sort((a, b) => b[1] - a[1])
-    .map(([name, number]) => ({ name: `${kind} ${name.replaceAll("_", " ")}`, number, share: total ? number / total : 0 }));
-  return [...rows("impressions", events.impression_outcomes, events.impressions),
-    ...rows("feedback", events.feedback_outcomes, events.feedback),
-    ...rows("rejected", events.rejected, events.impressions + events.feedback)];
-}
-
 export function showHealth(health) {
   keyed($("conditions"), health.conditions, (one) => one.name, () => element("li"), (line, one) => {
     line.className = one.ok ? "" : "ill";
     setText(line, `${one.name.replaceAll("_", " ")}${one.detail ? `: ${one.detail}` : ""}`);
   });
-  keyed($("tiles"), tiles(health), ([name]) => name, ([name]) => element("div", {}, element("dt", {}, name), element("dd")), (tile, [, text, ill]) => {
-    setText(tile.lastElementChild, text);
-    tile.lastElementChild.className = ill ? "worse" : "";
-  });
-  const row = (one) => element("tr", {}, element("td", {}, one.name), element("td", { class: "number" }), element("td", { class: "number quiet" }));
+  for (const [id, shown] of [["tiles", tiles(health)], ["operators", operators(health)]]) {
+    keyed($(id), shown, ([name]) => name, ([name]) => element("div", {}, element("dt", {}, name), element("dd")), (tile, [, text, ill]) => {
+      setText(tile.lastElementChild, text);
+      tile.lastElementChild.className = ill ? "worse" : "";
+    });
+  }
+  const row = (one) => element("tr", {}, element("td", {}, one.name), element("td", { class: "number" }), element("td", { class: "number" }), element("td", { class: "meaning" }));
   keyed($("outcomes").tBodies[0], outcomes(health.events), (one) => one.name, row, (line, one) => {
     setText(line.cells[1], count(one.number));
     setText(line.cells[2], percent(one.share * 100));
+    line.cells[2].className = `number ${one.unusual ? "worse" : "quiet"}`;
+    setText(line.cells[3], one.unusual ? `${one.meaning}; more than ${percent(one.most * 100)} is not usual` : one.meaning);
   });
   $("outcomes").hidden = !health.events;
   setText($("version"), `relevanced ${health.version}, role ${health.role}`);

@@ -1,9 +1,15 @@
 // What the page requests from /api/v1.
 
 import { changeTold } from "./headline.js";
+import { asHistory, hoursOfSpan } from "./hours.js";
+import { openOn } from "./open.js";
 import { isWhole, strength } from "./words.js";
 
 const PATIENCE_MS = 10000;
+
+// The hours of a segment change slowly: they are requested once a minute of event time.
+const MINUTE_MS = 60000;
+const hoursKnown = new Map();
 
 export const WHOLE = { grouping: "all", segment: "all" };
 
@@ -18,7 +24,7 @@ export async function ask(path, parameters = []) {
 const pairs = ({ grouping, segment }) => [["grouping", grouping], ["segment", segment]];
 
 // An older daemon does not know some of these.
-const complete = (changes) => ({ headline: null, settled_until: null, open: [], closed: [], standing: [], ...changes });
+const complete = (changes) => ({ headline: null, settled_until: null, periods: [], remark: null, open: [], closed: [], standing: [], ...changes });
 
 // What the headline tells, else the segment with the strongest call in either view: shown until the user selects one.
 function mostMoved(settled, live) {
@@ -29,19 +35,40 @@ function mostMoved(settled, live) {
   return first ? { grouping: first.grouping, segment: first.segment } : WHOLE;
 }
 
+async function hoursOf(at, whose, asOf, hours) {
+  const parameters = [["metric", at.metric], ...pairs(whose), ["from", new Date(Date.parse(asOf) - hours * 3600000).toISOString()]];
+  const key = JSON.stringify([at.metric, whose.grouping, whose.segment, hours]);
+  const minute = Math.floor(Date.parse(asOf) / MINUTE_MS);
+  const known = hoursKnown.get(key);
+  if (known?.minute === minute) return known.found;
+  const found = await ask("hours", parameters);
+  hoursKnown.set(key, { minute, found });
+  return found;
+}
+
 export async function requestAll(health, at, paths) {
-  const compared = async (view) => complete(await ask("changes", [["window", at.window], ["view", view], ["metric", at.metric]]));
-  const [settled, live, listed] = await Promise.all([compared("settled"), compared("live"), ask("segments")]);
+  // An older daemon does not know the parameter.
+  const against = at.against === "worst" ? [] : [["against", at.against]];
+  const compared = async (view, more) => complete(await ask("changes", [["window", at.window], ["view", view], ["metric", at.metric], ...more]));
+  const [settled, live, listed, table] = await Promise.all([
+    compared("settled", []), compared("live", []), ask("segments"), against.length ? compared(at.view, against) : null]);
+  const shown = table ?? (at.view === "live" ? live : settled);
   const segment = at.segment ?? mostMoved(settled, live);
   const exists = listed.groupings.some((one) => one.grouping === segment.grouping && one.segments.some((listedOne) => listedOne.segment === segment.segment));
   const of = (whose, { window }) => ask("history", [["metric", at.metric], ["window", window], ...pairs(whose)]);
   const groupings = listed.groupings.map((one) => one.grouping).filter((name) => /^experiment:[^,]*$/.test(name));
-  const [metrics, own, whole, variants, experiments] = await Promise.all([
-    ask("changes", [["window", at.window], ["view", at.view], ...pairs(segment)]),
+  const change = openOn(settled, at.metric, segment);
+  const hours = hoursOfSpan(at.span, change, health.as_of);
+  const inHours = (whose) => (exists && paths.includes("/api/v1/hours") ? hoursOf(at, whose, health.as_of, hours) : null);
+  const [metrics, own, whole, variants, experiments, ownHours, wholeHours] = await Promise.all([
+    ask("changes", [["window", at.window], ["view", at.view], ...pairs(segment), ...against]),
     Promise.all(exists ? health.windows.map((one) => of(segment, one)) : []),
     Promise.all(exists && !isWhole(segment) ? health.windows.map((one) => of(WHOLE, one)) : []),
     Promise.all(groupings.map(async (grouping) => ({ grouping, scores: (await ask("scores", [["grouping", grouping], ["window", at.window], ["view", at.view]])).scores }))),
     paths.includes("/api/v1/experiments") ? ask("experiments") : { experiments: [] },
+    inHours(segment),
+    isWhole(segment) ? null : inHours(WHOLE),
   ]);
-  return { settled, live, segment, exists, metrics, own, whole, variants, experiments: experiments.experiments };
+  const byHour = ownHours && { span: hours, own: asHistory(ownHours), whole: wholeHours && asHistory(wholeHours) };
+  return { settled, live, shown, segment, exists, change, metrics, own, whole, byHour, variants, experiments: experiments.experiments };
 }

@@ -22,16 +22,17 @@ export function sliding(history) {
   for (let last = length - 1; last < panes.length; last += 1) {
     const total = [0, 0, 0, 0];
     for (const pane of panes.slice(last - length + 1, last + 1)) pane.forEach((value, index) => (total[index] += value));
-    points.push(point(Date.parse(history.panes[last].end), total));
+    const lost = history.panes.slice(last - length + 1, last + 1).some((pane) => pane.lost);
+    points.push({ ...point(Date.parse(history.panes[last].end), total), lost });
   }
   return points;
 }
 
-// Splits the points into runs of one state: "line", "undefined" or "none" (no traffic).
+// Splits the points into runs of one state: "line", "undefined", "none" (no traffic) or "lost" (not known).
 export function runs(points) {
   const found = [];
   for (const one of points) {
-    const state = !one.impressions ? "none" : one.mean === null ? "undefined" : "line";
+    const state = one.lost ? "lost" : !one.impressions ? "none" : one.mean === null ? "undefined" : "line";
     if (found.at(-1)?.state !== state) found.push({ state, points: [] });
     found.at(-1).points.push(one);
   }

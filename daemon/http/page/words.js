@@ -32,16 +32,15 @@ export function time(instant, fine = false) {
   return new Date(instant).toLocaleTimeString("en", style);
 }
 
+export const day = (instant) => new Date(instant).toLocaleDateString("en", { month: "short", day: "numeric" });
+
 // The time, with the day where that is not the day of `now`.
-export function clock(instant, now) {
-  const day = (one) => new Date(one).toLocaleDateString("en", { month: "short", day: "numeric" });
-  return now && day(instant) !== day(now) ? `${day(instant)}, ${time(instant)}` : time(instant);
-}
+export const clock = (instant, now, fine = false) =>
+  (now && day(instant) !== day(now) ? `${day(instant)}, ` : "") + time(instant, fine);
 
 // When the numbers end: with the day, where that may not be today.
 export function instant({ as_of: asOf, behind_seconds: behind }) {
-  const day = new Date(asOf).toLocaleDateString("en", { month: "short", day: "numeric" });
-  return behind > 43200 ? `${day}, ${time(asOf)}` : time(asOf, true);
+  return behind > 43200 ? `${day(asOf)}, ${time(asOf)}` : time(asOf, true);
 }
 
 // Why the numbers are not of now; "" where they are.
@@ -91,13 +90,25 @@ export function early(live, settled) {
   return { text: `${fell(fresh)} (live, still gathering)`, row: fresh.find(isWhole) ?? strongest(fresh)[0] };
 }
 
+const lengthOf = (stretch) => Date.parse(stretch.end) - Date.parse(stretch.start);
+
+// What the tables compare: `10:55–11:55 against the same hours of Nov 13 and Nov 6`.
+function compared({ now, before, periods, as_of: asOf }) {
+  const span = (stretch) => `${clock(stretch.start, asOf)}–${clock(stretch.end, asOf)}`;
+  if (periods.length && lengthOf(now) === lengthOf(before) && Date.parse(now.end) - Date.parse(before.end) >= 86400000) {
+    return `${span(now)} against the same hours of ${periods.map((one) => day(one.start)).join(", ")}.`;
+  }
+  const why = lengthOf(now) === lengthOf(before) ? "" : " (longer panes, the only ones that are kept for so long)";
+  return `${span(now)} against ${span(before)}${why}.`;
+}
+
 export function basis(changes, view) {
+  if (changes.remark) return changes.remark;
   if (!changes.now) return "";
-  const span = (stretch) => `${time(stretch.start)}–${time(stretch.end)}`;
   return (
-    `${view === "live" ? "Live" : "Settled"}: ${span(changes.now)} against ${span(changes.before)}. ` +
+    `${view === "live" ? "Live" : "Settled"}: ${compared(changes)} ` +
     `In the tables a change is called only beyond ${changes.beyond.toFixed(1)} times its noise: about one false call over all segments in 1,000 looks. ` +
-    `${changes.open?.length ? "Of an open change they show the level since it began, and the one before. " : ""}` +
+    `${changes.open?.length && changes.against === "worst" ? "Of an open change they show the level since it began, and the one before. " : ""}` +
     `${new Date().getTimezoneOffset() ? "What the daemon says of changes has times in UTC, all others are of your time zone." : ""}`
   ).trim();
 }

@@ -86,6 +86,8 @@ def test_a_break_is_called_and_the_rest_is_level(broken: Reading, against: str) 
     assert row_of(found, "DE").verdict == "worse"
     assert row_of(found, "DE", "Abandonment").verdict == "worse"
     assert row_of(found, "US").verdict == "level"
+    expected = {"day": "level", "weeks": "diluted"}[against]
+    assert row_of(found, "all").verdict == expected, "it is low only through DE"
 
 
 def test_the_noise_is_that_of_the_rules(broken: Reading) -> None:

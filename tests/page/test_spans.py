@@ -1,0 +1,176 @@
+"""What is compared, and how far back: earlier days and weeks, and the hours that are kept."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from relevanced.daemon.exporter.pane_reader import Reading
+from relevanced.daemon.exporter.publisher import Publisher
+from relevanced.daemon.panes import HOUR_MS
+from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Site
+from tests.page.browser import Page
+from tests.page.served import FULL, Daemon, api, text
+
+DAY_MS = 24 * HOUR_MS
+AS_OF_MS = NOW_MS + 17 * MINUTE_MS
+HOURLY = "#hours figure"
+
+
+def reading(days: float, broken_minutes: float) -> Reading:
+    site = Site(AS_OF_MS - round(days * DAY_MS), AS_OF_MS - round(broken_minutes * MINUTE_MS), 0.65)
+    publisher = Publisher(PLAN)
+    for until_ms in (AS_OF_MS - 2 * MINUTE_MS, AS_OF_MS):
+        found = publisher.publish([site.lane(until_ms)], until_ms).reading
+    assert found is not None
+    return found
+
+
+@pytest.fixture(scope="module")
+def since_yesterday() -> Reading:
+    return reading(10, 1500)
+
+
+@pytest.fixture
+async def broken(page: Page, since_yesterday: Reading) -> AsyncIterator[Daemon]:
+    made = Daemon(since_yesterday)
+    await made.start()
+    yield made
+    await made.stop(page)
+
+
+async def choose(page: Page, against: str) -> None:
+    await page.value(
+        f"(() => {{ const one = document.querySelector('#against'); one.value = '{against}';"
+        " one.dispatchEvent(new Event('change', { bubbles: true })); })()"
+    )
+
+
+async def words_of_rows(page: Page) -> dict[str, str]:
+    rows = await page.value(
+        "[...document.querySelectorAll('#movers tbody tr')].map("
+        "row => [row.querySelector('button').innerText, row.querySelector('.call').innerText])"
+    )
+    return {name: words for name, words in rows}
+
+
+async def test_a_day_later_the_page_still_says_so_whatever_is_compared(
+    page: Page, broken: Daemon
+) -> None:
+    for against in ("worst", "hour", "day", "weeks"):
+        for window in ("5m", "24h"):
+            await page.open(f"{broken.url}#against={against}&window={window}")
+            await page.until(FULL)
+            assert "of country DE fell from 0.4" in await text(page, "#headline")
+            rows = await words_of_rows(page)
+            assert rows["US"] == "steady" and "worse" not in rows["everything"], (against, rows)
+    await page.open(f"{broken.url}#against=weeks&window=1h")
+    await page.until(FULL)
+    assert (await words_of_rows(page))["DE"] == "▼ worse"
+
+
+async def test_weeks_are_chosen_kept_in_the_address_and_say_which(
+    page: Page, broken: Daemon
+) -> None:
+    await page.open(broken.url + "#window=1h&view=live")
+    await page.until(FULL)
+    await choose(page, "weeks")
+    await page.until("document.querySelector('#basis').innerText.includes('the same hours of')")
+    assert "against=weeks" in await page.value("location.hash")
+    found = await api(page, "changes?window=1h&against=weeks&metric=RR@10")
+    assert len(found["periods"]) == 1
+    assert "against the same hours of Nov 13." in await text(page, "#basis")
+    assert await page.value("document.querySelector('#view').disabled"), "whole hours are settled"
+    await page.value("history.back()")
+    await page.until("!document.querySelector('#view').disabled")
+    assert await page.value("document.querySelector('#view input[value=live]').checked")
+
+
+async def test_what_is_not_known_yet_is_said_with_when_it_is(page: Page) -> None:
+    daemon = Daemon(reading(2, 0))
+    await daemon.start()
+    await page.open(daemon.url + "#against=weeks")
+    await page.until(FULL)
+    assert "there is something to compare with by" in await text(page, "#basis")
+    assert await page.value("document.querySelectorAll('#movers tbody tr').length") == 0
+    await daemon.stop(page)
+
+
+async def test_hours_reach_beyond_the_onset_unless_a_span_is_chosen(
+    page: Page, broken: Daemon
+) -> None:
+    """It broke 25 hours ago: a day of hours does not contain that."""
+    await page.open(broken.url)
+    await page.until(f"document.querySelector('{HOURLY} .onset line') !== null")
+    checked = "document.querySelector('#span input:checked').value"
+    assert await page.value(checked) == "7d"
+    await page.value("document.querySelector('#span input[value=\"1d\"]').click()")
+    await page.until(f"{checked} === '1d' && !document.querySelector('{HOURLY} .onset line')")
+    assert "span=1d" in await page.value("location.hash")
+    await page.value("history.back()")
+    await page.until(
+        f"{checked} === '7d' && document.querySelector('{HOURLY} .onset line') !== null"
+    )
+
+
+async def test_the_hours_are_those_of_the_api(page: Page, broken: Daemon) -> None:
+    await page.open(broken.url + "#span=7d&grouping=country&segment=DE&metric=RR@10")
+    await page.until(f"document.querySelector('{HOURLY} path.line') !== null")
+    found = await api(page, "hours?metric=RR@10&grouping=country&segment=DE")
+    last = found["rows"][-1]
+    said = await text(page, f"{HOURLY} output")
+    assert f"{last['mean']:.4f}" in said and f"{last['scored']:,} scored" in said
+    bars = await page.value(f"document.querySelectorAll('{HOURLY} .traffic').length")
+    assert bars == 7 * 24 + 1, "the first and the last are parts of an hour"
+
+
+async def test_a_lost_hour_is_hatched_and_called_lost(page: Page, broken: Daemon) -> None:
+    def without(answer: dict[str, Any]) -> dict[str, Any]:
+        lost = answer["rows"][-5]["start"]
+        kept = [row for row in answer["rows"] if row["start"] != lost]
+        return answer | {"rows": kept, "lost": [lost]}
+
+    await page.alter("*/api/v1/hours*", without)
+    await page.open(broken.url + "#span=1d")
+    await page.until(f"document.querySelector('{HOURLY} .hatch') !== null")
+    await page.value(f"document.querySelector('{HOURLY} svg').focus()")
+    for _ in range(4):
+        await page.press("ArrowLeft")
+    assert "lost from the store" in await text(page, f"{HOURLY} output")
+
+
+@pytest.mark.parametrize("runbook", ["https://wiki.example.com/runbook", None])
+async def test_the_headline_leads_to_the_section_of_the_runbook(
+    page: Page, broken: Daemon, runbook: str | None
+) -> None:
+    await page.alter("*/api/v1/health*", lambda answer: answer | {"runbook": runbook})
+    await page.open(broken.url)
+    await page.until(FULL)
+    assert "RelevancedScoreFell" in await text(page, "#runbook")
+    href = await page.value("document.querySelector('#runbook a')?.href ?? null")
+    assert href == (runbook and f"{runbook}#relevancedscorefell")
+
+
+async def test_outcomes_say_what_they_mean_and_which_are_not_usual(
+    page: Page, daemon: Daemon
+) -> None:
+    def counted(answer: dict[str, Any]) -> dict[str, Any]:
+        feedback = {"joined": 949, "unjoined": 50, "late": 1}
+        events = answer["events"] | {"feedback": 1000, "feedback_outcomes": feedback}
+        return answer | {"events": events}
+
+    await page.alter("*/api/v1/health*", counted)
+    await page.open(daemon.url)
+    await page.until("document.querySelector('#outcomes tbody td.worse') !== null")
+    rows = await page.value(
+        "[...document.querySelectorAll('#outcomes tbody tr')].map("
+        "row => [row.cells[0].innerText, row.cells[2].className, row.cells[3].innerText])"
+    )
+    of = {name: (kind, words) for name, kind, words in rows}
+    assert of["feedback joined"] == ("number quiet", "counted")
+    assert of["feedback late"][0] == "number quiet"
+    kind, words = of["feedback unjoined"]
+    assert kind == "number worse" and words.startswith("no list with its id arrived")
+    assert words.endswith("more than 2.0\u202f% is not usual")
+    assert "commits" in await text(page, "#operators")
+    assert "commits" not in await text(page, "#tiles")
