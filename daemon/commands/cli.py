@@ -238,6 +238,20 @@ def demo(port: int, seed: int, rate: int, regression_after: int, duration: int |
 )
 @click.option("--from", "from_ms", type=options.instant, help="Buckets from this time on.")
 @click.option("--to", "to_ms", type=options.instant, help="Buckets before this time.")
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False),
+    metavar="FILE.svg|png",
+    help="Draw the scores over time and where they fell, in buckets of --every, else of 10m.",
+)
+@click.option(
+    "--serve", is_flag=True, help="Serve the web page and the API as of the end of the files."
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help="Where --serve listens on this machine, 0: any free port.  [default: 9465]",
+)
 @click.option("--as-is", is_flag=True, help="Keep the order of the files, as a live stream would.")
 def replay(
     files: tuple[str, ...],
@@ -249,25 +263,33 @@ def replay(
     changes: bool,
     from_ms: int | None,
     to_ms: int | None,
+    plot: str | None,
+    serve: bool,
+    port: int | None,
     as_is: bool,
 ) -> None:
     """Score recorded events with the daemon's own pipeline."""
-    from .replay import LATEST_MS, Asked
+    from .replay import DEFAULT_PORT, LATEST_MS, Asked
     from .replay import replay as score_files
 
-    over_time = changes or every is not None
+    over_time = changes or plot is not None or every is not None
     if over_time and experiment is not None:
-        raise click.UsageError("--experiment: not together with --every or --changes")
+        raise click.UsageError("--experiment: not together with --every, --changes or --plot")
     if not over_time and (from_ms, to_ms) != (None, None):
-        raise click.UsageError("--from, --to: only with --every or --changes")
+        raise click.UsageError("--from, --to: only with --every, --changes or --plot")
+    if serve and (over_time or experiment is not None or output != "table"):
+        raise click.UsageError("--serve: not together with what is printed in its place")
+    if port is not None and not serve:
+        raise click.UsageError("--port: only with --serve")
     if changes and output != "table":
         raise click.UsageError(f"--changes: no {output}, but text")
     to_ms = LATEST_MS if to_ms is None else to_ms
+    serve_at = (DEFAULT_PORT if port is None else port) if serve else None
     code = score_files(
         list(files),
         _configured(config_file, {"--format": ("RELEVANCED_EVENTS__FORMAT", format_name)}),
         output,
-        Asked(experiment, every, changes, from_ms or 0, to_ms),
+        Asked(experiment, every, changes, from_ms or 0, to_ms, plot, serve_at),
         as_is=as_is,
         progress=sys.stderr.isatty(),
     )

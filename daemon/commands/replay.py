@@ -19,8 +19,8 @@ from ..events.timestamps import timestamp_text
 from ..experiments.findings import findings
 from ..experiments.types import Findings
 from ..exporter import scores, selection, snapshot
-from ..exporter.lane_view import LaneView, Names
 from ..exporter.scores import Report
+from ..judging.story import Story
 from ..lane.experiments import settle_pane
 from ..lane.lane import Lane
 from .experiment_report import UnknownExperiment, experiment_report
@@ -30,11 +30,17 @@ from .recorded.format_guess import explained
 from .recorded.over_time import as_csv, as_json_lines, as_table, changes_text
 from .recorded.pipeline import Replayed, replayed
 from .recorded.report import ReplayReport, replay_report, summary
+from .recorded.looks import Looks
+from .recorded.serving import serve, words_of
 from .recorded.time_order import NoRoom
+from .recorded.views import view_of
 
 CHANGES_EVERY_MS: Final = 60_000
 """The buckets that changes are looked for in, unless others are asked for."""
+PLOT_EVERY_MS: Final = 600_000
 LATEST_MS: Final = 10**14
+DEFAULT_PORT: Final = 9465
+"""That of the demo."""
 WIDEST_TABLE: Final = 10_000
 NARROWEST_TABLE: Final = 100
 """Columns of the table on a narrower terminal, or on none."""
@@ -51,11 +57,24 @@ class Asked:
     """Which scores fell, by these buckets."""
     from_ms: int = 0
     to_ms: int = LATEST_MS
+    plot: str | None = None
+    """The file that the scores in these buckets are drawn to."""
+    serve_at: int | None = None
+    """Serve the page at this port of the loopback, 0 for any that is free."""
+
+    @property
+    def needs_changes(self) -> bool:
+        """Whether it is asked which scores fell."""
+        return self.changes or self.plot is not None
 
     @property
     def bucket_ms(self) -> int | None:
         """The length of buckets; None where none are needed."""
-        return CHANGES_EVERY_MS if self.changes and self.every_ms is None else self.every_ms
+        if self.every_ms is not None:
+            return self.every_ms
+        if self.changes:
+            return CHANGES_EVERY_MS
+        return None if self.plot is None else PLOT_EVERY_MS
 
 
 SCORES: Final = Asked()
@@ -73,9 +92,12 @@ def replay(
     """Score the files and print the scores, or what was asked for in their place; returns the exit
     code: 1 where a file cannot be read, or nothing in them counts."""
     console, experiment = Console(file=sys.stderr, quiet=not progress), asked.experiment
+    looks = None if asked.serve_at is None else Looks(config.plan, config.resolved_judging)
     try:
         with Progress(console=console, transient=True) as bars:
-            found = replayed(paths, config, bars, as_is=as_is, every_ms=asked.bucket_ms)
+            found = replayed(
+                paths, config, bars, as_is=as_is, every_ms=asked.bucket_ms, looks=looks
+            )
     except NoRoom as error:
         print(error, file=sys.stderr)
         return 1
@@ -93,26 +115,47 @@ def replay(
     if not found.accepted:
         print(_explained(found, config), file=sys.stderr)
         return 1
+    if looks is not None and asked.serve_at is not None:
+        served = looks.published(found.lane, words_of(paths, found.lane))
+        return serve(served, found.lane, asked.serve_at, config.links.runbook)
     if found.buckets is not None:
-        print_over_time(found.buckets, found.lane, config, asked, output)
+        return print_over_time(found.buckets, found.lane, config, asked, output)
     return 0 if experiment is None else print_experiment(found.lane, experiment, output)
 
 
-def print_over_time(
-    buckets: Buckets, lane: Lane, config: Config, asked: Asked, output: str
-) -> None:
-    """Print the scores in each bucket, or which scores fell."""
+def print_over_time(buckets: Buckets, lane: Lane, config: Config, asked: Asked, output: str) -> int:
+    """Print the scores in each bucket, or which scores fell, and draw them; returns the exit
+    code."""
     shown = _shown(lane)
     buckets.finish(lane)
     found = OverTime.of(buckets, lane, shown, range(asked.from_ms, asked.to_ms))
+    stories = fallen(found.settled, config.resolved_judging) if asked.needs_changes else ((), ())
     if asked.changes:
-        found = found.settled
-        for line in changes_text(found, *fallen(found, config.judging)):
+        for line in changes_text(found.settled, *stories):
             print(line)
+    elif asked.every_ms is None:
+        pass  # only drawn
     elif output == "table":
         Console(width=WIDEST_TABLE).print(as_table(found))
     else:
         print(as_csv(found) if output == "csv" else as_json_lines(found), end="")
+    return 0 if asked.plot is None else _draw(found, (*stories[0], *stories[1]), asked.plot)
+
+
+def _draw(found: OverTime, changes: Sequence[Story], path: str) -> int:
+    try:
+        from .recorded.plot import plot  # matplotlib is optional, and slow to load
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "matplotlib":
+            raise
+        print("--plot needs matplotlib: pip install 'relevanced[plot]'", file=sys.stderr)
+        return 1
+    try:
+        plot(found, changes, path)
+    except (OSError, ValueError) as error:
+        print(f"--plot {path}: {error}", file=sys.stderr)
+        return 1
+    return 0
 
 
 def _shown(lane: Lane) -> selection.Selection:
@@ -176,21 +219,6 @@ def print_experiment(lane: Lane, experiment: str, output: str) -> int:
         return 2
     print(text, end="")
     return 0
-
-
-def view_of(lane: Lane) -> LaneView:
-    """The view of the lane in memory that a reader of the store would have."""
-    names = lane.plan.grouping_names
-    return LaneView(
-        lane=lane.number,
-        token="",
-        sequence=0,
-        names=Names((names[grouping], segment) for grouping, segment in lane.segments.names),
-        panes={key: rows.pages for key, rows in lane.panes.items()},
-        totals=lane.totals.pages,
-        counts=lane.counts,
-        watermark_ms=lane.watermark_ms,
-    )
 
 
 def print_report(report: ReplayReport, output: str, stream: TextIO) -> None:

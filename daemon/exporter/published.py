@@ -74,6 +74,8 @@ class Published:
     """The lanes, for requests that need panes; None exactly where `report` is."""
     catching_up: Progress | None = None
     """Of a namespace that has not caught up with its logs yet."""
+    recording: str | None = None
+    """What is served where it is no live traffic."""
 
     @property
     def ready(self) -> bool:

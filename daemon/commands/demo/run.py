@@ -24,13 +24,13 @@ from ...http.server import ListenError
 from ...worker.ownership import Beginning
 from ..app import Service, serve_until_stopped
 from ..simulate.traffic import Regression, Traffic, generate_events
+from ..taken_port import taken_port
 from .source import LANES, DemoSource
 from .story import news, story
 
 BACKFILL_S: Final = 70 * 60
 """Simulated history, so that the windows are full and there is an hour ago to compare with."""
 STORY_EVERY_S: Final = 10.0
-HIGHEST_PORT: Final = 65_535
 URLS: Final = (
     ("/", "the web page: how good search is now"),
     ("/metrics", "the series for Prometheus"),
@@ -84,12 +84,7 @@ async def _run(settings: Config, traffic: Traffic, max_seconds: int | None) -> i
     try:
         await serve_until_stopped(service, work)
     except ListenError:
-        port = settings.http.port
-        click.echo(
-            f"Error: another process listens at port {port}: give another one, such as"
-            f" --port {min(port + 1, HIGHEST_PORT)}, or --port 0 for any that is free",
-            err=True,
-        )
+        click.echo(taken_port(settings.http.port), err=True)
         return 1
     finally:
         ending.cancel()

@@ -18,7 +18,7 @@ from ...events.native import TIMED_DECODER, TimedFeedback, TimedImpression
 from ...events.native_text import native_text
 from ...events.timestamps import timestamp_ms
 from ...events.types import Feedback, Limits, Rejected
-from .key_scan import plain_keys
+from .key_scan import KEYS_PER_MS, plain_keys
 from .line_files import Lines
 from .refusals import Refusals
 from .time_order import NO_RECORDS, Records
@@ -78,7 +78,7 @@ class EventReader:
             return None
         is_feedback = bytes([type(one) is TimedFeedback for one in timed])
         keys = np.fromiter(times_ms, np.int64, len(times_ms))
-        keys *= 2
+        keys *= KEYS_PER_MS
         keys += np.frombuffer(is_feedback, np.int8)
         return keys
 
@@ -104,7 +104,7 @@ class EventReader:
             return None
         try:
             timed = self._timed.decode(line)
-            return timestamp_ms(timed.timestamp) * 2 + (type(timed) is TimedFeedback)
+            return timestamp_ms(timed.timestamp) * KEYS_PER_MS + (type(timed) is TimedFeedback)
         except (ValueError, RecursionError):
             return None
 
@@ -115,7 +115,7 @@ class EventReader:
             if isinstance(event, Rejected):
                 self._refusals.note(place, event, line)
             else:
-                key = event.time_ms * 2 + isinstance(event, Feedback)
+                key = event.time_ms * KEYS_PER_MS + isinstance(event, Feedback)
                 found.append((key, place, native_text(event)))
         return found
 

@@ -21,6 +21,8 @@ from relevanced.metrics.lists import Booleans, Integers
 Words: TypeAlias = NDArray[np.uint64]
 """The eight bytes from each place of a text on."""
 
+KEYS_PER_MS: Final = 2
+"""Impressions of a millisecond come before its feedback."""
 _PLAIN_TIME: Final = re.compile(rb'"timestamp": ?\d')
 _TIME_DIGITS: Final = 13
 """Of a time in milliseconds, from the year 2001 to 2286."""
@@ -55,7 +57,7 @@ def plain_keys(text: bytes, ends: Integers) -> Integers | None:
     if not (is_feedback | _begin_with(kinds, b'"impress')).all():
         return None
     times_ms = _times_ms(padded, times_at)
-    return None if times_ms is None else times_ms * 2 + is_feedback
+    return None if times_ms is None else times_ms * KEYS_PER_MS + is_feedback
 
 
 def _names_of_t(text: bytes) -> Integers:

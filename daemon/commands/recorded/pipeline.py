@@ -7,6 +7,7 @@ Memory is that of the lane (its open impressions) and of a buffer, whatever the 
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import ClassVar, Final
 
 import msgspec
@@ -26,7 +27,9 @@ from ...worker.pacing import MAX_BATCH_BYTES
 from .buckets import Buckets, plan_in_buckets
 from .event_reader import EventReader
 from .ignored_kinds import IgnoredKinds
+from .key_scan import KEYS_PER_MS
 from .line_files import read_lines
+from .looks import APART_MS, Looks
 from .refusals import Refusals
 from .time_order import Ordered, Records, TimeOrder
 
@@ -35,6 +38,7 @@ EVENTS_AT_ONCE: Final = 20_000
 """Events of one batch. Its end costs about the same for fewer."""
 CHUNK_RECORDS: Final = 5_000
 """So many are joined at once: more would leave the processor's cache on the way."""
+LOOK_KEYS: Final = KEYS_PER_MS * APART_MS
 NO_LIMIT: Final = 2**62
 NO_STAMP: Final = -1
 
@@ -87,6 +91,7 @@ class Replayed:
     ignored_kinds: IgnoredKinds
     buckets: Buckets | None = None
     """Where scores over time were asked for."""
+    looks: Looks | None = None
 
     @property
     def accepted(self) -> int:
@@ -101,21 +106,25 @@ def replayed(
     *,
     as_is: bool,
     every_ms: int | None = None,
+    looks: Looks | None = None,
 ) -> Replayed:
     """One lane to which all events of the files were applied, in order of their time, or in that of
-    the files with `as_is`; and what settled in each bucket of `every_ms`. Sets the allocator of
-    this process: buffers come and go like batches.
+    the files with `as_is`; and what settled in each bucket of `every_ms`, or what `looks` saw. Sets
+    the allocator of this process: buffers come and go like batches.
 
     Raises OSError for a file that cannot be read, NoRoom where the events cannot be put in order,
     and ValueError where the panes do not divide the buckets.
     """
     configure_allocator()
-    if every_ms is None:
-        plan, buckets = replace(config.plan, history_hours=0), None
+    buckets = None
+    if looks is not None:
+        plan = config.plan
+    elif every_ms is None:
+        plan = replace(config.plan, history_hours=0)
     else:
         plan, buckets = plan_in_buckets(config.plan, every_ms), Buckets()
     lane = new_lane(0, plan, {TOPIC: 0}, [TOPIC])
-    found = Replayed(lane, Refusals(), IgnoredKinds(config.plan.grades), buckets)
+    found = Replayed(lane, Refusals(), IgnoredKinds(config.plan.grades), buckets, looks)
     reader = EventReader(config.events.format, config.limits, found.refusals)
     read = reader.read_as_is if as_is else reader.read
     parts = map(read, read_lines(paths, bars, config.limits.max_record_bytes))
@@ -123,7 +132,8 @@ def replayed(
     limits = msgspec.structs.replace(config.limits, max_record_bytes=NO_LIMIT)
     decode = decoder("native", limits)
     with TimeOrder() as order:
-        for records in batches(_as_is(parts) if as_is else _in_order(parts, order, bars)):
+        ordered = _as_is(parts) if as_is else _in_order(parts, order, bars)
+        for records in batches(ordered, None if looks is None else LOOK_KEYS):
             _apply(found, records, decode)
     lane.counts["rejected"].update(found.refusals.counts)
     return found
@@ -143,18 +153,37 @@ def _as_is(parts: Iterable[Records]) -> Iterator[Ordered]:
         yield Ordered(part.keys, part.places, part.lines())
 
 
-def batches(parts: Iterable[Ordered]) -> Iterator[LineRecords]:
-    """The records of all parts in batches of about so many records, or so many bytes."""
-    lines, places, ready_bytes = list[bytes](), list[Integers](), 0
-    for part in parts:
-        lines += part.lines
-        places.append(part.places)
+def batches(parts: Iterable[Ordered], apart: int | None = None) -> Iterator[LineRecords]:
+    """The records of all parts in batches of about so many records, or so many bytes; a batch also
+    ends where the keys pass a multiple of `apart`."""
+    gathered, count, ready_bytes = list[Ordered](), 0, 0
+    for part in parts if apart is None else _cut(parts, apart):
+        if apart and gathered and gathered[-1].keys[-1] // apart != part.keys[0] // apart:
+            yield _batch(gathered)
+            gathered, count, ready_bytes = [], 0, 0
+        gathered.append(part)
+        count += len(part)
         ready_bytes += sum(map(len, part.lines))
-        if len(lines) >= EVENTS_AT_ONCE or ready_bytes >= MAX_BATCH_BYTES:
-            yield LineRecords(lines, np.concatenate(places))
-            lines, places, ready_bytes = [], [], 0
-    if lines:
-        yield LineRecords(lines, np.concatenate(places))
+        if count >= EVENTS_AT_ONCE or ready_bytes >= MAX_BATCH_BYTES:
+            yield _batch(gathered)
+            gathered, count, ready_bytes = [], 0, 0
+    if gathered:
+        yield _batch(gathered)
+
+
+def _cut(parts: Iterable[Ordered], apart: int) -> Iterator[Ordered]:
+    """The parts, cut where their keys pass a multiple of `apart`."""
+    for part in parts:
+        if not len(part):
+            continue
+        passed = np.flatnonzero(np.diff(part.keys // apart)) + 1
+        for start, stop in pairwise((0, *passed.tolist(), len(part))):
+            yield part.part(start, stop)
+
+
+def _batch(gathered: Sequence[Ordered]) -> LineRecords:
+    lines = [line for part in gathered for line in part.lines]
+    return LineRecords(lines, np.concatenate([part.places for part in gathered]))
 
 
 def _apply(found: Replayed, records: LineRecords, decode: Decoder) -> None:
@@ -173,6 +202,8 @@ def _apply(found: Replayed, records: LineRecords, decode: Decoder) -> None:
     batch.end(lane, {})
     if found.buckets is not None:
         found.buckets.take(lane)
+    if found.looks is not None:
+        found.looks.take(lane)
     lane.start_batch()
 
 

@@ -82,6 +82,9 @@ class Health(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """From as_of to now."""
     catching_up: CatchingUp | None
     """null once the namespace has caught up, and in a process that reads no lanes."""
+    recording: str | None
+    """The files that are served by `relevanced replay --serve`, and when they end; null for live
+    traffic."""
     settling_seconds: int | None
     """From live to settled."""
     metrics: tuple[Measured, ...]
@@ -116,6 +119,7 @@ def health(
         as_of=None if as_of_ms is None else timestamp_text(as_of_ms),
         behind_seconds=None if as_of_ms is None else (now_ms - as_of_ms) / 1000,
         catching_up=_catching_up(published.catching_up),
+        recording=published.recording,
         settling_seconds=None if reading is None else reading.plan.timing.settle_ms // 1000,
         metrics=() if reading is None else _metrics(reading.plan),
         windows=() if reading is None else _windows(reading.plan),

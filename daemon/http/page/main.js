@@ -102,7 +102,7 @@ function showLink() {
   $("lost").hidden = !away;
   const late = state.health?.behind_seconds > LATE_SECONDS ? `${seconds(state.health.behind_seconds)} late` : "";
   $("link").className = away ? "away" : state.health?.ready && !late ? "" : "ill";
-  setText($("link"), away ? "daemon lost" : !state.health?.ready ? "not ready" : late || "up to date");
+  setText($("link"), away ? "daemon lost" : !state.health?.ready ? "not ready" : late || (state.health.recording ? "recorded" : "up to date"));
   if (!away) return;
   const wait = RETRY_MS[Math.min(state.failures, RETRY_MS.length) - 1];
   setText($("lost"), `No answer from the daemon since ${time(state.lostSince, true)} (${state.reason}). The page shows the last answer and tries again every ${seconds(wait / 1000)}.`);

@@ -164,7 +164,7 @@ export function showHealth(health) {
   });
   $("outcomes").hidden = !health.events;
   setText($("version"), `relevanced ${health.version}, role ${health.role}`);
-  const late = health.as_of ? `as of ${instant(health)}, ${seconds(Math.max(0.1, health.behind_seconds))} behind` : "no events yet";
+  const late = health.recording ? `a recording: ${health.recording}` : health.as_of ? `as of ${instant(health)}, ${seconds(Math.max(0.1, health.behind_seconds))} behind` : "no events yet";
   setText($("fresh"), health.scores === "elsewhere" ? "this process serves no scores" : late);
 }
 

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from relevanced.daemon.commands import options
 from relevanced.daemon.commands.cli import LAZY_COMMANDS, ORDER, cli
-from relevanced.daemon.commands.replay import LATEST_MS, SCORES, Asked
+from relevanced.daemon.commands.replay import DEFAULT_PORT, LATEST_MS, SCORES, Asked
 from relevanced.daemon.commands.simulate.sending import Span, span_of
 from relevanced.daemon.config.loading import Config
 
@@ -38,7 +38,12 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     for name in ("app", "demo.run", "replay"):
         module = SimpleNamespace(
-            run=answer, demo=answer, replay=answer, Asked=Asked, LATEST_MS=LATEST_MS
+            run=answer,
+            demo=answer,
+            replay=answer,
+            Asked=Asked,
+            DEFAULT_PORT=DEFAULT_PORT,
+            LATEST_MS=LATEST_MS,
         )
         monkeypatch.setitem(sys.modules, f"relevanced.daemon.commands.{name}", module)
     return calls
@@ -141,6 +146,16 @@ def test_replay_takes_buckets_and_a_span(given: list[Any], tmp_path: Path) -> No
     every, changes = (arguments[3] for arguments, _ in given)
     assert every == Asked(every_ms=600_000, from_ms=1_000)
     assert changes == Asked(changes=True, to_ms=2_000) and changes.bucket_ms == 60_000
+
+
+def test_replay_takes_a_port_and_a_picture(given: list[Any], tmp_path: Path) -> None:
+    file = config_file(tmp_path, "", "events.jsonl")
+    relevanced("replay", file, "--serve")
+    relevanced("replay", file, "--serve", "--port", "0")
+    relevanced("replay", file, "--plot", "x.svg")
+    served, anywhere, drawn = (arguments[3] for arguments, _ in given)
+    assert served == Asked(serve_at=DEFAULT_PORT) and anywhere == Asked(serve_at=0)
+    assert drawn == Asked(plot="x.svg") and drawn.bucket_ms == 600_000
 
 
 def test_faults_exit_2_and_are_printed_to_the_error_stream(

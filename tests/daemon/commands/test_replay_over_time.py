@@ -17,6 +17,7 @@ from relevanced.daemon.commands.cli import cli
 from relevanced.daemon.commands.recorded.buckets import OverTime
 from relevanced.daemon.commands.recorded.over_time import BucketScore
 from relevanced.daemon.commands.recorded.pipeline import replayed
+from relevanced.daemon.commands.recorded.plot import ONSET_COLOR
 from relevanced.daemon.commands.replay import _shown
 from relevanced.daemon.commands.simulate.traffic import Regression, Traffic, generate_events
 from relevanced.daemon.config import loading as config
@@ -142,7 +143,10 @@ def test_the_end_of_a_recording_is_no_fall(tmp_path: Path, recorded: Recorded) -
     ("arguments", "said"),
     [
         (("--every", "7s"), "--every: 7 s: must be a multiple of the shortest pane, 2 s"),
-        (("--from", "2026-11-20T12:00:00Z"), "--from, --to: only with --every or --changes"),
+        (
+            ("--from", "2026-11-20T12:00:00Z"),
+            "--from, --to: only with --every, --changes or --plot",
+        ),
         (("--every", "10m", "--experiment", "x"), "--experiment: not together with"),
         (("--changes", "--output", "csv"), "--changes: no csv, but text"),
     ],
@@ -152,3 +156,58 @@ def test_what_does_not_go_together_is_said(
 ) -> None:
     result = run(tmp_path, recorded(30), *arguments)
     assert result.exit_code == 2 and said in result.stderr
+
+
+def drawn(tmp_path: Path, recorded: Recorded, name: str, *arguments: str) -> Path:
+    path = tmp_path / name
+    result = run(tmp_path, recorded(30), "--plot", str(path), *arguments)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout == "", "what is drawn is not printed too, unless that is asked for"
+    return path
+
+
+def test_a_picture_has_each_metric_and_segment_and_where_a_fall_began(
+    tmp_path: Path, recorded: Recorded
+) -> None:
+    text = drawn(tmp_path, recorded, "a.svg").read_text()
+    for shown in ("RR@10", "nDCG@10", "everything", "DE (country)", "US (country)"):
+        assert f"<!-- {shown} -->" in text
+    quiet = tmp_path / "quiet.svg"
+    assert run(tmp_path, recorded(90), "--plot", str(quiet)).exit_code == 0
+    panels = text.count('id="axes_')
+    assert panels == 7 and text.count(ONSET_COLOR) == panels, "a line in each panel"
+    assert ONSET_COLOR not in quiet.read_text()
+    assert drawn(tmp_path, recorded, "b.svg").read_text() == text, "the same bytes again"
+    assert drawn(tmp_path, recorded, "c.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_has_not_settled_is_dashed(tmp_path: Path, recorded: Recorded) -> None:
+    whole = drawn(tmp_path, recorded, "a.svg").read_text()
+    settled = drawn(tmp_path, recorded, "b.svg", "--to", "2026-11-20T12:50:00Z").read_text()
+    assert "stroke-dasharray" in whole and "stroke-dasharray" not in settled
+
+
+def test_a_picture_that_cannot_be_drawn_says_why(tmp_path: Path, recorded: Recorded) -> None:
+    for name, words in (("a.xyz", "xyz"), ("none/a.png", "No such file")):
+        result = run(tmp_path, recorded(30), "--plot", str(tmp_path / name))
+        assert result.exit_code == 1 and words in result.stderr
+        assert "Traceback" not in result.stderr
+
+
+def test_names_are_drawn_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    with path.open("w") as file:
+        for number in range(200):
+            event = {
+                "type": "impression",
+                "impression_id": f"q{number}",
+                "timestamp": START_MS + number * 10_000,
+                "items": ["a"],
+                "attributes": {"country": ("$x_1$", "_hidden")[number % 2]},
+            }
+            file.write(json.dumps(event) + "\n")
+    picture = tmp_path / "a.svg"
+    assert run(tmp_path, str(path), "--plot", str(picture)).exit_code == 0
+    text = picture.read_text()
+    assert "<!-- $x_1$ (country) -->" in text and "_hidden (country) -->" in text
+    assert "Oblique" not in text, "no mathematics"
