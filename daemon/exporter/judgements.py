@@ -12,7 +12,6 @@ import numpy as np
 
 from relevanced.metrics.lists import Floats, Integers
 
-from ..judging.against import drift_of, z_against
 from ..judging.design_effect import BEFORE_KNOWN
 from ..judging.ledger import Call, Fall, Look, advanced, calls_of, without_falls
 from ..judging.noise import Noise
@@ -22,14 +21,16 @@ from ..judging.scan import MOST_BEFORE_MS, Calls, called, sides, threshold
 from ..judging.settings import Judging
 from ..judging.story import Scene, Story
 from ..judging.timeline import Timeline, groups
+from ..judging.weeks import MadeOf, compare
 from ..panes import pane_start
 from ..plan import Plan
-from .baselines import Comparison, averaged
+from .baselines import Comparison
 from .history import History
 from .lane_view import LaneView
 from .selection import Selection
-from .snapshot import Segment, estimates
+from .snapshot import Segment
 from .timelines import Timelines
+from .usual import sides_of
 from .usual_calls import UsualCalls
 
 LOW_Z: Final = -1.5
@@ -131,10 +132,8 @@ class Judge:
         self.apart_ms = timeline.scored.size // CELLS_PER_MS
         segments = self._timelines.segments
         begin_ms = min((*history.starts[:1], int(timeline.starts[0])))
-        noises = self._noises(basis.design_effect)
-        noise = Noise(
-            noises[0].design_effect, np.tile([n.drift_ratio for n in noises], len(segments))
-        )
+        of_metrics = self._noise(basis.design_effect)
+        noise = Noise(basis.design_effect, np.tile(of_metrics.drift_ratio, len(segments)))
         directions = np.tile(self._signs, len(segments))
         names = [(*segment, metric.name) for segment in segments for metric in self._plan.metrics]
         whole = Look(timeline, names, directions, noise)
@@ -143,7 +142,7 @@ class Judge:
         found = [self._of_hour(look.timeline, directions, calls, noise)]
         noticeable = {"hour": by_hour}
         rows = _rows_of(segments, basis.gauges.segments)
-        for against, z, least in self._against_usual(basis.comparisons, noises):
+        for against, z, least in self._against_usual(basis.comparisons, of_metrics):
             noticeable[against] = _by_series(least, rows, self._signs)
             low = np.flatnonzero(_by_series(z, rows, self._signs) < LOW_Z)
             found.append(_low(look.timeline, directions, against, low, noise))
@@ -177,11 +176,10 @@ class Judge:
         began = _low(look.timeline, look.directions, lane, low, look.noise).onsets
         return calls_of(look, lane, low, began)
 
-    def _noises(self, design_effect: float) -> list[Noise]:
-        """The noise of each metric."""
-        judging = self._judging
-        drifts = [judging.drift_of(metric.name) for metric in self._plan.metrics]
-        return [Noise(design_effect, drift, judging.weekday_drift_ratio) for drift in drifts]
+    def _noise(self, design_effect: float) -> Noise:
+        """That of each metric, (metrics,)."""
+        drifts = [self._judging.drift_of(metric.name) for metric in self._plan.metrics]
+        return Noise(design_effect, np.array(drifts), self._judging.weekday_drift_ratio)
 
     def _of_hour(self, timeline: Timeline, directions: Floats, calls: Calls, noise: Noise) -> Found:
         """The calls of lane `hour`, with onsets by what the call compared."""
@@ -193,36 +191,33 @@ class Judge:
         return Found("hour", series, calls.loss[series], calls.z[series], began)
 
     def _against_usual(
-        self, comparisons: Sequence[Comparison], noises: Sequence[Noise]
+        self, comparisons: Sequence[Comparison], noise: Noise
     ) -> Iterator[tuple[str, Floats, Floats]]:
         """(`day` or `weeks`, (segments, metrics) lowest z over the windows, (segments, metrics) the
         smallest fall that would be noticed)."""
         for unit, against in _AGAINST.items():
             of_unit = [each for each in comparisons if each.unit == unit and each.periods]
             if of_unit:
-                parts = [self._of_window(comparison, noises) for comparison in of_unit]
+                parts = [self._of_window(comparison, noise) for comparison in of_unit]
                 z = np.fmin.reduce([part for part, _ in parts])
                 yield against, z, np.minimum.reduce([least for _, least in parts])
 
-    def _of_window(self, comparison: Comparison, noises: Sequence[Noise]) -> tuple[Floats, Floats]:
+    def _of_window(self, comparison: Comparison, noise: Noise) -> tuple[Floats, Floats]:
         hours = int(comparison.window.removesuffix("h"))
         periods, unit = len(comparison.periods), comparison.unit
-        z, least = [], []
-        for index, (sign, noise) in enumerate(zip(self._signs, noises, strict=True)):
-            drift = drift_of(periods, unit, noise)
-            now = estimates(comparison.recent, self._plan, index)
-            earlier = [estimates(rows, self._plan, index) for rows in comparison.periods.values()]
-            usual = averaged(*(np.array(each) for each in zip(*earlier, strict=True)))
-            z.append(sign * z_against(now, usual, drift, noise) if sign else now[0] * np.nan)
-            base = np.where(usual[0] != 0, np.abs(usual[0]), np.nan)
-            error = np.hypot(now[1], usual[1]) / base
-            found = by_earlier(hours, error, periods, unit, noise)
-            if hours == 1:
-                # The rules combine three windows of 1h into one of 3h.
-                three = by_earlier(3, error / np.sqrt(3), periods, unit, noise)
-                found = np.minimum(found, three)
-            least.append(np.where(np.isnan(found), np.inf, found))
-        return np.array(z).T, np.array(least).T
+        sides = sides_of(comparison.recent, [*comparison.periods.values()], self._plan)
+        judging = replace(self._judging, design_effect=noise.design_effect)
+        directions = np.where(self._signs != 0, self._signs, np.nan)
+        made_of = MadeOf(periods, unit == "day")
+        z = compare(sides, made_of, judging, noise.drift_ratio, directions).z
+        base = np.where(sides.baseline != 0, np.abs(sides.baseline), np.nan)
+        error = np.hypot(sides.stderr, sides.baseline_stderr) / base
+        found = by_earlier(hours, error, periods, unit, noise)
+        if hours == 1:
+            # The rules combine three windows of 1h into one of 3h.
+            three = by_earlier(3, error / np.sqrt(3), periods, unit, noise)
+            found = np.minimum(found, three)
+        return z, np.where(np.isnan(found), np.inf, found)
 
 
 def _scanned(timeline: Timeline, directions: Floats, noise: Noise) -> tuple[Calls, Floats]:

@@ -1,6 +1,7 @@
 """How far a healthy score moves: sampling error, inflated by the design effect, and drift."""
 
 from dataclasses import dataclass, replace
+from math import sqrt
 
 import numpy as np
 
@@ -19,11 +20,11 @@ class Noise:
     weekday_drift_ratio: float = 0.02
     """The same between two days of the week, beyond `drift_ratio`."""
 
-    def between_days(self, unit: str) -> float | Floats:
-        """The drift between a period and the same one earlier: by `unit` a week, or a day."""
-        if unit == "week":
-            return self.drift_ratio
-        return np.hypot(self.drift_ratio, self.weekday_drift_ratio)
+    def drift_against(self, periods: int, unit: str) -> float | Floats:
+        """The drift between a period and the mean of so many earlier ones, weeks or days by `unit`,
+        as a share of the score."""
+        weekdays = 0.0 if unit == "week" else self.weekday_drift_ratio
+        return np.hypot(self.drift_ratio, weekdays) * sqrt(1 + 1 / periods)
 
     def of(self, series: Integers) -> "Noise":
         """The noise of these series, by index."""

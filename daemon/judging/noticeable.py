@@ -13,7 +13,6 @@ import numpy as np
 
 from relevanced.metrics.lists import Floats
 
-from .against import drift_of
 from .noise import Noise
 from .scan import (
     LEAST_BEFORE_MS,
@@ -72,7 +71,7 @@ def by_earlier(hours: int, error: Floats, periods: int, unit: str, noise: Noise)
     `error` is the sampling error of the difference, as a share of the score, for independent
     impressions.
     """
-    drift = drift_of(periods, unit, noise)
+    drift = noise.drift_against(periods, unit)
     whole = np.sqrt(noise.design_effect * error**2 + drift**2)
     least = np.full(whole.shape, inf)
     for rule in RULES:
