@@ -383,3 +383,18 @@ async def test_before_anything_has_settled_nothing_is_claimed(page: Page) -> Non
     assert "Nothing has settled yet" in await text(page, "#headline")
     assert await page.value("document.querySelector('#open').hidden")
     await daemon.stop(page)
+
+
+async def test_the_metric_of_the_headline_is_shown_until_another_is_selected(
+    page: Page, daemon: Daemon
+) -> None:
+    told = "nDCG@10 of country US fell from 0.5 to 0.2 at 11:34, not recovered."
+    change = OPEN | {"id": "c-9", "metric": "nDCG@10", "segment": "US", "text": told}
+    headline = HEADLINE | {"text": told, "change": "c-9"}
+    await page.alter(CHANGES, lambda answer: answer | {"headline": headline, "open": [change]})
+    await page.open(daemon.url)
+    await page.until("document.querySelector('#lines-title').innerText.startsWith('nDCG@10 of US')")
+    assert await page.value("document.querySelector('#metric').value") == "nDCG@10"
+    assert await page.value("location.hash") == "", "it is no selection of the user's"
+    await page.value("location.hash = 'metric=P@1'")
+    await page.until("document.querySelector('#lines-title').innerText.startsWith('P@1 of US')")

@@ -14,7 +14,8 @@ export function select(change) {
   if (address.toString() !== old.toString()) history.pushState(null, "", `#${address}`);
 }
 
-export function selection(health) {
+// `told` is the metric of the headline, if there is one: it is shown until the user selects another.
+export function selection(health, told) {
   const address = fromAddress();
   const names = health.metrics.map((one) => one.metric);
   const windows = health.windows.map((one) => one.window);
@@ -22,7 +23,7 @@ export function selection(health) {
   const against = AGAINST.includes(address.get("against")) ? address.get("against") : "worst";
   const long = health.windows.find((one) => one.seconds >= SHORTEST_S);
   return {
-    metric: names.includes(address.get("metric")) ? address.get("metric") : preferred ?? names[0],
+    metric: [address.get("metric"), told, preferred].find((name) => names.includes(name)) ?? names[0],
     window: windows.includes(address.get("window")) ? address.get("window") : (long ?? health.windows.at(-1)).window,
     view: address.get("view") === "live" && !WHOLE_HOURS.includes(against) ? "live" : "settled",
     against,

@@ -3,7 +3,7 @@
 import { select, selection } from "./address.js";
 import { Chart } from "./charts.js";
 import { $, element, keyed, setText, shape, visible } from "./dom.js";
-import { showHeadline, told } from "./headline.js";
+import { changeTold, showHeadline, told } from "./headline.js";
 import { sharedWith, showOpen } from "./open.js";
 import { SPANS } from "./hours.js";
 import { showHealth, showVariants } from "./panels.js";
@@ -19,7 +19,7 @@ const THEMES = ["auto", "light", "dark"];
 
 const charts = new Map();
 const hourly = new Chart("an hour", "hour by hour");
-const state = { health: null, paths: [], failures: 0, lostSince: null, round: 0, timer: null, rows: FIRST_ROWS };
+const state = { health: null, paths: [], failures: 0, lostSince: null, told: undefined, round: 0, timer: null, rows: FIRST_ROWS };
 
 // ---- display ----
 
@@ -121,8 +121,13 @@ async function update(round) {
   const health = await ask("health");
   if (!state.paths.length) state.paths = Object.keys((await ask("openapi.json")).paths);
   const served = health.scores === "served";
-  const at = served ? selection(health) : null;
-  const found = served && health.as_of ? await requestAll(health, at, state.paths) : null;
+  let at = served ? selection(health, state.told) : null;
+  let found = served && health.as_of ? await requestAll(health, at, state.paths) : null;
+  state.told = found ? changeTold(found.settled)?.metric : undefined;
+  if (found && selection(health, state.told).metric !== at.metric) {
+    at = selection(health, state.told);
+    found = await requestAll(health, at, state.paths);
+  }
   if (round !== state.round) return;
   state.health = health;
   showHealth(health);
