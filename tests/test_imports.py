@@ -102,6 +102,7 @@ PURE: Final = (
     *("daemon.http.api.stories", "daemon.http.api.usual", "daemon.exporter.usual"),
     *("daemon.commands", "daemon.commands.byte_order_mark", "daemon.commands.evaluation"),
     *("daemon.commands.recorded", "daemon.commands.recorded.buckets"),
+    "daemon.commands.recorded.experiments",
     *("daemon.commands.recorded.falls", "daemon.commands.recorded.over_time"),
     *("daemon.commands.recorded.looks", "daemon.commands.recorded.views"),
     "daemon.commands.taken_port",

@@ -229,6 +229,15 @@ def demo(port: int, seed: int, rate: int, regression_after: int, duration: int |
 @options.output_option("How the scores are printed.", "table", "json", "csv")
 @click.option("--experiment", help="Print what this experiment shows instead of the scores.")
 @click.option(
+    "--exclude",
+    "excluded",
+    type=options.stretch,
+    multiple=True,
+    metavar="FROM/TO",
+    help="With --experiment: leave out what was shown then, for a cause outside of the outcome;"
+    " dates or times, in UTC unless an offset is given. May be repeated.",
+)
+@click.option(
     "--every",
     type=options.duration,
     help="Print the scores in each bucket of so much event time, such as 10m; json: a line each.",
@@ -259,6 +268,7 @@ def replay(
     format_name: str | None,
     output: str,
     experiment: str | None,
+    excluded: tuple[tuple[int, int], ...],
     every: int | None,
     changes: bool,
     from_ms: int | None,
@@ -277,6 +287,8 @@ def replay(
         raise click.UsageError("--experiment: not together with --every, --changes or --plot")
     if not over_time and (from_ms, to_ms) != (None, None):
         raise click.UsageError("--from, --to: only with --every, --changes or --plot")
+    if excluded and experiment is None:
+        raise click.UsageError("--exclude: only with --experiment")
     if serve and (over_time or experiment is not None or output != "table"):
         raise click.UsageError("--serve: not together with what is printed in its place")
     if port is not None and not serve:
@@ -289,7 +301,7 @@ def replay(
         list(files),
         _configured(config_file, {"--format": ("RELEVANCED_EVENTS__FORMAT", format_name)}),
         output,
-        Asked(experiment, every, changes, from_ms or 0, to_ms, plot, serve_at),
+        Asked(experiment, every, changes, from_ms or 0, to_ms, excluded, plot, serve_at),
         as_is=as_is,
         progress=sys.stderr.isatty(),
     )

@@ -67,6 +67,16 @@ def instant(text: str) -> int:
         raise click.BadParameter(f"{text}: {rule}") from None
 
 
+def stretch(text: str) -> tuple[int, int]:
+    """Milliseconds since the epoch of both ends of `FROM/TO`."""
+    from ..experiments import exclusion  # brings numpy, which --help does without
+
+    try:
+        return exclusion.stretch(text)
+    except ValueError as refused:
+        raise click.BadParameter(str(refused)) from None
+
+
 def segment(text: str) -> dict[str, str]:
     """Attribute name → value of `country=DE` or `country=DE,device=ios`."""
     pairs = [part.partition("=") for part in text.split(",")]

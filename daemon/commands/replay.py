@@ -16,6 +16,7 @@ from rich.progress import Progress
 
 from ..config.loading import Config
 from ..events.timestamps import timestamp_text
+from ..experiments.exclusion import Stretch
 from ..experiments.findings import findings
 from ..experiments.types import Findings
 from ..exporter import scores, selection, snapshot
@@ -25,6 +26,7 @@ from ..lane.experiments import settle_pane
 from ..lane.lane import Lane
 from .experiment_report import UnknownExperiment, experiment_report
 from .recorded.buckets import Buckets, OverTime
+from .recorded.experiments import NothingLeft, with_excluded
 from .recorded.falls import fallen
 from .recorded.format_guess import explained
 from .recorded.over_time import as_csv, as_json_lines, as_table, changes_text
@@ -57,6 +59,8 @@ class Asked:
     """Which scores fell, by these buckets."""
     from_ms: int = 0
     to_ms: int = LATEST_MS
+    excluded: tuple[Stretch, ...] = ()
+    """Stretches of time that are left out of the experiment."""
     plot: str | None = None
     """The file that the scores in these buckets are drawn to."""
     serve_at: int | None = None
@@ -96,7 +100,13 @@ def replay(
     try:
         with Progress(console=console, transient=True) as bars:
             found = replayed(
-                paths, config, bars, as_is=as_is, every_ms=asked.bucket_ms, looks=looks
+                paths,
+                config,
+                bars,
+                as_is=as_is,
+                every_ms=asked.bucket_ms,
+                looks=looks,
+                excluded=asked.excluded,
             )
     except NoRoom as error:
         print(error, file=sys.stderr)
@@ -209,9 +219,10 @@ def experiments_of(lane: Lane) -> Findings:
 
 def print_experiment(lane: Lane, experiment: str, output: str) -> int:
     """Print what one experiment shows, as `table` or `json`; returns the exit code."""
+    found = experiments_of(lane)
     try:
-        text = experiment_report(experiments_of(lane), experiment, output)
-    except UnknownExperiment as error:
+        text = experiment_report(with_excluded(found, lane, experiment), experiment, output)
+    except (UnknownExperiment, NothingLeft) as error:
         print(error, file=sys.stderr)
         return 1
     if output == "csv":

@@ -96,7 +96,7 @@ def _finding(experiment: Merged, metrics: Sequence[Metric], as_of_ms: int | None
     spec, arms = experiment.spec, experiment.arms
     sketches = {variant: Sketch(arm.users) for variant, arm in arms.items()}
     crossover = 0.0 if spec.unit == IMPRESSION else crossover_count([*sketches.values()]).value
-    srm = _sample_ratio(spec, sketches)
+    srm = sample_ratio(spec, sketches)
     compared = _compared(experiment, metrics)
     variants = tuple(
         Variant(
@@ -188,7 +188,7 @@ def _status(spec: Spec, impressions: int, as_of_ms: int | None) -> str:
     return "running" if impressions else "waiting"
 
 
-def _sample_ratio(spec: Spec, sketches: Mapping[str, Sketch]) -> SampleRatio | None:
+def sample_ratio(spec: Spec, sketches: Mapping[str, Sketch]) -> SampleRatio | None:
     """Test the users' variants against the planned shares; where a declared experiment has none,
     against equal shares. None for undeclared experiments: their plan is not known."""
     weights = dict(spec.weights) or dict.fromkeys(sketches.keys() - {INTERLEAVED}, 1.0)

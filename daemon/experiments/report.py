@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .specs import IMPRESSION, INTERLEAVED, units_of
-from .types import Finding, Findings, Interleaving, MetricFinding, Variant
+from .types import Excluded, Finding, Findings, Interleaving, MetricFinding, Variant
 
 ALL_LISTS: Final = (
     "Means are over all impressions of a variant; one for which a metric is undefined counts as its"
@@ -56,10 +56,21 @@ def _head(finding: Finding, as_of: str | None) -> Iterator[str]:
     yield f"{finding.impressions:,} settled impressions, {planned}"
     for warning in finding.warnings:
         yield _visible(f"WARNING {warning}")
+    if isinstance(finding.excluded, Excluded):
+        yield from _excluded(finding.excluded)
     for variant in finding.variants:
         role = " (control)" if variant.variant == finding.control else ""
         counts = f"{variant.impressions:,} impressions, {variant.users:,.0f} {_counted(finding)}"
         yield _visible(f"  {variant.variant}{role}: {counts}")
+
+
+def _excluded(excluded: Excluded) -> Iterator[str]:
+    """What an exclusion left out, by variant, and what it must be for."""
+    lost = ", ".join(f"{one.variant} {one.impressions:,}" for one in excluded.variants)
+    yield _visible(f"{excluded.words}{f' ({lost})' if lost else ''}")
+    if excluded.warning:
+        yield _visible(f"WARNING {excluded.warning}")
+    yield excluded.caution
 
 
 def _reading(finding: Finding) -> str:

@@ -94,6 +94,8 @@ class Tracking:
     """The greatest number of undeclared experiments that are tracked as well."""
     discovered: Spec
     """The spec of those, without a name."""
+    excluded: tuple[tuple[int, int], ...] = ()
+    """Stretches of time, as of `exclusion.joined`, whose impressions are left out."""
 
     @cached_property
     def units(self) -> tuple[str, ...]:

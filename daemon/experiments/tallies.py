@@ -84,6 +84,8 @@ class Experiments:
     changed: set[str] = field(default_factory=set)
     user_pages: set[tuple[str, int]] = field(default_factory=set)
     dropped: set[str] = field(default_factory=set)
+    left_out: dict[str, dict[str, Arm]] = field(default_factory=dict)
+    """Name → variant → the impressions and users that an exclusion left out, without metrics."""
 
     def start_batch(self) -> None:
         """Forget what changed: the commit that wrote it is durable."""

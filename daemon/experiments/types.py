@@ -134,6 +134,29 @@ class SampleRatio(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     p_value: float
 
 
+class ExcludedVariant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What one arm lost to an exclusion."""
+
+    variant: str
+    impressions: int
+
+
+class Excluded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The impressions that stretches of time left out of an experiment."""
+
+    stretches: tuple[tuple[str, str], ...]
+    """(from, to) in RFC 3339 and UTC; the end is not part of it."""
+    impressions: int
+    variants: tuple[ExcludedVariant, ...]
+    srm: SampleRatio | None
+    """Of the units left out. Null where nothing is, or the planned shares are not known."""
+    words: str
+    warning: str
+    """Why the exclusion may bias the differences; empty where nothing speaks for it."""
+    caution: str
+    """What an exclusion must be for."""
+
+
 class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One experiment."""
 
@@ -156,6 +179,8 @@ class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Null without interleaved lists."""
     stratify_by: str | None = None
     """Name of the grouping by whose segments variants are compared too."""
+    excluded: Excluded | msgspec.UnsetType = msgspec.UNSET
+    """Absent where no stretch of time is excluded."""
 
 
 class Findings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

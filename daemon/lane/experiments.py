@@ -17,6 +17,7 @@ from relevanced.metrics.interleaving import credits
 from relevanced.metrics.lists import Integers
 from relevanced.metrics.users import bucket_indices
 
+from ..experiments.exclusion import within
 from ..experiments.specs import INTERLEAVED, MOST_STRATA, MOST_VARIANTS, Spec, Tracking
 from ..experiments.tallies import Arm, Experiments, Tallies
 from ..panes import HOUR_MS
@@ -24,6 +25,7 @@ from ..plan import OTHER, Plan
 from .columns.column import column
 from .gain_states import lists_of, score_delays
 from .lane import Lane
+from .left_out import leave_out
 from .subjects import NO_UNIT
 
 OVERFLOW: Final = "experiment_overflow"
@@ -70,6 +72,11 @@ def settle_pane(lane: Lane, start_ms: int) -> None:
     in_experiment = assignments > 0
     if not in_experiment.any():
         return
+    if tracking.excluded:
+        excluded = within(lane.open.times_ms.at(index), tracking.excluded)
+        left_out = index[in_experiment & excluded], assignments[in_experiment & excluded]
+        leave_out(lane, start_ms, *left_out, _variants_of(lane, left_out[1]))
+        in_experiment &= ~excluded
     slots, index, assignments = (
         slots[in_experiment],
         index[in_experiment],

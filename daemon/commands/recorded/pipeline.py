@@ -20,6 +20,7 @@ from ...attribution import rules, runs, vectorized
 from ...config.loading import Config
 from ...events.decoder import decoder
 from ...events.types import Decoder, Rejected
+from ...experiments.exclusion import Stretch, joined
 from ...lane.lane import Lane, new_lane
 from ...worker import batch
 from ...worker.memory import configure_allocator
@@ -107,10 +108,12 @@ def replayed(
     as_is: bool,
     every_ms: int | None = None,
     looks: Looks | None = None,
+    excluded: Sequence[Stretch] = (),
 ) -> Replayed:
     """One lane to which all events of the files were applied, in order of their time, or in that of
-    the files with `as_is`; and what settled in each bucket of `every_ms`, or what `looks` saw. Sets
-    the allocator of this process: buffers come and go like batches.
+    the files with `as_is`; and what settled in each bucket of `every_ms`, or what `looks` saw.
+    Experiments leave out what was shown in the excluded stretches. Sets the allocator of this
+    process: buffers come and go like batches.
 
     Raises OSError for a file that cannot be read, NoRoom where the events cannot be put in order,
     and ValueError where the panes do not divide the buckets.
@@ -123,6 +126,9 @@ def replayed(
         plan = replace(config.plan, history_hours=0)
     else:
         plan, buckets = plan_in_buckets(config.plan, every_ms), Buckets()
+    if excluded and plan.tracking is not None:
+        tracking = replace(plan.tracking, excluded=joined(excluded))
+        plan = replace(plan, tracking=tracking)
     lane = new_lane(0, plan, {TOPIC: 0}, [TOPIC])
     found = Replayed(lane, Refusals(), IgnoredKinds(config.plan.grades), buckets, looks)
     reader = EventReader(config.events.format, config.limits, found.refusals)

@@ -1,0 +1,39 @@
+"""What recorded data says of an experiment beside its finding: what an exclusion left out. Pure."""
+
+import msgspec
+
+from relevanced.metrics.users import Sketch
+
+from ...experiments.exclusion import excluded_of, nothing_left
+from ...experiments.findings import sample_ratio
+from ...experiments.tallies import Arm
+from ...experiments.types import Findings
+from ...lane.lane import Lane
+
+
+class NothingLeft(Exception):
+    """An exclusion covers all impressions of the experiment."""
+
+
+def with_excluded(found: Findings, lane: Lane, experiment: str) -> Findings:
+    """The findings, with what was left out of one experiment. Raises NothingLeft."""
+    tracking = lane.plan.tracking
+    spec = None if tracking is None else tracking.spec(experiment)
+    if tracking is None or spec is None or not tracking.excluded:
+        return found
+    counted = lane.experiments.by_name.get(experiment)
+    # An arm that lost nothing belongs to the ratio too.
+    arms = {variant: Arm.empty(0) for variant in (counted.arms if counted else ())}
+    arms |= lane.experiments.left_out.get(experiment, {})
+    srm = sample_ratio(spec, {name: Sketch(arm.users) for name, arm in arms.items()})
+    excluded = excluded_of(spec, tracking.excluded, arms, srm)
+    kept = {one.experiment: one.impressions for one in found.experiments}
+    if excluded.impressions and not kept.get(experiment):
+        raise NothingLeft(nothing_left(experiment, tracking.excluded, excluded.impressions))
+    return Findings(
+        found.as_of,
+        tuple(
+            msgspec.structs.replace(one, excluded=excluded) if one.experiment == experiment else one
+            for one in found.experiments
+        ),
+    )

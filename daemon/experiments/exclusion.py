@@ -1,0 +1,154 @@
+"""Stretches of time that are left out of an experiment: an outage, a broken release. Pure.
+
+A stretch is half-open, [from, to) in milliseconds. It holds impressions by the time at which they
+were shown, to the millisecond, together with all their feedback.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from relevanced.metrics.lists import Integers
+
+from .specs import Spec, units_of
+from .tallies import Arm
+from .types import Excluded, ExcludedVariant, SampleRatio
+from .withholding import mismatched
+
+Stretch: TypeAlias = tuple[int, int]
+
+RULE: Final = (
+    "must be FROM/TO, two dates or times of RFC 3339 with FROM before TO,"
+    " such as 2026-11-20T14:00Z/2026-11-20T16:30Z"
+)
+CAUSE_OUTSIDE: Final = (
+    "An exclusion must be for a cause outside of the outcome, such as an outage: a stretch that is"
+    " chosen by what the metrics show biases every interval."
+)
+
+
+def stretch(text: str) -> Stretch:
+    """The stretch of `FROM/TO`; UTC unless an offset is given, and a date is its first instant.
+    Raises ValueError.
+
+    >>> stretch("2026-11-20/2026-11-21T02:00+02:00")
+    (1795132800000, 1795219200000)
+    """
+    start, slash, end = text.partition("/")
+    try:
+        from_ms, to_ms = _instant_ms(start), _instant_ms(end)
+    except (ValueError, OverflowError):
+        raise ValueError(f"{text}: {RULE}") from None
+    if not slash or from_ms >= to_ms:
+        raise ValueError(f"{text}: {RULE}")
+    return from_ms, to_ms
+
+
+def _instant_ms(text: str) -> int:
+    moment = datetime.fromisoformat(text.strip())
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=timezone.utc)
+    return round(moment.timestamp() * 1000)
+
+
+def joined(stretches: Iterable[Stretch]) -> tuple[Stretch, ...]:
+    """The same instants in ascending stretches that neither overlap nor touch.
+
+    >>> joined([(5, 9), (1, 3), (8, 12), (3, 4)])
+    ((1, 4), (5, 12))
+    """
+    found: list[Stretch] = []
+    for from_ms, to_ms in sorted(stretches):
+        if found and from_ms <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], to_ms)
+        else:
+            found.append((from_ms, to_ms))
+    return tuple(found)
+
+
+def within(times_ms: Integers, stretches: Sequence[Stretch]) -> NDArray[np.bool_]:
+    """Whether each of the times (n,) is within one of the stretches, which are those of `joined`.
+
+    >>> within(np.array([0, 1, 3, 4, 6]), [(1, 4), (5, 12)]).tolist()
+    [False, True, True, False, True]
+    """
+    edges = np.array(stretches, np.int64).reshape(-1)
+    inside: NDArray[np.bool_] = np.searchsorted(edges, times_ms, side="right") % 2 == 1
+    return inside
+
+
+def excluded_of(
+    spec: Spec, stretches: Sequence[Stretch], arms: Mapping[str, Arm], srm: SampleRatio | None
+) -> Excluded:
+    """What the stretches left out of the arms of one experiment, also of those that lost nothing,
+    with the sample-ratio test of the users left out."""
+    variants = tuple(
+        ExcludedVariant(variant, arms[variant].impressions) for variant in sorted(arms)
+    )
+    impressions = sum(one.impressions for one in variants)
+    losing = sum(one.impressions > 0 for one in variants)
+    warning = _unequal(spec, srm) if impressions else ""
+    return Excluded(
+        stretches=tuple((_exact(start), _exact(end)) for start, end in stretches),
+        impressions=impressions,
+        variants=variants,
+        srm=srm if impressions else None,
+        words=(
+            f"Leaves out {stretches_text(stretches)}: {impressions:,} impressions"
+            f" of {losing} {'arm' if losing == 1 else 'arms'}"
+        ),
+        warning=warning,
+        caution=CAUSE_OUTSIDE,
+    )
+
+
+def _unequal(spec: Spec, srm: SampleRatio | None) -> str:
+    if srm is None:
+        return "whether the arms lost equal shares is not tested: no planned shares are known"
+    if not mismatched(srm):
+        return ""
+    return (
+        f"the arms lost unequal shares (ln e = {srm.log_evalue:.1f}): the {units_of(spec.unit)}"
+        " left out are not in the planned ratio, so what happened then depends on the variant, and"
+        " leaving it out biases the differences"
+    )
+
+
+def nothing_left(name: str, stretches: Sequence[Stretch], impressions: int) -> str:
+    """That an exclusion covers all impressions of an experiment."""
+    return (
+        f"--exclude {stretches_text(stretches)}: leaves out all {impressions:,} impressions of"
+        f" {name}; exclude a shorter stretch"
+    )
+
+
+def stretches_text(stretches: Sequence[Stretch]) -> str:
+    """The stretches for people, in UTC.
+
+    >>> stretches_text([(1795183200000, 1795192200000), (1795219200000, 1795305600000)])
+    '2026-11-20 14:00 – 16:30 UTC, 2026-11-21 00:00 – 2026-11-22 00:00 UTC'
+    """
+    return ", ".join(_stretch_text(*one) for one in stretches)
+
+
+def _stretch_text(from_ms: int, to_ms: int) -> str:
+    (day, start), (last_day, end) = _shown(from_ms), _shown(to_ms)
+    return f"{day} {start} – {end if day == last_day else f'{last_day} {end}'} UTC"
+
+
+def _shown(at_ms: int) -> tuple[str, str]:
+    """Date and time of day, no more precise than the instant is."""
+    day, _, clock = _exact(at_ms).rstrip("Z").partition("T")
+    seconds = clock.removesuffix(".000")
+    return day, seconds.removesuffix(":00") if at_ms % 60_000 == 0 else seconds
+
+
+def _exact(at_ms: int) -> str:
+    moment = datetime.fromtimestamp(at_ms // 1000, timezone.utc)
+    text = moment.replace(tzinfo=None, microsecond=at_ms % 1000 * 1000).isoformat(
+        timespec="milliseconds"
+    )
+    return f"{text}Z"
