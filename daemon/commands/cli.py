@@ -228,15 +228,8 @@ def demo(port: int, seed: int, rate: int, regression_after: int, duration: int |
 @click.option("--format", "format_name", help="Format of the events.  [default: as configured]")
 @options.output_option("How the scores are printed.", "table", "json", "csv")
 @click.option("--experiment", help="Print what this experiment shows instead of the scores.")
-@click.option(
-    "--exclude",
-    "excluded",
-    type=options.stretch,
-    multiple=True,
-    metavar="FROM/TO",
-    help="With --experiment: leave out what was shown then, for a cause outside of the outcome;"
-    " dates or times, in UTC unless an offset is given. May be repeated.",
-)
+@options.exclude_option
+@options.by_day_option
 @click.option(
     "--every",
     type=options.duration,
@@ -269,6 +262,7 @@ def replay(
     output: str,
     experiment: str | None,
     excluded: tuple[tuple[int, int], ...],
+    by_day: bool,
     every: int | None,
     changes: bool,
     from_ms: int | None,
@@ -289,6 +283,8 @@ def replay(
         raise click.UsageError("--from, --to: only with --every, --changes or --plot")
     if excluded and experiment is None:
         raise click.UsageError("--exclude: only with --experiment")
+    if by_day and experiment is None:
+        raise click.UsageError("--by-day: only with --experiment")
     if serve and (over_time or experiment is not None or output != "table"):
         raise click.UsageError("--serve: not together with what is printed in its place")
     if port is not None and not serve:
@@ -301,7 +297,7 @@ def replay(
         list(files),
         _configured(config_file, {"--format": ("RELEVANCED_EVENTS__FORMAT", format_name)}),
         output,
-        Asked(experiment, every, changes, from_ms or 0, to_ms, excluded, plot, serve_at),
+        Asked(experiment, every, changes, from_ms or 0, to_ms, excluded, by_day, plot, serve_at),
         as_is=as_is,
         progress=sys.stderr.isatty(),
     )

@@ -90,3 +90,19 @@ def _number(text: str) -> str | float:
         return float(text)
     except ValueError:
         return text
+
+
+exclude_option = click.option(
+    "--exclude",
+    "excluded",
+    type=stretch,
+    multiple=True,
+    metavar="FROM/TO",
+    help="With --experiment: leave out what was shown then, for a cause outside of the outcome;"
+    " dates or times, in UTC unless an offset is given. May be repeated.",
+)
+by_day_option = click.option(
+    "--by-day",
+    is_flag=True,
+    help="With --experiment: print the effect on each UTC day and up to its end as well.",
+)

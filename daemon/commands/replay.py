@@ -26,7 +26,7 @@ from ..lane.experiments import settle_pane
 from ..lane.lane import Lane
 from .experiment_report import UnknownExperiment, experiment_report
 from .recorded.buckets import Buckets, OverTime
-from .recorded.experiments import NothingLeft, with_excluded
+from .recorded.experiments import NothingLeft, with_days, with_excluded
 from .recorded.falls import fallen
 from .recorded.format_guess import explained
 from .recorded.over_time import as_csv, as_json_lines, as_table, changes_text
@@ -61,6 +61,8 @@ class Asked:
     to_ms: int = LATEST_MS
     excluded: tuple[Stretch, ...] = ()
     """Stretches of time that are left out of the experiment."""
+    by_day: bool = False
+    """The effect of the experiment on each day, and up to its end."""
     plot: str | None = None
     """The file that the scores in these buckets are drawn to."""
     serve_at: int | None = None
@@ -107,6 +109,7 @@ def replay(
                 every_ms=asked.bucket_ms,
                 looks=looks,
                 excluded=asked.excluded,
+                by_day=asked.by_day,
             )
     except NoRoom as error:
         print(error, file=sys.stderr)
@@ -219,7 +222,7 @@ def experiments_of(lane: Lane) -> Findings:
 
 def print_experiment(lane: Lane, experiment: str, output: str) -> int:
     """Print what one experiment shows, as `table` or `json`; returns the exit code."""
-    found = experiments_of(lane)
+    found = with_days(experiments_of(lane), lane, experiment)
     try:
         text = experiment_report(with_excluded(found, lane, experiment), experiment, output)
     except (UnknownExperiment, NothingLeft) as error:

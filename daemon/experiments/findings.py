@@ -131,7 +131,7 @@ def _compared(experiment: Merged, metrics: Sequence[Metric]) -> Compared:
     """Every variant against the control, without the control itself and interleaved lists."""
     treated = [v for v in experiment.arms if v not in (experiment.control, INTERLEAVED)]
     return Compared(
-        {variant: _compare(experiment, variant, metrics) for variant in treated},
+        {variant: compare(experiment, variant, metrics) for variant in treated},
         {variant: _by_segment(experiment, variant, metrics) for variant in treated},
     )
 
@@ -200,7 +200,7 @@ def sample_ratio(spec: Spec, sketches: Mapping[str, Sketch]) -> SampleRatio | No
     return SampleRatio(log_evalue, always_valid_p(log_evalue))
 
 
-def _compare(
+def compare(
     experiment: Merged, variant: str, metrics: Sequence[Metric]
 ) -> dict[str, MetricComparison]:
     """Metric → comparison of the variant with the control."""

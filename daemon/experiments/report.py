@@ -11,11 +11,15 @@ from rich.table import Table
 from rich.text import Text
 
 from .specs import IMPRESSION, INTERLEAVED, units_of
-from .types import Excluded, Finding, Findings, Interleaving, MetricFinding, Variant
+from .types import DayEffect, Excluded, Finding, Findings, Interleaving, MetricFinding, Variant
 
 ALL_LISTS: Final = (
     "Means are over all impressions of a variant; one for which a metric is undefined counts as its"
     " worst value."
+)
+BY_DAY: Final = (
+    "Decide by what is so far: its intervals hold at all looks together. That of a day describes"
+    " this day alone; among many days, some leave out 0 by chance."
 )
 _UNBOUNDED: Final = 100_000
 
@@ -39,6 +43,8 @@ def to_table(finding: Finding, as_of: str | None) -> str:
                 console.print(_table(finding, variant))
                 for line in (*_defined(finding, variant), *_stratified(finding, variant)):
                     console.print(line, markup=False, highlight=False)
+        if finding.by_day:
+            console.print(_days(finding.by_day))
         if finding.interleaving is not None:
             console.print(_interleaved(finding.interleaving), markup=False, highlight=False)
         for line in _discoveries(finding):
@@ -172,6 +178,28 @@ def _table(finding: Finding, variant: Variant) -> Table:
     table.add_column("verdict", no_wrap=True)
     for metric in variant.metrics:
         table.add_row(*(Text(cell) for cell in _cells(metric)))
+    return table
+
+
+def _days(rows: Sequence[DayEffect]) -> Table:
+    """The effect by day, and up to the end of each day."""
+    table = Table(title=Text("by day (UTC)"), title_justify="left", box=SIMPLE_HEAD)
+    table.caption, table.caption_justify = Text(BY_DAY), "left"
+    for name in ("day", "variant", "metric"):
+        table.add_column(name, no_wrap=True)
+    for name in ("that day", "interval", "impressions", "so far", "interval", "impressions"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        cells = (
+            *(row.day, _visible(row.variant), row.metric),
+            _number(row.day_difference, "{:+.4f}"),
+            _interval(row.day_lower, row.day_upper, "{:+.4f}"),
+            f"{row.day_control_impressions:,} / {row.day_impressions:,}",
+            _number(row.difference, "{:+.4f}"),
+            _interval(row.lower, row.upper, "{:+.4f}"),
+            f"{row.control_impressions:,} / {row.impressions:,}",
+        )
+        table.add_row(*map(Text, cells))
     return table
 
 

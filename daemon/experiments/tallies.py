@@ -4,6 +4,7 @@ Users fall into buckets by their hash, so that the variance of an arm is that be
 users: impressions of one user are alike and must not count as independent.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,6 +14,7 @@ from relevanced.metrics.buckets import BUCKETS
 from relevanced.metrics.lists import Integers
 from relevanced.metrics.users import CAPACITY, Hashes
 
+DAY_MS: Final = 24 * 60 * 60 * 1000
 USER_PAGES: Final = 16
 """The hashes of an arm's users are stored in this many parts, by their lowest bits, so that a
 commit writes only the parts with a new user."""
@@ -74,6 +76,49 @@ class Tallies:
 
 
 @dataclass
+class Days:
+    """Copies of the tallies at the end of each UTC day with a settled pane: cumulative, so the
+    difference of two is what the days between added. A pane belongs to the day in which it
+    starts."""
+
+    ends: dict[int, dict[str, Tallies]] = field(default_factory=dict)
+    """Start of a day in ms → the tallies at its end, without users and segments; ascending."""
+    open_ms: int | None = None
+    """Start of the day that can still change."""
+
+    def settle(self, start_ms: int, by_name: Mapping[str, Tallies]) -> None:
+        """Note that the pane that starts then is about to be added to these tallies. Panes come in
+        order of time."""
+        day_ms = start_ms - start_ms % DAY_MS
+        if self.open_ms is not None and day_ms > self.open_ms:
+            self.ends[self.open_ms] = _copied(by_name)
+        self.open_ms = day_ms
+
+    def finished(self, by_name: Mapping[str, Tallies]) -> dict[int, dict[str, Tallies]]:
+        """The ends of all days, the last one as it stands in these tallies."""
+        return self.ends | ({} if self.open_ms is None else {self.open_ms: _copied(by_name)})
+
+    def forget(self, name: str) -> None:
+        """Drop an experiment: under its name another one may begin."""
+        for by_name in self.ends.values():
+            by_name.pop(name, None)
+
+
+def _copied(by_name: Mapping[str, Tallies]) -> dict[str, Tallies]:
+    return {
+        name: Tallies(
+            one.digest,
+            {
+                variant: Arm(arm.tallies.copy(), arm.without_unit)
+                for variant, arm in one.arms.items()
+            },
+            one.last_ms,
+        )
+        for name, one in by_name.items()
+    }
+
+
+@dataclass
 class Experiments:
     """All experiments of one lane, and what the next commit must write of them."""
 
@@ -84,6 +129,8 @@ class Experiments:
     changed: set[str] = field(default_factory=set)
     user_pages: set[tuple[str, int]] = field(default_factory=set)
     dropped: set[str] = field(default_factory=set)
+    days: Days | None = None
+    """None where effects by day are not asked for."""
     left_out: dict[str, dict[str, Arm]] = field(default_factory=dict)
     """Name → variant → the impressions and users that an exclusion left out, without metrics."""
 
@@ -102,6 +149,8 @@ class Experiments:
     def drop(self, name: str) -> None:
         """Forget an experiment."""
         del self.by_name[name]
+        if self.days is not None:
+            self.days.forget(name)
         self.changed.discard(name)
         self.user_pages = {page for page in self.user_pages if page[0] != name}
         self.dropped.add(name)

@@ -134,6 +134,31 @@ class SampleRatio(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     p_value: float
 
 
+class DayEffect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One metric of one variant against the control: on one UTC day, and up to its end; undefined
+    values are null."""
+
+    day: str
+    """Its date, such as 2026-11-20."""
+    variant: str
+    metric: str
+    day_control_impressions: int
+    """Shown on this day, with a unit."""
+    day_impressions: int
+    day_difference: float | None
+    day_lower: float | None
+    """Interval of the day as if it were the only one: a description, never a decision."""
+    day_upper: float | None
+    control_impressions: int
+    """Shown up to the end of this day, with a unit."""
+    impressions: int
+    difference: float | None
+    lower: float | None
+    """Lower end of the 95 % confidence sequence at the end of this day: valid at all looks
+    together."""
+    upper: float | None
+
+
 class ExcludedVariant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What one arm lost to an exclusion."""
 
@@ -181,6 +206,8 @@ class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Name of the grouping by whose segments variants are compared too."""
     excluded: Excluded | msgspec.UnsetType = msgspec.UNSET
     """Absent where no stretch of time is excluded."""
+    by_day: tuple[DayEffect, ...] | msgspec.UnsetType = msgspec.UNSET
+    """By day, variant and metric. Absent where it is not asked for, or not known."""
 
 
 class Findings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -85,6 +85,8 @@ def settle_pane(lane: Lane, start_ms: int) -> None:
     states = column(lane.open.states)[index].astype(np.int64)
     pane = _Pane(start_ms, slots, index, assignments, states)
     variants_of = _variants_of(lane, assignments)
+    if lane.experiments.days is not None:
+        lane.experiments.days.settle(start_ms, lane.experiments.by_name)
     _admit(lane, tracking, pane, variants_of)
     for name in sorted(variants_of.keys() & lane.experiments.by_name.keys()):
         spec = tracking.spec(name)
