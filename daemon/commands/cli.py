@@ -16,7 +16,6 @@ from ..config.kinds import ConfigError
 from . import options
 
 if TYPE_CHECKING:
-    from ..config.settings import Config
     from ..http.api.health import Role
 
 USAGE_EXIT: Final = 2
@@ -76,6 +75,12 @@ def _lane() -> click.Command:
     return lane_command
 
 
+def _replay() -> click.Command:
+    from .replay_command import replay_command
+
+    return replay_command
+
+
 def _healthcheck() -> click.Command:
     from .healthcheck import healthcheck_command
 
@@ -84,6 +89,7 @@ def _healthcheck() -> click.Command:
 
 LAZY_COMMANDS: Final[Mapping[str, tuple[Callable[[], click.Command], str]]] = {
     "eval": (_eval, "Score TREC run files against judgements, offline."),
+    "replay": (_replay, "Score recorded events with the daemon's own pipeline."),
     "simulate": (_simulate, "Produce simulated search traffic to a topic or a file."),
     "check-config": (
         _check_config,
@@ -169,7 +175,7 @@ def run(config_file: str | None, role: "Role") -> None:
     """Run the daemon: Kafka in, Redis state, Prometheus out."""
     from .app import run as run_daemon
 
-    sys.exit(run_daemon(_configured(config_file, {}), role))
+    sys.exit(run_daemon(options.configured(config_file, {}), role))
 
 
 @cli.command()
@@ -216,104 +222,6 @@ def demo(port: int, seed: int, rate: int, regression_after: int, duration: int |
     sys.exit(code)
 
 
-@cli.command()
-@click.argument(
-    "files",
-    nargs=-1,
-    required=True,
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE...",
-)
-@options.config_option()
-@click.option("--format", "format_name", help="Format of the events.  [default: as configured]")
-@options.output_option("How the scores are printed.", "table", "json", "csv")
-@click.option("--experiment", help="Print what this experiment shows instead of the scores.")
-@options.exclude_option
-@options.by_day_option
-@click.option(
-    "--every",
-    type=options.duration,
-    help="Print the scores in each bucket of so much event time, such as 10m; json: a line each.",
-)
-@click.option(
-    "--changes", is_flag=True, help="Print which scores fell, since when and whether for good."
-)
-@click.option("--from", "from_ms", type=options.instant, help="Buckets from this time on.")
-@click.option("--to", "to_ms", type=options.instant, help="Buckets before this time.")
-@click.option(
-    "--plot",
-    type=click.Path(dir_okay=False),
-    metavar="FILE.svg|png",
-    help="Draw the scores over time and where they fell, in buckets of --every, else of 10m.",
-)
-@click.option(
-    "--serve", is_flag=True, help="Serve the web page and the API as of the end of the files."
-)
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    help="Where --serve listens on this machine, 0: any free port.  [default: 9465]",
-)
-@click.option("--as-is", is_flag=True, help="Keep the order of the files, as a live stream would.")
-def replay(
-    files: tuple[str, ...],
-    config_file: str | None,
-    format_name: str | None,
-    output: str,
-    experiment: str | None,
-    excluded: tuple[tuple[int, int], ...],
-    by_day: bool,
-    every: int | None,
-    changes: bool,
-    from_ms: int | None,
-    to_ms: int | None,
-    plot: str | None,
-    serve: bool,
-    port: int | None,
-    as_is: bool,
-) -> None:
-    """Score recorded events with the daemon's own pipeline."""
-    from .replay import DEFAULT_PORT, LATEST_MS, Asked
-    from .replay import replay as score_files
-
-    over_time = changes or plot is not None or every is not None
-    if over_time and experiment is not None:
-        raise click.UsageError("--experiment: not together with --every, --changes or --plot")
-    if not over_time and (from_ms, to_ms) != (None, None):
-        raise click.UsageError("--from, --to: only with --every, --changes or --plot")
-    if excluded and experiment is None:
-        raise click.UsageError("--exclude: only with --experiment")
-    if by_day and experiment is None:
-        raise click.UsageError("--by-day: only with --experiment")
-    if serve and (over_time or experiment is not None or output != "table"):
-        raise click.UsageError("--serve: not together with what is printed in its place")
-    if port is not None and not serve:
-        raise click.UsageError("--port: only with --serve")
-    if changes and output != "table":
-        raise click.UsageError(f"--changes: no {output}, but text")
-    to_ms = LATEST_MS if to_ms is None else to_ms
-    serve_at = (DEFAULT_PORT if port is None else port) if serve else None
-    code = score_files(
-        list(files),
-        _configured(config_file, {"--format": ("RELEVANCED_EVENTS__FORMAT", format_name)}),
-        output,
-        Asked(experiment, every, changes, from_ms or 0, to_ms, excluded, by_day, plot, serve_at),
-        as_is=as_is,
-        progress=sys.stderr.isatty(),
-    )
-    sys.exit(code)
-
-
 def main() -> None:
     """The `relevanced` command."""
     cli(prog_name="relevanced")
-
-
-def _configured(config_file: str | None, given: Mapping[str, tuple[str, str | None]]) -> "Config":
-    """Read the configuration and set the log up by it; `given` as for `options.read`. Raises
-    ConfigError."""
-    from ..telemetry import logs
-
-    config = options.read(config_file, given)
-    logs.configure(config.log.level, config.log.format, sys.stderr)
-    return config

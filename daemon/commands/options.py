@@ -1,6 +1,7 @@
 """Options that several commands have, and the kinds of their values."""
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -92,17 +93,11 @@ def _number(text: str) -> str | float:
         return text
 
 
-exclude_option = click.option(
-    "--exclude",
-    "excluded",
-    type=stretch,
-    multiple=True,
-    metavar="FROM/TO",
-    help="With --experiment: leave out what was shown then, for a cause outside of the outcome;"
-    " dates or times, in UTC unless an offset is given. May be repeated.",
-)
-by_day_option = click.option(
-    "--by-day",
-    is_flag=True,
-    help="With --experiment: print the effect on each UTC day and up to its end as well.",
-)
+def configured(config_file: str | None, given: Mapping[str, tuple[str, str | None]]) -> "Config":
+    """Read the configuration and set the log up by it; `given` as for `read`. Raises
+    ConfigError."""
+    from ..telemetry import logs
+
+    config = read(config_file, given)
+    logs.configure(config.log.level, config.log.format, sys.stderr)
+    return config

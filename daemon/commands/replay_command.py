@@ -1,0 +1,123 @@
+"""`relevanced replay` on the command line: its options, and which of them go together."""
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from . import options
+
+if TYPE_CHECKING:
+    from .replay import Asked
+
+
+@click.command("replay")
+@click.argument(
+    "files",
+    nargs=-1,
+    required=True,
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE...",
+)
+@options.config_option()
+@click.option("--format", "format_name", help="Format of the events.  [default: as configured]")
+@options.output_option("How the scores are printed.", "table", "json", "csv")
+@click.option("--experiment", help="Print what this experiment shows instead of the scores.")
+@click.option(
+    "--exclude",
+    "excluded",
+    type=options.stretch,
+    multiple=True,
+    metavar="FROM/TO",
+    help="With --experiment: leave out what was shown then, for a cause outside of the outcome;"
+    " dates or times, in UTC unless an offset is given. May be repeated.",
+)
+@click.option(
+    "--by-day",
+    is_flag=True,
+    help="With --experiment: print the effect on each UTC day and up to its end as well.",
+)
+@click.option(
+    "--every",
+    type=options.duration,
+    help="Print the scores in each bucket of so much event time, such as 10m; json: a line each.",
+)
+@click.option(
+    "--changes", is_flag=True, help="Print which scores fell, since when and whether for good."
+)
+@click.option("--from", "from_ms", type=options.instant, help="Buckets from this time on.")
+@click.option("--to", "to_ms", type=options.instant, help="Buckets before this time.")
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False),
+    metavar="FILE.svg|png",
+    help="Draw the scores over time and where they fell, in buckets of --every, else of 10m.",
+)
+@click.option(
+    "--serve", is_flag=True, help="Serve the web page and the API as of the end of the files."
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help="Where --serve listens on this machine, 0: any free port.  [default: 9465]",
+)
+@click.option("--as-is", is_flag=True, help="Keep the order of the files, as a live stream would.")
+def replay_command(
+    files: tuple[str, ...],
+    config_file: str | None,
+    format_name: str | None,
+    output: str,
+    experiment: str | None,
+    excluded: tuple[tuple[int, int], ...],
+    by_day: bool,
+    every: int | None,
+    changes: bool,
+    from_ms: int | None,
+    to_ms: int | None,
+    plot: str | None,
+    serve: bool,
+    port: int | None,
+    as_is: bool,
+) -> None:
+    """Score recorded events with the daemon's own pipeline."""
+    from .replay import DEFAULT_PORT, LATEST_MS, Asked, replay
+
+    asked = Asked(
+        experiment,
+        every,
+        changes,
+        from_ms or 0,
+        LATEST_MS if to_ms is None else to_ms,
+        excluded,
+        by_day,
+        plot,
+        (DEFAULT_PORT if port is None else port) if serve else None,
+    )
+    _check_together(asked, output, has_span=(from_ms, to_ms) != (None, None), port=port)
+    code = replay(
+        list(files),
+        options.configured(config_file, {"--format": ("RELEVANCED_EVENTS__FORMAT", format_name)}),
+        output,
+        asked,
+        as_is=as_is,
+        progress=sys.stderr.isatty(),
+    )
+    sys.exit(code)
+
+
+def _check_together(asked: "Asked", output: str, *, has_span: bool, port: int | None) -> None:
+    """Refuse what does not go together. Raises click.UsageError."""
+    over_time, of_experiment = asked.bucket_ms is not None, asked.experiment is not None
+    faults = {
+        "--experiment: not together with --every, --changes or --plot": over_time and of_experiment,
+        "--from, --to: only with --every, --changes or --plot": has_span and not over_time,
+        "--exclude: only with --experiment": asked.excluded and not of_experiment,
+        "--by-day: only with --experiment": asked.by_day and not of_experiment,
+        "--serve: not together with what is printed in its place": asked.serve_at is not None
+        and (over_time or of_experiment or output != "table"),
+        "--port: only with --serve": port is not None and asked.serve_at is None,
+        f"--changes: no {output}, but text": asked.changes and output != "table",
+    }
+    for words, holds in faults.items():
+        if holds:
+            raise click.UsageError(words)
