@@ -27,7 +27,7 @@ from ..storage.store import Store
 from ..telemetry.process import Telemetry
 from . import kept_changes
 from .catching_up import CatchingUp, Progress
-from .counters import PreviousSelection
+from .kept_markers import KeptMarkers
 from .lane_pulses import Pulses
 from .lane_reads import LaneReads, Lanes, Reads
 from .published import Condition, MetricsText, Published
@@ -90,17 +90,6 @@ def refresh_after_s(took_s: float) -> float:
     return min(max(took_s / REFRESH_SHARE, SOONEST_REFRESH_S), REFRESH_EVERY_S)
 
 
-def _restored(stored: bytes | None) -> PreviousSelection:
-    """The stored selection; an empty one where there is none that can be read."""
-    if stored is None:
-        return PreviousSelection()
-    try:
-        return msgspec.json.decode(stored, type=PreviousSelection)
-    except msgspec.DecodeError as error:
-        log.warning("the stored selection of counters cannot be read", reason=str(error))
-        return PreviousSelection()
-
-
 class Exporter:
     """Keeps what `outlet` serves up to date until `stop` is set."""
 
@@ -114,6 +103,7 @@ class Exporter:
         stop: asyncio.Event,
         clock: Callable[[], float] = time.time,
         judging: Judging = DEFAULTS,
+        markers: KeptMarkers | None = None,
     ) -> None:
         self._clock = clock
         self._coordination = coordination
@@ -125,6 +115,7 @@ class Exporter:
         self._published = Published()
         self._has_lease = False
         self._publisher = Publisher(plan, judging)
+        self._markers = markers
         self._lanes = LaneReads(store, coordination, plan, telemetry)
         self._pulses = Pulses()
         self._catching_up = CatchingUp()
@@ -179,6 +170,9 @@ class Exporter:
             return "no lane has been claimed yet"
         if self._stored_falls is None:
             await self._restore_changes()
+        if self._markers is not None:
+            now_ms = int(self._clock() * 1000)
+            self._publisher.markers = await self._markers.refresh(now_ms, self._has_lease)
         before = self._publisher.previous
         try:
             # Off the loop: 97,000 samples took 276 ms from rows to texts. In a thread the loop was
@@ -202,7 +196,7 @@ class Exporter:
         self._telemetry.exporter_lease_held.set(leads)
         if leads and not self._has_lease:
             stored = await self._coordination.stored_selection()
-            self._publisher.previous = _restored(stored)
+            self._publisher.previous = kept_changes.restored_selection(stored)
             await self._restore_changes()
             log.info("serving the series of all the traffic")
         if self._has_lease and not leads:

@@ -13,6 +13,7 @@ import numpy as np
 from relevanced.metrics.lists import Floats
 
 from ..experiments.types import NOTHING, Findings
+from ..judging.markers import Marker
 from ..lane.paged_rows import Rows
 from ..plan import Plan
 from .judgements import Judgement
@@ -35,6 +36,8 @@ class Reading:
     """What fell and has not recovered, as of the last look."""
     usual: Usual = Usual()
     """The last hours, and the same hours before."""
+    markers: tuple[Marker, ...] = ()
+    """What people marked, by time."""
 
     @cached_property
     def _selected_rows(self) -> Sequence[Mapping[int, Indices]]:

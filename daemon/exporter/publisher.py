@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from ..experiments.findings import FindingsCache
 from ..judging.ledger import Fall
+from ..judging.markers import Marker
 from ..judging.settings import DEFAULTS, Judging
 from ..panes import pane_start
 from ..plan import Plan
@@ -38,6 +39,8 @@ class Publisher:
         self.previous = PreviousSelection()
         """The segments with counters, as of the last snapshot; the caller stores and restores
         it."""
+        self.markers: tuple[Marker, ...] = ()
+        """What people marked, as the caller read it last."""
         self._plan, self._judging = plan, judging
         self._totals = HighestTotals()
         self._findings = FindingsCache(plan.tracking, plan.metrics)
@@ -91,7 +94,9 @@ class Publisher:
         )
         used = replace(self._judging, design_effect=self._measuring.found.used)
         usual = Usual(self._comparisons, used)
-        reading = Reading(self._plan, views, counted, gauges, experiments, judged, usual)
+        reading = Reading(
+            self._plan, views, counted, gauges, experiments, judged, usual, self.markers
+        )
         texts = self._series(whole, reading) if with_series else Exposition()
         return publish(texts, report, reading, ())
 
@@ -101,7 +106,9 @@ class Publisher:
         counters, self.previous = counters_of(whole, gauges, self._plan, self.previous)
         texts = exposition.render(whole, gauges, counters, self._plan, reading.experiments)
         texts = exposition.joined(texts, self._compared(gauges))
-        return exposition.joined(texts, self._changes(reading.judged))
+        texts = exposition.joined(texts, self._changes(reading.judged))
+        marked = change_series.marker_samples(self.markers, whole.as_of_ms)
+        return exposition.joined(texts, exposition.render_changes(marked))
 
     def _compare(self, views: Sequence[LaneView], whole: Snapshot, gauges: Selection) -> None:
         """Compare the last hours with their baselines, no more often than once per base pane: it

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
 from .ledger import Onset
+from .markers import Marker
 from .story import ALL, Story
 
 Tone: TypeAlias = str
@@ -64,15 +65,37 @@ def fell(story: Story, now_ms: float) -> str:
     )
 
 
-def headline(story: Story, now_ms: float) -> str:
-    """The sentence of an open change."""
+def headline(story: Story, now_ms: float, marker: Marker | None = None) -> str:
+    """The sentence of an open change, with the marker that is named beside it."""
     if story.fall.is_standing(round(now_ms)) and story.own.change_ratio is not None:
         grouping, _, metric = story.fall.series
         more = "lower" if story.own.change_ratio < 0 else "higher"
         when = f"{datetime.fromtimestamp(story.fall.onset.likely / 1000, UTC):%-d %b}"
         ratio = f"{abs(story.own.change_ratio):.0%}".replace("%", " %")
         return f"{metric}{where(grouping, story.segments)} is {ratio} {more} since {when}."
-    return f"{fell(story, now_ms)}, not recovered."
+    named = "" if marker is None else f", {after(story.fall.onset, marker)}"
+    return f"{fell(story, now_ms)}{named}, not recovered."
+
+
+def after(onset: Onset, marker: Marker) -> str:
+    """`4 min after "ranker v8"`: when a change began, never what caused it."""
+    quoted = f'"{printable(marker.text)}"'
+    if marker.at_ms > onset.likely:
+        return f"at about the time of {quoted}"
+    return f"{_duration(onset.likely - marker.at_ms)} after {quoted}"
+
+
+def planned(story: Story, now_ms: float, marker: Marker) -> str:
+    """`RR@10 is 8 % lower since 12:00, as planned ("diversity v2").`"""
+    grouping, _, metric = story.fall.series
+    ratio, when = story.own.change_ratio, since(story.fall.onset, now_ms)
+    quoted = f'as planned ("{printable(marker.text)}").'
+    if ratio is None:
+        return f"{fell(story, now_ms)}, {quoted}"
+    more = "lower" if ratio < 0 else "higher"
+    when = when.replace("at ", "since ", 1) if when.startswith("at ") else f"since {when}"
+    named = f"{metric}{where(grouping, story.segments)}"
+    return f"{named} is {_percent(abs(ratio))} {more} {when}, {quoted}"
 
 
 def recovery(story: Story, now_ms: float) -> str:

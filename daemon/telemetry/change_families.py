@@ -42,4 +42,10 @@ HISTORY_BEGIN: Final = gauge(
     (),
     "Event time at which what is known of the scores begins. Absent where no hours are kept.",
 )
-OF_CHANGES: Final = (LOSS_RATIO, Z, ONSET, NOTICEABLE, HISTORY_BEGIN)
+MARKER: Final = gauge(
+    "marker_timestamp_seconds",
+    ("kind", "text", "metric", "scope"),
+    "Event time of a marker that was set by hand: the five latest of each kind within the last "
+    "day. Labels metric and scope, such as country=DE, are empty where it is about everything.",
+)
+OF_CHANGES: Final = (LOSS_RATIO, Z, ONSET, NOTICEABLE, HISTORY_BEGIN, MARKER)

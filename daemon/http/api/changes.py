@@ -67,7 +67,7 @@ def changes(
     Raises BadRequest."""
     as_of_ms, judged = reading.snapshot.as_of_ms, reading.judged
     beyond = NormalDist().inv_cdf(1 - FALSE_CALLS / (2 * len(reading.selection.segments)))
-    open_now, closed, standing = open_changes(judged, as_of_ms or 0)
+    open_now, closed, standing = open_changes(judged, as_of_ms or 0, reading.markers)
     if against == "day" or against == "weeks":
         if view != SETTLED:
             rule = f"must be {SETTLED} with against={against}, which compares whole hours"
@@ -89,7 +89,7 @@ def changes(
         changes=table.rows,
         against=against,
         settled_until=None if judged.end_ms is None else timestamp_text(judged.end_ms),
-        headline=headline(judged, as_of_ms),
+        headline=headline(judged, as_of_ms, reading.markers),
         noticeable=noticeable(reading),
         open=open_now,
         closed=closed,

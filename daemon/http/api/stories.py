@@ -10,10 +10,13 @@ from ...exporter.judgements import Judgement
 from ...exporter.pane_reader import Reading
 from ...judging import sentences
 from ...judging.ledger import Onset as KnownOnset
+from ...judging.markers import Marker, beside, nearest, plan_of
 from ...judging.patterns import Pattern
 from ...judging.story import Measured, Moved, Story
+from .markers import MarkerAnswer, shown
 
-State: TypeAlias = Literal["open", "recovered", "standing"]
+State: TypeAlias = Literal["open", "planned", "recovered", "standing"]
+Marks: TypeAlias = tuple[Marker, ...]
 Tone: TypeAlias = Literal["worse", "good", ""]
 
 
@@ -22,7 +25,8 @@ class Headline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     request asks for."""
 
     tone: Tone
-    """`worse` while a change is open, `good` where none is, empty while nothing is known."""
+    """`worse` while a change is open, `good` where none is, empty while nothing is known or all
+    open changes are planned."""
     text: str
     detail: str
     """Who carries it, what it looks like, and where to look; empty where there is nothing to
@@ -92,7 +96,7 @@ class OpenChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     id: str
     state: State
-    """`standing`: low for more than a week."""
+    """`planned`: as a marker says; `standing`: low for more than a week."""
     metric: str
     grouping: str
     segment: str
@@ -119,6 +123,8 @@ class OpenChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Other metrics of the same segments that are worse."""
     diluted: tuple[Another, ...]
     """Segments that are low only because they share traffic with those that are named."""
+    markers: tuple[MarkerAnswer, ...]
+    """What happened at its onset, or less than 10 min before: not what caused it."""
     text: str
 
 
@@ -133,17 +139,20 @@ class Noticeable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """As a share of the score."""
 
 
-def headline(judged: Judgement, as_of_ms: int | None) -> Headline:
-    """The worst open change; else that nothing is worse, and what would have been noticed."""
+def headline(judged: Judgement, as_of_ms: int | None, markers: Marks = ()) -> Headline:
+    """The worst open change, one that nobody planned before all others; else that nothing is
+    worse, and what would have been noticed."""
     if as_of_ms is None or judged.end_ms is None:
         return Headline("", sentences.watching(judged.begin_ms, as_of_ms or 0), "", None)
     news = [story for story in judged.open if not story.fall.is_standing(judged.end_ms)]
+    plans = {story.identity: plan_of(story, markers, as_of_ms) for story in news}
     if news:
-        story = news[0]
-        text = sentences.headline(story, as_of_ms)
+        story = min(news, key=lambda each: plans[each.identity] is not None)
+        text = _sentence(story, as_of_ms, markers)
+        tone: Tone = "worse" if plans[story.identity] is None else ""
         more = len(news) - 1
         others = f" {more} more {'change is' if more == 1 else 'changes are'} open." * (more > 0)
-        return Headline("worse", text, sentences.detail(story) + others, story.identity)
+        return Headline(tone, text, sentences.detail(story) + others, story.identity)
     least, lane = _best(judged)
     if lane is None:
         return Headline("", sentences.watching(judged.begin_ms, as_of_ms), "", None)
@@ -154,16 +163,18 @@ def headline(judged: Judgement, as_of_ms: int | None) -> Headline:
 
 
 def open_changes(
-    judged: Judgement, as_of_ms: int
+    judged: Judgement, as_of_ms: int, markers: Marks = ()
 ) -> tuple[tuple[OpenChange, ...], tuple[OpenChange, ...], tuple[OpenChange, ...]]:
     """(open, closed, standing)."""
     end_ms = judged.end_ms or as_of_ms
     standing = [story for story in judged.open if story.fall.is_standing(end_ms)]
     news = [story for story in judged.open if story not in standing]
     return (
-        tuple(_change(story, "open", as_of_ms) for story in news),
-        tuple(_change(story, "recovered", as_of_ms) for story in judged.closed),
-        tuple(_change(story, "standing", as_of_ms) for story in standing),
+        tuple(
+            _change(story, _state(story, markers, as_of_ms), as_of_ms, markers) for story in news
+        ),
+        tuple(_change(story, "recovered", as_of_ms, markers) for story in judged.closed),
+        tuple(_change(story, "standing", as_of_ms, markers) for story in standing),
     )
 
 
@@ -189,10 +200,23 @@ def _best(judged: Judgement) -> tuple[float | None, str | None]:
     return least
 
 
-def _change(story: Story, state: State, as_of_ms: int) -> OpenChange:
+def _state(story: Story, markers: Marks, as_of_ms: int) -> State:
+    return "open" if plan_of(story, markers, as_of_ms) is None else "planned"
+
+
+def _sentence(story: Story, as_of_ms: int, markers: Marks) -> str:
+    """The sentence of a change, with what was planned or what is named beside it."""
+    if story.fall.recovered_ms is not None:
+        return sentences.recovery(story, as_of_ms)
+    plan = plan_of(story, markers, as_of_ms)
+    if plan is not None and not story.fall.is_standing(as_of_ms):
+        return sentences.planned(story, as_of_ms, plan)
+    return sentences.headline(story, as_of_ms, nearest(story, markers))
+
+
+def _change(story: Story, state: State, as_of_ms: int, markers: Marks) -> OpenChange:
     grouping, segment, metric = story.fall.series
     ended = story.fall.recovered_ms
-    text = sentences.recovery if state == "recovered" else sentences.headline
     return OpenChange(
         id=story.identity,
         state=state,
@@ -214,7 +238,8 @@ def _change(story: Story, state: State, as_of_ms: int) -> OpenChange:
         pattern=_pattern(story.pattern),
         also=_others(story.also),
         diluted=_others(story.diluted),
-        text=text(story, as_of_ms),
+        markers=tuple(shown(marker) for marker in beside(story, markers)),
+        text=_sentence(story, as_of_ms, markers),
     )
 
 

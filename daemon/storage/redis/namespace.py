@@ -8,6 +8,7 @@ last written to.
     NAMESPACE:exporter  token of the process that serves the series; expires unless renewed
     NAMESPACE:shown     the segments of its counters, for the next exporter
     NAMESPACE:changes   the falls that are open or just over, for the next exporter
+    NAMESPACE:markers   hash: what people marked (see `marker_log`)
     NAMESPACE:accepted  hash: other logs that lanes may begin (see `accepted_logs`)
     PREFIX:namespaces   sorted set: namespace → clock in ms of its last sign of life
 """
@@ -20,6 +21,7 @@ from typing import Any, Final, TypeVar
 from ...errors import Unavailable
 from .accepted_logs import ACCEPTED_LOGS
 from .client import Client, answered
+from .marker_log import MARKERS
 from .registry import Registry
 from .scan import lane_keys, portions, prefix_of
 
@@ -41,7 +43,7 @@ return 1
 """
 """Where the head exists again, a new owner has claimed the lane, and its keys are not touched."""
 _TIME: Final = "return redis.call('TIME')"
-OWN_KEYS: Final = ("meta", "exporter", "shown", ACCEPTED_LOGS)
+OWN_KEYS: Final = ("meta", "exporter", "shown", MARKERS, ACCEPTED_LOGS)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from prometheus_client.samples import Sample
 
 from relevanced.daemon.commands.replay import view_of
 from relevanced.daemon.events.types import DROP_REASONS, REJECTION_REASONS, SKIP_REASONS
+from relevanced.daemon.exporter.change_series import marker_samples
 from relevanced.daemon.exporter.change_series import samples as change_samples
 from relevanced.daemon.exporter.exposition import (
     FAMILY_OF_COUNT,
@@ -24,6 +25,7 @@ from relevanced.daemon.exporter.exposition import (
 from relevanced.daemon.exporter.judgements import Found, Judgement
 from relevanced.daemon.exporter.labels import TAKEN, attribute_values, label_names
 from relevanced.daemon.exporter.lane_view import LaneView, Names
+from relevanced.daemon.judging.markers import Marker, Scope
 from relevanced.daemon.judging.onset import Onsets
 from relevanced.daemon.lane.counts import COUNT_FAMILIES, FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES
 from relevanced.daemon.lane.segments import escape
@@ -248,6 +250,8 @@ def test_series_are_those_of_the_table(parse: Parse) -> None:
     families += parse(exposed(views, PLAN, found_of(partly_defined(0.6, 0.7))))
     families += parse(render_design_effect(1.5, 1.4))
     families += parse(render_changes(change_samples(fallen(), PLAN)))
+    marker = Marker("m", NOW_MS, "release", 'the "8th"', scope=Scope(None, "country", "DE"))
+    families += parse(render_changes(marker_samples([marker], NOW_MS)))
     found = {sample.name: set(sample.labels) for family in families for sample in family.samples}
     assert set(found) == expected
     for name, labels in found.items():

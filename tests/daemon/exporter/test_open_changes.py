@@ -8,6 +8,7 @@ from relevanced.daemon.exporter.kept_changes import packed, restored
 from relevanced.daemon.exporter.pane_reader import Reading
 from relevanced.daemon.exporter.publisher import Publisher
 from relevanced.daemon.http.api.changes import Changes, changes
+from relevanced.daemon.judging.markers import Kind, Marker, Scope
 from relevanced.daemon.panes import HOUR_MS
 from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Site
 
@@ -150,3 +151,24 @@ def test_another_process_tells_the_same_change_under_the_same_name() -> None:
 
 def test_stored_changes_that_cannot_be_read_are_none() -> None:
     assert restored(None) == restored(b"rubbish") == restored(b'[{"series":1}]') == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "segment", "tone", "state", "text"),
+    [
+        ("release", "DE", "worse", "open", ' min after "v8", not recovered.'),
+        ("planned", "DE", "", "planned", ', as planned ("v8").'),
+        ("planned", "US", "worse", "open", ", not recovered."),
+    ],
+)
+def test_a_marker_at_the_onset_is_told(
+    kind: Kind, segment: str, tone: str, state: str, text: str
+) -> None:
+    break_ms = NOW_MS - 75 * MINUTE_MS
+    site, publisher = Site(NOW_MS - 4 * HOUR_MS, break_ms, 0.65, PER_MINUTE), Publisher(PLAN)
+    scope = Scope(None, "country", segment)
+    publisher.markers = (Marker("m", break_ms - 5 * MINUTE_MS, kind, "v8", scope=scope),)
+    found = answer(reading(site, NOW_MS, publisher))
+    assert (found.headline.tone, found.open[0].state) == (tone, state)
+    assert found.headline.text == found.open[0].text and found.open[0].text.endswith(text)
+    assert [marker.id for marker in found.open[0].markers] == ["m"] * (segment == "DE")
