@@ -27,8 +27,10 @@ from ..config.loading import Config
 from ..errors import StartError
 from ..events.decoder import decoder
 from ..exporter.exporter import Exporter
+from ..exporter.kept_markers import KeptMarkers
 from ..exporter.published import Condition, Published
 from ..http.api.health import Role
+from ..http.markers import MarkerSettings
 from ..http.server import HttpServer, ListenError
 from ..kafka.client import KafkaSettings
 from ..kafka.producer import KafkaProducer
@@ -36,6 +38,7 @@ from ..kafka.settings import kafka_settings
 from ..kafka.source import KafkaSource
 from ..storage.redis.client import Client, close, connect
 from ..storage.redis.lane_store import LaneStore
+from ..storage.redis.marker_log import MarkerLog
 from ..storage.redis.namespace import Namespace
 from ..storage.redis.upkeep import show_life, sweep_lanes, watch_eviction
 from ..storage.schema import namespace
@@ -70,6 +73,14 @@ class Service:
         self.redis = self._connect()
         self.namespace = Namespace(self.redis, config.redis.namespace, namespace(config))
         self.store = LaneStore(self.redis, self.namespace.name)
+        self.markers = MarkerLog(self.redis, self.namespace.name)
+        self.keep_markers_ms = config.history.days * 86_400_000
+        self.http.markers = MarkerSettings(
+            self.markers,
+            [metric.name for metric in config.plan.metrics],
+            config.plan.grouping_names,
+            self.keep_markers_ms,
+        )
         self.ownership: Ownership | None = None
         self.worker: Worker | None = None
         self.lanes: Callable[[], int | None] = lambda: None
@@ -143,6 +154,7 @@ class Service:
             self,
             self.stop,
             judging=self.config.resolved_judging,
+            markers=KeptMarkers(self.markers, self.keep_markers_ms),
         )
 
 

@@ -39,6 +39,7 @@ class Listener:
         context: ssl.SSLContext | None,
     ) -> None:
         self.port = int(sockets[0].getsockname()[1])
+        self.hosts = tuple(str(listening.getsockname()[0]) for listening in sockets)
         self._sockets = sockets
         self._connections = connections
         self._context = context

@@ -55,6 +55,16 @@ class Security:
         self._logins: OrderedDict[bytes, None] = OrderedDict()
         self.context: TlsContext | None = None
 
+    @property
+    def needs_login(self) -> bool:
+        """Whether a client needs a password or a certificate, as of now."""
+        required = (
+            None
+            if self.context is None or self._state.context is None
+            else (self._state.context.verify_mode)
+        )
+        return bool(self._state.settings.users) or required == ssl.CERT_REQUIRED
+
     async def start(self) -> None:
         """Read the files, now and whenever they change. Raises ConfigError with every fault."""
         self._crypt = await asyncio.to_thread(find_crypt)

@@ -26,6 +26,7 @@ from .api.routes import ROUTES, RequestContext, Route
 from .assets import ASSETS, HEADERS, Asset
 from .connections import Connections
 from .listener import Listener, open_sockets
+from .markers import MarkerRoutes, MarkerSettings, is_local
 from .negotiation import wants_gzip, wants_openmetrics
 from .requests import request_readers
 from .security import Security
@@ -62,12 +63,15 @@ class HttpServer:
         *,
         clock: Callable[[], float] = time.time,
         routes: Sequence[Route] = ROUTES,
+        markers: MarkerSettings | None = None,
     ) -> None:
         self.published = Published()
         self._telemetry = telemetry
         self._role = role
         self._clock = clock
         self._routes = routes
+        self.markers = markers
+        """Where markers are stored; None where there is no store, and no route of markers."""
         self._openapi = openapi.document(telemetry.version, routes)
         self._threads: ThreadPoolExecutor | None = None
         self._runner: web.AppRunner | None = None
@@ -148,9 +152,18 @@ class HttpServer:
             for route in self._routes
             for path in route.paths
         ]
+        if self.markers is not None:
+            routes += MarkerRoutes(
+                self.markers,
+                lambda: security is not None and security.needs_login,
+                self._listens_on_loopback,
+            ).routes()
         routes += [web.get(path, partial(_asset, asset)) for path, asset in ASSETS.items()]
         application.add_routes(routes)
         return application
+
+    def _listens_on_loopback(self) -> bool:
+        return self._listener is not None and all(map(is_local, self._listener.hosts))
 
     async def _metrics(self, request: web.Request) -> web.StreamResponse:
         openmetrics = wants_openmetrics(_header(request, "Accept"))

@@ -7,6 +7,7 @@ import msgspec
 
 from ...exporter.published import Condition
 from . import tables
+from .markers import SPAN, MarkerAnswer, MarkerPosted, Markers, Removed
 from .parameters import Parameter
 from .routes import Route
 
@@ -44,7 +45,8 @@ def document(version: str, routes: Sequence[Route]) -> bytes:
     """The document, encoded."""
     answers = [route.answer for route in routes]
     _, schemas = msgspec.json.schema_components(
-        [*answers, Alive, Readiness, Error], ref_template=_REFERENCE
+        [*answers, MarkerAnswer, MarkerPosted, Markers, Removed, Alive, Readiness, Error],
+        ref_template=_REFERENCE,
     )
     paths = {path: {"get": _operation(route, path)} for route in routes for path in route.paths}
     return msgspec.json.encode(
@@ -105,15 +107,64 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
 
 
 def _json(text: str, answer: type[msgspec.Struct]) -> dict[str, Any]:
-    schema = {"$ref": _REFERENCE.format(name=answer.__name__)}
-    return {"description": text, "content": {"application/json": {"schema": schema}}}
+    return {"description": text, **_content(answer)}
+
+
+def _content(body: type[msgspec.Struct]) -> dict[str, Any]:
+    schema = {"$ref": _REFERENCE.format(name=body.__name__)}
+    return {"content": {"application/json": {"schema": schema}}}
 
 
 def _other(summary: str, responses: dict[str, Any]) -> dict[str, Any]:
     return {"get": {"summary": summary, "responses": responses}}
 
 
+def _refusals(*statuses: int) -> dict[str, Any]:
+    return {str(status): _json(MARKER_ERRORS[status], Error) for status in statuses}
+
+
+MARKERS_PATH: Final = "/api/v1/markers"
+MARKER_ERRORS: Final = {
+    400: "A value is not allowed: the error names it and the rule.",
+    403: "The client must not change markers: the error says why, and the way out.",
+    404: "There is no such marker.",
+    408: "The body did not arrive in time.",
+    409: "The id is that of another marker, or there are too many.",
+    413: "The body is too long.",
+    415: "The body is not said to be JSON.",
+    503: "Redis does not answer.",
+}
+_MARKERS: Final = {
+    MARKERS_PATH: {
+        "get": {
+            "summary": "What people marked, by time.",
+            "operationId": "markers",
+            "parameters": [_parameter(parameter) for parameter in SPAN],
+            "responses": {"200": _json("The markers.", Markers), **_refusals(400, 503)},
+        },
+        "post": {
+            "summary": "Set a marker; with an id, once however often it is posted.",
+            "operationId": "set_marker",
+            "requestBody": {"required": True, **_content(MarkerPosted)},
+            "responses": {
+                "201": _json("It is stored.", MarkerAnswer),
+                "200": _json("It was stored before.", MarkerAnswer),
+                **_refusals(400, 403, 408, 409, 413, 415, 503),
+            },
+        },
+    },
+    MARKERS_PATH
+    + "/{id}": {
+        "delete": {
+            "summary": "Remove a marker.",
+            "operationId": "remove_marker",
+            "parameters": [_parameter(Parameter("id", "Its id.", in_path=True))],
+            "responses": {"200": _json("It is removed.", Removed), **_refusals(403, 404, 503)},
+        }
+    },
+}
 _OTHERS: Final = {
+    **_MARKERS,
     PATH: _other(
         "This document.",
         {"200": {"description": "OpenAPI 3.1.", "content": {"application/json": {}}}},

@@ -24,7 +24,7 @@ from .compared import Change
 from .health import Health, Role, health
 from .history import History, Pane, history
 from .hours import Hours, HourScore, hours
-from .index import Index, Listed
+from .index import MARKER_PATHS, Index, Listed
 from .parameters import BadRequest, Parameter
 from .segments import Segments, segments
 
@@ -138,7 +138,8 @@ def _hours(context: RequestContext, query: Query) -> Hours:
 
 
 def _index(context: RequestContext, query: Query) -> Index:
-    return Index(tuple(Listed(path, route.summary) for route in ROUTES for path in route.paths))
+    listed = [Listed(path, route.summary) for route in ROUTES for path in route.paths]
+    return Index((*listed, *MARKER_PATHS))
 
 
 def _health(context: RequestContext, query: Query) -> Health:
