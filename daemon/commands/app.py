@@ -13,10 +13,8 @@ connections closed.
 """
 
 import asyncio
-import signal
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from importlib.metadata import version
 from typing import TypeAlias
 
@@ -54,6 +52,7 @@ from ..worker.stall_watch import StallWatch
 from ..worker.worker import Pace, Worker
 from . import core_dumps, open_files
 from .history_check import HistoryCheck
+from .signals import stopping_on_signals
 from .waiting import RedisAnswer, waiting_text
 from .worker_conditions import worker_conditions
 
@@ -289,16 +288,3 @@ async def _work(service: Service, settings: KafkaSettings, source: KafkaSource) 
         await source.stop()
         if producer is not None:
             await producer.stop()
-
-
-@contextmanager
-def stopping_on_signals(stop: asyncio.Event) -> Iterator[None]:
-    """SIGINT and SIGTERM set `stop`."""
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    try:
-        yield
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)

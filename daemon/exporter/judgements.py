@@ -19,7 +19,8 @@ from ..judging.noticeable import by_earlier, by_scan
 from ..judging.onset import Onsets, onsets
 from ..judging.scan import MOST_BEFORE_MS, Calls, called, sides, threshold
 from ..judging.settings import Judging
-from ..judging.story import Scene, Story
+from ..judging.story import Story
+from ..judging.telling import Scene
 from ..judging.timeline import Timeline, groups
 from ..judging.weeks import MadeOf, compare
 from ..panes import pane_start

@@ -12,7 +12,8 @@ from ...judging.noise import Noise
 from ...judging.onset import onsets
 from ...judging.scan import MOST_BEFORE_MS, scan
 from ...judging.settings import Judging
-from ...judging.story import Scene, Story
+from ...judging.story import Story
+from ...judging.telling import Scene
 from ...judging.timeline import Timeline
 from ...plan import COUNT_COLUMNS
 from .buckets import OverTime

@@ -11,7 +11,7 @@ from ...exporter.published import Published
 from ...http.server import HttpServer, ListenError
 from ...lane.lane import Lane
 from ...telemetry.process import Telemetry
-from ..app import stopping_on_signals
+from ..signals import stopping_on_signals
 from ..taken_port import taken_port
 
 HOST = "127.0.0.1"

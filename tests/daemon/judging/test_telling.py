@@ -12,7 +12,8 @@ from relevanced.daemon.judging.noise import Noise
 from relevanced.daemon.judging.onset import onsets
 from relevanced.daemon.judging.scan import scan
 from relevanced.daemon.judging.settings import Judging
-from relevanced.daemon.judging.story import Scene, Story
+from relevanced.daemon.judging.story import Story
+from relevanced.daemon.judging.telling import Scene
 from relevanced.daemon.judging.timeline import HOUR_MS, MINUTE_MS, Timeline
 from relevanced.daemon.plan import COUNT_COLUMNS
 
