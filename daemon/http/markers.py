@@ -9,7 +9,7 @@ import asyncio
 import ipaddress
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 from urllib.parse import urlsplit
@@ -18,7 +18,7 @@ import msgspec
 from aiohttp import web
 
 from ..errors import Unavailable
-from ..exporter.kept_markers import MarkerStore, packed, unpacked
+from ..exporter.kept_markers import MarkerStore, StoredMarkers, packed, unpacked
 from ..judging.markers import MOST_MARKERS, between
 from .api import markers as api
 from .api.answers import error
@@ -37,14 +37,38 @@ class WritableMarkers(MarkerStore, Protocol):
         """Store one: True; False where there are `most`; the stored one of this name if any."""
 
 
+class NoStore:
+    """That of a server without a store, such as one over recorded events: nothing is marked."""
+
+    async def tag(self) -> bytes | None:
+        """There never were any."""
+        return None
+
+    async def read(self) -> StoredMarkers | None:
+        """None."""
+        return None
+
+    async def add(self, name: str, marker: bytes, most: int) -> bytes | bool:
+        """Refuse it."""
+        raise Unavailable("this server has no store for markers")
+
+    async def remove(self, names: Iterable[str]) -> int:
+        """Remove nothing."""
+        return 0
+
+    async def put_back(self, markers: Mapping[str, bytes]) -> bool:
+        """Store nothing."""
+        return False
+
+
 @dataclass(frozen=True)
 class MarkerSettings:
     """What the routes of markers need: the store, and what a marker may name."""
 
-    store: WritableMarkers
-    metrics: Sequence[str]
-    groupings: Sequence[str]
-    keep_ms: int
+    store: WritableMarkers = NoStore()
+    metrics: Sequence[str] = ()
+    groupings: Sequence[str] = ()
+    keep_ms: int = 0
     clock: Callable[[], float] = time.time
 
 

@@ -70,8 +70,8 @@ class HttpServer:
         self._role = role
         self._clock = clock
         self._routes = routes
-        self.markers = markers
-        """Where markers are stored; None where there is no store, and no route of markers."""
+        self.markers = MarkerSettings() if markers is None else markers
+        """Where markers are stored."""
         self._openapi = openapi.document(telemetry.version, routes)
         self._threads: ThreadPoolExecutor | None = None
         self._runner: web.AppRunner | None = None
@@ -152,12 +152,11 @@ class HttpServer:
             for route in self._routes
             for path in route.paths
         ]
-        if self.markers is not None:
-            routes += MarkerRoutes(
-                self.markers,
-                lambda: security is not None and security.needs_login,
-                self._listens_on_loopback,
-            ).routes()
+        routes += MarkerRoutes(
+            self.markers,
+            lambda: security is not None and security.needs_login,
+            self._listens_on_loopback,
+        ).routes()
         routes += [web.get(path, partial(_asset, asset)) for path, asset in ASSETS.items()]
         application.add_routes(routes)
         return application

@@ -33,6 +33,10 @@ ONSET: Final = (
 )
 """The likeliest instant at which a score that is low now became low, in milliseconds: the value is
 the time of the mark."""
+MARKED: Final = (
+    f"1000 * max by (kind, text, metric, scope) (relevanced_marker_timestamp_seconds{{{OURS}}})"
+)
+"""What people marked through the API, in milliseconds: the value is the time of the mark."""
 ADDRESSES: Final = (("runbook", "Runbook"), ("page", "Page of relevanced"))
 """(label of relevanced_links_info, title) of the links that [links] of the configuration gives."""
 INSTALLATION: Final = (
@@ -84,7 +88,10 @@ def framed(uid: str, title: str, question: str, since: str) -> builders.Dashboar
     ):
         built = built.annotation(_annotation(name, colour, title_format, query))
     onset = _annotation("Change began", "orange", "{{metric}} fell, against {{against}}", ONSET)
-    built = built.annotation(onset.use_value_for_time(True))
+    marked = _annotation("Marked", "green", "{{kind}}: {{text}}", MARKED)
+    marked = marked.text_format("{{scope}} {{metric}}")
+    for at_value in (onset, marked):
+        built = built.annotation(at_value.use_value_for_time(True))
     for name, title in ADDRESSES:
         query = f"label_values(relevanced_links_info{{{OURS}}}, {name})"
         address = variable(name, title, query, hint=f"Address of the {title.lower()}, if set.")

@@ -90,7 +90,7 @@ def marks(name: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", DASHBOARDS)
 def test_alerts_and_new_builds_are_marked(name: str) -> None:
-    assert marks(name).keys() == {"Alerts", "Search release", "New build", "Change began"}
+    assert marks(name).keys() == {"Alerts", "Search release", "New build", "Change began", "Marked"}
     assert marks(name) == marks("overview")
     assert marks(name)["Alerts"].startswith("ALERTS{")
 

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
+from relevanced.daemon.events.timestamps import timestamp_text
 from relevanced.daemon.exporter.pane_reader import Reading
 from relevanced.daemon.exporter.publisher import Publisher
 from relevanced.daemon.panes import HOUR_MS
 from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Site
 from tests.page.browser import Page
-from tests.page.served import FULL, Daemon, api, text
+from tests.page.served import FULL, HOSTILE, Daemon, api, text
 
 DAY_MS = 24 * HOUR_MS
 AS_OF_MS = NOW_MS + 17 * MINUTE_MS
@@ -174,3 +175,21 @@ async def test_outcomes_say_what_they_mean_and_which_are_not_usual(
     assert words.endswith("more than 2.0\u202f% is not usual")
     assert "commits" in await text(page, "#operators")
     assert "commits" not in await text(page, "#tiles")
+
+
+async def test_releases_are_marked_in_the_charts_that_contain_them(
+    page: Page, broken: Daemon
+) -> None:
+    """Ten hours ago: within a day of hours, and not within the last minutes."""
+    at = timestamp_text(AS_OF_MS - 10 * HOUR_MS)
+    scope = {"metric": None, "grouping": None, "segment": None}
+    release = {"id": "r8", "at": at, "until": None, "kind": "release", "text": HOSTILE}
+    await page.alter("*/api/v1/markers*", lambda _: {"markers": [release | {"scope": scope}]})
+    await page.open(broken.url + "#span=1d")
+    await page.until(f"document.querySelector('{HOURLY} .marker line') !== null")
+    title = await page.value(f"document.querySelector('{HOURLY} .marker title').textContent")
+    assert title.startswith("release: <img src=x") and "\\u202e" in title
+    assert await page.value("document.title") != "taken"
+    first = "document.querySelector('#charts figure:first-child .marker') === null"
+    assert await page.value(first), "the shortest window does not reach so far"
+    assert "releases and plans" in await text(page, "#lines-key")

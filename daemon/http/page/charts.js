@@ -1,7 +1,7 @@
 // One chart per window: its value over time with an error band, all traffic for comparison, impressions below.
 
 import { element, setText, shape } from "./dom.js";
-import { began, mark } from "./onset.js";
+import { began, mark, markerLines } from "./onset.js";
 import { runs, sliding, ticks } from "./series.js";
 import { NARROW, clock, count, day, score, time } from "./words.js";
 
@@ -55,8 +55,8 @@ export class Chart {
     new ResizeObserver(() => this.draw()).observe(this.node);
   }
 
-  show(history, whole, before, change, label) {
-    Object.assign(this, { history, before, change, label });
+  show(history, whole, before, change, markers, label) {
+    Object.assign(this, { history, before, change, markers, label });
     this.points = sliding(history);
     this.whole = whole ? sliding(whole) : [];
     this.draw();
@@ -98,10 +98,11 @@ export class Chart {
     ].filter(Boolean);
   }
 
-  // The onset of the open change, if there is one.
+  // What was released or planned, and the onset of the open change, if there is one.
   began(width) {
     const edges = { left: PLOT.left, right: width - PLOT.right, top: PLOT.top - 6, bottom: TRAFFIC.bottom };
-    return this.change ? mark(this.change, this.history.as_of, this.x, edges) : [];
+    const marked = markerLines(this.markers, this.history.as_of, this.x, edges);
+    return this.change ? [...marked, ...mark(this.change, this.history.as_of, this.x, edges)] : marked;
   }
 
   since() {

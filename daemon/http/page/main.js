@@ -63,13 +63,13 @@ function showScores(health, at, found) {
 }
 
 // Hour by hour, as far back as selected.
-function showHours(at, { byHour, change, segment, metrics }) {
+function showHours(at, { byHour, change, markers, segment, metrics }) {
   const hasHours = Boolean(byHour?.own.panes.length);
   $("hours").hidden = !hasHours;
   if (!hasHours) return;
   for (const input of $("span").querySelectorAll("input")) input.checked = SPANS[input.value] === byHour.span;
   const before = at.ofHours ? metrics.changes.find((one) => one.metric === at.metric)?.before.mean ?? null : null;
-  hourly.show(byHour.own, byHour.whole, before, change, `${at.metric} of ${named(segment)}`);
+  hourly.show(byHour.own, byHour.whole, before, change, markers, `${at.metric} of ${named(segment)}`);
 }
 
 function showCharts(health, at, found) {
@@ -88,11 +88,12 @@ function showCharts(health, at, found) {
   const { change } = found;
   names.forEach((name, index) => {
     const before = name === at.window && !at.ofHours ? own?.before.mean ?? null : null;
-    charts.get(name).show(found.own[index], found.whole[index], before, change, `${at.metric} of ${named(found.segment)}`);
+    charts.get(name).show(found.own[index], found.whole[index], before, change, found.markers, `${at.metric} of ${named(found.segment)}`);
   });
   showHours(at, found);
   setText($("lines-key"), `Band: 95 %. ${isWhole(found.segment) ? "" : "Thin line: everything. "}Dotted${at.ofHours ? "" : `, over ${at.window}`}: the mean that it is compared with. `
     + `${change ? "Upright line: since when the change is open, in a band for its interval. " : ""}`
+    + `${found.markers.length ? "Dashed upright lines: releases and plans. " : ""}`
     + "Shaded and dashed: still gathering feedback. Bars below: traffic. Dots at the foot: undefined. Hatched: no traffic, or lost.");
 }
 

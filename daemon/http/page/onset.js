@@ -1,6 +1,6 @@
 // When an open change began: in words, and as a mark in a chart.
 
-import { shape } from "./dom.js";
+import { shape, visible } from "./dom.js";
 import { clock } from "./words.js";
 
 // `16:34 (16:32 to 16:36)`, or as much of it as is known.
@@ -22,4 +22,13 @@ export function mark({ onset, direction }, now, x, { left, right, top, bottom })
   const parts = [shape("rect", { x: inside(from), width, y: top, height: bottom - top })];
   if (middle >= left && middle <= right) parts.push(shape("line", { x1: middle, x2: middle, y1: top, y2: bottom }));
   return [shape("g", { class: `onset ${direction}` }, shape("title", {}, `Open change since ${began(onset, now)}`), ...parts)];
+}
+
+// A dashed line for each marker that lies within the chart, with its words.
+export function markerLines(markers, now, x, { left, right, top, bottom }) {
+  return markers.map((one) => ({ ...one, place: x(Date.parse(one.at)) })).filter(({ place }) => place >= left && place <= right)
+    .map(({ kind, text, at, place }) => shape("g", { class: "marker" },
+      shape("title", {}, visible(`${kind}: ${text}, ${clock(at, now)}`)),
+      shape("line", { x1: place, x2: place, y1: top, y2: bottom }),
+      shape("path", { d: `M${place - 4} ${top}h8l-4 6z` })));
 }

@@ -10,6 +10,7 @@ const PATIENCE_MS = 10000;
 // The hours of a segment change slowly: they are requested once a minute of event time.
 const MINUTE_MS = 60000;
 const hoursKnown = new Map();
+const LEAST_MARKER_HOURS = 48; // as long as the panes of any usual window are kept
 
 export const WHOLE = { grouping: "all", segment: "all" };
 
@@ -46,6 +47,13 @@ async function hoursOf(at, whose, asOf, hours) {
   return found;
 }
 
+// What was released or planned. An older daemon does not know the path.
+async function markersSince(asOf, hours, paths) {
+  if (!paths.includes("/api/v1/markers")) return [];
+  const from = new Date(Date.parse(asOf) - hours * 3600000).toISOString();
+  return (await ask("markers", [["from", from]])).markers;
+}
+
 export async function requestAll(health, at, paths) {
   // An older daemon does not know the parameter.
   const against = at.against === "worst" ? [] : [["against", at.against]];
@@ -60,7 +68,7 @@ export async function requestAll(health, at, paths) {
   const change = openOn(settled, at.metric, segment);
   const hours = hoursOfSpan(at.span, change, health.as_of);
   const inHours = (whose) => (exists && paths.includes("/api/v1/hours") ? hoursOf(at, whose, health.as_of, hours) : null);
-  const [metrics, own, whole, variants, experiments, ownHours, wholeHours] = await Promise.all([
+  const [metrics, own, whole, variants, experiments, ownHours, wholeHours, markers] = await Promise.all([
     ask("changes", [["window", at.window], ["view", at.view], ...pairs(segment), ...against]),
     Promise.all(exists ? health.windows.map((one) => of(segment, one)) : []),
     Promise.all(exists && !isWhole(segment) ? health.windows.map((one) => of(WHOLE, one)) : []),
@@ -68,7 +76,8 @@ export async function requestAll(health, at, paths) {
     paths.includes("/api/v1/experiments") ? ask("experiments") : { experiments: [] },
     inHours(segment),
     isWhole(segment) ? null : inHours(WHOLE),
+    markersSince(health.as_of, Math.max(hours, LEAST_MARKER_HOURS), paths),
   ]);
   const byHour = ownHours && { span: hours, own: asHistory(ownHours), whole: wholeHours && asHistory(wholeHours) };
-  return { settled, live, shown, segment, exists, change, metrics, own, whole, byHour, variants, experiments: experiments.experiments };
+  return { settled, live, shown, segment, exists, change, metrics, own, whole, byHour, markers, variants, experiments: experiments.experiments };
 }
