@@ -10,6 +10,7 @@ from relevanced.daemon.storage.head import blob_keys
 from relevanced.daemon.storage.redis import scan as redis_keys
 from relevanced.daemon.storage.redis.client import Client
 from relevanced.daemon.storage.redis.lane_store import LaneStore
+from relevanced.daemon.storage.redis.marker_log import MarkerLog
 from relevanced.daemon.storage.redis.namespace import LaneCounts, Namespace
 from relevanced.daemon.storage.redis.scripts import CLAIM
 from tests.services.fixtures import AnyRedis, OwnRedis
@@ -135,6 +136,8 @@ async def fill(client: Client, name: str, lanes: int = 3) -> None:
     await own(client, name).register(lanes)
     await own(client, name).lease("t", 60_000)
     await own(client, name).store_selection(b"x")
+    await own(client, name).store_changes(b"[]")
+    await MarkerLog(client, name).add("m", b"{}", 9)
     await lane_with(store, "a", commits=2)
     await store._stage({f"{store.prefix(LANE)}stage:a:2:0": b"part"})
     for lane in range(lanes):
@@ -163,7 +166,7 @@ async def test_silent_namespaces_are_removed_and_no_other_key(
         f"{{relevanced-1:{lane}}}" for lane in (0, 1, 2, LANE)
     }
     assert {key for key in gone if key[0] != "{"} == {
-        f"relevanced-1:{key}" for key in ("meta", "exporter", "shown")
+        f"relevanced-1:{key}" for key in ("meta", "exporter", "shown", "changes", "markers")
     }
     assert not [key for key in after if key.startswith(b"{relevanced-1:") and b":x}" not in key]
 
