@@ -100,7 +100,7 @@ PURE: Final = (
     *("daemon.http.api.history", "daemon.http.api.parameters", "daemon.http.api.segments"),
     *("daemon.http.api.compared", "daemon.http.api.one_voice", "daemon.http.api.periods"),
     *("daemon.http.api.stories", "daemon.http.api.usual", "daemon.exporter.usual"),
-    "daemon.http.api.markers",
+    *("daemon.http.api.markers", "daemon.http.api.field_texts", "daemon.http.api.schemas"),
     *("daemon.commands", "daemon.commands.byte_order_mark", "daemon.commands.evaluation"),
     *("daemon.commands.recorded", "daemon.commands.recorded.buckets"),
     "daemon.commands.recorded.experiments",

@@ -7,12 +7,13 @@ import msgspec
 
 from ...exporter.published import Condition
 from . import tables
+from .field_texts import EXAMPLES, TIME
 from .markers import SPAN, MarkerAnswer, MarkerPosted, Markers, Removed
 from .parameters import Parameter
 from .routes import Route
+from .schemas import REFERENCE, described
 
 PATH: Final = "/api/v1/openapi.json"
-_REFERENCE: Final = "#/components/schemas/{name}"
 
 
 class Alive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,10 +45,16 @@ ERRORS: Final = {
 def document(version: str, routes: Sequence[Route]) -> bytes:
     """The document, encoded."""
     answers = [route.answer for route in routes]
-    _, schemas = msgspec.json.schema_components(
-        [*answers, MarkerAnswer, MarkerPosted, Markers, Removed, Alive, Readiness, Error],
-        ref_template=_REFERENCE,
-    )
+    others: list[type[msgspec.Struct]] = [
+        MarkerAnswer,
+        MarkerPosted,
+        Markers,
+        Removed,
+        Alive,
+        Readiness,
+        Error,
+    ]
+    schemas = described([*answers, *others])
     paths = {path: {"get": _operation(route, path)} for route in routes for path in route.paths}
     return msgspec.json.encode(
         {
@@ -102,6 +109,7 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
         "in": "path" if parameter.in_path else "query",
         "description": parameter.text,
         "required": parameter.required or parameter.in_path,
+        "example": parameter.default or EXAMPLES.get(parameter.name, TIME),
         "schema": {"type": "array", "items": value} if parameter.repeatable else value,
     }
 
@@ -111,7 +119,7 @@ def _json(text: str, answer: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 def _content(body: type[msgspec.Struct]) -> dict[str, Any]:
-    schema = {"$ref": _REFERENCE.format(name=body.__name__)}
+    schema = {"$ref": REFERENCE.format(name=body.__name__)}
     return {"content": {"application/json": {"schema": schema}}}
 
 

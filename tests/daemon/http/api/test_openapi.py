@@ -15,7 +15,11 @@ from relevanced.daemon.experiments.specs import Tracking
 from relevanced.daemon.experiments.tallies import Tallies
 from relevanced.daemon.exporter.published import Condition
 from relevanced.daemon.http.api import openapi
+from relevanced.daemon.http.api.compared import Estimate
+from relevanced.daemon.http.api.field_texts import EXAMPLES, TEXTS
+from relevanced.daemon.http.api.hours import Hours
 from relevanced.daemon.http.api.routes import ROUTES, Route
+from relevanced.daemon.http.api.schemas import field_docs
 from relevanced.daemon.http.server import HttpServer
 from relevanced.daemon.storage.packing import pack_page
 from relevanced.daemon.telemetry.process import Telemetry
@@ -125,6 +129,47 @@ async def test_every_path_is_documented_and_every_document_path_served(served: S
     paths = {resource.canonical for resource in runner.app.router.resources()}
     of_people = {path for path in paths if path == "/" or path.startswith(("/page/", "/-/"))}
     assert paths - of_people == set(DOCUMENT["paths"])
+
+
+def test_every_property_has_a_description_a_type_and_a_valid_example() -> None:
+    components = {"components": DOCUMENT["components"]}
+    for name, schema in DOCUMENT["components"]["schemas"].items():
+        for field, value in schema["properties"].items():
+            where = f"{name}.{field}"
+            assert value.get("description"), f"{where}: needs a docstring, or a text in field_texts"
+            assert value.keys() & {"type", "enum", "anyOf", "$ref"}, where
+            (example,) = value["examples"]
+            faults = [*Draft202012Validator(value | components).iter_errors(example)]
+            assert not faults, (where, example, faults[0].message)
+
+
+def test_every_parameter_has_a_description_and_an_example() -> None:
+    for path, item in DOCUMENT["paths"].items():
+        for operation in item.values():
+            for parameter in operation.get("parameters", []):
+                where = f"{path}, {parameter['name']}"
+                assert parameter["description"] and parameter["schema"], where
+                assert parameter["example"], where
+
+
+def test_docstrings_come_before_shared_texts_and_into_one_line() -> None:
+    docs = field_docs(Estimate)
+    assert docs["mean"] == "null where no impression has a defined value." and "scored" not in docs
+    (schema,) = (DOCUMENT["components"]["schemas"][name] for name in ["Estimate"])
+    assert schema["properties"]["mean"]["description"] == docs["mean"]
+    assert schema["properties"]["scored"]["description"] == TEXTS["scored"]
+    assert (
+        "\n"
+        not in DOCUMENT["components"]["schemas"]["Change"]["properties"]["verdict"]["description"]
+    )
+    assert field_docs(Hours)["from"] == "Start of the first hour that was asked for."
+
+
+def test_no_shared_text_or_example_is_left_over() -> None:
+    schemas = DOCUMENT["components"]["schemas"]
+    known = {field for schema in schemas.values() for field in schema["properties"]}
+    known |= {f"{name}.{field}" for name, s in schemas.items() for field in s["properties"]}
+    assert not TEXTS.keys() - known and not EXAMPLES.keys() - known
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: str(route.path))
