@@ -20,7 +20,7 @@ PATIENCE_S: Final = 600.0
 PICTURES: Final = {
     "overview.png": "document.querySelector('#link').innerText === 'up to date'"
     " && document.querySelector('#headline').innerText.startsWith('Search is as good')"
-    " && document.querySelectorAll('.chart path.band').length === 3",
+    " && document.querySelectorAll('#charts path.band').length === 3",
     "regression.png": "document.querySelector('#headline').innerText.includes('of country DE fell')"
     " && document.querySelector('.chart .onset') !== null"
     " && document.querySelector('#movers tbody td.worse') !== null",
