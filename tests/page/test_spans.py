@@ -193,3 +193,21 @@ async def test_releases_are_marked_in_the_charts_that_contain_them(
     first = "document.querySelector('#charts figure:first-child .marker') === null"
     assert await page.value(first), "the shortest window does not reach so far"
     assert "releases and plans" in await text(page, "#lines-key")
+
+
+@pytest.mark.parametrize("recording", ["a.jsonl ends at 2026-11-20T12:00:00Z", None])
+async def test_a_short_recording_begins_with_the_live_view(
+    page: Page, daemon: Daemon, recording: str | None
+) -> None:
+    """Nothing of it will ever settle."""
+    await page.alter("*/api/v1/health*", lambda answer: answer | {"recording": recording})
+    await page.open(daemon.url)
+    await page.until(FULL)
+    checked = "document.querySelector('#view input:checked').value"
+    assert await page.value(checked) == ("live" if recording else "settled")
+    if recording is None:
+        return
+    assert recording in await text(page, "#fresh")
+    assert await text(page, "#link") == "recorded"
+    await page.value("document.querySelector('#view input[value=settled]').click()")
+    await page.until(f"location.hash.includes('view=settled') && {checked} === 'settled'")

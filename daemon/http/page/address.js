@@ -14,8 +14,9 @@ export function select(change) {
   if (address.toString() !== old.toString()) history.pushState(null, "", `#${address}`);
 }
 
-// `told` is the metric of the headline, if there is one: it is shown until the user selects another.
-export function selection(health, told) {
+// Until the user selects: `told` is the metric of the headline, if there is one; `unsettled` says that nothing has settled
+// and never will, as in a recording that is shorter than the attribution window.
+export function selection(health, { told, unsettled }) {
   const address = fromAddress();
   const names = health.metrics.map((one) => one.metric);
   const windows = health.windows.map((one) => one.window);
@@ -25,7 +26,7 @@ export function selection(health, told) {
   return {
     metric: [address.get("metric"), told, preferred].find((name) => names.includes(name)) ?? names[0],
     window: windows.includes(address.get("window")) ? address.get("window") : (long ?? health.windows.at(-1)).window,
-    view: address.get("view") === "live" && !WHOLE_HOURS.includes(against) ? "live" : "settled",
+    view: (address.get("view") ?? (unsettled ? "live" : "settled")) === "live" && !WHOLE_HOURS.includes(against) ? "live" : "settled",
     against,
     ofHours: WHOLE_HOURS.includes(against),
     span: address.get("span"),

@@ -19,7 +19,7 @@ const THEMES = ["auto", "light", "dark"];
 
 const charts = new Map();
 const hourly = new Chart("an hour", "hour by hour");
-const state = { health: null, paths: [], failures: 0, lostSince: null, told: undefined, round: 0, timer: null, rows: FIRST_ROWS };
+const state = { health: null, paths: [], failures: 0, lostSince: null, told: undefined, unsettled: false, round: 0, timer: null, rows: FIRST_ROWS };
 
 // ---- display ----
 
@@ -122,12 +122,16 @@ async function update(round) {
   const health = await ask("health");
   if (!state.paths.length) state.paths = Object.keys((await ask("openapi.json")).paths);
   const served = health.scores === "served";
-  let at = served ? selection(health, state.told) : null;
+  let at = served ? selection(health, state) : null;
   let found = served && health.as_of ? await requestAll(health, at, state.paths) : null;
-  state.told = found ? changeTold(found.settled)?.metric : undefined;
-  if (found && selection(health, state.told).metric !== at.metric) {
-    at = selection(health, state.told);
-    found = await requestAll(health, at, state.paths);
+  if (found) {
+    state.told = changeTold(found.settled)?.metric;
+    state.unsettled = Boolean(health.recording) && !found.settled.settled_until;
+    const now = selection(health, state);
+    if (now.metric !== at.metric || now.view !== at.view) {
+      at = now;
+      found = await requestAll(health, at, state.paths);
+    }
   }
   if (round !== state.round) return;
   state.health = health;
