@@ -8,7 +8,7 @@ are those of the daemon's own snapshot of it.
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 import msgspec
 from rich.console import Console
@@ -32,10 +32,11 @@ from .recorded.format_guess import explained
 from .recorded.over_time import as_csv, as_json_lines, as_table, changes_text
 from .recorded.pipeline import Replayed, replayed
 from .recorded.report import ReplayReport, replay_report, summary
-from .recorded.looks import Looks
-from .recorded.serving import serve, words_of
 from .recorded.time_order import NoRoom
 from .recorded.views import view_of
+
+if TYPE_CHECKING:
+    from .recorded.looks import Looks
 
 CHANGES_EVERY_MS: Final = 60_000
 """The buckets that changes are looked for in, unless others are asked for."""
@@ -98,7 +99,7 @@ def replay(
     """Score the files and print the scores, or what was asked for in their place; returns the exit
     code: 1 where a file cannot be read, or nothing in them counts."""
     console, experiment = Console(file=sys.stderr, quiet=not progress), asked.experiment
-    looks = None if asked.serve_at is None else Looks(config.plan, config.resolved_judging)
+    looks = None if asked.serve_at is None else _looks(config)
     try:
         with Progress(console=console, transient=True) as bars:
             found = replayed(
@@ -129,11 +130,20 @@ def replay(
         print(_explained(found, config), file=sys.stderr)
         return 1
     if looks is not None and asked.serve_at is not None:
+        from .recorded.serving import serve, words_of
+
         served = looks.published(found.lane, words_of(paths, found.lane))
         return serve(served, found.lane, asked.serve_at, config.links.runbook)
     if found.buckets is not None:
         return print_over_time(found.buckets, found.lane, config, asked, output)
     return 0 if experiment is None else print_experiment(found.lane, experiment, output)
+
+
+def _looks(config: Config) -> "Looks":
+    # Exporter and HTTP server are loaded where they are needed only: they take memory.
+    from .recorded.looks import Looks
+
+    return Looks(config.plan, config.resolved_judging)
 
 
 def print_over_time(buckets: Buckets, lane: Lane, config: Config, asked: Asked, output: str) -> int:

@@ -3,7 +3,6 @@ apart from what it keeps from look to look.
 """
 
 from dataclasses import replace
-from typing import Final
 
 from ...exporter.lane_view import HourPages, LaneView
 from ...exporter.published import Condition, Published
@@ -16,15 +15,14 @@ from ...plan import Plan
 from ...storage.packing import pack_page
 from .views import view_of
 
-APART_MS: Final = HOUR_MS
-"""Event time between two looks. An exporter looks more often: a fall that begins and is over
-between two looks is not seen."""
-
 
 class Looks:
     """Looks at the lane of a replay."""
 
     def __init__(self, plan: Plan, judging: Judging) -> None:
+        self.apart_ms = HOUR_MS
+        """Event time between two looks. An exporter looks more often: a fall that begins and is
+        over between two looks is not seen."""
         self._publisher = Publisher(plan, judging)
         self._plan = plan
         self._hours: dict[int, dict[int, bytes]] = {}
@@ -39,7 +37,7 @@ class Looks:
             self._hours[start] = {page: pack_page(rows.page(page)) for page in rows.page_numbers}
         first = hours.kept_from(lane.settled_before, self._plan)
         self._hours = {start: pages for start, pages in self._hours.items() if start >= first}
-        looked_ms = pane_start(lane.settled_before, APART_MS)
+        looked_ms = pane_start(lane.settled_before, self.apart_ms)
         if self._looked_ms is not None and looked_ms > self._looked_ms:
             self._publisher.publish([self._view(lane)], lane.watermark_ms or 0, with_series=False)
         self._looked_ms = looked_ms

@@ -7,8 +7,8 @@ Memory is that of the lane (its open impressions) and of a buffer, whatever the 
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import ClassVar, Final
+from itertools import chain, pairwise
+from typing import ClassVar, Final, Protocol
 
 import msgspec
 import numpy as np
@@ -31,7 +31,6 @@ from .event_reader import EventReader
 from .ignored_kinds import IgnoredKinds
 from .key_scan import KEYS_PER_MS
 from .line_files import read_lines
-from .looks import APART_MS, Looks
 from .refusals import Refusals
 from .time_order import Ordered, Records, TimeOrder
 
@@ -40,9 +39,18 @@ EVENTS_AT_ONCE: Final = 20_000
 """Events of one batch. Its end costs about the same for fewer."""
 CHUNK_RECORDS: Final = 5_000
 """So many are joined at once: more would leave the processor's cache on the way."""
-LOOK_KEYS: Final = KEYS_PER_MS * APART_MS
 NO_LIMIT: Final = 2**62
 NO_STAMP: Final = -1
+
+
+class Watching(Protocol):
+    """What looks at the lane of a replay on the way: `looks.Looks`."""
+
+    apart_ms: int
+    """Event time between two looks."""
+
+    def take(self, lane: Lane) -> None:
+        """Look if it is time. Before the lane starts its next batch."""
 
 
 class LineRecord(msgspec.Struct, frozen=True, gc=False):
@@ -93,7 +101,7 @@ class Replayed:
     ignored_kinds: IgnoredKinds
     buckets: Buckets | None = None
     """Where scores over time were asked for."""
-    looks: Looks | None = None
+    looks: Watching | None = None
 
     @property
     def accepted(self) -> int:
@@ -108,7 +116,7 @@ def replayed(
     *,
     as_is: bool,
     every_ms: int | None = None,
-    looks: Looks | None = None,
+    looks: Watching | None = None,
     excluded: Sequence[Stretch] = (),
     by_day: bool = False,
 ) -> Replayed:
@@ -142,7 +150,7 @@ def replayed(
     decode = decoder("native", limits)
     with TimeOrder() as order:
         ordered = _as_is(parts) if as_is else _in_order(parts, order, bars)
-        for records in batches(ordered, None if looks is None else LOOK_KEYS):
+        for records in batches(ordered, None if looks is None else KEYS_PER_MS * looks.apart_ms):
             _apply(found, records, decode)
     lane.counts["rejected"].update(found.refusals.counts)
     return found
@@ -191,7 +199,7 @@ def _cut(parts: Iterable[Ordered], apart: int) -> Iterator[Ordered]:
 
 
 def _batch(gathered: Sequence[Ordered]) -> LineRecords:
-    lines = [line for part in gathered for line in part.lines]
+    lines = list(chain.from_iterable(part.lines for part in gathered))
     return LineRecords(lines, np.concatenate([part.places for part in gathered]))
 
 

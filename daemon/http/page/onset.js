@@ -6,7 +6,7 @@ import { clock } from "./words.js";
 // `16:34 (16:32 to 16:36)`, or as much of it as is known.
 export function began({ at, earliest, latest }, now) {
   if (!at) return latest ? `before ${clock(latest, now)}` : "a time that is not known";
-  const known = earliest && latest && earliest !== latest;
+  const known = earliest && latest && clock(earliest, now) !== clock(latest, now);
   return clock(at, now) + (known ? ` (${clock(earliest, now)} to ${clock(latest, now)})` : "");
 }
 
