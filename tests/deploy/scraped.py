@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.error import HTTPError
 from urllib.parse import urlencode
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 from tests.services import processes
 from tests.services.daemons import Daemon
@@ -153,12 +153,21 @@ def scraped_daemon(
     server = Prometheus(prometheus, directory, daemon.port)
     try:
         until(lambda: _caught_up(server), what=f"the daemon has caught up: {daemon.log_path}")
+        _mark_release(daemon.port)
         yield server
     finally:
         server.close()
         daemon.close()
         traffic.kill()
         traffic.wait()
+
+
+def _mark_release(port: int) -> None:
+    """Mark a release now, as somebody on the machine of the daemon does."""
+    body = json.dumps({"kind": "release", "text": "ranker v8"}).encode()
+    url, headers = f"http://127.0.0.1:{port}/api/v1/markers", {"Content-Type": "application/json"}
+    with urlopen(Request(url, body, headers), timeout=10) as answer:
+        assert answer.status == 201
 
 
 def _caught_up(server: Prometheus) -> bool:

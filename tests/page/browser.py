@@ -78,6 +78,12 @@ class Page:
         paused = [{"urlPattern": url_pattern, "requestStage": "Response"}]
         await self.call("Fetch.enable", patterns=paused)
 
+    async def stop_altering(self) -> None:
+        """Leave the requests alone that are paused, before the tab closes."""
+        for task in self._altering:
+            task.cancel()
+        await asyncio.gather(*self._altering, return_exceptions=True)
+
     async def _answer(self, request: str) -> None:
         """Continue a paused request; fails where the page has been left meanwhile."""
         with suppress(AssertionError):
@@ -184,6 +190,8 @@ class Browser:
             await page.call(f"{domain}.enable")
         await page.call("Emulation.setTimezoneOverride", timezoneId="UTC")
         yield page
+        # Requests that are paused now are not answered any more.
+        await page.stop_altering()
         await self._call("Target.disposeBrowserContext", browserContextId=context)
 
 
