@@ -171,7 +171,7 @@ async def test_outcomes_say_what_they_mean_and_which_are_not_usual(
     assert of["feedback joined"] == ("number quiet", "counted")
     assert of["feedback late"][0] == "number quiet"
     kind, words = of["feedback unjoined"]
-    assert kind == "number worse" and words.startswith("no list with its id arrived")
+    assert kind == "number worse" and words.startswith("no open list has its id")
     assert words.endswith("more than 2.0\u202f% is not usual")
     assert "commits" in await text(page, "#operators")
     assert "commits" not in await text(page, "#tiles")

@@ -16,7 +16,7 @@ const FEEDBACK = {
   out_of_window: ["long after its list: not counted, by definition"],
   beyond_depth: ["below the ranks that are kept: no score counts it"],
   off_list: ["on an item that its list does not have: not counted", 0.02],
-  unjoined: ["no list with its id arrived: not counted, so scores are lower by up to this share", 0.02],
+  unjoined: ["no open list has its id: it came after the attribution window, or its list never came; scores are lower by up to this share", 0.02],
   late: ["after its window had closed: not counted", 0.01],
   ignored_kind: ["of a kind without a grade, as configured"],
 };
