@@ -85,6 +85,7 @@ PURE: Final = (
     *("daemon.exporter", "daemon.exporter.baselines", "daemon.exporter.counters"),
     *("daemon.exporter.change_series", "daemon.exporter.judgements", "daemon.exporter.timelines"),
     *("daemon.exporter.experiment_series", "daemon.exporter.exposition"),
+    "daemon.exporter.first_sights",
     *("daemon.exporter.history", "daemon.exporter.labels", "daemon.exporter.lane_view"),
     *("daemon.exporter.pane_reader", "daemon.exporter.chunks", "daemon.exporter.scores"),
     "daemon.exporter.csv_cells",

@@ -154,6 +154,7 @@ class Service:
             self.stop,
             judging=self.config.resolved_judging,
             markers=KeptMarkers(self.markers, self.keep_markers_ms),
+            version_attribute=self.config.segments.version_attribute,
         )
 
 

@@ -143,7 +143,7 @@ def _looks(config: Config) -> "Looks":
     # Exporter and HTTP server are loaded where they are needed only: they take memory.
     from .recorded.looks import Looks
 
-    return Looks(config.plan, config.resolved_judging)
+    return Looks(config.plan, config.resolved_judging, config.segments.version_attribute)
 
 
 def print_over_time(buckets: Buckets, lane: Lane, config: Config, asked: Asked, output: str) -> int:

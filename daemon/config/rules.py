@@ -146,6 +146,13 @@ def _groupings(config: Config) -> Iterator[ConfigFault]:
             yield ConfigFault("segments.groupings", list(names), rule)
 
 
+def _version_attribute(config: Config) -> Iterator[ConfigFault]:
+    name = config.segments.version_attribute
+    if name is not None and (name,) not in config.segments.groupings:
+        rule = f'must be a grouping of its own: add ["{name}"] to segments.groupings'
+        yield ConfigFault("segments.version_attribute", name, rule)
+
+
 def _grouping_rule(names: tuple[str, ...]) -> str | None:
     if names in ((), (ALL,)):
         return "must name attributes: the grouping of all traffic is always there"
@@ -222,6 +229,7 @@ RULES: Final[tuple[tuple[tuple[str, ...], Rule], ...]] = (
     (("metrics.names", "metrics.depth"), _cutoffs),
     (("metrics.names", "metrics.depth", *_GRADES_KEYS), _exact),
     (("segments.groupings",), _groupings),
+    (("segments.groupings", "segments.version_attribute"), _version_attribute),
     (("http.listen",), _listen),
     (("metrics.names", "segments.groupings", *_GRADES_KEYS), _experiments),
     (_JUDGING_KEYS, _judging),

@@ -226,6 +226,9 @@ class SegmentsSection:
         "Largest number of segments of a grouping that get series.",
         restarts=True,
     )
+    version_attribute: str | None = setting(
+        None, optional(text()), "Attribute, a grouping of its own, whose new values are releases."
+    )
     discovered_experiments: int = setting(
         8,
         integer(0, 1_000),

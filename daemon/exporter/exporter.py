@@ -104,6 +104,7 @@ class Exporter:
         clock: Callable[[], float] = time.time,
         judging: Judging = DEFAULTS,
         markers: KeptMarkers | None = None,
+        version_attribute: str | None = None,
     ) -> None:
         self._clock = clock
         self._coordination = coordination
@@ -114,7 +115,7 @@ class Exporter:
         self._token = secrets.token_hex(8)
         self._published = Published()
         self._has_lease = False
-        self._publisher = Publisher(plan, judging)
+        self._publisher = Publisher(plan, judging, version_attribute)
         self._markers = markers
         self._lanes = LaneReads(store, coordination, plan, telemetry)
         self._pulses = Pulses()
@@ -184,6 +185,8 @@ class Exporter:
             return str(error)
         if self._publisher.previous != before:
             await self._store_selection()
+        if self._has_lease and self._markers is not None:
+            await self._markers.store(self._publisher.first_sights)
         if self._has_lease and self._publisher.falls != self._stored_falls:
             await self._store_changes()
         await self._follow(caught_up)

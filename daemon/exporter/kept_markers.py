@@ -6,7 +6,7 @@ from typing import Protocol
 import msgspec
 import structlog
 
-from ..judging.markers import Marker, expired, ordered
+from ..judging.markers import MOST_MARKERS, Marker, expired, ordered
 
 log = structlog.get_logger(__name__)
 
@@ -31,6 +31,9 @@ class MarkerStore(Protocol):
 
     async def read(self) -> StoredMarkers | None:
         """All of them; None as for `tag`."""
+
+    async def add(self, name: str, marker: bytes, most: int) -> bytes | bool:
+        """Store one: True; False where there are `most`; the stored one of this name if any."""
 
     async def remove(self, names: Iterable[str]) -> int:
         """Remove the markers of these names."""
@@ -77,6 +80,12 @@ class KeptMarkers:
         if old and leads:
             await self._store.remove(old)
         return tuple(marker for marker in self.known if marker.id not in old)
+
+    async def store(self, markers: Iterable[Marker]) -> None:
+        """Store markers that the exporter found itself. Raises Unavailable."""
+        for marker in markers:
+            if await self._store.add(marker.id, packed(marker), MOST_MARKERS) is True:
+                log.info("a new version was seen", version=marker.text)
 
     async def _read(self) -> None:
         stored = await self._store.read()

@@ -10,13 +10,14 @@ from typing import TypeAlias
 
 from ..experiments.findings import FindingsCache
 from ..judging.ledger import Fall
-from ..judging.markers import Marker
+from ..judging.markers import Marker, ordered
 from ..judging.settings import DEFAULTS, Judging
 from ..panes import pane_start
 from ..plan import Plan
 from . import baselines, change_series, exposition, scores, selection, snapshot
 from .counters import HighestTotals, PreviousSelection, counters_of
 from .exposition import Exposition
+from .first_sights import FirstSights
 from .history import History
 from .judgements import Basis, Judge, Judgement
 from .lane_view import LaneView
@@ -35,12 +36,17 @@ that they lost)."""
 class Publisher:
     """Makes what is served of the lanes, and remembers what the next snapshot depends on."""
 
-    def __init__(self, plan: Plan, judging: Judging = DEFAULTS) -> None:
+    def __init__(
+        self, plan: Plan, judging: Judging = DEFAULTS, version_attribute: str | None = None
+    ) -> None:
         self.previous = PreviousSelection()
         """The segments with counters, as of the last snapshot; the caller stores and restores
         it."""
         self.markers: tuple[Marker, ...] = ()
-        """What people marked, as the caller read it last."""
+        """What is stored, as the caller read it last."""
+        self.first_sights: tuple[Marker, ...] = ()
+        """Those of new versions that are not stored yet; the caller may store them."""
+        self._first_sights = FirstSights(plan, version_attribute)
         self._plan, self._judging = plan, judging
         self._totals = HighestTotals()
         self._findings = FindingsCache(plan.tracking, plan.metrics)
@@ -94,9 +100,9 @@ class Publisher:
         )
         used = replace(self._judging, design_effect=self._measuring.found.used)
         usual = Usual(self._comparisons, used)
-        reading = Reading(
-            self._plan, views, counted, gauges, experiments, judged, usual, self.markers
-        )
+        self.first_sights = self._first_sights.of(views, whole.as_of_ms, self.markers)
+        markers = ordered((*self.markers, *self.first_sights))
+        reading = Reading(self._plan, views, counted, gauges, experiments, judged, usual, markers)
         texts = self._series(whole, reading) if with_series else Exposition()
         return publish(texts, report, reading, ())
 
@@ -107,7 +113,7 @@ class Publisher:
         texts = exposition.render(whole, gauges, counters, self._plan, reading.experiments)
         texts = exposition.joined(texts, self._compared(gauges))
         texts = exposition.joined(texts, self._changes(reading.judged))
-        marked = change_series.marker_samples(self.markers, whole.as_of_ms)
+        marked = change_series.marker_samples(reading.markers, whole.as_of_ms)
         return exposition.joined(texts, exposition.render_changes(marked))
 
     def _compare(self, views: Sequence[LaneView], whole: Snapshot, gauges: Selection) -> None:

@@ -11,7 +11,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -28,13 +28,6 @@ from .api.parameters import BadRequest, read_query
 ONE_PATH: Final = PATH + "/{id}"
 BODY_TIMEOUT_S: Final = 10.0
 """How long a body may take to arrive."""
-
-
-class WritableMarkers(MarkerStore, Protocol):
-    """Where markers are stored. All methods raise Unavailable."""
-
-    async def add(self, name: str, marker: bytes, most: int) -> bytes | bool:
-        """Store one: True; False where there are `most`; the stored one of this name if any."""
 
 
 class NoStore:
@@ -65,7 +58,7 @@ class NoStore:
 class MarkerSettings:
     """What the routes of markers need: the store, and what a marker may name."""
 
-    store: WritableMarkers = NoStore()
+    store: MarkerStore = NoStore()
     metrics: Sequence[str] = ()
     groupings: Sequence[str] = ()
     keep_ms: int = 0

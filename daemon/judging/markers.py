@@ -17,6 +17,8 @@ REACH_MS: Final = 10 * MINUTE_MS
 """A marker at most so long before the interval of an onset is named beside it."""
 MOST_MARKERS: Final = 2_000
 """Most markers of one namespace."""
+MOST_CHARACTERS: Final = 200
+"""Longest text of a marker."""
 
 
 @dataclass(frozen=True)

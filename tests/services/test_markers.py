@@ -18,6 +18,7 @@ from relevanced.daemon.http.api import openapi
 from relevanced.daemon.http.api.routes import ROUTES
 from relevanced.daemon.http.markers import MarkerSettings
 from relevanced.daemon.http.server import HttpServer
+from relevanced.daemon.judging.markers import Marker
 from relevanced.daemon.storage.redis.client import Client
 from relevanced.daemon.storage.redis.marker_log import MarkerLog
 from relevanced.daemon.telemetry.process import Telemetry
@@ -231,6 +232,18 @@ async def test_old_markers_are_removed_by_the_exporter_that_leads(client: Client
     assert await leader.refresh(NOW_MS + DAY_MS + 1, True) == ()
     stored = await store.read()
     assert stored is not None and stored.markers == ()
+
+
+async def test_what_an_exporter_marks_is_stored_once_and_stays_removed(client: Client) -> None:
+    found = Marker("version-0-1", NOW_MS, "release", "ranker v8")
+    first, second = (KeptMarkers(MarkerLog(client, NAMESPACE), DAY_MS) for _ in range(2))
+    for leader in (first, second):
+        await leader.store([found])
+        assert await leader.refresh(NOW_MS, True) == (found,)
+    async with serving(client) as call:
+        assert [each["id"] for each in (await call("GET"))[1]["markers"]] == [found.id]
+        await call("DELETE", f"/{found.id}")
+    assert await first.refresh(NOW_MS, True) == ()
 
 
 async def test_markers_that_redis_lost_are_put_back(client: Client) -> None:

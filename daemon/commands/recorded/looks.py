@@ -19,11 +19,11 @@ from .views import view_of
 class Looks:
     """Looks at the lane of a replay."""
 
-    def __init__(self, plan: Plan, judging: Judging) -> None:
+    def __init__(self, plan: Plan, judging: Judging, version_attribute: str | None = None) -> None:
         self.apart_ms = HOUR_MS
         """Event time between two looks. An exporter looks more often: a fall that begins and is
         over between two looks is not seen."""
-        self._publisher = Publisher(plan, judging)
+        self._publisher = Publisher(plan, judging, version_attribute)
         self._plan = plan
         self._hours: dict[int, dict[int, bytes]] = {}
         self._looked_ms: int | None = None

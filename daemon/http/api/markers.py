@@ -10,11 +10,9 @@ import msgspec
 
 from ...events.fields import InvalidField
 from ...events.timestamps import timestamp_ms, timestamp_text
-from ...judging.markers import KINDS, Kind, Marker, Scope
+from ...judging.markers import KINDS, MOST_CHARACTERS, Kind, Marker, Scope
 from .parameters import BadRequest, Parameter
 
-MOST_CHARACTERS: Final = 200
-"""Most characters of a text."""
 MOST_BYTES: Final = 8_192
 """Most bytes of a posted body."""
 AHEAD_MS: Final = 366 * 86_400_000

@@ -50,6 +50,7 @@ OTHER_VALUES: Final = {
     "segments.groupings": [["country"]],
     "segments.max_segments": 5,
     "segments.discovered_experiments": 0,
+    "segments.version_attribute": "device",
     "history.days": 7,
     "worker.max_memory_mib": 500,
     "judging.design_effect": 2,
@@ -334,6 +335,10 @@ def test_all_faults_are_reported_at_once() -> None:
         ('[segments]\ngroupings = [["all"]]', "the grouping of all traffic is always there"),
         ("[segments]\ngroupings = [[]]", "the grouping of all traffic is always there"),
         ('[segments]\ngroupings = [["a", "a"]]', "names an attribute more than once"),
+        (
+            '[segments]\nversion_attribute = "ranker"',
+            'segments.version_attribute=ranker: must be a grouping of its own: add ["ranker"]',
+        ),
         ('[segments]\ngroupings = [["a", "b"], ["b", "a"]]', '["b", "a"]: is given more than once'),
         ('[segments]\ngroupings = [["a,b"]]', "a name must not contain a comma"),
         ('[segments]\ngroupings = ["experiment:"]', "must be followed by the name of an exper"),
