@@ -2,6 +2,7 @@
 #   PYTHON=python3.12 make test     another interpreter for a new environment (3.11 or newer)
 #   make test ARGS="-k kafka -x"    arguments for pytest
 #   make screenshots                takes the README's pictures of the running demo
+#   make page-pictures              the page at a break and later, on a desktop, a phone and in the dark, in .pictures
 #   make bench PART="end_to_end redis" SCALE=0.1    some parts of the benchmark, with fewer records
 #   make chaos SEED=7 ROUNDS=20     faults on real servers; without SEED another one each time
 #   make fuzz TIMES=100             hostile records, so many times the examples of make test
@@ -15,7 +16,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTHON_FOLDERS := daemon deploy metrics tests
 NEEDS_PYTHON = "import sys; sys.exit(sys.version_info < (3, 11))"
 
-.PHONY: demo test chaos fuzz soak bench-metrics bench-experiments bench-alerts lint format lock sbom clean dashboards rules tables chart-readme screenshots bench bench-compare trial
+.PHONY: demo test chaos fuzz soak bench-metrics bench-experiments bench-alerts lint format lock sbom clean dashboards rules tables chart-readme screenshots page-pictures bench bench-compare trial
 .DELETE_ON_ERROR:
 
 demo: .venv/.has-demo
@@ -38,6 +39,9 @@ trial: .venv/.has-test
 
 screenshots: .venv/.has-test
 	$(BIN)/python -m tests.page.screenshots
+
+page-pictures: .venv/.has-test
+	$(BIN)/python -m tests.page.looks .pictures
 
 bench: .venv/.has-test
 	$(BIN)/python -m tests.bench $(foreach part,$(PART),--part $(part)) $(if $(SCALE),--scale $(SCALE)) $(ARGS)
