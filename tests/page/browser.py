@@ -53,7 +53,7 @@ class Page:
     def take(self, message: dict[str, Any]) -> None:
         """Take a message of the browser: an answer, or an event."""
         if "id" in message:
-            self._waiting.pop(message["id"]).set_result(message)
+            _answer(self._waiting.pop(message["id"]), message)
             return
         happened, event = message["method"], message["params"]
         if happened == "Network.requestWillBeSent":
@@ -167,7 +167,7 @@ class Browser:
             if page is not None:
                 page.take(message)
             elif message.get("id") in self._waiting:
-                self._waiting.pop(message["id"]).set_result(message["result"])
+                _answer(self._waiting.pop(message["id"]), message["result"])
 
     async def _call(self, method: str, **parameters: Any) -> dict[str, Any]:
         number = next(self._numbers)
@@ -193,6 +193,12 @@ class Browser:
         # Requests that are paused now are not answered any more.
         await page.stop_altering()
         await self._call("Target.disposeBrowserContext", browserContextId=context)
+
+
+def _answer(waiting: "asyncio.Future[dict[str, Any]]", answer: dict[str, Any]) -> None:
+    """Pass an answer on, unless nobody waits for it any more."""
+    if not waiting.done():
+        waiting.set_result(answer)
 
 
 @contextmanager
