@@ -83,6 +83,8 @@ class Page:
         for task in self._altering:
             task.cancel()
         await asyncio.gather(*self._altering, return_exceptions=True)
+        # Goes on with what is still paused: a context with a paused request is not disposed of.
+        await self.call("Fetch.disable")
 
     async def _answer(self, request: str) -> None:
         """Continue a paused request; fails where the page has been left meanwhile."""
