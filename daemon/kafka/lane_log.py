@@ -1,0 +1,177 @@
+"""Reads the log of one lane from offsets to offsets: without a consumer group, for commands that
+read again what a worker has read.
+
+    async with LaneLogs(settings) as logs:
+        log = await logs.open(lane, begin, end, marks)
+        while not log.is_read:
+            for topic in log.unread:
+                records = await log.take(topic, 10_000)
+
+Isolation level, codecs and topic ids are those of the worker's own reader, so what it left out is
+left out here. Memory is that of one fetch of each topic. A fault ends the reading: nothing is
+passed over.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError
+
+from ..errors import Unavailable
+from ..storage.log_marks import LogMarks
+from . import aiokafka_patches
+from .aiokafka_patches import client_of, unpacking_aside
+from .client import KafkaSettings, consumer_arguments, end
+from .offsets import log_bounds
+from .positions import not_yet_taken
+from .records import Record
+from .resuming import KnownLogs
+from .topic_ids import fetch_by_id
+from .topic_partition import TopicPartition
+from .topics import describe_topics, require_equal_counts
+
+FETCH_WAIT_MS: Final = 500
+PATIENCE_S: Final = 30.0
+"""A log that gives nothing for so long does not answer."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """The offsets of one topic of a lane that are read: [begin, end)."""
+
+    begin: int
+    end: int
+    earliest: int
+    """The first offset that the log still has."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the log still has every offset from `begin` on."""
+        return self.earliest <= self.begin
+
+
+class LaneLog:
+    """The log of one lane while it is read. Made by `LaneLogs.open`."""
+
+    def __init__(self, consumer: Any, lane: int, spans: Mapping[str, Span]) -> None:
+        self._consumer = consumer
+        self._lane = lane
+        self.spans = spans
+        """By topic."""
+        self.next_offsets = {
+            topic: min(max(span.begin, span.earliest), span.end) for topic, span in spans.items()
+        }
+        """Where the next `take` of each topic begins."""
+        self._first = dict(self.next_offsets)
+
+    @property
+    def unread(self) -> list[str]:
+        """The topics that are not read to their end."""
+        return [topic for topic, at in self.next_offsets.items() if at < self.spans[topic].end]
+
+    @property
+    def is_read(self) -> bool:
+        """Whether all of it was taken."""
+        return not self.unread
+
+    @property
+    def share_read(self) -> float:
+        """The share of the offsets that was taken, in [0, 1]; 1 where there are none."""
+        total = sum(span.end - self._first[topic] for topic, span in self.spans.items())
+        taken = sum(at - self._first[topic] for topic, at in self.next_offsets.items())
+        return taken / total if total else 1.0
+
+    async def take(self, topic: str, max_records: int) -> list[Record]:
+        """Return the next records of a topic, in offset order, at most so many; none only at its
+        end. Raises Unavailable."""
+        place, last = TopicPartition(topic, self._lane), self.spans[topic].end
+        since_s = time.monotonic()
+        while (first := self.next_offsets[topic]) < last:
+            fetched = await self._fetch(place, max_records)
+            # The client also steps over what is no record: markers, aborted transactions.
+            position = min(await self._consumer.position(place), last)
+            records = [r for r in not_yet_taken(fetched, first) if r.offset < last]
+            self.next_offsets[topic] = max(first, position)
+            if records:
+                return records
+            if position > first:
+                since_s = time.monotonic()
+            elif time.monotonic() - since_s > PATIENCE_S:
+                where = f"{topic}[{self._lane}]: nothing from offset {first} on"
+                raise Unavailable(f"Kafka: {where} within {PATIENCE_S:.0f} s")
+        self._consumer.pause(place)
+        return []
+
+    async def _fetch(self, place: TopicPartition, max_records: int) -> list[Record]:
+        where = f"{place.topic}[{place.partition}] from offset {self.next_offsets[place.topic]} on"
+        try:
+            with unpacking_aside(self._consumer):
+                fetched: Mapping[TopicPartition, list[Record]] = await self._consumer.getmany(
+                    place, timeout_ms=FETCH_WAIT_MS, max_records=max_records
+                )
+        except OffsetOutOfRangeError as error:
+            what = "the log was shortened or replaced while it was read. Run the command again"
+            raise Unavailable(f"Kafka: {where}: {what}") from error
+        except Exception as error:  # whatever a codec, a checksum or a broker raises
+            raise Unavailable(f"Kafka: {where}: {type(error).__name__}: {error}") from error
+        return fetched.get(place, [])
+
+
+class LaneLogs:
+    """Opens logs of lanes, one after the other. Connects on entry; raises Unavailable, and
+    StartError where the topics do not fit together."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        aiokafka_patches.install()
+        self._settings = settings
+        self._known = KnownLogs()
+        self._partitions = 0
+        self._consumer: Any = None
+
+    async def __aenter__(self) -> "LaneLogs":
+        counts, obstacle = await describe_topics(self._settings)
+        if obstacle is not None:
+            raise Unavailable(f"Kafka: {obstacle.reason}")
+        require_equal_counts(counts)
+        self._partitions = min(counts.values())
+        arguments = consumer_arguments(self._settings) | {"group_id": None}
+        self._consumer = AIOKafkaConsumer(**arguments)
+        try:
+            await self._consumer.start()
+        except (KafkaError, OSError) as error:
+            await self.__aexit__()
+            raise Unavailable(f"Kafka: {error}") from error
+        fetch_by_id(client_of(self._consumer), self._known.fence)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await end(aiokafka_patches.stop(self._consumer))
+
+    async def open(
+        self, lane: int, begin: Mapping[str, int], until: Mapping[str, int], marks: LogMarks
+    ) -> LaneLog:
+        """Return the log of a lane, to be read from `begin` to before `until`, by topic; a topic
+        that `begin` lacks is read from its first record on. What was opened before is closed.
+
+        Raises LogChanged where a log is not the one of its mark, or ends before `until`, and
+        Unavailable."""
+        if lane >= self._partitions:
+            raise Unavailable(f"Kafka: lane {lane}: the topics have {self._partitions} partitions")
+        places = [TopicPartition(topic, lane) for topic in until]
+        found = await self._known.resumption(self._consumer, places, until, marks)
+        earliest, _ = await log_bounds(self._consumer, places)
+        self._known.fence.update(found.topic_ids)
+        spans = {
+            place.topic: Span(
+                begin.get(place.topic, earliest[place]), until[place.topic], earliest[place]
+            )
+            for place in places
+        }
+        log = LaneLog(self._consumer, lane, spans)
+        self._consumer.assign(places)
+        for place in places:
+            self._consumer.seek(place, log.next_offsets[place.topic])
+        return log
