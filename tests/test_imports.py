@@ -111,6 +111,11 @@ PURE: Final = (
     *("daemon.commands.evaluation.asked", "daemon.commands.evaluation.comparing"),
     *("daemon.commands.evaluation.remarks", "daemon.commands.evaluation.results"),
     *("daemon.commands.evaluation.trec", "daemon.commands.recorded.key_scan"),
+    *("daemon.commands.verify", "daemon.commands.verify.comparing"),
+    *("daemon.commands.verify.differences", "daemon.commands.verify.outcome"),
+    *("daemon.commands.verify.provable", "daemon.commands.verify.replaying"),
+    *("daemon.commands.verify.proof", "daemon.commands.verify.rows"),
+    *("daemon.commands.verify.stored", "daemon.commands.verify.tallies"),
 )
 IMPURE: Final = frozenset(
     "asyncio concurrent logging multiprocessing os pathlib random secrets select shutil socket ssl"

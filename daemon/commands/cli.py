@@ -81,6 +81,12 @@ def _replay() -> click.Command:
     return replay_command
 
 
+def _verify() -> click.Command:
+    from .verify.command import verify_command
+
+    return verify_command
+
+
 def _healthcheck() -> click.Command:
     from .healthcheck import healthcheck_command
 
@@ -104,6 +110,7 @@ LAZY_COMMANDS: Final[Mapping[str, tuple[Callable[[], click.Command], str]]] = {
         "Estimate how likely each rank is looked at, from recorded events.",
     ),
     "lane": (_lane, "Let lanes that have stopped continue, at an operator's decision."),
+    "verify": (_verify, "Prove the numbers in Redis from the records in Kafka."),
     "healthcheck": (_healthcheck, "Ask the daemon on this machine for its health."),
 }
 """Command → (what loads it, its line in the list of commands)."""
@@ -121,6 +128,7 @@ ORDER: Final = (
     "settings",
     "check-config",
     "lane",
+    "verify",
     "healthcheck",
 )
 

@@ -1,0 +1,160 @@
+"""A stored lane against the one that its log proves. Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from ...events.timestamps import timestamp_text
+from ...lane import hours
+from ...lane.counts import COUNT_FAMILIES
+from ...lane.lane import Lane
+from ...lane.paged_rows import PagedRows, Pages
+from ...plan import Plan
+from .differences import Difference, Differences
+from .rows import Matching, Unequal, beside, columns_of
+from .stored import Packed, Stored
+from .tallies import integers_of, users_apart
+
+BY_OPERATION: Final = ("gap_records", "replaced_logs")
+"""Families of counts that say what happened to a worker: they do not follow from the log."""
+OVERFLOW: Final = "experiment_overflow"
+ROWS_ONLY: Final = (
+    "the log no longer has all records of the lane: totals, counts and experiments cannot be"
+    " proven, and of a grouping with more values than are admitted only the sum over its segments"
+)
+RECONFIGURED: Final = (
+    "the experiments were configured anew since the lane began: undeclared experiments, and what"
+    " was not admitted, cannot be proven"
+)
+
+
+@dataclass
+class Comparison:
+    """What was compared of one lane so far."""
+
+    stored: Stored
+    proven: Lane
+    """It goes on being written to between the calls."""
+    is_whole: bool
+    """Whether the log has every record of the lane."""
+    differences: Differences = field(default_factory=Differences)
+    panes: int = 0
+    hours: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._plan: Plan = self.proven.plan
+        self._matching = Matching(self.stored.names, self.proven.segments.names)
+        self._columns = columns_of(self._plan)
+        self._compared_hours: set[int] = set()
+        overflow = self.stored.head.counts.get("segment_overflow", {})
+        names = self._plan.grouping_names
+        crowded = {index for index, name in enumerate(names) if overflow.get(name)}
+        # Which values were admitted before the first record that is left is not known.
+        self._summed = frozenset() if self.is_whole else frozenset(crowded)
+
+    def past_hours(self, lane: Lane, first_ms: int | None) -> None:
+        """Compare the hours that cannot change any more; see `Watching`."""
+        if lane.settled_before is not None:
+            still_open = hours.open_hour(lane.settled_before, self._plan)
+            for start in [start for start in lane.hours if start < still_open]:
+                self._hour(start, lane.hours[start].pages, first_ms)
+
+    def _hour(self, start: int, proven: Pages, first_ms: int | None) -> None:
+        self._compared_hours.add(start)
+        head = self.stored.head.state
+        lost, before = start in head.lost_hours, head.settled_before
+        kept = before is not None and start >= hours.kept_from(before, self._plan)
+        if lost or not kept or first_ms is None or start < first_ms:
+            return
+        self.hours += 1
+        at = partial(Difference, "hour", start=timestamp_text(start))
+        self._rows(at, self.stored.hours.get(start, {}), proven)
+
+    def finish(self, first_ms: int | None) -> None:
+        """Compare all that is left, once the lane has read up to the stored offsets."""
+        for start, rows in self.proven.hours.items():
+            self._hour(start, rows.pages, first_ms)
+        for start in sorted(self.stored.hours.keys() - self._compared_hours):
+            self._hour(start, {}, first_ms)
+        if first_ms is not None:
+            self._panes(first_ms)
+            self._watermarks()
+        if not self.is_whole:
+            self.notes.append(ROWS_ONLY)
+            return
+        self._rows(partial(Difference, "totals"), self.stored.totals, self.proven.totals.pages)
+        self._experiments()
+
+    def _panes(self, first_ms: int) -> None:
+        empty, windows = PagedRows(self._plan.row_width), self._plan.timing.windows
+        for key in sorted(self.stored.panes.keys() | self.proven.panes.keys()):
+            window, start = key
+            if start >= first_ms:
+                self.panes += 1
+                name = windows[window].name
+                at = partial(Difference, "pane", start=timestamp_text(start), window=name)
+                proven = self.proven.panes.get(key, empty).pages
+                self._rows(at, self.stored.panes.get(key, {}), proven)
+
+    def _rows(self, at: "partial[Difference]", stored: Packed, proven: Pages) -> None:
+        unpacked = self.stored.unpacked(stored)
+        compared = beside(self._matching, unpacked, proven, self._plan.row_width)
+        count, unequal = compared.unequal(self._summed)
+        self.differences.compared += compared.stored.size
+        self.differences.note(self._named(at, unequal), count)
+
+    def _named(self, at: "partial[Difference]", found: Iterator[Unequal]) -> Iterator[Difference]:
+        names = self._plan.grouping_names
+        for one in found:
+            yield at(
+                self._columns[one.column],
+                one.stored,
+                one.proven,
+                grouping=names[one.grouping] if one.grouping >= 0 else None,
+                segment="(all together)" if one.segment is None else one.segment,
+            )
+
+    def _watermarks(self) -> None:
+        stored, proven = self.stored.head.watermarks, self.proven.watermarks
+        for topic in sorted(stored.keys() | proven.keys()):
+            pair = stored.get(topic), proven.get(topic)
+            self.differences.compared += 1
+            if pair[0] != pair[1]:
+                self.differences.note([Difference("watermark", topic, *pair)], 1)
+
+    def _experiments(self) -> None:
+        """Compare experiments and counts: what was not admitted of the former is among them."""
+        tracking, known = self._plan.tracking, self.stored.head.state.experiments
+        reconfigured = any(entry.since_ms is not None for entry in known)
+        if reconfigured:
+            self.notes.append(RECONFIGURED)
+        for family in COUNT_FAMILIES:
+            if family not in BY_OPERATION and not (reconfigured and family == OVERFLOW):
+                stored = _prefixed(family, self.stored.head.counts.get(family, {}))
+                proven = _prefixed(family, self.proven.counts[family])
+                self.differences.compare("count", stored, proven)
+        if tracking is None:
+            return
+        proven_by_name = self.proven.experiments.by_name
+        for name in sorted(self.stored.experiments.keys() | proven_by_name.keys()):
+            spec = tracking.spec(name)
+            if spec is not None and (spec.declared or not reconfigured):
+                self._experiment(name, spec.digest)
+
+    def _experiment(self, name: str, digest: str) -> None:
+        tracking = self._plan.tracking
+        spec = None if tracking is None else tracking.spec(name)
+        stored = self.stored.experiments.get(name)
+        proven = self.proven.experiments.by_name.get(name)
+        if spec is None or (stored is not None and stored.digest != digest):
+            self.notes.append(f"experiment {name}: was counted under another configuration of it")
+            return
+        pair = [{} if one is None else integers_of(name, one, spec) for one in (stored, proven)]
+        self.differences.compare("experiment", *pair)
+        self.differences.compare("experiment", *users_apart(name, stored, proven))
+
+
+def _prefixed(family: str, counts: Mapping[str, int]) -> dict[str, int]:
+    return {f"{family} {label}": count for label, count in counts.items()}

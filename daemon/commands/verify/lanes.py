@@ -1,0 +1,169 @@
+"""Verifies lanes: reads what is stored in Redis, then the log in Kafka up to the same offsets.
+
+A lane goes on meanwhile. The read of it takes several calls, in which a page that is written comes
+again: after the last call everything is as of its head. The log is then read up to the offsets in
+that head, and no further.
+"""
+
+import asyncio
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+from rich.progress import Progress
+
+from ...config.loading import Config, read
+from ...errors import Damaged
+from ...events.decoder import decoder
+from ...kafka.lane_log import LaneLog, LaneLogs
+from ...kafka.settings import kafka_settings
+from ...storage.redis.client import Client, close, connect
+from ...storage.redis.lane_store import LaneStore
+from ...storage.redis.namespace import Namespace
+from ...storage.schema import namespace
+from ...storage.store import DamagedLane
+from ...telemetry import logs as process_log
+from ...worker.memory import configure_allocator
+from ...worker.source import LogChanged
+from .outcome import Outcome, not_provable
+from .proof import Proof
+from .replaying import Replay
+from .stored import Stored, begin_of, stored_lane
+
+SHOW_EVERY_S: Final = 0.25
+Show: TypeAlias = Callable[[float], None]
+"""Takes the share of a lane's log that was read."""
+
+
+async def lanes_of(config: Config) -> int:
+    """Return how many lanes the namespace of a configuration has. Raises Unavailable."""
+    client = _client(config)
+    try:
+        return await Namespace(client, config.redis.namespace, namespace(config)).lanes()
+    finally:
+        await close(client)
+
+
+def prepare_process() -> None:
+    """Set up a process that verifies: its log goes to the error stream."""
+    process_log.configure("warning", "auto", sys.stderr)
+    configure_allocator()
+
+
+def verified(
+    config_file: str | None, lanes: Sequence[int], parallel: int, bars: Progress
+) -> list[Outcome]:
+    """Verify lanes, so many at a time, each in a process of its own where there are several.
+    Raises Unavailable and StartError."""
+    bar, shares = bars.add_task("verify", total=len(lanes)), dict.fromkeys(lanes, 0.0)
+
+    def show(lane: int, share: float) -> None:
+        shares[lane] = share
+        bars.update(bar, completed=sum(shares.values()))
+
+    if parallel > 1 and len(lanes) > 1:
+        return _in_processes(config_file, lanes, parallel, show)
+    config = read(config_file, os.environ)
+    return [asyncio.run(_verify(config, lane, partial(show, lane))) for lane in lanes]
+
+
+_shares: Any = None
+"""In a process of its own: shared memory for the share of each lane that was read."""
+
+
+def _begin_process(shares: Any) -> None:
+    global _shares
+    _shares = shares
+    prepare_process()
+
+
+def _verify_here(config_file: str | None, lane: int, place: int) -> Outcome:
+    def show(share: float) -> None:
+        _shares[place] = share
+
+    return asyncio.run(_verify(read(config_file, os.environ), lane, show))
+
+
+def _in_processes(
+    config_file: str | None, lanes: Sequence[int], parallel: int, show: Callable[[int, float], None]
+) -> list[Outcome]:
+    spawning = multiprocessing.get_context("spawn")
+    shares = spawning.Array("d", len(lanes))
+    workers = min(parallel, len(lanes))
+    with ProcessPoolExecutor(workers, spawning, _begin_process, (shares,)) as pool:
+        tasks = [
+            pool.submit(_verify_here, config_file, lane, place) for place, lane in enumerate(lanes)
+        ]
+        while not all(map(Future.done, tasks)):
+            time.sleep(SHOW_EVERY_S)
+            for place, lane in enumerate(lanes):
+                show(lane, shares[place])
+            if failed := [task for task in tasks if task.done() and task.exception() is not None]:
+                pool.shutdown(cancel_futures=True)
+                failed[0].result()
+    return [task.result() for task in tasks]
+
+
+async def _verify(config: Config, lane: int, show: Show) -> Outcome:
+    """Verify one lane. Raises Unavailable and StartError."""
+    client = _client(config)
+    try:
+        name = namespace(config)
+        # Asked first: a lane that begins meanwhile has a head by the time it is noted.
+        begun = await Namespace(client, config.redis.namespace, name).begun()
+        delta = await LaneStore(client, name).read(lane, "", None, 1)
+        if delta is None:
+            return _without_head(lane, lane in begun)
+        stored = stored_lane(lane, delta.head, delta.names, delta.pages, config.plan)
+    except Damaged as error:
+        return not_provable(lane, str(error))
+    finally:
+        await close(client)
+    if passed_over := stored.head.counts.get("rejected", {}).get("stalls"):
+        which = "which they are is not stored"
+        return not_provable(lane, f"{passed_over} records were passed over (stalls): {which}")
+    try:
+        return await _proven(config, stored, show)
+    except (LogChanged, Damaged, OverflowError) as error:
+        return not_provable(lane, str(error))
+
+
+def _without_head(lane: int, has_begun: bool) -> Outcome:
+    if has_begun:
+        return not_provable(lane, str(DamagedLane(lane, "its head is gone")))
+    return Outcome(lane, "not begun")
+
+
+async def _proven(config: Config, stored: Stored, show: Show) -> Outcome:
+    head = stored.head
+    begin = begin_of(head)
+    async with LaneLogs(kafka_settings(config)) as logs:
+        log = await logs.open(stored.lane, begin, head.offsets, head.logs)
+        is_whole = begin.keys() == head.offsets.keys() and all(
+            span.is_whole for span in log.spans.values()
+        )
+        decode, most_ms = decoder(config.events.format, config.limits), config.limits.max_future_ms
+        proof = Proof(stored, config.plan, decode, log.next_offsets, not is_whole, most_ms)
+        # A lane has one configuration for life. If its columns changed at given offsets, the log
+        # would be read up to these, the change made, and the log read on.
+        await _read_to_the_end(log, proof.replay, show)
+    return proof.outcome()
+
+
+async def _read_to_the_end(log: LaneLog, replay: Replay, show: Show) -> None:
+    while unread := log.unread:
+        topic = replay.next_topic(unread)
+        records = await log.take(topic, replay.batch_records)
+        replay.apply(topic, records, log.next_offsets[topic])
+        show(log.share_read)
+    show(1.0)
+
+
+def _client(config: Config) -> Client:
+    password = config.redis.password
+    return connect(config.redis.url.reveal(), None if password is None else password.reveal())

@@ -1,0 +1,105 @@
+"""What `verify` says of a lane, and its exit code. Pure."""
+
+from collections.abc import Sequence
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from ...events.timestamps import timestamp_text
+from .comparing import Comparison
+from .differences import Difference
+
+Result: TypeAlias = Literal["equal", "differs", "not provable", "not begun"]
+NOTHING_PROVEN: Final = "no pane that is kept begins after what the log no longer proves"
+MAY_HAVE_GONE: Final = (
+    "this takes for granted that no record that is gone has a later timestamp than the first that"
+    " is left, as it is with message.timestamp.type=LogAppendTime"
+)
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """One lane: whether what is stored is what its log proves."""
+
+    lane: int
+    result: Result
+    reason: str = ""
+    """Why nothing was compared, where nothing was."""
+    proven_from: str | None = None
+    """Where the log has lost its beginning: panes and hours from this instant on were compared."""
+    records: int = 0
+    panes: int = 0
+    hours: int = 0
+    integers: int = 0
+    """That were compared."""
+    differences: int = 0
+    first: tuple[Difference, ...] = ()
+    """The first of them."""
+    notes: tuple[str, ...] = ()
+    """What could not be compared."""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing speaks against the lane."""
+        return self.result in ("equal", "not begun")
+
+
+def not_provable(lane: int, reason: str) -> Outcome:
+    """The outcome of a lane of which nothing can be compared."""
+    return Outcome(lane, "not provable", reason)
+
+
+def outcome_of(found: Comparison, records: int, first_ms: int | None, missing: str) -> Outcome:
+    """Return the outcome of a comparison. `first_ms`: the first pane that is proven, where the log
+    has lost its beginning; `missing`: why none is."""
+    differences, lane = found.differences, found.stored.lane
+    if not found.is_whole:
+        missing = missing or ("" if found.panes + found.hours else NOTHING_PROVEN)
+    if missing:
+        return Outcome(lane, "not provable", missing, records=records, notes=tuple(found.notes))
+    return Outcome(
+        lane,
+        "differs" if differences.count else "equal",
+        proven_from=None if first_ms is None else timestamp_text(first_ms),
+        records=records,
+        panes=found.panes,
+        hours=found.hours,
+        integers=differences.compared,
+        differences=differences.count,
+        first=tuple(differences.first),
+        notes=(*found.notes, *(() if found.is_whole else (MAY_HAVE_GONE,))),
+    )
+
+
+def exit_code(outcomes: Sequence[Outcome]) -> int:
+    """0 where every lane is equal or has not begun, else 1."""
+    return 0 if all(outcome.is_sound for outcome in outcomes) else 1
+
+
+def as_text(outcomes: Sequence[Outcome]) -> str:
+    """A paragraph for each lane, and a last line for all."""
+    lines = [line for outcome in outcomes for line in _lines(outcome)]
+    sound = sum(outcome.is_sound for outcome in outcomes)
+    integers = sum(outcome.integers for outcome in outcomes)
+    total = f"{sound} of {len(outcomes)} lanes are proven, {integers:,} integers compared"
+    return "\n".join([*lines, total])
+
+
+def _lines(outcome: Outcome) -> list[str]:
+    head = f"lane {outcome.lane}: {outcome.result}"
+    if outcome.reason:
+        return [f"{head}: {outcome.reason}"]
+    if outcome.result == "not begun":
+        return [head]
+    since = "" if outcome.proven_from is None else f" from {outcome.proven_from} on"
+    compared = f"{outcome.records:,} records, {outcome.panes:,} panes, {outcome.hours:,} hours"
+    counted = f" in {outcome.differences:,} integers" if outcome.differences else ""
+    lines = [f"{head}{counted}{since} ({compared}, {outcome.integers:,} integers)"]
+    lines += [f"  {difference.text()}" for difference in outcome.first]
+    if outcome.differences > len(outcome.first):
+        lines.append(f"  and {outcome.differences - len(outcome.first):,} more")
+    return lines + [f"  {note}" for note in outcome.notes]
+
+
+def as_json(outcomes: Sequence[Outcome]) -> str:
+    """All outcomes as one JSON array."""
+    return msgspec.json.encode(outcomes).decode()

@@ -1,0 +1,137 @@
+"""Rows of counters against one another, segment by segment, whatever the ids of the segments. Pure.
+
+Ids are given in the order in which a lane first saw its segments. Where topics were read in another
+order, or the log lost its beginning, that is another order: segments are matched by name.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from relevanced.metrics.lists import Integers
+
+from ...lane.paged_rows import PAGE_ROWS, Pages, take
+from ...plan import COUNT_COLUMNS, METRIC_COLUMNS, WEIGHT_COLUMNS, Plan
+
+NO_SEGMENT = -1
+Name = tuple[int, str]
+"""(grouping index, segment)."""
+
+
+def columns_of(plan: Plan) -> list[str]:
+    """The names of the columns of a row."""
+    of_metrics = [f"{metric.name} {column}" for metric in plan.metrics for column in METRIC_COLUMNS]
+    weights = () if plan.surfaces is None else WEIGHT_COLUMNS
+    return [*COUNT_COLUMNS, *of_metrics, *weights]
+
+
+@dataclass(frozen=True)
+class Unequal:
+    """One column of one segment, or of all segments of a grouping together (segment None)."""
+
+    grouping: int
+    segment: str | None
+    column: int
+    stored: int
+    proven: int
+
+
+class Matching:
+    """Which segment of a stored lane is which of the proven one."""
+
+    def __init__(self, stored: Sequence[Name], proven: Sequence[Name]) -> None:
+        """`proven` may grow afterwards."""
+        self._stored, self._proven = stored, proven
+        self._stored_ids = {name: id_ for id_, name in enumerate(stored)}
+        self._to_stored = np.zeros(0, np.int64)
+
+    def ids(self) -> tuple[Integers, Integers]:
+        """(proven id of each stored one, stored id of each proven one), or NO_SEGMENT."""
+        known = len(self._to_stored)
+        new = [self._stored_ids.get(name, NO_SEGMENT) for name in self._proven[known:]]
+        self._to_stored = np.append(self._to_stored, np.array(new, np.int64))
+        to_proven = np.full(len(self._stored), NO_SEGMENT, np.int64)
+        both = self._to_stored != NO_SEGMENT
+        to_proven[self._to_stored[both]] = np.flatnonzero(both)
+        return to_proven, self._to_stored
+
+    def name(self, stored_id: int, proven_id: int) -> Name:
+        """The name of a segment, of which one id may be missing."""
+        if stored_id != NO_SEGMENT:
+            if stored_id >= len(self._stored):
+                return (NO_SEGMENT, f"(segment id {stored_id}, which has no name)")
+            return self._stored[stored_id]
+        return self._proven[proven_id]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Rows beside one another, n of each: of the same segments."""
+
+    matching: Matching
+    stored_ids: Integers
+    proven_ids: Integers
+    stored: Integers
+    """(n, columns)."""
+    proven: Integers
+
+    def names(self) -> list[Name]:
+        """The segment of each row."""
+        pairs = zip(self.stored_ids.tolist(), self.proven_ids.tolist(), strict=True)
+        return [self.matching.name(*pair) for pair in pairs]
+
+    def unequal(self, summed: Collection[int]) -> tuple[int, Iterator[Unequal]]:
+        """How many integers differ, and each of them. Of the groupings in `summed`, only the sum
+        over all segments is compared."""
+        whole_groupings = []
+        stored, proven = self.stored, self.proven
+        if summed:
+            groupings = np.array([grouping for grouping, _ in self.names()], np.int64)
+            for grouping in sorted(summed):
+                rows = groupings == grouping
+                sums = stored[rows].sum(axis=0), proven[rows].sum(axis=0)
+                whole_groupings += [
+                    Unequal(grouping, None, column, int(sums[0][column]), int(sums[1][column]))
+                    for column in np.flatnonzero(sums[0] != sums[1]).tolist()
+                ]
+            kept = ~np.isin(groupings, list(summed))
+            stored, proven = np.where(kept[:, None], stored, 0), np.where(kept[:, None], proven, 0)
+        cells = np.argwhere(stored != proven)
+
+        def each() -> Iterator[Unequal]:
+            yield from whole_groupings
+            for row, column in cells.tolist():
+                ids = int(self.stored_ids[row]), int(self.proven_ids[row])
+                values = int(stored[row, column]), int(proven[row, column])
+                yield Unequal(*self.matching.name(*ids), column, *values)
+
+        return len(whole_groupings) + len(cells), each()
+
+
+def beside(matching: Matching, stored: Pages, proven: Pages, width: int) -> Compared:
+    """Return the rows of two lanes beside one another. A row that one of them lacks is zeros."""
+    to_proven, to_stored = matching.ids()
+    ids, rows = _ids_of(stored), np.concatenate([np.zeros((0, width), np.int64), *stored.values()])
+    used = (ids < len(to_proven)) | rows.any(axis=1)  # the last page has room for more segments
+    ids, rows = ids[used], rows[used]
+    named = ids < len(to_proven)
+    proven_of_ids = np.full(len(ids), NO_SEGMENT, np.int64)
+    proven_of_ids[named] = to_proven[ids[named]]
+    others = _ids_of(proven)
+    others = others[others < len(to_stored)]
+    stored_of_others = to_stored[others]
+    others = others[~np.isin(stored_of_others // PAGE_ROWS, list(stored))]
+    return Compared(
+        matching,
+        np.concatenate([ids, to_stored[others]]),
+        np.concatenate([proven_of_ids, others]),
+        np.concatenate([rows, np.zeros((len(others), width), np.int64)]),
+        take(proven, np.concatenate([proven_of_ids, others]), width),
+    )
+
+
+def _ids_of(pages: Pages) -> Integers:
+    firsts = np.fromiter(pages, np.int64, len(pages)) * PAGE_ROWS
+    ids: Integers = (firsts[:, None] + np.arange(PAGE_ROWS)).reshape(-1)
+    return ids

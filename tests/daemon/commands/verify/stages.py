@@ -1,0 +1,95 @@
+"""Lanes that a worker wrote from random logs, and their proof from what a log still has."""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+
+import msgspec
+
+from relevanced.daemon.commands.verify.outcome import Outcome
+from relevanced.daemon.commands.verify.proof import Proof
+from relevanced.daemon.commands.verify.stored import Stored, stored_lane
+from relevanced.daemon.storage.commit import confirm, plan_commit
+from relevanced.daemon.storage.restore import rebuild
+from tests.fakes import MemoryLane
+from tests.oracle import OracleConfig, Record
+from tests.replica import decoder_of, plan_of
+from tests.streams import topic_names
+from tests.whole_batch import process_batch
+
+Logs = Mapping[str, Sequence[SimpleNamespace]]
+
+
+def logs_of(records: Sequence[Record], topics: int) -> Logs:
+    """The records of partition 0, by topic."""
+    return {
+        topic: [as_log_record(r) for r in records if (r.topic, r.partition) == (topic, 0)]
+        for topic in topic_names(topics)
+    }
+
+
+def as_log_record(record: Record) -> SimpleNamespace:
+    stamp = -1 if record.timestamp_ms is None else record.timestamp_ms
+    return SimpleNamespace(
+        topic=record.topic,
+        partition=record.partition,
+        offset=record.offset,
+        timestamp=stamp,
+        key=b"k",
+        value=record.value,
+    )
+
+
+def written(
+    logs: Logs, config: OracleConfig, rng: random.Random, store: MemoryLane | None = None
+) -> MemoryLane:
+    """The store after a worker has read the rest of the logs, in batches of any size."""
+    store, plan, decode = store or MemoryLane(), plan_of(config), decoder_of(config)
+    head = store.claim("t", msgspec.json.encode(dict.fromkeys(logs, 0)))
+    held = rebuild(0, plan, list(logs), head, store.names, store.load(head))
+    offsets = dict(head.offsets)
+    while any(offsets[topic] < len(log) for topic, log in logs.items()):
+        batch = {}
+        for topic, log in logs.items():
+            batch[topic] = log[offsets[topic] : offsets[topic] + rng.choice((0, 1, 5, 40))]
+            offsets[topic] += len(batch[topic])
+        process_batch(held.lane, batch, offsets, decode)
+        commit = plan_commit(held)
+        assert store.commit(commit) == "applied"
+        confirm(held, commit)
+    return store
+
+
+def stored_of(store: MemoryLane, config: OracleConfig) -> Stored:
+    """What a reader of the store is given."""
+    head = store.claim("t", b"")
+    names = [
+        msgspec.json.decode(store.names[str(n)], type=tuple[int, str])
+        for n in range(1, len(store.names) + 1)
+    ]
+    pages = {key: store.blobs[key] for key, sequence in store.listed.items() if sequence}
+    return stored_lane(0, head, names, pages, plan_of(config))
+
+
+def proven(
+    store: MemoryLane,
+    logs: Logs,
+    config: OracleConfig,
+    begin: Mapping[str, int] | None = None,
+    change: Callable[[Proof], None] = lambda _: None,
+) -> Outcome:
+    """The proof of a store from the records of its logs, or from those from `begin` on."""
+    at, lost, most_ms = (
+        dict(begin or dict.fromkeys(logs, 0)),
+        begin is not None,
+        config.max_future_s * 1000,
+    )
+    proof = Proof(stored_of(store, config), plan_of(config), decoder_of(config), at, lost, most_ms)
+    change(proof)
+    replay = proof.replay
+    while unread := [topic for topic, log in logs.items() if at[topic] < len(log)]:
+        topic = replay.next_topic(unread)
+        records = logs[topic][at[topic] : at[topic] + min(replay.batch_records, 50)]
+        at[topic] += len(records)
+        replay.apply(topic, records, at[topic])
+    return proof.outcome()

@@ -1,0 +1,265 @@
+"""A lane is proven by its log: all of it by the whole log, rows from an instant on by the rest."""
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+import pytest
+
+from relevanced.daemon.commands.verify.outcome import as_text, exit_code
+from relevanced.daemon.commands.verify.proof import Proof
+from relevanced.daemon.commands.verify.provable import Reach
+from relevanced.daemon.storage.packing import pack_page, unpack_page
+from tests.daemon.commands.verify.stages import Logs, logs_of, proven, written
+from tests.daemon.test_experiments_equality import CONFIGS, dealt
+from tests.fakes import MemoryLane
+from tests.oracle import OracleConfig
+from tests.streams import SMALL_CONFIG, random_records, with_wrong_clocks
+
+SEEDS = range(6)
+CUTS = 80
+EVENTS = 500
+"""Of a log that is cut: 30 min of event time, twenty times what must be read before it proves."""
+
+
+EXPERIMENTS = CONFIGS["declared and discovered"]
+
+
+def lane(
+    rng: random.Random, config: OracleConfig = SMALL_CONFIG, *, topics: int = 2, clocks: bool = True
+) -> tuple[MemoryLane, Logs]:
+    """A lane of a random log in its store, and the log; with `clocks`, none of them is wrong."""
+    records = random_records(rng, topics=topics, partitions=1, events=EVENTS, config=config)
+    records = dealt(records, rng) if config is EXPERIMENTS else records
+    logs = logs_of(records if clocks else with_wrong_clocks(records, rng), topics)
+    return written(logs, config, rng), logs
+
+
+def some_cut(logs: Logs, rng: random.Random) -> dict[str, int]:
+    """The offsets from which each topic is left: after the same time, or each after another."""
+    share = rng.random() * 0.7
+    return {
+        topic: int(len(log) * (share if rng.random() < 0.5 else rng.random() * 0.7))
+        for topic, log in logs.items()
+    }
+
+
+@pytest.mark.parametrize("config", [SMALL_CONFIG, EXPERIMENTS], ids=["rows", "experiments"])
+@pytest.mark.parametrize("topics", [1, 2])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_whole_log_proves_every_integer(seed: int, topics: int, config: OracleConfig) -> None:
+    store, logs = lane(random.Random(seed), config, topics=topics)
+    found = proven(store, logs, config)
+    assert (found.result, found.notes, found.proven_from) == ("equal", (), None), as_text([found])
+    assert found.hours and found.panes and found.integers > 10_000
+    assert found.records == sum(map(len, logs.values()))
+    assert exit_code([found]) == 0
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_wrong_clocks_are_proven_by_a_whole_log(seed: int) -> None:
+    config = replace(SMALL_CONFIG, max_future_s=60)
+    store, logs = lane(random.Random(seed), config, clocks=False)
+    found = proven(store, logs, config)
+    assert found.result == "equal", as_text([found])
+
+
+def plus_one(store: MemoryLane, prefix: str) -> str:
+    """Add 1 to the impressions of segment 0 in the first page with this prefix; returns its key."""
+    key = min(key for key in store.listed if key.startswith(prefix))
+    rows = np.array(unpack_page(store.blobs[key]))
+    rows[0, 0] += 1
+    store.blobs[key] = pack_page(rows)
+    return key
+
+
+def counted_once_more(store: MemoryLane) -> None:
+    store.fields["counts"] = store.fields["counts"].replace(b'"accepted":', b'"accepted":1', 1)
+
+
+CHANGES: dict[str, Callable[[MemoryLane], object]] = {
+    "pane": lambda store: plus_one(store, "rows:1:"),
+    "hour": lambda store: plus_one(store, "hours:"),
+    "totals": lambda store: plus_one(store, "totals:"),
+    "count": counted_once_more,
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_one_changed_integer_is_found_and_named(seed: int, what: str) -> None:
+    store, logs = lane(random.Random(seed))
+    CHANGES[what](store)
+    found = proven(store, logs, SMALL_CONFIG)
+    assert (found.result, found.differences, exit_code([found])) == ("differs", 1, 1)
+    [difference] = found.first
+    assert difference.what == what
+    assert difference.stored is not None and difference.proven is not None
+    if what == "count":
+        assert difference.column == "impression_outcomes accepted"
+    else:
+        assert (difference.grouping, difference.segment) == ("all", "all")
+        assert difference.column == "impressions"
+        assert difference.stored == difference.proven + 1
+        assert (difference.start is None) == (what == "totals")
+    assert difference.text() in as_text([found])
+
+
+def test_changed_watermark_is_found_and_named() -> None:
+    store, logs = lane(random.Random(6))
+    marks = msgspec.json.decode(store.fields["watermarks"], type=dict[str, int])
+    store.fields["watermarks"] = msgspec.json.encode({**marks, "feedback": marks["feedback"] + 1})
+    [difference] = proven(store, logs, SMALL_CONFIG).first
+    assert (difference.what, difference.column) == ("watermark", "feedback")
+    assert (difference.stored, difference.proven) == (marks["feedback"] + 1, marks["feedback"])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_changed_experiment_is_found_and_named(seed: int) -> None:
+    store, logs = lane(random.Random(seed), EXPERIMENTS)
+
+    def one_less(proof: Proof) -> None:
+        arm = proof.comparison.stored.experiments["ranker"].arms["treatment"]
+        arm.tallies[int(arm.tallies[:, 0].argmax()), 0] -= 1
+
+    found = proven(store, logs, EXPERIMENTS, change=one_less)
+    [difference] = found.first
+    assert difference.what == "experiment" and difference.column.endswith(", impressions")
+    assert difference.column.startswith("ranker, treatment, bucket ")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_experiment_declared_later_is_proven_from_its_first_pane_on(seed: int) -> None:
+    rng, before = random.Random(seed), replace(EXPERIMENTS, units={"colour": "impression"})
+    records = random_records(rng, partitions=1, events=EVENTS, config=EXPERIMENTS)
+    logs = logs_of(dealt(records, rng), 2)
+    half = {topic: log[: len(log) // 2] for topic, log in logs.items()}
+    store = written(half, replace(before, stratify={"colour": "country,device"}), rng)
+    store = written(logs, EXPERIMENTS, rng, store)
+    head = store.claim("t", b"")
+    since = {entry.name: entry.since_ms for entry in head.state.experiments}
+    assert since["ranker"] is not None and since["colour"] is None
+    found = proven(store, logs, EXPERIMENTS)
+    assert found.result == "equal", as_text([found])
+    assert any("undeclared experiments" in note for note in found.notes)
+
+
+def test_differences_are_counted_and_the_first_named() -> None:
+    store, logs = lane(random.Random(1))
+    for key in [key for key in store.listed if key.startswith("rows:0:")]:
+        rows = np.array(unpack_page(store.blobs[key]))
+        rows[0] += 1
+        store.blobs[key] = pack_page(rows)
+    found = proven(store, logs, SMALL_CONFIG)
+    assert found.differences > 100 and len(found.first) == 20
+    assert f"and {found.differences - 20:,} more" in as_text([found])
+
+
+def test_page_that_no_record_explains_differs() -> None:
+    store, logs = lane(random.Random(2))
+    key = max(key for key in store.listed if key.startswith("hours:"))
+    start, page = key.removeprefix("hours:").split(":")
+    beyond = f"hours:{int(start) + 45_000}:{page}"
+    store.blobs[beyond], store.listed[beyond] = store.blobs[key], 1
+    assert proven(store, logs, SMALL_CONFIG).result == "differs"
+
+
+def test_missing_page_differs() -> None:
+    store, logs = lane(random.Random(3))
+    key = min(key for key in store.listed if key.startswith("hours:"))
+    del store.listed[key]
+    found = proven(store, logs, SMALL_CONFIG)
+    assert found.result == "differs" and {one.what for one in found.first} == {"hour"}
+
+
+@pytest.mark.parametrize("topics", [1, 2])
+@pytest.mark.parametrize("seed", range(CUTS // 2))
+def test_rest_of_a_log_proves_rows_from_an_instant_on(seed: int, topics: int) -> None:
+    rng = random.Random(seed)
+    store, logs = lane(rng, topics=topics)
+    found = proven(store, logs, SMALL_CONFIG, some_cut(logs, rng))
+    assert found.result in ("equal", "not provable"), as_text([found])
+    if found.result == "equal":
+        assert found.proven_from is not None and found.integers
+        assert any("totals, counts and experiments cannot be proven" in n for n in found.notes)
+
+
+def test_rest_of_a_log_not_seen_before_proves_rows(rng: np.random.Generator) -> None:
+    again = random.Random(int(rng.integers(2**63)))
+    store, logs = lane(again, topics=again.choice((1, 2)))
+    found = proven(store, logs, SMALL_CONFIG, some_cut(logs, again))
+    assert found.result in ("equal", "not provable"), as_text([found])
+
+
+def outcomes_of_cuts(change: Callable[[Proof], None] = lambda _: None) -> list[str]:
+    results = []
+    for seed in range(CUTS // 4):
+        for topics in (1, 2):
+            rng = random.Random(seed)
+            store, logs = lane(rng, topics=topics)
+            cut = some_cut(logs, rng)
+            results.append(proven(store, logs, SMALL_CONFIG, cut, change).result)
+    return results
+
+
+def test_most_cuts_prove_something() -> None:
+    results = outcomes_of_cuts()
+    assert results.count("equal") > len(results) / 2
+
+
+class WithoutMargin(Reach):
+    """Takes what lies after the first records that are left as proven, without a margin."""
+
+    @property
+    def first_ms(self) -> int | None:
+        stamps = [ms for ms in self._stamps_ms.values() if ms is not None]
+        base_ms = self._timing.base_ms
+        return None if not stamps else max(stamps) // base_ms * base_ms + base_ms
+
+
+def test_without_the_margin_the_rest_of_a_log_would_differ() -> None:
+    def without_margin(proof: Proof) -> None:
+        assert proof._reach is not None
+        proof._reach.__class__ = WithoutMargin
+
+    assert "differs" in outcomes_of_cuts(without_margin)
+
+
+def test_without_the_sum_crowded_groupings_would_differ() -> None:
+    def each_segment(proof: Proof) -> None:
+        proof.comparison._summed = frozenset()
+
+    assert "differs" in outcomes_of_cuts(each_segment)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_changed_row_is_found_in_the_rest_of_a_log(seed: int) -> None:
+    rng = random.Random(seed)
+    store, logs = lane(rng)
+    key = max(key for key in store.listed if key.startswith("rows:0:") and key.endswith(":0"))
+    rows = np.array(unpack_page(store.blobs[key]))
+    rows[0, 0] += 1
+    store.blobs[key] = pack_page(rows)
+    cut = {topic: len(log) // 4 for topic, log in logs.items()}
+    found = proven(store, logs, SMALL_CONFIG, cut)
+    assert (found.result, found.differences) == ("differs", 1), as_text([found])
+    assert found.first[0].what == "pane"
+
+
+def test_rest_without_timestamps_proves_nothing() -> None:
+    store, logs = lane(random.Random(4))
+    for log in logs.values():
+        for record in log:
+            record.timestamp = -1
+    found = proven(store, logs, SMALL_CONFIG, dict.fromkeys(logs, 1))
+    assert found.result == "not provable" and "timestamp" in found.reason
+    assert exit_code([found]) == 1
+
+
+def test_rest_that_is_too_short_proves_nothing() -> None:
+    store, logs = lane(random.Random(5))
+    cut = {topic: len(log) - 3 for topic, log in logs.items()}
+    found = proven(store, logs, SMALL_CONFIG, cut)
+    assert found.result == "not provable" and "span less than the 86 s" in found.reason
