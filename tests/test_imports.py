@@ -111,6 +111,8 @@ PURE: Final = (
     *("daemon.commands.evaluation.asked", "daemon.commands.evaluation.comparing"),
     *("daemon.commands.evaluation.remarks", "daemon.commands.evaluation.results"),
     *("daemon.commands.evaluation.trec", "daemon.commands.recorded.key_scan"),
+    *("daemon.commands.from_kafka", "daemon.commands.from_kafka.beside"),
+    "daemon.commands.from_kafka.hour_rows",
     *("daemon.commands.verify", "daemon.commands.verify.comparing"),
     *("daemon.commands.verify.differences", "daemon.commands.verify.outcome"),
     *("daemon.commands.verify.provable", "daemon.commands.verify.replaying"),

@@ -8,6 +8,8 @@ import click
 from . import options
 
 if TYPE_CHECKING:
+    from ..config.settings import Config
+    from .from_kafka.run import AskedHours
     from .replay import Asked
 
 
@@ -15,9 +17,8 @@ if TYPE_CHECKING:
 @click.argument(
     "files",
     nargs=-1,
-    required=True,
     type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE...",
+    metavar="[FILE...]",
 )
 @options.config_option()
 @click.option("--format", "format_name", help="Format of the events.  [default: as configured]")
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
 @click.option(
     "--changes", is_flag=True, help="Print which scores fell, since when and whether for good."
 )
-@click.option("--from", "from_ms", type=options.instant, help="Buckets from this time on.")
-@click.option("--to", "to_ms", type=options.instant, help="Buckets before this time.")
+@click.option("--from", "from_ms", type=options.instant, help="Buckets or hours from this time on.")
+@click.option("--to", "to_ms", type=options.instant, help="Buckets or hours before this time.")
 @click.option(
     "--plot",
     type=click.Path(dir_okay=False),
@@ -62,6 +63,20 @@ if TYPE_CHECKING:
     help="Where --serve listens on this machine, 0: any free port.  [default: 9465]",
 )
 @click.option("--as-is", is_flag=True, help="Keep the order of the files, as a live stream would.")
+@click.option(
+    "--kafka",
+    "from_kafka",
+    is_flag=True,
+    help="In place of files: the whole hours of --from and --to as Kafka has their records, under"
+    " --config, beside what is stored. Joins no group and writes nothing.",
+)
+@click.option(
+    "--stored",
+    "stored_file",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="With --kafka: the configuration that the workers run with.  [default: as --config]",
+)
 def replay_command(
     files: tuple[str, ...],
     config_file: str | None,
@@ -78,8 +93,21 @@ def replay_command(
     serve: bool,
     port: int | None,
     as_is: bool,
+    from_kafka: bool,
+    stored_file: str | None,
 ) -> None:
     """Score recorded events with the daemon's own pipeline."""
+    given = {"--format": ("RELEVANCED_EVENTS__FORMAT", format_name)}
+    if from_kafka:
+        others = (experiment, excluded, by_day, every, changes, plot, serve, port, as_is, files)
+        if any(other not in (None, False, ()) for other in others):
+            raise click.UsageError("--kafka: not together with files, or with what is of them only")
+        asked_hours = _hours(from_ms, to_ms, stored_file)
+        sys.exit(_replay_kafka(options.configured(config_file, given), asked_hours, output))
+    if not files:
+        raise click.UsageError("Missing argument 'FILE...'.")
+    if stored_file is not None:
+        raise click.UsageError("--stored: only with --kafka")
     from .replay import DEFAULT_PORT, LATEST_MS, Asked, replay
 
     asked = Asked(
@@ -96,13 +124,31 @@ def replay_command(
     _check_together(asked, output, has_span=(from_ms, to_ms) != (None, None), port=port)
     code = replay(
         list(files),
-        options.configured(config_file, {"--format": ("RELEVANCED_EVENTS__FORMAT", format_name)}),
+        options.configured(config_file, given),
         output,
         asked,
         as_is=as_is,
         progress=sys.stderr.isatty(),
     )
     sys.exit(code)
+
+
+def _replay_kafka(config: "Config", asked: "AskedHours", output: str) -> int:
+    from .from_kafka.run import replay_hours
+
+    return replay_hours(config, asked, output, progress=sys.stderr.isatty())
+
+
+def _hours(from_ms: int | None, to_ms: int | None, stored_file: str | None) -> "AskedHours":
+    """The hours that are asked for. Raises click.UsageError where they are not whole."""
+    from ..panes import HOUR_MS
+    from .from_kafka.run import AskedHours
+
+    if from_ms is None or to_ms is None:
+        raise click.UsageError("--kafka: needs --from and --to")
+    if from_ms % HOUR_MS or to_ms % HOUR_MS or from_ms >= to_ms:
+        raise click.UsageError("--from, --to: with --kafka must be whole hours, the earlier first")
+    return AskedHours(from_ms, to_ms, stored_file)
 
 
 def _check_together(asked: "Asked", output: str, *, has_span: bool, port: int | None) -> None:

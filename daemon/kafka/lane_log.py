@@ -20,12 +20,13 @@ from typing import Any, Final
 from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
+from ..config.start import Start
 from ..errors import Unavailable
 from ..storage.log_marks import LogMarks
 from . import aiokafka_patches
 from .aiokafka_patches import client_of, unpacking_aside
 from .client import KafkaSettings, consumer_arguments, end
-from .offsets import log_bounds
+from .offsets import log_bounds, starting_offsets
 from .positions import not_yet_taken
 from .records import Record
 from .resuming import KnownLogs
@@ -149,6 +150,17 @@ class LaneLogs:
 
     async def __aexit__(self, *_: object) -> None:
         await end(aiokafka_patches.stop(self._consumer))
+
+    @property
+    def lanes(self) -> int:
+        """The number of lanes: of partitions of each topic."""
+        return self._partitions
+
+    async def offsets(self, lane: int, at: Start, now_ms: int) -> dict[str, int]:
+        """Return, by topic, an end of a lane's log, or the offset of the first record that is so
+        young at `now_ms` by its Kafka timestamp (the end where none is). Raises Unavailable."""
+        places = [TopicPartition(topic, lane) for topic in self._settings.topics]
+        return await starting_offsets(self._consumer, places, at, now_ms)
 
     async def open(
         self, lane: int, begin: Mapping[str, int], until: Mapping[str, int], marks: LogMarks

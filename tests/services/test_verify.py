@@ -2,6 +2,7 @@
 and with a log that has lost its beginning."""
 
 import asyncio
+import csv
 import json
 import signal
 import sys
@@ -30,6 +31,7 @@ RATE = 3.0
 """Events per second of event time: 20,000 of them are nearly two hours."""
 EVENTS = 20_000
 BETWEEN_S = 0.2
+GROUPINGS = ("country", "device", "country,device", "experiment:ranker-v2")
 
 
 @pytest.fixture
@@ -46,15 +48,23 @@ async def verify(stage: Stage, *arguments: str, code: int) -> str:
     """The output of `relevanced verify`, which must exit with this code."""
     path = stage.directory / "verify.toml"
     path.write_text(stage.toml(NAME))
+    exited, out = await command("verify", "--config", str(path), *arguments)
+    assert exited == code, out
+    return out
+
+
+async def command(*arguments: str) -> tuple[int, str]:
+    """The exit code of a command of `relevanced`, and what it printed; errors if it failed."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "relevanced.daemon", "verify", "--config", str(path), *arguments),
+        *(sys.executable, "-m", "relevanced.daemon", *arguments),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
     async with asyncio.timeout(120):
         out, err = await process.communicate()
-    assert process.returncode == code, (out + err).decode()
-    return out.decode()
+    code = process.returncode
+    assert code is not None
+    return code, (out + err if code == 2 else out or err).decode()
 
 
 @asynccontextmanager
@@ -156,9 +166,36 @@ async def test_log_without_its_beginning_proves_later_hours(stage: Stage) -> Non
 
 
 async def test_lane_that_is_not_there_is_refused(stage: Stage) -> None:
-    assert "nothing to verify" not in await verify(stage, code=1)
+    assert "nothing to verify" in await verify(stage, code=1)
     worker = stage.daemon(NAME)
     await stage.produce(100)
     await stage.wait_for(NAME, 100)
     assert worker.terminate() == 0, worker.log()
-    await verify(stage, "--lane", str(PARTITIONS), code=2)
+    assert "the lanes 0 to 3" in await verify(stage, "--lane", str(PARTITIONS), code=2)
+
+
+async def test_hours_of_another_configuration_stand_beside_the_stored_ones(stage: Stage) -> None:
+    worker = stage.daemon(NAME)
+    await stage.produce(EVENTS)
+    await stage.wait_for(NAME, EVENTS)
+    assert worker.terminate() == 0, worker.log()
+    other = stage.directory / "other.toml"
+    stored = stage.directory / "stored.toml"
+    stored.write_text(stage.toml(NAME))
+    other.write_text(stage.toml(NAME) + '[metrics]\nnames = ["RR@10", "RR@3"]\n')
+    span = ("--from", "2026-11-20T12:00:00Z", "--to", "2026-11-20T14:00:00Z")
+    configured = ("--config", str(other), "--stored", str(stored))
+    code, out = await command("replay", "--kafka", *configured, *span, "--output", "csv")
+    assert code == 0, out
+    rows = list(csv.DictReader(out.splitlines()))
+    first = [r for r in rows if r["start"] == "2026-11-20T12:00:00.000Z" and r["segment"] == "all"]
+    assert [row["metric"] for row in first] == ["RR@10", "RR@3"]
+    same, new = first
+    for name in ("mean", "stderr", "scored", "impressions"):
+        assert same[name] == same[f"stored_{name}"] != "", "the same metric has the same integers"
+    assert new["mean"] and not new["stored_mean"] and float(new["mean"]) < float(same["mean"])
+    assert {row["grouping"] for row in rows} == {"all", *GROUPINGS}
+    for row in [row for row in rows if row["metric"] == "RR@10"]:
+        assert row["stored_mean"] == (row["mean"] if row["settled"] == "True" else "")
+    code, out = await command("replay", "--kafka", *configured, "--from", "2026-11-20T12:00:00Z")
+    assert code == 2 and "needs --from and --to" in out

@@ -31,6 +31,16 @@ def plan_in_buckets(plan: Plan, length_ms: int) -> Plan:
     return replace(plan, hour_ms=length_ms, history_hours=NO_END)
 
 
+def settle_rest(lane: Lane) -> None:
+    """Settle what is open, as if time had passed since the last event. The lane can take no more
+    events afterwards."""
+    for topic, mark in lane.watermarks.items():
+        if mark is not None:
+            length = lane.plan.timing.settle_ms + lane.plan.timing.base_ms
+            lane.watermarks[topic] = mark + length
+    settling.settle(lane)
+
+
 @dataclass
 class Buckets:
     """Takes the buckets of a lane over while events are applied to it: a lane keeps those that can
@@ -51,11 +61,7 @@ class Buckets:
         """Take over the rest, as if time had passed since the last event. The lane can take no more
         events afterwards."""
         self.settled_ms = lane.settled_before or 0
-        for topic, mark in lane.watermarks.items():
-            if mark is not None:
-                length = lane.plan.timing.settle_ms + lane.plan.timing.base_ms
-                lane.watermarks[topic] = mark + length
-        settling.settle(lane)
+        settle_rest(lane)
         self._take(lane, np.iinfo(np.int64).max)
 
     def _take(self, lane: Lane, before_ms: int) -> None:

@@ -1,0 +1,1 @@
+"""`relevanced replay --kafka`: hours that Kafka still has, under any configuration."""

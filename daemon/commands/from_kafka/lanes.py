@@ -1,0 +1,92 @@
+"""Hours of all lanes, computed anew from the records in Kafka, and as they are stored in Redis.
+
+Nothing is written, and no consumer group is joined.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final, TypeAlias
+
+from ...config.settings import Config
+from ...config.start import Ago, LogEnd
+from ...errors import Damaged
+from ...events.decoder import decoder
+from ...kafka.lane_log import LaneLogs
+from ...kafka.settings import kafka_settings
+from ...lane.lane import new_lane
+from ...panes import HOUR_MS
+from ...storage.redis.client import close, connect
+from ...storage.redis.lane_store import LaneStore
+from ...storage.redis.namespace import Namespace
+from ...storage.schema import namespace
+from ...storage.log_marks import NO_MARKS
+from ..verify.provable import Reach
+from ..verify.replaying import Replay
+from ..verify.stored import stored_lane
+from .hour_rows import HourRows, plan_of_hours
+
+BETWEEN_MS: Final = HOUR_MS
+"""Read before what must be read at least, for clocks and delays of producers."""
+
+Show: TypeAlias = Callable[[int, int, float], None]
+"""Takes a lane, the number of lanes, and the share of the lane that was read."""
+
+
+async def computed_hours(config: Config, span: range, show: Show) -> HourRows:
+    """Return the hours that begin in the span, as this configuration counts the records that Kafka
+    has. Raises Unavailable, StartError, LogChanged and OverflowError."""
+    found = HourRows(plan_of_hours(config.plan), span)
+    async with LaneLogs(kafka_settings(config)) as logs:
+        for lane in range(logs.lanes):
+            await _compute(config, logs, lane, found, partial(show, lane, logs.lanes))
+    return found
+
+
+async def _compute(
+    config: Config, logs: LaneLogs, number: int, found: HourRows, show: Callable[[float], None]
+) -> None:
+    timing, most_ms = config.timing, config.limits.max_future_ms
+    lead_ms = 2 * (most_ms + timing.base_ms) + timing.settle_ms + BETWEEN_MS
+    begin = await logs.offsets(number, Ago(0), max(found.span.start - lead_ms, 0))
+    until = await logs.offsets(number, LogEnd.LATEST, 0)
+    log = await logs.open(number, begin, until, NO_MARKS)
+    topics = list(until)
+    is_whole = not any(log.next_offsets.values())
+    reach = None if is_whole else Reach(timing, most_ms, topics)
+    lane = new_lane(number, found.plan, dict(log.next_offsets), topics)
+    replay = Replay(lane, decoder(config.events.format, config.limits), reach, found)
+    while unread := log.unread:
+        if lane.settled_before is not None and lane.settled_before >= found.span.stop:
+            break
+        topic = replay.next_topic(unread)
+        records = await log.take(topic, replay.batch_records)
+        replay.apply(topic, records, log.next_offsets[topic])
+        show(log.share_read)
+    found.finish(lane, replay.first_ms)
+
+
+async def stored_hours(config: Config, span: range) -> HourRows:
+    """Return the hours that begin in the span, as the workers of this configuration have stored
+    them; none where a lane has lost an hour, or is damaged. Raises Unavailable."""
+    found, password = HourRows(config.plan, span), config.redis.password
+    name = namespace(config)
+    client = connect(config.redis.url.reveal(), None if password is None else password.reveal())
+    try:
+        for lane in range(await Namespace(client, config.redis.namespace, name).lanes()):
+            await _read(LaneStore(client, name), lane, found)
+    except Damaged:
+        return HourRows(config.plan, span)  # a sum without this lane would be too small
+    finally:
+        await close(client)
+    return found
+
+
+async def _read(store: LaneStore, lane: int, found: HourRows) -> None:
+    delta = await store.read(lane, "", None, 1)
+    if delta is None or not any(delta.head.counts.get("events", {}).values()):
+        return
+    stored = stored_lane(lane, delta.head, delta.names, delta.pages, found.plan)
+    found.settled_ms = min(found.settled_ms, delta.head.state.settled_before or 0)
+    found.missing.update(delta.head.state.lost_hours)
+    for start, pages in stored.hours.items():
+        found.add(start, stored.names, stored.unpacked(pages))
