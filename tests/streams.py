@@ -457,11 +457,11 @@ def with_wrong_clocks(records: list[Record], rng: random.Random) -> list[Record]
             )
         shift_ms = (later_s + (ahead_s if row else 0)) * 1000
         row = max(row - 1, 0)
-        changed.append(_shifted(record, shift_ms))
+        changed.append(shifted(record, shift_ms))
     return changed
 
 
-def _shifted(record: Record, shift_ms: int) -> Record:
+def shifted(record: Record, shift_ms: int) -> Record:
     """The record with all its times later."""
     try:
         value = json.loads(record.value or b"")

@@ -15,8 +15,8 @@ from relevanced.daemon.storage.packing import pack_page, unpack_page
 from tests.daemon.commands.verify.stages import Logs, logs_of, proven, written
 from tests.daemon.test_experiments_equality import CONFIGS, dealt
 from tests.fakes import MemoryLane
-from tests.oracle import OracleConfig
-from tests.streams import SMALL_CONFIG, random_records, with_wrong_clocks
+from tests.oracle import OracleConfig, Record
+from tests.streams import SMALL_CONFIG, random_records, shifted, with_wrong_clocks
 
 SEEDS = range(6)
 CUTS = 80
@@ -191,6 +191,33 @@ def test_rest_of_a_log_not_seen_before_proves_rows(rng: np.random.Generator) -> 
     store, logs = lane(again, topics=again.choice((1, 2)))
     found = proven(store, logs, SMALL_CONFIG, some_cut(logs, again))
     assert found.result in ("equal", "not provable"), as_text([found])
+
+
+def with_clocks_ahead(records: list[Record], rng: random.Random) -> list[Record]:
+    """The same log by the broker's clock, with events that are ahead of it by more than moves a
+    watermark alone, and by less than is refused."""
+    return [
+        (
+            replace(
+                shifted(record, rng.choice((310_000, 390_000))), timestamp_ms=record.timestamp_ms
+            )
+            if rng.random() < 0.2
+            else record
+        )
+        for record in records
+    ]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_rest_of_a_log_proves_rows_where_clocks_are_ahead(seed: int) -> None:
+    """What awaits confirmation at the first record that is left is not known either."""
+    rng, config = random.Random(seed), replace(SMALL_CONFIG, max_future_s=400)
+    records = random_records(rng, partitions=1, events=900, config=config, span_s=4_000)
+    logs = logs_of(with_clocks_ahead(records, rng), 2)
+    store = written(logs, config, rng)
+    assert b"ahead_events" in store.fields["counts"]
+    found = proven(store, logs, config, some_cut(logs, rng))
+    assert found.result == "equal", as_text([found])
 
 
 def outcomes_of_cuts(change: Callable[[Proof], None] = lambda _: None) -> list[str]:
