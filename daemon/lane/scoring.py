@@ -7,10 +7,11 @@ batches.
 
 The steps are ordered so that each sees few lines: the changes of a batch are counted first (equal
 changes are one line), then summed by combination, and only then spread over segments. Each longer
-window is summed from the panes of the one before it, not from the changes.
+window is summed from the longest panes before it that divide its own, not from the changes.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,28 +41,39 @@ def apply_changes(lane: Lane) -> None:
     segments = by_grouping.reshape(-1)
     # Each line counts in one segment per grouping.
     lines = np.repeat(np.arange(len(starts)), by_grouping.shape[1])
-    starts, sums = starts[lines], differences
+    sums = [_Sums(lane.plan.timing.base_ms, starts[lines], segments, differences, lines)]
     for window_index, span in enumerate(lane.plan.timing.windows):
-        starts, segments, sums = _summed(starts, span.pane_ms, segments, sums, lines)
-        lines = np.arange(len(sums))
-        for start, in_pane in grouped(starts):
-            _add(lane, (window_index, start), segments[in_pane], sums[in_pane])
+        # Panes of 50 s are multiples of base panes of 10 s, but make no panes of 120 s.
+        finer = next(each for each in reversed(sums) if span.pane_ms % each.pane_ms == 0)
+        found = _summed(finer, span.pane_ms)
+        sums.append(found)
+        for start, in_pane in grouped(found.starts):
+            _add(lane, (window_index, start), found.segments[in_pane], found.rows[in_pane])
 
 
-def _summed(
-    starts: Integers, pane_ms: int, segments: Integers, rows: Rows, lines: Integers
-) -> tuple[Integers, Integers, Rows]:
-    """`rows[lines]`, summed by pane of `pane_ms` and segment: the distinct pairs (pane start,
-    segment id), ascending, and their sums."""
+class _Sums(NamedTuple):
+    """Rows of panes of one length: line n counts `rows[lines[n]]` in the pane that starts at
+    `starts[n]`, and in the segment `segments[n]`."""
+
+    pane_ms: int
+    starts: Integers
+    segments: Integers
+    rows: Rows
+    lines: Integers
+
+
+def _summed(finer: _Sums, pane_ms: int) -> _Sums:
+    """The same by panes of `pane_ms`: the distinct pairs (pane start, segment id), ascending, and
+    their sums."""
     # Times are below 10^14 ms and panes at least a second: pane and segment id fit into one int64.
-    panes, most = starts // pane_ms, int(segments.max()) + 1
-    keys = panes * most + segments
+    panes, most = finer.starts // pane_ms, int(finer.segments.max()) + 1
+    keys = panes * most + finer.segments
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
     first = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1))
-    sums = np.add.reduceat(rows.take(lines[order], axis=0), first, axis=0)
+    sums = np.add.reduceat(finer.rows.take(finer.lines[order], axis=0), first, axis=0)
     panes, summed = np.divmod(keys[first], most)
-    return panes * pane_ms, summed, sums
+    return _Sums(pane_ms, panes * pane_ms, summed, sums, np.arange(len(sums)))
 
 
 def _differences(lane: Lane) -> tuple[Integers, Integers, Rows]:

@@ -74,6 +74,7 @@ OTHER_CONFIGS: Final[dict[str, OracleConfig]] = {
         max_future_s=20,
         max_record_bytes=4096,
     ),
+    "panes that do not divide each other": replace(SMALL_CONFIG, windows_s=(30, 90, 120, 600)),
     "one of each": OracleConfig(
         windows_s=(300,),
         attribution_window_s=10,
