@@ -102,10 +102,11 @@ def test_harvest_finds_the_propensities(rng: np.random.Generator) -> None:
 
 
 def test_standard_error_of_the_harvest_is_right(rng: np.random.Generator) -> None:
-    runs = [harvest(exposures(rng, 60, (1.0, 0.5, 0.3)), 3) for _ in range(60)]
+    runs = [harvest(exposures(rng, 60, (1.0, 0.5, 0.3)), 3) for _ in range(120)]
     spread = np.std([run.values for run in runs], axis=0)[1:]
-    told = np.mean([run.stderr for run in runs], axis=0)[1:]
-    assert (told / spread).tolist() == pytest.approx([1.0, 1.0], abs=0.4)
+    claimed = np.mean([run.stderr for run in runs], axis=0)[1:]
+    # The ratio varies by 7 % from one set of 120 runs to the next: six times that is allowed.
+    assert np.log(claimed / spread).tolist() == pytest.approx([0.0, 0.0], abs=0.42)
 
 
 @pytest.mark.parametrize("design", DESIGNS, ids=[design.name for design in DESIGNS])
