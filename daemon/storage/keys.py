@@ -14,7 +14,9 @@ Keys of a lane, after its prefix:
     hours:START:P   page P of the rows of an hour that has settled, or is about to
     admitted        values of each grouping that were admitted, per topic
     changes         sorted set: every key of the lane's state; its score is the sequence that wrote
-                    it last if readers follow it (rows, totals, hours, experiments), else 0
+                    it last if readers follow it (rows, totals, hours, experiments), else 0;
+                    and, where the server has published a part of a commit, the mark of that commit,
+                    which is no key: it makes the lane damaged (see commit.lua)
 """
 
 from hashlib import blake2b

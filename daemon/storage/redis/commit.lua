@@ -26,6 +26,9 @@
 -- 8. These numbers are compared before the first write. Where `changes` or `names` is gone, this commit would make it anew with what
 --    it brings itself, and from then on the lane would look whole. That a listed key is there is checked by `verify`, not here:
 --    it costs as much as the lane is large.
+-- 9. The first write lists a mark of this commit in `changes`, a key that is never there, and the last one removes it. A server that
+--    crashed while it appended this script to its log, and whose log was then cut inside it, may publish a part of these values at a
+--    later start (Redis and Valkey before 2026-08 cut an unfinished MULTI too late). The mark is then left, and the lane is damaged.
 local head, names, changes = KEYS[1], KEYS[2], KEYS[3]
 local token, sequence = ARGV[1], ARGV[2]
 local staged, listed, unread = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -63,6 +66,8 @@ if is_repair then
 elseif keys_there ~= tonumber(stored[3]) or names_there ~= tonumber(stored[4]) then
   return 'damaged'
 end
+local mark = 'commit:' .. token .. ':' .. sequence
+redis.call('ZADD', changes, following, mark)
 local at = 10
 for i = 0, written - 1 do
   local key, value = KEYS[first + i], ARGV[at + i]
@@ -98,7 +103,8 @@ portions(first + written, unlinked, function(from, to)
   redis.call('ZREM', changes, unpack(keys))
 end)
 at = at + 2 * named
--- Must stay the last write, and one command: offsets and state belong to this sequence.
-redis.call('HSET', head, 'sequence', following, 'keys', redis.call('ZCARD', changes), 'names', redis.call('HLEN', names),
+-- Must stay the last write but the mark, and one command: offsets and state belong to this sequence.
+redis.call('HSET', head, 'sequence', following, 'keys', redis.call('ZCARD', changes) - 1, 'names', redis.call('HLEN', names),
   unpack(ARGV, at, at + 2 * fields - 1))
+redis.call('ZREM', changes, mark)
 return 'applied'
