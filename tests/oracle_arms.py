@@ -5,6 +5,7 @@ Like the oracle of the stream it reads the final impressions, and shares no code
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
@@ -13,6 +14,7 @@ MAX_VARIANTS = 10
 MAX_STRATA = 16
 SILENT_MS = 7 * 86_400_000
 SKETCH = 65_536
+DAY_MS = 86_400_000
 CONTROLS = ("control", "baseline", "A", "a", "off", "0", "false")
 
 
@@ -53,6 +55,9 @@ class Arm:
 class Experiment:
     arms: dict[str, Arm] = field(default_factory=dict)
     last_ms: int = 0
+    began_ms: int = 0
+    ends: dict[int, dict[str, Arm]] = field(default_factory=dict)
+    """Start of a day → the arms at its end, of earlier days than that of `last_ms`."""
 
 
 Arms = dict[str, Experiment]
@@ -80,6 +85,7 @@ def run(
         names = Counter(name for _, variants in assigned for name in variants)
         admit_experiments(experiments, names, pane_ms, units, discovered, overflow)
         for name in names.keys() & experiments.keys():
+            end_day(experiments[name], pane_ms)
             of_name = [(one, variants[name]) for one, variants in assigned if name in variants]
             controls = ("control",) if name in units else CONTROLS
             unit = units.get(name, "user_id")
@@ -88,6 +94,14 @@ def run(
                 count_strata(experiments[name], of_name, unit, stratify[name])
             experiments[name].last_ms = pane_ms
     return experiments
+
+
+def end_day(experiment: Experiment, pane_ms: int) -> None:
+    """Note the arms as they are where a pane is the first of another day."""
+    experiment.began_ms = experiment.began_ms or pane_ms
+    last_day = experiment.last_ms // DAY_MS
+    if experiment.last_ms and pane_ms // DAY_MS != last_day:
+        experiment.ends[last_day * DAY_MS] = deepcopy(experiment.arms)
 
 
 def counted_variants(

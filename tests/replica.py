@@ -12,12 +12,15 @@ from relevanced.daemon.plan import COUNT_COLUMNS, METRIC_COLUMNS, WEIGHT_COLUMNS
 from relevanced.daemon.storage.head import Head, blob_keys
 from relevanced.metrics import catalog
 from relevanced.metrics.propensities import Propensities
+from tests import oracle_arms
 from tests.oracle import LaneResult, OracleConfig
 
 Row = dict[str, int]
 Cells = dict[tuple[int, str], int]
 OracleArm = tuple[Cells, int, list[int], dict[tuple[int, int], int], dict[str, Cells]]
 OracleArms = dict[str, dict[str, OracleArm]]
+OracleDay = dict[str, tuple[int, int, dict[tuple[int, int], int]]]
+OracleDays = dict[str, tuple[int, dict[int, OracleDay]]]
 
 
 def plan_of(config: OracleConfig) -> Plan:
@@ -171,6 +174,46 @@ def arms_of(lane: Lane) -> OracleArms:
     }
 
 
+def days_of(lane: Lane) -> OracleDays:
+    """Experiment → (its first pane in ms, start of each ended day → variant → (impressions,
+    sum of all its tallies, credits))."""
+    return {
+        name: (
+            one.began_ms,
+            {
+                day_ms: {
+                    variant: (arm.impressions, int(arm.tallies.sum()), credits_of(arm.credits))
+                    for variant, arm in arms.items()
+                }
+                for day_ms, arms in one.ends.items()
+            },
+        )
+        for name, one in lane.experiments.by_name.items()
+    }
+
+
+def expected_days(expected: LaneResult) -> OracleDays:
+    """The same of the oracle."""
+    return {
+        name: (
+            one.began_ms,
+            {
+                day_ms: {
+                    variant: (_shown(arm), sum(arm.cells.values()), dict(arm.credits))
+                    for variant, arm in arms.items()
+                }
+                for day_ms, arms in one.ends.items()
+            },
+        )
+        for name, one in expected.experiments.items()
+    }
+
+
+def _shown(arm: oracle_arms.Arm) -> int:
+    of_units = sum(n for (_, column), n in arm.cells.items() if column == "impressions")
+    return of_units + arm.without_unit
+
+
 def credits_of(tallies: Rows) -> dict[tuple[int, int], int]:
     """(bucket, credit) → interleaved lists."""
     found = {}
@@ -213,6 +256,7 @@ def assert_equal(lane: Lane, expected: LaneResult) -> None:
     assert row_dicts(lane.totals.pages, lane.segments.names, plan) == expected.totals
     assert open_of(lane) == expected.open
     assert arms_of(lane) == expected_arms(expected)
+    assert days_of(lane) == expected_days(expected)
     assert counts.get("experiment_overflow", {}) == expected.experiment_overflow
     waiting = [
         (w.impression_id, w.time_ms, w.item, w.rank, w.kind, w.grade)

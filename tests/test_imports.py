@@ -88,7 +88,8 @@ PURE: Final = (
     "daemon.exporter.first_sights",
     *("daemon.exporter.history", "daemon.exporter.labels", "daemon.exporter.lane_view"),
     *("daemon.exporter.pane_reader", "daemon.exporter.chunks", "daemon.exporter.scores"),
-    "daemon.exporter.csv_cells",
+    *("daemon.exporter.csv_cells", "daemon.exporter.experiment_days"),
+    *("daemon.http.api.buckets", "daemon.http.api.over_time", "daemon.http.api.tracked"),
     *("daemon.exporter.catching_up", "daemon.exporter.usual_calls"),
     *("daemon.exporter.measuring", "daemon.exporter.published", "daemon.exporter.publisher"),
     *(

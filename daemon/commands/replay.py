@@ -24,9 +24,9 @@ from ..exporter.scores import Report
 from ..judging.story import Story
 from ..lane.experiments import settle_pane
 from ..lane.lane import Lane
-from .experiment_report import UnknownExperiment, experiment_report
+from .experiment_report import UnknownExperiment, experiment_report, with_days
 from .recorded.buckets import Buckets, OverTime
-from .recorded.experiments import NothingLeft, with_days, with_excluded
+from .recorded.experiments import NothingLeft, days_of, with_excluded
 from .recorded.falls import fallen
 from .recorded.format_guess import explained
 from .recorded.over_time import as_csv, as_json_lines, as_table, changes_text
@@ -110,7 +110,6 @@ def replay(
                 every_ms=asked.bucket_ms,
                 looks=looks,
                 excluded=asked.excluded,
-                by_day=asked.by_day,
             )
     except NoRoom as error:
         print(error, file=sys.stderr)
@@ -136,7 +135,8 @@ def replay(
         return serve(served, found.lane, asked.serve_at, config.links.runbook)
     if found.buckets is not None:
         return print_over_time(found.buckets, found.lane, config, asked, output)
-    return 0 if experiment is None else print_experiment(found.lane, experiment, output)
+    by_day = asked.by_day
+    return 0 if experiment is None else print_experiment(found.lane, experiment, output, by_day)
 
 
 def _looks(config: Config) -> "Looks":
@@ -230,9 +230,11 @@ def experiments_of(lane: Lane) -> Findings:
     return findings([lane.experiments.by_name], lane.plan.tracking, lane.plan.metrics, at_ms, as_of)
 
 
-def print_experiment(lane: Lane, experiment: str, output: str) -> int:
+def print_experiment(lane: Lane, experiment: str, output: str, by_day: bool) -> int:
     """Print what one experiment shows, as `table` or `json`; returns the exit code."""
-    found = with_days(experiments_of(lane), lane, experiment)
+    found = experiments_of(lane)
+    if by_day:
+        found = with_days(found, experiment, days_of(lane, experiment))
     try:
         text = experiment_report(with_excluded(found, lane, experiment), experiment, output)
     except (UnknownExperiment, NothingLeft) as error:

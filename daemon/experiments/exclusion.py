@@ -120,7 +120,7 @@ def _unequal(spec: Spec, srm: SampleRatio | None) -> str:
 def nothing_left(name: str, stretches: Sequence[Stretch], impressions: int) -> str:
     """That an exclusion covers all impressions of an experiment."""
     return (
-        f"--exclude {stretches_text(stretches)}: leaves out all {impressions:,} impressions of"
+        f"exclude {stretches_text(stretches)}: leaves out all {impressions:,} impressions of"
         f" {name}; exclude a shorter stretch"
     )
 

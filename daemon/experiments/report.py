@@ -10,17 +10,24 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from .by_day import CAUTION
 from .specs import IMPRESSION, INTERLEAVED, units_of
-from .types import DayEffect, Excluded, Finding, Findings, Interleaving, MetricFinding, Variant
+from .types import (
+    DayEffect,
+    Excluded,
+    Finding,
+    Findings,
+    Interleaving,
+    MetricFinding,
+    OverTime,
+    Variant,
+)
 
 ALL_LISTS: Final = (
     "Means are over all impressions of a variant; one for which a metric is undefined counts as its"
     " worst value."
 )
-BY_DAY: Final = (
-    "Decide by what is so far: its intervals hold at all looks together. That of a day describes"
-    " this day alone; among many days, some leave out 0 by chance."
-)
+EARLIER: Final = " Of the first day and those before it, only the sum is known."
 _UNBOUNDED: Final = 100_000
 
 
@@ -30,6 +37,22 @@ def render_report(finding: Finding, as_of: str | None, output: str) -> str:
     if output == "json":
         return msgspec.json.format(msgspec.json.encode(Findings(as_of, (finding,)))).decode() + "\n"
     return to_table(finding, as_of)
+
+
+def render_days(found: OverTime, output: str) -> str:
+    """The effects by day alone, as `table`, or as `json`: the answer of
+    /api/v1/experiments/NAME/over-time."""
+    if output == "json":
+        return msgspec.json.format(msgspec.json.encode(found)).decode() + "\n"
+    lines = [f"{found.experiment}: as of {found.as_of or '(no time yet)'}"]
+    lines += [f"WARNING {warning}" for warning in found.warnings]
+    lines = [_visible(line) for line in lines]
+    lines += [] if found.excluded is None else _excluded(found.excluded)
+    console = Console(file=io.StringIO(), width=_UNBOUNDED, force_terminal=False)
+    with console.capture() as capture:
+        console.print(_days(found.days))
+    lines += [line.rstrip() for line in capture.get().split("\n")]
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def to_table(finding: Finding, as_of: str | None) -> str:
@@ -184,7 +207,8 @@ def _table(finding: Finding, variant: Variant) -> Table:
 def _days(rows: Sequence[DayEffect]) -> Table:
     """The effect by day, and up to the end of each day."""
     table = Table(title=Text("by day (UTC)"), title_justify="left", box=SIMPLE_HEAD)
-    table.caption, table.caption_justify = Text(BY_DAY), "left"
+    sums = any(row.day_impressions is None for row in rows)
+    table.caption, table.caption_justify = Text(CAUTION + EARLIER * sums), "left"
     for name in ("day", "variant", "metric"):
         table.add_column(name, no_wrap=True)
     for name in ("that day", "interval", "impressions", "so far", "interval", "impressions"):
@@ -194,13 +218,17 @@ def _days(rows: Sequence[DayEffect]) -> Table:
             *(row.day, _visible(row.variant), row.metric),
             _number(row.day_difference, "{:+.4f}"),
             _interval(row.day_lower, row.day_upper, "{:+.4f}"),
-            f"{row.day_control_impressions:,} / {row.day_impressions:,}",
+            _of_both(row.day_control_impressions, row.day_impressions),
             _number(row.difference, "{:+.4f}"),
             _interval(row.lower, row.upper, "{:+.4f}"),
-            f"{row.control_impressions:,} / {row.impressions:,}",
+            _of_both(row.control_impressions, row.impressions),
         )
         table.add_row(*map(Text, cells))
     return table
+
+
+def _of_both(control: int | None, variant: int | None) -> str:
+    return "–" if control is None or variant is None else f"{control:,} / {variant:,}"
 
 
 def _cells(metric: MetricFinding) -> tuple[str, ...]:

@@ -15,6 +15,8 @@ from relevanced.metrics.lists import Integers
 from relevanced.metrics.users import CAPACITY, Hashes
 
 DAY_MS: Final = 24 * 60 * 60 * 1000
+DAYS_KEPT: Final = 100
+"""Longer than an experiment runs; a day of it takes about 7 kB in the store."""
 USER_PAGES: Final = 16
 """The hashes of an arm's users are stored in this many parts, by their lowest bits, so that a
 commit writes only the parts with a new user."""
@@ -67,55 +69,49 @@ class Arm:
 
 @dataclass
 class Tallies:
-    """One experiment of one lane."""
+    """One experiment of one lane, cumulative since it began, and as it was at the end of each UTC
+    day: the difference of two days is what was added in between. A pane belongs to the day in which
+    it starts."""
 
     digest: str
     arms: dict[str, Arm] = field(default_factory=dict)
     last_ms: int = 0
-    """Start of the latest base pane with an impression of it."""
+    """Start of the latest base pane with an impression of it; 0: there is none yet."""
+    ends: dict[int, dict[str, Arm]] = field(default_factory=dict)
+    """Start of a UTC day in ms → the arms at its end, without users and segments. Of the days with
+    impressions before that of `last_ms`, ascending, at most `DAYS_KEPT`."""
+    began_ms: int = 0
+    """Start of the first base pane with an impression of it; 0: there is none yet, or it is not
+    known."""
+
+    @property
+    def has_all_days(self) -> bool:
+        """False where days at the beginning are not known by themselves: what the first of `ends`
+        contains is not of its day alone."""
+        first_ms = day_start(self.began_ms)
+        return self.began_ms > 0 and (first_ms in self.ends or first_ms == self.open_day_ms)
+
+    @property
+    def open_day_ms(self) -> int:
+        """Start of the day that can still change."""
+        return day_start(self.last_ms)
+
+    def at_end_of(self, day_ms: int) -> Mapping[str, Arm]:
+        """The arms as they were at the end of the day that starts then, or are by now; none where
+        it is not known, or nothing had been counted."""
+        if self.last_ms and day_ms >= self.open_day_ms:
+            return self.arms
+        known = [end for end in self.ends if end <= day_ms]
+        return self.ends[known[-1]] if known else {}
 
 
-@dataclass
-class Days:
-    """Copies of the tallies at the end of each UTC day with a settled pane: cumulative, so the
-    difference of two is what the days between added. A pane belongs to the day in which it
-    starts."""
+def day_start(at_ms: int) -> int:
+    """The start in ms of the UTC day of an instant.
 
-    ends: dict[int, dict[str, Tallies]] = field(default_factory=dict)
-    """Start of a day in ms → the tallies at its end, without users and segments; ascending."""
-    open_ms: int | None = None
-    """Start of the day that can still change."""
-
-    def settle(self, start_ms: int, by_name: Mapping[str, Tallies]) -> None:
-        """Note that the pane that starts then is about to be added to these tallies. Panes come in
-        order of time."""
-        day_ms = start_ms - start_ms % DAY_MS
-        if self.open_ms is not None and day_ms > self.open_ms:
-            self.ends[self.open_ms] = _copied(by_name)
-        self.open_ms = day_ms
-
-    def finished(self, by_name: Mapping[str, Tallies]) -> dict[int, dict[str, Tallies]]:
-        """The ends of all days, the last one as it stands in these tallies."""
-        return self.ends | ({} if self.open_ms is None else {self.open_ms: _copied(by_name)})
-
-    def forget(self, name: str) -> None:
-        """Drop an experiment: under its name another one may begin."""
-        for by_name in self.ends.values():
-            by_name.pop(name, None)
-
-
-def _copied(by_name: Mapping[str, Tallies]) -> dict[str, Tallies]:
-    return {
-        name: Tallies(
-            one.digest,
-            {
-                variant: Arm(arm.tallies.copy(), arm.without_unit)
-                for variant, arm in one.arms.items()
-            },
-            one.last_ms,
-        )
-        for name, one in by_name.items()
-    }
+    >>> day_start(1_795_176_123_456)
+    1795132800000
+    """
+    return at_ms - at_ms % DAY_MS
 
 
 @dataclass
@@ -129,14 +125,17 @@ class Experiments:
     changed: set[str] = field(default_factory=set)
     user_pages: set[tuple[str, int]] = field(default_factory=set)
     dropped: set[str] = field(default_factory=set)
-    days: Days | None = None
-    """None where effects by day are not asked for."""
+    ended: set[tuple[str, int]] = field(default_factory=set)
+    """(name, start in ms) of the days that ended."""
+    dropped_days: set[tuple[str, int]] = field(default_factory=set)
+    """The same of the days that are no longer kept."""
     left_out: dict[str, dict[str, Arm]] = field(default_factory=dict)
     """Name → variant → the impressions and users that an exclusion left out, without metrics."""
 
     def start_batch(self) -> None:
         """Forget what changed: the commit that wrote it is durable."""
         self.changed, self.user_pages, self.dropped = set(), set(), set()
+        self.ended, self.dropped_days = set(), set()
 
     def begin(self, name: str, digest: str) -> None:
         """Begin to count an experiment."""
@@ -148,9 +147,30 @@ class Experiments:
 
     def drop(self, name: str) -> None:
         """Forget an experiment."""
-        del self.by_name[name]
-        if self.days is not None:
-            self.days.forget(name)
+        days = self.by_name.pop(name).ends
         self.changed.discard(name)
         self.user_pages = {page for page in self.user_pages if page[0] != name}
+        self.ended = {day for day in self.ended if day[0] != name}
         self.dropped.add(name)
+        self.dropped_days.update((name, day_ms) for day_ms in days)
+
+    def reach(self, name: str, pane_ms: int) -> None:
+        """Note that a pane is about to be added to an experiment: if it is the first of its day,
+        the day before has ended. Panes come in order of time."""
+        tallies = self.by_name[name]
+        ended_ms = tallies.open_day_ms
+        if tallies.last_ms and pane_ms >= ended_ms + DAY_MS:
+            tallies.ends[ended_ms] = {
+                variant: Arm(arm.tallies.copy(), arm.without_unit, arm.credits.copy())
+                for variant, arm in tallies.arms.items()
+            }
+            self.ended.add((name, ended_ms))
+            while len(tallies.ends) > DAYS_KEPT:
+                self._drop_first_day(name, tallies)
+        tallies.began_ms = tallies.began_ms or (0 if tallies.last_ms else pane_ms)
+        tallies.last_ms = max(tallies.last_ms, pane_ms)
+
+    def _drop_first_day(self, name: str, tallies: Tallies) -> None:
+        first = next(iter(tallies.ends))
+        del tallies.ends[first]
+        self.dropped_days.add((name, first))

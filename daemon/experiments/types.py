@@ -142,9 +142,10 @@ class DayEffect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Its date, such as 2026-11-20."""
     variant: str
     metric: str
-    day_control_impressions: int
-    """Shown on this day, with a unit."""
-    day_impressions: int
+    day_control_impressions: int | None
+    """Shown on this day, with a unit. Null, as are the other values of the day, where the days
+    before it are not known by themselves."""
+    day_impressions: int | None
     day_difference: float | None
     day_lower: float | None
     """Interval of the day as if it were the only one: a description, never a decision."""
@@ -208,6 +209,23 @@ class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Absent where no stretch of time is excluded."""
     by_day: tuple[DayEffect, ...] | msgspec.UnsetType = msgspec.UNSET
     """By day, variant and metric. Absent where it is not asked for, or not known."""
+
+
+class OverTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The effect of an experiment by UTC day of its impressions."""
+
+    as_of: str | None
+    experiment: str
+    control: str
+    warnings: tuple[str, ...]
+    first_whole_day: str | None
+    """Before this day, only the sum of all days is known: values of single days are null. Null
+    where all days are known."""
+    excluded: Excluded | None
+    """What was left out of all that follows; null where nothing was asked for."""
+    caution: str
+    """Which of the intervals decides."""
+    days: tuple[DayEffect, ...]
 
 
 class Findings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

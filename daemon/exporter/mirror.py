@@ -34,7 +34,9 @@ class Mirror:
     totals: Pages = field(default_factory=dict)
     experiments: Mapping[str, Tallies] = field(default_factory=dict)
     _blobs: dict[str, bytes] = field(default_factory=dict)
-    """The stored bytes of the experiments, by key."""
+    """The stored bytes of the experiments, by key; without their days."""
+    _days: Mapping[str, bytes] = field(default_factory=dict)
+    """The ended days of experiments, by key, packed as they are stored: few are ever asked for."""
     hours: dict[int, Mapping[int, bytes]] = field(default_factory=dict)
     """Start of an hour → page → rows, packed as they are stored: there are many and few are needed.
     The pages of an hour are replaced, never changed, so that identity tells whether they are the
@@ -54,7 +56,7 @@ class Mirror:
         """Apply what changed. Raises Damaged; the mirror must be thrown away then."""
         if delta.whole:
             self.names, self.panes, self.totals = Names(), {}, {}
-            self.experiments, self._blobs = {}, {}
+            self.experiments, self._blobs, self._days = {}, {}, {}
             self.hours = {}
         self.head = delta.head
         self.names.append((self.plan.grouping_names[index], name) for index, name in delta.names)
@@ -78,13 +80,17 @@ class Mirror:
     def _apply_experiments(self, changed: Mapping[str, bytes]) -> None:
         assert self.head is not None
         stored = {entry.name for entry in self.head.state.experiments}
-        if changed:
-            self._blobs |= changed
+        days = stored_experiments.days_of(changed)
+        if days:
+            self._days = {**self._days, **days}
+        if len(changed) > len(days):
+            self._blobs |= {key: data for key, data in changed.items() if key not in days}
             with whole_or_damaged(f"lane {self.lane}, experiments"):
                 self.experiments = stored_experiments.read(self._blobs)
         if not self.experiments.keys() <= stored:
             self.experiments = {name: t for name, t in self.experiments.items() if name in stored}
             self._blobs = stored_experiments.of_names(self._blobs, self.experiments)
+            self._days = stored_experiments.of_names(self._days, self.experiments)
 
     def _apply_hour(self, key: str, data: bytes) -> None:
         start, page = parse_hour_page_key(key)
@@ -139,6 +145,7 @@ class Mirror:
             offsets=self.head.offsets,
             topic_ids=ids_of(self.head.logs),
             experiments=self.experiments,
+            experiment_days=self._days,
             settled_before=self.settled_before,
             hours=dict(self.hours),
             lost_hours=frozenset(self.head.state.lost_hours),

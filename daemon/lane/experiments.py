@@ -85,8 +85,6 @@ def settle_pane(lane: Lane, start_ms: int) -> None:
     states = column(lane.open.states)[index].astype(np.int64)
     pane = _Pane(start_ms, slots, index, assignments, states)
     variants_of = _variants_of(lane, assignments)
-    if lane.experiments.days is not None:
-        lane.experiments.days.settle(start_ms, lane.experiments.by_name)
     _admit(lane, tracking, pane, variants_of)
     for name in sorted(variants_of.keys() & lane.experiments.by_name.keys()):
         spec = tracking.spec(name)
@@ -137,7 +135,7 @@ def _has_room(experiments: Experiments, tracking: Tracking, now_ms: int) -> bool
 
 def _settle_experiment(lane: Lane, spec: Spec, pane: _Pane, variants: Mapping[int, str]) -> None:
     tallies = lane.experiments.by_name[spec.name]
-    tallies.last_ms = max(tallies.last_ms, pane.start_ms)
+    lane.experiments.reach(spec.name, pane.start_ms)
     lane.experiments.changed.add(spec.name)
     share = _share_of(lane, spec, tallies, pane, variants)
     selected = np.flatnonzero((share.arms >= 0) & (share.units != NO_UNIT))

@@ -2,6 +2,8 @@
 
 experiment:H          header of the experiment whose name hashes to H: its tallies by variant
 experiment:H:users:P  part P of the sketches of its users, by variant
+experiment:H:day:D    its tallies by variant at the end of the UTC day that starts at D, in ms;
+                      written once, after the day
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +18,14 @@ from relevanced.metrics.users import CAPACITY
 
 from ..experiments.specs import Tracking
 from ..experiments.tallies import USER_PAGES, Arm, Experiments, Tallies
-from .keys import EXPERIMENTS_PREFIX, experiment_key, experiment_users_key
+from .keys import (
+    DAY_MARK,
+    EXPERIMENTS_PREFIX,
+    USERS_MARK,
+    experiment_day_key,
+    experiment_key,
+    experiment_users_key,
+)
 from .packing import pack, pack_integers, unpack, unpack_integers
 
 
@@ -37,6 +46,17 @@ class _Header(msgspec.Struct, array_like=True, frozen=True):
     """(variant, impressions without a unit, tallies, credits)"""
     strata: list[tuple[str, str, bytes]] = []
     """(variant, segment, tallies)"""
+    began_ms: int = 0
+    """0 also where the experiment began before days were kept."""
+
+
+class _Day(msgspec.Struct, array_like=True, frozen=True):
+    name: str
+    began_ms: int
+    """Of the experiment: under its name another one may have begun since."""
+    day_ms: int
+    variants: list[tuple[str, int, bytes, bytes]]
+    """As of the header."""
 
 
 class _Users(msgspec.Struct, array_like=True, frozen=True):
@@ -54,19 +74,32 @@ def blobs_of(experiments: Experiments) -> dict[str, bytes]:
         parts = [(variant, arm.user_page(page)) for variant, arm in arms.items()]
         users = [(variant, pack_integers(p.view(np.int64))) for variant, p in parts]
         blobs[experiment_users_key(name, page)] = pack(_Users(name, users))
+    for name, day_ms in sorted(experiments.ended):
+        tallies = experiments.by_name[name]
+        if day_ms in tallies.ends:
+            day = _Day(name, tallies.began_ms, day_ms, _packed(tallies.ends[day_ms]))
+            blobs[experiment_day_key(name, day_ms)] = pack(day)
     return blobs
 
 
 def unlinked(experiments: Experiments) -> list[str]:
     """Return the keys of experiments that are no longer kept."""
     dropped = sorted(experiments.dropped - experiments.by_name.keys())
+    days = sorted(
+        (name, day_ms)
+        for name, day_ms in experiments.dropped_days
+        if name not in experiments.by_name or day_ms not in experiments.by_name[name].ends
+    )
     return [
-        key
-        for name in dropped
-        for key in (
-            experiment_key(name),
-            *(experiment_users_key(name, page) for page in range(USER_PAGES)),
-        )
+        *(
+            key
+            for name in dropped
+            for key in (
+                experiment_key(name),
+                *(experiment_users_key(name, page) for page in range(USER_PAGES)),
+            )
+        ),
+        *(experiment_day_key(name, day_ms) for name, day_ms in days),
     ]
 
 
@@ -85,26 +118,41 @@ def tracked(experiments: Experiments, tracking: Tracking) -> list[Tracked]:
 def of_names(blobs: Mapping[str, bytes], names: Iterable[str]) -> dict[str, bytes]:
     """Return those of the blobs that belong to these experiments."""
     keys = {experiment_key(name) for name in names}
-    return {key: data for key, data in blobs.items() if key.partition(":users:")[0] in keys}
+    return {key: data for key, data in blobs.items() if ":".join(key.split(":")[:2]) in keys}
+
+
+def days_of(blobs: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return those of the blobs that are ended days."""
+    return {key: data for key, data in blobs.items() if DAY_MARK in key}
 
 
 def read(blobs: Mapping[str, bytes | None]) -> dict[str, Tallies]:
-    """Return experiments by name, read from those of the blobs that are theirs."""
+    """Return experiments by name, read from those of the blobs that are theirs; without days."""
     by_name: dict[str, Tallies] = {}
     own = {key: data for key, data in blobs.items() if key.startswith(EXPERIMENTS_PREFIX) and data}
     for key, data in own.items():
-        if ":users:" not in key:
+        if USERS_MARK not in key and DAY_MARK not in key:
             header = unpack(data, _Header)
-            arms = {variant: _arm(w, tallies, c) for variant, w, tallies, c in header.variants}
+            arms = _arms(header.variants)
             for variant, segment, tallies in header.strata:
                 arms[variant].strata[segment] = _by_bucket(tallies)
-            by_name[header.name] = Tallies(header.digest, arms, header.last_ms)
+            by_name[header.name] = Tallies(
+                header.digest, arms, header.last_ms, began_ms=header.began_ms
+            )
     for key, data in own.items():
-        if ":users:" in key:
+        if USERS_MARK in key:
             _read_users(by_name, unpack(data, _Users))
     for arm in (arm for tallies in by_name.values() for arm in tallies.arms.values()):
         arm.users = distinct(arm.users)[:CAPACITY]
     return by_name
+
+
+def read_days(by_name: Mapping[str, Tallies], blobs: Mapping[str, bytes | None]) -> None:
+    """Add to these experiments the days that are among the blobs."""
+    found = [unpack(data, _Day) for key, data in blobs.items() if DAY_MARK in key and data]
+    for day in sorted(found, key=lambda day: day.day_ms):
+        if day.name in by_name and by_name[day.name].began_ms == day.began_ms:
+            by_name[day.name].ends[day.day_ms] = _arms(day.variants)
 
 
 def _read_users(by_name: Mapping[str, Tallies], users: _Users) -> None:
@@ -144,21 +192,37 @@ def adopt(
 
 def _header(experiments: Experiments, name: str) -> bytes:
     tallies = experiments.by_name[name]
-    variants = [
+    strata = [
+        (variant, segment, pack_integers(part.T))
+        for variant, arm in tallies.arms.items()
+        for segment, part in arm.strata.items()
+    ]
+    return pack(
+        _Header(
+            name,
+            tallies.digest,
+            tallies.last_ms,
+            _packed(tallies.arms),
+            strata,
+            tallies.began_ms,
+        )
+    )
+
+
+def _packed(arms: Mapping[str, Arm]) -> list[tuple[str, int, bytes, bytes]]:
+    return [
         (
             variant,
             arm.without_unit,
             pack_integers(arm.tallies.T),
             pack_integers(arm.credits.T) if arm.credits.any() else b"",
         )
-        for variant, arm in tallies.arms.items()
+        for variant, arm in arms.items()
     ]
-    strata = [
-        (variant, segment, pack_integers(part.T))
-        for variant, arm in tallies.arms.items()
-        for segment, part in arm.strata.items()
-    ]
-    return pack(_Header(name, tallies.digest, tallies.last_ms, variants, strata))
+
+
+def _arms(variants: Iterable[tuple[str, int, bytes, bytes]]) -> dict[str, Arm]:
+    return {variant: _arm(without, tallies, c) for variant, without, tallies, c in variants}
 
 
 def _arm(without_unit: int, tallies: bytes, credits: bytes) -> Arm:

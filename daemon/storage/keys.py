@@ -10,7 +10,7 @@ Keys of a lane, after its prefix:
     open:N          a block of open state (see `blocks`)
     rows:W:START:P  page P of the rows of the pane of window W (an index) that begins at START
     totals:P        page P of the cumulative totals
-    experiment:H    an experiment, and parts of its users (see `experiments`)
+    experiment:H    an experiment, parts of its users, and its ended days (see `experiments`)
     hours:START:P   page P of the rows of an hour that has settled, or is about to
     admitted        values of each grouping that were admitted, per topic
     changes         sorted set: every key of the lane's state; its score is the sequence that wrote
@@ -28,6 +28,8 @@ ADMITTED_KEY: Final = "admitted"
 HOURS_PREFIX: Final = "hours:"
 """The prefix of the keys of hourly rows."""
 EXPERIMENTS_PREFIX: Final = "experiment:"
+USERS_MARK: Final = ":users:"
+DAY_MARK: Final = ":day:"
 
 
 def page_key(key: PaneKey, page: int) -> str:
@@ -73,4 +75,9 @@ def experiment_key(name: str) -> str:
 
 def experiment_users_key(name: str, page: int) -> str:
     """Return the key of one part of its users."""
-    return f"{experiment_key(name)}:users:{page}"
+    return f"{experiment_key(name)}{USERS_MARK}{page}"
+
+
+def experiment_day_key(name: str, day_ms: int) -> str:
+    """Return the key of an experiment at the end of the UTC day that starts then."""
+    return f"{experiment_key(name)}{DAY_MARK}{day_ms}"

@@ -51,6 +51,9 @@ def _mark_all_as_changed(lane: Lane) -> None:
     experiments.user_pages |= {
         (name, page) for name in experiments.by_name for page in range(USER_PAGES)
     }
+    experiments.ended |= {
+        (name, day_ms) for name, one in experiments.by_name.items() for day_ms in one.ends
+    }
     if len(lane.segments.names) > 1:
         for admission in lane.admissions.values():
             admission.changed = True

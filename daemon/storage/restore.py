@@ -41,6 +41,7 @@ def rebuild(
         log = [replay(lane, e, _blob(blobs, block_key(e.number))) for e in head.state.blocks]
         _rebuild_rows(lane, blobs)
         tallies = stored_experiments.read(blobs)
+        stored_experiments.read_days(tallies, blobs)
         _rebuild_hours(lane, blobs, head)
     _remove_expired(lane, head.state)
     if plan.tracking is not None:

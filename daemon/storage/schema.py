@@ -12,7 +12,7 @@ from typing import Final
 from ..config.fingerprint import hashed_values
 from ..config.settings import Config
 
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 """Of every stored byte: the fields of heads and `WriterState` (`head`), the names of keys (`keys`),
 pages and integers (`packing`), blocks (`blocks`), experiments (`experiments`), admitted values.
 

@@ -11,7 +11,9 @@ from tests.oracle import LaneResult, OracleConfig, Record
 from tests.replica import (
     arms_of,
     counts_of,
+    days_of,
     expected_arms,
+    expected_days,
     hours_of,
     kept_rows,
     open_of,
@@ -100,6 +102,7 @@ def _parts(lane: Lane, expected: LaneResult) -> Iterator[tuple[str, Numbers, Num
     yield "hours", _cells(hours_of(lane)), _cells(kept)
     yield "open", open_of(lane), expected.open
     yield "arms", arms_of(lane), expected_arms(expected)
+    yield "days", days_of(lane), expected_days(expected)
     waiting = (
         (w.impression_id, w.time_ms, w.item, w.rank, w.kind, w.grade)
         for w in lane.waiting.by_serial.values()

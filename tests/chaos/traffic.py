@@ -20,7 +20,8 @@ from tests.kafka_compression import Lz4Producer
 from tests.oracle import Record
 
 PARTITIONS: Final = 4
-START_MS: Final = 1_795_176_000_000
+START_MS: Final = 1_795_219_200_000 - 120_000
+"""Two minutes of event time before a day ends (UTC)."""
 EVENTS_PER_S: Final = 1200
 """Events per second of wall time."""
 TICK_S: Final = 0.05

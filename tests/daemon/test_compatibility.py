@@ -1,7 +1,7 @@
 """What an earlier version wrote still works: its configuration, its state, a recorded file.
 
 `compatibility/` was written by the version before the modules were moved into rooms, its state
-again with version 4 of the schema, and the report since experiments count undefined lists.
+again with version 5 of the schema, and the report since experiments count undefined lists.
 `events.jsonl.gz` is recorded traffic with duplicates, disorder, orphans and bad records.
 `state.json.gz` contains the state in Redis after the first `records_before` records, digests of it
 and of the state after all of them, and what `relevanced replay` printed. `python -m

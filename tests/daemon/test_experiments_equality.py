@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from relevanced.daemon.experiments import tallies
+from tests import oracle_arms
 from tests.daemon.test_equality import OTHER_CONFIGS, assert_equals_the_oracle
 from tests.oracle import OracleConfig, Record
 from tests.streams import SMALL_CONFIG, as_plain_records, random_records, topic_names
@@ -30,6 +32,13 @@ CONFIGS = {
     ),
     "fractions": replace(OTHER_CONFIGS["fractions"], units={"layout": "session"}),
 }
+
+
+@pytest.fixture(autouse=True)
+def short_days(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Days of a minute: streams are minutes long."""
+    for module in (tallies, oracle_arms):
+        monkeypatch.setattr(module, "DAY_MS", 60_000)
 
 
 def dealt(records: list[Record], rng: random.Random) -> list[Record]:

@@ -4,10 +4,15 @@ from dataclasses import replace
 
 import pytest
 
+from relevanced.daemon.experiments.by_day import by_day
+from relevanced.daemon.experiments.specs import Tracking
+from relevanced.daemon.experiments.tallies import Arm, Experiments
 from relevanced.daemon.exporter import catching_up
 from relevanced.daemon.exporter.pane_reader import Reading
 from relevanced.daemon.exporter.published import Condition
+from relevanced.daemon.storage.experiments import blobs_of
 from tests.arms import arm, dealt_arms, found_of, partly_defined, with_interleaved
+from tests.daemon.experiments.test_by_day import DAYS, ONE_METRIC, random_days, tallies_of
 from tests.lane_views import PLAN, Shown, lane_view, reading_of
 from tests.page.browser import Page
 from tests.page.served import FULL, HOSTILE, ROW, Daemon, api, text, three_states
@@ -85,9 +90,13 @@ async def test_a_hostile_name_is_text(page: Page) -> None:
     await daemon.stop(page)
 
 
+def both() -> dict[str, Arm]:
+    """Two arms with some users in both."""
+    return dealt_arms() | {"treatment": arm((0.7, 0.4, 0.3), 2, range(270, 570))}
+
+
 async def test_variants_carry_the_verdicts_of_experiments(page: Page, story: Reading) -> None:
-    both = {"treatment": arm((0.7, 0.4, 0.3), 2, range(270, 570))}  # some users are in two arms
-    found = found_of(dealt_arms() | both)
+    found = found_of(both())
     [experiment] = found.experiments
     [finding] = [
         metric
@@ -112,6 +121,37 @@ async def test_variants_carry_the_verdicts_of_experiments(page: Page, story: Rea
         experiment.warnings[0] in shown_text
         and f"all {experiment.impressions:,} settled impressions" in shown_text
     )
+    await daemon.stop(page)
+
+
+async def test_effects_by_day_open_on_request_and_stay_open(page: Page, story: Reading) -> None:
+    lane = tallies_of(ONE_METRIC, random_days(4))
+    stored = Experiments(by_name={"ranker-v2": lane}, ended={("ranker-v2", n) for n in lane.ends})
+    first, *others = story.views
+    first = replace(
+        first,
+        experiments={"ranker-v2": replace(lane, ends={})},
+        experiment_days=blobs_of(stored),
+    )
+    plan = replace(story.plan, tracking=Tracking({"ranker-v2": ONE_METRIC}, 0, ONE_METRIC))
+    found = found_of(dealt_arms())
+    daemon = Daemon(replace(story, plan=plan, views=[first, *others], experiments=found))
+    await daemon.start()
+    await page.open(daemon.url)
+    await page.until("!!document.querySelector('details.days summary')")
+    assert not await page.value("document.querySelector('details.days').open")
+    await page.value("document.querySelector('details.days summary').click()")
+    rows = "[...document.querySelectorAll('details.days tbody tr')].map(row => row.innerText)"
+    await page.until(f"{rows}.length === {DAYS}")
+    expected = by_day(ONE_METRIC, [lane], story.plan.metrics)
+    for row, shown in zip(expected, await page.value(rows), strict=True):
+        assert shown.startswith(row.day) and f"{row.impressions:,}" in shown
+        assert row.difference is not None and f"{abs(row.difference):.4f}"[1:] in shown
+    assert "Decide by what is so far" in await text(page, "details.days caption")
+    daemon.show(replace(story, plan=plan, views=[first, *others], experiments=found_of(both())))
+    await page.until("!!document.querySelector('#experiments p.worse')")
+    assert await page.value("document.querySelector('details.days').open")
+    assert len(await page.value(rows)) == DAYS
     await daemon.stop(page)
 
 

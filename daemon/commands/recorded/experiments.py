@@ -9,29 +9,17 @@ from ...experiments.by_day import by_day
 from ...experiments.exclusion import excluded_of, nothing_left
 from ...experiments.findings import sample_ratio
 from ...experiments.tallies import Arm
-from ...experiments.types import Findings
+from ...experiments.types import DayEffect, Findings
 from ...lane.lane import Lane
 
 
-def with_days(found: Findings, lane: Lane, experiment: str) -> Findings:
-    """The findings, with the effect of one experiment by day; as they are where the lane does not
-    keep days."""
-    tracking, days = lane.plan.tracking, lane.experiments.days
+def days_of(lane: Lane, experiment: str) -> tuple[DayEffect, ...]:
+    """The effect of one experiment by day; none where the lane has no such experiment."""
+    tracking, tallies = lane.plan.tracking, lane.experiments.by_name.get(experiment)
     spec = None if tracking is None else tracking.spec(experiment)
-    if spec is None or days is None:
-        return found
-    ends = days.finished(lane.experiments.by_name)
-    tallies = {
-        day_ms: [by_name[experiment]] for day_ms, by_name in ends.items() if experiment in by_name
-    }
-    rows = by_day(spec, tallies, lane.plan.metrics)
-    return Findings(
-        found.as_of,
-        tuple(
-            msgspec.structs.replace(one, by_day=rows) if one.experiment == experiment else one
-            for one in found.experiments
-        ),
-    )
+    if spec is None or tallies is None:
+        return ()
+    return by_day(spec, [tallies], lane.plan.metrics)
 
 
 class NothingLeft(Exception):

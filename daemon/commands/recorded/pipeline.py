@@ -21,7 +21,6 @@ from ...config.loading import Config
 from ...events.decoder import decoder
 from ...events.types import Decoder, Rejected
 from ...experiments.exclusion import Stretch, joined
-from ...experiments.tallies import Days
 from ...lane.lane import Lane, new_lane
 from ...worker import batch
 from ...worker.memory import configure_allocator
@@ -118,12 +117,11 @@ def replayed(
     every_ms: int | None = None,
     looks: Watching | None = None,
     excluded: Sequence[Stretch] = (),
-    by_day: bool = False,
 ) -> Replayed:
     """One lane to which all events of the files were applied, in order of their time, or in that of
     the files with `as_is`; and what settled in each bucket of `every_ms`, or what `looks` saw.
-    Experiments leave out what was shown in the excluded stretches, and keep their days with
-    `by_day`. Sets the allocator of this process: buffers come and go like batches.
+    Experiments leave out what was shown in the excluded stretches. Sets the allocator of this
+    process: buffers come and go like batches.
 
     Raises OSError for a file that cannot be read, NoRoom where the events cannot be put in order,
     and ValueError where the panes do not divide the buckets.
@@ -140,7 +138,6 @@ def replayed(
         tracking = replace(plan.tracking, excluded=joined(excluded))
         plan = replace(plan, tracking=tracking)
     lane = new_lane(0, plan, {TOPIC: 0}, [TOPIC])
-    lane.experiments.days = Days() if by_day else None
     found = Replayed(lane, Refusals(), IgnoredKinds(config.plan.grades), buckets, looks)
     reader = EventReader(config.events.format, config.limits, found.refusals)
     read = reader.read_as_is if as_is else reader.read

@@ -77,7 +77,9 @@ def stored_lane(
                 of_pane = totals if pane is None else panes.setdefault(pane, {})
                 of_pane[page] = data
         known = [entry.name for entry in head.state.experiments]
-        experiments = stored_experiments.read(stored_experiments.of_names(blobs, known))
+        blobs = stored_experiments.of_names(blobs, known)
+        experiments = stored_experiments.read(blobs)
+        stored_experiments.read_days(experiments, blobs)
     return Stored(
         lane,
         head,

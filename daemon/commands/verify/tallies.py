@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from relevanced.metrics.lists import Integers
 from relevanced.metrics.users import Hashes
 
+from ...experiments.by_day import day_name
 from ...experiments.specs import Spec
 from ...experiments.tallies import Arm, Tallies
 from ...plan import METRIC_COLUMNS
@@ -16,9 +17,13 @@ def integers_of(name: str, tallies: Tallies, spec: Spec) -> dict[str, int]:
     """What is counted → the count, of every count of an experiment that is not 0."""
     of_metrics = [f"{metric} {column}" for metric in spec.metrics for column in METRIC_COLUMNS]
     columns = ["impressions", *of_metrics]
-    found = {f"{name}, last pane in ms": tallies.last_ms} if tallies.last_ms else {}
+    panes = {"first": tallies.began_ms, "last": tallies.last_ms}
+    found = {f"{name}, {which} pane in ms": at_ms for which, at_ms in panes.items() if at_ms}
     for variant, arm in tallies.arms.items():
         found |= _of_arm(f"{name}, {variant}", arm, columns)
+    for day_ms, arms in tallies.ends.items():
+        for variant, arm in arms.items():
+            found |= _of_arm(f"{name} at the end of {day_name(day_ms)}, {variant}", arm, columns)
     return found
 
 

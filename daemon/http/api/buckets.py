@@ -17,7 +17,7 @@ from ...experiments.strata import buckets_of
 from ...experiments.tallies import Arm
 from ...exporter.pane_reader import Reading
 from ...lane.paged_rows import Rows
-from .parameters import BadRequest
+from .tracked import tracked
 
 
 class TalliedMetric(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -83,8 +83,9 @@ class Buckets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def buckets(reading: Reading, experiment: str) -> Buckets:
     """The tallies of an experiment. Raises BadRequest for one that is not tracked."""
-    merged = _merged(reading, experiment)
-    spec, as_of_ms = merged.spec, reading.snapshot.as_of_ms
+    spec, lanes = tracked(reading, experiment)
+    merged = merge(spec, [lane.experiments[experiment] for lane in lanes])
+    as_of_ms = reading.snapshot.as_of_ms
     metrics = metrics_of(spec, reading.plan.metrics)
     return Buckets(
         as_of=None if as_of_ms is None else timestamp_text(as_of_ms),
@@ -107,21 +108,6 @@ def buckets(reading: Reading, experiment: str) -> Buckets:
             row for name, arm in merged.arms.items() for row in _rows(name, arm, merged, metrics)
         ),
     )
-
-
-def _merged(reading: Reading, experiment: str) -> Merged:
-    tracking = reading.plan.tracking
-    spec = None if tracking is None else tracking.spec(experiment)
-    tallies = [
-        lane.experiments[experiment] for lane in reading.views if experiment in lane.experiments
-    ]
-    declared = tracking is not None and experiment in tracking.declared
-    if spec is None or not (tallies or declared):
-        raise BadRequest(
-            404,
-            f"experiment={experiment}: is not tracked; /api/v1/experiments lists those that are",
-        )
-    return merge(spec, tallies)
 
 
 def _variant(name: str, arm: Arm, merged: Merged) -> TalliedVariant:

@@ -130,6 +130,8 @@ EXAMPLES: Final[Mapping[str, Any]] = {
     "error": "window=2m: must be one of 5m; 1h; 24h",
     "experiment": "ranker-v2",
     "feedback_outcomes": {"joined": 21045, "unjoined": 310},
+    "exclude": "2026-11-20/2026-11-21",
+    "first_whole_day": "2026-11-21",
     "gap_records": 0,
     "grouping": "country",
     "hour_seconds": 3600,

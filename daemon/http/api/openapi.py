@@ -87,7 +87,7 @@ def _operation(route: Route, path: str) -> dict[str, Any]:
 
 def _operation_id(path: str) -> str:
     """Such as `scores`, `scores_csv`, `experiments_buckets`, and `index` for the list of all."""
-    parts = path.removeprefix("/api/v1/").replace(".", "/").split("/")
+    parts = path.removeprefix("/api/v1/").replace(".", "/").replace("-", "_").split("/")
     return "_".join(part for part in parts if part and not part.startswith("{")) or "index"
 
 

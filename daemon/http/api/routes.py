@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from ...errors import Damaged
-from ...experiments.types import Findings
+from ...experiments.types import DayEffect, Findings, OverTime
 from ...exporter.pane_reader import Reading
 from ...exporter.published import Published
 from ...exporter.scores import Report, Score, matching
@@ -25,6 +25,7 @@ from .health import Health, Role, health
 from .history import History, Pane, history
 from .hours import Hours, HourScore, hours
 from .index import MARKER_PATHS, Index, Listed
+from .over_time import over_time
 from .parameters import BadRequest, Parameter
 from .segments import Segments, segments
 
@@ -129,6 +130,10 @@ def _buckets(context: RequestContext, query: Query) -> Buckets:
     return buckets(context.reading, query["experiment"][0])
 
 
+def _over_time(context: RequestContext, query: Query) -> OverTime:
+    return over_time(context.reading, query["experiment"][0], query.get("exclude", ()))
+
+
 def _hours(context: RequestContext, query: Query) -> Hours:
     from_, to = (query.get(name, [None])[0] for name in ("from", "to"))
     try:
@@ -225,6 +230,22 @@ ROUTES: Final = (
         Buckets,
         _buckets,
         table=("rows", Bucket),
+    ),
+    Route(
+        "/api/v1/experiments/{experiment}/over-time",
+        "The effect of an experiment on each day (UTC), and up to the end of each day.",
+        (
+            Parameter("experiment", "The experiment.", in_path=True),
+            Parameter(
+                "exclude",
+                "Leave out these days, such as 2026-11-20/2026-11-21: for a cause outside of the"
+                " outcome, such as an outage.",
+                repeatable=True,
+            ),
+        ),
+        OverTime,
+        _over_time,
+        table=("days", DayEffect),
     ),
     Route(
         "/api/v1/health",

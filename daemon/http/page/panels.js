@@ -1,5 +1,6 @@
 // The variants of experiments side by side, and the state of the pipeline.
 
+import { byDay } from "./days.js";
 import { $, element, keyed, setText, visible } from "./dom.js";
 import { outcomes } from "./outcomes.js";
 import { estimate, interval } from "./tables.js";
@@ -107,10 +108,12 @@ export function showVariants(parent, found, experiments, at) {
     const table = experiment?.impressions
       ? variantTable(`${visible(name)}: all ${count(experiment.impressions)} settled impressions; the intervals stay valid however often you look.`, ofExperiment(experiment))
       : variantTable(`${visible(name)} over ${at.window}, ${at.view}: 95 % intervals that take impressions as independent: not a test.`, overWindow(scores));
-    return element("div", {}, table, ...warnings, ...(experiment?.impressions ? beside(experiment) : []));
+    return element("div", {}, table, ...warnings, ...(experiment?.impressions ? [...beside(experiment), byDay(experiment)] : []));
   });
+  const focused = parent.contains(document.activeElement) ? document.activeElement : null;
   const none = element("p", { class: "quiet" }, "No grouping experiment:NAME is configured, or it has no traffic.");
   parent.replaceChildren(...(tables.length ? tables : [element("div", {}, none)]));
+  if (focused?.isConnected) focused.focus();
 }
 
 // What anybody may want to know of the data.

@@ -14,8 +14,9 @@ from relevanced.daemon.commands import replay
 from relevanced.daemon.commands.cli import cli
 from relevanced.daemon.commands.simulate.traffic import EXPERIMENT, Traffic, generate_events
 from relevanced.daemon.config.loading import load
-from relevanced.daemon.experiments.types import Finding, Findings
+from relevanced.daemon.experiments.types import Finding, Findings, OverTime
 from tests.arms import dealt_arms, found_of
+from tests.daemon.http.api.test_over_time import asked
 
 IMPRESSIONS = 25_000
 CONFIG = f"""
@@ -27,8 +28,11 @@ names = ["RR@10", "Success@10"]
 planned_impressions = {IMPRESSIONS}
 """
 START_MS = 1_795_176_000_000
+DAYS = "/api/v1/experiments/ranker-v2/over-time"
+QUERIES = ("", "?exclude=2024-10-06%2F2024-10-07")
 
-Serve = Callable[[bytes, int], str]
+Serve = Callable[..., str]
+"""(body, status, and the body for effects by day): the URL."""
 
 
 @pytest.fixture
@@ -36,13 +40,16 @@ def serve() -> Iterator[Serve]:
     """An HTTP server with one answer; its URL."""
     servers: list[HTTPServer] = []
 
-    def start(body: bytes, status: int) -> str:
+    def start(body: bytes, status: int, days: bytes = b"") -> str:
+        bodies = {"/x/api/v1/experiments": body} | {f"/x{DAYS}{query}": days for query in QUERIES}
+
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                self.send_response(status if self.path == "/x/api/v1/experiments" else 404)
-                self.send_header("Content-Length", str(len(body)))
+                found = bodies.get(self.path, b"")
+                self.send_response(status if found else 404)
+                self.send_header("Content-Length", str(len(found)))
                 self.end_headers()
-                self.wfile.write(body)
+                self.wfile.write(found)
 
             def log_message(self, *_: object) -> None:
                 """Nothing."""
@@ -70,6 +77,29 @@ def test_the_report_is_what_the_daemon_answers(serve: Serve) -> None:
     assert code == 0 and table.startswith("ranker-v2: running, as of 2026-11-20T12:00:00.000Z\n")
     code, text = report("ranker-v2", "--url", url, "--output", "json")
     assert code == 0 and msgspec.json.decode(text, type=Findings) == found
+
+
+def test_effects_by_day_stand_in_the_report(serve: Serve) -> None:
+    found, days = found_of(dealt_arms()), asked(lanes=1)
+    url = serve(msgspec.json.encode(found), 200, msgspec.json.encode(days))
+    code, text = report("ranker-v2", "--url", url, "--by-day", "--output", "json")
+    (finding,) = msgspec.json.decode(text, type=Findings).experiments
+    assert code == 0 and finding.by_day == days.days
+    code, text = report("ranker-v2", "--url", url, "--by-day")
+    assert code == 0 and text.startswith("ranker-v2: running") and "by day (UTC)" in text
+    assert all(row.day in text for row in days.days) and "only the sum is known" not in text
+
+
+def test_days_left_out_are_said_before_the_effects_without_them(serve: Serve) -> None:
+    exclude = "2024-10-06/2024-10-07"
+    days = asked(exclude, lanes=1)
+    url = serve(msgspec.json.encode(found_of(dealt_arms())), 200, msgspec.json.encode(days))
+    code, text = report("ranker-v2", "--url", url, "--exclude", exclude)
+    assert code == 0 and "Leaves out 2024-10-06 00:00" in text and "2024-10-06  " not in text
+    assert "WARNING whether the arms lost equal shares is not tested" in text
+    assert "running" not in text, "the report itself is of all days"
+    code, text = report("ranker-v2", "--url", url, "--exclude", exclude, "--output", "json")
+    assert code == 0 and msgspec.json.decode(text, type=OverTime) == days
 
 
 def test_a_report_that_cannot_be_fetched_is_an_error_with_its_reason(serve: Serve) -> None:

@@ -220,7 +220,7 @@ def test_every_fault_of_an_experiment_is_reported() -> None:
 
 def test_default_namespace_is_pinned() -> None:
     """An upgrade that moves it makes every user's windows start anew: raise the schema version."""
-    assert namespace(of()) == "relevanced-0bbc1a38"
+    assert namespace(of()) == "relevanced-4d841b6b"
 
 
 def test_start_reaches_back_for_the_longest_window() -> None:

@@ -5,17 +5,28 @@ from dataclasses import replace
 import pytest
 
 from relevanced.daemon.events.types import Impression
+from relevanced.daemon.experiments import tallies as tallies_module
 from relevanced.daemon.experiments.specs import Spec, Tracking
+from relevanced.daemon.experiments.tallies import Tallies
 from relevanced.daemon.exporter.mirror import Mirror
 from relevanced.daemon.plan import Plan
-from relevanced.daemon.storage.commit import ClaimedLane
+from relevanced.daemon.storage.commit import ClaimedLane, confirm, plan_commit
+from relevanced.daemon.storage.experiments import read_days
+from relevanced.daemon.storage.keys import experiment_day_key
 from tests.builders import BASE_MS, PLAN, SETTLE_MS, START_MS, claimed, commit, passing, shown
 from tests.daemon.exporter.test_mirror import delta
 from tests.fakes import MemoryLane
 from tests.replica import arms_of
 
+DAY_MS = 280_000
+"""Shorter than the jump of a watermark that must be confirmed."""
 METRICS = tuple(metric.name for metric in PLAN.metrics)
 OTHERS = Spec("", "control", 1_000, METRICS, declared=False)
+
+
+@pytest.fixture
+def short_days(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tallies_module, "DAY_MS", DAY_MS)
 
 
 def plan_of(*specs: Spec, most: int = 0) -> Plan:
@@ -96,6 +107,67 @@ def test_a_reader_has_what_the_writer_has() -> None:
     lane = owned.lane
     theirs = replace(lane, experiments=replace(lane.experiments, by_name=dict(mirror.experiments)))
     assert arms_of(theirs) == arms_of(lane) and set(arms_of(lane)) == {"a", "b"}
+
+
+def days_read(mirror: Mirror) -> dict[str, dict[int, int]]:
+    """Experiment → start of an ended day → impressions up to its end, as a reader sees it."""
+    view = mirror.view()
+    found = {name: replace(one, ends={}) for name, one in view.experiments.items()}
+    read_days(found, view.experiment_days)
+    return {name: impressions_of_days(one) for name, one in found.items()}
+
+
+def impressions_of_days(tallies: Tallies) -> dict[int, int]:
+    return {
+        day_ms: sum(arm.impressions for arm in arms.values())
+        for day_ms, arms in tallies.ends.items()
+    }
+
+
+@pytest.mark.usefixtures("short_days")
+def test_days_are_written_once_and_read_back() -> None:
+    plan, store = plan_of(spec("a")), MemoryLane()
+    owned, mirror = claimed(store, plan=plan), Mirror(0, plan)
+    first_ms = START_MS - START_MS % DAY_MS
+    writes = []
+    for day in range(4):
+        commit(store, owned, searched(day, day * DAY_MS), searched(day + 100, day * DAY_MS + 1))
+        for later in range(3):
+            before = dict(store.blobs)
+            commit(store, owned, passing(day * DAY_MS + (later + 2) * SETTLE_MS))
+            writes += [key for key in store.blobs if store.blobs[key] != before.get(key)]
+        mirror.apply(delta(store, mirror))
+    expected = {"a": {first_ms + day * DAY_MS: 2 * (day + 1) for day in range(3)}}
+    assert days_read(mirror) == expected
+    assert sorted(key for key in writes if ":day:" in key) == [
+        experiment_day_key("a", day_ms) for day_ms in expected["a"]
+    ]
+    again = claimed(store, "t2", plan=plan)
+    for lane in (owned.lane, again.lane):
+        assert impressions_of_days(lane.experiments.by_name["a"]) == expected["a"]
+        assert lane.experiments.by_name["a"].has_all_days
+
+
+@pytest.mark.usefixtures("short_days")
+def test_days_of_an_experiment_that_began_anew_are_gone() -> None:
+    """Also for a reader that had them, and where the new one has the name of the old."""
+    store, plans = MemoryLane(), [plan_of(spec("a")), plan_of(spec("a", unit="impression"))]
+    mirror, days = Mirror(0, plans[0]), list[dict[str, dict[int, int]]]()
+    for number, plan in enumerate(plans):
+        owned = claimed(store, f"t{number}", plan=plan)
+        planned = plan_commit(owned)
+        assert store.commit(planned) == "applied"
+        confirm(owned, planned)
+        for day in range(2 * number, 2 * number + 3):
+            commit(store, owned, searched(day, day * DAY_MS))
+            commit(store, owned, passing(day * DAY_MS + 2 * SETTLE_MS))
+            mirror.apply(delta(store, mirror))
+        days.append(days_read(mirror))
+    first_ms = START_MS - START_MS % DAY_MS
+    assert days[0] == {"a": {first_ms: 1, first_ms + DAY_MS: 2}}
+    assert days[1] == {"a": {first_ms + 3 * DAY_MS: 1}}
+    kept = [key for key in store.blobs if ":day:" in key]
+    assert kept == [experiment_day_key("a", first_ms + 3 * DAY_MS)]
 
 
 def test_a_reader_drops_what_the_writer_has_dropped() -> None:

@@ -14,8 +14,10 @@ import numpy as np
 from relevanced.daemon.config.loading import load
 from relevanced.daemon.events.types import Impression
 from relevanced.daemon.experiments.specs import Spec, Tracking
+from relevanced.daemon.experiments.tallies import DAY_MS, Arm, Experiments
 from relevanced.daemon.panes import timing
 from relevanced.daemon.plan import Plan, Surfaces
+from relevanced.daemon.storage import experiments
 from relevanced.daemon.storage.block_log import Block
 from relevanced.daemon.storage.blocks import encode
 from relevanced.daemon.storage.commit import ClaimedLane, plan_commit
@@ -69,17 +71,17 @@ STORED: Final = {
         "28b52ffd201ef1000081a66576656e74739182a25553ce00e444b8a6286e6f6e6529ce00e444b8"
     ),
     "blobs experiment:5855bf8d7fa06b27": (
-        "28b52ffd602d13650300c204121eb0a931384d4701a626b5c3df30bcd1dde82ab4a41692ecae0a90648b4c01"
-        "f168e0e01d9a5aaeeb73633d3eaceb0bd2d035056e7bf06196adea92fad3eec1888221f3b5c4ed739a0f1000"
-        "3af6f124bca7e24978a77812de5378129e8427e14978129e8427e14e2a03"
+        "28b52ffd603613ad030052451422b0358d01b865510d07c5f21c688bcf1687626a1fb0ebae06bd05c8061028"
+        "63cb3205cb389d3e6c17262ede091f76ebfa5b596f1febfa8661a692c3362d36003ccb389d3edc5d109220e6"
+        "add4a85d82400f10003af6f124bca7e24978a77812de5378129e8427e14978129e8427e14e2a03"
     ),
     "blobs experiment:5855bf8d7fa06b27:users:1": (
         "28b52ffd201ef1000092a672616e6b65729192a974726561746d656e74c408c1eaf9e49bab23f5"
     ),
     "blobs experiment:5fb77f064e15d15d": (
-        "28b52ffd602b137d0300c40495a6636f6c6f7572a83466363166333862cf000001a1f8d3ea009194a7636f6e"
+        "28b52ffd603413c50300540596a6636f6c6f7572a83466363166333862cf000001a1f8d3ea009194a7636f6e"
         "74726f6c00c51400000000010001002000900001005000a80001000100a100d000c300610007000300c40090"
-        "0f100038f6f124bca7e24978a77812de5378129e8427e14978129e8427e14e2a03"
+        "cf000001a1f8d3ea000f100038f6f124bca7e24978a77812de5378129e8427e14978129e8427e14e2a03"
     ),
     "blobs experiment:5fb77f064e15d15d:users:3": (
         "28b52ffd201ce1000092a6636f6c6f75729192a7636f6e74726f6cc408037760a0de7e0430"
@@ -132,29 +134,35 @@ STORED: Final = {
         "2c2266696c6c6564223a317d2c22666565646261636b5f6f7574636f6d6573223a7b226a6f696e6564223a35"
         "7d7d"
     ),
+    "head keys": ("3131"),
     "head logs": (
         "7b226576656e7473223a5b226447397761574d67615751674d545967596e6c305a51222c382c333432313738"
         "303236322c22222c355d7d"
     ),
-    "head offsets": "7b226576656e7473223a307d",
-    "head sequence": "33",
-    "head keys": "3131",
-    "head names": "32",
-    "head start": "7b226576656e7473223a307d",
+    "head names": ("32"),
+    "head offsets": ("7b226576656e7473223a307d"),
+    "head sequence": ("33"),
+    "head start": ("7b226576656e7473223a307d"),
     "head state": (
         "28b52ffd2059c90200990502cf000001a1f8d45f300391970301050002cf000001a1f8d6959a069293a6636f"
         "6c6f7572a83466363166333862c093a672616e6b6572a86632343032636161c0cf000001a1f8d3ea0081a665"
         "76656e74739380000d90"
     ),
-    "head token": "7431",
-    "head watermarks": "7b226576656e7473223a313739353137363039353030397d",
-    "names 1": "5b312c225553225d",
-    "names 2": "5b312c22286e6f6e6529225d",
+    "head token": ("7431"),
+    "head watermarks": ("7b226576656e7473223a313739353137363039353030397d"),
+    "names 1": ("5b312c225553225d"),
+    "names 2": ("5b312c22286e6f6e6529225d"),
     "block of changes": (
         "28b52ffd20ea450400c2861720b0271dc082129d608e31d16592de306974c35be7802a0bc07a6138e4261ba7"
         "144dc971b0c113fe4c001df584e53c8b928c36ac67cb0a2fc8a12f27ac8c503e58d9e04570fd59a6633d0b0d"
         "703e4aebc987d2f806f979cc11351d2f6123100004d3a8b7303362e82478a9828112741ad659699a7300607d"
         "94216074cb69c06aaeb8074002"
+    ),
+    "day of an experiment": (
+        "28b52ffd603e152d040052451422b0278d01605c1088746e704502552c0bb49bfa7b362e619f244b920c08d9"
+        "64339202f7de7beffddccfa327c0424295d8d640e166acbc8c66fe9bb762d9160b249ce10500f2c3113924df"
+        "4824ac94081711001aa4780728bc0314de010aef00857780c23b40e10d523c20e101a9f4071fb000742bcee0"
+        "6f03521b90dae144645bc0"
     ),
 }
 """What version 3 writes for the lane of `fed`, in hexadecimal digits."""
@@ -222,7 +230,28 @@ def stored(store: MemoryLane, lane: ClaimedLane) -> dict[str, bytes]:
     whole = {
         f"{part} {key}": data for part, values in parts.items() for key, data in values.items()
     }
-    return dict(sorted(whole.items())) | {"block of changes": encoded[0]}
+    ((_, day),) = experiments.blobs_of(after_a_day()).items()
+    parts_alone = {"block of changes": encoded[0], "day of an experiment": day}
+    return dict(sorted(whole.items())) | parts_alone
+
+
+def after_a_day() -> Experiments:
+    """An experiment of which a day has ended, and nothing else has changed."""
+    found = Experiments()
+    found.begin("ranker", "f2402caa")
+    arms = {
+        "control": Arm.empty(1),
+        "interleaved": Arm.empty(
+            1,
+        ),
+    }
+    arms["control"].tallies[3] = 7, 6, 5, 4
+    arms["interleaved"].credits[1] = 3, -1, 3
+    found.by_name["ranker"].arms |= arms
+    found.reach("ranker", START_MS)
+    found.start_batch()
+    found.reach("ranker", START_MS + DAY_MS)
+    return found
 
 
 def uncompressed(data: bytes) -> bytes:
@@ -232,7 +261,7 @@ def uncompressed(data: bytes) -> bytes:
 def test_what_is_written_stays_the_same_under_one_version() -> None:
     written = {name: uncompressed(data) for name, data in stored(*fed()).items()}
     expected = {name: uncompressed(bytes.fromhex(data)) for name, data in STORED.items()}
-    assert (SCHEMA_VERSION, written) == (4, expected)
+    assert (SCHEMA_VERSION, written) == (5, expected)
 
 
 def test_a_lane_is_read_back_from_what_this_version_wrote_before() -> None:
@@ -263,7 +292,7 @@ def test_integers_are_written_by_byte_position_lowest_first() -> None:
 def test_the_default_configuration_keeps_its_namespace() -> None:
     """A default that shapes rows starts fresh namespaces for all who rely on it."""
     config = load("", {}, "test")
-    assert namespace(config) == consumer_group(config) == "relevanced-0bbc1a38"
+    assert namespace(config) == consumer_group(config) == "relevanced-4d841b6b"
 
 
 if __name__ == "__main__":
