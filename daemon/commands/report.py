@@ -22,6 +22,13 @@ PATH: Final = "/api/v1/experiments"
 TIMEOUT_S: Final = 10.0
 DEFAULT_URL: Final = "http://localhost:9465"
 
+
+class Refusal(msgspec.Struct):
+    """The answer to a request that cannot be answered."""
+
+    error: str
+
+
 T = TypeVar("T", bound=msgspec.Struct)
 
 
@@ -94,6 +101,14 @@ def _connection(url: str) -> tuple[HTTPConnection, str, dict[str, str]]:
     return to, path, headers
 
 
+def _reason(body: str) -> str:
+    """The reason in an answer of this program; else the answer as it is."""
+    try:
+        return msgspec.json.decode(body, type=Refusal).error
+    except msgspec.DecodeError:
+        return body
+
+
 def _fetched(to: HTTPConnection, path: str, headers: dict[str, str], kind: type[T]) -> T:
     where = f"{to.host}:{to.port}{path}"
     try:
@@ -101,7 +116,7 @@ def _fetched(to: HTTPConnection, path: str, headers: dict[str, str], kind: type[
     except (OSError, HTTPException) as error:
         raise click.ClickException(f"{where}: no answer: {error}") from error
     if status != 200:
-        raise click.ClickException(f"{where}: answered {status}: {body}")
+        raise click.ClickException(f"{where}: answered {status}: {_reason(body)}")
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.DecodeError as error:

@@ -67,6 +67,7 @@ def to_table(finding: Finding, as_of: str | None) -> str:
                 for line in (*_defined(finding, variant), *_stratified(finding, variant)):
                     console.print(line, markup=False, highlight=False)
         if finding.by_day:
+            console.print()
             console.print(_days(finding.by_day))
         if finding.interleaving is not None:
             console.print(_interleaved(finding.interleaving), markup=False, highlight=False)
