@@ -70,7 +70,9 @@ class Service:
         self._show_settings()
         self.http = HttpServer(self.telemetry, role)
         self.redis = self._connect()
-        self.namespace = Namespace(self.redis, config.redis.namespace, namespace(config))
+        self.namespace = Namespace(
+            self.redis, config.redis.namespace, namespace(config), config.kafka.topics
+        )
         self.store = LaneStore(self.redis, self.namespace.name)
         self.markers = MarkerLog(self.redis, self.namespace.name)
         self.keep_markers_ms = config.history.days * 86_400_000

@@ -2,7 +2,7 @@
 
 A fresh namespace begins in the past: its windows are hours old, and grow to the present within
 minutes. Until then an exporter of it must not replace one that serves the present. A namespace
-catches up once in its life: where it falls behind later, an alert says so.
+catches up once, until another one takes over: where it falls behind in between, an alert says so.
 """
 
 from collections import deque

@@ -23,14 +23,14 @@ from ..errors import Damaged, Unavailable
 from ..judging.ledger import Fall
 from ..judging.settings import DEFAULTS, Judging
 from ..plan import Plan
-from ..storage.store import Store
+from ..storage.store import Store, Term
 from ..telemetry.process import Telemetry
 from . import kept_changes
 from .catching_up import CatchingUp, Progress
 from .kept_markers import KeptMarkers
 from .lane_pulses import Pulses
 from .lane_reads import LaneReads, Lanes, Reads
-from .published import Condition, MetricsText, Published
+from .published import Condition, MetricsText, Published, has_caught_up
 from .publisher import Publisher
 
 log = structlog.get_logger(__name__)
@@ -67,11 +67,11 @@ class Coordination(Lanes, Protocol):
     async def store_changes(self, changes: bytes) -> None:
         """Store the falls for the next exporter."""
 
-    async def caught_up(self) -> bool:
-        """Whether the namespace has ever caught up with its logs."""
+    async def term(self) -> Term:
+        """Whether the namespace has caught up with its logs and serves the scores."""
 
-    async def note_caught_up(self, now_ms: int) -> None:
-        """Note that it has, at this time of the clock."""
+    async def take_over(self) -> list[str]:
+        """Note that it has caught up, and serves instead of those that did; returns these."""
 
 
 class Outlet(Protocol):
@@ -163,7 +163,7 @@ class Exporter:
 
     async def _publish(self) -> str | None:
         """Read and publish once; returns what is wrong, or None. Raises Unavailable."""
-        caught_up = await self._coordination.caught_up()
+        term = await self._coordination.term()
         reads = await self._lanes.read()
         if self._lanes.without_copy:
             return f"without a copy of the damaged lanes {self._lanes.without_copy} there is no sum"
@@ -178,7 +178,7 @@ class Exporter:
         try:
             # Off the loop: 97,000 samples took 276 ms from rows to texts. In a thread the loop was
             # late by 12 ms at worst meanwhile, about as beside any thread of plain Python (11 ms).
-            self._published = await asyncio.to_thread(self._make, reads)
+            self._published = await asyncio.to_thread(self._make, reads, self._may_serve(term))
         except (Damaged, OverflowError) as error:
             # The last good answers stay; the next round reads every lane from the start.
             self._lanes.forget()
@@ -189,8 +189,14 @@ class Exporter:
             await self._markers.store(self._publisher.first_sights)
         if self._has_lease and self._publisher.falls != self._stored_falls:
             await self._store_changes()
-        await self._follow(caught_up)
+        await self._follow(term)
         return None
+
+    def _may_serve(self, term: Term) -> bool:
+        """Whether this process serves the series. Scrapers do not ask for readiness: those of a
+        namespace that has not caught up would be old. One that has been ready goes on while lost
+        state is read again: it is as good as any other."""
+        return self._has_lease and (term.serves or (self._was_ready and term.successor is None))
 
     async def _lead(self) -> bool:
         """Whether this process serves the series of all the traffic; when it begins to, restore
@@ -231,7 +237,7 @@ class Exporter:
         except Unavailable as error:
             log.warning("the open changes were not stored", reason=str(error))
 
-    def _make(self, reads: Reads) -> Published:
+    def _make(self, reads: Reads, with_series: bool) -> Published:
         """Apply what changed and publish it. Runs in a thread; nothing else touches the mirrors
         meanwhile, because the next read waits for this one."""
         began_s = time.perf_counter()
@@ -240,27 +246,27 @@ class Exporter:
                 mirror.apply(delta)
         views = [mirror.view() for mirror, _ in reads]
         now_ms = int(self._clock() * 1000)
-        published = self._publisher.publish(views, now_ms, with_series=self._has_lease)
+        published = self._publisher.publish(views, now_ms, with_series=with_series)
         self._telemetry.snapshot_duration_s.set(time.perf_counter() - began_s)
         if self._has_lease:
             self._telemetry.snapshot_s.set_to_current_time()
-        return replace(published, catching_up=self._published.catching_up)
+        last = self._published
+        return replace(published, catching_up=last.catching_up, successor=last.successor)
 
-    async def _follow(self, caught_up: bool) -> None:
-        """Note whether the namespace, which had or had not ever caught up, has now."""
+    async def _follow(self, term: Term) -> None:
+        """Note whether the namespace, which served or did not, has caught up now."""
         progress: Progress | None = None
-        if not caught_up and not self._lanes.damaged:
-            now_ms = int(self._clock() * 1000)
-            progress = self._catching_up.progress(self._times_ms(), now_ms)
+        if not term.serves and term.successor is None and not self._lanes.damaged:
+            progress = self._catching_up.progress(self._times_ms(), int(self._clock() * 1000))
             if progress is None:
-                await self._coordination.note_caught_up(now_ms)
-                log.info("caught up with the logs")
-        elif not caught_up:
+                former = await self._coordination.take_over()
+                log.info("caught up with the logs", instead_of=former)
+        elif not term.serves and term.successor is None:
             progress = self._published.catching_up  # a copy of a lane says nothing about its like
         self._telemetry.set_catching_up(
             progress is not None, None if progress is None else progress.behind_ms
         )
-        self._published = replace(self._published, catching_up=progress)
+        self._published = replace(self._published, catching_up=progress, successor=term.successor)
 
     def _times_ms(self) -> list[int | None]:
         """The event time up to which each lane is complete; None for those that have none yet, or
@@ -279,19 +285,8 @@ class Exporter:
             Condition("lanes_whole", not damaged, whole),
             # Whether workers move the lanes changes nothing about what this process can do.
             Condition("lanes", True, "" if self._problem else stalled),
-            *self._has_caught_up(),
+            *has_caught_up(self._published, self._was_ready),
         )
         self._published = replace(self._published, conditions=conditions)
         self._was_ready = self._was_ready or self._published.ready
         self._outlet.swap(self._published)
-
-    def _has_caught_up(self) -> list[Condition]:
-        """Whether this process may replace others, once that is known. One that has been ready
-        stays ready while lost state is read again: it is as good as any other."""
-        progress = self._published.catching_up
-        if self._published.reading is None:
-            return []
-        if progress is None:
-            return [Condition("caught_up", True)]
-        lost = "Redis lost the state, which is read again: " if self._was_ready else ""
-        return [Condition("caught_up", self._was_ready, lost + progress.words())]

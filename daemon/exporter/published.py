@@ -26,6 +26,10 @@ _GZIP_HEADER: Final = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x04\xff"
 """No name and no time, so that the same text gives the same bytes; XFL 4: the fastest level."""
 _RAW_DEFLATE: Final = -zlib.MAX_WBITS
 """Without zlib's own header: the gzip header and trailer are put around the blocks here."""
+TAKEN_OVER: Final = (
+    "namespace {0} serves the scores now: stop the daemons of this one; where it should serve"
+    " again, stop those of {0} for a minute"
+)
 
 
 class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -74,6 +78,8 @@ class Published:
     """The lanes, for requests that need panes; None exactly where `report` is."""
     catching_up: Progress | None = None
     """Of a namespace that has not caught up with its logs yet."""
+    successor: str | None = None
+    """The namespace that serves instead of this one."""
     recording: str | None = None
     """What is served where it is no live traffic."""
 
@@ -81,6 +87,20 @@ class Published:
     def ready(self) -> bool:
         """True where every condition holds."""
         return all(condition.ok for condition in self.conditions)
+
+
+def has_caught_up(published: Published, was_ready: bool) -> list[Condition]:
+    """Whether the process may replace others, once that is known. One that has been ready stays
+    ready while lost state is read again: it is as good as any other."""
+    successor, progress = published.successor, published.catching_up
+    if published.reading is None:
+        return []
+    if successor is not None:
+        return [Condition("caught_up", False, TAKEN_OVER.format(successor))]
+    if progress is None:
+        return [Condition("caught_up", True)]
+    lost = "Redis lost the state, which is read again: " if was_ready else ""
+    return [Condition("caught_up", was_ready, lost + progress.words())]
 
 
 def publish(

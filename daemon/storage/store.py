@@ -56,6 +56,16 @@ class LaneDelta:
     pages: Mapping[str, bytes]
 
 
+@dataclass(frozen=True)
+class Term:
+    """Whether a namespace serves."""
+
+    serves: bool
+    """It has caught up, and was not succeeded since."""
+    successor: str | None = None
+    """The namespace that serves instead, and has workers; None where there is none."""
+
+
 class Store(Protocol):
     """Lanes of one namespace. All methods raise Unavailable while the server does not answer or
     refuses for now."""

@@ -9,7 +9,7 @@ from relevanced.daemon.experiments.specs import Tracking
 from relevanced.daemon.experiments.tallies import Arm, Experiments
 from relevanced.daemon.exporter import catching_up
 from relevanced.daemon.exporter.pane_reader import Reading
-from relevanced.daemon.exporter.published import Condition
+from relevanced.daemon.exporter.published import TAKEN_OVER, Condition
 from relevanced.daemon.storage.experiments import blobs_of
 from tests.arms import arm, dealt_arms, found_of, partly_defined, with_interleaved
 from tests.daemon.experiments.test_by_day import DAYS, ONE_METRIC, random_days, tallies_of
@@ -312,3 +312,9 @@ async def test_numbers_that_are_not_of_now_are_called_old_with_the_reason(
     )
     await page.until("document.querySelector('#stale').innerText.startsWith('Catching up')")
     assert "27 h behind, done in about 4 min" in await text(page, "#stale")
+    taken = Condition("caught_up", False, TAKEN_OVER.format("relevanced-new"))
+    daemon.server.published = replace(
+        daemon.server.published, catching_up=None, conditions=(taken,)
+    )
+    await page.until("document.querySelector('#stale').innerText.includes('other numbers')")
+    assert "namespace relevanced-new serves the scores now" in await text(page, "#stale")

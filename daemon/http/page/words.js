@@ -49,6 +49,8 @@ export function stale(health) {
     const until = health.as_of ? ` The numbers below end at ${instant(health)}.` : "";
     return `Catching up with the events that are stored in Kafka: ${health.catching_up.words}.${until}`;
   }
+  const taken = health.conditions.find((one) => one.name === "caught_up" && !one.ok);
+  if (taken) return `Alerts and dashboards show other numbers: ${taken.detail}.`;
   if (!health.as_of || !(health.behind_seconds > LATE_SECONDS)) return "";
   const lanes = health.conditions.find((one) => one.name === "lanes");
   return `These numbers are old: they end at ${instant(health)}, ${seconds(health.behind_seconds)} ago. ${lanes?.detail ?? ""}`.trim();

@@ -3,7 +3,7 @@ last written to.
 
     NAMESPACE:meta      hash: lanes (partitions of the input topics), born (lanes when it began);
                         start:N, the offsets at which lane N began (see `registry`);
-                        caught_up, the clock in ms when it first had caught up with its logs
+                        topics, caught_up, succeeded_by (see `succession`)
     NAMESPACE:anew:N    an operator's permission to begin lane N anew; expires (see `registry`)
     NAMESPACE:exporter  token of the process that serves the series; expires unless renewed
     NAMESPACE:shown     the segments of its counters, for the next exporter
@@ -13,17 +13,19 @@ last written to.
     PREFIX:namespaces   sorted set: namespace → clock in ms of its last sign of life
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final, TypeVar
 
 from ...errors import Unavailable
+from ..store import Term
 from .accepted_logs import ACCEPTED_LOGS
 from .client import Client, answered
 from .marker_log import MARKERS
 from .registry import Registry
 from .scan import lane_keys, portions, prefix_of
+from .succession import Succession
 
 T = TypeVar("T")
 
@@ -57,17 +59,22 @@ class LaneCounts:
 class Namespace:
     """One namespace. Methods raise Unavailable while the server does not answer or refuses."""
 
-    def __init__(self, client: Client, prefix: str, name: str) -> None:
+    def __init__(self, client: Client, prefix: str, name: str, topics: Sequence[str] = ()) -> None:
+        """`topics`: the input topics, which workers note."""
         self._client = client
+        self._topics = topics
         self._prefix = prefix
         self.name = name
         self._registry = Registry(client, name)
+        self._succession = Succession(client, prefix, name, self.now_ms)
 
     async def register(self, lanes: int) -> LaneCounts:
         """Store the number of lanes; the first process to do so also stores how many the namespace
         began with."""
         key = f"{self.name}:meta"
         await self._answered(self._client.hsetnx(key, "born", str(lanes)))
+        # Before the lanes: exporters begin with these.
+        await self._answered(self._client.hset(key, "topics", " ".join(sorted(self._topics))))
         await self._answered(self._client.hset(key, "lanes", str(lanes)))
         at_start: Any = await self._answered(self._client.hget(key, "born"))
         return LaneCounts(lanes, int(at_start or lanes))
@@ -112,15 +119,18 @@ class Namespace:
         """Store these for the next exporter."""
         await self._answered(self._client.set(f"{self.name}:changes", changes))
 
-    async def caught_up(self) -> bool:
-        """Return whether the namespace has ever caught up with its logs. One that the server lost
-        has not."""
-        return bool(await self._answered(self._client.hexists(f"{self.name}:meta", "caught_up")))
+    async def term(self) -> Term:
+        """Return whether the namespace serves the scores. One that the server lost does not."""
+        return await self._succession.term()
 
-    async def note_caught_up(self, now_ms: int) -> None:
-        """Note that it has, at this time of the clock."""
-        call = self._client.hsetnx(f"{self.name}:meta", "caught_up", str(now_ms))
-        await self._answered(call)
+    async def take_over(self) -> list[str]:
+        """Note that the namespace has caught up with its logs, and serves instead of those that
+        did; returns these."""
+        return await self._succession.take_over()
+
+    async def return_after_silence(self, now_ms: int) -> bool:
+        """Let a namespace that was succeeded, taken away and is deployed again, catch up anew."""
+        return await self._succession.return_after_silence(now_ms)
 
     async def now_ms(self) -> int:
         """Return the server's clock in ms. With the clocks of processes, a wrong one could make a

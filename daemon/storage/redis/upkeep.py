@@ -24,6 +24,7 @@ async def show_life(
     namespace: Namespace, lanes: Callable[[], int | None], keep_ms: int, stop: asyncio.Event
 ) -> None:
     """Write the namespace's sign of life, and remove namespaces without one for `keep_ms`."""
+    said: str | None = None
     while True:
         try:
             count = lanes()
@@ -31,7 +32,13 @@ async def show_life(
                 # Again each time: partitions may be added, and a server may be emptied.
                 await namespace.register(count)
             now_ms = await namespace.now_ms()
+            if await namespace.return_after_silence(now_ms):
+                log.info("this namespace was succeeded and is deployed again: it catches up anew")
             await namespace.sign_of_life(now_ms)
+            successor = (await namespace.term()).successor
+            if successor is not None and successor != said:
+                log.warning("another namespace serves the scores: stop these daemons", by=successor)
+            said = successor
             removed = await namespace.remove_silent(now_ms - keep_ms)
             if removed:
                 log.info("old namespaces removed", namespaces=removed)

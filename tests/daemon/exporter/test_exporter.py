@@ -18,7 +18,7 @@ from relevanced.daemon.judging.ledger import Fall, Onset
 from relevanced.daemon.lane.paged_rows import PAGE_ROWS
 from relevanced.daemon.storage.head import Head
 from relevanced.daemon.storage.packing import pack_page
-from relevanced.daemon.storage.store import LaneDelta
+from relevanced.daemon.storage.store import LaneDelta, Term
 from relevanced.daemon.telemetry.process import Telemetry
 from tests.builders import PLAN, START_MS
 
@@ -34,6 +34,7 @@ class Namespace:
         self.changes: bytes | None = None
         self.released = False
         self.has_caught_up = True
+        self.successor: str | None = None
 
     async def lanes(self) -> int:
         return 1
@@ -59,11 +60,13 @@ class Namespace:
     async def store_changes(self, changes: bytes) -> None:
         self.changes = changes
 
-    async def caught_up(self) -> bool:
-        return self.has_caught_up
+    async def term(self) -> Term:
+        serves = self.has_caught_up and self.successor is None
+        return Term(serves, self.successor)
 
-    async def note_caught_up(self, now_ms: int) -> None:
+    async def take_over(self) -> list[str]:
         self.has_caught_up = True
+        return []
 
 
 class Lane:
@@ -273,6 +276,41 @@ async def test_a_fresh_namespace_is_ready_once_it_has_caught_up(monkeypatch: Any
     assert [ready for _, ready, _ in published] == [False, False, True, True], "once in its life"
     behind = [progress and progress.behind_ms for _, _, progress in published]
     assert behind == [2 * hour_ms, hour_ms, None, None] and not failing(last)
+
+
+async def test_series_begin_when_the_namespace_has_caught_up(monkeypatch: Any) -> None:
+    """The API answers before, and says how far behind it is: scrapers ask nobody."""
+    namespace, series = Namespace(), []
+    namespace.has_caught_up = False
+    heads = [
+        replace(delta(n).head, watermarks={"events": START_MS - behind_ms})
+        for n, behind_ms in ((1, 7_200_000), (2, 60_000), (3, 60_000))
+    ]
+
+    def done(now: Published) -> bool:
+        series.append((impressions(now), bool(now.text.plain)))
+        return impressions(now) == 3
+
+    lane = Lane(*(LaneDelta(head, True, [], {}) for head in heads))
+    await served_when(done, lane, namespace, monkeypatch, START_MS / 1000)
+    assert series == [(1, False), (2, False), (3, True)]
+
+
+async def test_a_namespace_that_was_succeeded_serves_no_series_and_names_the_other(
+    monkeypatch: Any,
+) -> None:
+    namespace, series = Namespace(), []
+
+    def done(now: Published) -> bool:
+        series.append((now.ready, bool(now.text.plain)))
+        namespace.successor = "relevanced-new" if now.ready else namespace.successor
+        if len(series) == 3:
+            namespace.successor = None
+        return len(series) > 3 and now.ready
+
+    published = await served_when(done, Lane(delta(3)), namespace, monkeypatch)
+    assert series == [(True, True), (False, False), (False, False), (True, True)]
+    assert published.successor is None
 
 
 async def test_a_process_that_was_ready_stays_so_while_lost_state_is_read_again(

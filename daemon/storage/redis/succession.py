@@ -1,0 +1,115 @@
+"""Which of the namespaces with one prefix serves the scores.
+
+A configuration with another join has a namespace of its own, which reads the same topics beside the
+former one. Once it has caught up it takes over: it notes in the former one that this is succeeded,
+then in itself that it serves. In between nobody serves, for a moment; two never do for long.
+Namespaces that read other topics leave each other alone.
+
+    NAMESPACE:meta      hash, among others: topics, the input topics with blanks between them;
+                        caught_up, the clock in ms when it had caught up with its logs; and
+                        succeeded_by, the namespace that serves instead
+    PREFIX:namespaces   sorted set: namespace → clock in ms of its last sign of life
+
+A namespace that is succeeded may take over again where its successor is silent, or after it was
+silent itself: then it was taken away and is deployed again. Where its daemons merely go on, or
+restart, they leave the successor alone.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from ..store import Term
+from .client import Client, answered
+
+T = TypeVar("T")
+
+SILENT_MS: Final = 60_000
+"""A namespace without a sign of life for so long has no workers any more. They give one every ten
+seconds."""
+
+
+@dataclass(frozen=True)
+class _Meta:
+    """What a namespace notes of itself."""
+
+    caught_up_ms: int
+    """0: it has not."""
+    succeeded_by: str | None
+    topics: str | None
+
+    @property
+    def serves(self) -> bool:
+        return bool(self.caught_up_ms) and self.succeeded_by is None
+
+
+class Succession:
+    """The terms of one namespace. Methods raise Unavailable."""
+
+    def __init__(
+        self, client: Client, prefix: str, name: str, clock: Callable[[], Awaitable[int]]
+    ) -> None:
+        """`clock` returns the server's clock in ms."""
+        self._client = client
+        self._clock = clock
+        self._key = f"{prefix}:namespaces"
+        self._name = name
+
+    async def term(self) -> Term:
+        """Return whether the namespace serves."""
+        own = await self._of(self._name)
+        successor = own.succeeded_by
+        if successor is None:
+            return Term(own.serves)
+        return Term(False, None if await self._is_gone(successor) else successor)
+
+    async def take_over(self) -> list[str]:
+        """Note that the namespace has caught up, and succeeds those that serve; returns these."""
+        now_ms = await self._clock()
+        succeeded = await self._succeed(now_ms)
+        meta = f"{self._name}:meta"
+        await self._answered(self._client.hdel(meta, "succeeded_by"))
+        await self._answered(self._client.hset(meta, "caught_up", str(now_ms)))
+        # Of two that caught up at the same time, the later one serves.
+        return [*succeeded, *await self._succeed(now_ms)]
+
+    async def return_after_silence(self, now_ms: int) -> bool:
+        """Let a succeeded namespace that was silent until now catch up and take over again; returns
+        whether it was. To be called before its sign of life."""
+        last_ms: Any = await self._answered(self._client.zscore(self._key, self._name))
+        own = await self._of(self._name)
+        if own.succeeded_by is None or last_ms is None or now_ms - int(last_ms) <= SILENT_MS:
+            return False
+        fields = ("caught_up", "succeeded_by")
+        await self._answered(self._client.hdel(f"{self._name}:meta", *fields))
+        return True
+
+    async def _succeed(self, now_ms: int) -> list[str]:
+        found, own = [], await self._of(self._name)
+        names: Any = await self._answered(self._client.zrange(self._key, 0, -1))
+        for name in map(bytes.decode, names):
+            other = await self._of(name)
+            if name == self._name or not other.serves or other.topics != own.topics:
+                continue
+            if (other.caught_up_ms, name) < (now_ms, self._name):
+                call = self._client.hset(f"{name}:meta", "succeeded_by", self._name)
+                await self._answered(call)
+                found.append(name)
+        return found
+
+    async def _is_gone(self, name: str) -> bool:
+        """Whether another namespace has no workers any more. Its sign of life alone may have been
+        lost: it comes again within seconds."""
+        last_ms: Any = await self._answered(self._client.zscore(self._key, name))
+        if last_ms is None:
+            return not await self._answered(self._client.exists(f"{name}:meta"))
+        return await self._clock() - int(last_ms) > SILENT_MS
+
+    async def _of(self, name: str) -> _Meta:
+        fields = ["caught_up", "succeeded_by", "topics"]
+        found: Any = await self._answered(self._client.hmget(f"{name}:meta", fields))
+        caught_up, successor, topics = (None if one is None else one.decode() for one in found)
+        return _Meta(int(caught_up or 0), successor, topics)
+
+    async def _answered(self, call: Awaitable[T]) -> T:
+        return await answered(self._client, call)
