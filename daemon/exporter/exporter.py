@@ -193,10 +193,9 @@ class Exporter:
         return None
 
     def _may_serve(self, term: Term) -> bool:
-        """Whether this process serves the series. Scrapers do not ask for readiness: those of a
-        namespace that has not caught up would be old. One that has been ready goes on while lost
-        state is read again: it is as good as any other."""
-        return self._has_lease and (term.serves or (self._was_ready and term.successor is None))
+        """Whether this process serves the series of all the traffic. Scrapers do not ask for
+        readiness: of two namespaces only one may serve them."""
+        return self._has_lease and (term.serves or (term.successor or term.predecessor) is None)
 
     async def _lead(self) -> bool:
         """Whether this process serves the series of all the traffic; when it begins to, restore

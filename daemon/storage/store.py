@@ -63,7 +63,10 @@ class Term:
     serves: bool
     """It has caught up, and was not succeeded since."""
     successor: str | None = None
-    """The namespace that serves instead, and has workers; None where there is none."""
+    """The namespace that took over from this one, and has workers; None where there is none."""
+    predecessor: str | None = None
+    """The namespace with workers that serves while this one catches up; None where there is none:
+    then nobody else has the series."""
 
 
 class Store(Protocol):

@@ -78,11 +78,24 @@ async def test_a_namespace_that_caught_up_takes_over(deploy: Any) -> None:
     assert await blue.term() == Term(False)
     assert await blue.catches_up() == [] and await blue.term() == SERVES
     await green.works()
-    assert (await blue.term(), await green.term()) == (SERVES, Term(False))
+    waits = Term(False, predecessor="relevanced-blue")
+    assert (await blue.term(), await green.term()) == (SERVES, waits)
     assert await green.catches_up() == ["relevanced-blue"]
     assert await green.term() == SERVES
     assert await blue.term() == Term(False, "relevanced-green")
     assert await blue.catches_up() == [] and await green.term() == SERVES
+
+
+async def test_while_none_has_caught_up_the_first_serves(deploy: Any) -> None:
+    green, blue = deploy("green"), deploy("blue")
+    for one in (green, blue):
+        await one.works()
+        one.clock.now_ms += 1
+    waits = Term(False, predecessor="relevanced-green")
+    assert (await green.term(), await blue.term()) == (Term(False), waits)
+    green.clock.now_ms += SILENT_MS
+    await blue.works()
+    assert await blue.term() == Term(False), "green has no workers"
 
 
 async def test_a_former_namespace_that_goes_on_takes_nothing_back(deploy: Any) -> None:
@@ -122,7 +135,9 @@ async def test_a_namespace_that_is_deployed_again_catches_up_anew_and_takes_over
     assert await blue.term() == Term(False, "relevanced-green")
     for back, former in ((blue, green), (green, blue)):
         await back.works()
-        assert await back.term() == Term(False), "with numbers of an hour ago"
+        waits = Term(False, predecessor=former.namespace.name)
+        await former.works()
+        assert await back.term() == waits, "with numbers of an hour ago"
         await former.works()
         assert await former.term() == SERVES, "it serves until the other one has caught up"
         assert await back.catches_up() == [former.namespace.name]

@@ -3,7 +3,7 @@ last written to.
 
     NAMESPACE:meta      hash: lanes (partitions of the input topics), born (lanes when it began);
                         start:N, the offsets at which lane N began (see `registry`);
-                        topics, caught_up, succeeded_by (see `succession`)
+                        topics, began, caught_up, succeeded_by (see `succession`)
     NAMESPACE:anew:N    an operator's permission to begin lane N anew; expires (see `registry`)
     NAMESPACE:exporter  token of the process that serves the series; expires unless renewed
     NAMESPACE:shown     the segments of its counters, for the next exporter
@@ -73,6 +73,7 @@ class Namespace:
         began with."""
         key = f"{self.name}:meta"
         await self._answered(self._client.hsetnx(key, "born", str(lanes)))
+        await self._answered(self._client.hsetnx(key, "began", str(await self.now_ms())))
         # Before the lanes: exporters begin with these.
         await self._answered(self._client.hset(key, "topics", " ".join(sorted(self._topics))))
         await self._answered(self._client.hset(key, "lanes", str(lanes)))

@@ -2,12 +2,14 @@
 
 A configuration with another join has a namespace of its own, which reads the same topics beside the
 former one. Once it has caught up it takes over: it notes in the former one that this is succeeded,
-then in itself that it serves. In between nobody serves, for a moment; two never do for long.
-Namespaces that read other topics leave each other alone.
+then in itself that it serves. In between nobody serves, for a moment; two never do for long. Where
+none has caught up, the one that began first serves. Namespaces that read other topics leave each
+other alone.
 
     NAMESPACE:meta      hash, among others: topics, the input topics with blanks between them;
-                        caught_up, the clock in ms when it had caught up with its logs; and
-                        succeeded_by, the namespace that serves instead
+                        began, the clock in ms when its first worker registered; caught_up, the
+                        clock in ms when it had caught up with its logs; and succeeded_by, the
+                        namespace that serves instead
     PREFIX:namespaces   sorted set: namespace → clock in ms of its last sign of life
 
 A namespace that is succeeded may take over again where its successor is silent, or after it was
@@ -33,6 +35,8 @@ seconds."""
 class _Meta:
     """What a namespace notes of itself."""
 
+    name: str
+    began_ms: int
     caught_up_ms: int
     """0: it has not."""
     succeeded_by: str | None
@@ -41,6 +45,12 @@ class _Meta:
     @property
     def serves(self) -> bool:
         return bool(self.caught_up_ms) and self.succeeded_by is None
+
+    def precedes(self, other: "_Meta") -> bool:
+        """Whether it serves while the other one, which does not, is catching up."""
+        if self.caught_up_ms or self.succeeded_by is not None:
+            return self.serves
+        return (self.began_ms, self.name) < (other.began_ms, other.name)
 
 
 class Succession:
@@ -58,10 +68,15 @@ class Succession:
     async def term(self) -> Term:
         """Return whether the namespace serves."""
         own = await self._of(self._name)
+        if own.serves:
+            return Term(True)
         successor = own.succeeded_by
-        if successor is None:
-            return Term(own.serves)
-        return Term(False, None if await self._is_gone(successor) else successor)
+        if successor is not None and not await self._is_gone(successor):
+            return Term(False, successor)
+        for other in await self._others(own):
+            if other.precedes(own) and not await self._is_gone(other.name):
+                return Term(False, predecessor=other.name)
+        return Term(False)
 
     async def take_over(self) -> list[str]:
         """Note that the namespace has caught up, and succeeds those that serve; returns these."""
@@ -85,17 +100,19 @@ class Succession:
         return True
 
     async def _succeed(self, now_ms: int) -> list[str]:
-        found, own = [], await self._of(self._name)
-        names: Any = await self._answered(self._client.zrange(self._key, 0, -1))
-        for name in map(bytes.decode, names):
-            other = await self._of(name)
-            if name == self._name or not other.serves or other.topics != own.topics:
-                continue
-            if (other.caught_up_ms, name) < (now_ms, self._name):
-                call = self._client.hset(f"{name}:meta", "succeeded_by", self._name)
+        found = []
+        for other in await self._others(await self._of(self._name)):
+            if other.serves and (other.caught_up_ms, other.name) < (now_ms, self._name):
+                call = self._client.hset(f"{other.name}:meta", "succeeded_by", self._name)
                 await self._answered(call)
-                found.append(name)
+                found.append(other.name)
         return found
+
+    async def _others(self, own: _Meta) -> list[_Meta]:
+        """The other namespaces that read the same topics."""
+        names: Any = await self._answered(self._client.zrange(self._key, 0, -1))
+        others = [await self._of(name.decode()) for name in names if name.decode() != self._name]
+        return [other for other in others if other.topics == own.topics]
 
     async def _is_gone(self, name: str) -> bool:
         """Whether another namespace has no workers any more. Its sign of life alone may have been
@@ -106,10 +123,10 @@ class Succession:
         return await self._clock() - int(last_ms) > SILENT_MS
 
     async def _of(self, name: str) -> _Meta:
-        fields = ["caught_up", "succeeded_by", "topics"]
+        fields = ["began", "caught_up", "succeeded_by", "topics"]
         found: Any = await self._answered(self._client.hmget(f"{name}:meta", fields))
-        caught_up, successor, topics = (None if one is None else one.decode() for one in found)
-        return _Meta(int(caught_up or 0), successor, topics)
+        began, caught_up, *rest = (None if one is None else one.decode() for one in found)
+        return _Meta(name, int(began or 0), int(caught_up or 0), *rest)
 
     async def _answered(self, call: Awaitable[T]) -> T:
         return await answered(self._client, call)

@@ -35,6 +35,7 @@ class Namespace:
         self.released = False
         self.has_caught_up = True
         self.successor: str | None = None
+        self.predecessor: str | None = None
 
     async def lanes(self) -> int:
         return 1
@@ -62,7 +63,7 @@ class Namespace:
 
     async def term(self) -> Term:
         serves = self.has_caught_up and self.successor is None
-        return Term(serves, self.successor)
+        return Term(serves, self.successor, None if serves else self.predecessor)
 
     async def take_over(self) -> list[str]:
         self.has_caught_up = True
@@ -278,10 +279,13 @@ async def test_a_fresh_namespace_is_ready_once_it_has_caught_up(monkeypatch: Any
     assert behind == [2 * hour_ms, hour_ms, None, None] and not failing(last)
 
 
-async def test_series_begin_when_the_namespace_has_caught_up(monkeypatch: Any) -> None:
-    """The API answers before, and says how far behind it is: scrapers ask nobody."""
+@pytest.mark.parametrize("predecessor", ["relevanced-old", None])
+async def test_while_a_namespace_catches_up_its_predecessor_alone_serves_series(
+    predecessor: str | None, monkeypatch: Any
+) -> None:
+    """The API answers before, and says how far behind it is: scrapers do not ask for readiness."""
     namespace, series = Namespace(), []
-    namespace.has_caught_up = False
+    namespace.has_caught_up, namespace.predecessor = False, predecessor
     heads = [
         replace(delta(n).head, watermarks={"events": START_MS - behind_ms})
         for n, behind_ms in ((1, 7_200_000), (2, 60_000), (3, 60_000))
@@ -293,7 +297,8 @@ async def test_series_begin_when_the_namespace_has_caught_up(monkeypatch: Any) -
 
     lane = Lane(*(LaneDelta(head, True, [], {}) for head in heads))
     await served_when(done, lane, namespace, monkeypatch, START_MS / 1000)
-    assert series == [(1, False), (2, False), (3, True)]
+    alone = predecessor is None
+    assert series == [(1, alone), (2, alone), (3, True)]
 
 
 async def test_a_namespace_that_was_succeeded_serves_no_series_and_names_the_other(
