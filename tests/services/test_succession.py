@@ -168,8 +168,8 @@ async def test_a_third_follows_whichever_serves(deploy: Any) -> None:
 
 
 async def test_of_two_that_catch_up_at_once_one_serves(deploy: Any) -> None:
-    for _ in range(20):
-        both = [deploy("blue"), deploy("green")]
+    for number in range(20):
+        both = [deploy(f"{name}{number}", f"topic{number}") for name in ("blue", "green")]
         await asyncio.gather(*(one.works() for one in both))
         await asyncio.gather(*(one.catches_up() for one in both))
         assert [(await one.term()).serves for one in both].count(True) == 1

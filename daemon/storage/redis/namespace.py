@@ -73,7 +73,7 @@ class Namespace:
         began with."""
         key = f"{self.name}:meta"
         await self._answered(self._client.hsetnx(key, "born", str(lanes)))
-        await self._answered(self._client.hsetnx(key, "began", str(await self.now_ms())))
+        await self._succession.begin()
         # Before the lanes: exporters begin with these.
         await self._answered(self._client.hset(key, "topics", " ".join(sorted(self._topics))))
         await self._answered(self._client.hset(key, "lanes", str(lanes)))

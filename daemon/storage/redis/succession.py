@@ -78,6 +78,11 @@ class Succession:
                 return Term(False, predecessor=other.name)
         return Term(False)
 
+    async def begin(self) -> None:
+        """Note when the namespace began, where that is not noted."""
+        call = self._client.hsetnx(f"{self._name}:meta", "began", str(await self._clock()))
+        await self._answered(call)
+
     async def take_over(self) -> list[str]:
         """Note that the namespace has caught up, and succeeds those that serve; returns these."""
         now_ms = await self._clock()
@@ -85,8 +90,12 @@ class Succession:
         meta = f"{self._name}:meta"
         await self._answered(self._client.hdel(meta, "succeeded_by"))
         await self._answered(self._client.hset(meta, "caught_up", str(now_ms)))
-        # Of two that caught up at the same time, the later one serves.
-        return [*succeeded, *await self._succeed(now_ms)]
+        # Of two that caught up at the same time the later one serves, whoever notes it last.
+        succeeded += await self._succeed(now_ms)
+        for other in await self._others(await self._of(self._name)):
+            if other.serves and (other.caught_up_ms, other.name) > (now_ms, self._name):
+                await self._answered(self._client.hset(meta, "succeeded_by", other.name))
+        return succeeded
 
     async def return_after_silence(self, now_ms: int) -> bool:
         """Let a succeeded namespace that was silent until now catch up and take over again; returns
