@@ -5,10 +5,11 @@ from collections.abc import Iterator
 
 import click
 
-from ..config import propensities
+from ..config import propensities, sources
 from ..config.fingerprint import describe, differing_keys, restarting_keys
 from ..config.kinds import ConfigError
 from ..config.loading import load, read, read_file
+from ..config.mapped_sources import slow_expressions
 from ..config.settings import SETTINGS, Config
 from ..http.web_files import check as check_web_config
 from ..storage.schema import consumer_group, namespace
@@ -39,6 +40,8 @@ def check_config_command(file: str, old_file: str | None, secret_files: bool) ->
     """
     config, old = _read_both(file, old_file, secret_files)
     click.echo(describe(config))
+    for slow in slow_expressions(config.sources):
+        click.echo(f"# warning {slow}")
     for line in _restart_lines(config):
         click.echo(f"# {line}")
     if old is not None:
@@ -74,7 +77,9 @@ def _restart_lines(config: Config) -> Iterator[str]:
     yield f"namespace in Redis: {namespace(config)}"
     yield f"consumer group: {consumer_group(config)}"
     restarting = (setting.key for setting in SETTINGS if setting.restarts)
-    keys = ", ".join((*restarting, propensities.SECTION))
+    keys = ", ".join((*restarting, propensities.SECTION, sources.SECTION))
+    if any(not source.has_values for source in config.sources):
+        yield "both are others where the values of sources.drop.values_file are read"
     yield f"a change of any of these starts a fresh namespace from the log: {keys}"
 
 
@@ -106,9 +111,10 @@ def _changes(old: Config, new: Config) -> Iterator[str]:
             before, after = setting.written(old), setting.written(new)
             effect = " (starts a fresh namespace)" if setting.key in restarting else ""
             yield f"{setting.key}: {before} -> {after}{effect}"
-    if propensities.SECTION in differing:
-        effect = " (starts a fresh namespace)" if propensities.SECTION in restarting else ""
-        yield f"{propensities.SECTION}: changed{effect}"
+    for section in (propensities.SECTION, sources.SECTION):
+        if section in differing:
+            effect = " (starts a fresh namespace)" if section in restarting else ""
+            yield f"{section}: changed{effect}"
     if namespace(old) == namespace(new):
         yield f"the namespace stays {namespace(new)}"
     else:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from ..config import experiments, propensities
+from ..config import experiments, propensities, source_keys, sources
 from ..config.kinds import Kind
 from ..config.settings import SECTIONS, SETTINGS
 from ..config.tables import fields_of
@@ -18,8 +18,16 @@ NAMED: Final = (
     ("experiments.NAME", experiments.Declared),
     ("propensities", propensities.Declared),
     ("propensities.tables.NAME", propensities.Table),
+    ("sources", source_keys.SourceKeys),
+    ("sources.impression", source_keys.ImpressionKeys),
+    ("sources.feedback", source_keys.FeedbackKeys),
+    ("sources.drop", source_keys.DropKeys),
 )
 """The sections that are absent by default: their names, or their being there, say something."""
+
+_RESTARTING: Final = (propensities.SECTION, sources.SECTION)
+_ARRAYS: Final = (sources.SECTION, "sources.drop")
+"""The sections that are arrays of tables."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +77,7 @@ def rows() -> Iterator[Row]:
         for name, entry in fields_of(owner).items():
             given = entry.metadata
             of_file = (section, name, given["kind"], given["default"], given["help"])
-            yield Row(*of_file, section.startswith(propensities.SECTION), None)
+            yield Row(*of_file, section.startswith(_RESTARTING), None)
 
 
 def toml(settings: Sequence[Row]) -> Iterator[str]:
@@ -78,7 +86,7 @@ def toml(settings: Sequence[Row]) -> Iterator[str]:
         absent = "# " if section in dict(NAMED) else ""
         if section:
             yield from (f"# {line}" for line in textwrap.wrap(_meaning(section), WIDTH - 2))
-            yield f"{absent}[{section}]"
+            yield f"{absent}[[{section}]]" if section in _ARRAYS else f"{absent}[{section}]"
             yield ""
         for row in of_section:
             effect = " A change starts a fresh namespace." if row.restarts else ""

@@ -14,15 +14,30 @@ if TYPE_CHECKING:
 
 CONFIG_HELP: Final = "Configuration (TOML); RELEVANCED_SECTION__KEY variables override it."
 
+NO_SOURCES: Final = (
+    "sources: this command does not map records of other formats: give it events of the native"
+    " format, or of ubi"
+)
 
-def read(config_file: str | None, given: Mapping[str, tuple[str, str | None]]) -> "Config":
+
+def read(
+    config_file: str | None,
+    given: Mapping[str, tuple[str, str | None]],
+    *,
+    takes_sources: bool = False,
+) -> "Config":
     """The configuration of a file, the environment and the options of a command: option → (the
-    variable of its setting, its value, None where it is not given). Raises ConfigError."""
+    variable of its setting, its value, None where it is not given). Raises ConfigError; also for
+    `[[sources]]` where the command does not apply them."""
+    from ..config.kinds import ConfigError
     from ..config.loading import read as read_config
 
     values = {variable: value for variable, value in given.values() if value is not None}
     names = {variable: option for option, (variable, _) in given.items() if variable in values}
-    return read_config(config_file, {**os.environ, **values}, names)
+    config = read_config(config_file, {**os.environ, **values}, names)
+    if config.sources and not takes_sources:
+        raise ConfigError([NO_SOURCES])
+    return config
 
 
 def config_option(
@@ -93,11 +108,16 @@ def _number(text: str) -> str | float:
         return text
 
 
-def configured(config_file: str | None, given: Mapping[str, tuple[str, str | None]]) -> "Config":
+def configured(
+    config_file: str | None,
+    given: Mapping[str, tuple[str, str | None]],
+    *,
+    takes_sources: bool = False,
+) -> "Config":
     """Read the configuration and set the log up by it; `given` as for `read`. Raises
     ConfigError."""
     from ..telemetry import logs
 
-    config = read(config_file, given)
+    config = read(config_file, given, takes_sources=takes_sources)
     logs.configure(config.log.level, config.log.format, sys.stderr)
     return config

@@ -3,14 +3,17 @@
 from collections.abc import Iterator
 
 from ..events.ubi import LOGGED
-from . import experiments, propensities
+from . import experiments, mapped_sources, propensities, sources
 from .settings import SETTINGS, Config
+from .sources import NOT_BESIDE
 
 
 def differing_keys(old: Config, new: Config) -> list[str]:
-    """The keys whose values differ, in the order of the table; `propensities` counts as one key."""
+    """The keys whose values differ, in the order of the table; `propensities` and `sources` count
+    as one key each."""
     differing = [s.key for s in SETTINGS if s.value(old) != s.value(new)]
-    return differing + [propensities.SECTION] * (old.propensities != new.propensities)
+    differing += [propensities.SECTION] * (old.propensities != new.propensities)
+    return differing + [sources.SECTION] * (old.sources != new.sources)
 
 
 def restarting_keys(old: Config, new: Config) -> list[str]:
@@ -31,6 +34,9 @@ def hashed_values(config: Config) -> dict[str, object]:
     if config.propensities is None:
         # Keeps the hash of configurations that are older than propensities.
         del values[propensities.SECTION]
+    if not config.sources:
+        # Keeps the hash of configurations that are older than sources.
+        del values[sources.SECTION]
     if config.events.ubi_lists == LOGGED:
         # Keeps the hash of those that are older than the setting.
         del values["events.ubi_lists"]
@@ -48,6 +54,7 @@ def _shape(config: Config) -> dict[str, object]:
         "metrics.names": [metric.name for metric in config.parsed_metrics],
         "metrics.max_grade": config.resolved_max_grade,
         propensities.SECTION: propensities.shape(config.propensities),
+        sources.SECTION: mapped_sources.shape(config.sources),
     }
 
 
@@ -59,6 +66,10 @@ def _lines(config: Config) -> Iterator[str]:
             yield ""
             yield f"[{section}]"
         written = setting.written(config)
+        if config.sources and setting.key in NOT_BESIDE:
+            yield f"# {setting.name}: by [[{sources.SECTION}]]"
+            continue
         yield f"# {setting.name} is not set" if written is None else f"{setting.name} = {written}"
     yield from experiments.written(config.experiments)
     yield from propensities.written(config.propensities)
+    yield from mapped_sources.written(config.sources)

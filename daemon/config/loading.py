@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from . import experiments, propensities
+from . import experiments, propensities, sources
 from .connection_rules import SECRET_FILES
 from .faults import ConfigFault
 from .kinds import ConfigError, InvalidValue, Secret
@@ -64,8 +64,10 @@ def load(
         raise ConfigError([f"{source}: is not TOML: {error}"]) from error
     declared, experiment_faults = experiments.read(document.pop(experiments.SECTION, {}))
     surfaces, surface_faults = propensities.read(document.pop(propensities.SECTION, None))
+    declared_sources, source_faults = sources.read(document.pop(sources.SECTION, []))
     given, faults = _given_in_file(document)
-    faults += [ConfigFault(*fault) for fault in (*experiment_faults, *surface_faults)]
+    unreadable_tables = (*experiment_faults, *surface_faults, *source_faults)
+    faults += [ConfigFault(*fault) for fault in unreadable_tables]
     from_environment, more = _given_in_environment(environment, options)
     faults += more
     given |= from_environment
@@ -73,11 +75,16 @@ def load(
     faults += more
     # Rules between keys run on what could be read, so that one attempt reports every fault.
     config = replace(config, experiments=declared, propensities=surfaces)
+    config, more = _with_sources(config, declared_sources, given)
+    faults += more
     unreadable = [fault.key for fault in faults] + [propensities.SECTION] * bool(surface_faults)
     faults += faults_of(config, unreadable)
     # Files last: with other faults their paths may be wrong, too.
     if read_secret is not None and not faults:
         config, faults = _with_secrets(config, read_secret)
+        read_sources, more_faults = sources.with_values(config.sources, read_secret)
+        config = replace(config, sources=read_sources)
+        faults += [ConfigFault(*fault) for fault in more_faults]
     if faults:
         raise ConfigError([_fault_text(fault, given) for fault in faults])
     return config
@@ -165,6 +172,22 @@ def _build(given: Mapping[str, Given]) -> tuple[Config, list[ConfigFault]]:
     top = values.pop("")
     sections = {section: SECTIONS[section](**inner) for section, inner in values.items()}
     return Config(**top, **sections), faults
+
+
+def _with_sources(
+    config: Config, declared: sources.Sources, given: Mapping[str, Given]
+) -> tuple[Config, list[ConfigFault]]:
+    """The configuration with the topics of the sources, and what must not stand beside these."""
+    if not declared:
+        return config, []
+    faults = [
+        ConfigFault(key, None, f"must not be given beside [[sources]], which {words}")
+        for key, words in sources.NOT_BESIDE.items()
+        if key in given
+    ]
+    topics = tuple(source.keys.topic for source in declared)
+    kafka = replace(config.kafka, topics=tuple(dict.fromkeys(topics)))
+    return replace(config, kafka=kafka, sources=declared), faults
 
 
 def _with_secrets(config: Config, read_secret: ReadSecret) -> tuple[Config, list[ConfigFault]]:

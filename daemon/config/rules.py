@@ -19,7 +19,7 @@ from ..events.decoder import FORMATS
 from ..events.types import MAX_TEXT_BYTES
 from ..events.ubi import LOGGED
 from ..plan import ALL, EXPERIMENT_PREFIX, LARGEST_EXACT
-from . import connection_rules, experiments, judging, propensities
+from . import connection_rules, experiments, judging, propensities, sources
 from .connection_rules import HIGHEST_PORT, Rule
 from .faults import ConfigFault, at_least_one, no_repeats
 from .settings import Config
@@ -66,7 +66,8 @@ def _format(config: Config) -> Iterator[ConfigFault]:
 
 
 def _ubi_lists(config: Config) -> Iterator[ConfigFault]:
-    if config.events.ubi_lists != LOGGED and config.events.format != "ubi":
+    readers = {config.events.format, *(source.reader for source in config.sources)}
+    if config.events.ubi_lists != LOGGED and "ubi" not in readers:
         rule = 'has no effect: needs events.format = "ubi"'
         yield ConfigFault("events.ubi_lists", config.events.ubi_lists, rule)
 
@@ -81,6 +82,10 @@ def _grades(config: Config) -> Iterator[ConfigFault]:
     if max_grade is not None and max_grade < highest:
         rule = f"must be >= the highest of attribution.grades ({highest:g})"
         yield ConfigFault("metrics.max_grade", max_grade, rule)
+
+
+def _sources(config: Config) -> Iterator[ConfigFault]:
+    yield from sources.faults_of(config.sources, config.attribution.grades)
 
 
 def _relevant(config: Config) -> Iterator[ConfigFault]:
@@ -224,6 +229,7 @@ RULES: Final[tuple[tuple[tuple[str, ...], Rule], ...]] = (
     (("events.format",), _format),
     (("events.format", "events.ubi_lists"), _ubi_lists),
     (_GRADES_KEYS, _grades),
+    (("attribution.grades",), _sources),
     (("metrics.relevant_from", *_GRADES_KEYS), _relevant),
     (("metrics.names",), _metrics),
     (("metrics.names", "metrics.depth"), _cutoffs),

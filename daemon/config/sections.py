@@ -29,7 +29,7 @@ SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
-_TOPIC = text(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}", "must be 1 to 249 of letters, digits, . _ -")
+TOPIC = text(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}", "must be 1 to 249 of letters, digits, . _ -")
 _GRADE = number(
     f"must be a number between 0 and {HIGHEST_GRADE}", lambda v: 0 <= v <= HIGHEST_GRADE
 )
@@ -54,7 +54,7 @@ class KafkaSection:
     )
     topics: tuple[str, ...] = setting(
         ["search-events"],
-        several(_TOPIC, "list of topics"),
+        several(TOPIC, "list of topics"),
         "Topics to read. They need equal partition counts, the same key and the same partitioner.",
         restarts=True,
     )
@@ -151,7 +151,7 @@ class EventsSection:
         1_048_576, integer(1, 2**31 - 1), "Larger records are refused.", restarts=True
     )
     dead_letter_topic: str | None = setting(
-        None, optional(_TOPIC), "Topic to which refused records are sent. Default: none."
+        None, optional(TOPIC), "Topic to which refused records are sent. Default: none."
     )
     rank_base: int = setting(
         1,

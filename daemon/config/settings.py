@@ -31,6 +31,7 @@ from .sections import (
     SegmentsSection,
     WorkerSection,
 )
+from .sources import Sources
 from .start import Ago, Start
 
 
@@ -58,6 +59,8 @@ class Config:
     """The declared experiments; not part of the table of settings."""
     propensities: Given = None
     """The propensities; not part of the table either."""
+    sources: Sources = ()
+    """The topics in formats of their own; not part of the table either."""
 
     @cached_property
     def timing(self) -> panes.Timing:

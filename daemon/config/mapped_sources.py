@@ -1,0 +1,141 @@
+"""What `[[sources]]` mean: as `mapping/` applies them, as they shape rows, and as TOML. Pure."""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, Final
+
+from ..events.decoder import FORMATS
+from ..mapping.expressions import Expression, slow_part
+from ..mapping.tables import Drop, FeedbackTable, ImpressionTable, Source, TimeFormat
+from .source_kinds import zone_name
+from .sources import SECTION, TABLES, Declared, Sources
+from .tables import fields_of
+
+_KEYS: Final = {"impressions": "impression", "drops": "drop"}
+"""Field of a source → its key in the file."""
+_ALWAYS: Final = ("topic", "reason")
+"""The keys that are written even where they have their default."""
+
+
+def mapped(sources: Sources) -> tuple[Source, ...]:
+    """The sources as they are applied to records. Each expression knows where it stands."""
+    return tuple(_source(f"{SECTION}[{index}]", one) for index, one in enumerate(sources))
+
+
+def _source(key: str, declared: Declared) -> Source:
+    keys = declared.keys
+    source = Source(
+        topic=keys.topic,
+        reader=declared.reader,
+        envelope=keys.envelope,
+        each=keys.each,
+        time=TimeFormat(keys.time_format, keys.time_zone),
+        impressions=tuple(ImpressionTable(**_given(table)) for table in declared.impressions),
+        feedback=tuple(FeedbackTable(**_given(table)) for table in declared.feedback),
+        drops=tuple(
+            Drop(**_given(drop), values=values or frozenset())
+            for drop, values in zip(
+                declared.drops, declared.values or (None,) * len(declared.drops), strict=True
+            )
+        ),
+    )
+    located: Source = _located(source, key)
+    return replace(located, key=key)
+
+
+def _given(table: object) -> dict[str, Any]:
+    """The keys of a table that have a value."""
+    assert is_dataclass(table)
+    found = {entry.name: getattr(table, entry.name) for entry in fields(table)}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _located(value: Any, key: str) -> Any:
+    """The value, where each expression in it knows its key."""
+    if isinstance(value, Expression):
+        return replace(value, key=key)
+    if isinstance(value, tuple):
+        several = len(value) > 1 or key.endswith(".drop")
+        keys = [f"{key}[{index}]" if several else key for index in range(len(value))]
+        return tuple(_located(one, where) for one, where in zip(value, keys, strict=True))
+    if isinstance(value, Mapping):
+        return {name: _located(one, f"{key}.{name}") for name, one in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        found = {entry.name: getattr(value, entry.name) for entry in fields(value)}
+        return replace(
+            value,
+            **{
+                name: _located(inner, f"{key}.{_KEYS.get(name, name)}")
+                for name, inner in found.items()
+            },
+        )
+    return value
+
+
+def slow_expressions(sources: Sources) -> Iterator[str]:
+    """A sentence for each expression that is slow by nature."""
+    for source in mapped(sources):
+        for expression in _expressions(source):
+            part = slow_part(expression.tree)
+            if part is not None:
+                yield f"{expression.key}: slow by nature, as it sorts or visits everything: {part}"
+
+
+def _expressions(value: object) -> Iterator[Expression]:
+    if isinstance(value, Expression):
+        yield value
+    elif isinstance(value, tuple):
+        for one in value:
+            yield from _expressions(one)
+    elif isinstance(value, Mapping):
+        yield from _expressions(tuple(value.values()))
+    elif is_dataclass(value) and not isinstance(value, type):
+        yield from _expressions(tuple(getattr(value, entry.name) for entry in fields(value)))
+
+
+def shape(sources: Sources) -> list[dict[str, Any]]:
+    """What of the sources shapes rows, in canonical form: equal for any order of topics and of
+    keys, and without what has its default."""
+    found = [_shape(source) for source in mapped(sources)]
+    return sorted(found, key=lambda one: str(one["topic"]))
+
+
+def _shape(value: Any) -> Any:
+    if isinstance(value, Expression):
+        return value.text
+    if isinstance(value, frozenset):
+        return hashlib.sha256("\n".join(sorted(value)).encode()).hexdigest()
+    if isinstance(value, tuple):
+        return [_shape(one) for one in value]
+    if isinstance(value, Mapping):
+        return {name: _shape(one) for name, one in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        # A key that is added later, with a default, changes no hash.
+        return {
+            entry.name: _shape(getattr(value, entry.name))
+            for entry in fields(value)
+            if entry.name not in ("key", "values_file")
+            and getattr(value, entry.name) != entry.default
+        }
+    return zone_name(value) if hasattr(value, "utcoffset") else value
+
+
+def written(sources: Sources) -> Iterator[str]:
+    """The lines of TOML of all sources, presets expanded: only what differs from its default."""
+    for source in sources:
+        yield from ("", f"[[{SECTION}]]", *_written(source.keys))
+        tables = zip(TABLES, (source.impressions, source.feedback, source.drops), strict=True)
+        for name, several in tables:
+            for table in several:
+                yield from (f"[[{SECTION}.{name}]]", *_written(table))
+
+
+def _written(table: Any) -> Iterator[str]:
+    for name, entry in fields_of(type(table)).items():
+        value, kind = getattr(table, entry.name), entry.metadata["kind"]
+        # The keys of a preset stand below: naming it again would read them twice.
+        is_expanded = name == "preset" and value not in FORMATS
+        is_default = value == kind.read(entry.metadata["default"]) and name not in _ALWAYS
+        if value is not None and not is_expanded and not is_default:
+            yield f"{name} = {kind.write(value)}"

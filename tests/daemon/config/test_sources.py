@@ -1,0 +1,235 @@
+"""`[[sources]]`: every fault at once, presets, the namespace, and what is written again."""
+
+import pytest
+
+from relevanced.daemon.config.fingerprint import describe
+from relevanced.daemon.config.kinds import ConfigError
+from relevanced.daemon.config.loading import load
+from relevanced.daemon.config.mapped_sources import mapped, slow_expressions
+from relevanced.daemon.config.presets import presets
+from relevanced.daemon.config.settings import Config
+from relevanced.daemon.storage.schema import namespace_hash
+
+IMPRESSION = """
+[sources.impression]
+id = "search_id"
+time = "at"
+items = "results"
+"""
+FEEDBACK = """
+[sources.feedback]
+id = "search_id"
+time = "at"
+kind = "what"
+item = "product"
+"""
+OWN = f'[[sources]]\ntopic = "events"\n{IMPRESSION}{FEEDBACK}'
+WITH_IDS = '[sources.impression]\nid = "s"\n[sources.feedback]\nid = "s"\n'
+
+
+def loaded(text: str) -> Config:
+    return load(text, {}, "test.toml")
+
+
+def ids_of(preset: str) -> str:
+    """The lines that a preset without an id of the search needs."""
+    tables = [name for name in ("impression", "feedback") if name in presets().get(preset, {})]
+    return "".join(f'[sources.{name}]\nid = "s"\n' for name in tables)
+
+
+def faults(text: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        loaded(text)
+    return caught.value.faults
+
+
+def test_sources_name_the_topics() -> None:
+    config = loaded(OWN + '[[sources]]\ntopic = "others"\npreset = "metarank"\n')
+    assert config.kafka.topics == ("events", "others")
+
+
+def test_every_fault_is_listed_at_once_with_its_place_and_rule() -> None:
+    text = """
+[kafka]
+topics = ["x"]
+[[sources]]
+topic = "a"
+preset = "segmnt"
+[[sources]]
+topic = "a"
+colour = "red"
+time_format = "hours"
+[sources.impression]
+id = "messageId"
+time = "timestamp"
+items = "properties.products["
+where = "reqex(ua, 'bot')"
+rank_base = 2
+imtes = "x"
+[sources.feedback]
+time = "timestamp"
+kind = "event"
+kinds = { x = "cart" }
+[[sources.drop]]
+where = "regex(ua, '(a+)+')"
+reason = "Bots!"
+"""
+    found = faults(text)
+    expected = [
+        "sources[0].preset=segmnt: did you mean segment?",
+        "sources[1].colour: unknown key: must be one of topic, preset, envelope, each, time_format,"
+        " time_zone, impression, feedback, drop",
+        "sources[1].time_format=hours: must be auto, s, ms, us, ns, or a format such as"
+        ' "%d.%m.%Y %H:%M:%S"',
+        "sources[1].impression.items=properties.products[: is no JMESPath expression: incomplete"
+        " (column 20)",
+        "sources[1].impression.where=reqex(ua, 'bot'): unknown function reqex: did you mean"
+        " regex?",
+        "sources[1].impression.rank_base=2: must be a whole number between 0 and 1",
+        "sources[1].impression.imtes: unknown key: did you mean items?",
+        "sources[1].feedback.id: must be given: the value of the impression's id, by which they"
+        " join",
+        "sources[1].feedback.item: must be given: which item it is about",
+        "sources[1].drop[0].reason=Bots!: must be 1 to 40 of a-z, 0-9, _",
+        "sources[1].drop[0].where=regex(ua, '(a+)+'): regex(): a repeat inside of a repeat, or"
+        " an alternative inside of one, can take exponential time: write it without",
+        "sources[1].topic=a: stands more than once",
+        "kafka.topics: must not be given beside [[sources]], which name the topics",
+        'sources[1].feedback.kinds: "cart" is none of attribution.grades (click, add_to_cart,'
+        " purchase)",
+    ]
+    assert sorted(found) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("sources = 3", "sources: must be tables: [[sources]]"),
+        ('[[sources]]\ntopic = "a"', "sources[0]: maps nothing: give it a preset, or"),
+        (f"[[sources]]\n{IMPRESSION}", "sources[0].topic: must be given"),
+        (f"{OWN}join = 'last_touch'", "sources[0].feedback.join=last_touch: must be one of id"),
+        (f'{OWN}[[sources.drop]]\nreason = "x"', "sources[0].drop[0].where: must be given"),
+        (
+            f'{OWN}[[sources.drop]]\nreason = "x"\nvalue = "u"',
+            "sources[0].drop[0].value=u: value and values_file go together",
+        ),
+        (
+            '[[sources]]\ntopic = "a"\npreset = "ubi"\neach = "x"',
+            'sources[0].each: must not be given beside preset = "ubi", which has its own reader',
+        ),
+        (
+            f'[[sources]]\ntopic = "a"\ntime_zone = "Europe/Berlin"\n{IMPRESSION}',
+            "sources[0].time_zone=Europe/Berlin: has no effect: needs a time_format without %z",
+        ),
+        (
+            f'[[sources]]\ntopic = "a"\ntime_zone = "Mars"\n{IMPRESSION}',
+            "sources[0].time_zone=Mars: must be UTC, an offset such as +01:00, or a name such as",
+        ),
+        (f'{OWN}[sources.impression.page]\nx = "y"', "sources[0].impression.page="),
+        (
+            f'[events]\nformat = "ubi"\n{OWN}',
+            "events.format: must not be given beside [[sources]], which name each format: preset"
+            ' = "ubi"',
+        ),
+        (
+            OWN.replace('"search_id"', '"length(a, b)"'),
+            "length(): needs 1 arguments, not 2",
+        ),
+        (OWN.replace('"search_id"', '"a ! b"'), "is no JMESPath expression: "),
+    ],
+)
+def test_a_fault_names_place_value_and_rule(text: str, fault: str) -> None:
+    assert any(fault in one for one in faults(text)), faults(text)
+
+
+def test_keys_beside_a_preset_replace_its_keys_one_by_one() -> None:
+    text = f'[[sources]]\ntopic = "a"\npreset = "segment"\n{WITH_IDS}'
+    text = text.replace("[sources.feedback]", 'attributes = { shop = "shop" }\n[sources.feedback]')
+    (source,) = mapped(loaded(text).sources)
+    (shown,), (reaction,) = source.impressions, source.feedback
+    assert [one.text for one in shown.id] == ["s"]
+    assert shown.items.text == "properties.products"
+    assert list(shown.attributes or {}) == ["device", "country", "locale", "shop"]
+    assert (reaction.kinds or {})["Product Clicked"] == "click"
+
+
+@pytest.mark.parametrize("name", [*presets(), "native", "ubi"])
+def test_every_preset_is_a_table_of_the_grammar(name: str) -> None:
+    source = loaded(f'[[sources]]\ntopic = "a"\npreset = "{name}"\n{ids_of(name)}').sources[0]
+    assert bool(source.impressions or source.feedback) == (name not in ("native", "ubi"))
+
+
+def test_several_tables_of_one_source_have_places_of_their_own() -> None:
+    one = IMPRESSION.replace("[sources.impression]", "[[sources.impression]]")
+    text = f'[[sources]]\ntopic = "a"\n{one}{one}'.replace('"results"', '"results["')
+    assert [fault.partition("=")[0] for fault in faults(text)] == [
+        "sources[0].impression[0].items",
+        "sources[0].impression[1].items",
+    ]
+
+
+def test_a_configuration_without_sources_keeps_its_namespace() -> None:
+    assert namespace_hash(loaded("")) == NAMESPACE_BEFORE_SOURCES
+
+
+NAMESPACE_BEFORE_SOURCES = "0bbc1a38"
+
+
+def test_what_means_the_same_has_the_same_namespace() -> None:
+    other = '[[sources]]\ntopic = "others"\npreset = "metarank"\n'
+    assert namespace_hash(loaded(OWN + other)) == namespace_hash(loaded(other + OWN))
+    explicit = OWN.replace('kind = "what"', 'kind = "what"\nrank_base = 1')
+    assert namespace_hash(loaded(OWN)) == namespace_hash(loaded(explicit))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('"results"', '"hits"'),
+        ('kind = "what"', 'kind = "what"\nrank_base = 0\nrank = "r"'),
+        ('topic = "events"', 'topic = "events"\ntime_format = "us"'),
+        ('topic = "events"', 'topic = "events"\neach = "batch"'),
+    ],
+)
+def test_what_shapes_rows_starts_a_fresh_namespace(before: str, after: str) -> None:
+    assert namespace_hash(loaded(OWN)) != namespace_hash(loaded(OWN.replace(before, after)))
+
+
+def test_the_values_of_a_file_shape_rows_and_their_order_does_not() -> None:
+    text = f'{OWN}[[sources.drop]]\nreason = "staff"\nvalue = "user"\nvalues_file = "staff.txt"\n'
+
+    def hash_of(content: str) -> str:
+        return namespace_hash(load(text, {}, "test.toml", lambda path: content))
+
+    assert hash_of("u1\nu2\n") == hash_of("u2\r\n\nu1")
+    assert hash_of("u1\nu2\n") != hash_of("u1\n")
+
+
+def test_a_file_of_values_that_cannot_be_read_is_a_fault() -> None:
+    text = f'{OWN}[[sources.drop]]\nreason = "staff"\nvalue = "user"\nvalues_file = "staff.txt"\n'
+
+    def read(path: str) -> str:
+        raise FileNotFoundError(2, "No such file or directory", path)
+
+    with pytest.raises(ConfigError) as caught:
+        load(text, {}, "test.toml", read)
+    assert caught.value.faults == [
+        "sources[0].drop[0].values_file=staff.txt: cannot be read: No such file or directory"
+    ]
+
+
+@pytest.mark.parametrize("name", presets())
+def test_the_effective_configuration_reads_back_as_the_same(name: str) -> None:
+    more = '[[sources.drop]]\nreason = "bot"\nwhere = "regex(ua, \'bot\')"\n'
+    config = loaded(f'[[sources]]\ntopic = "a"\npreset = "{name}"\n{ids_of(name)}{more}')
+    again = loaded(describe(config))
+    assert mapped(again.sources) == mapped(config.sources)
+    assert namespace_hash(again) == namespace_hash(config)
+
+
+def test_expressions_that_are_slow_by_nature_are_named() -> None:
+    text = OWN.replace('"results"', '"sort_by(results, &rank)"').replace('"what"', '"*.x | [0]"')
+    assert list(slow_expressions(loaded(text).sources)) == [
+        "sources[0].impression.items: slow by nature, as it sorts or visits everything: sort_by(…)",
+        "sources[0].feedback.kind: slow by nature, as it sorts or visits everything: *",
+    ]
