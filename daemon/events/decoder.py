@@ -97,7 +97,7 @@ class RecordDecoder:
             return [event]
         if record_time_ms < 0:
             return [event]
-        return [_future(event, record_time_ms, limits.max_future_ms)]
+        return [future(event, record_time_ms, limits.max_future_ms)]
 
     def slices(
         self, value: bytes | None, record_time_ms: int | None
@@ -119,7 +119,7 @@ def _trimmed(read: Trimmed | None, record_time_ms: int | None, max_future_ms: in
         return []
     event = read.event
     if record_time_ms is not None and 0 <= record_time_ms < event.time_ms - max_future_ms:
-        return [_future(event, record_time_ms, max_future_ms)]
+        return [future(event, record_time_ms, max_future_ms)]
     return [event, *(_WITHOUT_DETAIL[reason] for reason in read.dropped)]
 
 
@@ -182,7 +182,8 @@ def _is_array(value: bytes) -> bool:
     return value.lstrip(_JSON_SPACE).startswith(b"[")
 
 
-def _future(event: Event, record_time_ms: int, max_future_ms: int) -> Rejected:
+def future(event: Event, record_time_ms: int, max_future_ms: int) -> Rejected:
+    """Return the rejection of an event that is too far after its record."""
     ahead_ms = event.time_ms - record_time_ms
     rule = f"must be at most {max_future_ms} ms ahead of its record"
     return Rejected("future", f"timestamp={event.time_ms}: {ahead_ms} ms ahead, {rule}")

@@ -32,7 +32,7 @@ REJECTION_REASONS: Final = (
     "future",
     "stalls",
 )
-SKIP_REASONS: Final = ("tombstone", "no_list", "no_item", "no_query_id")
+SKIP_REASONS: Final = ("tombstone", "no_list", "no_item", "no_query_id", "not_mapped")
 """Counted like rejections, but nothing is wrong with the record: it is never dead-lettered."""
 DROP_REASONS: Final = ("long_value", "bad_value", "long_name")
 """Values of attributes and experiments that were left out of an impression, which counts without
@@ -88,6 +88,16 @@ class Rejected(msgspec.Struct, frozen=True, gc=False):
     def skipped(self) -> bool:
         """True if the record itself is valid: it is not sent to the dead letters."""
         return self.reason in SKIP_REASONS or self.reason in DROP_REASONS
+
+
+class Skipped(Rejected, frozen=True, gc=False):
+    """A valid record, or an element of one, that a mapping leaves out: its `reason` is a skip
+    reason, or that of a rule of the configuration."""
+
+    @property
+    def skipped(self) -> bool:
+        """True: it is not sent to the dead letters."""
+        return True
 
 
 Event: TypeAlias = Impression | Feedback

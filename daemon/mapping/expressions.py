@@ -41,8 +41,8 @@ class Expression:
 
     @property
     def name(self) -> str:
-        """What a refusal calls it: the key and the text."""
-        text = self.text
+        """What a refusal calls it: the key and the text, on one line."""
+        text = " ".join(self.text.split())
         if len(text) > SHOWN_CHARACTERS:
             text = text[: SHOWN_CHARACTERS - 1] + "…"
         return f"{self.key} ({text})"

@@ -70,7 +70,7 @@ def _auto_ms(value: object, name: str) -> int:
 
 def _unit_ms(value: object, name: str, unit: str) -> int:
     number = _number(value)
-    if number is None:
+    if number is None or number < 0:
         raise refused("bad_timestamp", name, value, _RULES[unit])
     return _in_range(int(number * UNITS[unit] // UNITS["ms"]), value, name, unit)
 

@@ -1,0 +1,85 @@
+"""What of a record is data: its JSON value, or the data of a CloudEvent. Pure.
+
+A CloudEvent is told apart by its `content-type`, in upper or lower case: structured, where that is
+`application/cloudevents+json`; else binary, where the headers have `ce_specversion`. Recorded files
+have no headers: there, an object with `specversion` is structured.
+"""
+
+import base64
+import binascii
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from ..events.fields import InvalidField, decoded
+from .functions import Surroundings, header, text_of
+from .tables import CLOUDEVENTS
+
+STRUCTURED: Final = "application/cloudevents+json"
+_PREFIX: Final = "ce_"
+_VERSION: Final = "specversion"
+_NO_DATA: Final = ("data", "data_base64")
+_JSON: Final = msgspec.json.Decoder()
+
+Headers = Sequence[tuple[str, bytes]]
+
+
+def unwrapped(
+    envelope: str,
+    value: bytes,
+    *,
+    topic: str = "",
+    key: bytes | None = None,
+    headers: Headers = (),
+    time_ms: int | None = None,
+) -> Surroundings:
+    """Return the data of a record, and what surrounds it. Raises InvalidField."""
+    attributes: dict[str, object] = {}
+    if envelope != CLOUDEVENTS:
+        data = _json("record", value)
+    elif _is_binary(headers):
+        attributes = _binary_attributes(headers)
+        data = _json("record", value) if value else None
+    else:
+        data, attributes = _structured(_json("record", value))
+    return Surroundings(data, topic, key, headers, time_ms, attributes)
+
+
+def _is_binary(headers: Headers) -> bool:
+    content_type = header(headers, "content-type") or ""
+    if content_type.lower().startswith("application/cloudevents"):
+        return False
+    return header(headers, _PREFIX + _VERSION) is not None
+
+
+def _binary_attributes(headers: Headers) -> dict[str, object]:
+    attributes: dict[str, object] = {}
+    for name, value in headers:
+        lower = name.lower()
+        if lower.startswith(_PREFIX):
+            attributes.setdefault(lower.removeprefix(_PREFIX), text_of(value))
+    attributes["datacontenttype"] = header(headers, "content-type")
+    return attributes
+
+
+def _structured(envelope: object) -> tuple[object, dict[str, object]]:
+    if not isinstance(envelope, dict) or _VERSION not in envelope:
+        rule = (
+            f"must be a CloudEvent: with the header {_PREFIX}{_VERSION}, or the member {_VERSION}"
+        )
+        raise InvalidField("wrong_type", f"record: {rule}")
+    attributes = {name.lower(): value for name, value in envelope.items() if name not in _NO_DATA}
+    encoded = envelope.get("data_base64")
+    if encoded is None:
+        return envelope.get("data"), attributes
+    try:
+        data = base64.b64decode(encoded, validate=True)
+    except (TypeError, ValueError, binascii.Error) as error:
+        raise InvalidField("wrong_type", f"data_base64: must be base64: {error}") from error
+    return _json("data_base64", data), attributes
+
+
+def _json(name: str, value: bytes) -> object:
+    found: object = decoded(name, value, _JSON, "wrong_type")
+    return found

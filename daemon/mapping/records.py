@@ -1,0 +1,169 @@
+"""Applies a source to records: bytes become events, or the reasons why not.
+
+The order for one record: envelope, `each`; then for each element the impression tables, the
+feedback tables, the drops, and last the fields. An element that is refused is refused alone. This
+is the definition of a mapping. Pure; nothing in a record raises, and its work is bounded.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Final
+
+from ..events.attributes import Trimmed
+from ..events.decoder import future, too_large
+from ..events.fields import InvalidField, refused
+from ..events.types import SKIP_REASONS, Decoded, Feedback, Limits, Rejected, Skipped
+from .envelopes import Headers, unwrapped
+from .evaluation import Evaluation
+from .feedback import feedback_of, is_feedback
+from .impressions import impression_of
+from .tables import Drop, FeedbackTable, ImpressionTable, Source
+from .values import elements_of, scalar_text
+
+MOST_ELEMENTS: Final = 10_000
+"""Most events of one record."""
+SLICE_ELEMENTS: Final = 16
+"""So many elements are mapped at once."""
+
+
+@dataclass(frozen=True)
+class Mapper:
+    """Maps the records of one source."""
+
+    source: Source
+    limits: Limits
+
+    def events(
+        self,
+        value: bytes | None,
+        record_time_ms: int | None = None,
+        key: bytes | None = None,
+        headers: Headers = (),
+    ) -> list[Decoded]:
+        """Return the events of one record, in order, and what is refused, skipped or dropped of it.
+        Never raises."""
+        return list(chain.from_iterable(self.slices(value, record_time_ms, key, headers)))
+
+    def slices(
+        self,
+        value: bytes | None,
+        record_time_ms: int | None = None,
+        key: bytes | None = None,
+        headers: Headers = (),
+    ) -> Iterator[list[Decoded]]:
+        """Yield the same in slices, each of which is mapped once it is asked for."""
+        if value is None:
+            yield [Skipped("tombstone")]
+            return
+        if len(value) > self.limits.max_record_bytes:
+            yield [too_large(len(value), self.limits.max_record_bytes)]
+            return
+        if record_time_ms is not None and record_time_ms < 0:
+            record_time_ms = None
+        try:
+            around = unwrapped(
+                self.source.envelope,
+                value,
+                topic=self.source.topic,
+                key=key,
+                headers=headers,
+                time_ms=record_time_ms,
+            )
+            found = Evaluation(around, len(value))
+            elements = self._elements(found, around.root)
+        except InvalidField as error:
+            yield [_refusal(error)]
+            return
+        for first in range(0, len(elements), SLICE_ELEMENTS) or (0,):
+            part = elements[first : first + SLICE_ELEMENTS]
+            mapped = chain.from_iterable(self._element(found, element) for element in part)
+            yield [self._in_time(event, record_time_ms) for event in mapped]
+
+    def _elements(self, found: Evaluation, root: object) -> Sequence[object]:
+        """What of a record are events: objects, as far as it is well-formed."""
+        each = self.source.each
+        value = root if each is None else found.find(each, root)
+        if isinstance(value, list):
+            if each is not None:
+                return elements_of(value, each, MOST_ELEMENTS)
+            if len(value) > MOST_ELEMENTS:
+                raise InvalidField("too_large", f"{len(value)} events: must be <= {MOST_ELEMENTS}")
+            return value
+        return [value]
+
+    def _element(self, found: Evaluation, element: object) -> list[Decoded]:
+        if element is None:
+            return [Skipped("not_mapped")]
+        if not isinstance(element, dict):
+            name = f"{self.source.key}.each" if self.source.each is None else self.source.each.name
+            return [_refusal(refused("wrong_type", name, element, "must be an object"))]
+        try:
+            impressions, feedback = self._tables(found, element)
+            if not impressions and not feedback:
+                return [Skipped("not_mapped")]
+            drop = next((one for one in self.source.drops if _drops(one, found, element)), None)
+        except InvalidField as error:
+            return [_refusal(error)]
+        if drop is not None:
+            return [Skipped(drop.reason)]
+        events = list[Decoded]()
+        for shown in impressions:
+            events += self._impression(shown, found, element)
+        for reaction in feedback:
+            events += self._feedback(reaction, found, element)
+        return events
+
+    def _tables(
+        self, found: Evaluation, element: object
+    ) -> tuple[list[ImpressionTable], list[FeedbackTable]]:
+        """The tables that map an element."""
+        return (
+            [table for table in self.source.impressions if found.is_true(table.where, element)],
+            [table for table in self.source.feedback if is_feedback(table, found, element)],
+        )
+
+    def _impression(
+        self, table: ImpressionTable, found: Evaluation, element: object
+    ) -> list[Decoded]:
+        try:
+            read = impression_of(table, found, element, self.source.time, self.limits)
+        except InvalidField as error:
+            return [_refusal(error)]
+        if isinstance(read, Trimmed):
+            return [read.event, *map(Rejected, read.dropped)]
+        return [read]
+
+    def _feedback(self, table: FeedbackTable, found: Evaluation, element: object) -> list[Decoded]:
+        try:
+            read = list(feedback_of(table, found, element, self.source.time, self.limits))
+        except InvalidField as error:
+            return [_refusal(error)]
+        return [one if isinstance(one, Feedback) else _as_skip(one) for one in read]
+
+    def _in_time(self, event: Decoded, record_time_ms: int | None) -> Decoded:
+        """The event, or its rejection where it is too far after its record."""
+        most_ms = self.limits.max_future_ms
+        if record_time_ms is None or isinstance(event, Rejected):
+            return event
+        if event.time_ms <= record_time_ms + most_ms:
+            return event
+        return future(event, record_time_ms, most_ms)
+
+
+def _drops(drop: Drop, found: Evaluation, element: object) -> bool:
+    if drop.where is not None and not found.is_true(drop.where, element):
+        return False
+    if drop.value is None:
+        return drop.where is not None
+    return scalar_text(found.find(drop.value, element)) in drop.values
+
+
+def _refusal(error: InvalidField) -> Rejected:
+    return _as_skip(Rejected(error.reason, error.detail))
+
+
+def _as_skip(rejected: Rejected) -> Rejected:
+    if rejected.reason in SKIP_REASONS:
+        return Skipped(rejected.reason, rejected.detail)
+    return rejected
