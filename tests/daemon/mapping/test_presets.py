@@ -1,0 +1,25 @@
+"""Each preset reads the records of its tool as the events that they are."""
+
+import pytest
+
+from relevanced.daemon.config.presets import presets
+from relevanced.daemon.events.types import Decoded, Rejected
+
+from .preset_records import EXAMPLES
+from .sources import json, mapper_of
+
+
+def without_detail(event: Decoded) -> Decoded:
+    return type(event)(event.reason) if isinstance(event, Rejected) else event
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_preset_reads_the_records_of_its_tool(name: str) -> None:
+    example = EXAMPLES[name]
+    mapper = mapper_of(f'preset = "{name}"\n{example.config}')
+    found = [event for record in example.records for event in mapper.events(json(record))]
+    assert list(map(without_detail, found)) == example.events
+
+
+def test_every_preset_has_an_example() -> None:
+    assert set(EXAMPLES) == set(presets())
