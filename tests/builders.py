@@ -140,7 +140,13 @@ def record(value: Any, *, offset: int = 0, topic: str = TOPIC, timestamp: int = 
     """A log record of these bytes, or of this value as JSON."""
     data = value if isinstance(value, bytes | None) else msgspec.json.encode(value)
     return SimpleNamespace(
-        topic=topic, partition=0, offset=offset, timestamp=timestamp, key=b"k", value=data
+        topic=topic,
+        partition=0,
+        offset=offset,
+        timestamp=timestamp,
+        key=b"k",
+        value=data,
+        headers=(),
     )
 
 

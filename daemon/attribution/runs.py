@@ -98,7 +98,7 @@ class Run:
         event = self.others.get(index)
         if event is None:
             record = self.records[index]
-            (decoded,) = self.decoder(record.value, record.timestamp)
+            (decoded,) = self.decoder.of_record(record)
             assert not isinstance(decoded, Rejected)
             event = decoded
         return event
@@ -123,9 +123,9 @@ def read(
     for index in _not_plain(len(records), impressions.index, feedback.index):
         record = records[index]
         if record.value is not None and len(record.value) > LONG_RECORD_BYTES:
-            singles[index] = decoder.slices(record.value, record.timestamp)
+            singles[index] = decoder.slices_of(record)
             continue
-        decoded = decoder(record.value, record.timestamp)
+        decoded = decoder.of_record(record)
         if len(decoded) == 1 and not isinstance(decoded[0], Rejected):
             others[index] = decoded[0]
         else:

@@ -21,9 +21,9 @@ from typing import TypeAlias
 import structlog
 
 from ..backoff import finished_before_stop, stopped_within
+from ..config.decoders import decoder_of
 from ..config.loading import Config
 from ..errors import StartError
-from ..events.decoder import decoder
 from ..exporter.exporter import Exporter
 from ..exporter.kept_markers import KeptMarkers
 from ..exporter.published import Condition, Published
@@ -138,7 +138,7 @@ class Service:
             ports,
             process,
             self.ownership,
-            decoder(config.events.format, config.limits),
+            decoder_of(config),
             Pace(config.kafka.max_batch_records, config.kafka.commit_interval_ms / 1000),
             memory.bounded(config.worker.max_memory_mib),
             StallWatch(self._write_mark, config.kafka.session_timeout_s / 3),

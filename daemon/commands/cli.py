@@ -81,6 +81,12 @@ def _replay() -> click.Command:
     return replay_command
 
 
+def _map() -> click.Command:
+    from .map_command import map_command
+
+    return map_command
+
+
 def _verify() -> click.Command:
     from .verify.command import verify_command
 
@@ -96,6 +102,7 @@ def _healthcheck() -> click.Command:
 LAZY_COMMANDS: Final[Mapping[str, tuple[Callable[[], click.Command], str]]] = {
     "eval": (_eval, "Score TREC run files against judgements, offline."),
     "replay": (_replay, "Score recorded events with the daemon's own pipeline."),
+    "map": (_map, "Print what records of [[sources]] come to, as native events."),
     "simulate": (_simulate, "Produce simulated search traffic to a topic or a file."),
     "check-config": (
         _check_config,
@@ -119,6 +126,7 @@ ORDER: Final = (
     "run",
     "demo",
     "replay",
+    "map",
     "plan",
     "report",
     "eval",
@@ -183,7 +191,7 @@ def run(config_file: str | None, role: "Role") -> None:
     """Run the daemon: Kafka in, Redis state, Prometheus out."""
     from .app import run as run_daemon
 
-    sys.exit(run_daemon(options.configured(config_file, {}), role))
+    sys.exit(run_daemon(options.configured(config_file, {}, takes_sources=True), role))
 
 
 @cli.command()

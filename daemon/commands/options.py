@@ -60,6 +60,18 @@ def output_option(text: str, *kinds: str) -> Callable[..., Any]:
     return click.option("--output", type=choice, default=kinds[0], show_default=True, help=text)
 
 
+def kcat_option() -> Callable[..., Any]:
+    """`--kcat`."""
+    text = "The lines are records as kcat -J prints them, with topic, key, headers and time."
+    return click.option("--kcat", is_flag=True, help=text)
+
+
+def topic_option() -> Callable[..., Any]:
+    """`--topic TOPIC`."""
+    text = "The topic that the lines are of, where [[sources]] name several."
+    return click.option("--topic", help=text)
+
+
 def duration(text: str) -> int:
     """Milliseconds of `90s`, `5m`, `1h30m` or a number of seconds.
 

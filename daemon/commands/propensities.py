@@ -5,7 +5,6 @@ there is none
 """
 
 import math
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from rich.progress import Progress
 from relevanced.metrics.harvesting import LEAST_BLOCKS, Harvest, harvest
 
 from ..config.kinds import quoted
-from ..config.loading import Config, read
+from ..config.loading import Config
 from ..config.propensities import Table, written_table
 from . import options
 from .recorded.line_files import lines_of
@@ -215,7 +214,7 @@ def propensities_command(
     interval, which take queries as the independent units; a rank with fewer than 8 such queries is
     not known. If none but the first is known, no table is printed and the exit code is 1.
     """
-    config = read(config_file, os.environ)
+    config = options.read(config_file, {})
     attribute, equals, value = (surface or "").partition("=")
     if surface is not None and not (attribute and value):
         raise click.BadParameter("must be ATTRIBUTE=VALUE", param_hint="--surface")

@@ -29,6 +29,7 @@ from .recorded.buckets import Buckets, OverTime
 from .recorded.experiments import NothingLeft, days_of, with_excluded
 from .recorded.falls import fallen
 from .recorded.format_guess import explained
+from .recorded.line_decoding import UnknownTopic
 from .recorded.over_time import as_csv, as_json_lines, as_table, changes_text
 from .recorded.pipeline import Replayed, replayed
 from .recorded.report import ReplayReport, replay_report, summary
@@ -95,6 +96,8 @@ def replay(
     *,
     as_is: bool,
     progress: bool,
+    kcat: bool = False,
+    topic: str | None = None,
 ) -> int:
     """Score the files and print the scores, or what was asked for in their place; returns the exit
     code: 1 where a file cannot be read, or nothing in them counts."""
@@ -110,10 +113,12 @@ def replay(
                 every_ms=asked.bucket_ms,
                 looks=looks,
                 excluded=asked.excluded,
+                kcat=kcat,
+                topic=topic,
             )
-    except NoRoom as error:
+    except (NoRoom, UnknownTopic) as error:
         print(error, file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, UnknownTopic) else 1
     except ValueError as error:
         print(f"--every: {error}", file=sys.stderr)
         return 2
@@ -203,6 +208,8 @@ def whole_report(found: Replayed, paths: Sequence[str]) -> ReplayReport:
 
 def _explained(found: Replayed, config: Config) -> str:
     counts = found.lane.counts
+    if config.sources and not counts["events"].total():
+        return "No event was read by [[sources]]: relevanced map prints what the records come to."
     return explained(
         counts["events"].total(),
         counts["impression_outcomes"],

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 )
 @options.config_option()
 @click.option("--format", "format_name", help="Format of the events.  [default: as configured]")
+@options.kcat_option()
+@options.topic_option()
 @options.output_option("How the scores are printed.", "table", "json", "csv")
 @click.option("--experiment", help="Print what this experiment shows instead of the scores.")
 @click.option(
@@ -81,6 +83,8 @@ def replay_command(
     files: tuple[str, ...],
     config_file: str | None,
     format_name: str | None,
+    kcat: bool,
+    topic: str | None,
     output: str,
     experiment: str | None,
     excluded: tuple[tuple[int, int], ...],
@@ -100,10 +104,14 @@ def replay_command(
     given = {"--format": ("RELEVANCED_EVENTS__FORMAT", format_name)}
     if from_kafka:
         others = (experiment, excluded, by_day, every, changes, plot, serve, port, as_is, files)
-        if any(other not in (None, False, ()) for other in others):
+        if any(other not in (None, False, ()) for other in (*others, kcat, topic)):
             raise click.UsageError("--kafka: not together with files, or with what is of them only")
         asked_hours = _hours(from_ms, to_ms, stored_file)
-        sys.exit(_replay_kafka(options.configured(config_file, given), asked_hours, output))
+        sys.exit(
+            _replay_kafka(
+                options.configured(config_file, given, takes_sources=True), asked_hours, output
+            )
+        )
     if not files:
         raise click.UsageError("Missing argument 'FILE...'.")
     if stored_file is not None:
@@ -124,11 +132,13 @@ def replay_command(
     _check_together(asked, output, has_span=(from_ms, to_ms) != (None, None), port=port)
     code = replay(
         list(files),
-        options.configured(config_file, given),
+        options.configured(config_file, given, takes_sources=True),
         output,
         asked,
         as_is=as_is,
         progress=sys.stderr.isatty(),
+        kcat=kcat,
+        topic=topic,
     )
     sys.exit(code)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias, TypeVar
 
 from ..events.decoder import FORMATS
+from ..events.types import DROP_REASONS, REJECTION_REASONS, SKIP_REASONS
 from ..mapping.tables import AUTO, UNITS
 from ..mapping.times import has_zone
 from .faults import ConfigFault
@@ -50,6 +51,7 @@ _NEEDED: Final[Mapping[str, Sequence[tuple[tuple[str, ...], str]]]] = {
     "drop": ((("where", "value"), "must be given: what is left out"),),
 }
 """Table → (keys of which one must be given, the rule)."""
+_TAKEN_REASONS: Final = (*REJECTION_REASONS, *SKIP_REASONS, *DROP_REASONS)
 
 
 @dataclass(frozen=True)
@@ -174,6 +176,9 @@ def _table_faults(key: str, name: str, table: Mapping[str, Any]) -> Iterator[Fie
     if name == "drop":
         if "reason" not in table:
             yield f"{key}.reason", None, "must be given: under which reason it is counted"
+        elif table["reason"] in _TAKEN_REASONS:
+            rule = "is a reason of the daemon's own: choose another name"
+            yield f"{key}.reason", table["reason"], rule
         if ("value" in table) != ("values_file" in table):
             yield f"{key}.value", table.get("value"), "value and values_file go together"
     if ("page" in table) != ("page_size" in table):

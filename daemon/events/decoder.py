@@ -22,11 +22,12 @@ from .types import (
     REJECTION_REASONS,
     SKIP_REASONS,
     Decoded,
-    Decoder,
     Event,
     Limits,
+    LogRecord,
     Plain,
     Rejected,
+    ValueDecoder,
 )
 
 ReadObject: TypeAlias = Callable[[bytes], Event | Trimmed | None]
@@ -63,7 +64,7 @@ _WITHOUT_DETAIL: Final = {
 }
 
 
-def decoder(name: str, limits: Limits) -> Decoder:
+def decoder(name: str, limits: Limits) -> ValueDecoder:
     """Return the decoder of a format. Raises ValueError for a name that is not in the table."""
     if name not in FORMATS:
         raise ValueError(f"format={name!r}: must be one of {', '.join(FORMATS)}")
@@ -102,10 +103,18 @@ class RecordDecoder:
     def slices(
         self, value: bytes | None, record_time_ms: int | None
     ) -> Iterator[Sequence[Decoded]]:
-        """The events of one record in slices; see `Decoder.slices`."""
+        """The events of one record in slices; see `Decoder.slices_of`."""
         if value is None or len(value) > self.limits.max_record_bytes or not _is_array(value):
             return iter((self(value, record_time_ms),))
         return _slices(value, record_time_ms, self)
+
+    def of_record(self, record: LogRecord) -> list[Decoded]:
+        """The events of a whole record: of its value."""
+        return self(record.value, record.timestamp)
+
+    def slices_of(self, record: LogRecord) -> Iterator[Sequence[Decoded]]:
+        """The same in slices."""
+        return self.slices(record.value, record.timestamp)
 
 
 def too_large(size: int, most: int) -> Rejected:
@@ -123,7 +132,9 @@ def _trimmed(read: Trimmed | None, record_time_ms: int | None, max_future_ms: in
     return [event, *(_WITHOUT_DETAIL[reason] for reason in read.dropped)]
 
 
-def _slices(value: bytes, record_time_ms: int | None, decode: Decoder) -> Iterator[list[Decoded]]:
+def _slices(
+    value: bytes, record_time_ms: int | None, decode: ValueDecoder
+) -> Iterator[list[Decoded]]:
     """Yield the events of an array, whose elements are refused singly. An array in it is no
     event."""
     try:
@@ -142,7 +153,7 @@ def _slices(value: bytes, record_time_ms: int | None, decode: Decoder) -> Iterat
 class _ElementReader:
     """Reads the elements of one array, in order."""
 
-    def __init__(self, decode: Decoder, record_time_ms: int | None) -> None:
+    def __init__(self, decode: ValueDecoder, record_time_ms: int | None) -> None:
         self._decode = decode
         self._record_time_ms = record_time_ms
         self._detailed = 0

@@ -151,14 +151,12 @@ Plain: TypeAlias = PlainImpression | PlainFeedback
 
 
 class Decoder(Protocol):
-    """Reads the records of one format."""
+    """Reads records of a log."""
 
-    def __call__(self, value: bytes | None, record_time_ms: int | None) -> Sequence[Decoded]:
+    def of_record(self, record: "LogRecord") -> Sequence[Decoded]:
         """The events of one record, in order. Never raises for any bytes."""
 
-    def slices(
-        self, value: bytes | None, record_time_ms: int | None
-    ) -> Iterator[Sequence[Decoded]]:
+    def slices_of(self, record: "LogRecord") -> Iterator[Sequence[Decoded]]:
         """The same events in slices, each of which is decoded in a bounded time once it is asked
         for. At least one, which may be empty."""
 
@@ -171,6 +169,18 @@ class Decoder(Protocol):
     @property
     def limits(self) -> "Limits":
         """The limits that each event is checked against."""
+
+
+class ValueDecoder(Decoder, Protocol):
+    """Reads the values of records of one format, which need no more than their time."""
+
+    def __call__(self, value: bytes | None, record_time_ms: int | None) -> Sequence[Decoded]:
+        """The events of one value, in order. Never raises for any bytes."""
+
+    def slices(
+        self, value: bytes | None, record_time_ms: int | None
+    ) -> Iterator[Sequence[Decoded]]:
+        """The same events in slices; see `slices_of`."""
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -204,3 +214,5 @@ class LogRecord(Protocol):
     def key(self) -> bytes | None: ...  # noqa: D102
     @property
     def value(self) -> bytes | None: ...  # noqa: D102
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes]]: ...  # noqa: D102

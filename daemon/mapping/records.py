@@ -13,7 +13,7 @@ from typing import Final
 from ..events.attributes import Trimmed
 from ..events.decoder import future, too_large
 from ..events.fields import InvalidField, refused
-from ..events.types import SKIP_REASONS, Decoded, Feedback, Limits, Rejected, Skipped
+from ..events.types import SKIP_REASONS, Decoded, Feedback, Limits, LogRecord, Rejected, Skipped
 from .envelopes import Headers, unwrapped
 from .evaluation import Evaluation
 from .feedback import feedback_of, is_feedback
@@ -44,6 +44,10 @@ class Mapper:
         """Return the events of one record, in order, and what is refused, skipped or dropped of it.
         Never raises."""
         return list(chain.from_iterable(self.slices(value, record_time_ms, key, headers)))
+
+    def slices_of(self, record: LogRecord) -> Iterator[list[Decoded]]:
+        """Yield what `events` returns, in slices."""
+        return self.slices(record.value, record.timestamp, record.key, record.headers)
 
     def slices(
         self,

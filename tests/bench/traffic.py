@@ -36,6 +36,7 @@ class Record(NamedTuple):
     timestamp: int
     key: bytes
     value: bytes
+    headers: tuple[tuple[str, bytes], ...] = ()
 
 
 @dataclass(frozen=True)

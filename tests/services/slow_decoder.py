@@ -31,6 +31,12 @@ class SlowDecoder:
         self._burn(value)
         return iter(self._decoder.slices(value, record_time_ms))
 
+    def of_record(self, record: Any) -> Any:
+        return self(record.value, record.timestamp)
+
+    def slices_of(self, record: Any) -> Iterator[Sequence[Any]]:
+        return self.slices(record.value, record.timestamp)
+
     def _burn(self, value: bytes | None) -> None:
         if value is not None and STALLING in value:
             until_s = time.thread_time() + self._seconds

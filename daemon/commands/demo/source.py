@@ -32,6 +32,7 @@ class DemoRecord:
     timestamp: int
     key: bytes | None
     value: bytes | None
+    headers: tuple[tuple[str, bytes], ...] = ()
 
 
 class DemoSource:

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeAlias
 
+from ...config.decoders import decoder_of
 from ...config.settings import Config
 from ...config.start import Ago, LogEnd
 from ...errors import Damaged
-from ...events.decoder import decoder
 from ...kafka.lane_log import LaneLogs
 from ...kafka.settings import kafka_settings
 from ...lane.lane import new_lane
@@ -54,7 +54,7 @@ async def _compute(
     is_whole = not any(log.next_offsets.values())
     reach = None if is_whole else Reach(timing, most_ms, topics)
     lane = new_lane(number, found.plan, dict(log.next_offsets), topics)
-    replay = Replay(lane, decoder(config.events.format, config.limits), reach, found)
+    replay = Replay(lane, decoder_of(config), reach, found)
     while unread := log.unread:
         if lane.settled_before is not None and lane.settled_before >= found.span.stop:
             break

@@ -13,12 +13,13 @@ import numpy as np
 
 from relevanced.metrics.lists import Integers
 
-from ...events.decoder import decoder, too_large
+from ...events.decoder import too_large
 from ...events.native import TIMED_DECODER, TimedFeedback, TimedImpression
 from ...events.native_text import native_text
 from ...events.timestamps import timestamp_ms
-from ...events.types import Feedback, Limits, Rejected
+from ...events.types import Feedback, Rejected
 from .key_scan import KEYS_PER_MS, plain_keys
+from .line_decoding import LineDecoder
 from .line_files import Lines
 from .refusals import Refusals
 from .time_order import NO_RECORDS, Records
@@ -32,10 +33,14 @@ _OBJECT_START, _OBJECT_END = b"{}"
 class EventReader:
     """Reads the lines of recorded files."""
 
-    def __init__(self, format_name: str, limits: Limits, refusals: Refusals) -> None:
-        self._timed = TIMED.get(format_name)
-        self._decode = decoder(format_name, limits)
-        self._most_bytes, self._refusals = limits.max_record_bytes, refusals
+    def __init__(
+        self, decode: LineDecoder, format_name: str | None, most_bytes: int, refusals: Refusals
+    ) -> None:
+        """`format_name`: that of the lines; None where `decode` alone knows it. `most_bytes`: of a
+        line."""
+        self._timed = None if format_name is None else TIMED.get(format_name)
+        self._decode = decode
+        self._most_bytes, self._refusals = most_bytes, refusals
 
     def read(self, part: Lines) -> Records:
         """The events of these lines. Notes what is refused, but for lines of which only the time
@@ -111,7 +116,7 @@ class EventReader:
     def _read_in_full(self, place: int, line: bytes) -> list[tuple[int, int, bytes]]:
         """The events of one line as records of their own."""
         found = []
-        for event in self._decode(line, None):
+        for event in self._decode(line):
             if isinstance(event, Rejected):
                 self._refusals.note(place, event, line)
             else:

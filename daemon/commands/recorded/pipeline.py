@@ -29,6 +29,7 @@ from .buckets import Buckets, plan_in_buckets
 from .event_reader import EventReader
 from .ignored_kinds import IgnoredKinds
 from .key_scan import KEYS_PER_MS
+from .line_decoding import line_decoder, most_line_bytes
 from .line_files import read_lines
 from .refusals import Refusals
 from .time_order import Ordered, Records, TimeOrder
@@ -62,6 +63,7 @@ class LineRecord(msgspec.Struct, frozen=True, gc=False):
     topic: ClassVar[str] = TOPIC
     partition: ClassVar[int] = 0
     key: ClassVar[bytes | None] = None
+    headers: ClassVar[tuple[tuple[str, bytes], ...]] = ()
 
 
 @dataclass(frozen=True)
@@ -117,14 +119,18 @@ def replayed(
     every_ms: int | None = None,
     looks: Watching | None = None,
     excluded: Sequence[Stretch] = (),
+    kcat: bool = False,
+    topic: str | None = None,
 ) -> Replayed:
     """One lane to which all events of the files were applied, in order of their time, or in that of
     the files with `as_is`; and what settled in each bucket of `every_ms`, or what `looks` saw.
     Experiments leave out what was shown in the excluded stretches. Sets the allocator of this
     process: buffers come and go like batches.
 
-    Raises OSError for a file that cannot be read, NoRoom where the events cannot be put in order,
-    and ValueError where the panes do not divide the buckets.
+    The lines are values of `topic`, or, with `kcat`, records as `kcat -J` prints them.
+
+    Raises UnknownTopic, OSError for a file that cannot be read, NoRoom where the events cannot be
+    put in order, and ValueError where the panes do not divide the buckets.
     """
     configure_allocator()
     buckets = None
@@ -139,9 +145,12 @@ def replayed(
         plan = replace(plan, tracking=tracking)
     lane = new_lane(0, plan, {TOPIC: 0}, [TOPIC])
     found = Replayed(lane, Refusals(), IgnoredKinds(config.plan.grades), buckets, looks)
-    reader = EventReader(config.events.format, config.limits, found.refusals)
+    most_bytes = most_line_bytes(config, kcat=kcat)
+    known_format = None if config.sources or kcat else config.events.format
+    decode_line = line_decoder(config, kcat=kcat, topic=topic)
+    reader = EventReader(decode_line, known_format, most_bytes, found.refusals)
     read = reader.read_as_is if as_is else reader.read
-    parts = map(read, read_lines(paths, bars, config.limits.max_record_bytes))
+    parts = map(read, read_lines(paths, bars, most_bytes))
     # Refused by their size are the lines of the files, not the events as they were rewritten.
     limits = msgspec.structs.replace(config.limits, max_record_bytes=NO_LIMIT)
     decode = decoder("native", limits)

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from ...events.types import DROP_REASONS, SKIP_REASONS
+from ...events.types import DROP_REASONS, REJECTION_REASONS
 from ...exporter.scores import Events, Report, Score
 from ...exporter.snapshot import EVERYTHING, LIVE
 from .refusals import Refused
@@ -69,7 +69,7 @@ def summary(report: ReplayReport) -> str:
         f"{events.impressions:,} impressions: {_listed(events.impression_outcomes, {})}",
         f"{events.feedback:,} feedback: {_listed(events.feedback_outcomes, details)}",
     ]
-    return "\n".join((*lines, *(_refused_line(one) for one in report.refused)))
+    return "\n".join((*lines, *(refused_line(one) for one in report.refused)))
 
 
 def _listed(counts: Mapping[str, int], details: Mapping[str, str]) -> str:
@@ -77,12 +77,11 @@ def _listed(counts: Mapping[str, int], details: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {n:,}{details.get(name, '')}" for name, n in found) or "none"
 
 
-def _refused_line(refused: Refused) -> str:
-    verb = "refused"
+def refused_line(refused: Refused) -> str:
+    """How often a reason of refusal occurred, and where first."""
+    verb = "refused" if refused.reason in REJECTION_REASONS else "skipped"
     if refused.reason in DROP_REASONS:
         verb = "left out"
-    elif refused.reason in SKIP_REASONS:
-        verb = "skipped"
     first = "" if refused.count == 1 else "the first "
     where = f"{first}in {_visible(refused.file)}, line {refused.line:,}"
     shown = f" in {_visible(refused.record)}" if refused.record else ""

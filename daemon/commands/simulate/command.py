@@ -19,6 +19,7 @@ from ...telemetry import logs
 from .. import options
 from .breakage import BREAKAGES, Breakage
 from .sending import Progress, Span, clock_ms, run_until_interrupted, span_of
+from .shapes import NATIVE, SHAPES, Shape
 from .sinks import FileSink, KafkaSink, Sink
 from .traffic import CONTROL, EXPERIMENT, SHARES, TREATMENT, Faults, Regression, Traffic
 
@@ -49,6 +50,15 @@ def check_segment(segment: dict[str, str]) -> None:
 @options.config_option("Configuration file with the other settings of Kafka.", None)
 @click.option(
     "--out", metavar="FILE.jsonl", help="Write to a file instead (- for standard output)."
+)
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice([NATIVE, *SHAPES]),
+    default=NATIVE,
+    show_default=True,
+    help="Shape of the records: that of a preset of [[sources]]. The source that reads them is"
+    " printed on standard error.",
 )
 @click.option(
     "--rate",
@@ -119,6 +129,7 @@ def simulate_command(
     partitions: int,
     config_file: str | None,
     out: str | None,
+    format_name: str,
     rate: float,
     duration: int | None,
     backfill: int,
@@ -148,7 +159,10 @@ def simulate_command(
     _check_effect(traffic)
     config = _config(config_file, kafka, topic)
     logs.configure(config.log.level, config.log.format, sys.stderr)
-    raise SystemExit(_run(traffic, span, config, out, partitions))
+    shape = SHAPES.get(format_name)
+    if shape is not None:
+        click.echo(shape.source(config.kafka.topics[0], format_name), err=True)
+    raise SystemExit(_run(traffic, span, config, out, partitions, shape))
 
 
 def _segment(given: dict[str, str], kind: Breakage) -> dict[str, str]:
@@ -190,13 +204,20 @@ def _config(config_file: str | None, kafka: str | None, topic: str | None) -> Co
     return options.read(config_file, given)
 
 
-def _run(traffic: Traffic, span: Span, config: Config, out: str | None, partitions: int) -> int:
+def _run(
+    traffic: Traffic,
+    span: Span,
+    config: Config,
+    out: str | None,
+    partitions: int,
+    shape: Shape | None,
+) -> int:
     console = Console(stderr=True)
     status = console.status("starting") if console.is_terminal else None
     progress = Progress(status)
     try:
         with status or nullcontext():
-            asyncio.run(_open_and_run(traffic, span, config, out, partitions, progress))
+            asyncio.run(_open_and_run(traffic, span, config, out, partitions, progress, shape))
     except (Unavailable, RecordRefused, StartError, OSError) as error:
         click.echo(f"Error: {error}", err=True)
         return 1
@@ -211,6 +232,7 @@ async def _open_and_run(
     out: str | None,
     partitions: int,
     progress: Progress,
+    shape: Shape | None,
 ) -> None:
     sink: Sink
     if out is not None:
@@ -218,4 +240,4 @@ async def _open_and_run(
     else:
         settings, topic = kafka_settings(config), config.kafka.topics[0]
         sink = KafkaSink(settings, topic, partitions, span.waits_until_ms)
-    await run_until_interrupted(traffic, span, sink, progress)
+    await run_until_interrupted(traffic, span, sink, progress, shape)

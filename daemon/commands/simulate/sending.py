@@ -11,6 +11,7 @@ import click
 import msgspec
 from rich.status import Status
 
+from .shapes import Shape
 from .sinks import Sink
 from .traffic import Traffic, generate_events
 
@@ -77,16 +78,21 @@ def span_of(
     return Span(live_ms - backfill_ms, live_ms, end_ms, paced)
 
 
-async def send_all(traffic: Traffic, span: Span, sink: Sink, progress: Progress) -> None:
-    """Open the sink, send the events of the span, each when it is due, and close the sink."""
+async def send_all(
+    traffic: Traffic, span: Span, sink: Sink, progress: Progress, shape: Shape | None = None
+) -> None:
+    """Open the sink, send the events of the span, each when it is due, and close the sink. Without
+    a shape they are of the native format."""
     await sink.start()
     try:
-        await _send_due(traffic, span, sink, progress)
+        await _send_due(traffic, span, sink, progress, shape)
     finally:
         await sink.stop()
 
 
-async def _send_due(traffic: Traffic, span: Span, sink: Sink, progress: Progress) -> None:
+async def _send_due(
+    traffic: Traffic, span: Span, sink: Sink, progress: Progress, shape: Shape | None
+) -> None:
     now_ms = progress.reported_ms = clock_ms()
     encode = msgspec.json.Encoder().encode
     for arrival_ms, event in generate_events(traffic, span.start_ms):
@@ -95,7 +101,8 @@ async def _send_due(traffic: Traffic, span: Span, sink: Sink, progress: Progress
         while span.paced and arrival_ms > now_ms:
             await asyncio.sleep(max(arrival_ms - now_ms, TICK_MS) / 1000)
             now_ms = clock_ms()
-        await sink.send(event["impression_id"].encode(), encode(event), arrival_ms)
+        value = event if shape is None else shape.record(event)
+        await sink.send(event["impression_id"].encode(), encode(value), arrival_ms)
         progress.sent += 1
         if span.paced or progress.sent % UNPACED_EVENTS == 0:
             now_ms = clock_ms()
@@ -108,10 +115,10 @@ async def _send_due(traffic: Traffic, span: Span, sink: Sink, progress: Progress
 
 
 async def run_until_interrupted(
-    traffic: Traffic, span: Span, sink: Sink, progress: Progress
+    traffic: Traffic, span: Span, sink: Sink, progress: Progress, shape: Shape | None = None
 ) -> None:
     """`send_all`; SIGINT and SIGTERM end it after the sink is flushed and closed."""
-    sending = asyncio.ensure_future(send_all(traffic, span, sink, progress))
+    sending = asyncio.ensure_future(send_all(traffic, span, sink, progress, shape))
     loop = asyncio.get_running_loop()
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(signal_number, sending.cancel)

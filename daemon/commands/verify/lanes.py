@@ -17,9 +17,9 @@ from typing import Any, Final, TypeAlias
 
 from rich.progress import Progress
 
+from ...config.decoders import decoder_of
 from ...config.loading import Config, read
 from ...errors import Damaged
-from ...events.decoder import decoder
 from ...kafka.lane_log import LaneLog, LaneLogs
 from ...kafka.settings import kafka_settings
 from ...storage.redis.client import Client, close, connect
@@ -147,7 +147,7 @@ async def _proven(config: Config, stored: Stored, show: Show) -> Outcome:
         is_whole = begin.keys() == head.offsets.keys() and all(
             span.is_whole for span in log.spans.values()
         )
-        decode, most_ms = decoder(config.events.format, config.limits), config.limits.max_future_ms
+        decode, most_ms = decoder_of(config), config.limits.max_future_ms
         proof = Proof(stored, config.plan, decode, log.next_offsets, not is_whole, most_ms)
         # A lane has one configuration for life. If its columns changed at given offsets, the log
         # would be read up to these, the change made, and the log read on.

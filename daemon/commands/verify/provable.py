@@ -38,7 +38,7 @@ class Reach:
         for record in records:
             if self._stamps_ms[topic] is None and record.timestamp >= 0:
                 self._stamps_ms[topic] = record.timestamp
-            for events in decode.slices(record.value, record.timestamp):
+            for events in decode.slices_of(record):
                 times_ms = [e.time_ms for e in events if not isinstance(e, Rejected)]
                 self._latest_ms = max(self._latest_ms, *times_ms, 0)
 

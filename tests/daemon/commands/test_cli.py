@@ -144,7 +144,12 @@ def test_replay_takes_the_format_from_the_command(given: list[Any], tmp_path: Pa
     relevanced("replay", file, file, "--format", "ubi", "--output", "json", "--as-is")
     (paths, config, output, asked), named = given[0]
     assert (paths, config.events.format, output) == ([file, file], "ubi", "json")
-    assert asked == SCORES and named == {"as_is": True, "progress": False}
+    assert asked == SCORES and named == {
+        "as_is": True,
+        "progress": False,
+        "kcat": False,
+        "topic": None,
+    }
 
 
 def test_replay_takes_buckets_and_a_span(given: list[Any], tmp_path: Path) -> None:

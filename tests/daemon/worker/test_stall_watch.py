@@ -78,6 +78,12 @@ class Stalling:
     def slices(self, value: bytes | None, record_time_ms: int | None) -> Iterator[Sequence[Any]]:
         return iter((self(value, record_time_ms),))
 
+    def of_record(self, record: Any) -> Any:
+        return self(record.value, record.timestamp)
+
+    def slices_of(self, record: Any) -> Iterator[Sequence[Any]]:
+        return self.slices(record.value, record.timestamp)
+
 
 async def work(log: Log, store: Memory, marked: Marked, letters: Letters, end: int) -> None:
     """Run a worker until the store has this offset."""

@@ -1,0 +1,51 @@
+"""The decoder of several topics, each of which has a source of its own. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Protocol
+
+from ..events.decoder import decoder
+from ..events.types import Decoded, Limits, LogRecord, Skipped
+from .records import Mapper
+from .tables import Source
+
+
+class TopicReader(Protocol):
+    """What reads the records of one topic."""
+
+    def slices_of(self, record: LogRecord) -> Iterator[Sequence[Decoded]]: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class TopicDecoder:
+    """A decoder that reads the records of each topic by its source."""
+
+    by_topic: Mapping[str, TopicReader]
+    limits: Limits
+    plain: None = None
+
+    def of_record(self, record: LogRecord) -> list[Decoded]:
+        """The events of one record, in order. Never raises."""
+        return list(chain.from_iterable(self.slices_of(record)))
+
+    def slices_of(self, record: LogRecord) -> Iterator[Sequence[Decoded]]:
+        """The same events in slices."""
+        reader = self.by_topic.get(record.topic)
+        if reader is None:
+            listed = ", ".join(self.by_topic)
+            detail = f"topic {record.topic}: must be one of sources.topic ({listed})"
+            return iter(([Skipped("not_mapped", detail)],))
+        return reader.slices_of(record)
+
+
+def topic_decoder(sources: Sequence[Source], limits: Limits) -> TopicDecoder:
+    """Return the decoder of these sources."""
+    return TopicDecoder({source.topic: reader_of(source, limits) for source in sources}, limits)
+
+
+def reader_of(source: Source, limits: Limits) -> TopicReader:
+    """Return what reads the records of a source."""
+    if source.reader is not None:
+        return decoder(source.reader, limits)
+    return Mapper(source, limits)

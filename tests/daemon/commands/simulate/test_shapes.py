@@ -1,0 +1,63 @@
+"""The same traffic, native and in the shape of a preset through its mapping, gives the same
+integers."""
+
+import io
+from collections.abc import Sequence
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pytest
+from rich.console import Console
+from rich.progress import Progress
+
+from relevanced.daemon.commands.recorded.pipeline import Replayed, replayed
+from relevanced.daemon.commands.simulate.shapes import SHAPES
+from relevanced.daemon.commands.simulate.traffic import Faults, Traffic, generate_events
+from relevanced.daemon.config.loading import load
+from tests.replica import arms_of, counts_of, open_of, row_dicts, rows_of
+
+START_MS: Final = 1795176000000
+SETTINGS: Final = """
+[segments]
+groupings = [["country"], ["device"], ["country", "experiment:ranker-v2"]]
+[attribution]
+window = "2m"
+lateness = "10s"
+"""
+TRAFFIC: Final = Traffic(seed=3, rate=40, faults=Faults(0.05, 0.05, 0.05, 0.05))
+
+
+def events() -> Sequence[Any]:
+    """Ten minutes, with duplicates, disorder, orphans and items that were not shown."""
+    stream = takewhile(
+        lambda pair: pair[0] < START_MS + 600_000, generate_events(TRAFFIC, START_MS)
+    )
+    return [event for _, event in stream]
+
+
+def replay(path: Path, records: Sequence[Any], sources: str) -> Replayed:
+    path.write_bytes(b"".join(msgspec.json.encode(record) + b"\n" for record in records))
+    bars = Progress(console=Console(file=io.StringIO(), quiet=True))
+    return replayed([str(path)], load(SETTINGS + sources, {}, "test.toml"), bars, as_is=True)
+
+
+def integers(found: Replayed) -> Any:
+    """Every integer of the lane: rows, totals, counts, open impressions, experiments."""
+    lane = found.lane
+    totals = row_dicts(lane.totals.pages, lane.segments.names, lane.plan)
+    return rows_of(lane), totals, counts_of(lane), open_of(lane), arms_of(lane)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_simulated_traffic_through_a_preset_equals_native_traffic(
+    name: str, tmp_path: Path
+) -> None:
+    simulated, shape = events(), SHAPES[name]
+    native = integers(replay(tmp_path / "native.jsonl", simulated, ""))
+    records = [shape.record(event) for event in simulated]
+    mapped = integers(replay(tmp_path / "mapped.jsonl", records, shape.source("events", name)))
+    assert native[2]["impression_outcomes"]["accepted"] > 1000
+    assert native[2]["feedback_outcomes"]["joined"] > 1000
+    assert mapped == native
