@@ -17,7 +17,8 @@ the same numbers.
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from ..events.types import Decoded, Event, Feedback, Impression, Rejected
+from ..events.types import Decoded, Event, Feedback, Impression, Rejected, Skipped
+from ..lane.counts import skip_label
 from ..lane.gain_states import NO_STATE
 from ..lane.lane import Lane
 from ..lane.open_impressions import encode_items
@@ -46,7 +47,10 @@ def steps(lane: Lane, topic: str, events: Iterable[Decoded]) -> Iterator[None]:
     watermark, pending = lane.watermarks[topic], lane.pending[topic]
     for event in events:
         if isinstance(event, Rejected):
-            lane.count("rejected", event.reason)
+            if isinstance(event, Skipped):
+                lane.count("skipped", skip_label(topic, event.reason))
+            else:
+                lane.count("rejected", event.reason)
             continue
         yield from event_steps(lane, topic, event, watermark)
         if watermark is not None and event.time_ms > watermark + JUMP_MS:

@@ -69,6 +69,8 @@ def map_files(
     try:
         for part in read_lines(paths, bars, most_line_bytes(config, kcat=kcat)):
             mapped.take(part)
+    except BrokenPipeError:
+        return 1  # Whoever read the events, such as `head`, has enough.
     except OSError as error:
         print(f"{error.filename}: cannot be read: {error.strerror}", file=sys.stderr)
         return 1

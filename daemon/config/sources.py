@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias, TypeVar
 
 from ..events.decoder import FORMATS
-from ..events.types import DROP_REASONS, REJECTION_REASONS, SKIP_REASONS
+from ..events.types import DROP_REASONS, NOT_MAPPED, REJECTION_REASONS, SKIP_REASONS
 from ..mapping.tables import AUTO, UNITS
 from ..mapping.times import has_zone
 from .faults import ConfigFault
@@ -51,7 +51,7 @@ _NEEDED: Final[Mapping[str, Sequence[tuple[tuple[str, ...], str]]]] = {
     "drop": ((("where", "value"), "must be given: what is left out"),),
 }
 """Table → (keys of which one must be given, the rule)."""
-_TAKEN_REASONS: Final = (*REJECTION_REASONS, *SKIP_REASONS, *DROP_REASONS)
+_TAKEN_REASONS: Final = (*REJECTION_REASONS, *SKIP_REASONS, *DROP_REASONS, NOT_MAPPED)
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,10 @@ REJECTION_REASONS: Final = (
     "future",
     "stalls",
 )
-SKIP_REASONS: Final = ("tombstone", "no_list", "no_item", "no_query_id", "not_mapped")
+SKIP_REASONS: Final = ("tombstone", "no_list", "no_item", "no_query_id")
 """Counted like rejections, but nothing is wrong with the record: it is never dead-lettered."""
+NOT_MAPPED: Final = "not_mapped"
+"""The reason to skip what no table of a mapping describes."""
 DROP_REASONS: Final = ("long_value", "bad_value", "long_name")
 """Values of attributes and experiments that were left out of an impression, which counts without
 them: too long, neither text nor number nor truth value, or under a name that is too long."""

@@ -17,7 +17,7 @@ from relevanced.metrics.propensities import WeightSums, clipped_share, effective
 
 from ..events.types import DROP_REASONS, REJECTION_REASONS, SKIP_REASONS
 from ..experiments.types import NOTHING, Findings
-from ..lane.counts import FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES
+from ..lane.counts import FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES, topic_and_reason
 from ..lane.paged_rows import Rows
 from ..plan import COUNT_COLUMNS, WEIGHT_UNIT, Plan, Surfaces
 from ..telemetry import families
@@ -61,6 +61,7 @@ FAMILY_OF_COUNT: Final[Mapping[str, tuple[Family, tuple[str, ...]]]] = {
     "gap_records": (families.GAP_RECORDS, ()),
     "ahead_events": (families.AHEAD_EVENTS, ()),
     "replaced_logs": (families.REPLACED_LOGS, ()),
+    "skipped": (families.SKIPPED_EVENTS, ()),
 }
 """Family of stored counts → its family of series, and the label values that are exposed even at 0.
 
@@ -250,9 +251,15 @@ def _add_counts(bodies: Bodies, snapshot: Snapshot, plan: Plan) -> None:
     for stored, (family, always) in FAMILY_OF_COUNT.items():
         expected = plan.grouping_names[1:] if stored == "segment_overflow" else always
         counts = dict.fromkeys(expected, 0) | dict(snapshot.counts.get(stored, {}))
-        [label] = family.labels
-        labels = [f'{label}="{escape(value)}"' for value in counts]
+        labels = [_count_labels(family, value) for value in counts]
         add(bodies, family, "{", labels, "} ", list(counts.values()))
+
+
+def _count_labels(family: Family, value: str) -> str:
+    """The labels of a count, whose label in the lane is one text."""
+    parts = topic_and_reason(value) if family is families.SKIPPED_EVENTS else (value,)
+    pairs = zip(family.labels, parts, strict=True)
+    return ",".join(f'{label}="{escape(part)}"' for label, part in pairs)
 
 
 def _add_times(bodies: Bodies, snapshot: Snapshot, plan: Plan) -> None:

@@ -13,6 +13,7 @@ COUNT_FAMILIES: Final = (
     "gap_records",  # by topic: records that the log lost before they were read
     "ahead_events",  # by topic: events too far ahead of the watermark to move it alone
     "replaced_logs",  # by topic: other logs that lanes began, as an operator permitted
+    "skipped",  # by topic and reason, as `skip_label` writes them: what mappings leave out
 )
 IMPRESSION_OUTCOMES: Final = (
     "accepted",
@@ -34,3 +35,14 @@ FEEDBACK_OUTCOMES: Final = (
     "ignored_kind",
 )
 """`rank_mismatch` is counted in addition to `joined`; each event has exactly one of the others."""
+
+
+def skip_label(topic: str, reason: str) -> str:
+    """Return the label under which `skipped` counts. Names of topics have no slash."""
+    return f"{topic}/{reason}"
+
+
+def topic_and_reason(label: str) -> tuple[str, str]:
+    """Return the parts of a label of `skipped`."""
+    topic, _, reason = label.partition("/")
+    return topic, reason

@@ -13,7 +13,16 @@ from typing import Final
 from ..events.attributes import Trimmed
 from ..events.decoder import future, too_large
 from ..events.fields import InvalidField, refused
-from ..events.types import SKIP_REASONS, Decoded, Feedback, Limits, LogRecord, Rejected, Skipped
+from ..events.types import (
+    NOT_MAPPED,
+    SKIP_REASONS,
+    Decoded,
+    Feedback,
+    Limits,
+    LogRecord,
+    Rejected,
+    Skipped,
+)
 from .envelopes import Headers, unwrapped
 from .evaluation import Evaluation
 from .feedback import feedback_of, is_feedback
@@ -98,14 +107,14 @@ class Mapper:
 
     def _element(self, found: Evaluation, element: object) -> list[Decoded]:
         if element is None:
-            return [Skipped("not_mapped")]
+            return [Skipped(NOT_MAPPED)]
         if not isinstance(element, dict):
             name = f"{self.source.key}.each" if self.source.each is None else self.source.each.name
             return [_refusal(refused("wrong_type", name, element, "must be an object"))]
         try:
             impressions, feedback = self._tables(found, element)
             if not impressions and not feedback:
-                return [Skipped("not_mapped")]
+                return [Skipped(NOT_MAPPED)]
             drop = next((one for one in self.source.drops if _drops(one, found, element)), None)
         except InvalidField as error:
             return [_refusal(error)]

@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Protocol
 
 from ..events.decoder import decoder
-from ..events.types import Decoded, Limits, LogRecord, Skipped
+from ..events.types import NOT_MAPPED, Decoded, Limits, LogRecord, Skipped
 from .records import Mapper
 from .tables import Source
 
@@ -35,7 +35,7 @@ class TopicDecoder:
         if reader is None:
             listed = ", ".join(self.by_topic)
             detail = f"topic {record.topic}: must be one of sources.topic ({listed})"
-            return iter(([Skipped("not_mapped", detail)],))
+            return iter(([Skipped(NOT_MAPPED, detail)],))
         return reader.slices_of(record)
 
 

@@ -147,6 +147,12 @@ REJECTED_EVENTS: Final = counter(
     "Records that were refused or skipped, by reason (tombstone and no_list are legitimate: "
     "only skipped).",
 )
+SKIPPED_EVENTS: Final = counter(
+    "skipped_events",
+    ("topic", "reason"),
+    "Records, and elements of records, of [[sources]] that are no event, by topic and reason: "
+    "not_mapped, no_list, no_item, no_query_id, tombstone, and the reasons of sources.drop.",
+)
 DROPPED_ATTRIBUTE_VALUES: Final = counter(
     "dropped_attribute_values",
     ("reason",),
@@ -242,6 +248,7 @@ FAMILIES: Final = (
     # Counters of events, as stored with the lanes.
     EVENTS,
     REJECTED_EVENTS,
+    SKIPPED_EVENTS,
     DROPPED_ATTRIBUTE_VALUES,
     IMPRESSION_OUTCOMES,
     FEEDBACK_OUTCOMES,

@@ -156,6 +156,14 @@ def test_dropped_values_are_no_rejections(parse: Parse) -> None:
     assert value(families, "relevanced_dropped_attribute_values_total", reason="long_value") == 3
 
 
+def test_skipped_records_have_topic_and_reason(parse: Parse) -> None:
+    counts = {"skipped": {"shop/not_mapped": 2, "shop/bot": 3}}
+    families = parse(exposed([lane_view([], counts=counts)]))
+    for reason, expected in (("not_mapped", 2), ("bot", 3)):
+        labels = {"topic": "shop", "reason": reason}
+        assert value(families, "relevanced_skipped_events_total", **labels) == expected
+
+
 def test_every_stored_count_has_its_series() -> None:
     assert set(FAMILY_OF_COUNT) == set(COUNT_FAMILIES)
 
@@ -237,6 +245,7 @@ def test_series_are_those_of_the_table(parse: Parse) -> None:
     expected = {family.name for family in FAMILIES if family.source == "snapshot"}
     shown = [Shown(country=name, values=(1.0, 1.0, 1.0)) for name in "AABBC"]
     counts = {name: {"t": 1} for name in ("gap_records", "ahead_events", "replaced_logs")}
+    counts["skipped"] = {"t/not_mapped": 1}
     views = [lane_view(shown, counts={"events": {"feedback": 1}, **counts})]
     arms = with_interleaved(stratified_arms(*[{"DE": (300, 0.5), "US": (300, 0.5)}] * 2))
     families = parse(
