@@ -174,6 +174,12 @@ class Interpreter(TreeInterpreter):  # type: ignore[misc]  # the library ships n
         self._counted.spend(_weight(flat))
         return flat
 
+    def visit_slice(self, node: dict[str, Any], value: Any) -> Any:
+        """Cut an array; its elements are counted."""
+        part = super().visit_slice(node, value)
+        self._counted.spend(_weight(part))
+        return part
+
 
 def _weight(value: object) -> int:
     """The work to make a value, in steps."""

@@ -1,5 +1,8 @@
 """`[[sources]]`: every fault at once, presets, the namespace, and what is written again."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from relevanced.daemon.config.fingerprint import describe
@@ -8,6 +11,7 @@ from relevanced.daemon.config.loading import load
 from relevanced.daemon.config.mapped_sources import mapped, slow_expressions
 from relevanced.daemon.config.presets import presets
 from relevanced.daemon.config.settings import Config
+from relevanced.daemon.config.sources import SECTION
 from relevanced.daemon.storage.schema import namespace_hash
 
 IMPRESSION = """
@@ -233,3 +237,17 @@ def test_expressions_that_are_slow_by_nature_are_named() -> None:
         "sources[0].impression.items: slow by nature, as it sorts or visits everything: sort_by(…)",
         "sources[0].feedback.kind: slow by nature, as it sorts or visits everything: *",
     ]
+
+
+def test_the_sources_of_the_readme_are_valid() -> None:
+    text = (Path(__file__).parents[3] / "README.md").read_text()
+    (block,) = [
+        one for one in re.findall(r"```toml\n(.*?)```", text, re.DOTALL) if f"[[{SECTION}]]" in one
+    ]
+    (source,) = mapped(loaded(block).sources)
+    assert source.drops and source.impressions and source.feedback
+
+
+def test_the_presets_of_the_readme_are_all_there_are() -> None:
+    text = (Path(__file__).parents[3] / "README.md").read_text()
+    assert {*re.findall(r'preset = "([a-z0-9-]+)"', text)} == {*presets(), "ubi"}
