@@ -92,9 +92,9 @@ def read(value: object) -> tuple[Sources, list[FieldFault]]:
         declared, more = _read_source(f"{SECTION}[{index}]", given)
         sources.append(declared)
         faults += more
-    topics = [source.keys.topic for source in sources]
+    topics = [one.get("topic") for one in value]
     for index, topic in enumerate(topics):
-        if topic in topics[:index]:
+        if isinstance(topic, str) and topic in topics[:index]:
             faults.append((f"{SECTION}[{index}].topic", topic, "stands more than once"))
     return tuple(sources), faults
 

@@ -201,7 +201,7 @@ def _config(config_file: str | None, kafka: str | None, topic: str | None) -> Co
         "--kafka": ("RELEVANCED_KAFKA__BOOTSTRAP_SERVERS", kafka),
         "--topic": ("RELEVANCED_KAFKA__TOPICS", topic),
     }
-    return options.read(config_file, given)
+    return options.read(config_file, given, takes_sources=True)
 
 
 def _run(

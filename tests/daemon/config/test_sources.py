@@ -146,6 +146,14 @@ def test_a_fault_names_place_value_and_rule(text: str, fault: str) -> None:
     assert any(fault in one for one in faults(text)), faults(text)
 
 
+def test_a_topic_that_is_missing_or_wrong_repeats_no_other() -> None:
+    found = faults(f"[[sources]]\n{IMPRESSION}[[sources]]\ntopic = 3\n{IMPRESSION}")
+    assert found == [
+        "sources[0].topic: must be given",
+        "sources[1].topic=3: must be 1 to 249 of letters, digits, . _ -",
+    ]
+
+
 def test_keys_beside_a_preset_replace_its_keys_one_by_one() -> None:
     text = f'[[sources]]\ntopic = "a"\npreset = "segment"\n{WITH_IDS}'
     text = text.replace("[sources.feedback]", 'attributes = { shop = "shop" }\n[sources.feedback]')
