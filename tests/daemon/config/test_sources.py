@@ -180,13 +180,6 @@ def test_several_tables_of_one_source_have_places_of_their_own() -> None:
     ]
 
 
-def test_a_configuration_without_sources_keeps_its_namespace() -> None:
-    assert namespace_hash(loaded("")) == NAMESPACE_BEFORE_SOURCES
-
-
-NAMESPACE_BEFORE_SOURCES = "0bbc1a38"
-
-
 def test_what_means_the_same_has_the_same_namespace() -> None:
     other = '[[sources]]\ntopic = "others"\npreset = "metarank"\n'
     assert namespace_hash(loaded(OWN + other)) == namespace_hash(loaded(other + OWN))
