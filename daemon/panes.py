@@ -6,7 +6,7 @@ Pure arithmetic on integer milliseconds since the epoch. Panes are epoch-aligned
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, TypeAlias, TypeVar
 
@@ -52,15 +52,18 @@ class Window:
         return self.length_ms // self.pane_ms
 
 
-def window(name: str, length_s: int) -> Window:
-    """The window of `length_s` seconds with the least whole-second pane ≥ length/30 that divides
-    it."""
+def window(name: str, length_s: int, base_s: int = 1) -> Window:
+    """The window of `length_s` seconds with the least pane ≥ length/30 that divides it and is a
+    multiple of `base_s`. Raises ValueError where there is none."""
     if length_s < 1:
         raise ValueError(f"window {name}: must be at least 1s")
-    pane_s = -(-length_s // PANES_PER_WINDOW)
-    while length_s % pane_s:
-        pane_s += 1
-    return Window(name, length_s * 1000, pane_s * 1000)
+    if length_s % base_s:
+        raise ValueError(f"windows: {name} must be a multiple of the base pane ({base_s}s)")
+    base_panes = length_s // base_s
+    each = -(-base_panes // PANES_PER_WINDOW)
+    while base_panes % each:
+        each += 1
+    return Window(name, length_s * 1000, each * base_s * 1000)
 
 
 def pane_start(time_ms: Instants, pane_ms: int) -> Instants:
@@ -85,6 +88,11 @@ class Timing:
     def settle_ms(self) -> int:
         """How far the watermark must pass the end of a base pane until nothing can change it."""
         return self.attribution_ms + self.lateness_ms
+
+    @cached_property
+    def index_by_length_ms(self) -> dict[int, int]:
+        """Length of a window → its index."""
+        return {window.length_ms: index for index, window in enumerate(self.windows)}
 
     @property
     def longest(self) -> Window:
@@ -112,24 +120,22 @@ class Timing:
         return pane_start(watermark_ms - self.kept_ms(span), span.pane_ms)
 
 
-def timing(windows: Iterable[tuple[str, int]], attribution_s: int, lateness_s: int) -> Timing:
-    """Build the timing of (name, seconds) windows.
+def timing(
+    windows: Iterable[tuple[str, int]],
+    attribution_s: int,
+    lateness_s: int,
+    base_s: int | None = None,
+) -> Timing:
+    """Build the timing of (name, seconds) windows, with base panes of `base_s`; None: with those
+    that the shortest window has by itself.
 
-    Raises ValueError where there is no window, or a longer window's pane is not a multiple of the
-    base pane.
+    The panes of the shortest window are base panes, however many it has. Raises ValueError where
+    there is no window, or one is not a multiple of the base pane.
     """
-    spans = tuple(sorted((window(name, seconds) for name, seconds in windows), key=_by_length))
-    if not spans:
+    ordered = sorted(windows, key=lambda window: window[1])
+    if not ordered:
         raise ValueError("windows: at least one is needed")
-    base = spans[0]
-    for span in spans[1:]:
-        if span.pane_ms % base.pane_ms:
-            raise ValueError(
-                f"windows: the pane of {span.name} ({span.pane_ms // 1000}s) must be a multiple of "
-                f"the pane of {base.name} ({base.pane_ms // 1000}s)"
-            )
+    base_s = window(*ordered[0]).pane_ms // 1000 if base_s is None else base_s
+    first, *others = (window(name, seconds, base_s) for name, seconds in ordered)
+    spans = (replace(first, pane_ms=base_s * 1000), *others)
     return Timing(spans, attribution_s * 1000, lateness_s * 1000)
-
-
-def _by_length(span: Window) -> int:
-    return span.length_ms

@@ -4,6 +4,7 @@ A row is a vector of int64 counters. Its columns are defined here, for the write
 reader.
 """
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,6 +36,13 @@ class Surfaces:
     """Largest weight of a reaction."""
 
     @cached_property
+    def digest(self) -> str:
+        """Hash of everything that weights depend on."""
+        tables = [(table.surface, table.version, table.values) for table in self.tables]
+        shape = self.attribute, self.default, self.clip, tables
+        return hashlib.sha256(repr(shape).encode()).hexdigest()[:8]
+
+    @cached_property
     def _ids(self) -> Mapping[str | None, int]:
         return {table.surface: surface_id for surface_id, table in enumerate(self.tables, 1)}
 
@@ -57,6 +65,14 @@ class Surfaces:
         """(surfaces, depth) True where the weight was clipped: where 1 / propensity is larger."""
         by_table = [table.inverse(depth) > self.clip for table in self.tables]
         return np.array([np.zeros(depth, np.bool_), *by_table])
+
+
+def meaning_of(metric: Metric, surfaces: Surfaces | None) -> str:
+    """What a metric means wherever it is read: its full name, and for weighted ones the
+    propensities too."""
+    if metric.needs != "propensities" or surfaces is None:
+        return metric.full_name
+    return f"{metric.full_name}~{surfaces.digest}"
 
 
 ALL: Final = "all"
@@ -110,6 +126,8 @@ class Plan:
     """How many whole hours of settled rows are kept; 0 keeps none."""
     hour_ms: int = HOUR_MS
     """Length of an hour; tests use shorter ones."""
+    max_values: int | None = None
+    """Values of a grouping that are admitted; None: ten times `max_segments`."""
     surfaces: Surfaces | None = None
     """Propensities by surface; None: no metric needs any."""
 
@@ -165,6 +183,17 @@ class Plan:
         return len(COUNT_COLUMNS) + len(METRIC_COLUMNS) * metric_index
 
     @cached_property
+    def column_ids(self) -> tuple[str, ...]:
+        """What the columns of each metric mean, whatever plan they stand in: the full name, and for
+        weighted metrics the propensities too."""
+        return tuple(meaning_of(metric, self.surfaces) for metric in self.metrics)
+
+    @cached_property
+    def surfaces_id(self) -> str:
+        """A digest of the propensities; "" without any."""
+        return "" if self.surfaces is None else self.surfaces.digest
+
+    @cached_property
     def timed(self) -> tuple[int, ...]:
         """Indices of the metrics that depend on when feedback came, not on which item it was
         for."""
@@ -191,4 +220,4 @@ class Plan:
     @property
     def admitted_values(self) -> int:
         """How many values of a grouping one topic-partition admits."""
-        return 10 * self.max_segments
+        return 10 * self.max_segments if self.max_values is None else self.max_values

@@ -12,6 +12,7 @@ from relevanced.daemon.events.types import Decoded, Feedback, Impression, LogRec
 from relevanced.daemon.lane.lane import Lane, new_lane
 from relevanced.daemon.panes import CONFIRMED_OVER_MS, MOST_NEAR, timing
 from relevanced.daemon.plan import Plan
+from relevanced.daemon.storage.layouts import InForce, Layouts
 from relevanced.daemon.storage.commit import ClaimedLane, Commit, confirm, plan_commit
 from relevanced.daemon.storage.restore import rebuild
 from relevanced.daemon.worker import batch
@@ -155,7 +156,7 @@ def claimed(
 ) -> ClaimedLane:
     """The lane as it is in the store, for a new owner."""
     head = store.claim(token, msgspec.json.encode({topic: 0}))
-    return rebuild(0, plan, [topic], head, store.names, store.load(head))
+    return rebuild(0, Layouts(InForce(plan)), [topic], head, store.names, store.load(head))
 
 
 def commit(store: MemoryLane, held: ClaimedLane, *events: Decoded) -> Commit:

@@ -78,7 +78,8 @@ PURE: Final = (
     *("daemon.telemetry.kafka_faults", "daemon.telemetry.rate_limit", "daemon.telemetry.status"),
     *("daemon.storage", "daemon.storage.block_log", "daemon.storage.blocks"),
     *("daemon.storage.commit", "daemon.storage.experiments", "daemon.storage.head"),
-    *("daemon.storage.keys", "daemon.storage.log_marks", "daemon.storage.packing"),
+    *("daemon.storage.keys", "daemon.storage.layouts", "daemon.storage.log_marks"),
+    *("daemon.storage.packing", "daemon.exporter.coverage", "daemon.exporter.layout_series"),
     *("daemon.storage.restore", "daemon.storage.stall_mark"),
     *("daemon.storage.redis", "daemon.storage.redis.commit_call"),
     *("daemon.worker", "daemon.worker.batch", "daemon.worker.idle_marks"),
@@ -360,7 +361,7 @@ def test_every_room_says_what_belongs_in_it() -> None:
 
 
 PLANTED: Final = {
-    "upward": ("daemon.telemetry.logs", "from ..commands.app import run", "see ROWS"),
+    "upward": ("daemon.telemetry.logs", "from ..commands.run_daemon import run", "see ROWS"),
     "sideways": ("daemon.http.server", "from ..kafka import source", "see ROWS"),
     "back": ("metrics.dcg", "import relevanced.daemon.events", "upwards"),
     "upward in metrics": ("metrics.lists", "from .metric import Metric", "see ROWS"),

@@ -41,6 +41,8 @@ def change_state(lane: Lane, slot: int, after: int) -> None:
 def note_delay(lane: Lane, slot: int, time_ms: int) -> None:
     """Keep the shortest delay between the impression and its feedback, in whatever order that
     arrives; feedback from before its impression has a delay of 0."""
+    if slot < lane.timed_from:
+        return
     index = lane.open.index_of(slot)
     shown_ms = lane.open.times_ms[index]
     delay_ms = max(time_ms - shown_ms, 0)

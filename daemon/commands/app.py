@@ -30,11 +30,8 @@ from ..exporter.published import Condition, Published
 from ..http.api.health import Role
 from ..http.markers import MarkerSettings
 from ..http.server import HttpServer, ListenError
-from ..kafka.client import KafkaSettings
-from ..kafka.producer import KafkaProducer
-from ..kafka.settings import kafka_settings
-from ..kafka.source import KafkaSource
 from ..storage.redis.client import Client, close, connect
+from ..storage.redis.layout_registry import LayoutRegistry
 from ..storage.redis.lane_store import LaneStore
 from ..storage.redis.marker_log import MarkerLog
 from ..storage.redis.namespace import Namespace
@@ -51,6 +48,7 @@ from ..worker.source import Source
 from ..worker.stall_watch import StallWatch
 from ..worker.worker import Pace, Worker
 from . import core_dumps, open_files
+from .following import Following, Working
 from .history_check import HistoryCheck
 from .signals import stopping_on_signals
 from .waiting import RedisAnswer, waiting_text
@@ -67,7 +65,6 @@ class Service:
         self.role = role
         self.stop = asyncio.Event()
         self.telemetry = Telemetry(version("relevanced"), role)
-        self._show_settings()
         self.http = HttpServer(self.telemetry, role)
         self.redis = self._connect()
         self.namespace = Namespace(
@@ -76,12 +73,6 @@ class Service:
         self.store = LaneStore(self.redis, self.namespace.name)
         self.markers = MarkerLog(self.redis, self.namespace.name)
         self.keep_markers_ms = config.history.days * 86_400_000
-        self.http.markers = MarkerSettings(
-            self.markers,
-            [metric.name for metric in config.plan.metrics],
-            config.plan.grouping_names,
-            self.keep_markers_ms,
-        )
         self.ownership: Ownership | None = None
         self.worker: Worker | None = None
         self.lanes: Callable[[], int | None] = lambda: None
@@ -90,12 +81,22 @@ class Service:
         """What keeps the input topics from being read; None where nothing does."""
         self.redis_answer = RedisAnswer()
         self.history = HistoryCheck(config)
+        registry = LayoutRegistry(self.redis, self.namespace.name)
+        self.following = Following(config, registry, self.stop)
+        self.show_settings(config)
 
-    def _show_settings(self) -> None:
-        judging = self.config.resolved_judging
+    def show_settings(self, config: Config) -> None:
+        """Serve what is known of a configuration without any event."""
+        self.http.markers = MarkerSettings(
+            self.markers,
+            [metric.name for metric in config.plan.metrics],
+            config.plan.grouping_names,
+            self.keep_markers_ms,
+        )
+        judging = config.resolved_judging
         floors = {(f.metric, f.grouping, f.segment): f.floor for f in judging.score_floors}
         self.telemetry.judged_by(judging.numbers, judging.metric_drift_ratios, floors)
-        links = self.config.links
+        links = config.links
         self.telemetry.links_to(links.runbook, links.page, links.dashboards)
 
     def _connect(self) -> Client:
@@ -124,16 +125,22 @@ class Service:
         if self.worker is None or self.ownership is None:
             waiting_for = waiting_text(self.obstacle(), self.redis_answer.missing)
             return [Condition("started", False, waiting_for)]
-        return worker_conditions(self.worker, self.ownership, self.history.missing)
+        conditions = worker_conditions(self.worker, self.ownership, self.history.missing)
+        return [*conditions, Condition("layout", True, self.following.says)]
 
     def make_worker(
-        self, source: Source, beginning: Beginning, letters: DeadLetterTopic | None
+        self,
+        source: Source,
+        beginning: Beginning,
+        letters: DeadLetterTopic | None,
+        working: Working,
     ) -> Worker:
-        """Make the worker that reads this source."""
-        config = self.config
+        """Make the worker that reads this source under a layout, until that is over."""
+        config = working.config
         ports = Ports(source, self.store, letters)
-        process = Process(self.telemetry, time.time, self.stop, config.log.record_values)
-        self.ownership = Ownership(ports, process, config.plan, beginning)
+        process = Process(self.telemetry, time.time, working.over, config.log.record_values)
+        layouts = self.following.layouts(working)
+        self.ownership = Ownership(ports, process, layouts, beginning)
         self.worker = Worker(
             ports,
             process,
@@ -145,36 +152,21 @@ class Service:
         )
         return self.worker
 
-    def make_exporter(self) -> Exporter:
-        """Make the exporter of this namespace."""
+    def make_exporter(self, working: Working) -> Exporter:
+        """Make the exporter of this namespace under a layout, until that is over."""
+        config = working.config
         return Exporter(
             self.store,
             self.namespace,
-            self.config.plan,
+            config.plan,
             self.telemetry,
             self,
-            self.stop,
-            judging=self.config.resolved_judging,
+            working.over,
+            judging=config.resolved_judging,
             markers=KeptMarkers(self.markers, self.keep_markers_ms),
-            version_attribute=self.config.segments.version_attribute,
+            version_attribute=config.segments.version_attribute,
+            former=self.http.published,
         )
-
-
-def run(config: Config, role: Role) -> int:
-    """Run the daemon until a signal stops it; returns the exit code."""
-    memory.configure_allocator()
-    memory.freeze_startup_objects()
-    return asyncio.run(_run(config, role))
-
-
-async def _run(config: Config, role: Role) -> int:
-    try:
-        service = Service(config, role)
-    except ValueError as error:
-        # Only the Redis client knows which options a URL may have.
-        log.error("cannot run", reason=str(error))
-        return 2
-    return await serve(service, None if role == "exporter" else work_on_kafka)
 
 
 Job: TypeAlias = Callable[[Service], Awaitable[None]]
@@ -218,6 +210,8 @@ async def _run_parts(service: Service, job: Job | None) -> None:
     namespace, stop = service.namespace, service.stop
     parts: list[Awaitable[None]] = [
         _exporting(service),
+        service.following.follow(proposes=job is not None),
+        service.following.end_with_the_process(),
         watch_eviction(namespace, service.telemetry, stop),
     ]
     if job is not None:
@@ -246,48 +240,11 @@ async def _then_stop(part: Awaitable[None], stop: asyncio.Event) -> None:
 async def _exporting(service: Service) -> None:
     """Run the exporter; in a process that is only a worker, publish its readiness."""
     if service.role != "worker":
-        await service.make_exporter().run()
+        await finished_before_stop(service.following.step(), service.stop)
+        while not service.stop.is_set():
+            working = service.following.now
+            service.show_settings(working.config)
+            await service.make_exporter(working).run()
         return
     while not await stopped_within(service.stop, 1.0):
         service.swap(Published(conditions=tuple(service.conditions())))
-
-
-async def work_on_kafka(service: Service) -> None:
-    """Join the group and move the lanes forward until the process is to stop."""
-    settings = kafka_settings(service.config)
-    source = KafkaSource(settings, service.telemetry.kafka_fault, service.telemetry.topics_found)
-    service.obstacle = lambda: source.obstacle or "its topics are looked up"
-    asking = service.redis_answer.watch(service.namespace.stored_selection, service.stop)
-    watching = asyncio.create_task(asking)
-    try:
-        if not await finished_before_stop(source.start(), service.stop):
-            return
-    finally:
-        watching.cancel()
-    service.obstacle = lambda: None
-    await _work(service, settings, source)
-
-
-async def _work(service: Service, settings: KafkaSettings, source: KafkaSource) -> None:
-    """Move the lanes of a source that has joined its group, then leave the group."""
-    config = service.config
-    letters = producer = None
-    try:
-        if config.events.dead_letter_topic is not None:
-            producer = KafkaProducer(settings)
-            if not await finished_before_stop(producer.start(), service.stop):
-                return
-            letters = DeadLetterTopic(producer, config.events.dead_letter_topic)
-        initial_lanes = await service.redis_answer.registered(
-            service.namespace, source.partition_count, service.stop
-        )
-        if initial_lanes is not None:
-            service.lanes = lambda: source.partition_count
-            beginning = Beginning(config.start, initial_lanes)
-            service.history.begin(source.first_times, source.partition_count)
-            await service.make_worker(source, beginning, letters).run()
-    finally:
-        await service.history.stop()
-        await source.stop()
-        if producer is not None:
-            await producer.stop()

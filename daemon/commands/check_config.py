@@ -7,12 +7,14 @@ import click
 
 from ..config import propensities, sources
 from ..config.fingerprint import describe, differing_keys, restarting_keys
-from ..config.kinds import ConfigError
+from ..config.kinds import JOIN, ConfigError
+from ..config.layout import layout_of
 from ..config.loading import load, read, read_file
 from ..config.mapped_sources import slow_expressions
 from ..config.settings import SETTINGS, Config
 from ..http.web_files import check as check_web_config
 from ..storage.schema import consumer_group, namespace
+from .layout_changes import layout_changes
 
 FILE = click.Path(exists=True, dir_okay=False)
 
@@ -24,7 +26,8 @@ FILE = click.Path(exists=True, dir_okay=False)
     "old_file",
     type=FILE,
     metavar="OLD_FILE",
-    help="List what differs from this configuration, and whether that starts a fresh namespace.",
+    help="List what differs from this configuration, what becomes of each metric, grouping and"
+    " window, and whether a fresh namespace starts.",
 )
 @click.option(
     "--secret-files/--no-secret-files",
@@ -76,11 +79,20 @@ def _read(path: str, secret_files: bool) -> Config:
 def _restart_lines(config: Config) -> Iterator[str]:
     yield f"namespace in Redis: {namespace(config)}"
     yield f"consumer group: {consumer_group(config)}"
-    restarting = (setting.key for setting in SETTINGS if setting.restarts)
-    keys = ", ".join((*restarting, propensities.SECTION, sources.SECTION))
+    restarting = (setting.key for setting in SETTINGS if setting.shapes == JOIN)
+    keys = ", ".join((*restarting, sources.SECTION))
     if any(not source.has_values for source in config.sources):
         yield "both are others where the values of sources.drop.values_file are read"
     yield f"a change of any of these starts a fresh namespace from the log: {keys}"
+
+
+def _layouts(old: Config, new: Config) -> Iterator[str]:
+    before, after = layout_of(old).digest, layout_of(new).digest
+    if before != after:
+        yield (
+            f"another layout: {before} -> {after}; each lane goes to it in one commit, and nothing"
+            " is read again"
+        )
 
 
 def _experiments_anew(old: Config, new: Config) -> Iterator[str]:
@@ -116,6 +128,8 @@ def _changes(old: Config, new: Config) -> Iterator[str]:
             effect = " (starts a fresh namespace)" if section in restarting else ""
             yield f"{section}: changed{effect}"
     if namespace(old) == namespace(new):
+        yield from layout_changes(old.plan, new.plan)
+        yield from _layouts(old, new)
         yield f"the namespace stays {namespace(new)}"
     else:
         yield f"fresh namespace: {namespace(old)} -> {namespace(new)}"

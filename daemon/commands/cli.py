@@ -75,6 +75,12 @@ def _lane() -> click.Command:
     return lane_command
 
 
+def _layout() -> click.Command:
+    from .layout_command import layout_command
+
+    return layout_command
+
+
 def _replay() -> click.Command:
     from .replay_command import replay_command
 
@@ -117,6 +123,7 @@ LAZY_COMMANDS: Final[Mapping[str, tuple[Callable[[], click.Command], str]]] = {
         "Estimate how likely each rank is looked at, from recorded events.",
     ),
     "lane": (_lane, "Let lanes that have stopped continue, at an operator's decision."),
+    "layout": (_layout, "Show which layout is in force, or put one in force."),
     "verify": (_verify, "Prove the numbers in Redis from the records in Kafka."),
     "healthcheck": (_healthcheck, "Ask the daemon on this machine for its health."),
 }
@@ -136,6 +143,7 @@ ORDER: Final = (
     "settings",
     "check-config",
     "lane",
+    "layout",
     "verify",
     "healthcheck",
 )
@@ -189,7 +197,7 @@ def cli() -> None:
 )
 def run(config_file: str | None, role: "Role") -> None:
     """Run the daemon: Kafka in, Redis state, Prometheus out."""
-    from .app import run as run_daemon
+    from .run_daemon import run as run_daemon
 
     sys.exit(run_daemon(options.configured(config_file, {}, takes_sources=True), role))
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from ..config import experiments, propensities, source_keys, sources
-from ..config.kinds import Kind
+from ..config.kinds import JOIN, Kind
 from ..config.settings import SECTIONS, SETTINGS
 from ..config.tables import fields_of
 
@@ -25,7 +25,7 @@ NAMED: Final = (
 )
 """The sections that are absent by default: their names, or their being there, say something."""
 
-_RESTARTING: Final = (propensities.SECTION, sources.SECTION)
+_RESTARTING: Final = (sources.SECTION,)
 _ARRAYS: Final = (sources.SECTION, "sources.drop")
 """The sections that are arrays of tables."""
 
@@ -72,7 +72,7 @@ def rows() -> Iterator[Row]:
     """Every setting, in the order of the file."""
     for one in SETTINGS:
         of_file = (one.section, one.name, one.kind, one.default, one.help_text)
-        yield Row(*of_file, one.restarts, one.variable)
+        yield Row(*of_file, one.shapes == JOIN, one.variable)
     for section, owner in NAMED:
         for name, entry in fields_of(owner).items():
             given = entry.metadata

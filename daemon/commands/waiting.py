@@ -41,6 +41,20 @@ class RedisAnswer:
             if await stopped_within(stop, ASK_EVERY_S):
                 return
 
+    async def proposed(self, propose: Callable[[], Awaitable[None]], stop: asyncio.Event) -> bool:
+        """Propose the layout; returns whether Redis answered before the process is to stop. Raises
+        StartError."""
+        failures = 0
+        while not stop.is_set():
+            try:
+                await propose()
+                return True
+            except Unavailable as error:
+                failures += 1
+                self.note(str(error))
+                await stopped_within(stop, pause_s(failures, random.random()))
+        return False
+
     async def registered(self, namespace: Namespace, lanes: int, stop: asyncio.Event) -> int | None:
         """Register the number of lanes; returns how many there were when the namespace was made, or
         None where the process is to stop before Redis answers."""

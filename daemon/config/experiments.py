@@ -6,15 +6,17 @@ no environment variable overrides them.
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, TypeAlias
 
+from relevanced.metrics.catalog import parse
 from relevanced.metrics.metric import Metric
 
 from ..events.timestamps import instant_ms, timestamp_text
 from ..events.types import MAX_TEXT_BYTES
 from ..experiments.specs import MOST_VARIANTS, PLANNED_IMPRESSIONS, USER, Spec, Tracking
+from ..plan import Surfaces, meaning_of
 from .kinds import InvalidValue, Kind, integer, number, optional, quoted, setting, text
 from .lists import several, table
 from .tables import FieldFault, read_fields, written_fields
@@ -159,14 +161,28 @@ def _variant_faults(key: str, experiment: Declared) -> Iterator[FieldFault]:
 
 
 def tracking(
-    experiments: Experiments, most_discovered: int, metrics: Mapping[str, Metric]
+    experiments: Experiments,
+    most_discovered: int,
+    metrics: Mapping[str, Metric],
+    surfaces: Surfaces | None = None,
 ) -> Tracking | None:
     """The experiments that lanes keep tallies of; None if there are none."""
     if not experiments and not most_discovered:
         return None
+    meanings = {metric.name: meaning_of(metric, surfaces) for metric in metrics.values()}
     declared = {name: _spec(name, experiment, metrics) for name, experiment in experiments}
     others = _spec("", Declared(), metrics, declared=False)
-    return Tracking(declared, most_discovered, others)
+    return Tracking(
+        {name: _with_meanings(spec, meanings) for name, spec in declared.items()},
+        most_discovered,
+        _with_meanings(others, meanings),
+    )
+
+
+def _with_meanings(spec: Spec, meanings: Mapping[str, str]) -> Spec:
+    """The experiment with what its metrics mean where that is not what their names alone mean."""
+    others = (meanings[name] for name in spec.metrics if meanings[name] != parse(name).full_name)
+    return replace(spec, meanings=tuple(others))
 
 
 def _spec(

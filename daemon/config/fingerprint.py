@@ -1,9 +1,10 @@
 """A configuration as TOML, the part that shapes stored rows, and what a change restarts. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ..events.ubi import LOGGED
 from . import experiments, mapped_sources, propensities, sources
+from .kinds import JOIN, LAYOUT
 from .settings import SETTINGS, Config
 from .sources import NOT_BESIDE
 
@@ -18,8 +19,16 @@ def differing_keys(old: Config, new: Config) -> list[str]:
 
 def restarting_keys(old: Config, new: Config) -> list[str]:
     """The keys whose change makes the daemon start a fresh namespace and read the log again."""
-    before, after = _shape(old), _shape(new)
-    return [key for key in before if before[key] != after[key]]
+    return _differing(join_values(old), join_values(new))
+
+
+def relaying_keys(old: Config, new: Config) -> list[str]:
+    """The keys whose change gives the namespace another layout."""
+    return _differing(layout_values(old), layout_values(new))
+
+
+def _differing(before: Mapping[str, object], after: Mapping[str, object]) -> list[str]:
+    return sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
 
 
 def describe(config: Config) -> str:
@@ -27,34 +36,34 @@ def describe(config: Config) -> str:
     return "\n".join(_lines(config)) + "\n"
 
 
-def hashed_values(config: Config) -> dict[str, object]:
-    """Return everything of a configuration that shapes what is stored, by key: spellings and orders
-    that mean the same give the same values."""
-    values = _shape(config)
-    if config.propensities is None:
-        # Keeps the hash of configurations that are older than propensities.
-        del values[propensities.SECTION]
+def join_values(config: Config) -> dict[str, object]:
+    """Everything of a configuration that the join depends on, by key: spellings and orders that
+    mean the same give the same values. The namespace is named by them."""
+    values = {s.key: s.value(config) for s in SETTINGS if s.shapes == JOIN}
+    values |= {
+        "kafka.topics": sorted(config.kafka.topics),
+        "metrics.max_grade": config.resolved_max_grade,
+        "attribution.pane": config.timing.base_ms // 1000,
+        sources.SECTION: mapped_sources.shape(config.sources),
+    }
     if not config.sources:
         # Keeps the hash of configurations that are older than sources.
         del values[sources.SECTION]
     if config.events.ubi_lists == LOGGED:
-        # Keeps the hash of those that are older than the setting.
+        # Keeps the hash of configurations that are older than the setting.
         del values["events.ubi_lists"]
     return values
 
 
-def _shape(config: Config) -> dict[str, object]:
-    """The values that shape rows, in canonical form: equal for spellings that mean the same."""
-    shape = {setting.key: setting.value(config) for setting in SETTINGS if setting.restarts}
-    # The namespace hash is made from this: a mere reordering must not make every window start anew.
-    by_length = sorted(config.windows, key=lambda window: window[1])
-    return shape | {
-        "windows": by_length,
-        "kafka.topics": sorted(config.kafka.topics),
-        "metrics.names": [metric.name for metric in config.parsed_metrics],
-        "metrics.max_grade": config.resolved_max_grade,
+def layout_values(config: Config) -> dict[str, object]:
+    """Everything that only shapes columns, by key, in the same form."""
+    values = {s.key: s.value(config) for s in SETTINGS if s.shapes == LAYOUT}
+    return values | {
+        "windows": sorted(config.windows, key=lambda window: window[1]),
+        "metrics.names": [metric.full_name for metric in config.parsed_metrics],
+        "segments.max_values": config.plan.admitted_values,
         propensities.SECTION: propensities.shape(config.propensities),
-        sources.SECTION: mapped_sources.shape(config.sources),
+        experiments.SECTION: {} if config.tracking is None else config.tracking.digests(),
     }
 
 
@@ -73,3 +82,19 @@ def _lines(config: Config) -> Iterator[str]:
     yield from experiments.written(config.experiments)
     yield from propensities.written(config.propensities)
     yield from mapped_sources.written(config.sources)
+
+
+def describe_rows(config: Config) -> str:
+    """The keys that shape rows as TOML, which `load` reads back: the rest has its defaults."""
+    lines, section = [], ""
+    for setting in SETTINGS:
+        written = setting.written(config) if setting.shapes is not None else None
+        if written is None:
+            continue
+        if setting.section != section:
+            section = setting.section
+            lines.append(f"[{section}]")
+        lines.append(f"{setting.name} = {written}")
+    lines += experiments.written(config.experiments)
+    lines += propensities.written(config.propensities)
+    return "\n".join(lines) + "\n"

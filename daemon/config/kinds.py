@@ -9,11 +9,17 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Literal, TypeAlias, TypeVar
 
 from .masking import MASK, masked, masked_text
 
 T = TypeVar("T")
+
+Shapes: TypeAlias = Literal["join", "layout"]
+JOIN: Final[Shapes] = "join"
+"""What feedback joins which impression depends on the key: a change starts a fresh namespace."""
+LAYOUT: Final[Shapes] = "layout"
+"""Which columns are kept depends on the key: a change keeps all other columns."""
 
 UNITS_MS: Final = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 """Units of a duration, largest first."""
@@ -269,10 +275,10 @@ def optional(kind: Kind[T]) -> Kind[T | None]:
     return Kind(kind.name, read, write, parse)
 
 
-def setting(default: object, kind: Kind[T], help_text: str, *, restarts: bool = False) -> T:
-    """One key of a section. With `restarts` it shapes rows: a change starts a fresh namespace."""
+def setting(default: object, kind: Kind[T], help_text: str, *, shapes: Shapes | None = None) -> T:
+    """One key of a section, and what of the stored state it shapes."""
     # The default is read like any other value: it gets the same type and keeps the same rules.
-    metadata = {"default": default, "kind": kind, "help": help_text, "restarts": restarts}
+    metadata = {"default": default, "kind": kind, "help": help_text, "shapes": shapes}
     return field(default_factory=partial(kind.read, default), metadata=metadata)
 
 

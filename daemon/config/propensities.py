@@ -1,6 +1,6 @@
 """`[propensities]`: reads, checks and writes how likely users look at each rank, by surface. Pure.
 
-Propensities shape rows: a change of them starts a fresh namespace. Without them no reaction is
+Propensities shape columns: under others, weighted metrics begin anew. Without them no reaction is
 weighted.
 """
 

@@ -8,32 +8,26 @@ from typing import Final
 
 from ..events.ubi import LISTS, LOGGED
 from .kinds import (
+    JOIN,
     Secret,
     choice,
     duration,
     flag,
     integer,
     masked_url,
-    number,
     optional,
     secret,
     setting,
     text,
 )
-from .lists import groupings, several, table
+from .lists import several
 from .start import Start, start
 
-HIGHEST_GRADE: Final = 1000
-"""Up to this grade the sum of exponential gains, 2 ** grade, over a list is finite."""
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 TOPIC = text(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}", "must be 1 to 249 of letters, digits, . _ -")
-_GRADE = number(
-    f"must be a number between 0 and {HIGHEST_GRADE}", lambda v: 0 <= v <= HIGHEST_GRADE
-)
-_POSITIVE = number(f"must be > 0 and <= {HIGHEST_GRADE}", lambda v: 0 < v <= HIGHEST_GRADE)
 _PATH = optional(text(rule="must be a file name"))
 _SERVER = text(r"(\[[0-9A-Fa-f:.]+\]|[^\s:,/\[\]]+):\d{1,5}", "must be host:port")
 _LISTEN = text(
@@ -56,10 +50,10 @@ class KafkaSection:
         ["search-events"],
         several(TOPIC, "list of topics"),
         "Topics to read. They need equal partition counts, the same key and the same partitioner.",
-        restarts=True,
+        shapes=JOIN,
     )
     group_id: str = setting(
-        "relevanced", _NAME, "Consumer group; the hash of all settings that shape rows is appended."
+        "relevanced", _NAME, "Consumer group; the hash of what the join depends on is appended."
     )
     client_id: str = setting("relevanced", text(), "Name of this client in the broker's logs.")
     start: Start | None = setting(
@@ -104,7 +98,7 @@ class KafkaSection:
         "read_committed",
         choice("read_committed", "read_uncommitted"),
         "read_committed leaves out records of aborted transactions.",
-        restarts=True,
+        shapes=JOIN,
     )
 
 
@@ -129,7 +123,7 @@ class RedisSection:
     namespace: str = setting(
         "relevanced",
         _NAME,
-        "First part of every key; the hash of all settings that shape rows is appended.",
+        "First part of every key; the hash of what the join depends on is appended.",
     )
     keep_s: int = setting(
         "7d", duration(1000, 3_600_000), "A namespace without a commit for this long is removed."
@@ -140,15 +134,15 @@ class RedisSection:
 class EventsSection:
     """How records are decoded."""
 
-    format: str = setting("native", text(), "Format of the records.", restarts=True)
+    format: str = setting("native", text(), "Format of the records.", shapes=JOIN)
     max_future_s: int = setting(
         "5m",
         duration(1000, 0),
         "How far the time of an event may be ahead of the Kafka timestamp of its record.",
-        restarts=True,
+        shapes=JOIN,
     )
     max_record_bytes: int = setting(
-        1_048_576, integer(1, 2**31 - 1), "Larger records are refused.", restarts=True
+        1_048_576, integer(1, 2**31 - 1), "Larger records are refused.", shapes=JOIN
     )
     dead_letter_topic: str | None = setting(
         None, optional(TOPIC), "Topic to which refused records are sent. Default: none."
@@ -157,95 +151,10 @@ class EventsSection:
         1,
         integer(0, 1),
         "Rank of the first item, in formats that leave it to the producer.",
-        restarts=True,
+        shapes=JOIN,
     )
     ubi_lists: str = setting(
-        LOGGED, choice(*LISTS), "Lists of ubi: of queries, or of the items shown.", restarts=True
-    )
-
-
-@dataclass(frozen=True)
-class AttributionSection:
-    """Which feedback counts for which impression, and how much."""
-
-    window_s: int = setting(
-        "30m", duration(1000, 1000), "How long after its impression feedback counts.", restarts=True
-    )
-    lateness_s: int = setting(
-        "1m",
-        duration(1000, 0),
-        "How late an event may be, compared with the events before it.",
-        restarts=True,
-    )
-    grades: dict[str, float] = setting(
-        {"click": 1, "add_to_cart": 2, "purchase": 3},
-        table("table of kind to grade", _GRADE),
-        "Grade of each kind of feedback. A table that is given replaces the whole default.",
-        restarts=True,
-    )
-
-
-@dataclass(frozen=True)
-class MetricsSection:
-    """The metrics that are computed."""
-
-    names: tuple[str, ...] = setting(
-        ["P@1", "P@5", "P@10", "Success@10", "RR@10", "ERR@10", "nDCG@10"],
-        several(text(rule="must be the name of a metric"), "list of metrics"),
-        "Metrics, spelled as `nDCG@10` or `nDCG(gain=linear)@10`.",
-        restarts=True,
-    )
-    relevant_from: float = setting(
-        1,
-        _POSITIVE,
-        "Lowest gain of a relevant item, for P, RR, Success and the like.",
-        restarts=True,
-    )
-    max_grade: float | None = setting(
-        None,
-        optional(_POSITIVE),
-        "Highest grade that can be given. Default: the highest of attribution.grades.",
-        restarts=True,
-    )
-    depth: int = setting(100, integer(1, 1000), "Ranks of a list that are kept.", restarts=True)
-
-
-@dataclass(frozen=True)
-class SegmentsSection:
-    """The breakdown of traffic into segments."""
-
-    groupings: tuple[tuple[str, ...], ...] = setting(
-        [["country"], ["device"], ["country", "device"]],
-        groupings(),
-        "Lists of attribute names. `experiment:NAME` stands for the variant of an experiment.",
-        restarts=True,
-    )
-    max_segments: int = setting(
-        100,
-        integer(1, 100_000),
-        "Largest number of segments of a grouping that get series.",
-        restarts=True,
-    )
-    version_attribute: str | None = setting(
-        None, optional(text()), "Attribute, a grouping of its own, whose new values are releases."
-    )
-    discovered_experiments: int = setting(
-        8,
-        integer(0, 1_000),
-        "Number of experiments that are taken from events besides [experiments.NAME]; 0: none.",
-    )
-
-
-@dataclass(frozen=True)
-class HistorySection:
-    """The history that baselines are computed from."""
-
-    days: int = setting(
-        35,
-        integer(0, 400),
-        "Days of settled hourly rows that are kept for baselines; 0 keeps none. A new namespace "
-        'begins at kafka.start: "earliest" fills the history from all records that Kafka retains.',
-        restarts=True,
+        LOGGED, choice(*LISTS), "Lists of ubi: of queries, or of the items shown.", shapes=JOIN
     )
 
 

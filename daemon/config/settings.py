@@ -16,19 +16,16 @@ from ..plan import EXPERIMENT_PREFIX, Plan
 from .experiments import Experiments, tracking
 from .judging import JudgingSection, resolved
 from .links import LinksSection
-from .kinds import Kind, setting
+from .kinds import LAYOUT, Kind, Shapes, setting
 from .lists import windows
 from .propensities import Given
+from .row_sections import AttributionSection, HistorySection, MetricsSection, SegmentsSection
 from .sections import (
-    AttributionSection,
     EventsSection,
-    HistorySection,
     HttpSection,
     KafkaSection,
     LogSection,
-    MetricsSection,
     RedisSection,
-    SegmentsSection,
     WorkerSection,
 )
 from .sources import Sources
@@ -40,7 +37,7 @@ class Config:
     """The whole configuration. Its `repr` masks secrets."""
 
     windows: tuple[tuple[str, int], ...] = setting(
-        ["5m", "1h", "24h"], windows(), "Lengths of the sliding windows.", restarts=True
+        ["5m", "1h", "24h"], windows(), "Lengths of the sliding windows.", shapes=LAYOUT
     )
     """(name as written, seconds)"""
     kafka: KafkaSection = field(default_factory=KafkaSection)
@@ -65,7 +62,8 @@ class Config:
     @cached_property
     def timing(self) -> panes.Timing:
         """The windows and waiting times. Raises ValueError for windows that do not fit together."""
-        return panes.timing(self.windows, self.attribution.window_s, self.attribution.lateness_s)
+        of = self.attribution
+        return panes.timing(self.windows, of.window_s, of.lateness_s, of.pane_s)
 
     @property
     def start(self) -> Start:
@@ -106,6 +104,7 @@ class Config:
             groupings=self.segments.groupings,
             grades=self.attribution.grades,
             max_segments=self.segments.max_segments,
+            max_values=self.segments.max_values or max(10 * self.segments.max_segments, 1000),
             depth=self.metrics.depth,
             tracking=self.tracking,
             history_hours=24 * self.history.days,
@@ -117,7 +116,9 @@ class Config:
         """The experiments that lanes keep tallies of; None if there are none."""
         metrics = {name: self.parse_metric(name) for name in self.metrics.names}
         metrics |= {metric.name: metric for metric in metrics.values()}
-        return tracking(self.experiments, self.segments.discovered_experiments, metrics)
+        surfaces = None if self.propensities is None else self.propensities.surfaces
+        most = self.segments.discovered_experiments
+        return tracking(self.experiments, most, metrics, surfaces)
 
     @property
     def resolved_judging(self) -> Judging:
@@ -179,7 +180,7 @@ class Setting:
     kind: Kind[Any]
     default: object
     help_text: str
-    restarts: bool
+    shapes: Shapes | None
 
     @property
     def key(self) -> str:
@@ -214,7 +215,7 @@ def _of_field(section: str, entry: "Field[Any]") -> Setting:
         kind=kind,
         default=entry.metadata["default"],
         help_text=entry.metadata["help"],
-        restarts=entry.metadata["restarts"],
+        shapes=entry.metadata["shapes"],
     )
 
 

@@ -54,6 +54,8 @@ class Spec:
     declared: bool = True
     stratify_by: str | None = None
     """Name of a grouping; each of its segments gets tallies of its own too."""
+    meanings: tuple[str, ...] = ()
+    """The full names of the metrics, where their settings are not those of their names."""
 
     @cached_property
     def digest(self) -> str:
@@ -62,6 +64,7 @@ class Spec:
         shape = [self.unit, self.planned_impressions, self.start_ms, sorted(self.metrics)]
         shape += [self.metrics[:1], sorted(self.guardrails), self.control]
         shape += [] if self.stratify_by is None else [self.stratify_by]
+        shape += [sorted(self.meanings)] if self.meanings else []
         canonical = json.dumps(shape, ensure_ascii=False, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:DIGEST_DIGITS]
 

@@ -13,7 +13,7 @@ from relevanced.metrics.lists import Floats
 
 from ..panes import Window, pane_start
 from ..plan import Plan
-from .history import History
+from .history import ENOUGH, History
 from .lane_view import LaneView
 from .selection import Selection
 from .snapshot import SETTLED, Snapshot, pane_starts
@@ -26,8 +26,6 @@ WEEKS: Final = 3
 DAYS: Final = 6
 FINE_PANE: Final = 4
 """A configured window is used as it is where its panes are at most this part of an hour."""
-ENOUGH: Final = 0.5
-"""The least share of a period whose hours must be there."""
 FAR_LESS_THAN_WEEKS: Final = 0.25
 """An hour with less than this share of what it has in other weeks is an outage: of searches, or of
 the feedback on them."""
@@ -143,7 +141,7 @@ def _from_hours(
             waits = lane.settled_before is None or start >= lane.settled_before
             if window == 0 and waits and from_ms <= start < end_ms:
                 rows += selection.fold_pages(pages, lane.names, plan.row_width)
-    return Period(from_ms, end_ms, rows)
+    return Period(from_ms, end_ms, history.without_thin(rows, weights, selection))
 
 
 def shares(from_ms: int, until_ms: int, hour_ms: int) -> Weights:

@@ -14,6 +14,7 @@ import numpy as np
 
 from relevanced.metrics.lists import Integers
 
+from ..lane.layouts import Columns, columns_of, kept_columns
 from ..lane.paged_rows import PAGE_ROWS, Rows, take
 from ..plan import OTHER, Plan
 from .lane_view import Counts, LaneView, Names
@@ -133,6 +134,23 @@ class PreviousSelection(msgspec.Struct, frozen=True):
     `other` until then."""
     in_other: tuple[tuple[str, str, tuple[int, ...]], ...] = ()
     """(grouping, segment, row that `other` keeps)."""
+    columns: Columns = ((), None)
+    """The columns of these rows."""
+
+    def under(self, plan: Plan) -> "PreviousSelection":
+        """The same with the columns of a plan: those that are new begin at 0."""
+        columns = columns_of(plan)
+        if self.columns == columns:
+            return self
+        from_, to = kept_columns(self.columns, columns)
+        moved = np.zeros((len(self.in_other), plan.row_width), np.int64)
+        for row, (_, _, kept) in zip(moved, self.in_other, strict=True):
+            row[to] = np.array(kept)[from_]
+        in_other = tuple(
+            (grouping, segment, tuple(row))
+            for (grouping, segment, _), row in zip(self.in_other, moved.tolist(), strict=True)
+        )
+        return PreviousSelection(self.begun, in_other, columns)
 
     @property
     def segments(self) -> tuple[Segment, ...]:
@@ -160,6 +178,7 @@ def counters_of(
     the set stays bounded; the rest stays in `other`. Only the end of a lane lowers counters: then
     `other` gives up what it kept beyond the segment's total.
     """
+    before = before.under(plan)
     kept = {(grouping, segment): row for grouping, segment, row in before.in_other}
     row_of = {segment: row for row, segment in enumerate(snapshot.segments)}
     named = [segment for segment in kept if segment in row_of]
@@ -172,7 +191,8 @@ def counters_of(
         bases[segment] = np.minimum(total, np.asarray(base, np.int64))
     counters = _moved_to_other(snapshot, plan, bases)
     in_other = tuple((*segment, tuple(map(int, base))) for segment, base in bases.items())
-    return counters, PreviousSelection(before.begun or bool(snapshot.totals.any()), in_other)
+    begun = before.begun or bool(snapshot.totals.any())
+    return counters, PreviousSelection(begun, in_other, columns_of(plan))
 
 
 def _may_join(segment: Segment, kept: Mapping[Segment, object]) -> bool:

@@ -105,6 +105,7 @@ class Exporter:
         judging: Judging = DEFAULTS,
         markers: KeptMarkers | None = None,
         version_attribute: str | None = None,
+        former: Published = Published(),
     ) -> None:
         self._clock = clock
         self._coordination = coordination
@@ -113,14 +114,14 @@ class Exporter:
         self._outlet = outlet
         self._stop = stop
         self._token = secrets.token_hex(8)
-        self._published = Published()
+        self._published = former
         self._has_lease = False
         self._publisher = Publisher(plan, judging, version_attribute)
         self._markers = markers
         self._lanes = LaneReads(store, coordination, plan, telemetry)
         self._pulses = Pulses()
         self._catching_up = CatchingUp()
-        self._was_ready = False
+        self._was_ready = former.ready
         self._problem: str | None = None
         self._standby_due_s = 0.0
         self._stored_falls: tuple[Fall, ...] | None = None

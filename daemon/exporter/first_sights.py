@@ -15,8 +15,7 @@ from ..judging.timeline import MINUTE_MS
 from ..lane.paged_rows import PAGE_ROWS
 from ..panes import pane_start
 from ..plan import NONE, OTHER, Plan
-from .history import unpacked_rows
-from .lane_view import LaneView
+from .lane_view import LaneView, coverage_of
 from .snapshot import WHOLE, Segment, kept_from
 
 REACH_MS: Final = 24 * 60 * MINUTE_MS
@@ -74,11 +73,13 @@ class FirstSights:
         if not values:
             return
         earliest = _Sightings(views, self._plan, as_of_ms, WHOLE)
+        since_ms = coverage_of(views, self._plan).groupings.get(str(self._attribute), 0)
+        known_from_ms = max(earliest.first_ms or 0, since_ms)
         for value in values:
             seen = _Sightings(views, self._plan, as_of_ms, (str(self._attribute), value))
             if seen.first_ms is None or seen.impressions < LEAST_IMPRESSIONS:
                 continue
-            known_ms = seen.first_ms - (earliest.first_ms or 0)
+            known_ms = seen.first_ms - known_from_ms
             is_new = known_ms >= LEAST_KNOWN_MS and not self._is_marked(value, seen.at_ms, known)
             self._decided[value] = self._marker(value, seen.at_ms) if is_new else None
 
@@ -121,7 +122,7 @@ class _Sightings:
                     _count(layers[window], start, pages[page][line])
             for start, packed in view.hours.items():
                 if start >= oldest_ms and page in packed:
-                    _count(hours, start, unpacked_rows(packed[page])[line])
+                    _count(hours, start, view.hour_rows(plan, start, page)[line])
         layers.append(hours)
         self.impressions = max(sum(layer.values()) for layer in layers)
         """In the layer that has the most."""

@@ -8,7 +8,7 @@ same pages.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -16,8 +16,7 @@ from relevanced.metrics.lists import Floats, Integers
 
 from ..lane.paged_rows import PAGE_ROWS, PagedRows, Pages, Rows
 from ..plan import COUNT_COLUMNS, Plan
-from ..storage.head import whole_or_damaged
-from ..storage.packing import unpack_page
+from .coverage import ALWAYS, Coverage
 from .lane_view import LaneView, Names
 from .selection import Selection
 from .snapshot import Segment
@@ -25,6 +24,8 @@ from .snapshot import Segment
 _Packed: TypeAlias = tuple[Mapping[int, bytes] | None, ...]
 """The pages of an hour in each lane, None where the lane does not contain the hour."""
 
+ENOUGH: Final = 0.5
+"""The least share of a period whose hours must be there, and have a column."""
 TRAFFIC_COLUMNS: tuple[int, ...] = tuple(
     COUNT_COLUMNS.index(name) for name in ("impressions", "impressions_with_feedback")
 )
@@ -44,7 +45,8 @@ class History:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self._lane_names: list[Names] = []
+        self._views: Sequence[LaneView] = ()
+        self._coverage: Coverage | None = None
         self._names = Names()
         """The segments of the hours that were needed so far, of all lanes: each lane has ids of
         its own, and their sum needs common ones."""
@@ -54,9 +56,11 @@ class History:
 
     def take(self, views: Sequence[LaneView]) -> None:
         """Take over the hours that the lanes contain now. Raises Damaged."""
-        self._lane_names = [lane.names for lane in views]
+        self._views = views
+        self._coverage = next((lane.coverage for lane in views if lane.coverage), None)
         self.lost = frozenset().union(*(lane.lost_hours for lane in views))
-        starts = sorted({start for lane in views for start in lane.hours})
+        first = ALWAYS if self._coverage is None else self._coverage.hours
+        starts = sorted({start for lane in views for start in lane.hours if start >= first})
         hours: dict[int, _Hour] = {}
         for start in starts:
             packed = tuple(lane.hours.get(start) for lane in views)
@@ -64,7 +68,7 @@ class History:
             if before is not None and _are_the_same(before.packed, packed):
                 hours[start] = before
             else:
-                hours[start] = _Hour(packed, _traffic(packed))
+                hours[start] = _Hour(packed, _traffic(views, start, self.plan))
         self._hours = hours
 
     @property
@@ -88,19 +92,33 @@ class History:
             for page, rows in self._pages(start).items():
                 into = total.setdefault(page, np.zeros((PAGE_ROWS, width)))
                 into += weight * rows
-        return selection.fold_pages(total, self._names, width)
+        folded = selection.fold_pages(total, self._names, width)
+        return self.without_thin(folded, weights, selection)
+
+    def without_thin(
+        self, rows: Floats, weights: Mapping[int, float], selection: Selection
+    ) -> Floats:
+        """The rows without what fewer than `ENOUGH` of these hours have."""
+        if self._coverage is None:
+            return rows
+        newest_first, known = sorted(weights, reverse=True), 0.0
+        for start in newest_first:
+            known += weights[start]
+            if known >= ENOUGH * sum(weights.values()):
+                return self._coverage.without_hidden(rows, selection.segments, start)
+        return rows
 
     def rows_of(self, start: int, segments: Sequence[Segment]) -> Rows:
         """(segments, columns): the rows of some segments in one hour, of which only the pages that
         they stand in are unpacked, and not kept. Raises Damaged."""
         total = np.zeros((len(segments), self.plan.row_width), np.int64)
         packed = self._hours[start].packed if start in self._hours else ()
-        for names, pages in zip(self._lane_names, packed, strict=False):
-            ids = np.array([names.ids.get(segment, -1) for segment in segments], np.int64)
+        for lane, pages in zip(self._views, packed, strict=False):
+            ids = np.array([lane.names.ids.get(segment, -1) for segment in segments], np.int64)
             for page in np.unique(ids[ids >= 0] // PAGE_ROWS).tolist():
                 if pages and page in pages:
-                    here = ids // PAGE_ROWS == page
-                    total[here] += unpacked_rows(pages[page])[ids[here] % PAGE_ROWS]
+                    here, rows = ids // PAGE_ROWS == page, lane.hour_rows(self.plan, start, page)
+                    total[here] += rows[ids[here] % PAGE_ROWS]
         return total
 
     def version_of(self, start: int) -> object:
@@ -129,10 +147,10 @@ class History:
             return {}
         if hour.rows is None:
             hour.rows = PagedRows(self.plan.row_width)
-            for names, pages in zip(self._lane_names, hour.packed, strict=True):
-                for page, data in (pages or {}).items():
-                    ids = self._ids(names.of_page(page))
-                    hour.rows.add(ids, unpacked_rows(data)[: len(ids)])
+            for lane, pages in zip(self._views, hour.packed, strict=True):
+                for page in pages or {}:
+                    ids = self._ids(lane.names.of_page(page))
+                    hour.rows.add(ids, lane.hour_rows(self.plan, start, page)[: len(ids)])
         return hour.rows.pages
 
     def _ids(self, segments: Sequence[Segment]) -> Integers:
@@ -148,12 +166,7 @@ def _are_the_same(before: _Packed, now: _Packed) -> bool:
     )
 
 
-def _traffic(packed: _Packed) -> tuple[int, ...]:
-    wholes = [unpacked_rows(pages[0])[0] for pages in packed if pages and 0 in pages]
+def _traffic(views: Sequence[LaneView], start: int, plan: Plan) -> tuple[int, ...]:
+    has_whole = (lane for lane in views if 0 in lane.hours.get(start, {}))
+    wholes = [lane.hour_rows(plan, start, 0)[0] for lane in has_whole]
     return tuple(sum(int(row[column]) for row in wholes) for column in TRAFFIC_COLUMNS)
-
-
-def unpacked_rows(data: bytes) -> Rows:
-    """The rows of a packed page of an hour. Raises Damaged."""
-    with whole_or_damaged("hourly rows"):
-        return unpack_page(data)

@@ -3,23 +3,38 @@
 Plain values between the store that reads them and the snapshot that sums them.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from relevanced.metrics.lists import Integers
 
 from ..experiments.tallies import Tallies
-from ..lane.paged_rows import PAGE_ROWS, Pages, take
+from ..lane.layouts import BEFORE
+from ..lane.paged_rows import PAGE_ROWS, Pages, Rows, take
 from ..panes import PaneKey
-from ..plan import ALL
+from ..plan import ALL, Plan
+from ..storage.head import whole_or_damaged
+from ..storage.layouts import LaneLayouts, translated
+from ..storage.packing import unpack_page
+from .coverage import ALWAYS, Coverage
 
 Counts: TypeAlias = Mapping[str, Mapping[str, int]]
 """Family → label → count. The families are those of `COUNT_FAMILIES`."""
 HourPages: TypeAlias = Mapping[int, Mapping[int, bytes]]
 """Start of an hour → page → its rows, packed as they are stored."""
+
+
+HIDDEN: Final = ""
+"""The grouping of segments that are never shown: what was counted before a lane had a grouping,
+whose name is the segment."""
+
+
+def shown_as(grouping: str, segment: str) -> tuple[str, str]:
+    """The (grouping, segment) under which a stored segment is known to readers."""
+    return (HIDDEN, grouping) if segment == BEFORE else (grouping, segment)
 
 
 class Names:
@@ -75,15 +90,32 @@ class LaneView:
     hours: HourPages = field(default_factory=dict)
     lost_hours: frozenset[int] = frozenset()
     """Starts of hours of which the store lost rows."""
+    layouts: LaneLayouts | None = None
+    """Those of the lane; None: its rows always had the columns that its reader expects."""
+    coverage: Coverage | None = None
+    """What some of the lanes lack; None: nothing."""
     raised: Mapping[str, Integers] = field(default_factory=dict)
     """Grouping → by how much the totals of all its segments together exceed those in the store,
     because counters must not go down after a roll-back."""
 
     def settled_in(self, grouping: str, width: int) -> Integers:
         """(columns,): the totals of all segments of a grouping together. Each impression counts in
-        exactly one of them, so in the store they sum to the whole."""
+        exactly one of them, so in the store they sum to the whole, less what was counted before
+        the lane had the grouping."""
         (whole,) = take(self.totals, np.zeros(1, np.intp), width)
+        if (hidden := self.names.ids.get((HIDDEN, grouping))) is not None:
+            whole = whole - take(self.totals, np.array([hidden], np.intp), width)[0]
         return np.asarray(whole - self.raised.get(ALL, 0) + self.raised.get(grouping, 0), np.int64)
+
+    def hour_rows(self, plan: Plan, start: int, page: int) -> Rows:
+        """(PAGE_ROWS, columns) of a page of an hour that the lane contains. Raises Damaged."""
+        with whole_or_damaged(f"lane {self.lane}, hourly rows"):
+            rows = unpack_page(self.hours[start][page])
+            if self.layouts is not None:
+                rows = translated(rows, self.layouts.of_hour(start), plan)
+        if self.coverage is None:
+            return rows
+        return self.coverage.without_hidden(rows, self.names.of_page(page), start)
 
     @property
     def has_events(self) -> bool:
@@ -94,3 +126,47 @@ class LaneView:
     def time_ms(self) -> int | None:
         """Event time up to which the lane is complete: the greater of watermark and idle mark."""
         return max((t for t in (self.watermark_ms, self.idle_ms) if t is not None), default=None)
+
+
+@dataclass(frozen=True)
+class LaneStatus:
+    """The event times that a lane has reached, and the generation of its layout; None where it
+    knows none yet."""
+
+    lane: int
+    watermark_ms: int | None
+    time_ms: int | None
+    generation: int | None = None
+
+
+def status_of(lane: LaneView) -> LaneStatus:
+    """The status of a lane."""
+    generation = None if lane.layouts is None else lane.layouts.last.generation
+    return LaneStatus(lane.lane, lane.watermark_ms, lane.time_ms, generation)
+
+
+def coverage_of(views: Iterable[LaneView], plan: Plan) -> Coverage:
+    """What the lanes have. One that never counted an event hides nothing."""
+    return Coverage.of([v.layouts.since for v in views if v.layouts and v.has_events], plan)
+
+
+def covered(views: Sequence[LaneView], plan: Plan) -> Sequence[LaneView]:
+    """The lanes without what some of them lack."""
+    coverage = coverage_of(views, plan)
+    return views if coverage.is_whole else [_covered(view, coverage) for view in views]
+
+
+def _covered(view: LaneView, coverage: Coverage) -> LaneView:
+    own, panes = coverage_of([view], coverage.plan), dict(view.panes)
+    begins = min(
+        first for first, latest in zip(own.all, coverage.all, strict=True) if latest > ALWAYS
+    )
+    for (window, start), pages in view.panes.items():
+        ends = start + coverage.plan.timing.windows[window].pane_ms
+        # Before the lane has any of it, its rows are 0 by themselves.
+        if begins < ends and start < coverage.latest:
+            panes[window, start] = {
+                page: coverage.without_hidden(rows, view.names.of_page(page), start)
+                for page, rows in pages.items()
+            }
+    return replace(view, panes=panes, coverage=coverage)

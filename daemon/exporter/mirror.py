@@ -5,7 +5,7 @@ Nothing that a view contains is changed in place: requests are answered from an 
 other threads while this one takes in what changed. Pages and mappings are replaced instead.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..experiments.tallies import Tallies
@@ -15,11 +15,18 @@ from ..panes import PaneKey
 from ..plan import Plan
 from ..storage import experiments as stored_experiments
 from ..storage.head import Head, whole_or_damaged
-from ..storage.keys import EXPERIMENTS_PREFIX, HOURS_PREFIX, parse_hour_page_key, parse_page_key
+from ..storage.keys import (
+    EXPERIMENTS_PREFIX,
+    HOURS_PREFIX,
+    has_window,
+    parse_hour_page_key,
+    parse_page_key,
+)
+from ..storage.layouts import LAYOUTS_KEY, LaneLayouts, layouts_of, translated
 from ..storage.log_marks import ids_of
 from ..storage.packing import unpack_page
 from ..storage.store import LaneDelta
-from .lane_view import LaneView, Names
+from .lane_view import LaneView, Names, shown_as
 
 
 @dataclass
@@ -29,6 +36,8 @@ class Mirror:
     lane: int
     plan: Plan
     head: Head | None = None
+    layouts: LaneLayouts | None = None
+    """None before its first commit."""
     names: Names = field(default_factory=Names)
     panes: dict[PaneKey, Pages] = field(default_factory=dict)
     totals: Pages = field(default_factory=dict)
@@ -59,23 +68,36 @@ class Mirror:
             self.experiments, self._blobs, self._days = {}, {}, {}
             self.hours = {}
         self.head = delta.head
-        self.names.append((self.plan.grouping_names[index], name) for index, name in delta.names)
+        with whole_or_damaged(f"lane {self.lane}, {LAYOUTS_KEY}"):
+            self.layouts = layouts_of(delta.pages) or self.layouts
+            self._name(delta.names)
         changed: dict[PaneKey | None, dict[int, Rows]] = {}
         experiments = {
             key: data for key, data in delta.pages.items() if key.startswith(EXPERIMENTS_PREFIX)
         }
         self._apply_experiments(experiments)
         for key, data in delta.pages.items():
-            if key in experiments:
+            if key in experiments or key == LAYOUTS_KEY or not has_window(self.plan.timing, key):
                 continue
             with whole_or_damaged(f"lane {self.lane}, {key}"):
                 if key.startswith(HOURS_PREFIX):
                     self._apply_hour(key, data)
                     continue
-                pane, page = parse_page_key(key)
-                changed.setdefault(pane, {})[page] = unpack_page(data)
+                pane, page = parse_page_key(self.plan.timing, key)
+                changed.setdefault(pane, {})[page] = self._rows(data)
         self._apply_rows(changed)
         self._drop_old()
+
+    def _name(self, names: Sequence[tuple[int, str]]) -> None:
+        if names:
+            assert self.layouts is not None
+            groupings = self.layouts.grouping_names
+            self.names.append(shown_as(groupings[of], segment) for of, segment in names)
+
+    def _rows(self, data: bytes) -> Rows:
+        """A page of panes or of totals, all of which are stored under the last layout."""
+        rows = unpack_page(data)
+        return rows if self.layouts is None else translated(rows, self.layouts.last, self.plan)
 
     def _apply_experiments(self, changed: Mapping[str, bytes]) -> None:
         assert self.head is not None
@@ -149,4 +171,5 @@ class Mirror:
             settled_before=self.settled_before,
             hours=dict(self.hours),
             lost_hours=frozenset(self.head.state.lost_hours),
+            layouts=self.layouts,
         )

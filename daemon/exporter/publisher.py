@@ -20,7 +20,7 @@ from .exposition import Exposition
 from .first_sights import FirstSights
 from .history import History
 from .judgements import Basis, Judge, Judgement
-from .lane_view import LaneView
+from .lane_view import LaneView, covered
 from .measuring import Measuring
 from .pane_reader import Reading
 from .published import Published, publish
@@ -81,6 +81,7 @@ class Publisher:
         Without the series the texts are empty, and nothing of the counters is remembered. The
         answers are the same. Takes long: meant for a thread, and for one call at a time.
         """
+        views = covered(views, self._plan)
         raised = self._totals.raised(views) if with_series else views
         requested = self.previous.segments if with_series else ()
         whole = snapshot.evaluate(raised, self._plan, requested, now_ms)

@@ -21,6 +21,7 @@ from ..events.timestamps import timestamp_text
 from ..lane.counts import FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES
 from ..plan import COUNT_COLUMNS, Plan
 from .selection import Selection
+from .coverage import Coverage
 from .csv_cells import csv_text
 from .snapshot import WHOLE, Segment, Snapshot, WindowRows, estimates
 
@@ -46,6 +47,9 @@ class Score(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     impressions: int
     zero_results: int
     """Impressions with an empty list."""
+    since: str | None = None
+    """From when on the metric is counted, where the window begins earlier: it is not shown until
+    all of the window has it."""
 
 
 class Events(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -73,7 +77,7 @@ def report(snapshot: Snapshot, selection: Selection, plan: Plan) -> Report:
     """The scores of the selected segments, window by window, segment by segment."""
     scores: list[Score] = []
     for window in snapshot.windows:
-        scores.extend(_window_scores(window, selection, plan))
+        scores.extend(_window_scores(window, selection, plan, snapshot.coverage))
     as_of = None if snapshot.as_of_ms is None else timestamp_text(snapshot.as_of_ms)
     return Report(as_of, _events(snapshot), tuple(scores))
 
@@ -139,17 +143,22 @@ def _counts(snapshot: Snapshot, family: str, always: Sequence[str]) -> dict[str,
     return {label: counted.get(label, 0) for label in sorted({*always, *counted})}
 
 
-def _window_scores(window: WindowRows, selection: Selection, plan: Plan) -> Iterable[Score]:
+def _window_scores(
+    window: WindowRows, selection: Selection, plan: Plan, coverage: Coverage | None
+) -> Iterable[Score]:
     rows = selection.fold(window.rows)
     impressions = rows[:, COUNT_COLUMNS.index("impressions")].tolist()
     zero_results = rows[:, COUNT_COLUMNS.index("zero_result_impressions")].tolist()
+    at = [span.name for span in plan.timing.windows].index(window.window) if coverage else 0
     columns = []
     for index, metric in enumerate(plan.metrics):
         means, errors = (optional(values) for values in estimates(rows, plan, index))
         scored = rows[:, plan.metric_column(index)].tolist()
-        columns.append((metric.name, means, errors, scored))
+        columns.append((index, metric.name, means, errors, scored))
     for row, (grouping, segment) in enumerate(selection.segments):
-        for name, means, errors, scored in columns:
+        for index, name, means, errors, scored in columns:
+            since_ms = None if coverage is None else coverage.since(index, grouping, at)
+            missing = since_ms is not None and since_ms > window.first_ms
             yield Score(
                 name,
                 grouping,
@@ -161,6 +170,7 @@ def _window_scores(window: WindowRows, selection: Selection, plan: Plan) -> Iter
                 scored[row],
                 impressions[row],
                 zero_results[row],
+                timestamp_text(since_ms) if since_ms is not None and missing else None,
             )
 
 

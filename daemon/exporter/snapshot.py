@@ -17,7 +17,8 @@ from ..events.types import DROP_REASONS
 from ..lane.paged_rows import PAGE_ROWS, Pages, Rows, summed, take
 from ..panes import Window, pane_start
 from ..plan import ALL, Plan
-from .lane_view import Counts, LaneView
+from .coverage import Coverage
+from .lane_view import Counts, LaneStatus, LaneView, coverage_of, status_of
 from .sample_means import mean_and_error
 
 LIVE: Final = "live"
@@ -49,15 +50,8 @@ class WindowRows:
     view: str
     end_ms: int | None
     rows: Rows
-
-
-@dataclass(frozen=True)
-class LaneStatus:
-    """The event times that a lane has reached; None where it knows none yet."""
-
-    lane: int
-    watermark_ms: int | None
-    time_ms: int | None
+    first_ms: int = 0
+    """Start of the first pane of the view."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +73,8 @@ class Snapshot:
     elsewhere: Mapping[str, Integers] = field(default_factory=dict)
     counts: Counts = field(default_factory=dict)
     lanes: tuple[LaneStatus, ...] = ()
+    coverage: Coverage | None = None
+    """Since when the lanes have what the plan says; None: always."""
 
     def count(self, family: str, label: str) -> int:
         """One count; 0 where there is none."""
@@ -93,7 +89,7 @@ def evaluate(
 ) -> Snapshot:
     """Sum the lanes, as of the clock at the latest where it is given. `requested` are segments to
     include even where no pane has them. Raises OverflowError where a sum might not fit int64."""
-    segments = _segments(views, requested)
+    segments, coverage = _segments(views, requested, plan), coverage_of(views, plan)
     shape = (len(segments), plan.row_width)
     common = [_common(lane, segments) for lane in views]
     as_of_ms = _as_of(views, now_ms)
@@ -101,11 +97,13 @@ def evaluate(
     incomplete: list[tuple[str, str]] = []
     for index, window, view, end_ms in _window_views(plan, as_of_ms):
         starts = pane_starts(window, end_ms)
-        if any(_dropped(lane, starts, window, plan) for lane in views):
+        is_covered = coverage.windows[index] <= starts[0]
+        if not is_covered or any(_dropped(lane, starts, window, plan) for lane in views):
             incomplete.append((window.name, view))
             continue
         panes = [_panes(lane, index, starts) for lane in views]
-        windows.append(WindowRows(window.name, view, end_ms, _merge(panes, common, shape)))
+        rows = coverage.without_hidden(_merge(panes, common, shape), segments, starts[0])
+        windows.append(WindowRows(window.name, view, end_ms, rows, starts[0]))
     totals = _totals(views, common, shape)
     return Snapshot(
         as_of_ms=as_of_ms,
@@ -115,7 +113,8 @@ def evaluate(
         totals=totals,
         elsewhere=_elsewhere(views, segments, totals, plan),
         counts=sum_counts(views),
-        lanes=tuple(LaneStatus(lane.lane, lane.watermark_ms, lane.time_ms) for lane in views),
+        coverage=None if coverage.is_whole else coverage,
+        lanes=tuple(status_of(lane) for lane in views),
     )
 
 
@@ -138,13 +137,16 @@ def pane_starts(window: Window, end_ms: int) -> range:
 
 
 def sum_panes(
-    snapshot: Snapshot, views: Sequence[LaneView], window_index: int, starts: Iterable[int]
+    snapshot: Snapshot, views: Sequence[LaneView], window_index: int, starts: Sequence[int]
 ) -> Rows:
-    """(segments of the snapshot, columns): the sum of these panes of a window. The snapshot must be
-    that of these views."""
+    """(segments of the snapshot, columns): the sum of these panes of a window, without what not all
+    of them have. The snapshot must be that of these views."""
     common = [_common(lane, snapshot.segments) for lane in views]
     panes = [_panes(lane, window_index, starts) for lane in views]
-    return _merge(panes, common, snapshot.totals.shape)
+    rows = _merge(panes, common, snapshot.totals.shape)
+    if snapshot.coverage is None:
+        return rows
+    return snapshot.coverage.without_hidden(rows, snapshot.segments, starts[0])
 
 
 def kept_from(views: Sequence[LaneView], plan: Plan, window_index: int) -> int:
@@ -184,14 +186,17 @@ def check_sum(magnitudes: Iterable[int]) -> None:
         raise OverflowError(f"rows up to {bound}: must sum to at most {_INT64_MAX}")
 
 
-def _segments(views: Sequence[LaneView], requested: Iterable[Segment]) -> tuple[Segment, ...]:
+def _segments(
+    views: Sequence[LaneView], requested: Iterable[Segment], plan: Plan
+) -> tuple[Segment, ...]:
     """The segments in any page of a pane, and those requested that a lane has; the whole first,
     then by name."""
     found = {segment for segment in requested if any(segment in lane.names.ids for lane in views)}
     for lane in views:
         for page in {page for pages in lane.panes.values() for page in pages}:
             found.update(lane.names.of_page(page))
-    return (WHOLE, *sorted(found - {WHOLE}))
+    groupings = frozenset(plan.grouping_names[1:])
+    return (WHOLE, *sorted(segment for segment in found if segment[0] in groupings))
 
 
 def _common(lane: LaneView, segments: Sequence[Segment]) -> _Common:

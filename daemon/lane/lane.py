@@ -102,6 +102,10 @@ class Lane:
     watermark."""
     counts: dict[str, Counter[str]]
     texts: AttributeTexts
+    timed_from: int = 0
+    """The first slot of which delays are known: no metric needed those of earlier impressions."""
+    groupings: list[tuple[str, ...]] = field(default_factory=list)
+    """By grouping id less one: all that the lane ever had, so that names keep their meaning."""
     assignments: Assignments = field(default_factory=Assignments)
     experiments: Experiments = field(default_factory=Experiments)
     hours: dict[int, PagedRows] = field(default_factory=dict)
@@ -211,4 +215,5 @@ def new_lane(number: int, plan: Plan, offsets: dict[str, int], topics: Sequence[
         settled_before=None,
         counts={family: Counter() for family in COUNT_FAMILIES},
         texts=AttributeTexts(plan),
+        groupings=list(plan.groupings),
     )

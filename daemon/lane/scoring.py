@@ -25,8 +25,8 @@ from .lane import Lane
 from .paged_rows import LARGEST_SUM, PagedRows, Rows
 
 
-def apply_changes(lane: Lane) -> None:
-    """Add what the batch changed to the rows of all windows.
+def apply_changes(lane: Lane, left_out: Integers | None = None) -> None:
+    """Add what the batch changed to the rows of all windows, but in the columns that are left out.
 
     Raises OverflowError where a counter could reach 2^62.
     """
@@ -37,6 +37,8 @@ def apply_changes(lane: Lane) -> None:
     if not parts:
         return
     starts, combinations, differences = map(np.concatenate, zip(*parts, strict=True))
+    if left_out is not None:
+        differences[:, left_out] = 0
     by_grouping = lane.segments.combination_table()[combinations]
     segments = by_grouping.reshape(-1)
     # Each line counts in one segment per grouping.

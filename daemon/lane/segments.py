@@ -43,23 +43,28 @@ class Segments:
     those that are new since the last one."""
 
     names: list[tuple[int, str]] = field(default_factory=lambda: [(0, ALL)])
-    """(grouping index, segment) by segment id."""
+    """(grouping id, segment) by segment id."""
     combinations: list[Combination] = field(default_factory=list)
     """By combination id."""
+    grouping_ids: tuple[int, ...] | None = None
+    """The id, in `names`, of each grouping of the plan, the whole first; None: its index."""
     _segment_ids: dict[tuple[int, str], int] = field(default_factory=lambda: {(0, ALL): 0})
     _combination_ids: dict[Combination, int] = field(default_factory=dict)
     _table: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
     _capacity: int = MOST_COMBINATIONS
 
     @staticmethod
-    def of(names: Iterable[tuple[int, str]]) -> "Segments":
+    def of(
+        names: Iterable[tuple[int, str]], grouping_ids: tuple[int, ...] | None = None
+    ) -> "Segments":
         """The segments of these stored names, by id."""
         listed = list(names)
         ids = {name: segment_id for segment_id, name in enumerate(listed)}
-        return Segments(names=listed, _segment_ids=ids)
+        return Segments(names=listed, grouping_ids=grouping_ids, _segment_ids=ids)
 
     def segment_id(self, grouping: int, segment: str) -> int:
-        """The id of a segment, a new one if it has none yet."""
+        """The id of a segment of the plan's grouping, a new one if it has none yet."""
+        grouping = grouping if self.grouping_ids is None else self.grouping_ids[grouping]
         segment_id = self._segment_ids.get((grouping, segment))
         if segment_id is None:
             segment_id = self._segment_ids[(grouping, segment)] = len(self.names)

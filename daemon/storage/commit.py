@@ -18,8 +18,10 @@ from . import experiments as stored_experiments
 from . import log_marks
 from .block_log import Block, merged
 from .blocks import encode
+from . import layouts as stored_layouts
 from .head import IDLE_FIELD, LOGS_FIELD, STALL_FIELD, WriterState
 from .keys import ADMITTED_KEY, block_key, hour_page_key, page_key, totals_key
+from .layouts import LAYOUTS_KEY, LaneLayouts
 from .log_marks import LogMark
 from .packing import pack, pack_page
 from .stall_mark import NO_STALL, StallMark
@@ -57,6 +59,7 @@ class ClaimedLane:
     """
 
     lane: Lane
+    layouts: LaneLayouts
     token: str
     sequence: int
     log: list[Block]
@@ -71,6 +74,11 @@ class ClaimedLane:
     """The mark is about a log that is no longer read: the next commit removes it."""
     idle_ms: int | None = None
     """The idle mark in the head."""
+    layouts_stored: bool = True
+    """Whether the store contains `layouts` as they are."""
+    outdated: frozenset[str] = frozenset()
+    """Keys of the lane as it was under another layout: where there are any, the next commit must be
+    a repair, which writes it under this one."""
 
 
 def plan_commit(claimed: ClaimedLane, idle_ms: int | None = None) -> Commit:
@@ -80,6 +88,8 @@ def plan_commit(claimed: ClaimedLane, idle_ms: int | None = None) -> Commit:
     """
     lane = claimed.lane
     blobs = _followed(lane)
+    if not claimed.layouts_stored:
+        blobs[LAYOUTS_KEY] = stored_layouts.packed(claimed.layouts)
     listed = list(blobs)
     if any(admission.changed for admission in lane.admissions.values()):
         blobs[ADMITTED_KEY] = pack({topic: a.seen for topic, a in lane.admissions.items()})
@@ -104,7 +114,7 @@ def _followed(lane: Lane) -> dict[str, bytes]:
     """Return key → value of the changed rows and experiments, which readers follow."""
     changes = lane.changes
     panes = {
-        page_key(key, page): pack_page(lane.panes[key].page(page))
+        page_key(lane.plan.timing, key, page): pack_page(lane.panes[key].page(page))
         for key, page in sorted(changes.pages)
     }
     totals = {
@@ -120,7 +130,7 @@ def _followed(lane: Lane) -> dict[str, bytes]:
 def _dropped(lane: Lane) -> list[str]:
     """Return the keys of rows and experiments that are no longer kept."""
     changes = lane.changes
-    panes = [page_key(key, page) for key, page in changes.dropped]
+    panes = [page_key(lane.plan.timing, key, page) for key, page in changes.dropped]
     of_hours = [hour_page_key(start, page) for start, page in changes.dropped_hours]
     return [*panes, *of_hours, *stored_experiments.unlinked(lane.experiments)]
 
@@ -139,6 +149,7 @@ def _state(lane: Lane, log: Sequence[Block]) -> WriterState:
         ),
         pending=dict(lane.pending),
         lost_hours=sorted(lane.lost_hours),
+        timed_from=lane.timed_from,
     )
 
 
@@ -210,4 +221,6 @@ def confirm(claimed: ClaimedLane, commit: Commit) -> None:
     if IDLE_FIELD in commit.fields:
         claimed.idle_ms = int(commit.fields[IDLE_FIELD])
     claimed.drop_stall = False
+    claimed.layouts_stored = claimed.layouts_stored or LAYOUTS_KEY in commit.blobs
+    claimed.outdated = frozenset()
     lane.start_batch()

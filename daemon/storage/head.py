@@ -60,6 +60,8 @@ class WriterState(msgspec.Struct, array_like=True, frozen=True):
     """Topic → what is ahead of its watermark, and what else decides how that moves."""
     lost_hours: list[int] = []
     """Starts of hours whose rows the store lost: no sum may contain them."""
+    timed_from: int = 0
+    """The first slot of which delays are known."""
 
 
 @dataclass(frozen=True)

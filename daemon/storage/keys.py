@@ -8,21 +8,23 @@ Keys of a lane, after its prefix:
                     of this number may be left
     names           hash: segment id → [grouping id, segment]
     open:N          a block of open state (see `blocks`)
-    rows:W:START:P  page P of the rows of the pane of window W (an index) that begins at START
+    rows:W:START:P  page P of the rows of the pane that begins at START (ms) of the window of W
+                    seconds
     totals:P        page P of the cumulative totals
+    layouts         which columns rows have, and since when (see `layouts`)
     experiment:H    an experiment, parts of its users, and its ended days (see `experiments`)
     hours:START:P   page P of the rows of an hour that has settled, or is about to
     admitted        values of each grouping that were admitted, per topic
     changes         sorted set: every key of the lane's state; its score is the sequence that wrote
-                    it last if readers follow it (rows, totals, hours, experiments), else 0;
-                    and, where the server has published a part of a commit, the mark of that commit,
-                    which is no key: it makes the lane damaged (see commit.lua)
+                    it last if readers follow it (rows, totals, hours, experiments, layouts), else
+                    0; and, where the server has published a part of a commit, the mark of that
+                    commit, which is no key: it makes the lane damaged (see commit.lua)
 """
 
 from hashlib import blake2b
 from typing import Final
 
-from ..panes import PaneKey
+from ..panes import PaneKey, Timing
 
 ADMITTED_KEY: Final = "admitted"
 HOURS_PREFIX: Final = "hours:"
@@ -32,9 +34,10 @@ USERS_MARK: Final = ":users:"
 DAY_MARK: Final = ":day:"
 
 
-def page_key(key: PaneKey, page: int) -> str:
+def page_key(timing: Timing, key: PaneKey, page: int) -> str:
     """Return the key of a page of rows."""
-    return f"rows:{key[0]}:{key[1]}:{page}"
+    window, start = key
+    return f"rows:{timing.windows[window].length_ms // 1000}:{start}:{page}"
 
 
 def totals_key(page: int) -> str:
@@ -42,12 +45,20 @@ def totals_key(page: int) -> str:
     return f"totals:{page}"
 
 
-def parse_page_key(key: str) -> tuple[PaneKey | None, int]:
-    """Return (pane, page) of the key of a page of rows or of totals, whose pane is None."""
+def parse_page_key(timing: Timing, key: str) -> tuple[PaneKey | None, int]:
+    """Return (pane, page) of the key of a page of rows or of totals, whose pane is None. Raises
+    KeyError where there is no such window."""
     kind, *numbers = key.split(":")
     if kind == "totals":
         return None, int(numbers[0])
-    return (int(numbers[0]), int(numbers[1])), int(numbers[2])
+    length_s, start, page = map(int, numbers)
+    return (timing.index_by_length_ms[length_s * 1000], start), page
+
+
+def has_window(timing: Timing, key: str) -> bool:
+    """Whether a key is not one of rows of a window that is not configured."""
+    kind, _, rest = key.partition(":")
+    return kind != "rows" or int(rest.partition(":")[0]) * 1000 in timing.index_by_length_ms
 
 
 def block_key(number: int) -> str:

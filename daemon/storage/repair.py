@@ -1,4 +1,5 @@
-"""The commit that repairs a damaged lane from its owner's memory. Pure.
+"""The commit that writes all of a lane from its owner's memory: it repairs a damaged lane, or puts
+it under another layout. Pure.
 
 A running owner has all of its lane in memory but the rows of past hours. So whatever the store lost
 of the rest can be written again, and the numbers are those of the log, integer for integer.
@@ -34,10 +35,13 @@ def plan_repair(claimed: ClaimedLane, idle_ms: int | None = None) -> Commit:
         names=1,
         next_slot=lane.open.base,
         next_serial=min(lane.waiting.by_serial, default=lane.waiting.next_serial),
+        layouts_stored=False,
     )
     commit = plan_commit(whole, idle_ms)
     blocks = [block_key(block.entry.number) for block in claimed.log if block.entry is not None]
-    return replace(commit, unlinked=[*commit.unlinked, *blocks], kept=past_hour_keys(lane))
+    outdated = claimed.outdated - commit.blobs.keys() - set(commit.unlinked) - set(blocks)
+    unlinked = [*commit.unlinked, *blocks, *sorted(outdated)]
+    return replace(commit, unlinked=unlinked, kept=past_hour_keys(lane))
 
 
 def _mark_all_as_changed(lane: Lane) -> None:

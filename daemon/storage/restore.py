@@ -2,22 +2,37 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import msgspec
 
+from ..lane import hours
 from ..lane.admission import Admitted, admitted_of
 from ..lane.counts import COUNT_FAMILIES
 from ..lane.lane import Lane, new_lane
 from ..lane.paged_rows import PagedRows
+from ..lane.relayout import next_pane_ms, relaid
 from ..lane.segments import Segments
-from ..panes import JUMP_MS, pane_start
 from ..plan import ALL, Plan
 from . import experiments as stored_experiments
+from .block_log import Block
 from .blocks import replay
 from .commit import ClaimedLane
 from .head import Head, WriterState, is_past, whole_or_damaged
 from .keys import ADMITTED_KEY, HOURS_PREFIX, block_key, parse_hour_page_key, parse_page_key
+from .layouts import (
+    LAYOUTS_KEY,
+    InForce,
+    LaneLayouts,
+    Layouts,
+    first_layouts,
+    has_same_rows,
+    layouts_of,
+    renewed,
+    translated,
+    with_next,
+)
 from .packing import unpack, unpack_page
 
 Key = TypeVar("Key")
@@ -25,30 +40,30 @@ Key = TypeVar("Key")
 
 def rebuild(
     number: int,
-    plan: Plan,
+    layouts: Layouts,
     topics: Sequence[str],
     head: Head,
     names: Mapping[str, bytes],
     blobs: Mapping[str, bytes | None],
 ) -> ClaimedLane:
-    """Return the lane as its last commit left it, for its new owner.
+    """Return the lane as its last commit left it, for its new owner, under the layout in force.
 
-    Raises Damaged where a part is missing or was not written by this version.
+    Where it is stored under another one, its owner must write all of it: `outdated` has the keys
+    that are stored. Raises Damaged where a part is missing or was not written by this version,
+    Unavailable where this program does not know all of a stored layout, and OverflowError as
+    scoring does.
     """
+    in_force = layouts.in_force
+    with whole_or_damaged(f"lane {number}, {LAYOUTS_KEY}"):
+        stored = _stored_layouts(head, blobs, in_force)
+    before = layouts.plan_of(stored.last)
+    is_same = has_same_rows(before, in_force.plan)
+    plan = in_force.plan if is_same else replace(before, tracking=in_force.plan.tracking)
     with whole_or_damaged(f"lane {number}"):
-        lane = _counts_and_names(number, plan, topics, head, names)
-        _rebuild_admission(lane, blobs, topics)
-        log = [replay(lane, e, _blob(blobs, block_key(e.number))) for e in head.state.blocks]
-        _rebuild_rows(lane, blobs)
-        tallies = stored_experiments.read(blobs)
-        stored_experiments.read_days(tallies, blobs)
-        _rebuild_hours(lane, blobs, head)
-    _remove_expired(lane, head.state)
-    if plan.tracking is not None:
-        stored, next_ms = head.state.experiments, _next_pane_ms(lane)
-        stored_experiments.adopt(lane.experiments, plan.tracking, stored, tallies, next_ms)
-    return ClaimedLane(
+        lane, log = _rebuilt(number, plan, topics, head, names, blobs, stored)
+    claimed = ClaimedLane(
         lane=lane,
+        layouts=stored,
         token=head.token,
         sequence=head.sequence,
         log=log,
@@ -58,21 +73,63 @@ def rebuild(
         logs=dict(head.logs),
         stall=head.stall,
         idle_ms=head.idle_ms,
+        layouts_stored=LAYOUTS_KEY in blobs,
     )
+    if not is_same:
+        _change_layout(claimed, in_force)
+        claimed.outdated = frozenset(k for k in blobs if not is_past(head, k))
+    elif stored.last.generation != in_force.generation:
+        claimed.layouts = renewed(stored, in_force)
+        claimed.layouts_stored = False
+    return claimed
 
 
-def _next_pane_ms(lane: Lane) -> int | None:
-    """Return the start of the first base pane without an impression so far; None before the first
-    event of the lane."""
-    marks = [mark for mark in lane.watermarks.values() if mark is not None]
-    if not marks:
-        return None
-    base_ms = lane.plan.timing.base_ms
-    # An impression of a wrong clock may lie in a pane of next year: no experiment waits for that.
-    pending_ms = [time_ms for p in lane.pending.values() for time_ms in p.times_ms.values()]
-    reach = max((*marks, *pending_ms)) + JUMP_MS
-    reached = [pane for pane in lane.open.panes() if pane <= reach]
-    return max((*reached, pane_start(min(marks), base_ms))) + base_ms
+def _stored_layouts(
+    head: Head, blobs: Mapping[str, bytes | None], in_force: InForce
+) -> LaneLayouts:
+    stored = layouts_of(blobs)
+    if stored is None and head.sequence:
+        raise KeyError(LAYOUTS_KEY)
+    return stored or first_layouts(in_force)
+
+
+def _change_layout(claimed: ClaimedLane, in_force: InForce) -> None:
+    plan = in_force.plan
+    lane, since = relaid(claimed.lane, plan, claimed.layouts.since)
+    settled = lane.settled_before
+    claimed.lane = lane
+    claimed.layouts = with_next(
+        claimed.layouts,
+        in_force,
+        lane.groupings,
+        since,
+        None if settled is None else hours.open_hour(settled, plan),
+        None if settled is None else hours.kept_from(settled, plan),
+    )
+    claimed.layouts_stored = False
+
+
+def _rebuilt(
+    number: int,
+    plan: Plan,
+    topics: Sequence[str],
+    head: Head,
+    names: Mapping[str, bytes],
+    blobs: Mapping[str, bytes | None],
+    stored: LaneLayouts,
+) -> tuple[Lane, list[Block]]:
+    lane = _counts_and_names(number, plan, topics, head, names, stored)
+    _rebuild_admission(lane, blobs, topics)
+    log = [replay(lane, e, _blob(blobs, block_key(e.number))) for e in head.state.blocks]
+    _rebuild_rows(lane, blobs)
+    tallies = stored_experiments.read(blobs)
+    stored_experiments.read_days(tallies, blobs)
+    _rebuild_hours(lane, blobs, head, stored)
+    _remove_expired(lane, head.state)
+    if plan.tracking is not None:
+        entries, next_ms = head.state.experiments, next_pane_ms(lane)
+        stored_experiments.adopt(lane.experiments, plan.tracking, entries, tallies, next_ms)
+    return lane, log
 
 
 def _blob(blobs: Mapping[str, bytes | None], key: str) -> bytes:
@@ -83,7 +140,12 @@ def _blob(blobs: Mapping[str, bytes | None], key: str) -> bytes:
 
 
 def _counts_and_names(
-    number: int, plan: Plan, topics: Sequence[str], head: Head, names: Mapping[str, bytes]
+    number: int,
+    plan: Plan,
+    topics: Sequence[str],
+    head: Head,
+    names: Mapping[str, bytes],
+    stored: LaneLayouts,
 ) -> Lane:
     lane = new_lane(number, plan, dict(head.offsets), topics)
     lane.watermarks.update(head.watermarks)
@@ -92,7 +154,10 @@ def _counts_and_names(
     lane.lost_hours = set(head.state.lost_hours)
     for family in COUNT_FAMILIES:
         lane.counts[family] = Counter(head.counts.get(family, {}))
-    lane.segments = Segments.of(names_of(names, head.state.names))
+    lane.timed_from = head.state.timed_from
+    lane.groupings = [tuple(attributes) for attributes in stored.groupings]
+    ids = (0, *(lane.groupings.index(attributes) + 1 for attributes in plan.groupings))
+    lane.segments = Segments.of(names_of(names, head.state.names), ids)
     return lane
 
 
@@ -116,12 +181,14 @@ def _rebuild_rows(lane: Lane, blobs: Mapping[str, bytes | None]) -> None:
     for key in blobs:
         if not key.startswith(("rows:", "totals:")):
             continue
-        pane, page = parse_page_key(key)
+        pane, page = parse_page_key(lane.plan.timing, key)
         rows = lane.totals if pane is None else _rows_of(lane.panes, pane, lane.plan)
         rows.set_page(page, unpack_page(_blob(blobs, key)))
 
 
-def _rebuild_hours(lane: Lane, blobs: Mapping[str, bytes | None], head: Head) -> None:
+def _rebuild_hours(
+    lane: Lane, blobs: Mapping[str, bytes | None], head: Head, stored_layouts: LaneLayouts
+) -> None:
     """Read the hours that can still change, and note which pages are stored of the others."""
     stored: dict[int, list[int]] = {}
     for key, data in blobs.items():
@@ -131,8 +198,9 @@ def _rebuild_hours(lane: Lane, blobs: Mapping[str, bytes | None], head: Head) ->
         if data is None and is_past(head, key):
             stored.setdefault(start, []).append(page)
         else:
-            rows = _rows_of(lane.hours, start, lane.plan)
-            rows.set_page(page, unpack_page(_blob(blobs, key)))
+            rows = unpack_page(_blob(blobs, key))
+            written = translated(rows, stored_layouts.of_hour(start), lane.plan)
+            _rows_of(lane.hours, start, lane.plan).set_page(page, written)
     lane.stored_hours = {start: tuple(pages) for start, pages in stored.items()}
 
 

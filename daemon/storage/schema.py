@@ -9,10 +9,10 @@ import hashlib
 import json
 from typing import Final
 
-from ..config.fingerprint import hashed_values
+from ..config.fingerprint import join_values
 from ..config.settings import Config
 
-SCHEMA_VERSION: Final = 5
+SCHEMA_VERSION: Final = 6
 """Of every stored byte: the fields of heads and `WriterState` (`head`), the names of keys (`keys`),
 pages and integers (`packing`), blocks (`blocks`), experiments (`experiments`), admitted values.
 
@@ -22,9 +22,9 @@ HASH_DIGITS: Final = 8
 
 
 def namespace_hash(config: Config) -> str:
-    """Return 8 hexadecimal digits of everything that shapes what is stored, and of nothing else:
-    the settings that `hashed_values` lists, and the version."""
-    values = {"schema": SCHEMA_VERSION, **hashed_values(config)}
+    """Return 8 hexadecimal digits of everything that the join depends on, and of nothing else:
+    the settings that `join_values` lists, and the version."""
+    values = {"schema": SCHEMA_VERSION, **join_values(config)}
     canonical = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(canonical.encode()).hexdigest()[:HASH_DIGITS]
 

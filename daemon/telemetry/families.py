@@ -11,6 +11,7 @@ from .change_families import OF_CHANGES
 from .compared_families import BASELINE, RECENT
 from .experiment_families import OF_EXPERIMENTS
 from .family import SCORE, SEGMENT, VIEW, Family, counter, gauge
+from .layout_families import OF_LAYOUTS
 from .process_families import OF_PROCESSES
 
 _IN_VIEW: Final = (
@@ -237,6 +238,7 @@ FAMILIES: Final = (
     DESIGN_EFFECT,
     # Changes that are called, and what could be noticed.
     *OF_CHANGES,
+    *OF_LAYOUTS,
     # Counters of what has settled.
     SETTLED_SCORE_SUM,
     SETTLED_SCORE_SQUARES,

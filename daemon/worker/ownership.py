@@ -28,9 +28,10 @@ import structlog
 from ..backoff import pause_s
 from ..config.start import LogEnd, Start
 from ..errors import Damaged, Lost, Unavailable
-from ..plan import Plan
 from ..storage.commit import ClaimedLane, confirm, plan_commit
+from ..storage.layouts import Layouts
 from ..storage.log_marks import LogMarks, first_marks, with_ids
+from ..storage.repair import plan_repair
 from .changed_logs import LastLogs, open_logs
 from .lost_state import LostState, skipped
 from .ports import Ports, Process
@@ -95,10 +96,12 @@ class _Attempt:
 class Ownership:
     """The lanes of one worker."""
 
-    def __init__(self, ports: Ports, process: Process, plan: Plan, beginning: Beginning) -> None:
+    def __init__(
+        self, ports: Ports, process: Process, layouts: Layouts, beginning: Beginning
+    ) -> None:
         self._source = ports.source
         self._store = ports.store
-        self._recovery = Recovery(ports, process, plan)
+        self._recovery = Recovery(ports, process, layouts)
         self._lost_state = LostState(ports.source, process.telemetry, process.clock)
         self._beginning = beginning
         self._telemetry = process.telemetry
@@ -180,6 +183,12 @@ class Ownership:
         """Whether a lane is being opened, or may be at once."""
         return any(not task.done() for task in self._opening.values()) or bool(self._due())
 
+    async def close_all(self) -> None:
+        """Forget every lane, which stays assigned. Nothing of it may be in hand."""
+        for lane in self._source.open_lanes | self.lanes.keys():
+            self.forget(lane)
+            await self._source.close(lane)
+
     async def stop_opening(self) -> None:
         """Cancel every attempt to open a lane, and wait for the end of them."""
         for task in self._opening.values():
@@ -195,7 +204,7 @@ class Ownership:
             if attempt.logs is not None and time.monotonic() < attempt.logs_until_s:
                 await attempt.logs.check(lane, self._source, self._store)
             claimed = await self._open(lane, attempt)
-        except (LogChanged, Damaged) as error:
+        except (LogChanged, Damaged, OverflowError) as error:
             self._stop(lane, attempt, error)
         except (Unavailable, LaneLost) as error:
             self._postpone(lane, attempt, str(error))
@@ -238,7 +247,7 @@ class Ownership:
             attempt.logs_until_s = time.monotonic() + STOPPED_PAUSE_S
             raise
         try:
-            await self._commit_gaps(claimed, Counter(unread) + gaps, stored)
+            await self._first_commit(claimed, Counter(unread) + gaps, stored)
         except (Unavailable, Lost):
             await self._source.close(lane)
             raise
@@ -247,14 +256,15 @@ class Ownership:
         )
         return claimed
 
-    async def _commit_gaps(
+    async def _first_commit(
         self, claimed: ClaimedLane, gaps: Mapping[str, int], stored: LogMarks
     ) -> None:
-        """Count records that will never be read, and commit the count at once, with marks of logs
-        that are not stored yet and the hours that are lost: the lane may never have another record
-        to commit them with."""
+        """Commit at once what no record may ever come to be committed with: counts of records that
+        will never be read, marks of logs that are not stored yet, hours that are lost, and the
+        whole lane where it goes to another layout."""
         lane = claimed.lane
-        if not gaps and claimed.logs == stored and not lane.changes.dropped_hours:
+        is_known = claimed.logs == stored and (claimed.layouts_stored or not claimed.sequence)
+        if not gaps and is_known and not lane.changes.dropped_hours:
             return
         for topic, records in gaps.items():
             lane.count("gap_records", topic, records)
@@ -264,7 +274,8 @@ class Ownership:
                 topic=topic,
                 records=records,
             )
-        commit = plan_commit(claimed)
+        plan = plan_repair if claimed.outdated else plan_commit
+        commit = await asyncio.to_thread(plan, claimed)
         if await self._store.commit(commit) in ("lost", "damaged"):
             raise Lost  # the next attempt claims it again, and finds out
         confirm(claimed, commit)

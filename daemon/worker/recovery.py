@@ -13,9 +13,9 @@ import structlog
 
 from ..config.start import LogEnd, Start
 from ..errors import Damaged
-from ..plan import Plan
 from ..storage.commit import ClaimedLane
-from ..storage.head import Head, blob_keys, is_past, start_of
+from ..storage.head import Head, blob_keys, is_past, start_of, whole_or_damaged
+from ..storage.layouts import LAYOUTS_KEY, Layouts, layouts_of
 from ..storage.log_marks import LaneStart, LogMarks, ids_of
 from ..storage.repair import lose_hours
 from ..storage.restore import rebuild
@@ -33,10 +33,10 @@ def log_holds(earliest: Mapping[str, int], start: Mapping[str, int]) -> bool:
 class Recovery:
     """Takes over lanes for one worker."""
 
-    def __init__(self, ports: Ports, process: Process, plan: Plan) -> None:
+    def __init__(self, ports: Ports, process: Process, layouts: Layouts) -> None:
         self._store = ports.store
         self._source = ports.source
-        self._plan = plan
+        self._layouts = layouts
         self._telemetry = process.telemetry
         self._clock = process.clock
         self._rebuilding = asyncio.Lock()
@@ -86,9 +86,12 @@ class Recovery:
             raise DamagedLane(lane, missing_keys(missing), head.token, start_of(head))
         names, blobs = await self._store.load(lane, head, blob_keys)
         try:
+            with whole_or_damaged(f"lane {lane}, {LAYOUTS_KEY}"):
+                stored = layouts_of(blobs)
+            await self._layouts.follow(stored)
             async with self._rebuilding:  # one at a time: threads would only take turns
                 claimed = await asyncio.to_thread(
-                    rebuild, lane, self._plan, topics, head, names, blobs
+                    rebuild, lane, self._layouts, topics, head, names, blobs
                 )
         except Damaged as error:
             what = f"a part cannot be read ({error.__cause__!r})"

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from tests.chaos import points
 from tests.chaos.proxy import NetworkFaults
 from tests.chaos.redis_pair import ENOUGH_MEMORY, LITTLE_MEMORY
-from tests.chaos.round import Round
+from tests.chaos.round import LAYOUTS, Round
 from tests.chaos.schedule import Fault
 from tests.chaos.traffic import PARTITIONS
 
@@ -39,6 +39,18 @@ async def freeze_worker(round: Round, fault: Fault) -> bool:
 async def leave(round: Round, fault: Fault) -> bool:
     slot = points.target(round, fault)
     await slot.leave()
+    await points.restart_after(round, slot, fault.lasts_s)
+    return True
+
+
+async def change_layout(round: Round, fault: Fault, *, kill: bool) -> bool:
+    """Start a worker again with a configuration of another layout, or of an earlier one."""
+    slot = points.target(round, fault)
+    round.variants[slot.number] = int(fault.fraction * len(LAYOUTS))
+    if kill:
+        slot.kill()
+    else:
+        await slot.leave()
     await points.restart_after(round, slot, fault.lasts_s)
     return True
 
@@ -208,6 +220,8 @@ ACTS: Final[Mapping[str, Act]] = {
     "worker frozen briefly": freeze_worker,
     "worker frozen beyond its session": freeze_worker,
     "worker leaves": leave,
+    "worker killed, then with another layout": partial(change_layout, kill=True),
+    "worker leaves, then with another layout": partial(change_layout, kill=False),
     "worker joins": join,
     "all workers away beyond their sessions": all_away,
     "worker's clock stepped": step_clock,

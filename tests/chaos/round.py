@@ -14,9 +14,12 @@ from typing import Final
 
 import msgspec
 
+from relevanced.daemon.config.layout import Layout, layout_of, under
 from relevanced.daemon.config.loading import load
 from relevanced.daemon.errors import Damaged, Lost
+from relevanced.daemon.plan import Plan as ProductPlan
 from relevanced.daemon.storage.commit import ClaimedLane
+from relevanced.daemon.storage.layouts import InForce, Layouts, StoredLayout
 from relevanced.daemon.storage.redis.client import connect
 from relevanced.daemon.storage.redis.lane_store import LaneStore
 from relevanced.daemon.storage.redis.scan import lane_keys
@@ -30,7 +33,7 @@ from tests.chaos.served import unready, wrong_events
 from tests.chaos.stage import Slot, Stage
 from tests.chaos.traffic import PARTITIONS, TOPIC_SETTINGS, Producer, read_all
 from tests.oracle import DEFAULT_METRICS, LaneResult, OracleConfig, Record
-from tests.replica import every_key, plan_of
+from tests.replica import every_key
 from tests.services.processes import tail
 from tests.services.redis_lanes import stray_keys
 
@@ -55,8 +58,19 @@ CONFIG: Final = OracleConfig(
     surface="device",
     weighted_ranks=10,
 )
+METRICS: Final = CONFIG.metric_names
+WINDOWS: Final = tuple(f"{seconds}s" for seconds in CONFIG.windows_s)
+LAYOUTS: Final = (
+    ((), ()),
+    (("AP@10",), ()),
+    (("FirstFeedbackSeconds", "AP@10"), ("600s",)),
+    ((), ("600s", "1800s")),
+)
+"""(metrics, windows) that are counted beside those of the oracle."""
+FOR_READERS: Final = 10**6
+"""A generation that no lane has."""
 TOML: Final = """
-windows = ["60s", "300s", "3600s"]
+windows = {windows}
 [kafka]
 bootstrap_servers = ["{bootstrap}"]
 topics = {topics}
@@ -72,7 +86,7 @@ namespace = "{name}"
 window = "60s"
 lateness = "5s"
 [metrics]
-names = ["P@1", "P@5", "P@10", "Success@10", "RR@10", "ERR@10", "nDCG@10", "IPS-P@10", "IPS-DCG@10"]
+names = {metrics}
 [propensities]
 attribute = "device"
 [propensities.tables.ios]
@@ -86,6 +100,7 @@ groupings = [["country"], ["device"], ["country", "device"], ["experiment:ranker
 discovered_experiments = 0
 [experiments.ranker-v2]
 planned_impressions = 1000
+metrics = {compared}
 primary = "P@1"
 stratify_by = "country"
 """
@@ -128,6 +143,8 @@ class Round:
         self.producer = Producer(stage.broker.bootstrap, self.topics, plan.seed)
         self.active = set(range(plan.workers))
         """Numbers of the slots that have a worker; if a fault kills it, it is started again."""
+        self.variants: dict[int, int] = {}
+        """Slot → index of `LAYOUTS` that its configuration has, if it is not the first."""
         self.problems: list[str] = []
         """Violations found so far."""
 
@@ -342,13 +359,31 @@ class Round:
             head = await store.claim(lane, f"reader-{random.random()}", {})
             await store.sweep()  # as the next owner does, if the former owner did not finish
             names, blobs = await store.load(lane, head, every_key)
-            return rebuild(lane, plan_of(CONFIG), self.topics, head, names, blobs)
+            return rebuild(lane, self._layouts(), self.topics, head, names, blobs)
+
+    def _layouts(self) -> Layouts:
+        """Read lanes under the first layout, whatever was in force last: what all layouts have must
+        equal the oracle's."""
+        config = load(self._toml(self.slots[0], 0), {}, "chaos")
+        first = layout_of(config)
+
+        def plan_of_stored(stored: StoredLayout) -> ProductPlan:
+            return under(config, Layout(stored.digest, stored.text)).plan
+
+        in_force = InForce(config.plan, FOR_READERS, first.digest, first.text)
+        return Layouts(in_force, plan_of_stored)
 
     def _namespace(self) -> str:
         return namespace(load(self._toml(self.slots[0]), {}, "chaos"))
 
-    def _toml(self, slot: Slot) -> str:
+    def _toml(self, slot: Slot, variant: int | None = None) -> str:
+        if variant is None:
+            variant = self.variants.get(slot.number, 0)
+        metrics, windows = LAYOUTS[variant]
         return TOML.format(
+            metrics=msgspec.json.encode([*METRICS, *metrics]).decode(),
+            windows=msgspec.json.encode([*WINDOWS, *windows]).decode(),
+            compared=msgspec.json.encode(METRICS).decode(),
             bootstrap=f"127.0.0.1:{slot.kafka.port}",
             redis=f"redis://127.0.0.1:{slot.redis.port}/0",
             topics=msgspec.json.encode(self.topics).decode(),

@@ -29,6 +29,8 @@ KINDS: Final = {
     "worker frozen briefly": SHORT,
     "worker frozen beyond its session": LONG,
     "worker leaves": SHORT,
+    "worker killed, then with another layout": SHORT,
+    "worker leaves, then with another layout": SHORT,
     "worker joins": SHORT,
     "all workers away beyond their sessions": LONG,
     "worker's clock stepped": SPELL,

@@ -28,6 +28,7 @@ from click.testing import CliRunner
 from relevanced.daemon.commands.cli import cli
 from relevanced.daemon.config.loading import Config, read
 from relevanced.daemon.events.decoder import decoder
+from relevanced.daemon.storage.layouts import InForce, Layouts
 from relevanced.daemon.storage.commit import ClaimedLane, confirm, plan_commit
 from relevanced.daemon.storage.restore import rebuild
 from relevanced.daemon.storage.schema import namespace
@@ -62,7 +63,9 @@ def written_store() -> MemoryLane:
 
 def owner(store: MemoryLane, token: str) -> ClaimedLane:
     head = store.claim(token, msgspec.json.encode({TOPIC: 0}))
-    return rebuild(0, configured().plan, [TOPIC], head, store.names, store.load(head))
+    return rebuild(
+        0, Layouts(InForce(configured().plan)), [TOPIC], head, store.names, store.load(head)
+    )
 
 
 def process(store: MemoryLane, claimed: ClaimedLane, start: int, stop: int) -> None:
@@ -119,6 +122,7 @@ def test_same_configuration_has_the_same_namespace() -> None:
 def test_recorded_file_gives_the_same_scores(tmp_path: Path) -> None:
     """In another order, and with more said about the events."""
     before, now = json.loads(WRITTEN["scores"]), json.loads(replayed(tmp_path, "--output", "json"))
+    assert {score.pop("since") for score in now["scores"]} == {None}
     assert sorted(map(str, now.pop("scores"))) == sorted(map(str, before.pop("scores")))
     outcomes = before["events"].pop("feedback_outcomes")
     assert outcomes.items() <= now["events"]["feedback_outcomes"].items()
@@ -127,9 +131,11 @@ def test_recorded_file_gives_the_same_scores(tmp_path: Path) -> None:
 
 
 def test_recorded_file_gives_the_same_scores_as_is(tmp_path: Path) -> None:
+    """But for a column more, which is empty."""
     now = replayed(tmp_path, "--output", "csv", "--as-is").splitlines()
     before = WRITTEN["scores_as_is"].splitlines()
-    assert now[0] == before[0] and sorted(now) == sorted(before)
+    assert now[0] == before[0] + ",since"
+    assert sorted(now[1:]) == sorted(f"{line}," for line in before[1:])
 
 
 def test_recorded_file_gives_the_same_findings(tmp_path: Path) -> None:

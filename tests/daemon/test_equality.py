@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from relevanced.daemon.storage.layouts import InForce, Layouts
 from relevanced.daemon.storage.commit import ClaimedLane, confirm, plan_commit
 from relevanced.daemon.storage.head import Head, blob_keys
 from relevanced.daemon.storage.restore import rebuild
@@ -111,7 +112,9 @@ class Machine:
         start = msgspec.json.encode({topic: 0 for topic in self.logs})
         head = self.store.claim(f"token-{self.claims}", start)
         blobs = self.store.load(head, keys_of)
-        return rebuild(self.number, self.plan, list(self.logs), head, self.store.names, blobs)
+        return rebuild(
+            self.number, Layouts(InForce(self.plan)), list(self.logs), head, self.store.names, blobs
+        )
 
     def pull(self) -> dict[str, list[SimpleNamespace]]:
         """Some records of some topics, from the lane's offsets on."""

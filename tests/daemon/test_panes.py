@@ -40,12 +40,15 @@ def test_windows_are_sorted_by_length() -> None:
     assert (several.base_ms, several.longest.name) == (BASE_MS, "1h")
 
 
-def test_longer_panes_are_multiples_of_the_base_pane() -> None:
-    with pytest.raises(ValueError) as error:
-        timing([("70s", 70), ("100s", 100), ("5m", 300)], 60, 5)
-    assert str(error.value) == (
-        "windows: the pane of 100s (4s) must be a multiple of the pane of 70s (5s)"
-    )
+def test_panes_are_multiples_of_the_base_pane_and_divide_their_window() -> None:
+    several = timing([("70s", 70), ("100s", 100), ("7m", 420), ("1h", 3600)], 60, 5)
+    assert [span.pane_ms // 1000 for span in several.windows] == [5, 5, 15, 120]
+    given = timing([("5m", 300), ("1h", 3600)], 60, 5, base_s=2)
+    assert [span.pane_ms // 1000 for span in given.windows] == [2, 120], "as many as there are"
+    with pytest.raises(
+        ValueError, match=r"windows: 301s must be a multiple of the base pane \(10s"
+    ):
+        timing([("5m", 300), ("301s", 301)], 60, 5)
 
 
 def test_there_is_at_least_one_window() -> None:

@@ -151,10 +151,13 @@ def test_the_only_table_is_the_default_and_of_several_there_is_none() -> None:
     ("before", "after"),
     [('"7"', '"8"'), ("0.2]", "0.3]"), ('"device"', '"place"'), ('default = "web"', "clip = 5")],
 )
-def test_other_weights_start_a_fresh_namespace(before: str, after: str) -> None:
+def test_other_weights_are_another_column_of_the_same_namespace(before: str, after: str) -> None:
     old, new = of(TOML), of(TOML.replace(before, after))
-    assert namespace_hash(old) != namespace_hash(new)
-    assert restarting_keys(old, new) == differing_keys(old, new) == ["propensities"]
+    assert namespace_hash(old) == namespace_hash(new)
+    assert restarting_keys(old, new) == [] and differing_keys(old, new) == ["propensities"]
+    changed = [one != other for one, other in zip(old.plan.column_ids, new.plan.column_ids)]
+    assert changed == [metric.needs == "propensities" for metric in old.plan.metrics]
+    assert any(changed) and old.plan.surfaces_id != new.plan.surfaces_id
 
 
 def test_every_fault_is_reported_at_once() -> None:

@@ -22,6 +22,7 @@ from relevanced.daemon.events.types import (
 from relevanced.daemon.exporter.labels import attribute_values, label_names
 from relevanced.daemon.lane.counts import FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES
 from relevanced.daemon.plan import OTHER, Plan
+from relevanced.daemon.storage.layouts import InForce, Layouts
 from relevanced.daemon.storage.commit import ClaimedLane, Commit, confirm, plan_commit
 from relevanced.daemon.storage.restore import rebuild
 from tests.fakes import MemoryLane
@@ -52,7 +53,9 @@ class Flow:
         """The lane as the next owner would find it."""
         token = f"t{self.store.fields.get('sequence', b'')!r}{len(self.store.fields)}"
         head = self.store.claim(token, msgspec.json.encode({TOPIC: 0}))
-        return rebuild(0, self.plan, [TOPIC], head, self.store.names, self.store.load(head))
+        return rebuild(
+            0, Layouts(InForce(self.plan)), [TOPIC], head, self.store.names, self.store.load(head)
+        )
 
     def take(self, *values: bytes | None) -> Commit:
         """Process these records as one batch and commit it."""

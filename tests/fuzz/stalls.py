@@ -14,6 +14,7 @@ from relevanced.daemon.config.start import LogEnd
 from relevanced.daemon.events.types import Decoder, LogRecord
 from relevanced.daemon.lane.lane import Lane
 from relevanced.daemon.plan import Plan
+from relevanced.daemon.storage.layouts import InForce, Layouts
 from relevanced.daemon.storage.commit import plan_commit
 from relevanced.daemon.telemetry.process import Telemetry
 from relevanced.daemon.worker.batch import DeadLetter
@@ -56,7 +57,7 @@ def worker_of(decoder: Decoder, plan: Plan) -> Worker:
     """A worker without servers."""
     ports = Ports(cast(Any, SimpleNamespace()), cast(Any, SimpleNamespace()))
     process = Process(Telemetry("test"), lambda: 0.0, asyncio.Event())
-    ownership = Ownership(ports, process, plan, Beginning(LogEnd.EARLIEST, 1))
+    ownership = Ownership(ports, process, Layouts(InForce(plan)), Beginning(LogEnd.EARLIEST, 1))
     return Worker(ports, process, ownership, decoder, Pace(10_000, 0.0))
 
 

@@ -25,6 +25,7 @@ from relevanced.daemon.config.start import LogEnd
 from relevanced.daemon.exporter.lane_reads import LaneReads
 from relevanced.daemon.exporter.lane_view import LaneView
 from relevanced.daemon.lane.lane import Lane, new_lane
+from relevanced.daemon.storage.layouts import InForce, Layouts
 from relevanced.daemon.storage.head import blob_keys
 from relevanced.daemon.storage.redis.lane_store import LaneStore
 from relevanced.daemon.storage.redis.namespace import Namespace
@@ -61,7 +62,10 @@ CONFIG: Final = OracleConfig(
 )
 PLAN: Final = plan_of(CONFIG)
 PREFIX: Final = f"{{{NAMESPACE}:0}}:"
-KINDS: Final = ("head", "names", "changes", "admitted", "open", "rows", "totals", "experiment")
+KINDS: Final = (
+    *("head", "names", "changes", "layouts", "admitted", "open", "rows", "totals"),
+    "experiment",
+)
 OTHERS: Final = ("meta", "exporter", "shown", "namespaces")
 SEEDS: Final = range(4)
 
@@ -145,7 +149,9 @@ class Scene:
         store = LaneStore(self.client, NAMESPACE)
         ports = Ports(self.log, store)
         process = Process(self.telemetry, lambda: 0.0, stop)
-        self.ownership = Ownership(ports, process, PLAN, Beginning(LogEnd.EARLIEST, 1))
+        self.ownership = Ownership(
+            ports, process, Layouts(InForce(PLAN)), Beginning(LogEnd.EARLIEST, 1)
+        )
         pace = Pace(max_records=100, commit_interval_s=0.0)
         worker = Worker(ports, process, self.ownership, decoder_of(CONFIG), pace)
         task = asyncio.create_task(worker.run())

@@ -19,6 +19,7 @@ from relevanced.daemon.exporter.lane_view import LaneView, Names
 from relevanced.daemon.exporter.mirror import Mirror
 from relevanced.daemon.lane.lane import Lane
 from relevanced.daemon.lane.paged_rows import Pages
+from relevanced.daemon.storage.layouts import InForce, Layouts
 from relevanced.daemon.storage.commit import ClaimedLane, Commit, confirm, plan_commit
 from relevanced.daemon.storage.head import blob_keys
 from relevanced.daemon.storage.redis import lane_store as redis_store
@@ -110,7 +111,9 @@ class Writer:
             except Unavailable:
                 continue
             plan = plan_of(SMALL_CONFIG)
-            self.owned = rebuild(self.number, plan, list(self.logs), head, names, blobs)
+            self.owned = rebuild(
+                self.number, Layouts(InForce(plan)), list(self.logs), head, names, blobs
+            )
             self.record(head.token, head.sequence)
             return self.owned
 

@@ -13,6 +13,7 @@ from relevanced.daemon.commands.simulate.traffic import Faults, Traffic, generat
 from relevanced.daemon.config.loading import load
 from relevanced.daemon.errors import Damaged, Unavailable
 from relevanced.daemon.kafka.client import KafkaSettings
+from relevanced.daemon.storage.layouts import InForce, Layouts
 from relevanced.daemon.storage.redis.client import close, connect
 from relevanced.daemon.storage.redis.lane_store import LaneStore
 from relevanced.daemon.storage.restore import rebuild
@@ -137,7 +138,9 @@ class Stage:
         for lane in range(PARTITIONS):
             head = await store.claim(lane, f"reader-{random.random()}", {})
             names, blobs = await store.load(lane, head, every_key)
-            held = rebuild(lane, plan_of(CONFIG), [self.topic], head, names, blobs)
+            held = rebuild(
+                lane, Layouts(InForce(plan_of(CONFIG))), [self.topic], head, names, blobs
+            )
             assert_equal(held.lane, expected[lane])
             assert hours_of(held.lane) == expected[lane].hours
             assert await stray_keys(store._client, store._namespace, held) == []

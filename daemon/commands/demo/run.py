@@ -74,7 +74,8 @@ async def _run(settings: Config, traffic: Traffic, max_seconds: int | None) -> i
 
     async def work(of: Service) -> None:
         await of.namespace.register(LANES)
-        worker = of.make_worker(source, Beginning(LogEnd.EARLIEST, LANES), None)
+        beginning = Beginning(LogEnd.EARLIEST, LANES)
+        worker = of.make_worker(source, beginning, None, of.following.now)
         async with asyncio.TaskGroup() as group:
             printing = group.create_task(_print_story(of, traffic, start_ms))
             await worker.run()

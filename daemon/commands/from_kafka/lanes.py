@@ -88,5 +88,5 @@ async def _read(store: LaneStore, lane: int, found: HourRows) -> None:
     stored = stored_lane(lane, delta.head, delta.names, delta.pages, found.plan)
     found.settled_ms = min(found.settled_ms, delta.head.state.settled_before or 0)
     found.missing.update(delta.head.state.lost_hours)
-    for start, pages in stored.hours.items():
-        found.add(start, stored.names, stored.unpacked(pages))
+    for start in stored.hours:
+        found.add(start, stored.names, stored.hour(start))

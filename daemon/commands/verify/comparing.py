@@ -10,10 +10,11 @@ from ...lane import hours
 from ...lane.counts import COUNT_FAMILIES
 from ...lane.lane import Lane
 from ...lane.paged_rows import PagedRows, Pages
+from ...exporter.coverage import ALWAYS
 from ...plan import Plan
 from .differences import Difference, Differences
 from .rows import Matching, Unequal, beside, columns_of
-from .stored import Packed, Stored
+from .stored import Stored
 from .tallies import integers_of, users_apart
 
 BY_OPERATION: Final = ("gap_records", "replaced_logs")
@@ -26,6 +27,10 @@ ROWS_ONLY: Final = (
 RECONFIGURED: Final = (
     "the experiments were configured anew since the lane began: undeclared experiments, and what"
     " was not admitted, cannot be proven"
+)
+CHANGED: Final = (
+    "the lane went to another layout: metrics, groupings and windows are compared from where each"
+    " of them begins, and not in the totals"
 )
 
 
@@ -66,11 +71,16 @@ class Comparison:
         head = self.stored.head.state
         lost, before = start in head.lost_hours, head.settled_before
         kept = before is not None and start >= hours.kept_from(before, self._plan)
-        if lost or not kept or first_ms is None or start < first_ms:
+        if (
+            lost
+            or not kept
+            or first_ms is None
+            or start < max(first_ms, self.stored.coverage.hours)
+        ):
             return
         self.hours += 1
         at = partial(Difference, "hour", start=timestamp_text(start))
-        self._rows(at, self.stored.hours.get(start, {}), proven)
+        self._rows(at, self.stored.hour(start), proven, start)
 
     def finish(self, first_ms: int | None) -> None:
         """Compare all that is left, once the lane has read up to the stored offsets."""
@@ -78,29 +88,33 @@ class Comparison:
             self._hour(start, rows.pages, first_ms)
         for start in sorted(self.stored.hours.keys() - self._compared_hours):
             self._hour(start, {}, first_ms)
+        if not self.stored.coverage.is_whole:
+            self.notes.append(CHANGED)
         if first_ms is not None:
             self._panes(first_ms)
             self._watermarks()
         if not self.is_whole:
             self.notes.append(ROWS_ONLY)
             return
-        self._rows(partial(Difference, "totals"), self.stored.totals, self.proven.totals.pages)
+        stored = self.stored.rows(self.stored.totals, ALWAYS)
+        self._rows(partial(Difference, "totals"), stored, self.proven.totals.pages, ALWAYS)
         self._experiments()
 
     def _panes(self, first_ms: int) -> None:
         empty, windows = PagedRows(self._plan.row_width), self._plan.timing.windows
         for key in sorted(self.stored.panes.keys() | self.proven.panes.keys()):
             window, start = key
-            if start >= first_ms:
+            if start >= max(first_ms, self.stored.coverage.windows[window]):
                 self.panes += 1
                 name = windows[window].name
                 at = partial(Difference, "pane", start=timestamp_text(start), window=name)
                 proven = self.proven.panes.get(key, empty).pages
-                self._rows(at, self.stored.panes.get(key, {}), proven)
+                stored = self.stored.rows(self.stored.panes.get(key, {}), start)
+                self._rows(at, stored, proven, start)
 
-    def _rows(self, at: "partial[Difference]", stored: Packed, proven: Pages) -> None:
-        unpacked = self.stored.unpacked(stored)
-        compared = beside(self._matching, unpacked, proven, self._plan.row_width)
+    def _rows(self, at: "partial[Difference]", stored: Pages, proven: Pages, start: int) -> None:
+        proven = self.stored.covered(proven, self.proven.segments.names, start)
+        compared = beside(self._matching, stored, proven, self._plan.row_width)
         count, unequal = compared.unequal(self._summed)
         self.differences.compared += compared.stored.size
         self.differences.note(self._named(at, unequal), count)

@@ -10,7 +10,7 @@ import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -18,10 +18,12 @@ from typing import Any, Final, TypeAlias
 from rich.progress import Progress
 
 from ...config.decoders import decoder_of
+from ...config.layout import Layout, layout_of, under
 from ...config.loading import Config, read
 from ...errors import Damaged
 from ...kafka.lane_log import LaneLog, LaneLogs
 from ...kafka.settings import kafka_settings
+from ...storage.layouts import layouts_of
 from ...storage.redis.client import Client, close, connect
 from ...storage.redis.lane_store import LaneStore
 from ...storage.redis.namespace import Namespace
@@ -119,6 +121,7 @@ async def _verify(config: Config, lane: int, show: Show) -> Outcome:
         delta = await LaneStore(client, name).read(lane, "", None, 1)
         if delta is None:
             return _without_head(lane, lane in begun)
+        config = _under_its_layout(config, delta.pages)
         stored = stored_lane(lane, delta.head, delta.names, delta.pages, config.plan)
     except Damaged as error:
         return not_provable(lane, str(error))
@@ -131,6 +134,14 @@ async def _verify(config: Config, lane: int, show: Show) -> Outcome:
         return await _proven(config, stored, show)
     except (LogChanged, Damaged, OverflowError) as error:
         return not_provable(lane, str(error))
+
+
+def _under_its_layout(config: Config, pages: Mapping[str, bytes]) -> Config:
+    """The configuration with the layout that a lane works under."""
+    layouts = layouts_of(pages)
+    if layouts is None or layouts.last.digest == layout_of(config).digest:
+        return config
+    return under(config, Layout(layouts.last.digest, layouts.last.text))
 
 
 def _without_head(lane: int, has_begun: bool) -> Outcome:
@@ -149,8 +160,6 @@ async def _proven(config: Config, stored: Stored, show: Show) -> Outcome:
         )
         decode, most_ms = decoder_of(config), config.limits.max_future_ms
         proof = Proof(stored, config.plan, decode, log.next_offsets, not is_whole, most_ms)
-        # A lane has one configuration for life. If its columns changed at given offsets, the log
-        # would be read up to these, the change made, and the log read on.
         await _read_to_the_end(log, proof.replay, show)
     return proof.outcome()
 

@@ -2,17 +2,29 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
 
+from ...exporter.coverage import Coverage
 from ...experiments.tallies import Tallies
 from ...lane import hours
-from ...lane.paged_rows import Pages
+from ...lane.layouts import BEFORE
+from ...lane.paged_rows import PAGE_ROWS, Pages, Rows
 from ...panes import PaneKey
 from ...plan import ALL, Plan
 from ...storage import experiments as stored_experiments
 from ...storage.head import Head, whole_or_damaged
-from ...storage.keys import EXPERIMENTS_PREFIX, HOURS_PREFIX, parse_hour_page_key, parse_page_key
+from ...storage.keys import (
+    EXPERIMENTS_PREFIX,
+    HOURS_PREFIX,
+    has_window,
+    parse_hour_page_key,
+    parse_page_key,
+)
+from ...storage.layouts import LAYOUTS_KEY, LaneLayouts, StoredLayout, layouts_of, translated
 from ...storage.packing import unpack_page
 
+NOT_COUNTED: Final = -1
 Packed = Mapping[int, bytes]
 """Page → its rows, as they are stored."""
 
@@ -23,8 +35,12 @@ class Stored:
 
     lane: int
     head: Head
+    plan: Plan
+    layouts: LaneLayouts | None
+    """None before its first commit."""
     names: Sequence[tuple[int, str]]
-    """(grouping index, segment) by segment id."""
+    """(grouping index, segment) by segment id; index NOT_COUNTED of groupings that the plan does
+    not have, and of what was counted before the lane had a grouping."""
     panes: Mapping[PaneKey, Packed]
     totals: Packed
     hours: Mapping[int, Packed]
@@ -32,10 +48,48 @@ class Stored:
     experiments: Mapping[str, Tallies]
     """By name."""
 
-    def unpacked(self, pages: Packed) -> Pages:
-        """The rows of these pages. Raises Damaged."""
+    @cached_property
+    def coverage(self) -> Coverage:
+        """From when on the lane has what its plan says."""
+        return Coverage.of([] if self.layouts is None else [self.layouts.since], self.plan)
+
+    def hour(self, start: int) -> Pages:
+        """The rows of an hour, as far as the lane had them by then. Raises Damaged."""
+        layout = None if self.layouts is None else self.layouts.of_hour(start)
+        return self._unpacked(self.hours.get(start, {}), layout, start)
+
+    def rows(self, pages: Packed, start: int) -> Pages:
+        """The rows of pages of a pane, as far as the lane had them by then. Raises Damaged."""
+        return self._unpacked(pages, None if self.layouts is None else self.layouts.last, start)
+
+    def _unpacked(self, pages: Packed, layout: StoredLayout | None, start: int) -> Pages:
         with whole_or_damaged(f"lane {self.lane}"):
-            return {page: unpack_page(data) for page, data in pages.items()}
+            rows = {page: unpack_page(data) for page, data in pages.items()}
+            if layout is not None:
+                rows = {page: translated(of, layout, self.plan) for page, of in rows.items()}
+        return self.covered(rows, self.names, start)
+
+    def covered(self, pages: Pages, names: Sequence[tuple[int, str]], start: int) -> Pages:
+        """Rows of segments with these names, as far as the lane had them by then."""
+        if self.coverage.is_whole and not any(of == NOT_COUNTED for of, _ in names):
+            return pages
+        return {
+            page: self._covered(rows, names_of(names, page), start) for page, rows in pages.items()
+        }
+
+    def _covered(self, rows: Rows, names: Sequence[tuple[int, str]], start: int) -> Rows:
+        known = (*self.plan.grouping_names, "")  # the last one is that of NOT_COUNTED
+        rows = self.coverage.without_hidden(rows, [(known[of], name) for of, name in names], start)
+        left_out = [line for line, (of, _) in enumerate(names) if of == NOT_COUNTED]
+        if left_out:
+            rows = rows.copy()
+            rows[left_out] = 0
+        return rows
+
+
+def names_of(names: Sequence[tuple[int, str]], page: int) -> Sequence[tuple[int, str]]:
+    """The names of the segments of a page."""
+    return names[page * PAGE_ROWS : (page + 1) * PAGE_ROWS]
 
 
 def watermark_of(head: Head) -> int | None:
@@ -63,17 +117,21 @@ def stored_lane(
 
     A page that was dropped while the lane was read, in several calls, is left out: after the last
     call, everything else is as of its head. Raises Damaged."""
+    layouts = None
     panes, totals = dict[PaneKey, dict[int, bytes]](), dict[int, bytes]()
     of_hours, blobs = dict[int, dict[int, bytes]](), dict[str, bytes]()
     with whole_or_damaged(f"lane {lane}"):
+        layouts = layouts_of(pages)
         for key, data in pages.items():
+            if key == LAYOUTS_KEY or not has_window(plan.timing, key):
+                continue
             if key.startswith(EXPERIMENTS_PREFIX):
                 blobs[key] = data
             elif key.startswith(HOURS_PREFIX):
                 start, page = parse_hour_page_key(key)
                 of_hours.setdefault(start, {})[page] = data
             else:
-                pane, page = parse_page_key(key)
+                pane, page = parse_page_key(plan.timing, key)
                 of_pane = totals if pane is None else panes.setdefault(pane, {})
                 of_pane[page] = data
         known = [entry.name for entry in head.state.experiments]
@@ -83,12 +141,23 @@ def stored_lane(
     return Stored(
         lane,
         head,
-        [(0, ALL), *names],
+        plan,
+        layouts,
+        [(0, ALL), *_named(names, layouts, plan)],
         _kept_panes(panes, head, plan),
         totals,
         _kept_hours(of_hours, head, plan),
         experiments,
     )
+
+
+def _named(
+    names: Sequence[tuple[int, str]], layouts: LaneLayouts | None, plan: Plan
+) -> list[tuple[int, str]]:
+    """The names of segments with the indices of their groupings in the plan."""
+    known, stored = plan.grouping_names, () if layouts is None else layouts.grouping_names
+    at = [known.index(name) if name in known else NOT_COUNTED for name in stored]
+    return [(NOT_COUNTED if name == BEFORE else at[of], name) for of, name in names]
 
 
 def _kept_panes(

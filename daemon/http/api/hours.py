@@ -8,7 +8,6 @@ import msgspec
 import numpy as np
 
 from ...events.timestamps import instant_ms, timestamp_text
-from ...exporter.history import unpacked_rows
 from ...exporter.pane_reader import Reading
 from ...exporter.scores import optional
 from ...exporter.snapshot import estimates
@@ -175,7 +174,7 @@ def _summed(reading: Reading, start: int) -> Rows:
     """(selected segments, columns): the rows of an hour, of all lanes."""
     summed = np.zeros((len(reading.selection.segments) + 1, reading.plan.row_width), np.int64)
     for lane in reading.views:
-        for page, data in lane.hours.get(start, {}).items():
+        for page in lane.hours.get(start, {}):
             into = reading.selection.rows_of(lane.names.of_page(page))
-            np.add.at(summed, into, unpacked_rows(data)[: len(into)])
+            np.add.at(summed, into, lane.hour_rows(reading.plan, start, page)[: len(into)])
     return summed[:-1]

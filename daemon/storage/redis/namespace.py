@@ -45,7 +45,7 @@ return 1
 """
 """Where the head exists again, a new owner has claimed the lane, and its keys are not touched."""
 _TIME: Final = "return redis.call('TIME')"
-OWN_KEYS: Final = ("meta", "exporter", "shown", "changes", MARKERS, ACCEPTED_LOGS)
+OWN_KEYS: Final = ("meta", "exporter", "shown", "changes", "layouts", MARKERS, ACCEPTED_LOGS)
 
 
 @dataclass(frozen=True)

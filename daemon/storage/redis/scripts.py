@@ -29,6 +29,7 @@ def _script(name: str) -> Script:
 
 
 CLAIM: Final = _script("claim.lua")
+LAYOUT: Final = _script("layout.lua")
 ANEW: Final = _script("anew.lua")
 VERIFY: Final = _script("verify.lua")
 COMMIT: Final = _script("commit.lua")

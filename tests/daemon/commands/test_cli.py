@@ -36,7 +36,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         calls.append((arguments, named))
         return 1
 
-    for name in ("app", "demo.run", "replay"):
+    for name in ("run_daemon", "demo.run", "replay"):
         module = SimpleNamespace(
             run=answer,
             demo=answer,

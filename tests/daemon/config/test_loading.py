@@ -7,8 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relevanced.daemon.config.fingerprint import describe, hashed_values, restarting_keys
-from relevanced.daemon.config.kinds import duration_ms, duration_text, masked_url
+from relevanced.daemon.config.fingerprint import (
+    describe,
+    join_values,
+    relaying_keys,
+    restarting_keys,
+)
+from relevanced.daemon.config.kinds import JOIN, LAYOUT, duration_ms, duration_text, masked_url
+from relevanced.daemon.config.layout import layout_of, under
 from relevanced.daemon.config.loading import Config, ConfigError, load, read
 from relevanced.daemon.config.settings import SETTINGS
 from relevanced.daemon.config.start import Ago, LogEnd
@@ -42,6 +48,7 @@ OTHER_VALUES: Final = {
     "events.rank_base": 0,
     "attribution.window": "1h",
     "attribution.lateness": "2m",
+    "attribution.pane": "2s",
     "attribution.grades": {"click": 1, "purchase": 3},
     "metrics.names": ["nDCG@10", "P@1"],
     "metrics.relevant_from": 2,
@@ -49,6 +56,7 @@ OTHER_VALUES: Final = {
     "metrics.depth": 50,
     "segments.groupings": [["country"]],
     "segments.max_segments": 5,
+    "segments.max_values": 500,
     "segments.discovered_experiments": 0,
     "segments.version_attribute": "device",
     "history.days": 7,
@@ -100,8 +108,7 @@ CREDENTIALS: Final = {
 """They need one another."""
 NEEDS_ANOTHER: Final = {"events.ubi_lists"}
 """Its value other than the default needs one of another key."""
-RESTARTING: Final = {
-    "windows",
+JOINS: Final = {
     "kafka.topics",
     "kafka.isolation_level",
     "events.format",
@@ -110,15 +117,22 @@ RESTARTING: Final = {
     "events.rank_base",
     "attribution.window",
     "attribution.lateness",
+    "attribution.pane",
     "attribution.grades",
-    "metrics.names",
-    "metrics.relevant_from",
     "metrics.max_grade",
     "metrics.depth",
+}
+"""Their change starts a fresh namespace."""
+LAYOUTS: Final = {
+    "windows",
+    "metrics.names",
+    "metrics.relevant_from",
     "segments.groupings",
-    "segments.max_segments",
+    "segments.max_values",
+    "segments.discovered_experiments",
     "history.days",
 }
+"""Their change gives the namespace another layout."""
 
 
 def of(text: str = "", **environment: str) -> Config:
@@ -220,7 +234,7 @@ def test_every_fault_of_an_experiment_is_reported() -> None:
 
 def test_default_namespace_is_pinned() -> None:
     """An upgrade that moves it makes every user's windows start anew: raise the schema version."""
-    assert namespace(of()) == "relevanced-4d841b6b"
+    assert namespace(of()) == "relevanced-f0a27060"
 
 
 def test_start_reaches_back_for_the_longest_window() -> None:
@@ -288,7 +302,8 @@ def test_all_faults_are_reported_at_once() -> None:
     [
         ("windows = []", "windows=[]: at least one is needed"),
         ('windows = ["1h", "60m"]', "windows=60m: is given more than once"),
-        ('windows = ["5m", "7m"]', "must be a multiple of the pane of 5m (10s)"),
+        ('windows = ["5m", "301s"]', "301s must be a multiple of the base pane (10s)"),
+        ('[attribution]\npane = "7s"', "5m must be a multiple of the base pane (7s)"),
         ('windows = ["1.5s"]', "windows=1.5s: must be a multiple of 1s"),
         ("windows = [true]", "windows=true: must be a duration"),
         ("kafka = 5", "kafka: must be a section: [kafka]"),
@@ -443,17 +458,21 @@ def test_description_reads_back_equal(key: str) -> None:
 def test_every_key_is_classified() -> None:
     """A new key must be put into the tables above: does it restart the windows?"""
     assert {setting.key for setting in SETTINGS} == set(OTHER_VALUES) | CREDENTIALS | NEEDS_ANOTHER
-    restarting = {setting.key for setting in SETTINGS if setting.restarts}
-    assert restarting == RESTARTING | NEEDS_ANOTHER
+    shaping = {shapes: {s.key for s in SETTINGS if s.shapes == shapes} for shapes in (JOIN, LAYOUT)}
+    assert shaping == {JOIN: JOINS | NEEDS_ANOTHER, LAYOUT: LAYOUTS}
     assert len({setting.variable for setting in SETTINGS}) == len(SETTINGS)
 
 
 @pytest.mark.parametrize("key", OTHER_VALUES)
-def test_namespace_moves_with_what_shapes_rows(key: str) -> None:
+def test_namespace_moves_with_the_join_and_layout_with_the_rest_that_shapes_rows(key: str) -> None:
     before, after = of(), changed(key)
     assert before != after
-    assert (namespace_hash(before) != namespace_hash(after)) == (key in RESTARTING)
-    assert restarting_keys(before, after) == ([key] if key in RESTARTING else [])
+    assert (namespace_hash(before) != namespace_hash(after)) == (key in JOINS)
+    assert restarting_keys(before, after) == ([key] if key in JOINS else [])
+    same_layout = layout_of(before).digest == layout_of(after).digest
+    assert same_layout == (not relaying_keys(before, after))
+    assert (key in LAYOUTS) <= (key in relaying_keys(before, after)), "and what follows from it"
+    assert key in JOINS | LAYOUTS or same_layout
 
 
 def test_namespace_stays_for_the_same_meaning() -> None:
@@ -496,7 +515,7 @@ SHOWN_LISTS: Final = '[events]\nformat = "ubi"\nubi_lists = "shown"'
 
 def test_lists_of_what_was_shown_are_another_namespace_and_change_no_other() -> None:
     logged, shown = of('[events]\nformat = "ubi"'), of(SHOWN_LISTS)
-    assert "events.ubi_lists" not in hashed_values(logged)
+    assert "events.ubi_lists" not in join_values(logged)
     assert namespace_hash(logged) != namespace_hash(shown)
     assert restarting_keys(logged, shown) == ["events.ubi_lists"]
     assert (logged.limits.ubi_lists, shown.limits.ubi_lists) == ("logged", "shown")
@@ -509,3 +528,33 @@ def test_lists_of_what_was_shown_need_their_format() -> None:
     assert faults_of(SHOWN_LISTS.replace("shown", "seen")) == [
         "events.ubi_lists=seen: must be one of logged, shown"
     ]
+
+
+SOURCES = """
+[[sources]]
+topic = "events"
+preset = "metarank"
+"""
+
+
+@pytest.mark.parametrize("join", ["", SOURCES], ids=["native", "sources"])
+def test_a_process_works_under_the_layout_of_another_configuration(join: str) -> None:
+    old = load(f'[metrics]\nnames = ["RR@10"]\n{join}', {}, "test")
+    more = '[metrics]\nnames = ["P@5"]\nrelevant_from = 2\n[segments]\ngroupings = [["device"]]\n'
+    new = load(more + join, {}, "test")
+    worked = under(old, layout_of(new))
+    assert layout_of(worked).digest == layout_of(new).digest and worked.plan == new.plan
+    assert worked.limits == new.limits and namespace(worked) == namespace(old)
+
+
+def test_an_experiment_counts_anew_where_its_metrics_mean_something_else() -> None:
+    def digest(more: str, metric: str = "P@5") -> str:
+        toml = f'[metrics]\nnames = ["{metric}"]\n{more}\n[experiments.x]\ncontrol = "a"\n'
+        tracking = load(toml, {}, "test").tracking
+        assert tracking is not None
+        return tracking.digests()["x"]
+
+    assert digest("") != digest("relevant_from = 2")
+    weights = '\n[propensities.tables.web]\nversion = "1"\nranks = [1.0, {}]\n'
+    digests = [digest(weights.format(second), "IPS-P@5") for second in (0.5, 0.4, 0.5)]
+    assert digests[0] == digests[2] != digests[1]

@@ -112,7 +112,7 @@ def delta(impressions: int, *, page: bytes | None = None) -> LaneDelta:
         watermarks={"events": START_MS},
         counts={"events": {"impression": impressions}},
     )
-    key = f"rows:0:{START_MS}:0"
+    key = f"rows:300:{START_MS}:0"
     return LaneDelta(head, True, [], {key: pack_page(rows) if page is None else page})
 
 

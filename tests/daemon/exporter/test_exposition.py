@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from prometheus_client.metrics_core import Metric as SeriesFamily
 from prometheus_client.samples import Sample
 
@@ -28,8 +29,10 @@ from relevanced.daemon.exporter.lane_view import LaneView, Names
 from relevanced.daemon.judging.markers import Marker, Scope
 from relevanced.daemon.judging.onset import Onsets
 from relevanced.daemon.lane.counts import COUNT_FAMILIES, FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES
+from relevanced.daemon.lane.layouts import Since
 from relevanced.daemon.lane.segments import escape
 from relevanced.daemon.plan import NONE
+from relevanced.daemon.storage.layouts import InForce, first_layouts
 from relevanced.daemon.telemetry.families import BY_NAME, FAMILIES
 from tests.arms import SPEC, found_of, partly_defined, stratified_arms, with_interleaved
 from tests.daemon.test_surfaces import seen_by
@@ -241,6 +244,29 @@ def test_a_taken_name_is_no_second_label(parse: Parse) -> None:
     assert one.labels["attr_view"] == "US"
 
 
+def with_new_metrics(view: LaneView) -> LaneView:
+    """A lane that has had all of its metrics since a moment ago."""
+    first = first_layouts(InForce(PLAN, 1))
+    columns = dict.fromkeys(PLAN.column_ids, NOW_MS)
+    since = Since(columns, first.since.groupings, first.since.windows)
+    return replace(view, layouts=structs.replace(first, since=since))
+
+
+def test_what_a_window_cannot_show_yet_is_absent_with_the_time_from_which_it_counts(
+    parse: Parse,
+) -> None:
+    shown = [Shown(values=(1.0, 1.0, 1.0))]
+    families = parse(exposed([with_new_metrics(lane_view(shown)), lane_view(shown, lane=1)], PLAN))
+    assert not samples(families, "relevanced_score")
+    [counted] = samples(
+        families, "relevanced_impressions", grouping="all", window="1m", view="live"
+    )
+    assert counted.value == 2
+    since = samples(families, "relevanced_column_since_timestamp_seconds", grouping="all")
+    assert {sample.value for sample in since} == {NOW_MS / 1000}
+    assert len(since) == len(PLAN.metrics) * len(PLAN.timing.windows)
+
+
 def test_series_are_those_of_the_table(parse: Parse) -> None:
     expected = {family.name for family in FAMILIES if family.source == "snapshot"}
     shown = [Shown(country=name, values=(1.0, 1.0, 1.0)) for name in "AABBC"]
@@ -259,6 +285,7 @@ def test_series_are_those_of_the_table(parse: Parse) -> None:
     families += parse(exposed(views, PLAN, found_of(partly_defined(0.6, 0.7))))
     families += parse(render_design_effect(1.5, 1.4))
     families += parse(render_changes(change_samples(fallen(), PLAN)))
+    families += parse(exposed([with_new_metrics(lane_view(shown))], PLAN))
     marker = Marker("m", NOW_MS, "release", 'the "8th"', scope=Scope(None, "country", "DE"))
     families += parse(render_changes(marker_samples([marker], NOW_MS)))
     found = {sample.name: set(sample.labels) for family in families for sample in family.samples}

@@ -20,6 +20,7 @@ FIELDS = [
     "scored",
     "impressions",
     "zero_results",
+    "since",
 ]
 
 
@@ -41,6 +42,7 @@ def test_json_is_the_documented_object() -> None:
         "scored": 1,
         "impressions": 1,
         "zero_results": 0,
+        "since": None,
     } in found["scores"]
 
 

@@ -20,9 +20,11 @@ from relevanced.daemon.storage.keys import (
     parse_page_key,
     totals_key,
 )
+from relevanced.daemon.storage.layouts import LAYOUTS_KEY
 from relevanced.daemon.storage.packing import unpack_page
 from relevanced.daemon.storage.restore import names_of
 from tests.builders import (
+    PLAN,
     BASE_MS,
     SETTLE_MS,
     START_MS,
@@ -47,7 +49,7 @@ from tests.streams import SMALL_CONFIG, random_records
 from tests.whole_batch import process_batch
 
 SETTLES_MS = BASE_MS + SETTLE_MS
-PAGE: Final = page_key((0, START_MS), 0)
+PAGE: Final = page_key(PLAN.timing, (0, START_MS), 0)
 LONG_AFTER_MS: Final = 10**9
 
 
@@ -72,8 +74,8 @@ def test_a_commit_writes_what_changed_and_nothing_else(
     store: MemoryLane, owned: ClaimedLane
 ) -> None:
     first = commit(store, owned, shown(0, attributes={"country": "US"}))
-    pages = {PAGE, page_key((1, START_MS), 0)}
-    assert set(first.blobs) == {*pages, "open:1", ADMITTED_KEY}
+    pages = {PAGE, page_key(PLAN.timing, (1, START_MS), 0)}
+    assert set(first.blobs) == {*pages, "open:1", ADMITTED_KEY, LAYOUTS_KEY}
     second = commit(store, owned, clicked(1, "a"))
     assert set(second.blobs) == {*pages, "open:2"}
     assert (set(second.listed), second.unlinked, second.names) == (pages, ["open:1"], {})
@@ -98,9 +100,9 @@ def test_only_new_names_are_written(store: MemoryLane, owned: ClaimedLane) -> No
 def test_only_pages_that_changed_are_written(store: MemoryLane) -> None:
     owned = claimed(store, plan=plan_with(max_segments=100))
     many = [shown(0, of=f"q{n}", attributes={"country": f"c{n}"}) for n in range(PAGE_ROWS + 6)]
-    assert page_key((0, START_MS), 1) in commit(store, owned, *many).blobs
+    assert page_key(PLAN.timing, (0, START_MS), 1) in commit(store, owned, *many).blobs
     again = commit(store, owned, shown(0, of="again", attributes={"country": "c0"}))
-    assert [key for key in again.listed if key.startswith("rows:0")] == [PAGE]
+    assert [key for key in again.listed if key.startswith("rows:300:")] == [PAGE]
     assert unpack_page(again.blobs[PAGE])[0, 0] == PAGE_ROWS + 7
 
 
@@ -168,8 +170,9 @@ def test_expired_blocks_are_unlinked(store: MemoryLane, owned: ClaimedLane) -> N
 def test_panes_that_are_no_longer_kept_are_unlinked(store: MemoryLane, owned: ClaimedLane) -> None:
     commit(store, owned, shown(0))
     commit(store, owned, *leaping(LONG_AFTER_MS))
-    assert set(store.blobs) == {totals_key(0), ADMITTED_KEY}
-    assert {key for key, sequence in store.listed.items() if sequence} == {totals_key(0)}
+    assert set(store.blobs) == {totals_key(0), ADMITTED_KEY, LAYOUTS_KEY}
+    followed = {key for key, sequence in store.listed.items() if sequence}
+    assert followed == {totals_key(0), LAYOUTS_KEY}
 
 
 def test_all_pages_of_a_dropped_pane_are_unlinked(store: MemoryLane) -> None:
@@ -177,7 +180,7 @@ def test_all_pages_of_a_dropped_pane_are_unlinked(store: MemoryLane) -> None:
     many = [shown(0, of=f"q{n}", attributes={"country": f"c{n}"}) for n in range(PAGE_ROWS + 6)]
     commit(store, owned, *many)
     commit(store, owned, *leaping(LONG_AFTER_MS))
-    assert set(store.blobs) == {totals_key(0), totals_key(1), ADMITTED_KEY}
+    assert set(store.blobs) == {totals_key(0), totals_key(1), ADMITTED_KEY, LAYOUTS_KEY}
 
 
 def test_a_block_counts_each_entry_once(store: MemoryLane, owned: ClaimedLane) -> None:
@@ -207,7 +210,7 @@ def needed(store: MemoryLane, owned: ClaimedLane) -> set[str]:
     """The keys that a rebuild reads, and no others."""
     blocks = {f"open:{entry.number}" for entry in head_of(store.fields).state.blocks}
     pages = {
-        page_key(key, page)
+        page_key(owned.lane.plan.timing, key, page)
         for key, rows in owned.lane.panes.items()
         for page, page_rows in rows.pages.items()
         if page_rows.any()
@@ -218,7 +221,7 @@ def needed(store: MemoryLane, owned: ClaimedLane) -> set[str]:
     past = {key for key in store.blobs if key.startswith(HOURS_PREFIX)}
     kept = hours.kept_from(owned.lane.settled_before or 0, owned.lane.plan)
     past = {key for key in past if parse_hour_page_key(key)[0] >= kept}
-    return blocks | pages | totals_pages | past | ({ADMITTED_KEY} & store.blobs.keys())
+    return blocks | pages | totals_pages | past | ({ADMITTED_KEY, LAYOUTS_KEY} & store.blobs.keys())
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -316,7 +319,9 @@ def test_admission_continues_where_it_was(store: MemoryLane, owned: ClaimedLane)
     assert back.lane.counts["segment_overflow"] == {"country": 1}
 
 
-@pytest.mark.parametrize("part", ["open:1", PAGE, page_key((1, START_MS), 0), totals_key(0)])
+@pytest.mark.parametrize(
+    "part", ["open:1", PAGE, page_key(PLAN.timing, (1, START_MS), 0), totals_key(0)]
+)
 def test_a_missing_part_is_an_error(store: MemoryLane, owned: ClaimedLane, part: str) -> None:
     commit(store, owned, shown(0), shown(9 * BASE_MS, of="p"), passing(SETTLES_MS))
     del store.blobs[part]
@@ -385,15 +390,20 @@ def test_a_head_of_other_values_is_none(name: str, value: bytes) -> None:
 @pytest.mark.parametrize(
     ("key", "parts"),
     [
-        (page_key((0, 10_000), 3), ((0, 10_000), 3)),
-        (page_key((2, -10_000), 0), ((2, -10_000), 0)),
+        (page_key(PLAN.timing, (0, 10_000), 3), ((0, 10_000), 3)),
+        (page_key(PLAN.timing, (1, -10_000), 0), ((1, -10_000), 0)),
         (totals_key(12), (None, 12)),
     ],
 )
 def test_a_key_that_readers_follow_is_read_back(
     key: str, parts: tuple[tuple[int, int] | None, int]
 ) -> None:
-    assert parse_page_key(key) == parts
+    assert parse_page_key(PLAN.timing, key) == parts
+
+
+def test_a_key_of_a_window_that_is_not_configured_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        parse_page_key(PLAN.timing, "rows:7:10000:0")
 
 
 def test_names_are_by_segment_id_and_the_whole_is_always_there() -> None:

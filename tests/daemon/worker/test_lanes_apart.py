@@ -14,6 +14,7 @@ from relevanced.daemon.config.start import LogEnd, Start
 from relevanced.daemon.errors import Unavailable
 from relevanced.daemon.events.decoder import decoder
 from relevanced.daemon.events.types import Limits
+from relevanced.daemon.storage.layouts import InForce, Layouts
 from relevanced.daemon.storage.commit import Commit
 from relevanced.daemon.storage.head import Head
 from relevanced.daemon.storage.log_marks import NO_MARKS, AcceptedLog, LogMarks
@@ -215,7 +216,7 @@ async def working(
 ) -> AsyncIterator[tuple[Worker, Ownership]]:
     stop, telemetry = asyncio.Event(), Telemetry("test")
     ports, process = Ports(logs, stores, letters), Process(telemetry, lambda: 0.0, stop)
-    ownership = Ownership(ports, process, PLAN, Beginning(LogEnd.EARLIEST, 3))
+    ownership = Ownership(ports, process, Layouts(InForce(PLAN)), Beginning(LogEnd.EARLIEST, 3))
     pace, decode = Pace(max_records=1, commit_interval_s=0.0), decoder("native", Limits())
     worker = Worker(ports, process, ownership, decode, pace)
     task = asyncio.create_task(worker.run())

@@ -13,6 +13,7 @@ from relevanced.daemon.config.start import LogEnd
 from relevanced.daemon.errors import Unavailable
 from relevanced.daemon.events.decoder import decoder
 from relevanced.daemon.events.types import Decoder, Limits
+from relevanced.daemon.storage.layouts import InForce, Layouts
 from relevanced.daemon.storage.stall_mark import StallMark, pack_mark, unpack_mark
 from relevanced.daemon.telemetry.process import Telemetry
 from relevanced.daemon.worker.ownership import Beginning, Ownership
@@ -89,7 +90,7 @@ async def work(log: Log, store: Memory, marked: Marked, letters: Letters, end: i
     """Run a worker until the store has this offset."""
     stop = asyncio.Event()
     ports, process = Ports(log, store, letters), Process(Telemetry("test"), lambda: 0.0, stop)
-    ownership = Ownership(ports, process, PLAN, Beginning(LogEnd.EARLIEST, 1))
+    ownership = Ownership(ports, process, Layouts(InForce(PLAN)), Beginning(LogEnd.EARLIEST, 1))
     decode = Stalling(decoder("native", Limits()), marked, 2)
     watch = StallWatch(marked.write, LIMIT_S)
     worker = Worker(ports, process, ownership, decode, Pace(1000, 0.0), stalls=watch)

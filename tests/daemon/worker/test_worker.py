@@ -14,6 +14,7 @@ from relevanced.daemon.config.start import LogEnd, Start
 from relevanced.daemon.errors import Lost, Unavailable
 from relevanced.daemon.events.decoder import decoder
 from relevanced.daemon.events.types import Limits
+from relevanced.daemon.storage.layouts import InForce, Layouts
 from relevanced.daemon.storage import log_marks
 from relevanced.daemon.storage.commit import Commit
 from relevanced.daemon.storage.head import Head, head_of
@@ -220,7 +221,7 @@ async def work_until(
     order."""
     stop, telemetry = asyncio.Event(), Telemetry("test")
     ports, process = Ports(log, store, letters), Process(telemetry, lambda: 0.0, stop)
-    ownership = Ownership(ports, process, PLAN, Beginning(LogEnd.EARLIEST, 1))
+    ownership = Ownership(ports, process, Layouts(InForce(PLAN)), Beginning(LogEnd.EARLIEST, 1))
     decode = decoder("native", Limits())
     pace = Pace(max_records=1000, commit_interval_s=0.0)
     worker = Worker(ports, process, ownership, decode, pace, memory)

@@ -9,6 +9,7 @@ import msgspec
 from relevanced.daemon.commands.verify.outcome import Outcome
 from relevanced.daemon.commands.verify.proof import Proof
 from relevanced.daemon.commands.verify.stored import Stored, stored_lane
+from relevanced.daemon.storage.layouts import InForce, Layouts
 from relevanced.daemon.storage.commit import confirm, plan_commit
 from relevanced.daemon.storage.restore import rebuild
 from tests.fakes import MemoryLane
@@ -46,7 +47,7 @@ def written(
     """The store after a worker has read the rest of the logs, in batches of any size."""
     store, plan, decode = store or MemoryLane(), plan_of(config), decoder_of(config)
     head = store.claim("t", msgspec.json.encode(dict.fromkeys(logs, 0)))
-    held = rebuild(0, plan, list(logs), head, store.names, store.load(head))
+    held = rebuild(0, Layouts(InForce(plan)), list(logs), head, store.names, store.load(head))
     offsets = dict(head.offsets)
     while any(offsets[topic] < len(log) for topic, log in logs.items()):
         batch = {}

@@ -80,7 +80,7 @@ def counted_once_more(store: MemoryLane) -> None:
 
 
 CHANGES: dict[str, Callable[[MemoryLane], object]] = {
-    "pane": lambda store: plus_one(store, "rows:1:"),
+    "pane": lambda store: plus_one(store, "rows:120:"),
     "hour": lambda store: plus_one(store, "hours:"),
     "totals": lambda store: plus_one(store, "totals:"),
     "count": counted_once_more,
@@ -148,7 +148,7 @@ def test_experiment_declared_later_is_proven_from_its_first_pane_on(seed: int) -
 
 def test_differences_are_counted_and_the_first_named() -> None:
     store, logs = lane(random.Random(1))
-    for key in [key for key in store.listed if key.startswith("rows:0:")]:
+    for key in [key for key in store.listed if key.startswith("rows:30:")]:
         rows = np.array(unpack_page(store.blobs[key]))
         rows[0] += 1
         store.blobs[key] = pack_page(rows)
@@ -265,7 +265,7 @@ def test_without_the_sum_crowded_groupings_would_differ() -> None:
 def test_changed_row_is_found_in_the_rest_of_a_log(seed: int) -> None:
     rng = random.Random(seed)
     store, logs = lane(rng)
-    key = max(key for key in store.listed if key.startswith("rows:0:") and key.endswith(":0"))
+    key = max(key for key in store.listed if key.startswith("rows:30:") and key.endswith(":0"))
     rows = np.array(unpack_page(store.blobs[key]))
     rows[0, 0] += 1
     store.blobs[key] = pack_page(rows)

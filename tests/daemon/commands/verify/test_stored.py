@@ -18,7 +18,7 @@ def head(**changes: object) -> Head:
 
 def test_panes_that_were_dropped_during_the_read_are_left_out() -> None:
     first = PLAN.timing.dropped_before(PLAN.timing.windows[0], WATERMARK)
-    keys = [f"rows:0:{first - BASE_MS}:0", f"rows:0:{first}:0", f"rows:0:{first}:3"]
+    keys = [f"rows:300:{first - BASE_MS}:0", f"rows:300:{first}:0", f"rows:300:{first}:3"]
     found = stored_lane(0, head(), [], dict.fromkeys(keys, b"x"), PLAN)
     assert found.panes == {(0, first): {0: b"x", 3: b"x"}}
 

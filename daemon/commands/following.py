@@ -1,0 +1,149 @@
+"""The layout that a process works under: the one in force in Redis, not the one of its own file.
+
+Workers propose the layout of their own configuration, and all processes follow the one in force
+(see `storage.redis.layout_registry`). When it moves, the parts of the process end, and begin again
+under it: `Working.over` is their end.
+"""
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import Final
+
+import structlog
+
+from ..backoff import stopped_within
+from ..config.kinds import ConfigError
+from ..config.layout import Layout, layout_of, under
+from ..config.loading import Config
+from ..errors import StartError, Unavailable
+from ..plan import Plan
+from ..storage.layouts import InForce, Layouts, StoredLayout
+from ..storage.redis.layout_registry import Generation, LayoutRegistry
+
+log = structlog.get_logger(__name__)
+
+LOOK_EVERY_S: Final = 2.0
+PROPOSE_EVERY_S: Final = 10.0
+
+
+@dataclass(frozen=True, eq=False)
+class Working:
+    """A configuration with the layout in force."""
+
+    config: Config
+    generation: Generation
+    """Number 0: Redis has not said yet which one is in force."""
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when another one is in force, or the process is to stop."""
+
+    @property
+    def in_force(self) -> InForce:
+        """The layout, as lanes store it."""
+        now = self.generation
+        return InForce(self.config.plan, now.number, now.digest, now.text)
+
+
+class Following:
+    """Follows the layout in force in one namespace."""
+
+    def __init__(self, config: Config, registry: LayoutRegistry, stop: asyncio.Event) -> None:
+        self._own = layout_of(config)
+        self._config = config
+        self._registry = registry
+        self._stop = stop
+        self._proposed_s = -PROPOSE_EVERY_S
+        self._said = ""
+        self.now = Working(config, Generation(0, self._own.digest, self._own.text))
+
+    @property
+    def says(self) -> str:
+        """What is to be said of it, for readiness; "" where the process works under its own."""
+        now = self.now.generation
+        if now.digest == self._own.digest:
+            return ""
+        return (
+            f"works under generation {now.number} of the layout, {now.digest}, which is not that of"
+            f" this process's configuration, {self._own.digest}"
+        )
+
+    def layouts(self, working: Working) -> Layouts:
+        """The layouts for the worker's lanes."""
+        return Layouts(working.in_force, self._plan_of, self._found)
+
+    def _plan_of(self, stored: StoredLayout) -> Plan:
+        try:
+            return under(self._config, Layout(stored.digest, stored.text)).plan
+        except (ConfigError, ValueError) as error:
+            raise Unavailable(f"the layout of the lane cannot be read: {error}") from error
+
+    async def _found(self, stored: StoredLayout) -> None:
+        found = Generation(stored.generation, stored.digest, stored.text)
+        await self._registry.restore(found)
+
+    async def propose(self) -> None:
+        """Propose the layout of the configuration, and follow the one in force. Raises Unavailable,
+        and StartError where this program does not know all of that."""
+        self._proposed_s = time.monotonic()
+        found = await self._registry.propose(self._own.digest, self._own.text)
+        if (now := self.now.generation).number > found.number:
+            found = await self._registry.restore(now)
+        self._take(found)
+
+    async def look(self) -> None:
+        """Follow the layout in force. Raises as `propose` does."""
+        found = await self._registry.in_force()
+        if found is not None and found.number >= self.now.generation.number:
+            self._take(found)
+
+    def _take(self, found: Generation) -> None:
+        now = self.now
+        if found == now.generation:
+            return
+        is_same = found.digest == now.generation.digest
+        config = now.config if is_same else self._under(found)
+        if is_same and not now.generation.number:
+            self.now = Working(config, found, now.over)
+            return
+        log.info("another layout is in force", generation=found.number, digest=found.digest)
+        self.now = Working(config, found)
+        if self._stop.is_set():
+            self.now.over.set()
+        now.over.set()
+
+    def _under(self, found: Generation) -> Config:
+        if found.digest == self._own.digest:
+            return self._config
+        try:
+            return under(self._config, Layout(found.digest, found.text))
+        except (ConfigError, ValueError) as error:
+            raise StartError(
+                f"generation {found.number} of the layout is in force, and this release cannot work"
+                f" under it: {error}. Deploy the release first, then the configuration; or put"
+                " another layout in force: relevanced layout use --config FILE"
+            ) from error
+
+    async def follow(self, *, proposes: bool) -> None:
+        """Follow until the process is to stop. Raises StartError in a worker, which proposes; other
+        processes go on under what they know."""
+        while not await stopped_within(self._stop, LOOK_EVERY_S):
+            due = time.monotonic() - self._proposed_s >= PROPOSE_EVERY_S
+            await self.step(proposes=proposes, due=due)
+
+    async def step(self, *, proposes: bool = False, due: bool = False) -> None:
+        """Look once, or propose where that is due. Raises as `follow` does."""
+        try:
+            await (self.propose() if proposes and due else self.look())
+        except Unavailable as error:
+            log.debug("the layout in force is not known", reason=str(error))
+        except StartError as error:
+            if proposes:
+                raise
+            if self._said != str(error):
+                log.error("another layout is in force", reason=str(error))
+            self._said = str(error)
+
+    async def end_with_the_process(self) -> None:
+        """End what works when the process is to stop."""
+        await self._stop.wait()
+        self.now.over.set()

@@ -1,0 +1,69 @@
+"""What becomes of each column when a namespace goes to another layout, in words. Pure."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from ..plan import Plan
+
+BEGINS = "begins with the next impressions"
+
+
+def layout_changes(old: Plan, new: Plan) -> Iterator[str]:
+    """A line for each metric, grouping and window that stays, begins or ends; none where both plans
+    have the same."""
+    yield from _metrics(old, new)
+    yield from _named("grouping", old.grouping_names[1:], new.grouping_names[1:], BEGINS)
+    before, after = ([window.name for window in plan.timing.windows] for plan in (old, new))
+    made = "is made of the panes of other windows as far as they reach, and shown once it is whole"
+    yield from _named("window", before, after, made)
+    yield from _history(old.history_hours, new.history_hours)
+
+
+def _metrics(old: Plan, new: Plan) -> Iterator[str]:
+    if old.column_ids == new.column_ids:
+        return
+    known = dict(zip(old.column_ids, old.metrics, strict=True))
+    kept = [m.name for i, m in zip(new.column_ids, new.metrics, strict=True) if i in known]
+    yield from _kept("metrics", kept)
+    for id_, metric in zip(new.column_ids, new.metrics, strict=True):
+        if id_ in known:
+            continue
+        if metric.needs == "impression":
+            yield (
+                f"metric {metric.name}: is computed for every pane that is open, and shown in a"
+                " window once all of it has it"
+            )
+        else:
+            yield f"metric {metric.name}: {BEGINS}"
+    names = {metric.name for metric in new.metrics}
+    for id_, metric in known.items():
+        if id_ not in new.column_ids:
+            anew = " as it was" if metric.name in names else ""
+            yield f"metric {metric.name}: is lost{anew}; if it comes back, it begins anew"
+
+
+def _named(kind: str, old: Sequence[str], new: Sequence[str], begins: str) -> Iterator[str]:
+    if set(old) == set(new):
+        return
+    yield from _kept(f"{kind}s", [name for name in new if name in old])
+    for name in new:
+        if name not in old:
+            yield f"{kind} {name}: {begins}"
+    for name in old:
+        if name not in new:
+            yield f"{kind} {name}: is lost; if it comes back, it begins anew"
+
+
+def _kept(kind: str, names: Iterable[str]) -> Iterator[str]:
+    if listed := ", ".join(names):
+        yield f"{kind} {listed}: kept"
+
+
+def _history(old: int, new: int) -> Iterator[str]:
+    if not new and old:
+        yield "hours: all are removed, and with them the baselines"
+    elif new and not old:
+        yield "hours: begin with the next whole hour"
+    elif new < old:
+        yield f"hours: those that are older than {new // 24} days are removed"
+    elif new > old:
+        yield f"hours: kept for {new // 24} days from now on"

@@ -1,0 +1,291 @@
+"""A lane under another plan: what stays is copied, what can be made is made, the rest begins. Pure.
+
+Between two batches. Both plans must be of one join: the base pane, the waiting times, grades and
+depth are the same. The rows of hours that cannot change any more are not here, and stay as they
+are stored.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from relevanced.metrics.lists import Integers
+
+from ..panes import JUMP_MS, PaneKey, Window, pane_start
+from ..plan import NO_SURFACE, Plan
+from . import hours
+from .admission import Admission
+from .attribute_texts import AttributeTexts
+from .columns.column import column
+from .gain_states import NO_STATE, GainStates
+from .lane import BatchChanges, Lane
+from .layouts import BEFORE, Instant, Since, columns_of, kept_columns, latest
+from .paged_rows import PAGE_ROWS, PagedRows
+from .scoring import apply_changes
+from .segments import Segments
+
+
+def since_the_beginning(plan: Plan) -> Since:
+    """That of a lane that never had another plan."""
+    return Since(
+        dict.fromkeys(plan.column_ids),
+        dict.fromkeys(plan.grouping_names),
+        {window.length_ms: None for window in plan.timing.windows},
+    )
+
+
+def next_pane_ms(lane: Lane) -> int | None:
+    """Return the start of the first base pane without an impression so far; None before the first
+    event of the lane."""
+    marks = [mark for mark in lane.watermarks.values() if mark is not None]
+    if not marks:
+        return None
+    base_ms = lane.plan.timing.base_ms
+    # An impression of a wrong clock may lie in a pane of next year: no experiment waits for that.
+    pending_ms = [time_ms for p in lane.pending.values() for time_ms in p.times_ms.values()]
+    reach = max((*marks, *pending_ms)) + JUMP_MS
+    reached = [pane for pane in lane.open.panes() if pane <= reach]
+    return max((*reached, pane_start(min(marks), base_ms))) + base_ms
+
+
+@dataclass(frozen=True)
+class _Change:
+    """From one plan to another, at one state of a lane."""
+
+    old: Plan
+    new: Plan
+    settled_before: Instant
+    next_pane_ms: Instant
+    since: Since
+
+    @property
+    def kept(self) -> tuple[Integers, Integers]:
+        """The columns, in the old rows and in the new ones, that stay."""
+        return kept_columns(columns_of(self.old), columns_of(self.new))
+
+    @property
+    def same_surfaces(self) -> bool:
+        return self.old.surfaces_id == self.new.surfaces_id
+
+    @property
+    def new_groupings(self) -> list[int]:
+        """Indices of the groupings, of `grouping_names`, that the old plan lacks."""
+        names = self.new.grouping_names
+        return [n for n, name in enumerate(names) if name not in self.old.grouping_names]
+
+
+def relaid(lane: Lane, plan: Plan, since: Since) -> tuple[Lane, Since]:
+    """The lane under another plan, which tracks the same experiments, and since when its columns
+    hold; `since` is that of the lane as it is. All of it but past hours must be written anew.
+    Raises OverflowError as scoring does."""
+    assert not lane.changes.panes
+    change = _Change(lane.plan, plan, lane.settled_before, next_pane_ms(lane), since)
+    new = replace(
+        lane,
+        plan=plan,
+        states=GainStates(plan),
+        texts=AttributeTexts(plan),
+        panes={},
+        hours={},
+        totals=PagedRows(plan.row_width),
+        segments=_segments(lane, plan),
+        groupings=_groupings(lane, plan),
+        changes=BatchChanges(),
+    )
+    new.admissions = {topic: _admission(old, plan) for topic, old in lane.admissions.items()}
+    _copy_rows(lane, new, change)
+    windows = _tile(lane, new, change)
+    _fill_before(new, change)
+    _renumber_states(lane, new, change)
+    _renumber_combinations(lane, new, change)
+    if plan.timed and not lane.plan.timed:
+        new.timed_from = lane.open.next_slot
+    _make_new_columns(new, change)
+    if not plan.history_hours:
+        _drop_hours(new)
+    return new, _since(change, windows, lane)
+
+
+def _groupings(lane: Lane, plan: Plan) -> list[tuple[str, ...]]:
+    return [*lane.groupings, *(each for each in plan.groupings if each not in lane.groupings)]
+
+
+def _segments(lane: Lane, plan: Plan) -> Segments:
+    known = _groupings(lane, plan)
+    ids = (0, *(known.index(grouping) + 1 for grouping in plan.groupings))
+    return Segments.of(lane.segments.names, ids)
+
+
+def _admission(old: Admission, plan: Plan) -> Admission:
+    """The values admitted so far. Panes of the longest window are numbered by its length."""
+    before, after = old.plan.timing.longest.pane_ms, plan.timing.longest.pane_ms
+    seen = {
+        names: {value: number * before // after for value, number in values.items()}
+        for names, values in zip(old.plan.groupings, old.seen, strict=True)
+    }
+    return Admission(plan, [seen.get(names, {}) for names in plan.groupings], changed=True)
+
+
+def _copy_rows(lane: Lane, new: Lane, change: _Change) -> None:
+    windows = {window: n for n, window in enumerate(change.new.timing.windows)}
+    index = {n: windows.get(window) for n, window in enumerate(change.old.timing.windows)}
+    new.totals = _copied(lane.totals, change)
+    for (window, start), rows in lane.panes.items():
+        into = index[window]
+        if into is not None:
+            new.panes[into, start] = _copied(rows, change)
+    if change.new.history_hours:
+        new.hours = {start: _copied(rows, change) for start, rows in lane.hours.items()}
+
+
+def _copied(rows: PagedRows, change: _Change) -> PagedRows:
+    from_, to = change.kept
+    copied = PagedRows(change.new.row_width)
+    for page, old in rows.pages.items():
+        into = np.zeros((PAGE_ROWS, change.new.row_width), np.int64)
+        into[:, to] = old[:, from_]
+        copied.set_page(page, into)
+    return copied
+
+
+def _tile(lane: Lane, new: Lane, change: _Change) -> dict[int, Instant]:
+    """Sum the panes of new windows from those of others that divide them; returns since when each
+    new window holds, by its length in ms."""
+    old = change.old.timing.windows
+    found: dict[int, Instant] = {}
+    for index, window in enumerate(change.new.timing.windows):
+        if window in old:
+            continue
+        parts = [(n, o) for n, o in enumerate(old) if window.pane_ms % o.pane_ms == 0]
+        first = {n: _tiled_from(lane, change, window, o) for n, o in parts}
+        best, part = min(parts, key=lambda each: (first[each[0]] or 0, -each[1].pane_ms))
+        found[window.length_ms] = latest((first[best], change.since.windows[part.length_ms]))
+        for (which, start), rows in lane.panes.items():
+            into = pane_start(start, window.pane_ms)
+            if which == best and into >= (first[best] or 0):
+                _add_pages(new, (index, into), _copied(rows, change))
+    return found
+
+
+def _tiled_from(lane: Lane, change: _Change, window: Window, part: Window) -> Instant:
+    """The first pane of a window that the panes of another one make whole."""
+    if lane.watermark_ms is None:
+        return None
+    kept_from = change.old.timing.dropped_before(part, lane.watermark_ms)
+    return -(-kept_from // window.pane_ms) * window.pane_ms
+
+
+def _add_pages(lane: Lane, key: PaneKey, rows: PagedRows) -> None:
+    into = lane.panes.setdefault(key, PagedRows(lane.plan.row_width))
+    for page, added in rows.pages.items():
+        into.add_page(page, added)
+
+
+def _fill_before(new: Lane, change: _Change) -> None:
+    """Give each new grouping the segment that has what it did not see. One that returns has
+    segments, with rows of panes that were not kept up: these go to the same segment."""
+    for grouping in change.new_groupings:
+        grouping_id = (new.segments.grouping_ids or ())[grouping]
+        members = [n for n, (of, _) in enumerate(new.segments.names) if of == grouping_id]
+        before = new.segments.segment_id(grouping, BEFORE)
+        for rows in (*new.panes.values(), *new.hours.values()):
+            _set_before(rows, before, members, keeps=False)
+        _set_before(new.totals, before, members, keeps=True)
+
+
+def _set_before(rows: PagedRows, before: int, members: list[int], *, keeps: bool) -> None:
+    """`keeps`: the segments keep their rows, and `before` has the rest of the whole."""
+    if 0 not in rows.pages:
+        return
+    rest = rows.page(0)[0].copy()
+    for member in members:
+        page, line = divmod(member, PAGE_ROWS)
+        if page in rows.pages and member != before:
+            if keeps:
+                rest -= rows.page(page)[line]
+            else:
+                rows.page(page)[line] = 0
+    page, line = divmod(before, PAGE_ROWS)
+    if page not in rows.pages:
+        rows.set_page(page, np.zeros((PAGE_ROWS, len(rest)), np.int64))
+    rows.page(page)[line] = rest
+
+
+def _renumber_states(lane: Lane, new: Lane, change: _Change) -> None:
+    def surface(state_id: int) -> int:
+        return lane.states.surface_id_of(state_id) if change.same_surfaces else NO_SURFACE
+
+    ids = column(lane.open.states)
+    used = np.unique(ids[np.frombuffer(lane.open.is_open, np.bool_)]).tolist()
+    renamed = np.zeros(len(lane.states), np.int64)
+    renamed[used] = [new.states.id_of(lane.states[n], surface(n)) for n in used]
+    ids[:] = renamed[ids]
+
+
+def _renumber_combinations(lane: Lane, new: Lane, change: _Change) -> None:
+    """Open impressions stay in the segments that they have, and are `before` in new groupings."""
+    at = {name: index for index, name in enumerate(change.old.grouping_names)}
+    befores = {n: new.segments.segment_id(n, BEFORE) for n in change.new_groupings}
+    renamed = np.zeros(max(1, len(lane.segments.combinations)), np.int64)
+    for number, segments in enumerate(lane.segments.combinations):
+        renamed[number] = new.segments.combination_id(
+            tuple(
+                befores[n] if n in befores else segments[at[name]]
+                for n, name in enumerate(change.new.grouping_names)
+            )
+        )
+    ids = column(lane.open.combinations)
+    ids[:] = renamed[ids]
+
+
+def _drop_hours(lane: Lane) -> None:
+    lane.changes.dropped_hours += [
+        (start, page) for start, pages in lane.stored_hours.items() for page in pages
+    ]
+    lane.stored_hours = {}
+
+
+def _make_new_columns(new: Lane, change: _Change) -> None:
+    """Add what open impressions contribute to the columns that are new."""
+    index = np.flatnonzero(np.frombuffer(new.open.is_open, np.bool_))
+    if not len(index):
+        return
+    panes = pane_start(new.open.times_ms.at(index), change.new.timing.base_ms)
+    combinations = column(new.open.combinations)[index].astype(np.int64)
+    states = column(new.open.states)[index].astype(np.int64)
+    new.changes.add_many(panes, combinations, np.full(len(index), NO_STATE), states)
+    for slot, delay_ms in new.open.delays_ms.items() if change.new.timed else ():
+        at = new.open.index_of(slot)
+        pane = pane_start(new.open.times_ms[at], change.new.timing.base_ms)
+        new.changes.delays.append((pane, new.open.combinations[at], None, delay_ms))
+    apply_changes(new, change.kept[1])
+    new.changes = BatchChanges()
+
+
+def _since(change: _Change, windows: Mapping[int, Instant], lane: Lane) -> Since:
+    of, new = change.since, change.new
+    columns: dict[str, Instant] = {}
+    for id_, metric in zip(new.column_ids, new.metrics, strict=True):
+        is_made = metric.needs == "impression" or (
+            metric.needs == "propensities" and change.same_surfaces
+        )
+        begins = change.settled_before if is_made else change.next_pane_ms
+        columns[id_] = of.columns[id_] if id_ in of.columns else begins
+    groupings = {
+        name: of.groupings[name] if name in of.groupings else change.next_pane_ms
+        for name in new.grouping_names
+    }
+    lengths = [window.length_ms for window in new.timing.windows]
+    hours_since = of.hours
+    if new.history_hours and not change.old.history_hours and lane.settled_before is not None:
+        hours_since = hours.open_hour(lane.settled_before, new) + new.hour_ms
+    return Since(
+        columns,
+        groupings,
+        {
+            length: windows[length] if length in windows else of.windows[length]
+            for length in lengths
+        },
+        hours_since,
+    )

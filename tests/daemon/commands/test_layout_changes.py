@@ -1,0 +1,67 @@
+"""What `check-config --against` says of each column."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from relevanced.daemon.commands.check_config import check_config_command
+from relevanced.daemon.commands.layout_changes import layout_changes
+from relevanced.daemon.config.loading import load
+
+OLD = '[segments]\ngroupings = [["country"]]\n[metrics]\nnames = ["RR@10", "P@5"]\n'
+
+
+def changes(new: str, old: str = OLD) -> list[str]:
+    plans = [load(text, {}, "test").plan for text in (old, new)]
+    return list(layout_changes(*plans))
+
+
+@pytest.mark.parametrize(
+    ("replaced", "by", "said"),
+    [
+        ('"P@5"', '"P@5", "AP@5"', ["metrics RR@10, P@5: kept", "metric AP@5: is computed for"]),
+        (
+            '"P@5"',
+            '"FirstFeedbackSeconds"',
+            ["metrics RR@10: kept", "Seconds: begins with the next"],
+        ),
+        (', "P@5"', "", ["metric P@5: is lost; if it comes back, it begins anew"]),
+        (
+            '["country"]',
+            '["device"]',
+            ["grouping device: begins with", "grouping country: is lost"],
+        ),
+        (
+            "[segments]",
+            'windows = ["5m", "1h", "6h", "24h"]\n[segments]',
+            ["window 6h: is made of"],
+        ),
+        ("[segments]", "[history]\ndays = 0\n[segments]", ["hours: all are removed"]),
+        ("[segments]", "[history]\ndays = 42\n[segments]", ["hours: kept for 42 days"]),
+    ],
+)
+def test_each_column_is_named_with_what_becomes_of_it(
+    replaced: str, by: str, said: list[str]
+) -> None:
+    lines = "\n".join(changes(OLD.replace(replaced, by)))
+    for each in said:
+        assert each in lines
+
+
+def test_nothing_is_said_where_nothing_changes() -> None:
+    assert changes(OLD) == [] == changes(OLD + "\n[http]\nlisten = '127.0.0.1:1'\n")
+
+
+@pytest.mark.parametrize(
+    ("more", "stays"),
+    [("[history]\ndays = 42\n", True), ("[attribution]\nwindow = '20m'\n", False)],
+)
+def test_only_another_join_starts_a_fresh_namespace(more: str, stays: bool, tmp_path: Path) -> None:
+    old, new = tmp_path / "old.toml", tmp_path / "new.toml"
+    old.write_text(OLD)
+    new.write_text(OLD + more)
+    arguments = [str(new), "--against", str(old)]
+    out = CliRunner().invoke(check_config_command, arguments).output
+    assert ("the namespace stays" in out) == stays == ("each lane goes to it" in out)
+    assert ("fresh namespace: relevanced-" in out) != stays

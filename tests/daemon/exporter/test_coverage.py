@@ -1,0 +1,79 @@
+"""What readers hide of metrics, groupings and windows that lanes have had for a while only."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from msgspec import structs
+
+from relevanced.daemon.exporter.coverage import ALWAYS, NEVER, Coverage
+from relevanced.daemon.exporter.lane_view import LaneView, covered
+from relevanced.daemon.lane.layouts import Since
+from relevanced.daemon.plan import Plan
+from relevanced.daemon.storage.layouts import InForce, first_layouts
+from tests.daemon.exporter import test_baselines, test_first_sights
+from tests.daemon.exporter.test_baselines import HOUR_MS, NOON, PLAN, compared, lane_of, steady
+from tests.daemon.exporter.test_first_sights import VERSIONED, every_minute, marked
+from tests.daemon.exporter.two_countries import MINUTE_MS
+
+
+def since(view: LaneView, plan: Plan, **changed: Any) -> LaneView:
+    """The lane with columns that it has had since these instants."""
+    first = first_layouts(InForce(plan, 1))
+    lane = replace(
+        view, layouts=structs.replace(first, since=structs.replace(first.since, **changed))
+    )
+    [shown] = covered([lane], plan)
+    return shown
+
+
+def test_of_several_lanes_the_latest_counts_and_one_that_lacks_it_hides_all() -> None:
+    columns = dict.fromkeys(PLAN.column_ids)
+    first, name = first_layouts(InForce(PLAN)).since, PLAN.column_ids[0]
+    lanes = [structs.replace(first, columns={**columns, name: ms}) for ms in (None, 50, 70)]
+    assert Coverage.of(lanes[:1], PLAN).is_whole
+    assert Coverage.of(lanes, PLAN).metrics[:2] == (70, ALWAYS)
+    assert Coverage.of([*lanes, Since({})], PLAN).metrics[0] == NEVER
+
+
+def test_rows_lose_the_columns_and_the_segments_that_begin_later() -> None:
+    first = first_layouts(InForce(PLAN)).since
+    late = structs.replace(first, columns={**first.columns, PLAN.column_ids[1]: 100})
+    late = structs.replace(late, groupings={**late.groupings, "country": 200})
+    coverage, rows = Coverage.of([late], PLAN), np.ones((2, PLAN.row_width), np.int64)
+    segments = [("all", "all"), ("country", "US")]
+    column = PLAN.metric_column(1)
+    for start, hidden, sums in ((99, 3, 0), (100, 0, 0), (200, 0, PLAN.row_width)):
+        shown = coverage.without_hidden(rows, segments, start)
+        assert PLAN.row_width - shown[0].sum() == hidden and shown[1].sum() == sums
+        assert bool(shown[0, column]) == (hidden == 0)
+    assert rows.all(), "they are not changed"
+
+
+def test_last_hours_show_a_metric_once_half_of_them_have_it() -> None:
+    """Also where panes wait for a silent lane: they alone would be the score of a few minutes."""
+    for hours, is_shown in ((2, False), (4, True)):
+        begins = {**dict.fromkeys(PLAN.column_ids), PLAN.column_ids[0]: NOON - hours * HOUR_MS}
+        row = np.zeros(PLAN.row_width, np.int64)
+        row[[0, PLAN.metric_column(0)]] = 7
+        waiting = {(0, NOON): test_baselines.pages_of(row[np.newaxis])}
+        idle_ms = NOON + HOUR_MS // 2 + PLAN.timing.settle_ms
+        lane = replace(lane_of(steady(8)), panes=waiting, idle_ms=idle_ms)
+        recent = compared(since(lane, PLAN, columns=begins))["6h"].recent[0]
+        assert recent[0] == 5.5 * 100 + 7
+        assert (recent[PLAN.metric_column(0)] > 0) == is_shown
+
+
+def test_values_of_a_new_grouping_are_no_new_releases() -> None:
+    now_ms = test_first_sights.NOW_MS
+    begun_ms = now_ms - 120 * MINUTE_MS
+    lane = test_first_sights.lane(
+        {
+            "v7": every_minute(test_first_sights.LONG_AGO),
+            "v8": every_minute(begun_ms),
+            "v9": every_minute(begun_ms + 90 * MINUTE_MS),
+        }
+    )
+    assert {text for text, _ in marked(lane)} == {"ranker v8", "ranker v9"}
+    new = since(lane, VERSIONED, groupings={"all": None, "ranker": begun_ms})
+    assert {text for text, _ in marked(new)} == {"ranker v9"}

@@ -1,0 +1,235 @@
+"""A stored lane that goes to other layouts in the middle of its log: what its owner writes, and
+what readers of it show."""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+import numpy as np
+import pytest
+
+from relevanced.daemon.errors import Damaged
+from relevanced.daemon.exporter.counters import PreviousSelection, counters_of
+from relevanced.daemon.exporter.history import History
+from relevanced.daemon.exporter.lane_view import LaneView, coverage_of, covered
+from relevanced.daemon.exporter.mirror import Mirror
+from relevanced.daemon.exporter.selection import busiest
+from relevanced.daemon.exporter.snapshot import Snapshot, evaluate
+from relevanced.daemon.lane.lane import Lane
+from relevanced.daemon.plan import OTHER, Plan
+from relevanced.daemon.storage.commit import ClaimedLane, confirm, plan_commit
+from relevanced.daemon.storage.head import blob_keys, head_of
+from relevanced.daemon.storage.keys import HOURS_PREFIX
+from relevanced.daemon.storage.layouts import LAYOUTS_KEY, InForce, Layouts
+from relevanced.daemon.storage.repair import plan_repair
+from relevanced.daemon.storage.restore import names_of, rebuild
+from relevanced.daemon.storage.store import LaneDelta
+from tests.daemon.lane.test_relayout import (
+    CONFIG,
+    OTHERS,
+    assert_sums_to_the_whole,
+    cells,
+    compare,
+)
+from tests.daemon.test_equality import Machine, logs_of
+from tests.fakes import MemoryLane
+from tests.oracle import Record
+from tests.replica import decoder_of, plan_of
+from tests.streams import random_records, topic_names
+
+CONFIGS: Final = {"before": CONFIG, **OTHERS}
+
+
+class ChangingMachine(Machine):
+    """One lane whose owners go from layout to layout."""
+
+    def __init__(
+        self, rng: random.Random, logs: Mapping[str, Sequence[Record]], first: str
+    ) -> None:
+        self.generation, self.name = 1, first
+        super().__init__(rng, 0, logs, CONFIGS[first])
+
+    def change(self, name: str) -> None:
+        self.generation, self.name = self.generation + 1, name
+        self.plan, self.decode = plan_of(CONFIGS[name]), decoder_of(CONFIGS[name])
+        self.claimed = self.claim()
+
+    def read(self) -> ClaimedLane:
+        """The lane for its next owner."""
+        self.claims += 1
+        start = msgspec.json.encode(dict.fromkeys(self.logs, 0))
+        head = self.store.claim(f"token-{self.claims}", start)
+        in_force = InForce(self.plan, self.generation, self.name)
+        layouts = Layouts(in_force, lambda stored: plan_of(CONFIGS[stored.digest]))
+        blobs = self.store.load(head, blob_keys)
+        return rebuild(0, layouts, list(self.logs), head, self.store.names, blobs)
+
+    def claim(self, *_: object) -> ClaimedLane:
+        while True:
+            claimed = self.read()
+            if not claimed.outdated:
+                return claimed
+            commit, fate = plan_repair(claimed), self.rng.random()
+            if fate < 0.2:  # died before the commit was sent
+                continue
+            assert self.store.commit(commit) == "applied"
+            if fate < 0.4:  # died before the answer came
+                continue
+            confirm(claimed, commit)
+            return claimed
+
+
+def run(machine: Machine, share: float = 1.0) -> None:
+    """Read at least this share of the log."""
+    ends = {topic: int(share * len(log)) for topic, log in machine.logs.items()}
+    while any(machine.claimed.lane.offsets[topic] < end for topic, end in ends.items()):
+        machine.step(crashes=True)
+
+
+def read_whole(store: MemoryLane) -> LaneDelta:
+    head = head_of(store.fields)
+    names = names_of(store.names, head.state.names)[1:]
+    pages = {key: store.blobs[key] for key, sequence in store.listed.items() if sequence}
+    return LaneDelta(head, True, names, pages)
+
+
+def view_of(store: MemoryLane, plan: Plan) -> LaneView:
+    mirror = Mirror(0, plan)
+    mirror.apply(read_whole(store))
+    return mirror.view()
+
+
+def changed_and_undisturbed(seed: int) -> tuple[ChangingMachine, Machine]:
+    rng = random.Random(seed)
+    topics = topic_names(1 + seed % 2)
+    records = random_records(rng, topics=len(topics), partitions=1, events=400, config=CONFIG)
+    logs = logs_of(records, topics)[0]
+    names = [rng.choice([*CONFIGS]) for _ in range(rng.choice((2, 2, 3, 4)))]
+    machine = ChangingMachine(rng, logs, names[0])
+    for number, name in enumerate(names[1:], 1):
+        run(machine, number / len(names))
+        machine.change(name)
+    run(machine)
+    undisturbed = Machine(rng, 0, logs, CONFIGS[names[-1]])
+    run(undisturbed)
+    print(f"seed {seed}: {' → '.join(names)}")
+    return machine, undisturbed
+
+
+SEEDS: Final = range(30)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_holds_is_stored_as_if_the_layout_had_never_changed(seed: int) -> None:
+    machine, undisturbed = changed_and_undisturbed(seed)
+    lane, since = machine.claimed.lane, machine.claimed.layouts.since
+    compare(lane, undisturbed.claimed.lane, since)
+    assert_sums_to_the_whole(lane)
+    again = machine.read()
+    assert not again.outdated and again.layouts == machine.claimed.layouts
+    assert_same_rows(again.lane, lane)
+
+
+def assert_same_rows(one: Lane, other: Lane) -> None:
+    assert cells(one, one.totals.pages) == cells(other, other.totals.pages)
+    for key in one.panes.keys() | other.panes.keys():
+        rows = [
+            cells(each, each.panes[key].pages) if key in each.panes else {} for each in (one, other)
+        ]
+        assert rows[0] == rows[1]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_of_an_earlier_layout_is_left_in_the_store(seed: int) -> None:
+    machine, _ = changed_and_undisturbed(seed)
+    assert machine.store.blobs.keys() == machine.store.listed.keys()
+    plan = machine.claimed.lane.plan
+    lengths = {window.length_ms // 1000 for window in plan.timing.windows}
+    rows = {key for key in machine.store.blobs if key.startswith("rows:")}
+    assert {int(key.split(":")[1]) for key in rows} <= lengths
+    if not plan.history_hours:
+        assert not any(key.startswith(HOURS_PREFIX) for key in machine.store.blobs)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_readers_show_what_an_undisturbed_lane_has_or_nothing(seed: int) -> None:
+    machine, undisturbed = changed_and_undisturbed(seed)
+    plan = machine.plan
+    views = [view_of(one.store, plan) for one in (machine, undisturbed)]
+    ours, theirs = (covered([view], plan) for view in views)
+    shown, whole = (evaluate(each, plan, now_ms=None) for each in (ours, theirs))
+    left_out = set(shown.incomplete) - set(whole.incomplete)
+    assert_windows(shown, whole, machine.claimed.lane.plan, ours)
+    since = machine.claimed.layouts.since
+    if all(instant is None for instant in since.windows.values()):
+        assert not left_out
+    assert_hours(ours, theirs, plan)
+
+
+def assert_windows(shown: Snapshot, whole: Snapshot, plan: Plan, views: Sequence[LaneView]) -> None:
+    coverage = coverage_of(views, plan)
+    at = {segment: row for row, segment in enumerate(shown.segments)}
+    theirs = {(each.window, each.view): each for each in whole.windows}
+    spans = {span.name: span for span in plan.timing.windows}
+    for window in shown.windows:
+        assert window.end_ms is not None
+        span = spans[window.window]
+        first = window.end_ms // span.pane_ms * span.pane_ms - span.length_ms + span.pane_ms
+        other = theirs[window.window, window.view]
+        expected = coverage.without_hidden(other.rows, whole.segments, first)
+        for segment, row in zip(whole.segments, expected, strict=True):
+            here = window.rows[at[segment]] if segment in at else np.zeros_like(row)
+            np.testing.assert_array_equal(here, row, str((window.window, window.view, segment)))
+
+
+def assert_hours(ours: Sequence[LaneView], theirs: Sequence[LaneView], plan: Plan) -> None:
+    coverage, histories = coverage_of(ours, plan), (History(plan), History(plan))
+    for history, views in zip(histories, (ours, theirs), strict=True):
+        history.take(views)
+    segments = sorted({segment for view in theirs for segment in view.names.segments})
+    for start in histories[0].starts:
+        found, expected = (history.rows_of(start, segments) for history in histories)
+        expected = coverage.without_hidden(expected, segments, start)
+        np.testing.assert_array_equal(found, expected, str(start))
+    assert set(histories[0].starts) == {s for s in histories[1].starts if s >= coverage.hours}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_other_of_a_new_grouping_starts_at_0(seed: int) -> None:
+    rng = random.Random(seed)
+    records = random_records(rng, topics=1, partitions=1, events=300, config=CONFIG)
+    logs = logs_of(records, topic_names(1))[0]
+    machine = ChangingMachine(rng, logs, "no grouping")
+    run(machine, 0.7)
+    machine.change("before")
+    plan = machine.plan
+    views = [view_of(machine.store, plan)]
+    snapshot = evaluate(covered(views, plan), plan, now_ms=None)
+    counters, _ = counters_of(snapshot, busiest(snapshot, plan), plan, PreviousSelection())
+    others = [row for row, segment in enumerate(counters.segments) if segment[1] == OTHER]
+    assert len(others) == len(plan.groupings) and snapshot.totals[0, 0]
+    assert not counters.rows[others].any()
+
+
+def test_a_change_of_experiments_alone_writes_no_rows() -> None:
+    rng = random.Random(1)
+    logs = logs_of(random_records(rng, topics=1, partitions=1, config=CONFIG), topic_names(1))[0]
+    machine = ChangingMachine(rng, logs, "before")
+    run(machine, 0.5)
+    CONFIGS["the same"] = replace(CONFIG)
+    machine.generation, machine.name = 2, "the same"
+    claimed = machine.read()
+    assert not claimed.outdated
+    assert set(plan_commit(claimed).blobs) == {LAYOUTS_KEY}
+
+
+def test_a_lane_without_its_layouts_is_damaged() -> None:
+    rng = random.Random(2)
+    logs = logs_of(random_records(rng, topics=1, partitions=1, config=CONFIG), topic_names(1))[0]
+    machine = ChangingMachine(rng, logs, "before")
+    run(machine)
+    del machine.store.blobs[LAYOUTS_KEY]
+    with pytest.raises(Damaged, match=LAYOUTS_KEY):
+        machine.read()
