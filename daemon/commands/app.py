@@ -26,6 +26,7 @@ from ..config.loading import Config
 from ..errors import StartError
 from ..exporter.exporter import Exporter
 from ..exporter.kept_markers import KeptMarkers
+from ..exporter.past_reads import PastReads
 from ..exporter.published import Condition, Published
 from ..http.api.health import Role
 from ..http.markers import MarkerSettings
@@ -34,6 +35,7 @@ from ..storage.redis.client import Client, close, connect
 from ..storage.redis.layout_registry import LayoutRegistry
 from ..storage.redis.lane_store import LaneStore
 from ..storage.redis.marker_log import MarkerLog
+from ..storage.redis.past_store import PastStore
 from ..storage.redis.namespace import Namespace
 from ..storage.redis.upkeep import show_life, sweep_lanes, watch_eviction
 from ..storage.schema import namespace
@@ -166,6 +168,7 @@ class Service:
             markers=KeptMarkers(self.markers, self.keep_markers_ms),
             version_attribute=config.segments.version_attribute,
             former=self.http.published,
+            past=PastReads(PastStore(self.redis, self.namespace.name), config.plan),
         )
 
 

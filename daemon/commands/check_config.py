@@ -14,7 +14,7 @@ from ..config.mapped_sources import slow_expressions
 from ..config.settings import SETTINGS, Config
 from ..http.web_files import check as check_web_config
 from ..storage.schema import consumer_group, namespace
-from .layout_changes import layout_changes
+from .layout_changes import BACKFILL, layout_changes
 
 FILE = click.Path(exists=True, dir_okay=False)
 
@@ -132,4 +132,6 @@ def _changes(old: Config, new: Config) -> Iterator[str]:
         yield from _layouts(old, new)
         yield f"the namespace stays {namespace(new)}"
     else:
+        if new.plan.history_hours:
+            yield f"hours from before the fresh namespace: {BACKFILL}"
         yield f"fresh namespace: {namespace(old)} -> {namespace(new)}"

@@ -99,6 +99,12 @@ def _verify() -> click.Command:
     return verify_command
 
 
+def _backfill() -> click.Command:
+    from .backfill.command import backfill_command
+
+    return backfill_command
+
+
 def _healthcheck() -> click.Command:
     from .healthcheck import healthcheck_command
 
@@ -125,6 +131,7 @@ LAZY_COMMANDS: Final[Mapping[str, tuple[Callable[[], click.Command], str]]] = {
     "lane": (_lane, "Let lanes that have stopped continue, at an operator's decision."),
     "layout": (_layout, "Show which layout is in force, or put one in force."),
     "verify": (_verify, "Prove the numbers in Redis from the records in Kafka."),
+    "backfill": (_backfill, "Fill the hours that the lanes do not have, from Kafka or files."),
     "healthcheck": (_healthcheck, "Ask the daemon on this machine for its health."),
 }
 """Command → (what loads it, its line in the list of commands)."""
@@ -145,6 +152,7 @@ ORDER: Final = (
     "lane",
     "layout",
     "verify",
+    "backfill",
     "healthcheck",
 )
 

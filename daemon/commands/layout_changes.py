@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ..plan import Plan
 
+BACKFILL = "once it is deployed, `relevanced backfill --kafka` counts what Kafka has of them"
 BEGINS = "begins with the next impressions"
 
 
@@ -16,6 +17,9 @@ def layout_changes(old: Plan, new: Plan) -> Iterator[str]:
     made = "is made of the panes of other windows as far as they reach, and shown once it is whole"
     yield from _named("window", before, after, made)
     yield from _history(old.history_hours, new.history_hours)
+    begins = set(new.column_ids) - set(old.column_ids) or set(new.groupings) - set(old.groupings)
+    if new.history_hours and (begins or not old.history_hours):
+        yield f"earlier hours of what begins: {BACKFILL}"
 
 
 def _metrics(old: Plan, new: Plan) -> Iterator[str]:

@@ -30,6 +30,7 @@ from .catching_up import CatchingUp, Progress
 from .kept_markers import KeptMarkers
 from .lane_pulses import Pulses
 from .lane_reads import LaneReads, Lanes, Reads
+from .past_reads import PastReads
 from .published import Condition, MetricsText, Published, has_caught_up
 from .publisher import Publisher
 
@@ -106,6 +107,7 @@ class Exporter:
         markers: KeptMarkers | None = None,
         version_attribute: str | None = None,
         former: Published = Published(),
+        past: PastReads | None = None,
     ) -> None:
         self._clock = clock
         self._coordination = coordination
@@ -118,6 +120,7 @@ class Exporter:
         self._has_lease = False
         self._publisher = Publisher(plan, judging, version_attribute)
         self._markers = markers
+        self._past = past
         self._lanes = LaneReads(store, coordination, plan, telemetry)
         self._pulses = Pulses()
         self._catching_up = CatchingUp()
@@ -172,9 +175,7 @@ class Exporter:
             return "no lane has been claimed yet"
         if self._stored_falls is None:
             await self._restore_changes()
-        if self._markers is not None:
-            now_ms = int(self._clock() * 1000)
-            self._publisher.markers = await self._markers.refresh(now_ms, self._has_lease)
+        await self._read_beside(int(self._clock() * 1000))
         before = self._publisher.previous
         try:
             # Off the loop: 97,000 samples took 276 ms from rows to texts. In a thread the loop was
@@ -192,6 +193,13 @@ class Exporter:
             await self._store_changes()
         await self._follow(term)
         return None
+
+    async def _read_beside(self, now_ms: int) -> None:
+        """Read what is stored beside the lanes. Raises Unavailable."""
+        if self._markers is not None:
+            self._publisher.markers = await self._markers.refresh(now_ms, self._has_lease)
+        if self._past is not None:
+            self._publisher.past = await self._past.refresh(now_ms)
 
     def _may_serve(self, term: Term) -> bool:
         """Whether this process serves the series of all the traffic. Scrapers do not ask for

@@ -1,8 +1,8 @@
-"""The hourly rows of all lanes together, summed for the hours that baselines need.
+"""The hourly rows of all sources together, summed for the hours that baselines need.
 
 Weeks of hours are many rows that hardly change: they stay packed as they are stored. The hours
-that are needed are unpacked and summed over the lanes once, and kept while the lanes contain the
-same pages.
+that are needed are unpacked and summed over the sources once, and kept while these contain the same
+pages.
 """
 
 import math
@@ -16,13 +16,14 @@ from relevanced.metrics.lists import Floats, Integers
 
 from ..lane.paged_rows import PAGE_ROWS, PagedRows, Pages, Rows
 from ..plan import COUNT_COLUMNS, Plan
-from .coverage import ALWAYS, Coverage
+from ..storage.past import StoredPast
 from .lane_view import LaneView, Names
+from .past import HourSource, HourSources
 from .selection import Selection
 from .snapshot import Segment
 
 _Packed: TypeAlias = tuple[Mapping[int, bytes] | None, ...]
-"""The pages of an hour in each lane, None where the lane does not contain the hour."""
+"""The pages of an hour in each source, None where it does not contain the hour."""
 
 ENOUGH: Final = 0.5
 """The least share of a period whose hours must be there, and have a column."""
@@ -37,7 +38,7 @@ class _Hour:
     packed: _Packed
     traffic: tuple[int, ...]
     rows: PagedRows | None = None
-    """The lanes' sum, by the segment ids of `History`; None until the hour is needed."""
+    """The sum of all sources, by the segment ids of `History`; None until the hour is needed."""
 
 
 class History:
@@ -45,35 +46,33 @@ class History:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self._views: Sequence[LaneView] = ()
-        self._coverage: Coverage | None = None
+        self.sources = HourSources.of((), (), plan)
         self._names = Names()
-        """The segments of the hours that were needed so far, of all lanes: each lane has ids of
-        its own, and their sum needs common ones."""
+        """The segments of the hours that were needed so far, of all sources: each has ids of its
+        own, and their sum needs common ones."""
         self._hours: dict[int, _Hour] = {}
         self.lost: frozenset[int] = frozenset()
-        """Starts of hours that a lane has lost: their sums would be too small."""
+        """Starts of hours whose sums would be too small."""
 
-    def take(self, views: Sequence[LaneView]) -> None:
-        """Take over the hours that the lanes contain now. Raises Damaged."""
-        self._views = views
-        self._coverage = next((lane.coverage for lane in views if lane.coverage), None)
-        self.lost = frozenset().union(*(lane.lost_hours for lane in views))
-        first = ALWAYS if self._coverage is None else self._coverage.hours
-        starts = sorted({start for lane in views for start in lane.hours if start >= first})
+    def take(self, views: Sequence[LaneView], past: Sequence[StoredPast] = ()) -> None:
+        """Take over the hours that lanes and fillings contain now. Raises Damaged."""
+        sources = HourSources.of(views, past, self.plan, self.sources)
+        if not sources.says_the_same(self.sources):
+            self._hours = {}
+        self.sources, self.lost = sources, sources.lost
         hours: dict[int, _Hour] = {}
-        for start in starts:
-            packed = tuple(lane.hours.get(start) for lane in views)
+        for start in sources.starts:
+            packed = sources.pages(start)
             before = self._hours.get(start)
             if before is not None and _are_the_same(before.packed, packed):
                 hours[start] = before
             else:
-                hours[start] = _Hour(packed, _traffic(views, start, self.plan))
+                hours[start] = _Hour(packed, _traffic(sources, start, self.plan))
         self._hours = hours
 
     @property
     def starts(self) -> tuple[int, ...]:
-        """Starts of the hours that any lane contains, oldest first; also lost ones."""
+        """Starts of the hours that any source contains, oldest first; also lost ones."""
         return tuple(self._hours)
 
     def traffic(self) -> dict[int, tuple[float, ...]]:
@@ -99,25 +98,23 @@ class History:
         self, rows: Floats, weights: Mapping[int, float], selection: Selection
     ) -> Floats:
         """The rows without what fewer than `ENOUGH` of these hours have."""
-        if self._coverage is None:
+        sources = self.sources
+        if sources.has_everything or not weights:
             return rows
-        newest_first, known = sorted(weights, reverse=True), 0.0
-        for start in newest_first:
-            known += weights[start]
-            if known >= ENOUGH * sum(weights.values()):
-                return self._coverage.without_hidden(rows, selection.segments, start)
-        return rows
+        have = [weight * sources.known(start) for start, weight in weights.items()]
+        thin = np.sum(have, axis=0) < ENOUGH * sum(weights.values())
+        return sources.without(rows, selection.segments, thin)
 
     def rows_of(self, start: int, segments: Sequence[Segment]) -> Rows:
         """(segments, columns): the rows of some segments in one hour, of which only the pages that
         they stand in are unpacked, and not kept. Raises Damaged."""
         total = np.zeros((len(segments), self.plan.row_width), np.int64)
         packed = self._hours[start].packed if start in self._hours else ()
-        for lane, pages in zip(self._views, packed, strict=False):
-            ids = np.array([lane.names.ids.get(segment, -1) for segment in segments], np.int64)
+        for source, pages in zip(self._each, packed, strict=False):
+            ids = np.array([source.names.ids.get(segment, -1) for segment in segments], np.int64)
             for page in np.unique(ids[ids >= 0] // PAGE_ROWS).tolist():
                 if pages and page in pages:
-                    here, rows = ids // PAGE_ROWS == page, lane.hour_rows(self.plan, start, page)
+                    here, rows = ids // PAGE_ROWS == page, source.hour_rows(self.plan, start, page)
                     total[here] += rows[ids[here] % PAGE_ROWS]
         return total
 
@@ -147,11 +144,15 @@ class History:
             return {}
         if hour.rows is None:
             hour.rows = PagedRows(self.plan.row_width)
-            for lane, pages in zip(self._views, hour.packed, strict=True):
+            for source, pages in zip(self._each, hour.packed, strict=True):
                 for page in pages or {}:
-                    ids = self._ids(lane.names.of_page(page))
-                    hour.rows.add(ids, lane.hour_rows(self.plan, start, page)[: len(ids)])
+                    ids = self._ids(source.names.of_page(page))
+                    hour.rows.add(ids, source.hour_rows(self.plan, start, page)[: len(ids)])
         return hour.rows.pages
+
+    @property
+    def _each(self) -> Sequence[HourSource]:
+        return self.sources.each
 
     def _ids(self, segments: Sequence[Segment]) -> Integers:
         ids = self._names.ids
@@ -166,7 +167,7 @@ def _are_the_same(before: _Packed, now: _Packed) -> bool:
     )
 
 
-def _traffic(views: Sequence[LaneView], start: int, plan: Plan) -> tuple[int, ...]:
-    has_whole = (lane for lane in views if 0 in lane.hours.get(start, {}))
-    wholes = [lane.hour_rows(plan, start, 0)[0] for lane in has_whole]
+def _traffic(sources: HourSources, start: int, plan: Plan) -> tuple[int, ...]:
+    pages = zip(sources.each, sources.pages(start), strict=True)
+    wholes = [source.hour_rows(plan, start, 0)[0] for source, of in pages if of and 0 in of]
     return tuple(sum(int(row[column]) for row in wholes) for column in TRAFFIC_COLUMNS)

@@ -18,6 +18,7 @@ from ..lane.paged_rows import Rows
 from ..plan import Plan
 from .judgements import Judgement
 from .lane_view import LaneView
+from .past import HourSources
 from .selection import Indices, Selection
 from .snapshot import Segment, Snapshot
 from .usual import Usual
@@ -38,6 +39,13 @@ class Reading:
     """The last hours, and the same hours before."""
     markers: tuple[Marker, ...] = ()
     """What people marked, by time."""
+    of_hours: HourSources | None = None
+    """None: the hours of the lanes alone."""
+
+    @cached_property
+    def hour_sources(self) -> HourSources:
+        """Where the rows of hours come from."""
+        return self.of_hours or HourSources.of(self.views, (), self.plan)
 
     @cached_property
     def _selected_rows(self) -> Sequence[Mapping[int, Indices]]:

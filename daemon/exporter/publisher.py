@@ -14,6 +14,7 @@ from ..judging.markers import Marker, ordered
 from ..judging.settings import DEFAULTS, Judging
 from ..panes import pane_start
 from ..plan import Plan
+from ..storage.past import StoredPast
 from . import baselines, change_series, exposition, scores, selection, snapshot
 from .counters import HighestTotals, PreviousSelection, counters_of
 from .exposition import Exposition
@@ -44,6 +45,8 @@ class Publisher:
         it."""
         self.markers: tuple[Marker, ...] = ()
         """What is stored, as the caller read it last."""
+        self.past: Sequence[StoredPast] = ()
+        """The hours that were filled, as the caller read them last."""
         self.first_sights: tuple[Marker, ...] = ()
         """Those of new versions that are not stored yet; the caller may store them."""
         self._first_sights = FirstSights(plan, version_attribute)
@@ -103,7 +106,17 @@ class Publisher:
         usual = Usual(self._comparisons, used)
         self.first_sights = self._first_sights.of(views, whole.as_of_ms, self.markers)
         markers = ordered((*self.markers, *self.first_sights))
-        reading = Reading(self._plan, views, counted, gauges, experiments, judged, usual, markers)
+        reading = Reading(
+            self._plan,
+            views,
+            counted,
+            gauges,
+            experiments,
+            judged,
+            usual,
+            markers,
+            self._history.sources,
+        )
         texts = self._series(whole, reading) if with_series else Exposition()
         return publish(texts, report, reading, ())
 
@@ -120,7 +133,7 @@ class Publisher:
     def _compare(self, views: Sequence[LaneView], whole: Snapshot, gauges: Selection) -> None:
         """Compare the last hours with their baselines, no more often than once per base pane: it
         costs as much as all the rest."""
-        self._history.take(views)
+        self._history.take(views, self.past)
         as_of_ms = whole.as_of_ms
         pane = None if as_of_ms is None else pane_start(as_of_ms, self._plan.timing.base_ms)
         key = (pane, gauges.segments, self._history.starts, self._history.lost)

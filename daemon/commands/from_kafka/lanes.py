@@ -3,7 +3,8 @@
 Nothing is written, and no consumer group is joined.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -13,15 +14,16 @@ from ...config.start import Ago, LogEnd
 from ...errors import Damaged
 from ...kafka.lane_log import LaneLogs
 from ...kafka.settings import kafka_settings
-from ...lane.lane import new_lane
+from ...lane.lane import Lane, new_lane
 from ...panes import HOUR_MS
+from ...plan import Plan
 from ...storage.redis.client import close, connect
 from ...storage.redis.lane_store import LaneStore
 from ...storage.redis.namespace import Namespace
 from ...storage.schema import namespace
 from ...storage.log_marks import NO_MARKS
 from ..verify.provable import Reach
-from ..verify.replaying import Replay
+from ..verify.replaying import Replay, Watching
 from ..verify.stored import stored_lane
 from .hour_rows import HourRows, plan_of_hours
 
@@ -36,33 +38,59 @@ async def computed_hours(config: Config, span: range, show: Show) -> HourRows:
     """Return the hours that begin in the span, as this configuration counts the records that Kafka
     has. Raises Unavailable, StartError, LogChanged and OverflowError."""
     found = HourRows(plan_of_hours(config.plan), span)
+
+    async def shown(lane: int, lanes: int, share: float) -> None:
+        show(lane, lanes, share)
+
     async with LaneLogs(kafka_settings(config)) as logs:
-        for lane in range(logs.lanes):
-            await _compute(config, logs, lane, found, partial(show, lane, logs.lanes))
+        for number in range(logs.lanes):
+            each = partial(shown, number, logs.lanes)
+            again = await made_again(config, logs, number, found.plan, span, found, each)
+            found.finish(again.lane, again.first_ms)
     return found
 
 
-async def _compute(
-    config: Config, logs: LaneLogs, number: int, found: HourRows, show: Callable[[float], None]
-) -> None:
+@dataclass(frozen=True)
+class MadeAgain:
+    """A lane with the records that some hours need."""
+
+    lane: Lane
+    first_ms: int | None
+    """Earlier hours are not whole; None: of none it is known."""
+    is_read: bool
+    """Whether the log was read to its end."""
+
+
+async def made_again(
+    config: Config,
+    logs: LaneLogs,
+    number: int,
+    plan: Plan,
+    span: range,
+    watching: Watching,
+    applied: Callable[[float], Awaitable[None]],
+) -> MadeAgain:
+    """Apply the records of a lane that the hours of the span need. `watching` takes over past
+    hours; `applied` takes the share that was read, after each batch. Raises Unavailable,
+    LogChanged, OverflowError."""
     timing, most_ms = config.timing, config.limits.max_future_ms
     lead_ms = 2 * (most_ms + timing.base_ms) + timing.settle_ms + BETWEEN_MS
-    begin = await logs.offsets(number, Ago(0), max(found.span.start - lead_ms, 0))
+    begin = await logs.offsets(number, Ago(0), max(span.start - lead_ms, 0))
     until = await logs.offsets(number, LogEnd.LATEST, 0)
     log = await logs.open(number, begin, until, NO_MARKS)
     topics = list(until)
     is_whole = not any(log.next_offsets.values())
     reach = None if is_whole else Reach(timing, most_ms, topics)
-    lane = new_lane(number, found.plan, dict(log.next_offsets), topics)
-    replay = Replay(lane, decoder_of(config), reach, found)
+    lane = new_lane(number, plan, dict(log.next_offsets), topics)
+    replay = Replay(lane, decoder_of(config), reach, watching)
     while unread := log.unread:
-        if lane.settled_before is not None and lane.settled_before >= found.span.stop:
+        if lane.settled_before is not None and lane.settled_before >= span.stop:
             break
         topic = replay.next_topic(unread)
         records = await log.take(topic, replay.batch_records)
         replay.apply(topic, records, log.next_offsets[topic])
-        show(log.share_read)
-    found.finish(lane, replay.first_ms)
+        await applied(log.share_read)
+    return MadeAgain(lane, replay.first_ms, log.is_read)
 
 
 async def stored_hours(config: Config, span: range) -> HourRows:

@@ -131,6 +131,7 @@ EXAMPLES: Final[Mapping[str, Any]] = {
     "experiment": "ranker-v2",
     "feedback_outcomes": {"joined": 21045, "unjoined": 310},
     "exclude": "2026-11-20/2026-11-21",
+    "filled": False,
     "first_whole_day": "2026-11-21",
     "gap_records": 0,
     "grouping": "country",

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...events.timestamps import instant_ms, timestamp_text
 from ...exporter.pane_reader import Reading
+from ...exporter.past import COUNTS_CELL
 from ...exporter.scores import optional
 from ...exporter.snapshot import estimates
 from ...lane.paged_rows import Rows
@@ -39,6 +40,8 @@ class HourScore(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=Fals
     complete: bool
     """Whether all of the hour is in these numbers: false for the hour in which counting began, and
     for hours that have not settled yet."""
+    filled: bool
+    """Whether `relevanced backfill` counted this, of a log or of files, and not the lanes."""
 
 
 class Hours(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"from_": "from"}):
@@ -71,7 +74,7 @@ def hours(
     """The hours of the shown segments that pass the filters `wanted` (name → allowed values).
     Raises BadRequest."""
     plan, as_of_ms = reading.plan, reading.snapshot.as_of_ms
-    kept = sorted({start for lane in reading.views for start in lane.hours})
+    kept = reading.hour_sources.starts
     chosen = _chosen(reading, wanted)
     if as_of_ms is None or not kept or not chosen:
         return Hours(
@@ -94,7 +97,8 @@ def hours(
             f"{len(starts)} hours of {len(names)} metrics of {len(chosen)} segments: must be at"
             f" most {MOST_ROWS:,} rows: narrow from, to, metric, grouping or segment",
         )
-    complete = range(kept[0] + plan.hour_ms, pane_start(settled_ms, plan.hour_ms), plan.hour_ms)
+    first_ms = max(reading.hour_sources.born_ms, kept[0]) + plan.hour_ms
+    complete = range(first_ms, pane_start(settled_ms, plan.hour_ms), plan.hour_ms)
     return Hours(
         hour_seconds=plan.hour_ms // 1000,
         as_of=timestamp_text(as_of_ms),
@@ -151,6 +155,8 @@ def _rows(
 ) -> Iterator[HourScore]:
     at, plan = timestamp_text(start), reading.plan
     rows = _summed(reading, start)
+    cells = reading.hour_sources.filled(start)
+    line_of = {grouping: line for line, grouping in enumerate(plan.grouping_names)}
     for name in names:
         metric_at = metric_index(plan, name)
         means, errors = (optional(values) for values in estimates(rows, plan, metric_at))
@@ -158,23 +164,27 @@ def _rows(
         for index in chosen:
             impressions = int(rows[index, 0])
             if impressions:
+                segment = reading.selection.segments[index]
+                filled = bool(cells[line_of[segment[0]], 1 + metric_at])
                 yield HourScore(
                     at,
                     name,
-                    *reading.selection.segments[index],
+                    *segment,
                     mean=means[index],
                     stderr=errors[index],
                     scored=scored[index],
                     impressions=impressions,
-                    complete=complete,
+                    complete=complete or bool(cells[line_of[segment[0]], COUNTS_CELL]),
+                    filled=filled,
                 )
 
 
 def _summed(reading: Reading, start: int) -> Rows:
-    """(selected segments, columns): the rows of an hour, of all lanes."""
+    """(selected segments, columns): the rows of an hour, of all sources."""
     summed = np.zeros((len(reading.selection.segments) + 1, reading.plan.row_width), np.int64)
-    for lane in reading.views:
-        for page in lane.hours.get(start, {}):
-            into = reading.selection.rows_of(lane.names.of_page(page))
-            np.add.at(summed, into, lane.hour_rows(reading.plan, start, page)[: len(into)])
+    sources = reading.hour_sources
+    for source, pages in zip(sources.each, sources.pages(start), strict=True):
+        for page in pages or {}:
+            into = reading.selection.rows_of(source.names.of_page(page))
+            np.add.at(summed, into, source.hour_rows(reading.plan, start, page)[: len(into)])
     return summed[:-1]

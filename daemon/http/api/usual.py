@@ -96,7 +96,7 @@ def _nothing_yet(reading: Reading, against: Earlier, hours: int) -> str:
     span = "hour" if hours == 1 else f"{hours} hours"
     words = {"day": "a day", "weeks": "a week"}[against]
     nothing = f"At least half of the same {span} {words} before is not kept, or had an outage."
-    kept = [start for lane in reading.views for start in lane.hours]
+    kept = reading.hour_sources.starts
     if not kept:
         return nothing
     # The first hour is left out: counting may have begun within it.

@@ -10,6 +10,7 @@ last written to.
     NAMESPACE:changes   the falls that are open or just over, for the next exporter
     NAMESPACE:markers   hash: what people marked (see `marker_log`)
     NAMESPACE:accepted  hash: other logs that lanes may begin (see `accepted_logs`)
+    {NAMESPACE:past}:*  hours that were filled (see `..past`)
     PREFIX:namespaces   sorted set: namespace → clock in ms of its last sign of life
 """
 

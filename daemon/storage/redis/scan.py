@@ -11,9 +11,9 @@ KEYS_AT_ONCE: Final = 500
 
 
 async def lane_keys(client: Client, namespace: str) -> list[str]:
-    """Return every key of its lanes, on a cluster those of all masters. Raises the client's
-    errors."""
-    lane_key = re.compile(re.escape(f"{{{namespace}:") + r"\d+\}:")
+    """Return every key of its lanes and its past, on a cluster those of all masters. Raises the
+    client's errors."""
+    lane_key = re.compile(re.escape(f"{{{namespace}:") + r"(\d+|past)\}:")
     pattern = re.sub(r"([*?\[\]\\])", r"\\\1", f"{{{namespace}:") + "*"
     found = client.scan_iter(match=pattern, count=KEYS_AT_ONCE)
     texts = [key.decode(errors="replace") async for key in found]

@@ -49,6 +49,23 @@ def test_each_column_is_named_with_what_becomes_of_it(
         assert each in lines
 
 
+@pytest.mark.parametrize(
+    ("replaced", "by", "is_said"),
+    [
+        ('"P@5"', '"P@5", "AP@5"', True),
+        ('["country"]', '["country"], ["device"]', True),
+        (', "P@5"', "", False),
+        ("[segments]", "windows = ['5m', '1h']\n[segments]", False),
+        ('"P@5"]', '"P@5", "AP@5"]\n[history]\ndays = 0', False),
+    ],
+)
+def test_backfill_is_named_where_hours_lack_what_begins(
+    replaced: str, by: str, is_said: bool
+) -> None:
+    said = "\n".join(changes(OLD.replace(replaced, by)))
+    assert ("relevanced backfill --kafka" in said) == is_said, said
+
+
 def test_nothing_is_said_where_nothing_changes() -> None:
     assert changes(OLD) == [] == changes(OLD + "\n[http]\nlisten = '127.0.0.1:1'\n")
 
@@ -65,3 +82,4 @@ def test_only_another_join_starts_a_fresh_namespace(more: str, stays: bool, tmp_
     out = CliRunner().invoke(check_config_command, arguments).output
     assert ("the namespace stays" in out) == stays == ("each lane goes to it" in out)
     assert ("fresh namespace: relevanced-" in out) != stays
+    assert ("relevanced backfill --kafka" in out) != stays
