@@ -12,6 +12,7 @@ from ..config.layout import layout_of
 from ..config.loading import load, read, read_file
 from ..config.mapped_sources import slow_expressions
 from ..config.settings import SETTINGS, Config
+from ..errors import Unavailable
 from ..http.web_files import check as check_web_config
 from ..storage.schema import consumer_group, namespace
 from .layout_changes import BACKFILL, layout_changes
@@ -30,12 +31,20 @@ FILE = click.Path(exists=True, dir_okay=False)
     " window, and whether a fresh namespace starts.",
 )
 @click.option(
+    "--in-place",
+    is_flag=True,
+    help="Ask Redis, and exit with 1 where the workers of another namespace serve these topics: a"
+    " roll-out in their place would end them before this configuration has caught up.",
+)
+@click.option(
     "--secret-files/--no-secret-files",
     default=True,
     help="Whether files with secrets, the web configuration and its certificates are read too"
     " (they may be on other machines only).",
 )
-def check_config_command(file: str, old_file: str | None, secret_files: bool) -> None:
+def check_config_command(
+    file: str, old_file: str | None, in_place: bool, secret_files: bool
+) -> None:
     """Check the configuration FILE together with the RELEVANCED_* environment.
 
     Prints every fault at once and exits 2, or prints the effective configuration as TOML, with
@@ -50,6 +59,21 @@ def check_config_command(file: str, old_file: str | None, secret_files: bool) ->
     if old is not None:
         for line in _changes(old, config):
             click.echo(f"# {line}")
+    if in_place:
+        _refuse_in_place(config)
+
+
+def _refuse_in_place(config: Config) -> None:
+    """Raises click.ClickException."""
+    from .in_place import refusal
+
+    try:
+        found = refusal(config)
+    except Unavailable as error:
+        raise click.ClickException(f"--in-place: {error}") from error
+    if found:
+        raise click.ClickException(found)
+    click.echo("# it may be rolled out in place")
 
 
 def _read_both(file: str, old_file: str | None, secret_files: bool) -> tuple[Config, Config | None]:

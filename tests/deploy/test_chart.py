@@ -13,7 +13,7 @@ import yaml
 from click.testing import CliRunner
 
 from deploy.kubernetes import readme
-from relevanced.daemon.commands.cli import cli
+from relevanced.daemon.commands.cli import LAZY_COMMANDS, cli
 from relevanced.daemon.config.loading import load
 from relevanced.daemon.config.settings import SETTINGS
 from tests.deploy.chart import CHART, DEPLOY, FULL, default_values, merged, of_kind, rendered
@@ -26,6 +26,7 @@ CHANGES: dict[str, dict[str, Any]] = {"defaults": {}, "everything": FULL}
 DEFAULT_KINDS: list[str] = [
     "ConfigMap",
     "Deployment",
+    "Job",
     "PodDisruptionBudget",
     "Service",
     "ServiceAccount",
@@ -82,7 +83,7 @@ def test_every_volume_is_mounted_and_every_mount_has_a_volume(
     objects: list[dict[str, Any]],
 ) -> None:
     maps = {found["metadata"]["name"] for found in of_kind("ConfigMap", objects)}
-    for deployment in of_kind("Deployment", objects):
+    for deployment in (*of_kind("Deployment", objects), *of_kind("Job", objects)):
         pod = deployment["spec"]["template"]["spec"]
         volumes = {volume["name"]: volume for volume in pod["volumes"]}
         mounted = {mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
@@ -175,9 +176,34 @@ def test_a_new_exporter_is_ready_before_an_old_one_stops() -> None:
 def test_an_existing_configuration_replaces_that_of_the_values() -> None:
     objects = rendered({"existingConfigMap": "mine"})
     assert not of_kind("ConfigMap", objects)
-    for deployment in of_kind("Deployment", objects):
+    for deployment in (*of_kind("Deployment", objects), *of_kind("Job", objects)):
         volumes = deployment["spec"]["template"]["spec"]["volumes"]
         assert {"name": "config", "configMap": {"name": "mine"}} in volumes
+
+
+def test_before_an_upgrade_the_new_program_checks_the_configuration_that_is_to_come() -> None:
+    """Of the release, there is the former ConfigMap then."""
+    objects = rendered(FULL)
+    (job,), (worker, _) = of_kind("Job", objects), [*containers(objects)]
+    pod = job["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    hooked = [
+        found for found in objects if "helm.sh/hook" in found["metadata"].get("annotations", {})
+    ]
+    assert {found["metadata"]["annotations"]["helm.sh/hook"] for found in hooked} == {"pre-upgrade"}
+    (own,) = (found for found in hooked if found["kind"] == "ConfigMap")
+    assert own["data"] == {"relevanced.toml": merged(default_values(), FULL)["config"]}
+    (config,) = (volume for volume in pod["volumes"] if volume["name"] == "config")
+    assert config["configMap"]["name"] == own["metadata"]["name"]
+    weights = [found["metadata"]["annotations"]["helm.sh/hook-weight"] for found in (own, job)]
+    assert weights == sorted(weights, key=int), "it comes first"
+    assert all(container[key] == worker[key] for key in ("image", "env", "volumeMounts"))
+    command, *arguments = container["args"]
+    options = {name for parameter in LAZY_COMMANDS[command][0]().params for name in parameter.opts}
+    mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
+    assert arguments[0] in options and arguments[1] in mounts and len(arguments) == 2
+    assert (job["spec"]["backoffLimit"], pod["restartPolicy"]) == (0, "Never")
+    assert not of_kind("Job", rendered({"upgradeCheck": {"enabled": False}}))
 
 
 def test_further_arguments_reach_the_program() -> None:

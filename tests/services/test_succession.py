@@ -2,12 +2,16 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from relevanced.daemon.commands.in_place import refusal
+from relevanced.daemon.config.loading import load
 from relevanced.daemon.storage.redis.namespace import Namespace
 from relevanced.daemon.storage.redis.succession import SILENT_MS
+from relevanced.daemon.storage.schema import namespace
 from relevanced.daemon.storage.store import Term
 from tests.services.daemons import Daemon
 from tests.services.fixtures import AnyRedis, MakeTopic
@@ -15,6 +19,7 @@ from tests.services.kafka_server import Broker
 from tests.services.redis_lanes import client_at
 from tests.services.redis_server import RedisServer
 from tests.services.test_exporters import EVENTS, comes, ready
+from tests.services.test_verify import command
 from tests.services.whole_path import PARTITIONS, Stage
 
 SERVES = Term(True)
@@ -84,6 +89,43 @@ async def test_a_namespace_that_caught_up_takes_over(deploy: Any) -> None:
     assert await green.term() == SERVES
     assert await blue.term() == Term(False, "relevanced-green")
     assert await blue.catches_up() == [] and await green.term() == SERVES
+
+
+async def test_one_that_has_not_begun_would_follow_the_one_that_serves(deploy: Any) -> None:
+    blue, green, other = deploy("blue"), deploy("green"), deploy("other", "queries")
+    await blue.works()
+    waits = Term(False, predecessor="relevanced-blue")
+    assert await green.term() == waits and await other.term() == Term(False)
+    await blue.catches_up()
+    assert await green.term() == waits and await other.term() == Term(False)
+    blue.clock.now_ms += SILENT_MS + 1
+    assert await green.term() == Term(False), "nobody serves"
+
+
+async def test_a_roll_out_in_place_is_refused_where_it_would_end_what_serves(
+    one_redis: RedisServer, tmp_path: Path
+) -> None:
+    path, redis = tmp_path / "next.toml", f'[redis]\nurl = "{one_redis.url}"\n'
+    running = load(redis, {}, "test")
+    name = namespace(running)
+
+    async def checked(text: str) -> tuple[int, str]:
+        path.write_text(redis + text)
+        return await command("check-config", "--in-place", str(path))
+
+    assert (await checked(OTHER_JOIN))[0] == 0, "nobody serves"
+    async with client_at(one_redis.url) as client:
+        own = Namespace(client, "relevanced", name, running.kafka.topics)
+        await own.register(4)
+        await own.sign_of_life(await own.now_ms())
+        await own.take_over()
+    code, said = await checked('[metrics]\nnames = ["AP@7"]')
+    assert code == 0 and "it may be rolled out in place" in said
+    assert (await checked(OTHER_JOIN))[0] == 1
+    said = await asyncio.to_thread(refusal, load(redis + OTHER_JOIN, {}, "test"))
+    assert f"the workers of {name} serve" in said and "Install it beside" in said
+    path.write_text('[redis]\nurl = "redis://127.0.0.1:1"\n')
+    assert (await command("check-config", "--in-place", str(path)))[0] == 1, "nobody knows"
 
 
 async def test_while_none_has_caught_up_the_first_serves(deploy: Any) -> None:

@@ -63,11 +63,11 @@ class Namespace:
     def __init__(self, client: Client, prefix: str, name: str, topics: Sequence[str] = ()) -> None:
         """`topics`: the input topics, which workers note."""
         self._client = client
-        self._topics = topics
+        self._topics = " ".join(sorted(topics))
         self._prefix = prefix
         self.name = name
         self._registry = Registry(client, name)
-        self._succession = Succession(client, prefix, name, self.now_ms)
+        self._succession = Succession(client, prefix, name, self.now_ms, self._topics)
 
     async def register(self, lanes: int) -> LaneCounts:
         """Store the number of lanes; the first process to do so also stores how many the namespace
@@ -76,7 +76,7 @@ class Namespace:
         await self._answered(self._client.hsetnx(key, "born", str(lanes)))
         await self._succession.begin()
         # Before the lanes: exporters begin with these.
-        await self._answered(self._client.hset(key, "topics", " ".join(sorted(self._topics))))
+        await self._answered(self._client.hset(key, "topics", self._topics))
         await self._answered(self._client.hset(key, "lanes", str(lanes)))
         at_start: Any = await self._answered(self._client.hget(key, "born"))
         return LaneCounts(lanes, int(at_start or lanes))

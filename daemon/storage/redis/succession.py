@@ -47,19 +47,26 @@ class _Meta:
         return bool(self.caught_up_ms) and self.succeeded_by is None
 
     def precedes(self, other: "_Meta") -> bool:
-        """Whether it serves while the other one, which does not, is catching up."""
+        """Whether it serves while the other one, which does not, catches up or has not begun."""
         if self.caught_up_ms or self.succeeded_by is not None:
             return self.serves
-        return (self.began_ms, self.name) < (other.began_ms, other.name)
+        return not other.began_ms or (self.began_ms, self.name) < (other.began_ms, other.name)
 
 
 class Succession:
     """The terms of one namespace. Methods raise Unavailable."""
 
     def __init__(
-        self, client: Client, prefix: str, name: str, clock: Callable[[], Awaitable[int]]
+        self,
+        client: Client,
+        prefix: str,
+        name: str,
+        clock: Callable[[], Awaitable[int]],
+        topics: str = "",
     ) -> None:
-        """`clock` returns the server's clock in ms."""
+        """`clock` returns the server's clock in ms; `topics` are as in `meta`, for a namespace that
+        has not begun."""
+        self._topics = topics
         self._client = client
         self._clock = clock
         self._key = f"{prefix}:namespaces"
@@ -121,7 +128,8 @@ class Succession:
         """The other namespaces that read the same topics."""
         names: Any = await self._answered(self._client.zrange(self._key, 0, -1))
         others = [await self._of(name.decode()) for name in names if name.decode() != self._name]
-        return [other for other in others if other.topics == own.topics]
+        topics = self._topics if own.topics is None else own.topics
+        return [other for other in others if other.topics == topics]
 
     async def _is_gone(self, name: str) -> bool:
         """Whether another namespace has no workers any more. Its sign of life alone may have been

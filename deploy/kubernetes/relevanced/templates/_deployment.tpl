@@ -50,12 +50,7 @@ spec:
         {{- toYaml . | nindent 8 }}
       {{- end }}
       securityContext:
-        runAsNonRoot: true
-        runAsUser: 65532
-        runAsGroup: 65532
-        fsGroup: 65532
-        seccompProfile:
-          type: RuntimeDefault
+        {{- include "relevanced.podSecurity" $root | nindent 8 }}
       containers:
         - name: relevanced
           image: {{ include "relevanced.image" $root | quote }}
@@ -73,22 +68,7 @@ spec:
             - name: http
               containerPort: {{ $values.http.port }}
           env:
-            - name: RELEVANCED_LOG__FORMAT
-              value: json
-            {{- range $values.secretFiles }}
-            - name: {{ .variable }}
-              value: {{ printf "/etc/relevanced/secrets/%s/%s" .secret .key | quote }}
-            {{- end }}
-            {{- range $values.secretVariables }}
-            - name: {{ .variable }}
-              valueFrom:
-                secretKeyRef:
-                  name: {{ .secret }}
-                  key: {{ .key }}
-            {{- end }}
-            {{- with $values.env }}
-            {{- toYaml . | nindent 12 }}
-            {{- end }}
+            {{- include "relevanced.env" $root | nindent 12 }}
           # /livez: the event loop runs; a failure restarts the container. /readyz: Kafka and Redis answer the process; a
           # failure only removes the pod from the Service.
           livenessProbe:
@@ -107,39 +87,13 @@ spec:
             periodSeconds: 5
             timeoutSeconds: 3
           securityContext:
-            allowPrivilegeEscalation: false
-            readOnlyRootFilesystem: true
-            capabilities:
-              drop: ["ALL"]
+            {{- include "relevanced.containerSecurity" $root | nindent 12 }}
           resources:
             {{- toYaml .of.resources | nindent 12 }}
           volumeMounts:
-            - name: config
-              mountPath: /etc/relevanced/relevanced.toml
-              subPath: relevanced.toml
-              readOnly: true
-            {{- range $index, $file := $values.secretFiles }}
-            - name: secret-{{ $index }}
-              mountPath: {{ printf "/etc/relevanced/secrets/%s/%s" $file.secret $file.key | quote }}
-              subPath: {{ $file.key }}
-              readOnly: true
-            {{- end }}
-            {{- with $values.extraVolumeMounts }}
-            {{- toYaml . | nindent 12 }}
-            {{- end }}
+            {{- include "relevanced.mounts" $root | nindent 12 }}
       volumes:
-        - name: config
-          configMap:
-            name: {{ include "relevanced.configMap" $root }}
-        {{- range $index, $file := $values.secretFiles }}
-        - name: secret-{{ $index }}
-          secret:
-            secretName: {{ $file.secret }}
-            defaultMode: 0440
-        {{- end }}
-        {{- with $values.extraVolumes }}
-        {{- toYaml . | nindent 8 }}
-        {{- end }}
+        {{- include "relevanced.volumes" (dict "root" $root "configMap" (include "relevanced.configMap" $root)) | nindent 8 }}
       {{- with .of.nodeSelector }}
       nodeSelector:
         {{- toYaml . | nindent 8 }}

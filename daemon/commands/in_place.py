@@ -1,0 +1,34 @@
+"""Whether a roll-out in place would end what serves. For a configuration that is to come."""
+
+import asyncio
+
+from ..config.settings import Config
+from ..storage.redis.client import close, connect
+from ..storage.redis.namespace import Namespace
+from ..storage.schema import namespace
+
+
+def refusal(config: Config) -> str:
+    """Why workers of this configuration must not replace those that run, and the way to go; ""
+    where they may. Raises Unavailable."""
+    predecessor = asyncio.run(_predecessor(config))
+    if predecessor is None:
+        return ""
+    return (
+        f"the workers of {predecessor} serve, and this configuration starts the fresh namespace"
+        f" {namespace(config)}: in place, they would end before it has caught up. Install it beside"
+        " them, with the same redis.namespace (a second release, project or unit); it takes over"
+        " once it has caught up; then remove the former one. To accept the gap instead: with Helm,"
+        " upgradeCheck.enabled=false"
+    )
+
+
+async def _predecessor(config: Config) -> str | None:
+    password = config.redis.password
+    client = connect(config.redis.url.reveal(), None if password is None else password.reveal())
+    try:
+        topics = config.kafka.topics
+        own = Namespace(client, config.redis.namespace, namespace(config), topics)
+        return (await own.term()).predecessor
+    finally:
+        await close(client)
