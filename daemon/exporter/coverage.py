@@ -76,6 +76,11 @@ class Coverage:
         first = self.metrics[metric], self.groupings.get(grouping, ALWAYS), self.windows[window]
         return max(first) if ALWAYS < max(first) < NEVER else None
 
+    def begins(self, metric: int, grouping: str) -> int | None:
+        """From when on the lanes have a metric of a grouping; None: always, or not yet."""
+        first = max(self.metrics[metric], self.groupings.get(grouping, ALWAYS))
+        return first if ALWAYS < first < NEVER else None
+
     def hidden_columns(self, start_ms: int) -> Integers:
         """The columns that rows from then on lack."""
         hidden, weighted = list[int](), False

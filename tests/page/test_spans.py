@@ -9,6 +9,7 @@ from relevanced.daemon.events.timestamps import timestamp_text
 from relevanced.daemon.exporter.pane_reader import Reading
 from relevanced.daemon.exporter.publisher import Publisher
 from relevanced.daemon.panes import HOUR_MS
+from tests.daemon.exporter.test_coverage import since
 from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Site
 from tests.page.browser import Page
 from tests.page.served import FULL, HOSTILE, Daemon, api, text
@@ -211,3 +212,31 @@ async def test_a_short_recording_begins_with_the_live_view(
     assert await text(page, "#link") == "recorded"
     await page.value("document.querySelector('#view input[value=settled]').click()")
     await page.until(f"location.hash.includes('view=settled') && {checked} === 'settled'")
+
+
+async def test_a_metric_that_counts_for_a_while_only_says_since_when(page: Page) -> None:
+    """In the table of metrics and beside each segment; those that always counted have means."""
+    site, begins_ms = Site(AS_OF_MS - DAY_MS, AS_OF_MS, 0.0), AS_OF_MS - 20 * MINUTE_MS
+    columns = {**dict.fromkeys(PLAN.column_ids), PLAN.column_ids[0]: begins_ms}
+    lane = since(site.lane(AS_OF_MS), PLAN, columns=columns)
+    reading = Publisher(PLAN).publish([lane], AS_OF_MS).reading
+    assert reading is not None
+    daemon = Daemon(reading)
+    await daemon.start()
+    await page.open(f"{daemon.url}#metric=Success@10&window=1h")
+    await page.until(FULL)
+    begun = "document.querySelector('#movers td.undefined')?.innerText.startsWith('Nov 20, ')"
+    await page.until(begun.replace("startsWith", "replace('from ', '').startsWith"))
+    shown = await page.value("document.querySelector('#movers td.undefined').innerText")
+    minutes = timestamp_text(begins_ms)[14:16]
+    assert shown.startswith("from ") and shown.endswith(f":{minutes}")
+    answer = await api(page, "changes?window=1h&view=settled")
+    (row,) = (r for r in answer["changes"] if is_it(r))
+    assert row["counts_from"] == timestamp_text(begins_ms) and row["now"]["mean"] is None
+    others = await page.value("[...document.querySelectorAll('#metrics tr')].map(r => r.innerText)")
+    assert any("RR@10" in line and "from " not in line for line in others)
+    await daemon.stop(page)
+
+
+def is_it(row: dict[str, Any]) -> bool:
+    return (row["metric"], row["grouping"]) == ("Success@10", "all")

@@ -77,6 +77,9 @@ class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     since: str | None
     """Start of the pane in which a change that was called began; the onset, where an open change
     says so; null against days or weeks."""
+    counts_from: str | None = None
+    """From when on the metric counts here, where that is later than the beginning of what is
+    compared: periods that reach back beyond it are undefined. null: from before."""
 
 
 def compared_rows(
@@ -171,6 +174,9 @@ class _Compared:
                 noise=_noise(now[index], before[index]),
                 verdict=verdicts[index],
                 since=since[index] if verdicts[index] in CALLS else None,
+                counts_from=counts_from(
+                    self.reading, metric_at, segment[0], self.before_period.starts[0]
+                ),
             )
             for index, segment in requested
         ]
@@ -214,6 +220,13 @@ def _estimates(rows: Rows, compared: _Compared, metric_at: int) -> list[Estimate
     scored = rows[:, plan.metric_column(metric_at)].tolist()
     columns = means, errors, scored, rows[:, 0].tolist()
     return [Estimate(*row) for row in zip(*columns, strict=True)]
+
+
+def counts_from(reading: Reading, metric_at: int, grouping: str, begin_ms: int) -> str | None:
+    """`Change.counts_from` of what is compared from `begin_ms` on."""
+    coverage = reading.hour_sources.coverage
+    first_ms = None if coverage is None else coverage.begins(metric_at, grouping)
+    return timestamp_text(first_ms) if first_ms is not None and first_ms > begin_ms else None
 
 
 def _difference(now: float | None, before: float | None) -> float | None:

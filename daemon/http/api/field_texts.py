@@ -116,6 +116,7 @@ EXAMPLES: Final[Mapping[str, Any]] = {
     "commits": {"applied": 1840},
     "complete": True,
     "control": "control",
+    "counts_from": None,
     "covered": 0.41,
     "crossover_users": 12.0,
     "day": "2026-11-20",

@@ -20,7 +20,7 @@ from ...exporter.scores import optional
 from ...exporter.usual import sides_of
 from ...judging import weeks
 from ...judging.weeks import MadeOf, Sides
-from .compared import Change, Estimate, is_wanted, verdict
+from .compared import Change, Estimate, counts_from, is_wanted, verdict
 from .history import metric_index, window_index
 from .periods import Stretch
 
@@ -121,6 +121,8 @@ class _Compared:
     ) -> None:
         self._reading, self._beyond = reading, beyond
         self._rows, self._periods = comparison.recent, periods
+        back_ms = max(comparison.periods) if against == "weeks" else DAY * reading.plan.hour_ms
+        self._begin_ms = comparison.from_ms - back_ms
         judging = reading.usual.judging
         self._sides: Sides = sides_of(comparison.recent, periods, reading.plan)
         drifts = np.array([judging.drift_of(metric.name) for metric in reading.plan.metrics])
@@ -153,6 +155,7 @@ class _Compared:
                     direction,
                 ),
                 since=None,
+                counts_from=counts_from(self._reading, at, segment[0], self._begin_ms),
             )
             for index, segment in enumerate(self._reading.selection.segments)
             if is_wanted(segment, wanted)

@@ -1,7 +1,7 @@
 // Tables of changes: the segments that moved, and every metric of one segment.
 
 import { element, keyed, setText, shape, visible } from "./dom.js";
-import { NARROW, call, count, isWhole, relative, score, signed, strength } from "./words.js";
+import { NARROW, call, clock, count, isWhole, relative, score, signed, strength } from "./words.js";
 
 const URGENCY = { worse: 0, better: 1, moved: 1, diluted: 2, unripe: 3, level: 4, too_few: 5, undefined: 6, no_traffic: 7 };
 const LEAST_REACH = 0.02;
@@ -44,15 +44,15 @@ function bar(change, reach, beyond) {
   return interval(share, half, reach, change.verdict, `${signed(share)}, noise ±${signed(half).slice(1)}`);
 }
 
-// No traffic, undefined and 0 are three different states, and look different.
-export function estimate(cell, one) {
+// No traffic, undefined and 0 are three different states, and look different. `from`: a metric that counts since then only.
+export function estimate(cell, one, from = null) {
   cell.className = cell.className.replace(/ ?(undefined|none)/g, "");
   if (!one.impressions) {
     cell.className += " none";
     setText(cell, "no traffic");
   } else if (one.mean === null) {
     cell.className += " undefined";
-    setText(cell, "undefined");
+    setText(cell, from ? `from ${clock(from, new Date().toISOString())}` : "undefined");
   } else {
     const error = one.stderr === null ? "" : `${NARROW}±${NARROW}${score(one.stderr).replace(/^0\./, ".")}`;
     cell.replaceChildren(score(one.mean), element("span", { class: "error" }, error));
@@ -61,8 +61,8 @@ export function estimate(cell, one) {
 
 function fill(row, change, reach, beyond, shared) {
   const [now, before, bars, share, verdict] = [...row.children].slice(1);
-  estimate(now, change.now);
-  estimate(before, change.before);
+  estimate(now, change.now, change.counts_from);
+  estimate(before, change.before, change.counts_from);
   const part = relative(change);
   bars.replaceChildren(bar(change, reach, beyond));
   setText(share, part === null ? (change.difference === null ? "" : score(change.difference)) : signed(part));
