@@ -4,6 +4,7 @@ what readers of it show."""
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Final
 
 import msgspec
@@ -40,20 +41,33 @@ from tests.replica import decoder_of, plan_of
 from tests.streams import random_records, topic_names
 
 CONFIGS: Final = {"before": CONFIG, **OTHERS}
+PLANS: Final = {name: plan_of(config) for name, config in CONFIGS.items()}
 
 
 class ChangingMachine(Machine):
     """One lane whose owners go from layout to layout."""
 
     def __init__(
-        self, rng: random.Random, logs: Mapping[str, Sequence[Record]], first: str
+        self,
+        rng: random.Random,
+        logs: Mapping[str, Sequence[Record]],
+        first: str,
+        plans: Mapping[str, Plan] = PLANS,
     ) -> None:
-        self.generation, self.name = 1, first
-        super().__init__(rng, 0, logs, CONFIGS[first])
+        self.generation, self.name, self.plans = 1, first, plans
+        self.stop_at = {topic: len(log) for topic, log in logs.items()}
+        super().__init__(rng, 0, logs, CONFIGS.get(first, CONFIG))
+        self.plan = plans[first]
+        self.claimed = self.claim()
+
+    def pull(self) -> dict[str, list[SimpleNamespace]]:
+        offsets = self.claimed.lane.offsets
+        return {t: of[: self.stop_at[t] - offsets[t]] for t, of in super().pull().items()}
 
     def change(self, name: str) -> None:
         self.generation, self.name = self.generation + 1, name
-        self.plan, self.decode = plan_of(CONFIGS[name]), decoder_of(CONFIGS[name])
+        self.plan = self.plans[name]
+        self.decode = decoder_of(CONFIGS.get(name, CONFIG))
         self.claimed = self.claim()
 
     def read(self) -> ClaimedLane:
@@ -62,7 +76,7 @@ class ChangingMachine(Machine):
         start = msgspec.json.encode(dict.fromkeys(self.logs, 0))
         head = self.store.claim(f"token-{self.claims}", start)
         in_force = InForce(self.plan, self.generation, self.name)
-        layouts = Layouts(in_force, lambda stored: plan_of(CONFIGS[stored.digest]))
+        layouts = Layouts(in_force, lambda stored: self.plans[stored.digest])
         blobs = self.store.load(head, blob_keys)
         return rebuild(0, layouts, list(self.logs), head, self.store.names, blobs)
 
@@ -139,6 +153,38 @@ def assert_same_rows(one: Lane, other: Lane) -> None:
             cells(each, each.panes[key].pages) if key in each.panes else {} for each in (one, other)
         ]
         assert rows[0] == rows[1]
+
+
+FULL: Final = {
+    "narrow": replace(plan_of(CONFIG), max_values=1),
+    "wide": replace(plan_of(CONFIG), max_values=2),
+    "wide, a metric more": replace(plan_of(OTHERS["a metric more"]), max_values=2),
+}
+"""Groupings have more values than these admit."""
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_groupings_that_are_full_depend_on_the_offsets_of_the_change_alone(seed: int) -> None:
+    """Not on batches, crashes and restarts."""
+    rng = random.Random(seed)
+    records = random_records(rng, topics=1, partitions=1, events=1200, config=CONFIG)
+    logs = logs_of(records, topic_names(1))[0]
+    names = [*rng.sample([*FULL], 2), rng.choice([*FULL])]
+    cuts = [{t: int(len(log) * part) for t, log in logs.items()} for part in (0.4, 0.7, 1)]
+    print(f"seed {seed}: {' → '.join(names)}")
+    machines = [ChangingMachine(random.Random(seed + n), logs, names[0], FULL) for n in (1, 2)]
+    for machine in machines:
+        for cut, name in zip(cuts, (*names[1:], None), strict=True):
+            machine.stop_at = cut
+            while machine.claimed.lane.offsets != cut:
+                machine.step(crashes=True)
+            if name is not None:
+                machine.change(name)
+    one, other = (machine.claimed.lane for machine in machines)
+    assert_same_rows(one, other)
+    assert one.counts == other.counts and any(one.counts["segment_overflow"].values())
+    assert [a.seen for a in one.admissions.values()] == [a.seen for a in other.admissions.values()]
+    assert_sums_to_the_whole(one)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
