@@ -46,7 +46,7 @@ async def leave(round: Round, fault: Fault) -> bool:
 async def change_layout(round: Round, fault: Fault, *, kill: bool) -> bool:
     """Start a worker again with a configuration of another layout, or of an earlier one."""
     slot = points.target(round, fault)
-    round.variants[slot.number] = int(fault.fraction * len(LAYOUTS))
+    round.deploy(slot.number, int(fault.fraction * len(LAYOUTS)))
     if kill:
         slot.kill()
     else:
@@ -222,6 +222,12 @@ ACTS: Final[Mapping[str, Act]] = {
     "worker leaves": leave,
     "worker killed, then with another layout": partial(change_layout, kill=True),
     "worker leaves, then with another layout": partial(change_layout, kill=False),
+    "worker killed after sending the change to a new layout": partial(
+        points.kill_while_changing, moment="sent"
+    ),
+    "worker killed before the change to a new layout, which arrives late": partial(
+        points.kill_while_changing, moment="withheld", late=True
+    ),
     "worker joins": join,
     "all workers away beyond their sessions": all_away,
     "worker's clock stepped": step_clock,

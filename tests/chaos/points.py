@@ -4,11 +4,12 @@ there, or its commit is withheld and delivered later."""
 import asyncio
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from relevanced.daemon.storage.redis.scripts import CLAIM, COMMIT, Script
 from tests.chaos.proxy import Moment, Proxy, Trap, kafka_api
-from tests.chaos.round import Round
+from tests.chaos.round import LAYOUTS, Round
 from tests.chaos.schedule import Fault
 from tests.chaos.stage import Slot
 
@@ -34,6 +35,11 @@ COMMITTING_OFFSETS: Final = kafka_api(8)
 JOINING: Final = kafka_api(11)
 CLAIMING: Final = script(CLAIM)
 COMMITTING: Final = script(COMMIT)
+
+
+def changing(request: bytes) -> bool:
+    """Whether a request is the commit by which a lane goes to another layout, or begins."""
+    return COMMITTING(request) and b"layouts\r\n" in request
 
 
 def target(round: Round, fault: Fault) -> Slot:
@@ -84,6 +90,42 @@ async def kill_at(
         )
     await restart_after(round, slot, fault.lasts_s)
     return struck
+
+
+async def kill_while_changing(
+    round: Round, fault: Fault, *, moment: Moment, late: bool = False
+) -> bool:
+    """Start a worker again with a layout that is new, and kill the first worker that takes a lane
+    to it. `late` as for `kill_at`."""
+    new = [number for number in range(len(LAYOUTS)) if number not in round.deployed]
+    if not new:
+        return False
+    slot = target(round, fault)
+    round.deploy(slot.number, new[0])
+    caught: asyncio.Future[tuple[Slot, bytes]] = asyncio.get_running_loop().create_future()
+    slot.kill()
+    for each in round.slots:
+        each.redis.trap = Trap(changing, moment, partial(_strike, caught, each))
+    await restart_after(round, slot, fault.lasts_s)
+    struck = await in_time(caught)
+    for each in round.slots:
+        each.redis.trap = None
+    if not struck:
+        return False
+    killed, request = caught.result()
+    restarting = restart_after(round, killed, fault.lasts_s)
+    if late:
+        commit = whole_commit(killed.redis, request)
+        await asyncio.gather(restarting, deliver_to_successor(round, commit))
+    else:
+        await restarting
+    return True
+
+
+def _strike(caught: "asyncio.Future[tuple[Slot, bytes]]", slot: Slot, request: bytes) -> None:
+    if not caught.done():
+        slot.kill()
+        caught.set_result((slot, request))
 
 
 def whole_commit(proxy: Proxy, commit: bytes) -> list[bytes]:

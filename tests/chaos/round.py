@@ -145,6 +145,8 @@ class Round:
         """Numbers of the slots that have a worker; if a fault kills it, it is started again."""
         self.variants: dict[int, int] = {}
         """Slot → index of `LAYOUTS` that its configuration has, if it is not the first."""
+        self.deployed = {0}
+        """Those that any had so far."""
         self.problems: list[str] = []
         """Violations found so far."""
 
@@ -174,6 +176,11 @@ class Round:
     @property
     def slots(self) -> Sequence[Slot]:
         return self.stage.slots
+
+    def deploy(self, slot: int, layout: int) -> None:
+        """Give a slot another configuration, for when it starts again."""
+        self.variants[slot] = layout
+        self.deployed.add(layout)
 
     def start_worker(self, slot: Slot) -> None:
         problem = slot.exit_problem()
