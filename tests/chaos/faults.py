@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Final, TypeAlias
 
+from relevanced.daemon.errors import Unavailable
 from tests.chaos import points
 from tests.chaos.proxy import NetworkFaults
 from tests.chaos.redis_pair import ENOUGH_MEMORY, LITTLE_MEMORY
@@ -52,6 +53,16 @@ async def change_layout(round: Round, fault: Fault, *, kill: bool) -> bool:
     else:
         await slot.leave()
     await points.restart_after(round, slot, fault.lasts_s)
+    return True
+
+
+async def roll_back(round: Round, fault: Fault) -> bool:
+    """Put in force a layout that was deployed, or that no worker has, while all workers go on."""
+    try:
+        async with round.redis.lock:
+            await round.put_in_force(int(fault.fraction * len(LAYOUTS)))
+    except Unavailable:
+        return False
     return True
 
 
@@ -222,6 +233,7 @@ ACTS: Final[Mapping[str, Act]] = {
     "worker leaves": leave,
     "worker killed, then with another layout": partial(change_layout, kill=True),
     "worker leaves, then with another layout": partial(change_layout, kill=False),
+    "layout put in force by an operator": roll_back,
     "worker killed after sending the change to a new layout": partial(
         points.kill_while_changing, moment="sent"
     ),

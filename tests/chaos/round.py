@@ -22,6 +22,7 @@ from relevanced.daemon.storage.commit import ClaimedLane
 from relevanced.daemon.storage.layouts import InForce, Layouts, StoredLayout
 from relevanced.daemon.storage.redis.client import connect
 from relevanced.daemon.storage.redis.lane_store import LaneStore
+from relevanced.daemon.storage.redis.layout_registry import LayoutRegistry
 from relevanced.daemon.storage.redis.scan import lane_keys
 from relevanced.daemon.storage.redis.upkeep import SIGN_OF_LIFE_EVERY_S
 from relevanced.daemon.storage.restore import rebuild
@@ -193,6 +194,12 @@ class Round:
         """Direct all workers to the Redis master."""
         for slot in self.slots:
             await slot.redis.switch(self.redis.master.port)
+
+    async def put_in_force(self, layout: int) -> None:
+        """As `relevanced layout use` does."""
+        wanted = layout_of(load(self._toml(self.slots[0], layout), {}, "chaos"))
+        async with connect(self.redis.master.url) as client:
+            await LayoutRegistry(client, self._namespace()).use(wanted.digest, wanted.text)
 
     async def lose_lane(self, lane: int) -> None:
         """Delete the head of a lane and the list of its keys, which leaves its other keys

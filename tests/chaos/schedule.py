@@ -31,6 +31,7 @@ KINDS: Final = {
     "worker leaves": SHORT,
     "worker killed, then with another layout": SHORT,
     "worker leaves, then with another layout": SHORT,
+    "layout put in force by an operator": SHORT,
     "worker killed after sending the change to a new layout": SHORT,
     "worker killed before the change to a new layout, which arrives late": SHORT,
     "worker joins": SHORT,
