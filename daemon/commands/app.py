@@ -31,7 +31,7 @@ from ..exporter.published import Condition, Published
 from ..http.api.health import Role
 from ..http.markers import MarkerSettings
 from ..http.server import HttpServer, ListenError
-from ..storage.redis.client import Client, close, connect
+from ..storage.redis.client import close
 from ..storage.redis.layout_registry import LayoutRegistry
 from ..storage.redis.lane_store import LaneStore
 from ..storage.redis.marker_log import MarkerLog
@@ -52,6 +52,7 @@ from ..worker.worker import Pace, Worker
 from . import core_dumps, open_files
 from .following import Following, Working
 from .history_check import HistoryCheck
+from .redis_client import client_of, connected
 from .signals import stopping_on_signals
 from .waiting import RedisAnswer, waiting_text
 from .worker_conditions import worker_conditions
@@ -68,7 +69,7 @@ class Service:
         self.stop = asyncio.Event()
         self.telemetry = Telemetry(version("relevanced"), role)
         self.http = HttpServer(self.telemetry, role)
-        self.redis = self._connect()
+        self.redis = client_of(config)
         self.namespace = Namespace(
             self.redis, config.redis.namespace, namespace(config), config.kafka.topics
         )
@@ -101,20 +102,11 @@ class Service:
         links = config.links
         self.telemetry.links_to(links.runbook, links.page, links.dashboards)
 
-    def _connect(self) -> Client:
-        password = self.config.redis.password
-        return connect(
-            self.config.redis.url.reveal(), None if password is None else password.reveal()
-        )
-
     async def _write_mark(self, lane: int, token: str, sequence: int, mark: StallMark) -> bool:
         """Mark a batch that takes too long: called by another thread, in an event loop of its
         own."""
-        client = self._connect()
-        try:
+        async with connected(self.config) as client:
             return await LaneStore(client, self.namespace.name).mark(lane, token, sequence, mark)
-        finally:
-            await close(client)
 
     def swap(self, published: Published) -> None:
         """Publish what the exporter made: from now on it is served."""

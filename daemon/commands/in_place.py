@@ -3,9 +3,9 @@
 import asyncio
 
 from ..config.settings import Config
-from ..storage.redis.client import close, connect
 from ..storage.redis.namespace import Namespace
 from ..storage.schema import namespace
+from .redis_client import connected
 
 
 def refusal(config: Config) -> str:
@@ -24,11 +24,7 @@ def refusal(config: Config) -> str:
 
 
 async def _predecessor(config: Config) -> str | None:
-    password = config.redis.password
-    client = connect(config.redis.url.reveal(), None if password is None else password.reveal())
-    try:
+    async with connected(config) as client:
         topics = config.kafka.topics
         own = Namespace(client, config.redis.namespace, namespace(config), topics)
         return (await own.term()).predecessor
-    finally:
-        await close(client)

@@ -10,10 +10,10 @@ import click
 from ..config.layout import layout_of
 from ..config.loading import Config, read
 from ..errors import Unavailable
-from ..storage.redis.client import close, connect
 from ..storage.redis.layout_registry import LayoutRegistry
 from ..storage.schema import namespace
 from . import options
+from .redis_client import connected
 
 T = TypeVar("T")
 
@@ -60,13 +60,8 @@ def use_command(config_file: str | None) -> None:
 
 def _with_registry(config: Config, act: Callable[[LayoutRegistry], Awaitable[T]]) -> T:
     async def run() -> T:
-        password = config.redis.password
-        secret = None if password is None else password.reveal()
-        client = connect(config.redis.url.reveal(), secret)
-        try:
+        async with connected(config) as client:
             return await act(LayoutRegistry(client, namespace(config)))
-        finally:
-            await close(client)
 
     try:
         return asyncio.run(run())

@@ -233,7 +233,7 @@ class Exporter:
             log.warning("the selection of counters was not stored", reason=str(error))
 
     async def _restore_changes(self) -> None:
-        """Take over the falls that were told before, under the same names."""
+        """Take over the falls that were published before, under the same names."""
         stored = kept_changes.restored(await self._coordination.stored_changes())
         self._publisher.falls = stored or self._publisher.falls
         self._stored_falls = stored

@@ -76,8 +76,8 @@ class UsualCalls:
             self._ends.append(now)
         nothing = np.zeros(now.hour.score.shape, np.bool_)
         never = Called(nothing, nothing, nothing)
-        held = weeks.held([never if end is None else end.called for end in at_ends])
-        return LANES[hour.unit], np.asarray(held.any, np.bool_)
+        sustained = weeks.sustained([never if end is None else end.called for end in at_ends])
+        return LANES[hour.unit], np.asarray(sustained.any, np.bool_)
 
     def _at(self, end_ms: int) -> _End | None:
         """The newest end that is kept of the five minutes until then."""

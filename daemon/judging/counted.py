@@ -1,4 +1,5 @@
-"""The counts of segments along event time, beside their scores: what patterns are told by. Pure."""
+"""The counts of segments along event time, beside their scores: patterns are recognised by them.
+Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

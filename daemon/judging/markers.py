@@ -73,7 +73,7 @@ def beside(story: Story, markers: Iterable[Marker]) -> tuple[Marker, ...]:
     return ordered(
         marker
         for marker in markers
-        if _is_at(marker, story.fall.onset) and marker.scope.holds(*_told(story))
+        if _is_at(marker, story.fall.onset) and marker.scope.holds(*_named(story))
     )
 
 
@@ -115,7 +115,7 @@ def _is_at(marker: Marker, onset: Onset) -> bool:
     return onset.earliest - REACH_MS <= last_ms and marker.at_ms <= onset.latest
 
 
-def _told(story: Story) -> tuple[str, str, Sequence[str]]:
+def _named(story: Story) -> tuple[str, str, Sequence[str]]:
     grouping, _, metric = story.fall.series
     return metric, grouping, story.segments
 

@@ -1,4 +1,4 @@
-"""One change for one fault, as it is told. Pure."""
+"""One change for one fault, as it is shown. Pure."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -36,7 +36,7 @@ LOW_Z: Final = -4.0
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """All that stories are told from: the look, and the counts of each segment in its bins."""
+    """All that stories are made from: the look, and the counts of each segment in its bins."""
 
     look: Look
     counts: Counts
@@ -50,17 +50,17 @@ class Scene:
     def stories(self, falls: Sequence[Fall]) -> tuple[Story, ...]:
         """The open faults, the largest first."""
         open_now = [fall for fall in falls if fall.recovered_ms is None]
-        told = [self._told(together) for together in _at_once(open_now)]
-        return tuple(sorted(told, key=lambda story: story.z or 0.0))
+        found = [self._story(together) for together in _at_once(open_now)]
+        return tuple(sorted(found, key=lambda story: story.z or 0.0))
 
     def ended(self, falls: Sequence[Fall], since_ms: float) -> tuple[Story, ...]:
-        """The faults that are over since then, the latest first: once each, by the fall that told
+        """The faults that are over since then, the latest first: once each, by the fall that named
         them."""
         over = [f for f in falls if f.recovered_ms is not None and f.recovered_ms >= since_ms]
-        told = [self._told(together) for together in _at_once(over)]
-        return tuple(sorted(told, key=lambda story: -(story.fall.recovered_ms or 0.0)))
+        found = [self._story(together) for together in _at_once(over)]
+        return tuple(sorted(found, key=lambda story: -(story.fall.recovered_ms or 0.0)))
 
-    def _told(self, together: Sequence[Fall]) -> Story:
+    def _story(self, together: Sequence[Fall]) -> Story:
         known = [fall for fall in together if fall.series in self.index]
         if not known:
             unknown, fall = Measured(None, None, 0), together[0]
@@ -121,13 +121,13 @@ class _Fault:
         fall = next((each for each in self.falls if each.series == series), of_metric[0])
         at = index.get(series, index[fall.series])
         first = min(self.falls, key=lambda each: each.called_ms)
-        told = Fall(
+        shown = Fall(
             series, first.first_ms, fall.onset, fall.lanes, fall.called_ms, fall.low_since_ms,
             fall.recovered_ms,
         )  # fmt: skip
-        others = tuple(self._others(told.series, segments))
+        others = tuple(self._others(shown.series, segments))
         return Story(
-            fall=told,
+            fall=shown,
             segments=segments,
             own=self._moved(series, at),
             by_weeks=bool(self.loss.by_weeks[at]),
@@ -186,12 +186,12 @@ class _Fault:
             bool(self.look.directions[at[0]] < 0),
         )
 
-    def _others(self, told: Series, named: tuple[str, ...]) -> Iterator[tuple[Moved, bool]]:
+    def _others(self, shown: Series, named: tuple[str, ...]) -> Iterator[tuple[Moved, bool]]:
         """(what else is low, whether it belongs to what is named)."""
         for series, index in self.scene.index.items():
             is_low = self.loss.z[index] < LOW_Z
-            own = series[0] == told[0] and series[1] in named
-            if is_low and series != told:
+            own = series[0] == shown[0] and series[1] in named
+            if is_low and series != shown:
                 yield self._moved(series, index), own
 
     def _moved(self, series: Series, at: int) -> Moved:

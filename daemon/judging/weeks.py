@@ -184,7 +184,7 @@ def _sinks(day: Compared) -> Flags:
     return np.asarray((day.z < thresholds.SINKING) | steadily)
 
 
-def held(at_ends: Sequence[Called]) -> Called:
+def sustained(at_ends: Sequence[Called]) -> Called:
     """The verdict: conditions that hold at every end, the newest first, as `for` of the alerts
     demands. Needs `ENDS` ends."""
     return Called(

@@ -274,8 +274,7 @@ class Ownership:
                 topic=topic,
                 records=records,
             )
-        plan = plan_repair if claimed.outdated else plan_commit
-        commit = await asyncio.to_thread(plan, claimed)
+        commit = await asyncio.to_thread(plan_repair if claimed.outdated else plan_commit, claimed)
         if await self._store.commit(commit) in ("lost", "damaged"):
             raise Lost  # the next attempt claims it again, and finds out
         confirm(claimed, commit)

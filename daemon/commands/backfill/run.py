@@ -18,12 +18,13 @@ from ...lane import hours
 from ...panes import HOUR_MS, pane_start
 from ...storage.layouts import InForce
 from ...storage.past import Filling, StoredPast
-from ...storage.redis.client import Client, close, connect
+from ...storage.redis.client import Client
 from ...storage.redis.lane_store import LaneStore
 from ...storage.redis.layout_registry import Generation, LayoutRegistry
 from ...storage.redis.namespace import Namespace
 from ...storage.redis.past_store import PastStore
 from ...storage.schema import namespace
+from ..redis_client import connected
 from .staging import Staging
 from .words import Filled
 
@@ -207,11 +208,7 @@ def backfill(
     the source raises."""
 
     async def run() -> Filled:
-        password = config.redis.password
-        client = connect(config.redis.url.reveal(), None if password is None else password.reveal())
-        try:
+        async with connected(config) as client:
             return await Backfill(config, client).run(asked, source_at(client), show)
-        finally:
-            await close(client)
 
     return asyncio.run(run())

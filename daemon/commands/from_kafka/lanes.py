@@ -17,11 +17,11 @@ from ...kafka.settings import kafka_settings
 from ...lane.lane import Lane, new_lane
 from ...panes import HOUR_MS
 from ...plan import Plan
-from ...storage.redis.client import close, connect
 from ...storage.redis.lane_store import LaneStore
 from ...storage.redis.namespace import Namespace
 from ...storage.schema import namespace
 from ...storage.log_marks import NO_MARKS
+from ..redis_client import connected
 from ..verify.provable import Reach
 from ..verify.replaying import Replay, Watching
 from ..verify.stored import stored_lane
@@ -96,16 +96,13 @@ async def made_again(
 async def stored_hours(config: Config, span: range) -> HourRows:
     """Return the hours that begin in the span, as the workers of this configuration have stored
     them; none where a lane has lost an hour, or is damaged. Raises Unavailable."""
-    found, password = HourRows(config.plan, span), config.redis.password
-    name = namespace(config)
-    client = connect(config.redis.url.reveal(), None if password is None else password.reveal())
-    try:
-        for lane in range(await Namespace(client, config.redis.namespace, name).lanes()):
-            await _read(LaneStore(client, name), lane, found)
-    except Damaged:
-        return HourRows(config.plan, span)  # a sum without this lane would be too small
-    finally:
-        await close(client)
+    found, name = HourRows(config.plan, span), namespace(config)
+    async with connected(config) as client:
+        try:
+            for lane in range(await Namespace(client, config.redis.namespace, name).lanes()):
+                await _read(LaneStore(client, name), lane, found)
+        except Damaged:
+            return HourRows(config.plan, span)  # a sum without this lane would be too small
     return found
 
 

@@ -64,14 +64,13 @@ async def _accept(config: Config, topic: str, dry_run: bool) -> Mapping[int, "Lo
     from ...kafka.settings import kafka_settings
     from ...storage.log_marks import AcceptedLog
     from ...storage.redis.accepted_logs import AcceptedLogs
-    from ...storage.redis.client import close, connect
     from ...storage.redis.lane_store import LaneStore
     from ...storage.redis.namespace import Namespace
     from ...storage.schema import namespace
+    from ..redis_client import connected
 
-    password, name = config.redis.password, namespace(config)
-    client = connect(config.redis.url.reveal(), None if password is None else password.reveal())
-    try:
+    name = namespace(config)
+    async with connected(config) as client:
         count = await Namespace(client, config.redis.namespace, name).lanes()
         store = LaneStore(client, name)
         found = {lane: await store.head(lane) for lane in range(count)}
@@ -82,6 +81,4 @@ async def _accept(config: Config, topic: str, dry_run: bool) -> Mapping[int, "Lo
         accepted = {lane: AcceptedLog(error.found, error.stored) for lane, error in changed.items()}
         if accepted and not dry_run:
             await AcceptedLogs(client, name).accept(topic, accepted)
-    finally:
-        await close(client)
     return changed

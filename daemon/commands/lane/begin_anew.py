@@ -7,10 +7,10 @@ import click
 
 from ...config.loading import Config, read
 from ...errors import Unavailable
-from ...storage.redis.client import close, connect
 from ...storage.redis.registry import PERMISSION_S, Registry
 from ...storage.schema import namespace
 from .. import options
+from ..redis_client import connected
 
 
 @click.command("begin-anew")
@@ -35,9 +35,5 @@ def begin_anew_command(lane: int, config_file: str | None) -> None:
 
 
 async def _permit(config: Config, lane: int) -> None:
-    password = config.redis.password
-    client = connect(config.redis.url.reveal(), None if password is None else password.reveal())
-    try:
+    async with connected(config) as client:
         await Registry(client, namespace(config)).permit_to_begin_anew(lane)
-    finally:
-        await close(client)

@@ -24,7 +24,6 @@ from ...errors import Damaged
 from ...kafka.lane_log import LaneLog, LaneLogs
 from ...kafka.settings import kafka_settings
 from ...storage.layouts import layouts_of
-from ...storage.redis.client import Client, close, connect
 from ...storage.redis.lane_store import LaneStore
 from ...storage.redis.namespace import Namespace
 from ...storage.schema import namespace
@@ -32,6 +31,7 @@ from ...storage.store import DamagedLane
 from ...telemetry import logs as process_log
 from ...worker.memory import configure_allocator
 from ...worker.source import LogChanged
+from ..redis_client import connected
 from .outcome import Outcome, not_provable
 from .proof import Proof
 from .replaying import Replay
@@ -44,11 +44,8 @@ Show: TypeAlias = Callable[[float], None]
 
 async def lanes_of(config: Config) -> int:
     """Return how many lanes the namespace of a configuration has. Raises Unavailable."""
-    client = _client(config)
-    try:
+    async with connected(config) as client:
         return await Namespace(client, config.redis.namespace, namespace(config)).lanes()
-    finally:
-        await close(client)
 
 
 def prepare_process() -> None:
@@ -113,20 +110,18 @@ def _in_processes(
 
 async def _verify(config: Config, lane: int, show: Show) -> Outcome:
     """Verify one lane. Raises Unavailable and StartError."""
-    client = _client(config)
+    name = namespace(config)
     try:
-        name = namespace(config)
-        # Asked first: a lane that begins meanwhile has a head by the time it is noted.
-        begun = await Namespace(client, config.redis.namespace, name).begun()
-        delta = await LaneStore(client, name).read(lane, "", None, 1)
+        async with connected(config) as client:
+            # Asked first: a lane that begins meanwhile has a head by the time it is noted.
+            begun = await Namespace(client, config.redis.namespace, name).begun()
+            delta = await LaneStore(client, name).read(lane, "", None, 1)
         if delta is None:
             return _without_head(lane, lane in begun)
         config = _under_its_layout(config, delta.pages)
         stored = stored_lane(lane, delta.head, delta.names, delta.pages, config.plan)
     except Damaged as error:
         return not_provable(lane, str(error))
-    finally:
-        await close(client)
     if passed_over := stored.head.counts.get("rejected", {}).get("stalls"):
         which = "which they are is not stored"
         return not_provable(lane, f"{passed_over} records were passed over (stalls): {which}")
@@ -171,8 +166,3 @@ async def _read_to_the_end(log: LaneLog, replay: Replay, show: Show) -> None:
         replay.apply(topic, records, log.next_offsets[topic])
         show(log.share_read)
     show(1.0)
-
-
-def _client(config: Config) -> Client:
-    password = config.redis.password
-    return connect(config.redis.url.reveal(), None if password is None else password.reveal())

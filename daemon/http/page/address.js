@@ -14,9 +14,9 @@ export function select(change) {
   if (address.toString() !== old.toString()) history.pushState(null, "", `#${address}`);
 }
 
-// Until the user selects: `told` is the metric of the headline, if there is one; `unsettled` says that nothing has settled
+// Until the user selects: `headlined` is the metric of the headline, if there is one; `unsettled` says that nothing has settled
 // and never will, as in a recording that is shorter than the attribution window.
-export function selection(health, { told, unsettled }) {
+export function selection(health, { headlined, unsettled }) {
   const address = fromAddress();
   const names = health.metrics.map((one) => one.metric);
   const windows = health.windows.map((one) => one.window);
@@ -24,7 +24,7 @@ export function selection(health, { told, unsettled }) {
   const against = AGAINST.includes(address.get("against")) ? address.get("against") : "worst";
   const long = health.windows.find((one) => one.seconds >= SHORTEST_S);
   return {
-    metric: [address.get("metric"), told, preferred].find((name) => names.includes(name)) ?? names[0],
+    metric: [address.get("metric"), headlined, preferred].find((name) => names.includes(name)) ?? names[0],
     window: windows.includes(address.get("window")) ? address.get("window") : (long ?? health.windows.at(-1)).window,
     view: (address.get("view") ?? (unsettled ? "live" : "settled")) === "live" && !WHOLE_HOURS.includes(against) ? "live" : "settled",
     against,

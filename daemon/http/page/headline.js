@@ -5,10 +5,10 @@ import { basis, early, time } from "./words.js";
 
 const UNKNOWN = { tone: "", text: "This daemon does not say what has changed", detail: "", change: null };
 
-export const told = ({ headline }) => headline ?? UNKNOWN;
+export const headlineOf = ({ headline }) => headline ?? UNKNOWN;
 
 // The change that the headline tells, if there is one.
-export const changeTold = ({ headline, open, standing }) =>
+export const headlineChange = ({ headline, open, standing }) =>
   [...open, ...standing].find((one) => one.id === headline?.change) ?? null;
 
 // A text that leads to the chart of a metric and segment; plain where it leads nowhere.
@@ -26,9 +26,9 @@ function leading(node, text, target) {
 // What is said first: a fall that only the live view calls, while no change is open; else what the
 // daemon says. Never that search is good while a fall is called.
 function first(found) {
-  const { text, tone, detail } = told(found.settled);
+  const { text, tone, detail } = headlineOf(found.settled);
   const fresh = early(found.live, found.settled);
-  if (!fresh) return { text, tone, second: detail, target: changeTold(found.settled) };
+  if (!fresh) return { text, tone, second: detail, target: headlineChange(found.settled) };
   const until = found.settled.settled_until;
   const second = until ? `Settled, up to ${time(until)}: ${text[0].toLowerCase()}${text.slice(1)} ${detail}`.trim() : "";
   return { text: fresh.text, tone: "worse", second, target: fresh.row };
@@ -37,7 +37,7 @@ function first(found) {
 // The alert that tells of a change: its name is that of a section of the runbook.
 const alertOf = ({ called_by: lanes = [] }) => (lanes.includes("hour") ? "RelevancedScoreFell" : "RelevancedScoreDropped");
 
-// What to do about the change that is told: the section of the runbook, with a link where its address is set.
+// What to do about the change in the headline: the section of the runbook, with a link where its address is set.
 function showRunbook(change, runbook) {
   $("runbook").hidden = !change;
   if (!change) return;
@@ -53,7 +53,7 @@ export function showHeadline(at, found, runbook) {
   $("headline").className = tone;
   setText($("second"), visible(second));
   $("second").hidden = !second;
-  showRunbook(changeTold(found.settled), runbook);
+  showRunbook(headlineChange(found.settled), runbook);
   setText($("basis"), `${at.metric}${at.ofHours ? "" : ` over ${at.window}`}. ${basis(found.shown, at.view)}`);
   document.title = `${tone === "worse" ? "▼ " : ""}${visible(text)} · relevanced`;
 }

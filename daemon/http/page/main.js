@@ -3,7 +3,7 @@
 import { select, selection } from "./address.js";
 import { Chart } from "./charts.js";
 import { $, element, keyed, setText, shape, visible } from "./dom.js";
-import { changeTold, showHeadline, told } from "./headline.js";
+import { headlineChange, headlineOf, showHeadline } from "./headline.js";
 import { sharedWith, showOpen } from "./open.js";
 import { SPANS } from "./hours.js";
 import { showHealth, showVariants } from "./panels.js";
@@ -19,7 +19,7 @@ const THEMES = ["auto", "light", "dark"];
 
 const charts = new Map();
 const hourly = new Chart("an hour", "hour by hour");
-const state = { health: null, paths: [], failures: 0, lostSince: null, told: undefined, unsettled: false, round: 0, timer: null, rows: FIRST_ROWS };
+const state = { health: null, paths: [], failures: 0, lostSince: null, headlined: undefined, unsettled: false, round: 0, timer: null, rows: FIRST_ROWS };
 
 // ---- display ----
 
@@ -48,7 +48,7 @@ function showScores(health, at, found) {
   const { shown } = found;
   const shared = (change) => (change.verdict === "diluted" ? sharedWith(found.settled, change) : "");
   showHeadline(at, found, health.runbook);
-  showOpen($("open"), found.settled, told(found.settled));
+  showOpen($("open"), found.settled, headlineOf(found.settled));
   showSegments($("movers").querySelector("tbody"), shown.changes, shown.beyond, found.segment, state.rows, shared);
   const more = shown.changes.length - FIRST_ROWS;
   $("more").hidden = more <= 0;
@@ -125,7 +125,7 @@ async function update(round) {
   let at = served ? selection(health, state) : null;
   let found = served && health.as_of ? await requestAll(health, at, state.paths) : null;
   if (found) {
-    state.told = changeTold(found.settled)?.metric;
+    state.headlined = headlineChange(found.settled)?.metric;
     state.unsettled = Boolean(health.recording) && !found.settled.settled_until;
     const now = selection(health, state);
     if (now.metric !== at.metric || now.view !== at.view) {

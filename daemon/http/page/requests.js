@@ -1,6 +1,6 @@
 // What the page requests from /api/v1.
 
-import { changeTold } from "./headline.js";
+import { headlineChange } from "./headline.js";
 import { asHistory, hoursOfSpan } from "./hours.js";
 import { openOn } from "./open.js";
 import { isWhole, strength } from "./words.js";
@@ -29,8 +29,8 @@ const complete = (changes) => ({ headline: null, settled_until: null, periods: [
 
 // What the headline tells, else the segment with the strongest call in either view: shown until the user selects one.
 function mostMoved(settled, live) {
-  const told = changeTold(settled) ?? settled.open[0];
-  if (told) return { grouping: told.grouping, segment: told.segment };
+  const change = headlineChange(settled) ?? settled.open[0];
+  if (change) return { grouping: change.grouping, segment: change.segment };
   const called = [...settled.changes, ...live.changes].filter((one) => ["worse", "better"].includes(one.verdict) && !isWhole(one));
   const [first] = called.sort((a, b) => strength(b) - strength(a));
   return first ? { grouping: first.grouping, segment: first.segment } : WHOLE;

@@ -82,7 +82,7 @@ function fell(found) {
   return `Search got worse: ${moved(whole)}${share === null ? "" : `, most in ${named(parts[0])} (${signed(share)})`}`;
 }
 
-// The strongest falls that only the live view calls. Where a change is open, it is told instead.
+// The strongest falls that only the live view calls. Where a change is open, that is shown instead.
 export function early(live, settled) {
   if (settled.open.length) return null;
   const same = (a, b) => a.grouping === b.grouping && a.segment === b.segment;

@@ -17,7 +17,7 @@ from relevanced.daemon.judging.weeks import (
     Sides,
     called,
     compare,
-    held,
+    sustained,
     three_hours,
 )
 
@@ -109,7 +109,7 @@ def test_three_hours_weigh_by_their_searches() -> None:
 
 def test_a_verdict_holds_at_every_end() -> None:
     high, low = conditions(0.6, 0.6, 0.6, 0.6), conditions(0.4, 0.4, 0.4, 0.4)
-    assert held([low] * ENDS).any.all()
-    newest = held([low, low, high, high])
+    assert sustained([low] * ENDS).any.all()
+    newest = sustained([low, low, high, high])
     assert newest.far_below.all() and not newest.dropped.any() and not newest.sinking.any()
-    assert not held([high, low, low, low]).any.any()
+    assert not sustained([high, low, low, low]).any.any()
