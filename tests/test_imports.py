@@ -118,6 +118,8 @@ PURE: Final = (
     *("daemon.commands.from_kafka", "daemon.commands.from_kafka.beside"),
     "daemon.commands.from_kafka.hour_rows",
     *("daemon.commands.backfill.staging", "daemon.commands.backfill.words"),
+    *("daemon.commands.doctor", "daemon.commands.doctor.ids", "daemon.commands.doctor.profile"),
+    "daemon.commands.doctor.looked",
     *("daemon.commands.verify", "daemon.commands.verify.comparing"),
     *("daemon.commands.verify.differences", "daemon.commands.verify.outcome"),
     *("daemon.commands.verify.provable", "daemon.commands.verify.replaying"),

@@ -93,6 +93,12 @@ def _map() -> click.Command:
     return map_command
 
 
+def _doctor() -> click.Command:
+    from .doctor.command import doctor_command
+
+    return doctor_command
+
+
 def _verify() -> click.Command:
     from .verify.command import verify_command
 
@@ -114,6 +120,7 @@ def _healthcheck() -> click.Command:
 LAZY_COMMANDS: Final[Mapping[str, tuple[Callable[[], click.Command], str]]] = {
     "eval": (_eval, "Score TREC run files against judgements, offline."),
     "replay": (_replay, "Score recorded events with the daemon's own pipeline."),
+    "doctor": (_doctor, "Look at topics, say what they come to, and propose a configuration."),
     "map": (_map, "Print what records of [[sources]] come to, as native events."),
     "simulate": (_simulate, "Produce simulated search traffic to a topic or a file."),
     "check-config": (
@@ -140,6 +147,7 @@ ORDER: Final = (
     "run",
     "demo",
     "replay",
+    "doctor",
     "map",
     "plan",
     "report",

@@ -1,0 +1,148 @@
+"""The events of a sample, and what they say of it: joins, ranks, times, ids, attributes. Pure."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from ...attribution import rules
+from ...events.types import Decoder, Event, Feedback, Impression, LogRecord, Rejected
+from ...lane.lane import new_lane
+from ...plan import Plan
+from ...worker import batch
+
+TOPIC: Final = "sample"
+EVENTS_AT_ONCE: Final = 10_000
+LEFT_OUT: Final = 1 / 3
+"""Of the time of a sample: feedback so near its beginning may belong to lists from before it."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One event, and the record that it came from."""
+
+    event: Event
+    partition: int
+    stamp_ms: int
+    """-1: the record has none."""
+
+
+@dataclass
+class Looked:
+    """The events of a sample, in the order of their records, topic by topic."""
+
+    seen: list[Seen] = field(default_factory=list)
+    dropped: Counter[str] = field(default_factory=Counter)
+    """Reasons for which records or parts of them are left out."""
+
+    @property
+    def impressions(self) -> Iterator[Impression]:
+        """All impressions."""
+        return (one.event for one in self.seen if isinstance(one.event, Impression))
+
+    @property
+    def feedback(self) -> Iterator[Feedback]:
+        """All feedback."""
+        return (one.event for one in self.seen if isinstance(one.event, Feedback))
+
+
+def looked_at(samples: Mapping[str, Sequence[LogRecord]], decode: Decoder) -> Looked:
+    """The events of all records."""
+    looked = Looked()
+    for records in samples.values():
+        for record in records:
+            for event in decode.of_record(record):
+                if isinstance(event, Rejected):
+                    looked.dropped[event.reason] += 1
+                else:
+                    looked.seen.append(Seen(event, record.partition, record.timestamp))
+    return looked
+
+
+def joined(seen: Sequence[Seen], plan: Plan) -> Counter[str]:
+    """What becomes of feedback in one lane, in the order of event time, without what came so early
+    that its list may lie before the sample."""
+    return _joined(_judged(seen), plan)
+
+
+def joined_by_partition(seen: Sequence[Seen], plan: Plan) -> Counter[str]:
+    """The same with a lane for each partition, as workers have them."""
+    by_partition: dict[int, list[Seen]] = {}
+    for one in _judged(seen):
+        by_partition.setdefault(one.partition, []).append(one)
+    return sum((_joined(part, plan) for part in by_partition.values()), Counter())
+
+
+def _judged(seen: Sequence[Seen]) -> list[Seen]:
+    """In the order of event time, without feedback from the first part of the sample."""
+    ordered = sorted(seen, key=lambda one: one.event.time_ms)
+    if not ordered:
+        return []
+    first, last = ordered[0].event.time_ms, ordered[-1].event.time_ms
+    from_ms = first + LEFT_OUT * (last - first)
+    return [s for s in ordered if isinstance(s.event, Impression) or s.event.time_ms >= from_ms]
+
+
+def _joined(ordered: Sequence[Seen], plan: Plan) -> Counter[str]:
+    lane, events = new_lane(0, plan, {TOPIC: 0}, [TOPIC]), [one.event for one in ordered]
+    for start in range(0, len(events), EVENTS_AT_ONCE):
+        batch.begin(lane)
+        rules.apply(lane, TOPIC, events[start : start + EVENTS_AT_ONCE])
+        batch.end(lane, {})
+        lane.start_batch()
+    outcomes = Counter({k: n for k, n in lane.counts["feedback_outcomes"].items() if n})
+    outcomes["unjoined"] += len(lane.waiting.by_serial)  # may still join, but all was read
+    return outcomes
+
+
+def rank_offsets(looked: Looked) -> Counter[int]:
+    """Reported rank less the rank of the item in the list, of feedback with both."""
+    ranks: dict[str, dict[str, int]] = {}
+    for shown in looked.impressions:
+        at = ranks.setdefault(shown.impression_id, {})
+        for rank, item in enumerate(shown.items, shown.first_rank):
+            at.setdefault(item, rank)
+    offsets = Counter[int]()
+    for one in looked.feedback:
+        at = ranks.get(one.impression_id, {})
+        if one.rank is not None and one.item in at:
+            offsets[one.rank - at[one.item]] += 1
+    return offsets
+
+
+def skews_s(looked: Looked) -> list[float]:
+    """Event time less the time of the record, in seconds, of records with a time."""
+    return [(one.event.time_ms - one.stamp_ms) / 1000 for one in looked.seen if one.stamp_ms >= 0]
+
+
+def delays_s(looked: Looked) -> list[float]:
+    """Seconds from an impression to its feedback, by id, whatever the attribution window."""
+    shown: dict[str, int] = {}
+    for one in looked.impressions:
+        shown.setdefault(one.impression_id, one.time_ms)
+    found = (shown.get(one.impression_id) for one in looked.feedback)
+    pairs = zip(looked.feedback, found, strict=True)
+    return [(one.time_ms - at) / 1000 for one, at in pairs if at is not None]
+
+
+def percentiles(values: Sequence[float], shares: Sequence[float]) -> list[float]:
+    """The values at these shares, from 0 to 100; none where there are no values."""
+    return np.percentile(values, shares).tolist() if values else []
+
+
+def distinct_ids(looked: Looked) -> float | None:
+    """Distinct ids of impressions by impression that is not a page or a repetition of its list;
+    None without any."""
+    lists = Counter(one.impression_id for one in looked.impressions)
+    return len(lists) / lists.total() if lists else None
+
+
+def attribute_values(looked: Looked) -> dict[str, Counter[str]]:
+    """Attribute → value → impressions."""
+    found: dict[str, Counter[str]] = {}
+    for one in looked.impressions:
+        for name, value in one.attributes.items():
+            found.setdefault(name, Counter())[value] += 1
+    return found

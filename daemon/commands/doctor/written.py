@@ -1,0 +1,68 @@
+"""What the doctor prints and writes."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from ...judging import sentences
+from .findings import Finding, is_wrong
+from .looked import attribute_values
+from .looked import Looked
+from .proposing import Source
+from .trials import toml
+
+MARKS: Final = {"good": "ok   ", "look": "look ", "wrong": "WRONG"}
+MOST_GROUPED: Final = 50
+"""Values of an attribute that is proposed as a grouping."""
+
+
+class Diagnosis(msgspec.Struct, frozen=True):
+    """The result as JSON."""
+
+    wrong: bool
+    """Whether numbers would be wrong."""
+    findings: list[Finding]
+    configuration: str | None
+    """The proposed configuration; null where there is none."""
+
+
+def as_text(found: Sequence[Finding]) -> Iterator[str]:
+    """A line for each finding."""
+    width = max(len(finding.name) for finding in found)
+    for finding in found:
+        words = sentences.printable(finding.words)
+        yield f"{MARKS[finding.level]}  {finding.name:<{width}}  {words}"
+
+
+def as_json(found: Sequence[Finding], configuration: str | None) -> str:
+    """All of it."""
+    result = Diagnosis(is_wrong(found), list(found), configuration)
+    return msgspec.json.format(msgspec.json.encode(result), indent=2).decode()
+
+
+def configuration(sources: Sequence[Source], looked: Looked, brokers: Sequence[str]) -> str | None:
+    """The configuration with a comment on each line; None where no source can be proposed whole."""
+    if not sources or any(source.lacks_ids for source in sources):
+        return None
+    return "\n".join(_lines(sources, looked, brokers)) + "\n"
+
+
+def _lines(sources: Sequence[Source], looked: Looked, brokers: Sequence[str]) -> Iterator[str]:
+    yield "# Proposed by relevanced doctor. relevanced check-config says what else can be set."
+    yield "[kafka]"
+    yield f"bootstrap_servers = {toml(list(brokers))}"
+    yield "[redis]"
+    yield 'url = "redis://localhost:6379/0"  # change it: where Redis is'
+    yield from _groupings(looked)
+    for source in sources:
+        yield ""
+        yield from source.lines()
+
+
+def _groupings(looked: Looked) -> Iterator[str]:
+    counts = {name: len(values) for name, values in attribute_values(looked).items()}
+    kept = [name for name, count in counts.items() if 1 < count <= MOST_GROUPED]
+    listed = ", ".join(f"{name}: {counts[name]} values" for name in kept) or "no attribute"
+    yield "[segments]"
+    yield f"groupings = {toml([[name] for name in kept])}  # {listed}"

@@ -1,0 +1,187 @@
+"""What the doctor says of records, and the configuration that it proposes."""
+
+import json
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from relevanced.daemon.commands.doctor.command import diagnosed, doctor_command
+from relevanced.daemon.commands.doctor.findings import Finding
+from relevanced.daemon.commands.recorded.kcat import RecordedRecord
+from relevanced.daemon.commands.simulate.shapes import SHAPES
+from relevanced.daemon.commands.simulate.traffic import Traffic, generate_events
+from relevanced.daemon.config.decoders import decoder_of
+from relevanced.daemon.config.loading import load
+from relevanced.daemon.events.types import Rejected
+
+START_MS = 1_795_176_000_000
+EVENTS = 1_500
+IDS = {
+    "segment": "properties.search_id",
+    "snowplow": "contexts_com_acme_search_1[0].search_id",
+    "ga4": "event_params[?key=='search_id'].value.string_value | [0]",
+}
+"""Preset without ids → the path of the id in the records of `simulate`."""
+Shape = Callable[[Any], Any]
+
+
+def native_events() -> list[tuple[int, dict[str, Any]]]:
+    """(when it arrives, event)."""
+    return list(islice(generate_events(Traffic(seed=7, rate=2), START_MS), EVENTS))
+
+
+def records(
+    shape: Shape = lambda event: event, partition: Callable[[dict[str, Any]], int] | None = None
+) -> list[RecordedRecord]:
+    """Records in the order of their events, by default of two partitions by impression id."""
+    place = partition or (lambda event: len(event["impression_id"]) % 2)
+    found = []
+    for offset, (arrives_ms, event) in enumerate(native_events()):
+        value = msgspec.json.encode(shape(event))
+        found.append(RecordedRecord("shop", place(event), offset, arrives_ms, None, value, ()))
+    return found
+
+
+def said(found: list[Finding]) -> dict[str, Finding]:
+    return {finding.name: finding for finding in found}
+
+
+@pytest.mark.parametrize("preset", [*SHAPES, "native"])
+def test_the_preset_of_the_records_is_proposed_and_reads_them_all(preset: str) -> None:
+    shape = SHAPES[preset].record if preset in SHAPES else (lambda event: event)
+    sample = records(shape)
+    found, text = diagnosed({"shop": sample}, ["kafka:9092"])
+    assert text is not None and not [one for one in found if one.level == "wrong"], found
+    config = load(text, {}, "proposed")
+    assert (*config.kafka.topics, *config.kafka.bootstrap_servers) == ("shop", "kafka:9092")
+    like = "segment" if preset == "rudderstack" else preset
+    assert f'preset = "{like}"' in text
+    if preset in IDS:
+        assert text.count(f'id = "{IDS[preset]}"') == 2
+    decode = decoder_of(config)
+    events = [event for record in sample for event in decode.of_record(record)]
+    assert len(events) == EVENTS and not [e for e in events if isinstance(e, Rejected)]
+    assert "100.0 %" in said(found)["join rate"].words
+    assert "100.0 %" in said(found)["same partition"].words
+
+
+def test_every_line_of_the_proposal_has_a_comment() -> None:
+    _, text = diagnosed({"shop": records(SHAPES["segment"].record)}, ["kafka:9092"])
+    assert text is not None
+    keys = [line for line in text.splitlines() if " = " in line and "bootstrap" not in line]
+    assert keys and all("  # " in line for line in keys)
+
+
+def test_feedback_in_another_partition_than_its_list_is_wrong() -> None:
+    sample = records(partition=lambda event: int(event["type"] == "feedback"))
+    found, _ = diagnosed({"shop": sample}, [])
+    finding = said(found)["same partition"]
+    assert finding.level == "wrong" and finding.words.startswith("0.0 % of what joins")
+    assert said(found)["join rate"].level == "good"
+
+
+def test_ranks_from_0_are_found() -> None:
+    def from_zero(event: dict[str, Any]) -> Any:
+        shaped = SHAPES["segment"].record(event)
+        for product in shaped["properties"].get("products", [shaped["properties"]]):
+            if "position" in product:
+                product["position"] -= 1
+        return shaped
+
+    found, text = diagnosed({"shop": records(from_zero)}, [])
+    assert text is not None and text.count("rank_base = 0") == 2, text
+    assert said(found)["ranks"].level == "good"
+
+
+def test_native_ranks_that_disagree_with_the_lists_are_wrong() -> None:
+    def shifted(event: dict[str, Any]) -> Any:
+        return event | {"rank": event["rank"] + 1} if "rank" in event else event
+
+    found, _ = diagnosed({"shop": records(shifted)}, [])
+    finding = said(found)["ranks"]
+    assert finding.level == "wrong" and "counts ranks from 2" in finding.words
+
+
+def test_without_a_common_id_nothing_is_proposed_and_the_way_is_named() -> None:
+    def without(event: dict[str, Any]) -> Any:
+        shaped = SHAPES["segment"].record(event)
+        if event["type"] == "feedback":
+            shaped["properties"].pop("search_id")
+            shaped["messageId"] = f"m-{event['timestamp']}-{event['item']}"
+        return shaped
+
+    found, text = diagnosed({"shop": records(without)}, [])
+    finding = said(found)["join rate"]
+    assert text is None and finding.level == "wrong"
+    assert "have no value in common" in finding.words and "[sources.feedback]" in finding.words
+
+
+def test_one_id_for_many_searches_is_wrong() -> None:
+    found, _ = diagnosed({"shop": records(lambda event: event | {"impression_id": "home"})}, [])
+    assert said(found)["ids"].level == "wrong" and "not a search" in said(found)["ids"].words
+
+
+def test_records_of_no_preset_are_wrong_and_refusals_have_an_example() -> None:
+    found, text = diagnosed({"shop": records(lambda event: {"a": 1}), "empty": []}, [])
+    assert text is None and {one.level for one in found} == {"wrong"}
+    assert "no preset maps" in said(found)["records of shop"].words
+    assert "none arrived" in said(found)["records of empty"].words
+    broken = records()
+    for place in range(0, EVENTS, 10):
+        value = b'{"type":"impression","impression_id":"q","timestamp":"planted","items":[]}'
+        broken[place] = msgspec.structs.replace(broken[place], value=value)
+    for values, words in ((False, "--show-values"), (True, "the first: timestamp")):
+        finding = said(diagnosed({"shop": broken}, [], values=values)[0])["records of shop"]
+        assert finding.level == "wrong" and f"bad_timestamp 150 ({words}" in finding.words
+        assert ("planted" in finding.words) == values
+
+
+def test_clocks_that_are_ahead_are_wrong() -> None:
+    ahead = [msgspec.structs.replace(r, timestamp=r.timestamp - 3_600_000) for r in records()]
+    assert said(diagnosed({"shop": ahead}, [])[0])["time"].level == "wrong"
+
+
+def lines_of(sample: list[RecordedRecord]) -> str:
+    rows = (
+        {"topic": r.topic, "partition": r.partition, "offset": r.offset, "ts": r.timestamp}
+        | {"payload": (r.value or b"").decode()}
+        for r in sample
+    )
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_no_id_of_a_user_and_no_item_is_printed(output: str, tmp_path: Path) -> None:
+    def planted(event: dict[str, Any]) -> Any:
+        user = {"user_id": "user-1"} if event["type"] == "impression" else {}
+        return event | user | {"impression_id": f"secret-{event['impression_id']}"}
+
+    path = tmp_path / "records.jsonl"
+    path.write_text(lines_of(records(planted)))
+    result = CliRunner().invoke(doctor_command, [str(path), "--output", output])
+    assert result.exit_code == 0, result.output
+    items = {item for _, event in native_events() for item in event.get("items", ())}
+    assert items and "user-" not in result.output and "secret-" not in result.output
+    assert not [item for item in items if item in result.output]
+
+
+def test_the_proposal_is_written_and_the_exit_code_says_whether_numbers_are_right(
+    tmp_path: Path,
+) -> None:
+    path, out = tmp_path / "records.jsonl", tmp_path / "relevanced.toml"
+    path.write_text(lines_of(records(SHAPES["ga4"].record)))
+    result = CliRunner().invoke(doctor_command, [str(path), "--out", str(out)])
+    assert result.exit_code == 0 and out.read_text() in result.output
+    path.write_text(lines_of(records(lambda event: {"a": 1})))
+    result = CliRunner().invoke(doctor_command, [str(path), "--output", "json"])
+    assert result.exit_code == 1 and json.loads(result.output)["configuration"] is None
+    for arguments in ([], [str(path), "--topics", "a"]):
+        assert CliRunner().invoke(doctor_command, arguments).exit_code == 2
+    path.write_text("")
+    result = CliRunner().invoke(doctor_command, [str(path)])
+    assert result.exit_code == 1 and "kcat -C" in result.output
