@@ -23,7 +23,7 @@ from relevanced.daemon.judging.weeks import (
     Sides,
     called,
     compare,
-    held,
+    sustained,
     three_hours,
 )
 from tests.deploy.alert_traffic import PANE_S, PANES_PER_HOUR, WEEKS_BEFORE, WINDOWS, Floats
@@ -65,7 +65,7 @@ def conditions(
 def verdicts(conditions_hold: Called) -> Called:
     """Where the conditions hold at every end, now and in the minutes before: (trials, instants)."""
     ends = [_each_flag(conditions_hold, back) for back in range(ENDS)]
-    return held(ends)
+    return sustained(ends)
 
 
 def _each_flag(flags: Called, back: int) -> Called:
