@@ -55,7 +55,8 @@ from .history_check import HistoryCheck
 from .redis_client import client_of, connected
 from .signals import stopping_on_signals
 from .waiting import RedisAnswer, waiting_text
-from .worker_conditions import worker_conditions
+from .unreadable_topics import warn_of_unreadable
+from .worker_conditions import unreadable, worker_conditions
 
 log = structlog.get_logger(__name__)
 
@@ -119,8 +120,16 @@ class Service:
         if self.worker is None or self.ownership is None:
             waiting_for = waiting_text(self.obstacle(), self.redis_answer.missing)
             return [Condition("started", False, waiting_for)]
-        conditions = worker_conditions(self.worker, self.ownership, self.history.missing)
+        brokers = self.config.kafka.bootstrap_servers
+        missing = self.history.missing
+        conditions = worker_conditions(self.worker, self.ownership, missing, brokers)
         return [*conditions, Condition("layout", True, self.following.says)]
+
+    def unreadable(self) -> tuple[tuple[str, ...], str]:
+        """(topics without one event, though records were read, what to say of them)."""
+        if self.ownership is None:
+            return (), ""
+        return unreadable(self.ownership, self.config.kafka.bootstrap_servers)
 
     def make_worker(
         self,
@@ -215,6 +224,7 @@ async def _run_parts(service: Service, job: Job | None) -> None:
             job(service),
             show_life(namespace, lambda: service.lanes(), keep_ms, stop),
             sweep_lanes(service.store, stop),
+            warn_of_unreadable(service.unreadable, stop),
         ]
     watch = asyncio.create_task(watch_stalls(service.telemetry.note_stall))
     tasks = [asyncio.ensure_future(_then_stop(part, service.stop)) for part in parts]

@@ -1,12 +1,16 @@
 """What the readiness of a worker depends on, in words."""
 
+from collections.abc import Sequence
+
 from ..exporter.published import Condition
 from ..worker.ownership import Ownership
-from ..worker.silence import silence_text, silent_topics
+from ..worker.silence import silence_text, silent_topics, unread
 from ..worker.worker import Worker
 
 
-def worker_conditions(worker: Worker, ownership: Ownership, missing: str) -> list[Condition]:
+def worker_conditions(
+    worker: Worker, ownership: Ownership, missing: str, brokers: Sequence[str]
+) -> list[Condition]:
     """The conditions of a worker that has begun. `missing`: what a lost Redis could not be filled
     with again."""
     unanswered = "; ".join(f"{server}: {why}" for server, why in sorted(worker.waiting_for.items()))
@@ -21,12 +25,23 @@ def worker_conditions(worker: Worker, ownership: Ownership, missing: str) -> lis
         Condition("lanes_open", not not_open, not_open),
         Condition("clocks", not ahead, ahead),
         # These are stated, though the process does what it can.
-        Condition("events", True, _silence(ownership)),
+        Condition("events", True, _silence(ownership, brokers)),
         Condition("history", True, missing),
     ]
 
 
-def _silence(ownership: Ownership) -> str:
+def unreadable(ownership: Ownership, brokers: Sequence[str]) -> tuple[tuple[str, ...], str]:
+    """(topics without one event, though records were read that are none, what to say of them)."""
+    lanes = [owned.claimed.lane for owned in ownership.lanes.values()]
+    topics = silent_topics([lane.watermarks for lane in lanes])
+    reasons = unread([lane.counts for lane in lanes], topics) if topics else {}
+    return (topics, silence_text(topics, len(lanes), reasons, brokers)) if reasons else ((), "")
+
+
+def _silence(ownership: Ownership, brokers: Sequence[str]) -> str:
     """Which topics have not had one event."""
+    topics, text = unreadable(ownership, brokers)
+    if topics:
+        return text
     lanes = [owned.claimed.lane for owned in ownership.lanes.values()]
     return silence_text(silent_topics([lane.watermarks for lane in lanes]), len(lanes))

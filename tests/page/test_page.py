@@ -11,6 +11,7 @@ from relevanced.daemon.exporter import catching_up
 from relevanced.daemon.exporter.pane_reader import Reading
 from relevanced.daemon.exporter.published import TAKEN_OVER, Condition
 from relevanced.daemon.storage.experiments import blobs_of
+from relevanced.daemon.worker.silence import silence_text
 from tests.arms import arm, dealt_arms, found_of, partly_defined, with_interleaved
 from tests.daemon.experiments.test_by_day import DAYS, ONE_METRIC, random_days, tallies_of
 from tests.lane_views import PLAN, Shown, lane_view, reading_of
@@ -287,8 +288,11 @@ async def test_without_scores_the_page_says_why(page: Page) -> None:
     await page.open(daemon.url)
     await page.until("document.querySelector('#headline').innerText === 'No scores yet'")
     assert "Redis: away" in await text(page, "#basis")
-    daemon.show(reading_of([]))
-    await page.until("document.querySelector('#fresh').innerText === 'no events yet'")
+    unread = silence_text(("shop",), 4, {"not_mapped": 812}, ["kafka:9092"])
+    daemon.show(reading_of([]), Condition("events", True, unread))
+    await page.until("!document.querySelector('#basis').innerText.includes('Redis')")
+    assert "relevanced doctor --kafka kafka:9092 --topics shop" in await text(page, "#basis")
+    assert await text(page, "#fresh") == "no events yet"
     await daemon.stop(page)
 
 

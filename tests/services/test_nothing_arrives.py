@@ -83,6 +83,10 @@ async def test_readiness_and_series_say_why_nothing_arrives(
 
     await send(kafka, topic, event("search"))  # an event of another format
     await comes(lambda: "records refused" in daemon.log(), daemon)
+    doctor = f"relevanced doctor --kafka {kafka.bootstrap} --topics {topic}"
+    await comes(lambda: "(unknown_type 1). " in daemon.readiness(), daemon)
+    assert doctor in daemon.readiness()
+    await comes(lambda: doctor in daemon.log(), daemon)
     assert silent in daemon.readiness() and not has_watermark(daemon)
 
     await send(kafka, topic, event("impression"))

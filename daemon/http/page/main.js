@@ -110,7 +110,9 @@ function showLink() {
 }
 
 function showNothing(health) {
-  const ill = health.conditions.filter((one) => !one.ok).map((one) => one.detail || one.name);
+  // A topic that cannot be read is no fault of the process, but it is why there are no scores.
+  const why = (one) => !one.ok || (one.name === "events" && one.detail);
+  const ill = health.conditions.filter(why).map((one) => one.detail || one.name);
   const elsewhere = health.scores === "elsewhere";
   setText($("headline"), elsewhere ? "This process is a worker: others serve the scores" : "No scores yet");
   setText($("basis"), elsewhere ? "Open the page of a process of role exporter or all." : ill.join("; ") || "The first ones are still being computed.");
