@@ -119,6 +119,8 @@ PURE: Final = (
     "daemon.commands.from_kafka.hour_rows",
     *("daemon.commands.backfill.staging", "daemon.commands.backfill.words"),
     *("daemon.commands.doctor", "daemon.commands.doctor.ids", "daemon.commands.doctor.profile"),
+    *(f"daemon.commands.doctor.{name}" for name in ("finding", "expected", "json_values")),
+    "daemon.commands.doctor.times",
     "daemon.commands.doctor.looked",
     *("daemon.commands.verify", "daemon.commands.verify.comparing"),
     *("daemon.commands.verify.differences", "daemon.commands.verify.outcome"),

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from ...config.decoders import decoder_of
+from ...config.loading import load
 from ...config.settings import Config
 from ...errors import Unavailable
 from ...events.fields import InvalidField
@@ -21,7 +22,8 @@ from ...kafka.settings import kafka_settings
 from ..recorded.kcat import record_of
 from ..recorded.line_files import read_lines
 from .. import options
-from .findings import Finding, findings, is_wrong
+from .finding import Finding, is_wrong
+from .findings import findings
 from .looked import Looked, looked_at
 from .proposing import config_of, propose
 from .written import as_json, as_text, configuration
@@ -49,7 +51,7 @@ Samples: TypeAlias = dict[str, list[LogRecord]]
 @click.option(
     "--out", type=click.Path(dir_okay=False), help="Write the proposed configuration here."
 )
-@click.option("--show-values", is_flag=True, help="Show refused values.")
+@click.option("--show-values", is_flag=True, help="Show refused values, and the names of segments.")
 @options.output_option("How the result is printed.", "text", "json")
 def doctor_command(
     files: tuple[str, ...],
@@ -80,7 +82,10 @@ def doctor_command(
             else:
                 since_ms = max(int(time.time() * 1000) - minutes * 60_000, 0)
                 samples = asyncio.run(_sampled(config, since_ms, max_mb << 20, bars))
-    except (Unavailable, InvalidField, OSError) as error:
+    except InvalidField as error:
+        words = f"{error.detail}: the files must have what `kcat -C -b HOST -t TOPIC -J -e` prints"
+        raise click.ClickException(words) from error
+    except (Unavailable, OSError) as error:
         raise click.ClickException(str(error)) from error
     if not samples:
         raise click.ClickException("the files have no records: kcat -C -b HOST -t TOPIC -J -e")
@@ -99,11 +104,16 @@ def diagnosed(
 ) -> tuple[list[Finding], str | None]:
     """What is found of the records of some topics, and the configuration to propose, if any."""
     sources = propose(samples)
-    read, config = {one.topic: samples[one.topic] for one in sources}, config_of(sources)
-    looked = looked_at(read, decoder_of(config)) if sources else Looked()
-    counts = {topic: len(records) for topic, records in samples.items()}
-    found = list(findings(counts, sources, looked, config, values=values))
-    return found, configuration(sources, looked, brokers)
+    read = {one.topic: samples[one.topic] for one in sources}
+    looked, config = Looked(), config_of(sources)
+    if sources:
+        since_s = time.process_time()
+        looked = looked_at(read, decoder_of(config))
+        looked.decode_us = (time.process_time() - since_s) * 1e6 / max(len(looked.seen), 1)
+    text = configuration(sources, looked, brokers)
+    if text is not None:
+        config = load(text, {}, "proposed")
+    return list(findings(samples, sources, looked, config, values=values)), text
 
 
 def _quiet_unless_terminal() -> Console:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...attribution import rules
 from ...events.types import Decoder, Event, Feedback, Impression, LogRecord, Rejected
-from ...lane.lane import new_lane
+from ...lane.lane import Lane, new_lane
 from ...plan import Plan
 from ...worker import batch
 
@@ -27,6 +27,8 @@ class Seen:
     partition: int
     stamp_ms: int
     """-1: the record has none."""
+    key: bytes | None = None
+    topic: str = ""
 
 
 @dataclass
@@ -36,6 +38,8 @@ class Looked:
     seen: list[Seen] = field(default_factory=list)
     dropped: Counter[str] = field(default_factory=Counter)
     """Reasons for which records or parts of them are left out."""
+    decode_us: float = 0.0
+    """Processor time that an event took to decode."""
 
     @property
     def impressions(self) -> Iterator[Impression]:
@@ -48,6 +52,11 @@ class Looked:
         return (one.event for one in self.seen if isinstance(one.event, Feedback))
 
 
+def has_both(looked: Looked) -> bool:
+    """Whether there are impressions and feedback."""
+    return any(True for _ in looked.impressions) and any(True for _ in looked.feedback)
+
+
 def looked_at(samples: Mapping[str, Sequence[LogRecord]], decode: Decoder) -> Looked:
     """The events of all records."""
     looked = Looked()
@@ -57,7 +66,9 @@ def looked_at(samples: Mapping[str, Sequence[LogRecord]], decode: Decoder) -> Lo
                 if isinstance(event, Rejected):
                     looked.dropped[event.reason] += 1
                 else:
-                    looked.seen.append(Seen(event, record.partition, record.timestamp))
+                    looked.seen.append(
+                        Seen(event, record.partition, record.timestamp, record.key, record.topic)
+                    )
     return looked
 
 
@@ -86,15 +97,25 @@ def _judged(seen: Sequence[Seen]) -> list[Seen]:
 
 
 def _joined(ordered: Sequence[Seen], plan: Plan) -> Counter[str]:
-    lane, events = new_lane(0, plan, {TOPIC: 0}, [TOPIC]), [one.event for one in ordered]
+    lane = _in_order([one.event for one in ordered], plan)
+    outcomes = Counter({k: n for k, n in lane.counts["feedback_outcomes"].items() if n})
+    outcomes["unjoined"] += len(lane.waiting.by_serial)  # may still join, but all was read
+    return outcomes
+
+
+def in_one_lane(seen: Sequence[Seen], plan: Plan) -> Lane:
+    """A lane to which all events were applied, in the order of their time."""
+    return _in_order(sorted((one.event for one in seen), key=lambda event: event.time_ms), plan)
+
+
+def _in_order(events: Sequence[Event], plan: Plan) -> Lane:
+    lane = new_lane(0, plan, {TOPIC: 0}, [TOPIC])
     for start in range(0, len(events), EVENTS_AT_ONCE):
         batch.begin(lane)
         rules.apply(lane, TOPIC, events[start : start + EVENTS_AT_ONCE])
         batch.end(lane, {})
         lane.start_batch()
-    outcomes = Counter({k: n for k, n in lane.counts["feedback_outcomes"].items() if n})
-    outcomes["unjoined"] += len(lane.waiting.by_serial)  # may still join, but all was read
-    return outcomes
+    return lane
 
 
 def rank_offsets(looked: Looked) -> Counter[int]:
@@ -146,3 +167,38 @@ def attribute_values(looked: Looked) -> dict[str, Counter[str]]:
         for name, value in one.attributes.items():
             found.setdefault(name, Counter())[value] += 1
     return found
+
+
+def disorder_s(looked: Looked) -> list[float]:
+    """By how many seconds each event comes after a later one of its partition; 0 for one that comes
+    in order. Records of a partition must be in the order of their offsets."""
+    latest: dict[tuple[str, int], int] = {}
+    found = []
+    for one in looked.seen:
+        place = one.topic, one.partition
+        last = max(latest.get(place, 0), one.event.time_ms)
+        latest[place] = last
+        found.append((last - one.event.time_ms) / 1000)
+    return found
+
+
+def repeated(looked: Looked) -> tuple[int, int]:
+    """(impressions, feedback) that repeat one that was read before."""
+    lists = Counter((one.impression_id, one.first_rank, one.items) for one in looked.impressions)
+    reactions = Counter(
+        (one.impression_id, one.kind, one.item, one.rank, one.time_ms) for one in looked.feedback
+    )
+    return lists.total() - len(lists), reactions.total() - len(reactions)
+
+
+def busy_share(looked: Looked, searches_per_hour: float) -> float | None:
+    """The share of impressions whose user has more searches in an hour than that; None where no
+    impression has a user."""
+    hours = Counter(
+        (one.user_id, one.time_ms // 3_600_000)
+        for one in looked.impressions
+        if one.user_id is not None
+    )
+    if not hours:
+        return None
+    return sum(n for n in hours.values() if n > searches_per_hour) / hours.total()

@@ -126,3 +126,15 @@ def _walk_array(value: list[Any], path: str, depth: int, suffix: str) -> Iterato
             if isinstance(key, str) and _PLAIN.fullmatch(key):
                 rest = {member: of for member, of in element.items() if member != name}
                 yield from _walk(rest, f"{path}[?{name}=='{key}']", depth + 1, FIRST)
+
+
+def plain_members(value: Any) -> dict[str, Any]:
+    """Path → text or number of a record, outside of arrays."""
+    return {path: member for path, member in scalars(value) if not isinstance(member, bool)}
+
+
+def scalars(value: Any) -> Iterator[tuple[str, str | int | float | bool]]:
+    """(path, text, number or truth value) of a record, outside of arrays."""
+    for path, member in _walk(value, "", 0):
+        if "[" not in path and isinstance(member, str | int | float):
+            yield path, member

@@ -2,23 +2,26 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from ...config.decoders import decoder_of
 from ...config.loading import load
 from ...config.settings import Config
 from ...events.types import Impression, LogRecord, Rejected
 from . import looked as of
+from .crawlers import crawlers, drop_lines
+from .guessed_tables import Guess
+from .guessing import Records, guessed
 from .ids import IdPair, id_pairs
+from .json_values import MOST_RECORDS, json_objects, json_value
 from .looked import Looked, joined, looked_at
 from .profile import Profile
 from .trials import ANY_CLOCK, ANY_ID, Trial, has_ids, proposed, toml, trials
 
-_any_value: Final = msgspec.json.Decoder().decode
 WITHOUT_IDS: Final = ("native", "ubi")
 """Formats whose ids are a part of them."""
+LEAST_GUESSED: Final = 0.3
+"""Of the feedback must join by guessed tables."""
 LEAST_JOINED: Final = 0.5
 """Below this share, another id is looked for."""
 
@@ -33,6 +36,10 @@ class Source:
     """The ids of searches, where those of the preset do not join."""
     rank_base: int | None = None
     """None: that of the preset."""
+    guess: Guess | None = None
+    """The tables where no preset reads the records."""
+    drops: tuple[str, ...] = ()
+    """What is left out, as TOML."""
 
     @property
     def lacks_ids(self) -> bool:
@@ -41,8 +48,15 @@ class Source:
 
     def lines(self) -> Iterator[str]:
         """The source as TOML, with a comment on each line. Where ids are lacking, one for all."""
+        yield from self._tables()
+        yield from self.drops
+
+    def _tables(self) -> Iterator[str]:
         yield "[[sources]]"
         yield f"topic = {toml(self.topic)}  # {self.trial.records:,} records were tried"
+        if self.guess is not None:
+            yield from self.guess.lines()
+            return
         yield f"preset = {toml(self.trial.preset)}  # {100 * self.trial.share:.1f} % of them map"
         ranks = []
         if self.rank_base is not None:
@@ -66,13 +80,44 @@ def config_of(sources: Sequence[Source]) -> Config:
 
 
 def propose(samples: Mapping[str, Sequence[LogRecord]]) -> list[Source]:
-    """The sources of the topics that a preset can read."""
+    """The sources of the topics that a preset can read, or whose tables can be guessed."""
     best = {topic: proposed(trials(topic, records)) for topic, records in samples.items()}
     sources = [Source(topic, trial) for topic, trial in best.items() if trial is not None]
+    if sources:
+        sources = _with_rank_base(_with_ids(sources, samples), samples)
+    unread = {topic: samples[topic] for topic, trial in best.items() if trial is None}
+    return [_without_crawlers(one, samples[one.topic]) for one in [*sources, *_guessed(unread)]]
+
+
+def _without_crawlers(source: Source, records: Sequence[LogRecord]) -> Source:
+    """The source with a rule that leaves crawlers out, where records name some."""
+    if source.trial.preset in WITHOUT_IDS:
+        return source
+    found = [share for share in crawlers(json_objects(records))[:1] if share.out]
+    return replace(source, drops=drop_lines(found[0])) if found else source
+
+
+def _guessed(samples: Mapping[str, Sequence[LogRecord]]) -> list[Source]:
+    """The sources of topics with guessed tables; none where they cannot be, or hardly any feedback
+    joins by them."""
+    found = guessed({topic: _objects(records) for topic, records in samples.items()})
+    sources = [Source(topic, Trial(""), guess=guess) for topic, guess in sorted(found.items())]
     if not sources:
         return []
-    sources = _with_ids(sources, samples)
-    return _with_rank_base(sources, samples)
+    config = config_of(sources)
+    decode = decoder_of(config)
+    for source in sources:
+        for record in samples[source.topic]:
+            source.trial.note(decode.of_record(record))
+    joins = join_share(_look(sources, samples), config)
+    return sources if joins >= LEAST_GUESSED else []
+
+
+def _objects(records: Sequence[LogRecord]) -> Records:
+    """The records that are JSON objects."""
+    read = ((json_value(record.value), record.timestamp) for record in records[:MOST_RECORDS])
+    kept = [(value, stamp_ms) for value, stamp_ms in read if isinstance(value, dict)]
+    return Records([value for value, _ in kept], [stamp_ms for _, stamp_ms in kept])
 
 
 def _look(sources: Sequence[Source], samples: Mapping[str, Sequence[LogRecord]]) -> Looked:
@@ -112,20 +157,13 @@ def _profiles(
     """The profiles of the records with impressions, and of those with feedback alone."""
     decode, lists, feedback = decoder_of(config_of(sources)), Profile(), Profile()
     for one in sources:
-        for record in samples[one.topic]:
+        for record in samples[one.topic][:MOST_RECORDS]:
             events = [e for e in decode.of_record(record) if not isinstance(e, Rejected)]
-            value = _json(record.value)
+            value = json_value(record.value)
             if events and value is not None:
                 has_list = any(isinstance(event, Impression) for event in events)
                 (lists if has_list else feedback).note(value)
     return lists, feedback
-
-
-def _json(value: bytes | None) -> Any:
-    try:
-        return None if value is None else _any_value(value)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _with_rank_base(

@@ -1,12 +1,14 @@
 """What the doctor prints and writes."""
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
 
 from ...judging import sentences
-from .findings import Finding, is_wrong
+from .event_findings import USUAL, needed_lateness_s, needed_window_s
+from .finding import Finding, is_wrong
 from .looked import attribute_values
 from .looked import Looked
 from .proposing import Source
@@ -51,13 +53,35 @@ def configuration(sources: Sequence[Source], looked: Looked, brokers: Sequence[s
 def _lines(sources: Sequence[Source], looked: Looked, brokers: Sequence[str]) -> Iterator[str]:
     yield "# Proposed by relevanced doctor. relevanced check-config says what else can be set."
     yield "[kafka]"
-    yield f"bootstrap_servers = {toml(list(brokers))}"
+    if brokers:
+        yield f"bootstrap_servers = {toml(list(brokers))}"
+    else:
+        yield 'bootstrap_servers = ["localhost:9092"]  # change it: where Kafka is'
     yield "[redis]"
     yield 'url = "redis://localhost:6379/0"  # change it: where Redis is'
+    yield from _attribution(looked)
     yield from _groupings(looked)
     for source in sources:
         yield ""
         yield from source.lines()
+
+
+def _attribution(looked: Looked) -> Iterator[str]:
+    needed = {
+        "lateness": (needed_lateness_s(looked), USUAL.lateness_s, "99 % of the events come"),
+        "window": (needed_window_s(looked), USUAL.window_s, "95 % of the feedback comes"),
+    }
+    lines = [
+        f'{key} = "{_rounded_up(seconds)}"  # {who} within {seconds:.0f} s'
+        for key, (seconds, default, who) in needed.items()
+        if seconds > default
+    ]
+    yield from ("[attribution]", *lines) if lines else ()
+
+
+def _rounded_up(seconds: float) -> str:
+    """A duration of whole minutes with a third to spare."""
+    return f"{math.ceil(seconds * 4 / 3 / 60)}m"
 
 
 def _groupings(looked: Looked) -> Iterator[str]:

@@ -11,7 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from relevanced.daemon.commands.doctor.command import diagnosed, doctor_command
-from relevanced.daemon.commands.doctor.findings import Finding
+from relevanced.daemon.commands.doctor.finding import Finding
+from relevanced.daemon.commands.doctor.written import as_text
 from relevanced.daemon.commands.recorded.kcat import RecordedRecord
 from relevanced.daemon.commands.simulate.shapes import SHAPES
 from relevanced.daemon.commands.simulate.traffic import Traffic, generate_events
@@ -185,3 +186,23 @@ def test_the_proposal_is_written_and_the_exit_code_says_whether_numbers_are_righ
     path.write_text("")
     result = CliRunner().invoke(doctor_command, [str(path)])
     assert result.exit_code == 1 and "kcat -C" in result.output
+
+
+def test_the_output_in_the_readme_is_that_of_the_command() -> None:
+    readme = (Path(__file__).parents[4] / "README.md").read_text()
+    block = readme[readme.index("ok     records of shop") :]
+    proposal = block.split("```toml\n")[1].partition("```")[0]
+    found, text = diagnosed({"shop": records(SHAPES["segment"].record)}, ["localhost:9092"])
+    shown = block.partition("```")[0].splitlines()
+    assert len(shown) > 5 and set(shown) <= set(as_text(found))
+    assert text is not None and proposal in text
+
+
+def test_names_of_segments_are_shown_only_where_asked_for() -> None:
+    """An attribute may turn out to be an id of persons."""
+    sample = {"shop": records(SHAPES["segment"].record)}
+    named = [
+        any(" US: " in line for line in as_text(diagnosed(sample, [], values=values)[0]))
+        for values in (False, True)
+    ]
+    assert named == [False, True]

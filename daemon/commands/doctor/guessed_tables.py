@@ -1,0 +1,99 @@
+"""Guessed tables of one topic, and how they are written. Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from .times import TimeGuess
+from .trials import toml
+
+CHECK: Final = "guessed: check"
+
+
+@dataclass(frozen=True)
+class Items:
+    """Where the items of lists stand, and where feedback names one of them."""
+
+    array: str
+    member: str | None
+    """Of an element; None: the element is the item."""
+    of_feedback: str
+    common: float
+    """The share of the items that feedback names which stand in lists."""
+
+
+@dataclass(frozen=True)
+class ListTable:
+    """Which records are lists, and where they have what."""
+
+    where: tuple[str, str] | None
+    """The text at a path; None: all of the topic."""
+    id: str
+    time: TimeGuess
+    items: Items
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    """Name → path."""
+
+    def lines(self) -> Iterator[str]:
+        """The table as TOML, with a comment on each line."""
+        yield "[sources.impression]"
+        if self.where is not None:
+            path, text = self.where
+            yield f"where = {toml(f'{path} == {literal(text)}')}  # {CHECK}"
+        yield f"id = {toml(self.id)}  # {CHECK}"
+        yield from self.time.lines()
+        yield f"items = {toml(self.items.array)}  # {CHECK}"
+        if self.items.member is not None:
+            yield f"item = {toml(self.items.member)}  # {CHECK}"
+        if self.attributes:
+            pairs = ", ".join(f"{name} = {toml(path)}" for name, path in self.attributes.items())
+            yield f"attributes = {{ {pairs} }}  # texts of few values"
+
+
+@dataclass(frozen=True)
+class FeedbackTable:
+    """Which records are feedback, and where they have what."""
+
+    path: str | None
+    """Whose text is the kind; None: all of the topic are of one kind."""
+    kinds: Mapping[str, str]
+    """Text at the path, or the name of the topic → kind."""
+    id: str
+    time: TimeGuess
+    item: str
+
+    def lines(self) -> Iterator[str]:
+        """The table as TOML, with a comment on each line."""
+        yield "[sources.feedback]"
+        if self.path is None:
+            kind = next(iter(self.kinds.values()))
+            yield f"kind = {toml(literal(kind))}  # guessed by the name of the topic: check"
+        else:
+            named = ", ".join(f"{toml(text)} = {toml(kind)}" for text, kind in self.kinds.items())
+            yield f"kind = {toml(self.path)}  # {CHECK}"
+            yield f"kinds = {{ {named} }}  # guessed by their names: check"
+        yield f"id = {toml(self.id)}  # {CHECK}"
+        yield from self.time.lines()
+        yield f"item = {toml(self.item)}  # {CHECK}"
+
+
+@dataclass(frozen=True)
+class Guess:
+    """The tables of one topic: lists, feedback, or both."""
+
+    lists: ListTable | None
+    feedback: FeedbackTable | None
+
+    def lines(self) -> Iterator[str]:
+        """The tables as TOML, with a comment on each line."""
+        tables = [table for table in (self.lists, self.feedback) if table is not None]
+        for unit in ("us", "ns"):
+            if unit in {table.time.unit for table in tables}:
+                yield f'time_format = "{unit}"  # {CHECK}'
+        for table in tables:
+            yield from table.lines()
+
+
+def literal(text: str) -> str:
+    """A text as a literal of JMESPath."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

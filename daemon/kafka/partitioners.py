@@ -1,0 +1,14 @@
+"""How producers place keys, by the clients that do so by default."""
+
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from aiokafka.partitioner import murmur2
+
+PARTITIONERS: Final[Mapping[str, Callable[[bytes], int]]] = {
+    "murmur2": lambda key: murmur2(key) & 0x7FFFFFFF,
+    "CRC32": zlib.crc32,
+}
+"""Partitioner → key → a number, which modulo the number of partitions is the partition. The first
+is that of the Java client and of aiokafka, the second that of librdkafka."""

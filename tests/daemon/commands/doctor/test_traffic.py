@@ -1,0 +1,158 @@
+"""What the doctor says of keys, crawlers, consent, order, size, and the smallest drop."""
+
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from aiokafka.partitioner import murmur2
+
+from relevanced.daemon.commands.doctor.command import diagnosed
+from relevanced.daemon.commands.doctor.crawlers import crawlers
+from relevanced.daemon.commands.doctor.expected import size_of, smallest_drops
+from relevanced.daemon.commands.doctor.finding import Finding
+from relevanced.daemon.commands.doctor.keys import keys_of
+from relevanced.daemon.commands.doctor.looked import Looked, looked_at
+from relevanced.daemon.commands.recorded.kcat import RecordedRecord
+from relevanced.daemon.commands.simulate.shapes import SHAPES
+from relevanced.daemon.config.decoders import decoder_of
+from relevanced.daemon.config.loading import load
+from relevanced.daemon.judging.noise import Noise
+from tests.daemon.commands.doctor.test_diagnosis import native_events, said
+
+PARTITIONS = 6
+PLACES: dict[str | None, Callable[[bytes], int]] = {
+    "murmur2": lambda key: (murmur2(key) & 0x7FFFFFFF) % PARTITIONS,
+    "CRC32": lambda key: zlib.crc32(key) % PARTITIONS,
+    None: lambda key: (key[-1] * 7 + key[0]) % PARTITIONS,
+}
+
+
+def segment_records(change: Callable[[int, dict[str, Any]], None]) -> list[RecordedRecord]:
+    """In Segment's shape, changed one by one."""
+    found = []
+    for offset, (at, event) in enumerate(native_events()):
+        value = SHAPES["segment"].record(event)
+        change(offset, value)
+        body = msgspec.json.encode(value)
+        found.append(RecordedRecord("shop", 0, offset, at, None, body, ()))
+    return found
+
+
+def diagnosis(records: Sequence[RecordedRecord]) -> tuple[dict[str, Finding], str]:
+    found, text = diagnosed({"shop": records}, [])
+    assert text is not None
+    return said(found), text
+
+
+@pytest.mark.parametrize("partitioner", PLACES)
+def test_the_partitioner_of_the_keys_is_found(partitioner: str | None) -> None:
+    place = PLACES[partitioner]
+    keys = [f"key-{n % 200}".encode() for n in range(1_000)]
+    records = [RecordedRecord("t", place(key), 0, 0, key, b"{}", ()) for key in keys]
+    found = keys_of(records)
+    assert (found.keyed, found.distinct, found.partitioner) == (1.0, 200, partitioner)
+    if partitioner is not None:
+        assert found.partitions == PARTITIONS
+
+
+def test_what_the_key_of_a_topic_means_is_said() -> None:
+    records = []
+    for offset, (at, event) in enumerate(native_events()):
+        key, body = event["impression_id"].encode(), msgspec.json.encode(event)
+        place = PLACES["murmur2"](key)
+        records.append(RecordedRecord("shop", place, offset, at, key, body, ()))
+    lines, _ = diagnosis(records)
+    words = lines["keys of shop"].words
+    assert "it is the id of the search; placed by murmur2 over 6 partitions" in words
+
+
+def test_crawlers_are_counted_and_left_out_by_the_proposal() -> None:
+    def change(offset: int, value: dict[str, Any]) -> None:
+        name = "Googlebot/2.1" if offset % 10 == 0 else "Mozilla/5.0 (X11)"
+        value.setdefault("context", {})["userAgent"] = name
+
+    records = segment_records(change)
+    lines, text = diagnosis(records)
+    assert lines["crawlers"].level == "look"
+    assert "10.0 % of the records with context.userAgent name a crawler" in lines["crawlers"].words
+    decode = decoder_of(load(text, {}, "proposed"))
+    reasons = [
+        getattr(event, "reason", None) for record in records for event in decode.of_record(record)
+    ]
+    assert reasons.count("bot") == len(records) // 10
+
+
+@pytest.mark.parametrize(
+    ("member", "is_agent"),
+    [("userAgent", True), ("user_agent", True), ("ua", True), ("quality", False), ("lua", False)],
+)
+def test_user_agents_are_known_by_the_name_of_their_member(member: str, is_agent: bool) -> None:
+    assert bool(crawlers([{"context": {member: "bot"}}])) is is_agent
+
+
+def test_flags_of_consent_that_are_false_are_said() -> None:
+    def change(offset: int, value: dict[str, Any]) -> None:
+        value.setdefault("context", {})["consent"] = {"analytics_consent": offset % 4 > 0}
+
+    lines, _ = diagnosis(segment_records(change))
+    assert lines["consent"].level == "look"
+    assert lines["consent"].words.startswith(
+        "context.consent.analytics_consent is false in 25.0 % of 1,500 records"
+    )
+
+
+def test_disorder_beyond_the_lateness_proposes_a_longer_one() -> None:
+    records = segment_records(lambda offset, value: None)
+    late = records[::20]
+    ordered = [record for record in records if record not in late]
+    lines, text = diagnosis([*ordered, *late])
+    assert lines["disorder"].level == "look"
+    proposed = load(text, {}, "proposed").attribution.lateness_s
+    assert 60 < proposed and "lateness" in text
+    again, _ = diagnosis(records)
+    assert again["disorder"].level == "good"
+
+
+def test_repeated_events_are_counted() -> None:
+    records = segment_records(lambda offset, value: None)
+    lines, _ = diagnosis([*records, *records[:100]])
+    lists = sum(event["type"] == "impression" for _, event in native_events()[:100])
+    words = f"{lists} impressions and {100 - lists} pieces of feedback repeat an earlier one"
+    assert lines["duplicates"].words.startswith(words)
+
+
+def looked(every: int = 1) -> Looked:
+    """Native events; with `every`, of so many impressions one."""
+    kept = {e["impression_id"] for _, e in native_events() if hash_of(e) % every == 0}
+    records = [
+        RecordedRecord("t", 0, offset, at, None, msgspec.json.encode(event), ())
+        for offset, (at, event) in enumerate(native_events())
+        if event["impression_id"] in kept
+    ]
+    return looked_at({"t": records}, decoder_of(load('[events]\nmax_future = "366d"', {}, "")))
+
+
+def hash_of(event: dict[str, Any]) -> int:
+    return zlib.crc32(event["impression_id"].encode())
+
+
+def test_the_smallest_drop_is_larger_with_less_traffic_and_unknown_with_little() -> None:
+    plan = load('[segments]\ngroupings = [["country"]]', {}, "").plan
+    much, some = (smallest_drops(looked(n), plan, 6, Noise()) for n in (1, 4))
+    assert plan.metrics[6].name == "nDCG@10"
+    assert some[0].drop is not None and much[0].drop is not None
+    assert 0.02 < much[0].drop < some[0].drop < 1
+    known = [one.drop for one in much if one.grouping == "country" and one.drop is not None]
+    assert known and min(known) >= much[0].drop
+    assert smallest_drops(looked(100), plan, 6, Noise())[0].drop is None
+
+
+def test_sizes_grow_with_traffic_and_segments() -> None:
+    plan, sample = load("", {}, "").plan, looked()
+    one, ten = (size_of(sample, plan, segments, 35) for segments in (1, 10))
+    assert one is not None and ten is not None
+    assert ten.series == 10 * one.series and ten.redis_bytes > one.redis_bytes
+    assert ten.memory_bytes == one.memory_bytes
+    assert size_of(Looked(), plan, 1, 35) is None
