@@ -1,7 +1,6 @@
 """What is to be said of ranks, times, ids and attributes of events. Pure."""
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from ...config.row_sections import AttributionSection
@@ -9,11 +8,8 @@ from ...config.settings import Config
 from . import looked as of
 from .finding import Finding, percent
 from .looked import Looked
+from .ranks import FEW, Offsets, agreed, explained_by, rank_offsets
 
-FEW: Final = 30
-"""With fewer pieces of feedback no share of them is said."""
-LEAST_ONE_RANK: Final = 0.8
-"""Of the feedback with item and rank must agree about where ranks begin."""
 LEAST_DISTINCT_IDS: Final = 0.2
 MOST_SKEW_S: Final = 300
 """As `events.max_future`: what is further ahead is rejected."""
@@ -25,10 +21,13 @@ WINDOW_AT: Final = 95
 """Percentiles of disorder and of delays that lateness and window must cover."""
 
 
-def found(looked: Looked, config: Config) -> Iterator[Finding]:
-    """All lines."""
-    yield from _ranks(of.rank_offsets(looked))
-    yield from _times(looked)
+def found(
+    looked: Looked, config: Config, units: Mapping[str, str], values: bool
+) -> Iterator[Finding]:
+    """All lines. `units`: in which times are written, by topic. `values`: whether values of
+    attributes are shown; one may turn out to be an id of persons."""
+    yield from _ranks(looked, values)
+    yield from _times(looked, units)
     yield from _ids(looked)
     yield from _repeated(looked)
     yield from _attributes(looked, config)
@@ -46,28 +45,43 @@ def needed_window_s(looked: Looked) -> float:
     return values[0] if values else 0.0
 
 
-def _ranks(offsets: Counter[int]) -> Iterator[Finding]:
+def _ranks(looked: Looked, values: bool) -> Iterator[Finding]:
+    offsets, name = rank_offsets(looked), "ranks"
     if offsets.total() < FEW:
         return
-    (offset, count), name = offsets.most_common(1)[0], "ranks"
-    share = count / offsets.total()
-    if share < LEAST_ONE_RANK:
-        listed = ", ".join(
-            f"{o:+d}: {percent(n / offsets.total())}" for o, n in offsets.most_common(4)
-        )
-        yield Finding(name, "wrong", f"mixed: reported rank less place in the list is {listed}")
-    elif offset:
+    offset = agreed(offsets)
+    if offset is None:
+        yield Finding(name, "wrong", _mixed(offsets, explained_by(looked), values))
+        return
+    share = percent(offsets[offset] / offsets.total())
+    if offset:
         base = 1 + offset
-        words = f"{percent(share)} of the feedback counts ranks from {base}: rank_base = {base}"
+        words = f"{share} of the feedback counts ranks from {base}: rank_base = {base}"
         yield Finding(name, "wrong", words)
     else:
-        yield Finding(name, "good", f"{percent(share)} of the feedback names the item's own rank")
+        yield Finding(name, "good", f"{share} of the feedback names the item's own rank")
 
 
-def _times(looked: Looked) -> Iterator[Finding]:
+def _mixed(offsets: Offsets, explained: tuple[str, Mapping[str, int]] | None, values: bool) -> str:
+    """The words for ranks that do not agree; values of attributes only where they are asked for."""
+    common = offsets.most_common(4)
+    listed = ", ".join(f"{offset:+d}: {percent(n / offsets.total())}" for offset, n in common)
+    words = f"mixed: reported rank less rank in the list is {listed}"
+    if explained is None:
+        return words
+    attribute, by_value = explained
+    words += f"; by {attribute} they agree"
+    if values:
+        words += " (" + ", ".join(f"{value}: {of:+d}" for value, of in by_value.items()) + ")"
+    return f"{words}: map each in a table of its own, with its `where` and rank_base"
+
+
+def _times(looked: Looked, units: Mapping[str, str]) -> Iterator[Finding]:
     if skews := of.percentiles(of.skews_s(looked), (1, 50, 99)):
         low, middle, high = (round(skew, 1) + 0.0 for skew in skews)  # no -0.0
         words = f"event less record: {low:+.1f} s, {middle:+.1f} s, {high:+.1f} s (1 %, 50 %, 99 %)"
+        listed = sorted(set(units.values()))
+        words = f"written in {' and '.join(listed)}; {words}" if listed else words
         ahead = high > MOST_SKEW_S
         words += (
             ": events that are further ahead than events.max_future are refused" if ahead else ""

@@ -13,6 +13,7 @@ from ...events.types import Impression
 from ...exporter import snapshot
 from ...judging.noise import Noise
 from ...judging.noticeable import by_earlier
+from ...lane.lane import Lane
 from ...plan import Plan
 from ..recorded.views import view_of
 from .looked import Looked, Seen, in_one_lane
@@ -92,10 +93,14 @@ def _series(plan: Plan) -> int:
     return views + 2 * COMPARED_WINDOWS * (6 + 2 * metrics) + 4 + 3 * metrics
 
 
-def smallest_drops(looked: Looked, plan: Plan, metric_index: int, noise: Noise) -> list[Smallest]:
-    """For each segment, by grouping, those with the most traffic first."""
-    seconds = span_s(looked.seen)
-    lane = in_one_lane(looked.seen, replace(plan, history_hours=0))
+def lane_of(looked: Looked, plan: Plan) -> Lane:
+    """A lane that has the whole sample."""
+    return in_one_lane(looked.seen, replace(plan, history_hours=0))
+
+
+def smallest_drops(lane: Lane, seconds: float, metric_index: int, noise: Noise) -> list[Smallest]:
+    """For each segment of a lane with so many seconds of traffic, by grouping, those with the most
+    traffic first."""
     view = view_of(lane)
     known = snapshot.evaluate([view], lane.plan, view.names.segments)
     rows = snapshot.with_everything(known, [view], lane.plan).windows[-1].rows

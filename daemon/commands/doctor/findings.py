@@ -8,11 +8,12 @@ from ...config.settings import Config
 from ...events.types import LogRecord
 from . import event_findings, traffic_findings
 from . import looked as of
-from .event_findings import FEW
 from .finding import Finding, Level, percent
 from .looked import Looked
 from .proposing import Source
+from .ranks import FEW
 from .trials import Trial
+from .units import units_of
 
 LEAST_DECODED: Final = 0.95
 LEAST_JOINED: Final = 0.3
@@ -46,7 +47,7 @@ def findings(
     outcomes = of.joined(looked.seen, config.plan)
     yield _joins(outcomes)
     yield from _partitions(outcomes, looked, config)
-    yield from event_findings.found(looked, config)
+    yield from event_findings.found(looked, config, units_of(config, samples), values)
     yield from traffic_findings.found(samples, looked, config, values)
 
 

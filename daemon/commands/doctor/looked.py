@@ -118,21 +118,6 @@ def _in_order(events: Sequence[Event], plan: Plan) -> Lane:
     return lane
 
 
-def rank_offsets(looked: Looked) -> Counter[int]:
-    """Reported rank less the rank of the item in the list, of feedback with both."""
-    ranks: dict[str, dict[str, int]] = {}
-    for shown in looked.impressions:
-        at = ranks.setdefault(shown.impression_id, {})
-        for rank, item in enumerate(shown.items, shown.first_rank):
-            at.setdefault(item, rank)
-    offsets = Counter[int]()
-    for one in looked.feedback:
-        at = ranks.get(one.impression_id, {})
-        if one.rank is not None and one.item in at:
-            offsets[one.rank - at[one.item]] += 1
-    return offsets
-
-
 def skews_s(looked: Looked) -> list[float]:
     """Event time less the time of the record, in seconds, of records with a time."""
     return [(one.event.time_ms - one.stamp_ms) / 1000 for one in looked.seen if one.stamp_ms >= 0]

@@ -8,7 +8,6 @@ from ...config.decoders import decoder_of
 from ...config.loading import load
 from ...config.settings import Config
 from ...events.types import Impression, LogRecord, Rejected
-from . import looked as of
 from .crawlers import crawlers, drop_lines
 from .guessed_tables import Guess
 from .guessing import Records, guessed
@@ -16,6 +15,7 @@ from .ids import IdPair, id_pairs
 from .json_values import MOST_RECORDS, json_objects, json_value
 from .looked import Looked, joined, looked_at
 from .profile import Profile
+from .ranks import rank_offsets
 from .trials import ANY_CLOCK, ANY_ID, Trial, has_ids, proposed, toml, trials
 
 WITHOUT_IDS: Final = ("native", "ubi")
@@ -174,7 +174,7 @@ def _with_rank_base(
         return sources
 
     def at_their_rank(candidate: list[Source]) -> int:
-        return of.rank_offsets(_look(candidate, samples))[0]
+        return rank_offsets(_look(candidate, samples))[0]
 
     candidates = [[replace(one, rank_base=base) for one in sources] for base in (0, 1)]
     found = [at_their_rank(candidate) for candidate in (sources, *candidates)]

@@ -12,11 +12,12 @@ from ...judging.noise import Noise
 from ...plan import ALL
 from . import looked as of
 from .crawlers import Share, crawlers, refusals
-from .expected import LEAST_A_DAY, Smallest, size_of, smallest_drops
+from .expected import LEAST_A_DAY, Smallest, lane_of, size_of, smallest_drops, span_s
 from .finding import Finding, percent
 from .json_values import json_objects
 from .keys import keys_of, meaning
 from .looked import Looked
+from .visitors import design_effect
 
 MOST_SEARCHES_AN_HOUR: Final = 300
 """A user with more is no person."""
@@ -76,8 +77,10 @@ def _expected(looked: Looked, config: Config, values: bool) -> Iterator[Finding]
     names = [metric.name for metric in config.plan.metrics]
     metric = names.index(PREFERRED) if PREFERRED in names else 0
     judging = config.resolved_judging
-    noise = Noise(judging.design_effect, judging.drift_ratio, judging.weekday_drift_ratio)
-    smallest = smallest_drops(looked, config.plan, metric, noise)
+    lane = lane_of(looked, config.plan)
+    effect = max(design_effect(looked, lane, metric) or 0.0, judging.design_effect)
+    noise = Noise(effect, judging.drift_ratio, judging.weekday_drift_ratio)
+    smallest = smallest_drops(lane, span_s(looked.seen), metric, noise)
     size = size_of(looked, config.plan, len(smallest), config.history.days)
     if size is not None:
         words = (
@@ -86,6 +89,12 @@ def _expected(looked: Looked, config: Config, values: bool) -> Iterator[Finding]
             f" for open impressions, {_cores(size.cores)} of this machine"
         )
         yield Finding("size", "good", words)
+    if effect > judging.design_effect:
+        words = f"{effect:.1f}: searches of one visitor resemble one another, by this factor the"
+        words += (
+            f" variance of a mean is larger; judging.design_effect is {judging.design_effect:g}"
+        )
+        yield Finding("design effect", "look", words)
     for grouping, segments in groupby(smallest, key=lambda one: one.grouping):
         yield _drops(grouping, list(segments), names[metric], values)
 

@@ -5,21 +5,31 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from aiokafka.partitioner import murmur2
 
 from relevanced.daemon.commands.doctor.command import diagnosed
 from relevanced.daemon.commands.doctor.crawlers import crawlers
-from relevanced.daemon.commands.doctor.expected import size_of, smallest_drops
+from relevanced.daemon.commands.doctor.expected import (
+    Smallest,
+    lane_of,
+    size_of,
+    smallest_drops,
+    span_s,
+)
 from relevanced.daemon.commands.doctor.finding import Finding
 from relevanced.daemon.commands.doctor.keys import keys_of
 from relevanced.daemon.commands.doctor.looked import Looked, looked_at
+from relevanced.daemon.commands.doctor.visitors import effect
 from relevanced.daemon.commands.recorded.kcat import RecordedRecord
 from relevanced.daemon.commands.simulate.shapes import SHAPES
 from relevanced.daemon.config.decoders import decoder_of
 from relevanced.daemon.config.loading import load
+from relevanced.daemon.events.timestamps import instant_ms
 from relevanced.daemon.judging.noise import Noise
-from tests.daemon.commands.doctor.test_diagnosis import native_events, said
+from relevanced.daemon.plan import Plan
+from tests.daemon.commands.doctor.test_diagnosis import START_MS, native_events, said
 
 PARTITIONS = 6
 PLACES: dict[str | None, Callable[[bytes], int]] = {
@@ -138,15 +148,19 @@ def hash_of(event: dict[str, Any]) -> int:
     return zlib.crc32(event["impression_id"].encode())
 
 
+def drops(sample: Looked, plan: Plan) -> list[Smallest]:
+    return smallest_drops(lane_of(sample, plan), span_s(sample.seen), 6, Noise())
+
+
 def test_the_smallest_drop_is_larger_with_less_traffic_and_unknown_with_little() -> None:
     plan = load('[segments]\ngroupings = [["country"]]', {}, "").plan
-    much, some = (smallest_drops(looked(n), plan, 6, Noise()) for n in (1, 4))
+    much, some = (drops(looked(n), plan) for n in (1, 4))
     assert plan.metrics[6].name == "nDCG@10"
     assert some[0].drop is not None and much[0].drop is not None
     assert 0.02 < much[0].drop < some[0].drop < 1
     known = [one.drop for one in much if one.grouping == "country" and one.drop is not None]
     assert known and min(known) >= much[0].drop
-    assert smallest_drops(looked(100), plan, 6, Noise())[0].drop is None
+    assert drops(looked(100), plan)[0].drop is None
 
 
 def test_sizes_grow_with_traffic_and_segments() -> None:
@@ -156,3 +170,69 @@ def test_sizes_grow_with_traffic_and_segments() -> None:
     assert ten.series == 10 * one.series and ten.redis_bytes > one.redis_bytes
     assert ten.memory_bytes == one.memory_bytes
     assert size_of(Looked(), plan, 1, 35) is None
+
+
+def test_searches_of_one_visitor_that_resemble_one_another_widen_the_smallest_drop() -> None:
+    """The effect of visitors with m equal searches each is m; of independent ones it is 1."""
+    rng = np.random.default_rng(11)
+    scores = rng.random(20_000)
+    assert effect(scores, np.arange(20_000)) == pytest.approx(1)
+    assert effect(scores, np.repeat(np.arange(5_000), 4)) == pytest.approx(1, abs=0.05)
+    same = np.repeat(rng.random(5_000), 4)
+    assert effect(same, np.repeat(np.arange(5_000), 4)) == pytest.approx(4)
+    assert effect(np.ones(10), np.arange(10)) is None
+
+
+@pytest.mark.parametrize("searches", [1, 4])
+def test_the_design_effect_of_the_sample_is_used_where_visitors_come_back(searches: int) -> None:
+    """Every fourth visitor clicks first results only, the others last ones only."""
+    events = []
+    for n in range(800):
+        visitor, at = n // searches, START_MS + n * 1_000
+        shown = {"type": "impression", "impression_id": f"q{n}", "timestamp": at}
+        events.append(shown | {"items": ["a", "b", "c"], "user_id": f"u{visitor}"})
+        clicked = {"type": "feedback", "impression_id": f"q{n}", "timestamp": at + 500}
+        events.append(clicked | {"kind": "click", "item": "c" if visitor % 4 else "a"})
+    records = [
+        RecordedRecord("shop", n % 2, n, event["timestamp"], None, msgspec.json.encode(event), ())
+        for n, event in enumerate(events)
+    ]
+    lines, _ = diagnosis(records)
+    if searches == 1:
+        assert "design effect" not in lines
+    else:
+        assert lines["design effect"].words.startswith("4.0: searches of one visitor")
+
+
+def test_mixed_ranks_are_explained_by_the_attribute_by_which_they_agree() -> None:
+    """One application counts ranks from 0. Values of attributes are named only where asked for."""
+    devices = {
+        event["impression_id"]: event["attributes"]["device"]
+        for _, event in native_events()
+        if event["type"] == "impression"
+    }
+    records = []
+    for offset, (at, event) in enumerate(native_events()):
+        if event["type"] == "feedback" and devices[event["impression_id"]] == "ios":
+            event = event | {"rank": event["rank"] - 1}
+        body = msgspec.json.encode(event)
+        records.append(RecordedRecord("shop", 0, offset, at, None, body, ()))
+    found = {values: said(diagnosed({"shop": records}, [], values=values)[0]) for values in (0, 1)}
+    words = found[0]["ranks"].words
+    assert found[0]["ranks"].level == "wrong" and words.startswith("mixed: ")
+    assert "; by device they agree: map each in a table of its own" in words and "ios" not in words
+    assert "ios: -1" in found[1]["ranks"].words and "web: +0" in found[1]["ranks"].words
+
+
+@pytest.mark.parametrize(("unit", "factor"), [("s", 1e-3), ("ms", 1), ("us", 1e3), ("ns", 1e6)])
+def test_the_unit_of_times_is_said(unit: str, factor: float) -> None:
+    def change(offset: int, value: dict[str, Any]) -> None:
+        value["timestamp"] = int(instant_ms(value["timestamp"]) * factor)
+
+    lines, _ = diagnosis(segment_records(change))
+    assert lines["time"].words.startswith(f"written in {unit}; event less record: ")
+
+
+def test_times_as_text_are_said_to_be_iso_8601() -> None:
+    lines, _ = diagnosis(segment_records(lambda offset, value: None))
+    assert lines["time"].words.startswith("written in ISO 8601; ")
