@@ -57,7 +57,7 @@ groupings = [["country"], ["device"], ["country", "device"], ["experiment:ranker
 
 
 class Stage:
-    """One topic that is filled bit by bit, and the daemons that read it.
+    """Topics that are filled bit by bit, mostly one, and the daemons that read them.
 
     `rate` is in events per second of event time, whatever the clock of the wall says.
     """
@@ -66,6 +66,7 @@ class Stage:
         self, kafka: Broker, redis_url: str, topic: str, directory: Path, rate: float = 150
     ) -> None:
         self.kafka, self.redis_url, self.topic, self.directory = kafka, redis_url, topic, directory
+        self.topics = [topic]
         traffic = Traffic(seed=5, rate=rate, faults=FAULTS)
         self.events = generate_events(traffic, START_MS)
         self.daemons: list[Daemon] = []
@@ -89,8 +90,8 @@ class Stage:
         await producer.stop()
 
     async def records(self) -> list[Record]:
-        """Everything in the topic, as the oracle takes it."""
-        places = [TopicPartition(self.topic, number) for number in range(PARTITIONS)]
+        """Everything in the topics, as the oracle takes it."""
+        places = [TopicPartition(topic, n) for topic in self.topics for n in range(PARTITIONS)]
         consumer = AIOKafkaConsumer(
             bootstrap_servers=self.kafka.bootstrap, auto_offset_reset="earliest"
         )
@@ -112,13 +113,13 @@ class Stage:
         return LaneStore(connect(self.redis_url), namespace(config))
 
     async def taken(self, name: str) -> dict[int, int]:
-        """The durable offset of every lane that has been claimed."""
+        """The records that every claimed lane has taken: the sum of its durable offsets."""
         store = self.store(name)
         try:
             deltas = [await store.read(lane, "", None, 1) for lane in range(PARTITIONS)]
         finally:
             await close(store._client)
-        return {n: d.head.offsets[self.topic] for n, d in enumerate(deltas) if d is not None}
+        return {n: sum(d.head.offsets.values()) for n, d in enumerate(deltas) if d is not None}
 
     async def wait_for(self, name: str, records: int) -> None:
         """Until the lanes together have taken so many records."""
@@ -138,9 +139,7 @@ class Stage:
         for lane in range(PARTITIONS):
             head = await store.claim(lane, f"reader-{random.random()}", {})
             names, blobs = await store.load(lane, head, every_key)
-            held = rebuild(
-                lane, Layouts(InForce(plan_of(CONFIG))), [self.topic], head, names, blobs
-            )
+            held = rebuild(lane, Layouts(InForce(plan_of(CONFIG))), self.topics, head, names, blobs)
             assert_equal(held.lane, expected[lane])
             assert hours_of(held.lane) == expected[lane].hours
             assert await stray_keys(store._client, store._namespace, held) == []

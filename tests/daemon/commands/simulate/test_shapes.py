@@ -37,10 +37,11 @@ def events() -> Sequence[Any]:
     return [event for _, event in stream]
 
 
-def replay(path: Path, records: Sequence[Any], sources: str) -> Replayed:
+def replay(path: Path, records: Sequence[Any], sources: str, *, kcat: bool = False) -> Replayed:
     path.write_bytes(b"".join(msgspec.json.encode(record) + b"\n" for record in records))
     bars = Progress(console=Console(file=io.StringIO(), quiet=True))
-    return replayed([str(path)], load(SETTINGS + sources, {}, "test.toml"), bars, as_is=True)
+    config = load(SETTINGS + sources, {}, "test.toml")
+    return replayed([str(path)], config, bars, as_is=True, kcat=kcat)
 
 
 def integers(found: Replayed) -> Any:

@@ -1,0 +1,220 @@
+"""Simulated events as records of the formats that topics have, and what reads each of them."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from relevanced.daemon.commands.simulate.shapes import SHAPES
+from relevanced.daemon.events.timestamps import timestamp_text
+
+Event = Mapping[str, Any]
+"""An event of the native format."""
+Headers = tuple[tuple[str, bytes], ...]
+EXPERIMENT = "ranker-v2"
+
+
+@dataclass(frozen=True)
+class Format:
+    """How events are written."""
+
+    record: Callable[[Event], Any]
+    source: str
+    """The keys of `[[sources]]` beside the topic."""
+    native: Callable[[Event], Event] = lambda event: event
+    """The event without what the format does not say."""
+    headers: Callable[[Event], Headers] = lambda event: ()
+    feedback: str | None = None
+    """The keys of the source of feedback, where it stands in a topic of its own."""
+    not_mapped: int = 0
+    """How many elements of each record are no events."""
+
+
+def _preset(name: str) -> str:
+    return f'preset = "{name}"\n{SHAPES[name].keys}'
+
+
+def _without_rank(event: Event) -> Event:
+    return {name: value for name, value in event.items() if name != "rank"}
+
+
+def _is_shown(event: Event) -> bool:
+    return bool(event["type"] == "impression")
+
+
+def _batched(event: Event) -> Event:
+    """A batch of Segment calls, of which one is an event of the daemon."""
+    page = {"type": "page", "event": "Page Viewed", "messageId": "p"}
+    return {"batch": [page, SHAPES["segment"].record(event), page]}
+
+
+def _algolia(event: Event) -> Event:
+    user, at = event.get("user_id") or "anonymous", event["timestamp"]
+    if _is_shown(event):
+        return {
+            "queryID": event["impression_id"],
+            "time": at,
+            "hits": [{"objectID": item, "_highlightResult": {}} for item in event["items"]],
+            "page": 0,
+            "hitsPerPage": 20,
+            "userToken": user,
+            "facets": event["attributes"],
+            "variant": event["experiments"].get(EXPERIMENT),
+        }
+    kind = "addToCart" if event["kind"] == "add_to_cart" else event["kind"]
+    reaction = {
+        "eventType": "click" if kind == "click" else "conversion",
+        "eventName": "a reaction",
+        "userToken": user,
+        "timestamp": at,
+        "objectIDs": [event["item"]],
+        "positions": [event["rank"]],
+        "queryID": event["impression_id"],
+    }
+    if kind != "click":
+        reaction["eventSubtype"] = kind
+    return {"events": [reaction]}
+
+
+def _elastic(event: Event) -> Event:
+    attributes = event.get("attributes", {})
+    common = {
+        "@timestamp": timestamp_text(event["timestamp"]),
+        "session": {"id": event.get("user_id")},
+        "user": {"id": event.get("user_id")},
+        "labels": {"search_id": event["impression_id"], **attributes},
+    }
+    if not _is_shown(event):
+        return {
+            **common,
+            "event": {"action": event["kind"]},
+            "document": {"id": event["item"], "index": "products"},
+        }
+    items = [{"document": {"id": item, "index": "products"}} for item in event["items"]]
+    return {
+        **common,
+        "event": {"action": "search"},
+        "search": {"query": "x", "page": {"current": 1, "size": 10}, "results": {"items": items}},
+        "experiments": event["experiments"],
+    }
+
+
+def _ubi(event: Event) -> Event:
+    common = {
+        "query_id": event["impression_id"],
+        "timestamp": timestamp_text(event["timestamp"]),
+        "client_id": event.get("user_id"),
+    }
+    if not _is_shown(event):
+        where = {
+            "object": {"object_id": event["item"], "object_id_field": "id"},
+            "position": {"ordinal": event["rank"]},
+        }
+        return {**common, "action_name": event["kind"], "event_attributes": where}
+    return {
+        **common,
+        "user_query": "x",
+        "query_response_hit_ids": event["items"],
+        "query_attributes": {**event["attributes"], "experiments": event["experiments"]},
+    }
+
+
+def _cloud_headers(event: Event) -> Headers:
+    """Of binary mode; an attribute of the envelope says what the event is."""
+    kind = b"com.acme.shown" if _is_shown(event) else b"com.acme.reaction"
+    return (
+        ("ce_specversion", b"1.0"),
+        ("ce_type", kind),
+        ("ce_source", b"/search"),
+        ("ce_time", timestamp_text(event["timestamp"]).encode()),
+        ("content-type", b"application/json"),
+    )
+
+
+def _cloud(event: Event) -> Event:
+    return {name: value for name, value in event.items() if name not in ("type", "timestamp")}
+
+
+def _own(event: Event) -> Event:
+    """JSON in a string, a list as text, ranks from 0, times in microseconds."""
+    if _is_shown(event):
+        body = {
+            "name": "shown",
+            "search": {"id": event["impression_id"], "results": ",".join(event["items"])},
+            "who": event.get("user_id"),
+            "facets": event["attributes"],
+            "ab": [{"test": name, "arm": arm} for name, arm in event["experiments"].items()],
+        }
+    else:
+        body = {
+            "name": f"{event['kind']}ed",
+            "search": {"id": event["impression_id"]},
+            "target": {"sku": event["item"], "index": event["rank"] - 1},
+        }
+    return {"v": 2, "payload": json.dumps({**body, "at": event["timestamp"] * 1000})}
+
+
+_ALGOLIA_LOG = f"""preset = "algolia-search-log"
+[sources.impression]
+attributes = {{ "*" = "facets" }}
+experiments = {{ {EXPERIMENT} = "variant" }}
+"""
+_ELASTIC = """preset = "elastic"
+[sources.impression]
+id = "labels.search_id"
+attributes = { country = "labels.country", device = "labels.device" }
+experiments = { map = "experiments" }
+[sources.feedback]
+id = "labels.search_id"
+kinds = { click = "click", add_to_cart = "add_to_cart", purchase = "purchase" }
+"""
+_CLOUD = """envelope = "cloudevents"
+[sources.impression]
+where = "ce('type') == 'com.acme.shown'"
+id = "impression_id"
+time = "ce('time')"
+items = "items"
+user = "user_id"
+attributes = { "*" = "attributes" }
+experiments = { map = "experiments" }
+[sources.feedback]
+where = "ce('type') == 'com.acme.reaction'"
+kind = "kind"
+id = "impression_id"
+time = "ce('time')"
+item = "item"
+rank = "rank"
+"""
+_OWN = """each = "parse_json(payload)"
+time_format = "us"
+[sources.impression]
+where = "name == 'shown'"
+id = "search.id"
+time = "at"
+items = "split(search.results, ',')"
+user = "who"
+attributes = { "*" = "facets" }
+experiments = { list = "ab", name = "test", variant = "arm" }
+[sources.feedback]
+kind = "name"
+kinds = { clicked = "click", add_to_carted = "add_to_cart", purchaseed = "purchase" }
+id = "search.id"
+time = "at"
+item = "target.sku"
+rank = "target.index"
+rank_base = 0
+"""
+
+FORMATS: Mapping[str, Format] = {
+    "segment": Format(_batched, _preset("segment"), not_mapped=2),
+    "rudderstack": Format(SHAPES["rudderstack"].record, _preset("rudderstack")),
+    "snowplow": Format(SHAPES["snowplow"].record, _preset("snowplow")),
+    "ga4": Format(SHAPES["ga4"].record, _preset("ga4")),
+    "metarank": Format(SHAPES["metarank"].record, _preset("metarank"), _without_rank),
+    "algolia": Format(_algolia, _ALGOLIA_LOG, feedback='preset = "algolia-insights"\n'),
+    "elastic": Format(_elastic, _ELASTIC, _without_rank),
+    "ubi": Format(_ubi, 'preset = "ubi"\n'),
+    "native": Format(dict, 'preset = "native"\n'),
+    "cloudevents": Format(_cloud, _CLOUD, headers=_cloud_headers),
+    "own": Format(_own, _OWN),
+}
