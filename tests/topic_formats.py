@@ -12,6 +12,8 @@ Event = Mapping[str, Any]
 """An event of the native format."""
 Headers = tuple[tuple[str, bytes], ...]
 EXPERIMENT = "ranker-v2"
+ACTIONS = {"click": "search_click"}
+"""Kind → the action of Elastic's events, where they have one of their own."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def _elastic(event: Event) -> Event:
     if not _is_shown(event):
         return {
             **common,
-            "event": {"action": event["kind"]},
+            "event": {"action": ACTIONS.get(event["kind"], event["kind"])},
             "document": {"id": event["item"], "index": "products"},
         }
     items = [{"document": {"id": item, "index": "products"}} for item in event["items"]]
@@ -166,7 +168,7 @@ attributes = { country = "labels.country", device = "labels.device" }
 experiments = { map = "experiments" }
 [sources.feedback]
 id = "labels.search_id"
-kinds = { click = "click", add_to_cart = "add_to_cart", purchase = "purchase" }
+kinds = { search_click = "click", add_to_cart = "add_to_cart", purchase = "purchase" }
 """
 _CLOUD = """envelope = "cloudevents"
 [sources.impression]

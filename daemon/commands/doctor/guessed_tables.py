@@ -23,6 +23,22 @@ class Items:
 
 
 @dataclass(frozen=True)
+class RankGuess:
+    """The path of the rank that feedback states, and where ranks begin."""
+
+    path: str
+    base: int
+    share: float
+    """Of the feedback with an item of its list has this rank."""
+
+    def lines(self) -> Iterator[str]:
+        """The keys as TOML."""
+        words = f"{100 * self.share:.1f} % are the item's own rank; guessed: check"
+        yield f"rank = {toml(self.path)}  # {words}"
+        yield f"rank_base = {self.base}  # ranks begin there"
+
+
+@dataclass(frozen=True)
 class ListTable:
     """Which records are lists, and where they have what."""
 
@@ -31,6 +47,7 @@ class ListTable:
     id: str
     time: TimeGuess
     items: Items
+    user: str | None = None
     attributes: Mapping[str, str] = field(default_factory=dict)
     """Name → path."""
 
@@ -38,13 +55,14 @@ class ListTable:
         """The table as TOML, with a comment on each line."""
         yield "[sources.impression]"
         if self.where is not None:
-            path, text = self.where
-            yield f"where = {toml(f'{path} == {literal(text)}')}  # {CHECK}"
+            yield _where(*self.where)
         yield f"id = {toml(self.id)}  # {CHECK}"
         yield from self.time.lines()
         yield f"items = {toml(self.items.array)}  # {CHECK}"
         if self.items.member is not None:
             yield f"item = {toml(self.items.member)}  # {CHECK}"
+        if self.user is not None:
+            yield f"user = {toml(self.user)}  # guessed by its name: check"
         if self.attributes:
             pairs = ", ".join(f"{name} = {toml(path)}" for name, path in self.attributes.items())
             yield f"attributes = {{ {pairs} }}  # texts of few values"
@@ -61,10 +79,15 @@ class FeedbackTable:
     id: str
     time: TimeGuess
     item: str
+    rank: RankGuess | None = None
+    where: tuple[str, str] | None = None
+    """The text at a path that it has beside its kind; None: the kinds say enough."""
 
     def lines(self) -> Iterator[str]:
         """The table as TOML, with a comment on each line."""
         yield "[sources.feedback]"
+        if self.where is not None:
+            yield _where(*self.where)
         if self.path is None:
             kind = next(iter(self.kinds.values()))
             yield f"kind = {toml(literal(kind))}  # guessed by the name of the topic: check"
@@ -75,6 +98,8 @@ class FeedbackTable:
         yield f"id = {toml(self.id)}  # {CHECK}"
         yield from self.time.lines()
         yield f"item = {toml(self.item)}  # {CHECK}"
+        if self.rank is not None:
+            yield from self.rank.lines()
 
 
 @dataclass(frozen=True)
@@ -92,6 +117,10 @@ class Guess:
                 yield f'time_format = "{unit}"  # {CHECK}'
         for table in tables:
             yield from table.lines()
+
+
+def _where(path: str, text: str) -> str:
+    return f"where = {toml(f'{path} == {literal(text)}')}  # {CHECK}"
 
 
 def literal(text: str) -> str:

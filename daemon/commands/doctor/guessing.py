@@ -10,11 +10,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any, Final
 
-from .guessed_tables import FeedbackTable, Guess, Items, ListTable
+from .crawlers import AGENT
+from .guessed_ranks import guessed_rank
+from .guessed_tables import FeedbackTable, Guess, Items, ListTable, literal
 from .ids import IdPair, id_pairs
-from .profile import EACH, Profile, plain_members, profiled
+from .profile import EACH, Profile, hash_of, plain_members, profiled
 from .times import guessed_time
 
 MOST_KINDS: Final = 50
@@ -27,6 +30,13 @@ LEAST_COMMON: Final = 0.5
 """Of the items that are named must stand in lists."""
 MOST_VALUES: Final = 50
 MOST_ATTRIBUTES: Final = 6
+SEPARATORS: Final = (",", "|", ";")
+"""Of lists that are a text. No blank: any sentence has some."""
+USER: Final = re.compile(r"(?i)user|visitor|client|customer|anonymous|session|member|cookie|^uid$")
+"""Names of members that mean a person."""
+MOST_BY_USER: Final = 50
+"""Searches of a person in a sample, on average: more is no person, but an attribute."""
+LEAST_WITH_USER: Final = 0.8
 WORDS: Final[Mapping[str, str]] = {
     "purchase": r"purchase|order|checkout|bought|buy|transaction",
     "add_to_cart": r"cart|basket",
@@ -53,6 +63,18 @@ class Records:
 
 
 @dataclass(frozen=True)
+class Reactions:
+    """Records whose names mean feedback."""
+
+    path: str | None
+    """Of the names; None: that of the topic is the only one."""
+    groups: Mapping[str, Records]
+    """Name → its records."""
+    where: tuple[str, str] | None = None
+    """The text at a path that they all have; None: the names say enough."""
+
+
+@dataclass(frozen=True)
 class Split:
     """The records of a topic, told from one another by the text at a path."""
 
@@ -62,10 +84,22 @@ class Split:
     groups: Mapping[str, Records]
     """Text at the path, or the name of the topic → its records."""
 
-    @property
-    def reactions(self) -> Mapping[str, Records]:
-        """The groups whose names mean feedback."""
-        return {name: records for name, records in self.groups.items() if _kind(name)}
+    @cached_property
+    def reactions(self) -> Sequence[Reactions]:
+        """The groups whose names mean feedback; without any, those in which the texts at another
+        path do."""
+        by_name = {name: records for name, records in self.groups.items() if _kind(name)}
+        if by_name:
+            return [Reactions(self.path, by_name)]
+        return [] if self.path is None else [*self._by_another_path(self.path)]
+
+    def _by_another_path(self, path: str) -> Iterator[Reactions]:
+        for name, records in self.groups.items():
+            for other in _telling_paths(records.profile, least=1):
+                groups = _split(self.topic, other, records).groups
+                named = {text: of for text, of in groups.items() if _kind(text)}
+                if named:
+                    yield Reactions(other, named, (path, name))
 
 
 def guessed(topics: Mapping[str, Records]) -> dict[str, Guess]:
@@ -85,18 +119,23 @@ def guessed(topics: Mapping[str, Records]) -> dict[str, Guess]:
 def _splits(topic: str, records: Records) -> list[Split]:
     """By each path of few texts that nearly all records have, those with the fewest first; at last
     all records as one kind."""
-    profile = records.profile
+    splits = [_split(topic, path, records) for path in _telling_paths(records.profile, least=2)]
+    telling = [split for split in splits if split.reactions][:MOST_SPLITS]
+    return [*telling, Split(topic, None, {topic: records})]
+
+
+def _telling_paths(profile: Profile, least: int) -> list[str]:
+    """The paths that nearly all records have, with texts, at least so many and few distinct ones;
+    those with the fewest first."""
     found = [
         (len(path.hashes), path.path)
         for path in profile.paths.values()
         if EACH not in path.path
         and path.records >= LEAST_PRESENT * profile.records
         and path.kinds["text"] == path.kinds.total()
-        and 2 <= len(path.hashes) <= MOST_KINDS
+        and least <= len(path.hashes) <= MOST_KINDS
     ]
-    splits = [_split(topic, path, records) for _, path in sorted(found)]
-    telling = [split for split in splits if split.reactions][:MOST_SPLITS]
-    return [*telling, Split(topic, None, {topic: records})]
+    return [path for _, path in sorted(found)]
 
 
 def _split(topic: str, path: str, records: Records) -> Split:
@@ -116,7 +155,11 @@ def _with_lists(
     best: tuple[Items, IdPair] | None = None
     for topic, options in splits.items():
         candidates = options if topic != split.topic else [split]
-        found = (_reactions(lists, one, name if one is split else None) for one in candidates)
+        found = (
+            _on_lists(lists, one, name if option is split else None)
+            for option in candidates
+            for one in option.reactions
+        )
         known = [one for one in found if one is not None]
         if not known:
             continue
@@ -131,12 +174,14 @@ def _with_lists(
     return best[0].common, guesses
 
 
-def _reactions(
-    lists: Records, split: Split, besides: str | None
+def _on_lists(
+    lists: Records, reactions: Reactions, besides: str | None
 ) -> tuple[Items, IdPair, FeedbackTable] | None:
     """Feedback of a topic on these lists, but for the group that they are."""
-    groups = {name: of for name, of in split.reactions.items() if name != besides}
-    items = max(_items(lists.profile, groups), key=lambda one: one.common, default=None)
+    if reactions.where is not None and reactions.where[1] == besides:
+        return None
+    groups = {name: of for name, of in reactions.groups.items() if name != besides}
+    items = max(_items(lists, groups), key=lambda one: one.common, default=None)
     if items is None:
         return None
     groups = {name: of for name, of in groups.items() if items.of_feedback in of.profile.paths}
@@ -148,8 +193,17 @@ def _reactions(
     if not pairs or time is None:
         return None
     kinds = {name: str(_kind(name)) for name in groups}
-    table = FeedbackTable(split.path, kinds, pairs[0].of_feedback, time, items.of_feedback)
-    return items, pairs[0], table
+    pair = pairs[0]
+    table = FeedbackTable(
+        path=reactions.path,
+        kinds=kinds,
+        id=pair.of_feedback,
+        time=time,
+        item=items.of_feedback,
+        rank=guessed_rank(lists.values, feedback.values, pair, items),
+        where=reactions.where,
+    )
+    return items, pair, table
 
 
 def _together(groups: Iterable[Records]) -> Records:
@@ -163,32 +217,67 @@ def _list_table(split: Split, name: str, items: Items, id_path: str) -> ListTabl
     time = guessed_time(lists.values, lists.stamps_ms)
     if time is None:
         return None
-    attributes = _attributes(lists.profile, {split.path, id_path, time.path})
+    user = _user(lists.profile, {split.path, id_path, time.path})
+    attributes = _attributes(lists.profile, {split.path, id_path, time.path, user})
     where = None if split.path is None else (split.path, name)
-    return ListTable(where, id_path, time, items, attributes)
+    return ListTable(where, id_path, time, items, user, attributes)
 
 
 def _kind(name: str) -> str | None:
     return next((kind for kind, words in WORDS.items() if re.search(words, name, re.I)), None)
 
 
-def _items(lists: Profile, others: Mapping[str, Records]) -> Iterator[Items]:
-    """The arrays of ids, of which records of another kind name some."""
+def _items(lists: Records, others: Mapping[str, Records]) -> Iterator[Items]:
+    """The arrays of ids, or texts of them, of which records of another kind name some."""
     named: dict[str, set[int]] = defaultdict(set)
     for of in others.values():
         for path in of.profile.paths.values():
             if EACH not in path.path and path.is_scalar:
                 named[path.path] |= path.hashes
+    for array, member, hashes in chain(_arrays(lists.profile), _texts_of_ids(lists)):
+        for other, ids in named.items():
+            common = len(ids & hashes) / len(ids) if len(ids) > 1 else 0.0
+            if common >= LEAST_COMMON:
+                yield Items(array, member, other, common)
+
+
+def _arrays(lists: Profile) -> Iterator[tuple[str, str | None, set[int]]]:
+    """(path, member of an element, hashes of the ids) of all arrays."""
     for path in lists.paths.values():
         array, mark, member = path.path.partition(EACH)
-        if not mark or EACH in member or not path.is_scalar:
-            continue
-        if max(lists.paths[array].lengths, default=0) < 2:
-            continue
-        for other, hashes in named.items():
-            common = len(hashes & path.hashes) / len(hashes) if len(hashes) > 1 else 0.0
-            if common >= LEAST_COMMON:
-                yield Items(array, member.removeprefix(".") or None, other, common)
+        if mark and EACH not in member and path.is_scalar:
+            if max(lists.paths[array].lengths, default=0) >= 2:
+                yield array, member.removeprefix(".") or None, path.hashes
+
+
+def _texts_of_ids(lists: Records) -> Iterator[tuple[str, None, set[int]]]:
+    """The same for texts that are lists of ids with a separator."""
+    texts: dict[str, list[str]] = defaultdict(list)
+    for value in lists.values:
+        for path, member in plain_members(value).items():
+            if isinstance(member, str):
+                texts[path].append(member)
+    for path, values in texts.items():
+        for separator in SEPARATORS:
+            if sum(separator in text for text in values) >= LEAST_COMMON * len(lists.values):
+                hashes = {hash_of(part) for text in values for part in text.split(separator)}
+                yield f"split({path}, {literal(separator)})", None, hashes
+
+
+def _user(lists: Profile, used: set[str | None]) -> str | None:
+    """The path of who searched: of those whose names mean a person, the one whose values come back
+    the most."""
+    found = [
+        (path.records / len(path.hashes), path.path)
+        for path in lists.paths.values()
+        if USER.search(path.path.rpartition(".")[2])
+        and not AGENT.search(path.path)
+        and EACH not in path.path
+        and path.is_scalar
+        and path.records >= LEAST_WITH_USER * lists.records
+    ]
+    rightful = [one for one in found if one[0] < MOST_BY_USER and one[1] not in used]
+    return max(rightful)[1] if rightful else None
 
 
 def _attributes(lists: Profile, used: set[str | None]) -> dict[str, str]:

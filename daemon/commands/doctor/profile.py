@@ -24,7 +24,9 @@ FIRST: Final = " | [0]"
 """Ends the path of what a filter has found."""
 KEYS: Final = ("key", "name")
 """Members by which arrays of objects are tables of keys and values."""
-_PLAIN: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+ATTRIBUTE: Final = "ce('{}')"
+"""The member that stands for an attribute of a CloudEvent, which is also the expression for it."""
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|ce\('[a-z0-9]+'\)")
 """Other names of members are quoted in JMESPath."""
 KINDS: Final = {str: "text", bool: "boolean", int: "number", float: "number", type(None): "null"}
 
@@ -84,6 +86,11 @@ def profiled(values: Iterable[Any]) -> Profile:
     return profile
 
 
+def hash_of(value: str | int | float) -> int:
+    """The hash of a text or a number, by which equal ones are found; of this process only."""
+    return hash(str(value))
+
+
 def _note(known: Path, found: Any, own: dict[str, int]) -> None:
     kind = KINDS.get(type(found))
     if kind is None:
@@ -92,7 +99,7 @@ def _note(known: Path, found: Any, own: dict[str, int]) -> None:
             known.lengths[len(found)] += 1
     known.kinds[kind] += 1
     if kind in ("text", "number"):
-        hashed = hash(str(found))
+        hashed = hash_of(found)
         if len(known.hashes) < MOST_VALUES:
             known.hashes.add(hashed)
         if EACH not in known.path:

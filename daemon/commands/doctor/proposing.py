@@ -4,19 +4,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+import msgspec
+
 from ...config.decoders import decoder_of
 from ...config.loading import load
 from ...config.settings import Config
 from ...events.types import Impression, LogRecord, Rejected
 from .crawlers import crawlers, drop_lines
+from .elements import elements_of, replaced
 from .guessed_tables import Guess
 from .guessing import Records, guessed
 from .ids import IdPair, id_pairs
-from .json_values import MOST_RECORDS, json_objects, json_value
+from .json_values import MOST_RECORDS, json_value
 from .looked import Looked, joined, looked_at
+from .openings import Opening, opened, opening_of
 from .profile import Profile
 from .ranks import rank_offsets
-from .trials import ANY_CLOCK, ANY_ID, Trial, has_ids, proposed, toml, trials
+from .trials import ANY_CLOCK, ANY_ID, Trial, has_ids, proposed, tables_of, toml, trials
 
 WITHOUT_IDS: Final = ("native", "ubi")
 """Formats whose ids are a part of them."""
@@ -38,6 +42,8 @@ class Source:
     """None: that of the preset."""
     guess: Guess | None = None
     """The tables where no preset reads the records."""
+    opening: Opening = Opening()
+    """How the guessed tables reach the data of records."""
     drops: tuple[str, ...] = ()
     """What is left out, as TOML."""
 
@@ -55,22 +61,31 @@ class Source:
         yield "[[sources]]"
         yield f"topic = {toml(self.topic)}  # {self.trial.records:,} records were tried"
         if self.guess is not None:
+            yield from self.opening.lines()
             yield from self.guess.lines()
             return
         yield f"preset = {toml(self.trial.preset)}  # {100 * self.trial.share:.1f} % of them map"
-        ranks = []
+        for table, own in (("impression", self._ids_of_lists()), ("feedback", self._ids())):
+            lines = [*self._rank_base(), *own]
+            if lines and table in tables_of(self.trial.preset):
+                yield from (f"[sources.{table}]", *lines)
+
+    def _rank_base(self) -> Iterator[str]:
         if self.rank_base is not None:
-            ranks = [f"rank_base = {self.rank_base}  # by the places of items in their lists"]
-        if self.ids is None and has_ids(self.trial.preset):
-            for table in ("impression", "feedback") if ranks else ():
-                yield from (f"[sources.{table}]", *ranks)
-            return
-        pair = self.ids or IdPair(ANY_ID, ANY_ID, 0.0, 0.0)
-        share = f"{100 * pair.common:.1f} % of the feedback has the id of a list"
-        yield from ("[sources.impression]", *ranks)
-        yield f"id = {toml(pair.of_lists)}  # guessed: check; {share}"
-        yield from ("[sources.feedback]", *ranks)
-        yield f"id = {toml(pair.of_feedback)}  # guessed: check"
+            yield f"rank_base = {self.rank_base}  # by the ranks of items in their lists"
+
+    def _ids_of_lists(self) -> Iterator[str]:
+        if (pair := self._pair()) is not None:
+            share = f"{100 * pair.common:.1f} % of the feedback has the id of a list"
+            yield f"id = {toml(pair.of_lists)}  # guessed: check; {share}"
+
+    def _ids(self) -> Iterator[str]:
+        if (pair := self._pair()) is not None:
+            yield f"id = {toml(pair.of_feedback)}  # guessed: check"
+
+    def _pair(self) -> IdPair | None:
+        """The ids to write: one for all where they are lacking."""
+        return IdPair(ANY_ID, ANY_ID, 0.0, 0.0) if self.lacks_ids else self.ids
 
 
 def config_of(sources: Sequence[Source]) -> Config:
@@ -93,15 +108,21 @@ def _without_crawlers(source: Source, records: Sequence[LogRecord]) -> Source:
     """The source with a rule that leaves crawlers out, where records name some."""
     if source.trial.preset in WITHOUT_IDS:
         return source
-    found = [share for share in crawlers(json_objects(records))[:1] if share.out]
+    whole = (value for value, _ in opened(records, source.opening))
+    values = [one for value in whole for one in elements_of(source.trial.preset, value)]
+    found = [share for share in crawlers(values)[:1] if share.out]
     return replace(source, drops=drop_lines(found[0])) if found else source
 
 
 def _guessed(samples: Mapping[str, Sequence[LogRecord]]) -> list[Source]:
     """The sources of topics with guessed tables; none where they cannot be, or hardly any feedback
     joins by them."""
-    found = guessed({topic: _objects(records) for topic, records in samples.items()})
-    sources = [Source(topic, Trial(""), guess=guess) for topic, guess in sorted(found.items())]
+    ways = {topic: opening_of(records) for topic, records in samples.items()}
+    found = guessed({topic: _objects(samples[topic], way) for topic, way in ways.items()})
+    sources = [
+        Source(topic, Trial(""), guess=guess, opening=ways[topic])
+        for topic, guess in sorted(found.items())
+    ]
     if not sources:
         return []
     config = config_of(sources)
@@ -113,10 +134,9 @@ def _guessed(samples: Mapping[str, Sequence[LogRecord]]) -> list[Source]:
     return sources if joins >= LEAST_GUESSED else []
 
 
-def _objects(records: Sequence[LogRecord]) -> Records:
-    """The records that are JSON objects."""
-    read = ((json_value(record.value), record.timestamp) for record in records[:MOST_RECORDS])
-    kept = [(value, stamp_ms) for value, stamp_ms in read if isinstance(value, dict)]
+def _objects(records: Sequence[LogRecord], way: Opening) -> Records:
+    """The data of records that is an object."""
+    kept = list(opened(records, way))
     return Records([value for value, _ in kept], [stamp_ms for _, stamp_ms in kept])
 
 
@@ -154,15 +174,17 @@ def _with_ids(sources: list[Source], samples: Mapping[str, Sequence[LogRecord]])
 def _profiles(
     sources: Sequence[Source], samples: Mapping[str, Sequence[LogRecord]]
 ) -> tuple[Profile, Profile]:
-    """The profiles of the records with impressions, and of those with feedback alone."""
+    """The profiles of what is an impression, and of what is feedback alone, of the elements of
+    batches too."""
     decode, lists, feedback = decoder_of(config_of(sources)), Profile(), Profile()
     for one in sources:
         for record in samples[one.topic][:MOST_RECORDS]:
-            events = [e for e in decode.of_record(record) if not isinstance(e, Rejected)]
-            value = json_value(record.value)
-            if events and value is not None:
-                has_list = any(isinstance(event, Impression) for event in events)
-                (lists if has_list else feedback).note(value)
+            for value in elements_of(one.trial.preset, json_value(record.value)):
+                element = replaced(record, msgspec.json.encode(value))
+                events = [e for e in decode.of_record(element) if not isinstance(e, Rejected)]
+                if events:
+                    has_list = any(isinstance(event, Impression) for event in events)
+                    (lists if has_list else feedback).note(value)
     return lists, feedback
 
 

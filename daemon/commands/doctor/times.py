@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from ...events.timestamps import instant_ms
 from .profile import plain_members
+from .trials import toml
 
 LEAST_PRESENT: Final = 0.95
 EARLIEST_MS: Final = 30 * 86_400_000
@@ -28,7 +29,7 @@ class TimeGuess:
     def lines(self) -> Iterator[str]:
         """The keys as TOML."""
         how = "ISO 8601" if self.unit is None else f"in {self.unit}"
-        yield f'time = "{self.path}"  # {how}; guessed: check'
+        yield f"time = {toml(self.path)}  # {how}; guessed: check"
 
 
 def guessed_time(values: Sequence[Any], stamps_ms: Sequence[int]) -> TimeGuess | None:

@@ -14,9 +14,9 @@ from . import looked as of
 from .crawlers import Share, crawlers, refusals
 from .expected import LEAST_A_DAY, Smallest, lane_of, size_of, smallest_drops, span_s
 from .finding import Finding, percent
-from .json_values import json_objects
 from .keys import keys_of, meaning
 from .looked import Looked
+from .openings import opened, opening_of
 from .visitors import design_effect
 
 MOST_SEARCHES_AN_HOUR: Final = 300
@@ -33,7 +33,9 @@ def found(
     for topic, records in samples.items():
         if records:
             yield _keys(topic, records, looked)
-    objects = [value for records in samples.values() for value in json_objects(records)]
+    objects = [
+        value for records in samples.values() for value, _ in opened(records, opening_of(records))
+    ]
     yield _crawlers(crawlers(objects), looked)
     for share in refusals(objects):
         words = f"{share.path} is false in {percent(share.of)} of {share.records:,} records"

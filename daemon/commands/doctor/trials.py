@@ -65,12 +65,18 @@ def has_ids(preset: str) -> bool:
     return "feedback" not in table or "id" in table["feedback"]
 
 
+def tables_of(preset: str) -> tuple[str, ...]:
+    """The tables that a preset has: those of lists, of feedback, or both; none for an event format,
+    which has a reader of its own."""
+    return tuple(name for name in ("impression", "feedback") if name in presets().get(preset, {}))
+
+
 def _trial_text(preset: str, topic: str) -> str:
     """A source as TOML. Where the preset has no ids, all records have one id while they are
     tried."""
     lines = [ANY_CLOCK, "[[sources]]", f"topic = {toml(topic)}", f"preset = {toml(preset)}"]
     if not has_ids(preset):
-        for table in ("impression", "feedback"):
+        for table in tables_of(preset):
             lines += [f"[sources.{table}]", f"id = {toml(ANY_ID)}"]
     return "\n".join(lines)
 

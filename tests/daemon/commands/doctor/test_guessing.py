@@ -28,12 +28,15 @@ def own(arrives_ms: int, event: dict[str, Any]) -> dict[str, Any]:
             "geo": {"country": event["attributes"]["country"]},
             "device": event["attributes"]["device"],
             "user_agent": f"browser {arrives_ms % 977}",
+            "visitor": {"id": 1, "cookie": event["user_id"]},
         }
     return {
         "event": KINDS[event["kind"]],
         "sent_at": arrives_ms - 40,
         "search_id": event["impression_id"],
         "sku": event["item"],
+        "index": event["rank"] - 1,
+        "amount": arrives_ms % 3,
     }
 
 
@@ -49,6 +52,8 @@ def test_lists_feedback_items_ids_times_and_attributes_are_found() -> None:
     assert (lists.items.of_feedback, feedback.item) == ("sku", "sku")
     assert {lists.time.path, feedback.time.path} == {"sent_at"}
     assert lists.attributes == {"country": "geo.country", "device": "device"}
+    assert lists.user == "visitor.cookie"
+    assert feedback.rank is not None and (feedback.rank.path, feedback.rank.base) == ("index", 0)
     assert feedback.kinds.items() <= {v: k for k, v in KINDS.items()}.items() and feedback.kinds
 
 
