@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import Final
 
 import msgspec
@@ -12,9 +11,9 @@ from ...config.settings import Config
 from ...events.types import Event, Limits, LogRecord, Rejected
 from ...mapping.tables import AUTO, UNITS, Source, TimeFormat
 from ...mapping.topics import topic_decoder
-from .trials import TRIED_RECORDS
 
-TRIED_EVENTS: Final = 200
+TRIED_RECORDS: Final = 200
+"""Of a topic."""
 TEXT: Final = "ISO 8601"
 ANY_FUTURE_MS: Final = 10**15
 """More than any time is ahead of its record."""
@@ -32,17 +31,17 @@ def units_of(config: Config, samples: Mapping[str, Sequence[LogRecord]]) -> dict
 
 
 def unit_of(source: Source, records: Sequence[LogRecord], limits: Limits) -> str | None:
-    """The unit by which the first events have the times that they have by `auto`; ISO 8601 where no
-    unit reads any of them; None where there is no such unit, or no event."""
+    """The unit by which the first records have the times that they have by `auto`; ISO 8601 where
+    no unit reads any of them; None where there is no such unit, or no event."""
     if source.time.name != AUTO:
         return source.time.name
-    expected = list(islice(_events(source, records, limits), TRIED_EVENTS))
+    expected = list(_events(source, records, limits))
     if not expected:
         return None
     is_number = False
     for unit in UNITS:
         by_unit = replace(source, time=TimeFormat(unit))
-        read = list(islice(_events(by_unit, records, limits), TRIED_EVENTS))
+        read = list(_events(by_unit, records, limits))
         is_number |= bool(read)
         if read == expected:
             return unit
