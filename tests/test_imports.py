@@ -28,6 +28,7 @@ ROWS: Final = {
         ("attribution", "storage"),
         ("lane", "config"),
         ("mapping", "plan"),
+        ("schemas",),
         ("events", "experiments", "judging", "telemetry", "panes", "backoff", "errors"),
     ),
     "metrics": (
@@ -73,6 +74,7 @@ PURE: Final = (
     *("daemon.errors", "daemon.panes", "daemon.plan"),
     *("daemon.events", "daemon.events.*", "daemon.experiments", "daemon.experiments.*"),
     *("daemon.judging", "daemon.judging.*", "daemon.mapping", "daemon.mapping.*"),
+    *("daemon.schemas", "daemon.schemas.*"),
     *("daemon.lane", "daemon.lane.*", "daemon.attribution", "daemon.attribution.*"),
     *("daemon.telemetry", "daemon.telemetry.family", "daemon.telemetry.*families"),
     *("daemon.telemetry.kafka_faults", "daemon.telemetry.rate_limit", "daemon.telemetry.status"),
