@@ -13,7 +13,6 @@ from typing import Final
 
 import structlog
 
-from ..errors import RegistryUnavailable
 from ..events.types import LogRecord
 from ..schemas.book import SchemaBook
 from ..schemas.types import SchemaId, UnreadableSchema
