@@ -10,6 +10,7 @@ import aiohttp
 from yarl import URL
 
 from ..errors import RegistryUnavailable, StartError
+from ..schemas.types import UnreadableSchema
 from .protocol import Answer, trouble
 from .settings import RegistrySettings
 
@@ -32,7 +33,8 @@ class RegistryClient:
         self, url_of: Callable[[str], str], trouble_of: Callable[[Answer], str | None] = trouble
     ) -> Answer:
         """Return the first answer that is one; `url_of` makes the URL from the registry's address.
-        Raises RegistryUnavailable where no address gives one."""
+        Raises RegistryUnavailable where no address gives one, UnreadableSchema for one of more than
+        MOST_BYTES."""
         urls, failures = self._settings.urls, list[RegistryUnavailable]()
         for index in range(len(urls)):
             turn = (self._first + index) % len(urls)
@@ -74,7 +76,7 @@ class RegistryClient:
             async for chunk in response.content.iter_any():
                 body += chunk
                 if len(body) > MOST_BYTES:
-                    raise aiohttp.ClientPayloadError(f"more than {MOST_BYTES} bytes")
+                    raise UnreadableSchema(f"is larger than {MOST_BYTES} bytes")
             return Answer(response.status, response.headers, bytes(body))
 
     def _login(self) -> str | None:
