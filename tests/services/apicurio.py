@@ -24,7 +24,7 @@ VERSION: Final = "3.0.9"
 ARTIFACT: Final = f"io.apicurio:apicurio-registry-app:{VERSION}:tar.gz:all"
 JAR: Final = f"apicurio-registry-app-{VERSION}-runner.jar"
 ADVICE: Final = (
-    f"Tests against a schema registry need Java {kafka_jars.JAVA_NEEDED} or newer and Maven (Debian:"
+    f"Tests against a registry need Java {kafka_jars.JAVA_NEEDED} or newer and Maven (Debian:"
     " apt-get install default-jre-headless maven)."
 )
 JAVA_FLAGS: Final = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
