@@ -3,8 +3,11 @@
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from .frames import Frame
-from .types import SchemaText, UnreadableSchema
+from .avro import AvroSchema
+from .frames import Message
+from .members import Members
+from .protobuf import protobuf_schema
+from .types import AVRO, PROTOBUF, SchemaText, UnreadableSchema
 
 
 class Schema(Protocol):
@@ -14,11 +17,18 @@ class Schema(Protocol):
     def codec(self) -> str:
         """How the bodies are written."""
 
-    def value(self, frame: Frame) -> object:
-        """Return the body as JSON would give it. Raises InvalidField, and nothing else."""
+    def message_name(self, message: Message | None) -> str | None:
+        """Return the full name of what a body is. Raises InvalidField: bad_framing."""
+
+    def reader(self, message: Message | None, members: Members) -> Callable[[bytes], object]:
+        """Return what reads these members of a body, as JSON would give them. Both raise
+        InvalidField, and nothing else."""
 
 
-PARSERS: Final[Mapping[str, Callable[[SchemaText], Schema]]] = {}
+PARSERS: Final[Mapping[str, Callable[[SchemaText], Schema]]] = {
+    AVRO: AvroSchema,
+    PROTOBUF: protobuf_schema,
+}
 """Codec → what reads a schema of it."""
 
 
