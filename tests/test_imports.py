@@ -60,6 +60,7 @@ DOORS: Final = {
     "aiokafka": ("daemon.kafka.*",),
     "redis": ("daemon.storage.redis.*",),
     "aiohttp": ("daemon.http.*", "daemon.registry.client"),
+    "botocore": ("daemon.registry.glue",),
     "prometheus_client": ("daemon.exporter.exposition", "daemon.telemetry.process"),
     "click": ("daemon.commands.*",),
     "jmespath": ("daemon.mapping.*",),

@@ -136,7 +136,7 @@ def stored(schema: SchemaId | Reference, answer: Answer) -> Stored:
     if answer.status != 200:
         raise UnreadableSchema(f"the registry answers {answer.status}")
     if isinstance(schema, SchemaId) and schema.kind == GLOBAL:
-        codec = _codec(answer.headers.get(APICURIO_TYPE))
+        codec = codec_of(answer.headers.get(APICURIO_TYPE))
         try:
             return Stored(codec, answer.body.decode())
         except UnicodeDecodeError:
@@ -145,7 +145,7 @@ def stored(schema: SchemaId | Reference, answer: Answer) -> Stored:
     text, references = found.get("schema"), found.get("references") or []
     if not isinstance(text, str) or not isinstance(references, list):
         raise UnreadableSchema("the registry's answer has no schema")
-    return Stored(_codec(found.get("schemaType")), text, tuple(map(_reference, references)))
+    return Stored(codec_of(found.get("schemaType")), text, tuple(map(_reference, references)))
 
 
 def descriptor_of(answer: Answer) -> str:
@@ -163,12 +163,14 @@ def descriptor_of(answer: Answer) -> str:
 
 NO_DESCRIPTOR: Final = (
     "the registry has only the text of the Protobuf schema (it does not know ?format=serialized):"
-    ' name compiled schemas with descriptor_set = "FILE", from protoc --descriptor_set_out or buf'
-    " build"
+    ' give the source descriptor_set = "FILE", from protoc --descriptor_set_out or buf build,'
+    " beside framing and message"
 )
 
 
-def _codec(name: object) -> str:
+def codec_of(name: object) -> str:
+    """The codec of a type as registries name it; without one it is Avro. Raises
+    UnreadableSchema."""
     name = "AVRO" if name is None else name
     if not isinstance(name, str) or name not in _CODECS:
         raise UnreadableSchema(f"its type is {name!r}: must be one of {', '.join(_CODECS)}")

@@ -159,6 +159,10 @@ class Telemetry:
         """Count something wrong with the input topics."""
         self._kafka_faults.labels(fault).inc()
 
+    def registry_asked(self, outcome: str) -> None:
+        """Count a question to the schema registry: one of REGISTRY_OUTCOMES."""
+        self.registry_requests.labels(outcome).inc()
+
     def note_stall(self, stall_s: float) -> None:
         """Note how long the event loop kept others waiting."""
         self._longest_stall.note(time.monotonic(), stall_s)

@@ -71,6 +71,7 @@ class Apart:
         the lane is lost, or the process is to stop before: then nothing of it is applied."""
         number = owned.claimed.lane.number
         if wanted and not await self._waits.fetched(number, wanted):
+            await self._leave(owned)
             return
         mark, parts = _suspicion(owned), [(batch, next_offsets)]
         if mark is not None:
@@ -92,6 +93,13 @@ class Apart:
             await self._committer.commit(owned, letters, None, began_s)
             if self._ownership.lanes.get(number) is not owned:
                 return
+
+    async def _leave(self, owned: OwnedLane) -> None:
+        """Forget a lane of which a batch is not applied: no later one of it may be polled."""
+        number = owned.claimed.lane.number
+        if self._ownership.lanes.get(number) is owned:
+            self._ownership.forget(number)
+            await self._source.close(number)
 
 
 def _suspicion(owned: OwnedLane) -> StallMark | None:
