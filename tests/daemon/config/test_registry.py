@@ -113,6 +113,64 @@ def test_files_of_secrets_that_cannot_be_read_are_faults(tmp_path: Path) -> None
             read(None, {**environment, f"RELEVANCED_REGISTRY__{name}": missing})
 
 
+SOURCE = """
+[[sources]]
+topic = "t"
+codec = "{codec}"
+{keys}
+[sources.impression]
+id = "id"
+time = "time"
+items = "items"
+"""
+
+
+def sourced(registry: str, codec: str = "avro", keys: str = "") -> str:
+    return f"[registry]\n{registry}{SOURCE.format(codec=codec, keys=keys)}"
+
+
+WITHOUT = [
+    (
+        sourced(""),
+        "sources[0].codec=avro: its records name schemas: set registry.url, or schema_file with one"
+        " for all of them",
+    ),
+    (
+        sourced("", "protobuf"),
+        "sources[0].codec=protobuf: its records name schemas: set registry.url, or descriptor_set"
+        " with one for all of them",
+    ),
+    (
+        sourced('url = "http://sr"', keys='framing = "glue"'),
+        'sources[0].framing=glue: needs registry.kind = "glue"',
+    ),
+    (
+        sourced('kind = "glue"\nregion = "eu-west-1"', keys='framing = "confluent"'),
+        'sources[0].framing=confluent: names no schema of registry.kind = "glue"',
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "fault"), WITHOUT, ids=[fault for _, fault in WITHOUT])
+def test_a_source_whose_schemas_nobody_knows_is_a_fault(text: str, fault: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        load(text, {}, "test")
+    assert raised.value.faults == [fault]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        sourced('url = "http://sr"'),
+        sourced('kind = "glue"\nregion = "eu-west-1"'),
+        sourced("", "json"),
+        sourced("", keys='schema_file = "a.avsc"'),
+    ],
+)
+def test_a_source_whose_schemas_somebody_knows_is_none(text: str) -> None:
+    assert load(text, {}, "test").sources
+
+
 def test_the_parts_of_addresses() -> None:
     assert urls_of("https://u:p@[::1]:8081/x/") == ("https://[::1]:8081/x",)
     assert login_of("http://a,http://u@b") == ("u", "")
