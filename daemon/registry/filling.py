@@ -51,7 +51,10 @@ class SchemaFiller:
         """Ask for schemas, until each is in the book or noted as missing. Those are removed from
         `wanted`, also where this raises RegistryUnavailable."""
         for some in _in_parts(sorted(wanted, key=str), AT_ONCE):
-            tasks = {schema: self._task(schema) for schema in some}
+            # Others may have got an answer since the caller looked.
+            still = [schema for schema in some if self.book.is_unknown(schema, _now_ms())]
+            wanted.difference_update(set(some).difference(still))
+            tasks = {schema: self._task(schema) for schema in still}
             # Shielded: others may wait for the same answer.
             results = await asyncio.gather(
                 *(asyncio.shield(task) for task in tasks.values()), return_exceptions=True

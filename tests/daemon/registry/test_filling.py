@@ -114,6 +114,21 @@ async def test_an_outage_leaves_what_was_answered_out_of_the_next_question() -> 
     assert wanted == set() and shelf.asked[SchemaId(ID, 3)] == 2
 
 
+async def test_what_another_lane_got_meanwhile_is_not_asked_for_again() -> None:
+    shelf = Shelf()
+    filler = filler_of(shelf)
+    shelf.away = True
+    waiting = [ids(1, 2, 99), ids(1, 2, 99)]
+    for wanted in waiting:
+        with pytest.raises(RegistryUnavailable):
+            await filler.fetch(wanted)
+    shelf.away, before = False, shelf.asked.total()
+    for wanted in waiting:
+        await filler.fetch(wanted)
+        assert wanted == set()
+    assert shelf.asked.total() == before + 3
+
+
 async def test_who_leaves_takes_no_answer_from_the_others() -> None:
     shelf = Shelf()
     filler = filler_of(shelf)
