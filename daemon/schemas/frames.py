@@ -78,7 +78,7 @@ def frame_of(framing: Framing, value: bytes, headers: Headers = ()) -> Frame:
         # JSON needs no schema, so that the first byte decides: a text begins with none of these.
         stated = _header(headers) if name in (AUTO, CONFLUENT) and codec != JSON else None
         if stated is not None:
-            schema, message, _ = _confluent(codec, stated)
+            schema, message = _in_header(codec, stated)
             return Frame(schema, value, message)
         return _framed(codec, name, value)
     except CutShort:
@@ -118,13 +118,10 @@ def _framed(codec: str, name: str, value: bytes) -> Frame:
         return Frame(None, value)
     if first == MAGIC_GLUE and name in (AUTO, GLUE):
         return _glue(codec, value)
-    if name == APICURIO8:
-        schema, at = _id_of(name, value)
-        message: Message | None = None
-        if codec == PROTOBUF:
-            message, at = _reference_name(value, at)
-    else:
-        schema, message, at = _confluent(codec, value)
+    schema, at = _id_of(name, value)
+    message: Message | None = None
+    if codec == PROTOBUF:
+        message, at = (_reference_name if name == APICURIO8 else _indexes)(value, at)
     return Frame(schema, value[at:], message)
 
 
@@ -151,12 +148,9 @@ def _part(value: bytes, start: int, end: int) -> bytes:
     return value[start:end]
 
 
-def _confluent(codec: str, value: bytes) -> tuple[SchemaId, Message | None, int]:
+def _in_header(codec: str, value: bytes) -> tuple[SchemaId, Message | None]:
     schema, at = _id_of(CONFLUENT, value)
-    if codec != PROTOBUF:
-        return schema, None, at
-    indexes, at = _indexes(value, at)
-    return schema, indexes, at
+    return schema, _indexes(value, at)[0] if codec == PROTOBUF else None
 
 
 def _indexes(value: bytes, at: int) -> tuple[tuple[int, ...], int]:

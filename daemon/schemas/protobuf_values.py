@@ -61,7 +61,7 @@ class _Converters:
             for field in descriptor.fields
             if members is None or field.name in members
         ]
-        weight = len(fields) + 1
+        weight = len(fields)
 
         def convert(message: Any, left: list[int]) -> Any:
             left[0] -= weight
