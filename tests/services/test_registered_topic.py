@@ -21,6 +21,8 @@ import msgspec
 import pytest
 from aiokafka.partitioner import murmur2
 
+from relevanced.daemon.events.decoder import decoder
+from relevanced.daemon.events.types import Limits
 from relevanced.daemon.kafka.client import KafkaSettings
 from tests import oracle
 from tests.kafka_compression import Lz4Producer
@@ -32,6 +34,7 @@ from tests.services.daemons import Daemon
 from tests.services.fixtures import MakeTopic
 from tests.services.kafka_server import Broker
 from tests.services.redis_server import RedisServer
+from tests.services.test_verify import command
 from tests.services.whole_path import CONFIG, PARTITIONS, Stage
 
 EVENTS = 4_000
@@ -308,3 +311,60 @@ async def test_a_stop_while_lanes_wait_is_orderly_and_loses_nothing(stage: Regis
     await stage.wait_for_all()
     assert successor.terminate() == 0
     await stage.assert_all_is_counted()
+
+
+def as_kcat(records: list[Record]) -> str:
+    """Records as `kcat -J` prints them."""
+    lines = [
+        {
+            "topic": record.topic,
+            "partition": record.partition,
+            "offset": record.offset,
+            "ts": record.timestamp_ms,
+            "payload_b64": base64.b64encode(record.value or b"").decode(),
+        }
+        for record in records
+    ]
+    return "".join(f"{json.dumps(line)}\n" for line in lines)
+
+
+async def test_commands_ask_the_registry_and_end_where_it_does_not_answer(
+    stage: RegisteredStage, tmp_path: Path
+) -> None:
+    await stage.produce(EVENTS)
+    daemon = stage.daemon(NAME)
+    await stage.wait_for_all()
+    assert daemon.terminate() == 0, daemon.log()
+    config, recorded = tmp_path / "commands.toml", tmp_path / "recorded.jsonl"
+    config.write_text(stage.toml(NAME))
+    records = await stage.records()
+    recorded.write_text(as_kcat(records))
+    files = (str(recorded), "--kcat", "--config", str(config))
+    hours = ("--from", "2026-11-20T12:00:00Z", "--to", "2026-11-20T13:00:00Z")
+    calls = {
+        "map": ("map", *files),
+        "replay": ("replay", *files, "--output", "json"),
+        "hours": ("replay", "--kafka", *hours, "--config", str(config)),
+        "verify": ("verify", "--config", str(config)),
+    }
+    code, mapped = await command(*calls["map"])
+    read = decoder("native", Limits())
+    expected = [stage.native[record.value] for record in records if record.value in stage.native]
+    assert code == 0
+    assert [read(line.encode(), None) for line in mapped.splitlines()] == [
+        read(value, None) for value in expected
+    ]
+    code, replayed = await command(*calls["replay"])
+    events = json.loads(replayed)["events"]
+    assert code == 0 and events["rejected"] == {"unknown_schema": stage.refused.total()}
+    assert events["impressions"] + events["feedback"] == EVENTS
+    assert (await command(*calls["hours"]))[0] == 0
+    code, proven = await command(*calls["verify"])
+    assert code == 0, proven
+    await stage.gate.stop()
+    for name, call in calls.items():
+        code, out = await command(*call)
+        url = f"{stage.gate.url}{PATH}"
+        assert code == 1, name
+        assert f"registry {url} does not answer: the records need schema" in out, (name, out)
+        assert "Traceback" not in out
