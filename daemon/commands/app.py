@@ -72,7 +72,8 @@ class Service:
         self.telemetry = Telemetry(version("relevanced"), role)
         self.book = book_of(config)
         self.telemetry.schemas.set_function(lambda: len(self.book))
-        self.schemas = filler_of(config, self.book, self.telemetry.registry_asked)
+        asked = self.telemetry.registry_asked
+        self.schemas = None if role == "exporter" else filler_of(config, self.book, asked)
         self.http = HttpServer(self.telemetry, role)
         self.redis = client_of(config)
         self.namespace = Namespace(
