@@ -43,13 +43,13 @@ class SourceKeys:
     )
     codec: str = setting(
         JSON,
-        choice(*CODECS),
+        named(CODECS),
         "How the body of a record is written; json includes JSON Schema. avro and protobuf need the"
         " extra of that name.",
     )
     framing: str = setting(
         ANY_FRAMING,
-        choice(*FRAMINGS),
+        named(FRAMINGS),
         "What names the schema: confluent (an id before the body, or the header __value_schema_id;"
         " Redpanda, Karapace, Apicurio 3), apicurio8 (8 bytes), glue, or none. auto tells them by"
         " the header and the first byte; beside a file it is none.",

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from .avro_types import Array, AvroType, Enum, Fixed, Map, Primitive, Record, Union
 from .avro_weights import Weights, repeated
-from .members import EVERYTHING, Members, members_key
+from .members import EVERYTHING, UNREAD, Members, members_key
 
 MAIN: Final = "read"
 _INLINED_DEPTH: Final = 5
@@ -157,6 +157,8 @@ class AvroSource:
                 variables[name] = self._name("v")
             below = EVERYTHING if members is None else members.get(name, _NOTHING)
             self._value(inner, below, variables[name] if is_read else None, depth)
+        if type_.fields and not variables:
+            variables[UNREAD] = "None"
         pairs = ", ".join(f"{name!r}: {variable}" for name, variable in variables.items())
         self._line(f"{into} = {{{pairs}}}" if into else "pass")
 
@@ -201,6 +203,7 @@ class AvroSource:
         self._line("else:" if members else "if True:")
         with self._inside():
             self._value(inner, _NOTHING, None, depth + 1)
+            self._line(f"if not {into}: {into}[{UNREAD!r}] = None")
 
     # --- lines
 

@@ -8,6 +8,9 @@ Members: TypeAlias = Mapping[str, "Members"] | None
 their elements."""
 
 EVERYTHING: Final[Members] = None
+UNREAD: Final = ""
+"""A member with null in place of those that are not read, where none is: an object that has members
+stays one that is not empty."""
 
 
 def members_key(members: Members) -> Hashable:

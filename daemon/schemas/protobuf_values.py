@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias
 
-from .members import Members
+from .members import UNREAD, Members
 from .values import TooManyValues, bytes_text, finite
 
 MOST_VALUES: Final = 250_000
@@ -61,6 +61,8 @@ class _Converters:
             for field in descriptor.fields
             if members is None or field.name in members
         ]
+        if not fields and descriptor.fields:
+            return lambda message, left: {UNREAD: None}
         weight = len(fields)
 
         def convert(message: Any, left: list[int]) -> Any:
@@ -104,6 +106,8 @@ class _Converters:
             def convert_chosen(message: Any, left: list[int]) -> Any:
                 found = _counted(getattr(message, name), left)
                 keys = {text: key for key in found if (text := key_text(key)) in chosen}
+                if found and not keys:
+                    return {UNREAD: None}
                 return {text: chosen[text](found[key], left) for text, key in keys.items()}
 
             return convert_chosen

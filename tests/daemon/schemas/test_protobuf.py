@@ -63,7 +63,7 @@ def test_maps_are_objects_and_messages_nest() -> None:
     assert value["facets"] == {"colour": "red"} and value["best"]["7"]["sku"] == "S7"
     assert value["parent"]["id"] == "above" and value["parent"]["parent"] is None
     members: Members = {"best": {"7": {"sku": None}, "8": None}, "facets": {"size": None}}
-    assert read(message, members) == {"facets": {}, "best": {"7": {"sku": "S7"}}}
+    assert read(message, members) == {"facets": {"": None}, "best": {"7": {"sku": "S7"}}}
 
 
 def by_definition(message: Any) -> Any:
