@@ -58,8 +58,8 @@ def registry() -> list[timeseries.Panel]:
     return [
         counts(
             "Schema registry",
-            "Questions to the schema registry by outcome: missing are schemas that it does not have;"
-            " while questions fail, the lanes that ask wait.",
+            "Questions to the schema registry by outcome: missing are schemas that it does not"
+            " have; while questions fail, the lanes that ask wait.",
             "cps",
             {"{{outcome}}": per_second("outcome", own("registry_requests_total"))},
         ),
