@@ -23,11 +23,12 @@ ROWS: Final = {
     "daemon": (
         ("__main__",),
         ("commands",),
-        ("http", "kafka"),
+        ("http", "kafka", "registry"),
         ("exporter", "worker"),
         ("attribution", "storage"),
         ("lane", "config"),
         ("mapping", "plan"),
+        ("schemas",),
         ("events", "experiments", "judging", "telemetry", "panes", "backoff", "errors"),
     ),
     "metrics": (
@@ -58,7 +59,8 @@ DOORS: Final = {
     # The only modules that may import a client library: patterns of their names.
     "aiokafka": ("daemon.kafka.*",),
     "redis": ("daemon.storage.redis.*",),
-    "aiohttp": ("daemon.http.*",),
+    "aiohttp": ("daemon.http.*", "daemon.registry.client"),
+    "botocore": ("daemon.registry.glue",),
     "prometheus_client": ("daemon.exporter.exposition", "daemon.telemetry.process"),
     "click": ("daemon.commands.*",),
     "jmespath": ("daemon.mapping.*",),
@@ -73,6 +75,8 @@ PURE: Final = (
     *("daemon.errors", "daemon.panes", "daemon.plan"),
     *("daemon.events", "daemon.events.*", "daemon.experiments", "daemon.experiments.*"),
     *("daemon.judging", "daemon.judging.*", "daemon.mapping", "daemon.mapping.*"),
+    *("daemon.registry", "daemon.registry.rate"),
+    *("daemon.schemas", "daemon.schemas.*"),
     *("daemon.lane", "daemon.lane.*", "daemon.attribution", "daemon.attribution.*"),
     *("daemon.telemetry", "daemon.telemetry.family", "daemon.telemetry.*families"),
     *("daemon.telemetry.kafka_faults", "daemon.telemetry.rate_limit", "daemon.telemetry.status"),

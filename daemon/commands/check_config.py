@@ -105,8 +105,8 @@ def _restart_lines(config: Config) -> Iterator[str]:
     yield f"consumer group: {consumer_group(config)}"
     restarting = (setting.key for setting in SETTINGS if setting.shapes == JOIN)
     keys = ", ".join((*restarting, sources.SECTION))
-    if any(not source.has_values for source in config.sources):
-        yield "both are others where the values of sources.drop.values_file are read"
+    if any(not source.has_files for source in config.sources):
+        yield "both are others where the files that [[sources]] name are read"
     yield f"a change of any of these starts a fresh namespace from the log: {keys}"
 
 

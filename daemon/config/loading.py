@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from . import experiments, propensities, sources
-from .connection_rules import SECRET_FILES
+from .connection_rules import SECRET_FILES, TOKEN_FILES
 from .faults import ConfigFault
 from .kinds import ConfigError, InvalidValue, Secret
 from .rules import faults_of
 from .settings import SECTIONS, SETTINGS, Config
+from .source_codecs import ReadBytes, codec_faults, with_schemas
 
 __all__ = ["Config", "ConfigError", "Secret", "load", "read"]
 
@@ -48,12 +49,13 @@ def load(
     source: str,
     read_secret: ReadSecret | None = None,
     options: Mapping[str, str] = NO_OPTIONS,
+    read_bytes: ReadBytes | None = None,
 ) -> Config:
     """The configuration of a TOML text and an environment, which overrides it.
 
     `source` names the text in messages, `options` (variable → option) the variables that an option
     of the command has set. With `read_secret`, secrets are also read from the files that the
-    configuration names. Raises ConfigError with every fault.
+    configuration names; with `read_bytes`, schemas. Raises ConfigError with every fault.
 
     >>> load('windows = ["10m"]', {"RELEVANCED_KAFKA__TOPICS": "a,b"}, "example").kafka.topics
     ('a', 'b')
@@ -66,6 +68,7 @@ def load(
     surfaces, surface_faults = propensities.read(document.pop(propensities.SECTION, None))
     declared_sources, source_faults = sources.read(document.pop(sources.SECTION, []))
     given, faults = _given_in_file(document)
+    source_faults += codec_faults(declared_sources)
     unreadable_tables = (*experiment_faults, *surface_faults, *source_faults)
     faults += [ConfigFault(*fault) for fault in unreadable_tables]
     from_environment, more = _given_in_environment(environment, options)
@@ -82,7 +85,12 @@ def load(
     # Files last: with other faults their paths may be wrong, too.
     if read_secret is not None and not faults:
         config, faults = _with_secrets(config, read_secret)
+        faults += _token_faults(config, read_secret)
         read_sources, more_faults = sources.with_values(config.sources, read_secret)
+        config = replace(config, sources=read_sources)
+        faults += [ConfigFault(*fault) for fault in more_faults]
+    if read_bytes is not None and not faults:
+        read_sources, more_faults = with_schemas(config.sources, read_bytes)
         config = replace(config, sources=read_sources)
         faults += [ConfigFault(*fault) for fault in more_faults]
     if faults:
@@ -99,17 +107,22 @@ def read(
     fault, also if the file cannot be read.
     """
     if path is None:
-        return load("", environment, "environment", read_file, options)
+        return load("", environment, "environment", read_file, options, read_content)
     try:
         text = read_file(path)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError([f"{path}: cannot be read: {_reason(error)}"]) from error
-    return load(text, environment, path, read_file, options)
+    return load(text, environment, path, read_file, options, read_content)
 
 
 def read_file(path: str) -> str:
     """The text of a file, without the byte order mark that some editors put before it."""
     return Path(path).read_text(encoding="utf-8-sig")
+
+
+def read_content(path: str) -> bytes:
+    """The content of a file."""
+    return Path(path).read_bytes()
 
 
 def _given_in_file(document: Mapping[str, object]) -> tuple[dict[str, Given], list[ConfigFault]]:
@@ -207,6 +220,20 @@ def _with_secrets(config: Config, read_secret: ReadSecret) -> tuple[Config, list
             faults.append(ConfigFault(f"{section}.{file_name}", path, "the file is empty"))
         config = replace(config, **{section: replace(owner, **{name: Secret(text)})})
     return config, faults
+
+
+def _token_faults(config: Config, read_secret: ReadSecret) -> list[ConfigFault]:
+    """The files of tokens that cannot be read: their contents are not kept."""
+    faults = list[ConfigFault]()
+    for section, name in TOKEN_FILES:
+        path = getattr(getattr(config, section), name)
+        try:
+            if path is not None and not read_secret(path).strip():
+                faults.append(ConfigFault(f"{section}.{name}", path, "the file is empty"))
+        except (OSError, UnicodeDecodeError) as error:
+            rule = f"cannot be read: {_reason(error)}"
+            faults.append(ConfigFault(f"{section}.{name}", path, rule))
+    return faults
 
 
 def _unknown_key(key: str) -> ConfigFault:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from ..events.decoder import FORMATS
 from ..mapping.expressions import Expression, slow_part
 from ..mapping.tables import Drop, FeedbackTable, ImpressionTable, Source, TimeFormat
+from .source_codecs import framing_of
 from .source_kinds import zone_name
 from .sources import SECTION, TABLES, Declared, Sources
 from .tables import fields_of
@@ -28,6 +29,9 @@ def _source(key: str, declared: Declared) -> Source:
     source = Source(
         topic=keys.topic,
         reader=declared.reader,
+        codec=keys.codec,
+        framing=framing_of(declared),
+        schema=declared.schema,
         envelope=keys.envelope,
         each=keys.each,
         time=TimeFormat(keys.time_format, keys.time_zone),
@@ -115,7 +119,7 @@ def _shape(value: Any) -> Any:
         return {
             entry.name: _shape(getattr(value, entry.name))
             for entry in fields(value)
-            if entry.name not in ("key", "values_file")
+            if entry.name not in ("key", "values_file", "parsed")
             and getattr(value, entry.name) != entry.default
         }
     return zone_name(value) if hasattr(value, "utcoffset") else value

@@ -6,6 +6,9 @@ from typing import Final
 
 from ..mapping.expressions import Expression
 from ..mapping.tables import ENVELOPES, NO_ITEMS, SKIP, Experiments, Id, Zone
+from ..schemas.frames import AUTO as ANY_FRAMING
+from ..schemas.frames import FRAMINGS
+from ..schemas.types import CODECS, JSON
 from .kinds import choice, integer, optional, setting, text
 from .presets import NAMES
 from .sections import TOPIC
@@ -29,14 +32,41 @@ _REASON: Final = "must be 1 to 40 of a-z, 0-9, _"
 @dataclass(frozen=True)
 class SourceKeys:
     """One topic and how its records become events. Expressions are JMESPath, with the functions
-    header(name), key(), kafka_time(), topic(), root(), ce(name), parse_json(text), split(text,
-    separator), zip(a, b), regex(text, pattern)."""
+    header(name), key(), kafka_time(), topic(), message(), root(), ce(name), parse_json(text),
+    split(text, separator), zip(a, b), regex(text, pattern)."""
 
     topic: str = setting("search-events", TOPIC, "The topic. Every source must name one.")
     preset: str | None = setting(
         None,
         optional(named(NAMES)),
         "A format whose keys are read first; keys that are given here replace its keys one by one.",
+    )
+    codec: str = setting(
+        JSON,
+        named(CODECS),
+        "How the body of a record is written; json includes JSON Schema. avro and protobuf need the"
+        " extra of that name.",
+    )
+    framing: str = setting(
+        ANY_FRAMING,
+        named(FRAMINGS),
+        "What names the schema: confluent (an id before the body, or the header __value_schema_id;"
+        " Redpanda, Karapace, Apicurio 3), apicurio8 (8 bytes), glue, or none. auto tells them by"
+        " the header and the first byte; beside a file it is none.",
+    )
+    schema_file: str | None = setting(
+        None,
+        optional(text()),
+        "Of avro: file with the schema that all records were written by. Its content shapes rows.",
+    )
+    descriptor_set: str | None = setting(
+        None,
+        optional(text()),
+        "Of protobuf: file with a FileDescriptorSet, as protoc --descriptor_set_out"
+        " --include_imports or buf build writes it. Its content shapes rows.",
+    )
+    message: str | None = setting(
+        None, optional(text()), "Of protobuf: the full name of the message in descriptor_set."
     )
     envelope: str = setting(
         "none", choice(*ENVELOPES), "cloudevents: expressions see the data, ce(name) an attribute."

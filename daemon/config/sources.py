@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from ..events.decoder import FORMATS
 from ..events.types import DROP_REASONS, NOT_MAPPED, REJECTION_REASONS, SKIP_REASONS
-from ..mapping.tables import AUTO, UNITS
+from ..mapping.tables import AUTO, UNITS, OwnSchema
 from ..mapping.times import has_zone
 from .faults import ConfigFault
 from .presets import presets
@@ -65,16 +65,20 @@ class Declared:
     values: tuple[frozenset[str] | None, ...] = ()
     """For each drop, the values of its file; None where it has none, or they were not read."""
 
+    schema: OwnSchema | None = None
+    """Of the file that it names; None where it names none, or it was not read."""
+
     @property
     def reader(self) -> str | None:
         """The event format whose reader takes the records; None where tables do."""
         return self.keys.preset if self.keys.preset in FORMATS else None
 
     @property
-    def has_values(self) -> bool:
-        """Whether the values of all files that it names are read."""
+    def has_files(self) -> bool:
+        """Whether all files that it names are read."""
+        named = self.keys.schema_file or self.keys.descriptor_set
         values = self.values or (None,) * len(self.drops)
-        return all(
+        return (named is None or self.schema is not None) and all(
             found is not None or drop.values_file is None
             for drop, found in zip(self.drops, values, strict=True)
         )

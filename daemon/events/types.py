@@ -31,6 +31,10 @@ REJECTION_REASONS: Final = (
     "too_large",
     "future",
     "stalls",
+    "bad_framing",
+    "unknown_schema",
+    "bad_payload",
+    "too_many",
 )
 SKIP_REASONS: Final = ("tombstone", "no_list", "no_item", "no_query_id")
 """Counted like rejections, but nothing is wrong with the record: it is never dead-lettered."""

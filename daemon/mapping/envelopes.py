@@ -1,4 +1,4 @@
-"""What of a record is data: its JSON value, or the data of a CloudEvent. Pure.
+"""What of a record is data: its body, or the data of a CloudEvent. Pure.
 
 A CloudEvent is told apart by its `content-type`, in upper or lower case: structured, where that is
 `application/cloudevents+json`; else binary, where the headers have `ce_specversion`. Recorded files
@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from ..events.fields import InvalidField, decoded
+from ..schemas.bodies import Bodies, Body
 from .functions import Surroundings, header, text_of
 from .tables import CLOUDEVENTS
 
@@ -28,22 +29,25 @@ Headers = Sequence[tuple[str, bytes]]
 def unwrapped(
     envelope: str,
     value: bytes,
+    bodies: Bodies,
     *,
     topic: str = "",
     key: bytes | None = None,
     headers: Headers = (),
     time_ms: int | None = None,
 ) -> Surroundings:
-    """Return the data of a record, and what surrounds it. Raises InvalidField."""
+    """Return the data of a record, and what surrounds it. `bodies` reads all but a structured
+    CloudEvent, which is JSON. Raises InvalidField."""
     attributes: dict[str, object] = {}
     if envelope != CLOUDEVENTS:
-        data = _json("record", value)
+        data, message = bodies.of(value, headers)
     elif _is_binary(headers):
         attributes = _binary_attributes(headers)
-        data = _json("record", value) if value else None
+        data, message = bodies.of(value, headers) if value else Body(None)
     else:
         data, attributes = _structured(_json("record", value))
-    return Surroundings(data, topic, key, headers, time_ms, attributes)
+        message = None
+    return Surroundings(data, topic, key, headers, time_ms, attributes, message)
 
 
 def _is_binary(headers: Headers) -> bool:

@@ -1,6 +1,6 @@
-"""The functions of expressions: those of the JMESPath standard, and ten more about the record.
+"""The functions of expressions: those of the JMESPath standard, and eleven more about the record.
 
-    header(name) key() kafka_time() topic() root() ce(name)
+    header(name) key() kafka_time() topic() message() root() ce(name)
     parse_json(text) split(text, separator) zip(a, b…) regex(text, pattern)
 
 A function applied to null gives null; applied to another wrong type, it refuses the event. All work
@@ -47,6 +47,8 @@ class Surroundings:
     """The time that the log gave the record; None if it gave none."""
     attributes: Mapping[str, object] = field(default_factory=dict)
     """Of a CloudEvent: its attributes."""
+    message: str | None = None
+    """Of Protobuf: the full name of the message; of Avro: that of the record."""
 
 
 def text_of(value: bytes | None) -> str | None:
@@ -104,6 +106,10 @@ class RecordFunctions(Functions):  # type: ignore[misc]  # the library ships no 
     @signature()  # type: ignore[untyped-decorator, unused-ignore]
     def _func_topic(self) -> str:
         return self._around.topic
+
+    @signature()  # type: ignore[untyped-decorator, unused-ignore]
+    def _func_message(self) -> str | None:
+        return self._around.message
 
     @signature()  # type: ignore[untyped-decorator, unused-ignore]
     def _func_root(self) -> object:

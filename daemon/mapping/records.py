@@ -1,8 +1,9 @@
 """Applies a source to records: bytes become events, or the reasons why not.
 
-The order for one record: envelope, `each`; then for each element the impression tables, the
-feedback tables, the drops, and last the fields. An element that is refused is refused alone. This
-is the definition of a mapping. Pure; nothing in a record raises, and its work is bounded.
+The order for one record: frame, schema, body, envelope, `each`; then for each element the
+impression tables, the feedback tables, the drops, and last the fields. An element that is refused
+is refused alone. This is the definition of a mapping. Pure; nothing in a record raises, and its
+work is bounded.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,10 +24,14 @@ from ..events.types import (
     Rejected,
     Skipped,
 )
+from ..schemas.bodies import Bodies
+from ..schemas.book import SchemaBook
+from ..schemas.frames import Framing
 from .envelopes import Headers, unwrapped
 from .evaluation import Evaluation
 from .feedback import feedback_of, is_feedback
 from .impressions import impression_of
+from .members import members_of
 from .tables import Drop, FeedbackTable, ImpressionTable, Source
 from .values import elements_of, scalar_text
 
@@ -42,6 +47,7 @@ class Mapper:
 
     source: Source
     limits: Limits
+    bodies: Bodies
 
     def events(
         self,
@@ -78,6 +84,7 @@ class Mapper:
             around = unwrapped(
                 self.source.envelope,
                 value,
+                self.bodies,
                 topic=self.source.topic,
                 key=key,
                 headers=headers,
@@ -162,6 +169,14 @@ class Mapper:
         if event.time_ms <= record_time_ms + most_ms:
             return event
         return future(event, record_time_ms, most_ms)
+
+
+def mapper(source: Source, limits: Limits, book: SchemaBook | None = None) -> Mapper:
+    """Return what maps the records of a source. `book`: the schemas that frames name."""
+    own = None if source.schema is None else source.schema.parsed
+    framing = Framing(source.codec, source.framing)
+    book = SchemaBook() if book is None else book
+    return Mapper(source, limits, Bodies(framing, book, own, members_of(source)))
 
 
 def _drops(drop: Drop, found: Evaluation, element: object) -> bool:

@@ -4,11 +4,14 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta, timezone
 from typing import Final, TypeAlias
 from zoneinfo import ZoneInfo
 
+from ..schemas.frames import AUTO as ANY_FRAMING
+from ..schemas.parsing import Schema
+from ..schemas.types import JSON
 from .expressions import Expression
 
 SKIP: Final = "skip"
@@ -117,12 +120,27 @@ class Drop:
 
 
 @dataclass(frozen=True)
+class OwnSchema:
+    """The schema of all records of a topic, out of a file."""
+
+    digest: str
+    """Of what the file says."""
+    message: str | None = None
+    """Of Protobuf: the full name of the message."""
+    parsed: Schema | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
 class Source:
     """One topic and how its records become events."""
 
     topic: str
     reader: str | None = None
     """The event format whose reader takes the records, in place of tables."""
+    codec: str = JSON
+    framing: str = ANY_FRAMING
+    schema: OwnSchema | None = None
+    """Of Avro and Protobuf; None: frames name the schemas."""
     envelope: str = "none"
     each: Expression | None = None
     """What of a record is an event: an object, or an array of them; None: the record."""

@@ -7,7 +7,8 @@ from typing import Protocol
 
 from ..events.decoder import decoder
 from ..events.types import NOT_MAPPED, Decoded, Limits, LogRecord, Skipped
-from .records import Mapper
+from ..schemas.book import SchemaBook
+from .records import mapper
 from .tables import Source
 
 
@@ -39,13 +40,18 @@ class TopicDecoder:
         return reader.slices_of(record)
 
 
-def topic_decoder(sources: Sequence[Source], limits: Limits) -> TopicDecoder:
-    """Return the decoder of these sources."""
-    return TopicDecoder({source.topic: reader_of(source, limits) for source in sources}, limits)
+def topic_decoder(
+    sources: Sequence[Source], limits: Limits, book: SchemaBook | None = None
+) -> TopicDecoder:
+    """Return the decoder of these sources. `book`: the schemas that frames name."""
+    book = SchemaBook() if book is None else book
+    return TopicDecoder(
+        {source.topic: reader_of(source, limits, book) for source in sources}, limits
+    )
 
 
-def reader_of(source: Source, limits: Limits) -> TopicReader:
+def reader_of(source: Source, limits: Limits, book: SchemaBook) -> TopicReader:
     """Return what reads the records of a source."""
     if source.reader is not None:
         return decoder(source.reader, limits)
-    return Mapper(source, limits)
+    return mapper(source, limits, book)

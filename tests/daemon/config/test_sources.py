@@ -81,7 +81,8 @@ reason = "Bots!"
     found = faults(text)
     expected = [
         "sources[0].preset=segmnt: did you mean segment?",
-        "sources[1].colour: unknown key: must be one of topic, preset, envelope, each, time_format,"
+        "sources[1].colour: unknown key: must be one of topic, preset, codec, framing,"
+        " schema_file, descriptor_set, message, envelope, each, time_format,"
         " time_zone, impression, feedback, drop",
         "sources[1].time_format=hours: must be auto, s, ms, us, ns, or a format such as"
         ' "%d.%m.%Y %H:%M:%S"',

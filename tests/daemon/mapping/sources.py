@@ -7,7 +7,7 @@ import msgspec
 from relevanced.daemon.config.loading import load
 from relevanced.daemon.config.mapped_sources import mapped
 from relevanced.daemon.events.types import Decoded, Limits
-from relevanced.daemon.mapping.records import Mapper
+from relevanced.daemon.mapping.records import Mapper, mapper
 
 LIMITS = Limits(depth=100, max_grade=10.0)
 AT = "2026-11-20T12:00:00Z"
@@ -33,7 +33,7 @@ rank = "rank"
 def mapper_of(text: str, limits: Limits = LIMITS) -> Mapper:
     """The mapper of the first source of a configuration; `text` is without its header."""
     config = load(f'[[sources]]\ntopic = "t"\n{text}', {}, "test.toml")
-    return Mapper(mapped(config.sources)[0], limits)
+    return mapper(mapped(config.sources)[0], limits)
 
 
 def json(value: Any) -> bytes:

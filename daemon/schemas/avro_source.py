@@ -1,0 +1,232 @@
+"""Writes the source of a function that reads the bodies of one Avro schema. Pure.
+
+It returns the members that are asked for, and steps over all others where they stand. It checks
+what moves it: a body that ends inside a value raises IndexError, or ends elsewhere than it should.
+`b` is the body, `i` the next byte, `d` the depth of records in themselves, `q` what is left of the
+values that a body may have. Names of schemas stand in it as quoted texts only.
+"""
+
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from .avro_types import Array, AvroType, Enum, Fixed, Map, Primitive, Record, Union
+from .avro_weights import Weights, repeated
+from .members import EVERYTHING, UNREAD, Members, members_key
+
+MAIN: Final = "read"
+_INLINED_DEPTH: Final = 5
+"""Python takes 20 loops and 100 indents inside one another."""
+_ONE_BYTE: Final = 64
+_NOTHING: Final[Members] = {}
+
+
+class AvroSource:
+    """The source of the reader of one schema, and the constants that it finds by name."""
+
+    def __init__(self, top: AvroType) -> None:
+        self.constants: dict[str, Any] = {}
+        self._weights = Weights()
+        self._several, self._cyclic = repeated(top)
+        self._functions: dict[Hashable, str] = {}
+        self._waiting: list[tuple[str, AvroType, Members, bool]] = []
+        self._lines: list[str] = []
+        self._indent = 0
+        self._names = 0
+        self._top = top
+
+    def text(self, members: Members) -> str:
+        """Return the source of `read(b, q)`, which returns the value and where it ends."""
+        self._function(MAIN, self._top, members, True)
+        while self._waiting:
+            self._function(*self._waiting.pop())
+        return "\n".join(self._lines)
+
+    def _function(self, name: str, type_: AvroType, members: Members, is_read: bool) -> None:
+        self._line(f"def {name}(b, i, d, q):")
+        with self._inside():
+            if type_ in self._cyclic:
+                self._line(f"d = deeper(d, {max(1, self._weights.of(type_)[1])}, q)")
+            if isinstance(type_, Record):
+                self._record_body(type_, members, "v" if is_read else None, 1)
+            else:
+                self._value(type_, members, "v" if is_read else None, 1)
+            self._line("return v, i" if is_read else "return i")
+
+    def _value(self, type_: AvroType, members: Members, into: str | None, depth: int) -> None:
+        """Read a value into a variable, or step over it."""
+        if isinstance(type_, Primitive):
+            self._primitive(type_, into)
+        elif isinstance(type_, Fixed):
+            self._fixed(type_, into)
+        elif isinstance(type_, Enum):
+            self._size()
+            self._line(f"{into} = {self._constant(type_.symbols)}[n >> 1]" if into else "pass")
+        elif isinstance(type_, Union):
+            self._union(type_, members, into, depth)
+        elif isinstance(type_, Record):
+            self._record(type_, members, into, depth)
+        else:
+            self._many(type_, members, into, depth)
+
+    # --- scalars
+
+    def _size(self) -> None:
+        """Read twice a length or an index into `n`."""
+        self._line("n = b[i]; i += 1")
+        self._line("if n & 129: n, i = size(b, i - 1)")
+
+    def _primitive(self, type_: Primitive, into: str | None) -> None:
+        kind = type_.kind
+        if kind == "null":
+            self._line(f"{into} = None" if into else "pass")
+        elif kind == "boolean":
+            self._line(f"{into} = BOOLEANS[b[i]]; i += 1" if into else "i += 1")
+        elif kind in ("int", "long"):
+            self._number(into)
+        elif kind in ("float", "double"):
+            width = 4 if kind == "float" else 8
+            self._line((f"{into} = float{width}(b, i); " if into else "") + f"i += {width}")
+        elif into:
+            self._size()
+            self._bytes("i + (n >> 1)", kind == "string", type_.scale, into)
+        else:
+            self._line("n = b[i]")
+            self._line("if n & 129: n, i = size(b, i); i += n >> 1")
+            self._line("else: i += (n >> 1) + 1")
+
+    def _number(self, into: str | None) -> None:
+        self._line("n = b[i]; i += 1")
+        if into:
+            self._line(f"if n > 127: {into}, i = long(b, i - 1)")
+            self._line(f"else: {into} = n >> 1 ^ -(n & 1)")
+        else:
+            self._line("if n > 127: n, i = long(b, i - 1)")
+
+    def _fixed(self, type_: Fixed, into: str | None) -> None:
+        if into and type_.is_uuid:
+            self._line(f"{into} = uuid_text(b[i:i + 16]); i += 16")
+        else:
+            self._bytes(f"i + {type_.size}", False, type_.scale, into)
+
+    def _bytes(self, end: str, is_text: bool, scale: int | None, into: str | None) -> None:
+        if not into:
+            self._line(f"i = {end}")
+            return
+        self._line(f"j = {end}")
+        # What a cut body has fewer is noticed at its end.
+        if is_text:
+            self._line(f"{into} = b[i:j].decode(); i = j")
+        elif scale is None:
+            self._line(f"{into} = bytes_text(b[i:j]); i = j")
+        else:
+            self._line(f"{into} = decimal_number(b[i:j], {scale}); i = j")
+
+    # --- what has parts
+
+    def _union(self, type_: Union, members: Members, into: str | None, depth: int) -> None:
+        # No writer writes an index below 64 in two bytes: that is refused as one of no branch.
+        self._line("n = b[i]; i += 1")
+        if len(type_.branches) > _ONE_BYTE:
+            self._line("if n & 129: n, i = size(b, i - 1)")
+        for index, branch in enumerate(type_.branches):
+            self._line(f"{'elif' if index else 'if'} n == {2 * index}:")
+            with self._inside():
+                self._value(branch, members, into, depth + 1)
+        self._line("else: raise bad_branch(n)" if type_.branches else "raise bad_branch(n)")
+
+    def _record(self, type_: Record, members: Members, into: str | None, depth: int) -> None:
+        if type_ not in self._several and type_ not in self._cyclic and depth < _INLINED_DEPTH:
+            self._record_body(type_, members, into, depth)
+        else:
+            self._call(type_, members, into)
+
+    def _call(self, type_: AvroType, members: Members, into: str | None) -> None:
+        key = (type_, members_key(members), into is not None)
+        name = self._functions.get(key)
+        if name is None:
+            name = self._functions[key] = self._name("f")
+            self._waiting.append((name, type_, members, into is not None))
+        self._line(f"{into}, i = {name}(b, i, d, q)" if into else f"i = {name}(b, i, d, q)")
+
+    def _record_body(self, type_: Record, members: Members, into: str | None, depth: int) -> None:
+        variables: dict[str, str] = {}
+        for name, inner in type_.fields:
+            is_read = into is not None and (members is None or name in members)
+            if is_read:
+                variables[name] = self._name("v")
+            below = EVERYTHING if members is None else members.get(name, _NOTHING)
+            self._value(inner, below, variables[name] if is_read else None, depth)
+        if type_.fields and not variables:
+            variables[UNREAD] = "None"
+        pairs = ", ".join(f"{name!r}: {variable}" for name, variable in variables.items())
+        self._line(f"{into} = {{{pairs}}}" if into else "pass")
+
+    def _many(self, type_: Array | Map, members: Members, into: str | None, depth: int) -> None:
+        """An array or a map: blocks of elements, the last of which is empty."""
+        if depth >= _INLINED_DEPTH:
+            self._call(type_, members, into)
+            return
+        inner = type_.items if isinstance(type_, Array) else type_.values
+        least, weight = self._weights.of(inner)
+        least += isinstance(type_, Map)
+        element = self._name("v")
+        if into:
+            self._line(f"{into} = {'[]' if isinstance(type_, Array) else '{}'}")
+        self._line("while True:")
+        with self._inside():
+            self._line(f"n, i = block(b, i, {least}, {max(0, weight)}, q)")
+            self._line("if not n: break")
+            self._line("for _ in range(n):")
+            with self._inside():
+                if isinstance(type_, Array):
+                    self._value(inner, members, element if into else None, depth + 1)
+                    self._line(f"{into}.append({element})" if into else "pass")
+                else:
+                    self._entry(inner, members, element, into, depth)
+
+    def _entry(
+        self, inner: AvroType, members: Members, element: str, into: str | None, depth: int
+    ) -> None:
+        """One name of a map with its value."""
+        key = self._name("k")
+        self._value(Primitive("string"), None, key if into else None, depth)
+        if into is None or members is None:
+            self._value(inner, members, element if into else None, depth + 1)
+            self._line(f"{into}[{key}] = {element}" if into else "pass")
+            return
+        for index, (name, below) in enumerate(members.items()):
+            self._line(f"{'elif' if index else 'if'} {key} == {name!r}:")
+            with self._inside():
+                self._value(inner, below, element, depth + 1)
+                self._line(f"{into}[{key}] = {element}")
+        self._line("else:" if members else "if True:")
+        with self._inside():
+            self._value(inner, _NOTHING, None, depth + 1)
+            self._line(f"if not {into}: {into}[{UNREAD!r}] = None")
+
+    # --- lines
+
+    def _line(self, text: str) -> None:
+        if text != "pass":
+            self._lines.append(" " * self._indent + text)
+        elif self._lines[-1].endswith(":"):
+            self._lines.append(" " * self._indent + text)
+
+    @contextmanager
+    def _inside(self) -> Iterator[None]:
+        self._indent += 1
+        first = len(self._lines)
+        yield
+        if len(self._lines) == first:
+            self._lines.append(" " * self._indent + "pass")
+        self._indent -= 1
+
+    def _name(self, letter: str) -> str:
+        self._names += 1
+        return f"{letter}{self._names}"
+
+    def _constant(self, value: Any) -> str:
+        name = self._name("C")
+        self.constants[name] = value
+        return name
