@@ -124,7 +124,7 @@ PURE: Final = (
     *("daemon.commands.backfill.staging", "daemon.commands.backfill.words"),
     *("daemon.commands.doctor", "daemon.commands.doctor.ids", "daemon.commands.doctor.profile"),
     *(f"daemon.commands.doctor.{name}" for name in ("finding", "expected", "json_values")),
-    "daemon.commands.doctor.times",
+    *(f"daemon.commands.doctor.{name}" for name in ("times", "toml")),
     "daemon.commands.doctor.looked",
     *("daemon.commands.verify", "daemon.commands.verify.comparing"),
     *("daemon.commands.verify.differences", "daemon.commands.verify.outcome"),

@@ -5,9 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .guessed_tables import literal
 from .profile import scalars
-from .trials import toml
+from .toml import literal, toml
 
 AGENT: Final = re.compile(r'(?i)(?:^|[."_])(?:user_?agent|ua)"?$')
 """Paths of user agents."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from .times import TimeGuess
-from .trials import toml
+from .toml import literal, toml
 
 CHECK: Final = "guessed: check"
 
@@ -121,8 +121,3 @@ class Guess:
 
 def _where(path: str, text: str) -> str:
     return f"where = {toml(f'{path} == {literal(text)}')}  # {CHECK}"
-
-
-def literal(text: str) -> str:
-    """A text as a literal of JMESPath."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

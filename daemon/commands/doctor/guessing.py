@@ -15,10 +15,11 @@ from typing import Any, Final
 
 from .crawlers import AGENT
 from .guessed_ranks import guessed_rank
-from .guessed_tables import FeedbackTable, Guess, Items, ListTable, literal
+from .guessed_tables import FeedbackTable, Guess, Items, ListTable
 from .ids import IdPair, id_pairs
 from .profile import EACH, Profile, hash_of, plain_members, profiled
 from .times import guessed_time
+from .toml import literal
 
 MOST_KINDS: Final = 50
 """A path with more texts does not tell kinds of records from one another."""

@@ -11,13 +11,18 @@ from ...events.fields import InvalidField
 from ...events.types import LogRecord
 from ...mapping.envelopes import unwrapped
 from ...mapping.tables import CLOUDEVENTS
+from ...schemas.bodies import Bodies
+from ...schemas.book import SchemaBook
+from ...schemas.frames import Framing
 from .json_values import MOST_RECORDS, json_value
 from .profile import ATTRIBUTE, scalars
-from .trials import toml
+from .toml import toml
 
 LEAST_SHARE: Final = 0.9
 """Of the records must be reached in one way for it to be proposed."""
 TRIED_RECORDS: Final = 500
+BODIES: Final = Bodies(Framing(), SchemaBook())
+"""Of records as JSON."""
 _NOT_ASKED_FOR: Final = ("specversion", "id", "datacontenttype", "dataschema")
 """Attributes of CloudEvents that say nothing of a search."""
 
@@ -68,7 +73,7 @@ def _cloud_data(record: LogRecord) -> Any:
     if record.value is None:
         return None
     try:
-        around = unwrapped(CLOUDEVENTS, record.value, headers=record.headers)
+        around = unwrapped(CLOUDEVENTS, record.value, BODIES, headers=record.headers)
     except InvalidField:
         return None
     if not isinstance(around.root, dict):

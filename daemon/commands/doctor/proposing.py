@@ -20,7 +20,8 @@ from .looked import Looked, joined, looked_at
 from .openings import Opening, opened, opening_of
 from .profile import Profile
 from .ranks import rank_offsets
-from .trials import ANY_CLOCK, ANY_ID, Trial, has_ids, proposed, tables_of, toml, trials
+from .toml import toml
+from .trials import ANY_CLOCK, ANY_ID, Trial, has_ids, proposed, tables_of, trials
 
 WITHOUT_IDS: Final = ("native", "ubi")
 """Formats whose ids are a part of them."""

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ...events.timestamps import instant_ms
 from .profile import plain_members
-from .trials import toml
+from .toml import toml
 
 LEAST_PRESENT: Final = 0.95
 EARLIEST_MS: Final = 30 * 86_400_000

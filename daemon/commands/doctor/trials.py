@@ -3,14 +3,13 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from ...config.decoders import decoder_of
 from ...config.loading import load
 from ...config.presets import NAMES, presets
 from ...events.types import NOT_MAPPED, Decoded, Impression, LogRecord, Rejected
+from .toml import toml
 
 LEAST_SHARE: Final = 0.2
 """Of the records of a topic must map for a preset to be proposed."""
@@ -79,11 +78,6 @@ def _trial_text(preset: str, topic: str) -> str:
         for table in tables_of(preset):
             lines += [f"[sources.{table}]", f"id = {toml(ANY_ID)}"]
     return "\n".join(lines)
-
-
-def toml(value: Any) -> str:
-    """A text or a list of texts as TOML."""
-    return msgspec.json.encode(value).decode()
 
 
 def tried(preset: str, topic: str, records: Sequence[LogRecord]) -> Trial:

@@ -11,6 +11,7 @@ from ...config.settings import Config
 from ...events.types import Event, Limits, LogRecord, Rejected
 from ...mapping.tables import AUTO, UNITS, Source, TimeFormat
 from ...mapping.topics import topic_decoder
+from ...schemas.types import JSON
 
 TRIED_RECORDS: Final = 200
 """Of a topic."""
@@ -31,10 +32,11 @@ def units_of(config: Config, samples: Mapping[str, Sequence[LogRecord]]) -> dict
 
 
 def unit_of(source: Source, records: Sequence[LogRecord], limits: Limits) -> str | None:
-    """The unit by which the first records have the times that they have by `auto`; ISO 8601 where
-    no unit reads any of them; None where there is no such unit, or no event."""
+    """The unit by which the first records, which are JSON, have the times that they have by `auto`;
+    ISO 8601 where no unit reads any of them; None where there is no such unit, or no event."""
     if source.time.name != AUTO:
         return source.time.name
+    source = replace(source, codec=JSON, schema=None)
     expected = list(_events(source, records, limits))
     if not expected:
         return None

@@ -12,7 +12,7 @@ from .finding import Finding, is_wrong
 from .looked import attribute_values
 from .looked import Looked
 from .proposing import Source
-from .trials import toml
+from .toml import toml
 
 MARKS: Final = {"good": "ok   ", "look": "look ", "wrong": "WRONG"}
 MOST_GROUPED: Final = 50
