@@ -53,9 +53,9 @@ def _registry_of(config: Config, count: Callable[[Outcome], None]) -> Registry:
 class RecordReader:
     """The decoder of a configuration, and what it must know before it reads records."""
 
-    def __init__(self, config: Config) -> None:
-        """Raises StartError."""
-        book = book_of(config)
+    def __init__(self, config: Config, book: SchemaBook | None = None) -> None:
+        """`book`: of other topics than those of the configuration. Raises StartError."""
+        book = book_of(config) if book is None else book
         self.decoder: Decoder = decoder_of(config, book)
         self.filler = filler_of(config, book)
 
@@ -80,9 +80,11 @@ class RecordReader:
 
 
 @asynccontextmanager
-async def record_reader(config: Config) -> AsyncIterator[RecordReader]:
+async def record_reader(
+    config: Config, book: SchemaBook | None = None
+) -> AsyncIterator[RecordReader]:
     """A reader of records for `async with`. Raises StartError."""
-    reader = RecordReader(config)
+    reader = RecordReader(config, book)
     try:
         yield reader
     finally:
@@ -97,6 +99,7 @@ class FileRecordReader:
         """Raises StartError."""
         self._reader = RecordReader(config)
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
 
     def events(self, record: LogRecord) -> Sequence[Decoded]:
         """The events of a record, once the schema that it names is fetched. Raises Unavailable."""
@@ -107,14 +110,20 @@ class FileRecordReader:
 
     def close(self) -> None:
         """Close the connections, and end the thread."""
-        if self._loop is not None:
+        loop, thread = self._loop, self._thread
+        if loop is not None and thread is not None:
             self._run(self._reader.close)
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
 
     def _run(self, call: Callable[[], Coroutine[Any, Any, None]]) -> None:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-            threading.Thread(target=self._loop.run_forever, daemon=True, name="registry").start()
+            self._thread = threading.Thread(
+                target=self._loop.run_forever, daemon=True, name="registry"
+            )
+            self._thread.start()
         asyncio.run_coroutine_threadsafe(call(), self._loop).result()
 
 
