@@ -1,0 +1,48 @@
+"""What of a body is read into instances: objects with an attribute for each member. Pure.
+
+A value of another kind than the one that is wanted raises Unfit, and whoever wanted it reads the
+body as JSON would give it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+MOST_LISTED: Final = 1000
+"""Longest list that is read into instances."""
+_LARGEST: Final = 2**63
+
+
+class Unfit(ValueError):
+    """A value is not of a kind that is wanted of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Typed:
+    """What is wanted of one value: members, elements, or the value itself. Null fits everything."""
+
+    members: Mapping[str, "Typed"] = field(default_factory=dict)
+    make: Callable[..., Any] | None = None
+    """Makes an instance of the values of `members`, in their order; None where members are not
+    wanted."""
+    absent: Any = None
+    """The instance without values: a member that is null."""
+    element: "Typed | None" = None
+    or_one: bool = False
+    """Whether the value may also be one element instead of a list of them."""
+    kinds: frozenset[type] = frozenset()
+    longest: int | None = None
+    """Most characters of a text."""
+    is_any: bool = False
+    """Whether it is wanted as JSON would give it."""
+
+    def fit(self, value: Any) -> Any:
+        """Return a value that is of one of the kinds. Raises Unfit."""
+        kind = type(value)
+        if value is None or kind in self.kinds:
+            if kind is str and self.longest is not None and len(value) > self.longest:
+                raise Unfit
+            if kind is int and not -_LARGEST <= value < _LARGEST:
+                raise Unfit
+            return value
+        raise Unfit
