@@ -232,8 +232,8 @@ def _compiled(source: Source, limits: Limits, bodies: Bodies | None = None) -> C
     decode = decoder_of(each.shape, each.listed).decode
     work, instances = work_of(source), None
     if source.codec != JSON and bodies is not None:
-        listed = None if each.listed is None else typed_of(each.listed)
-        instances = Instances(bodies, typed_of(each.shape), listed)
+        listed = None if each.listed is None else typed_of(each.listed, each.scopes)
+        instances = Instances(bodies, typed_of(each.shape, each.scopes), listed)
     return Compiled(
         each.shape, each.listed, ways[0], ways[1], each.elements, work, limits, decode, instances
     )

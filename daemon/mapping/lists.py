@@ -6,10 +6,11 @@ from typing import Any, Final, TypeAlias
 
 from ..events.fields import too_long
 from ..events.types import LogRecord
+from ..schemas.typed import Columns
 from .expressions import Expression, Node
 from .getters import Get, Odd, first_true, getter, part_of, text_argument
 from .paths import Attributes, Scope, at_path, leaf, steps_of
-from .shapes import ID, TEXT, Role, Shape, Unsupported
+from .shapes import ID, TEXT, Role, Shape, Unsupported, attribute_of
 from .values import rank_from
 
 Column: TypeAlias = Callable[[Sequence[Any], LogRecord], Sequence[Any]]
@@ -145,12 +146,23 @@ def _column(node: Node, scope: Scope, attributes: Attributes, role: Role) -> Col
     steps = steps_of(node)
     if steps is not None:
         read = leaf(steps, scope, attributes, role)
-        return lambda elements, record: list(map(read, elements))
+        return _members(read, attribute_of(str(steps[0])) if len(steps) == 1 else "")
     get = getter(node, scope, attributes, role)
     if node["type"] == "or_expression":
         first = _column(node["children"][0], scope, attributes, role)
         return _first_column(first, get)
     return lambda elements, record: [get(one, record) for one in elements]
+
+
+def _members(read: Callable[[Any], Any], attribute: str) -> Column:
+    """The column of a path, which is one attribute or another path."""
+
+    def values(elements: Sequence[Any], record: LogRecord) -> Sequence[Any]:
+        if type(elements) is Columns and attribute:
+            return elements.columns[attribute]
+        return list(map(read, elements))
+
+    return values
 
 
 def _first_column(first: Column, get: Get) -> Column:

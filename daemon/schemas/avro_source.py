@@ -19,9 +19,9 @@ Wanted: TypeAlias = Members | Typed
 """What is read of a value; `avro_typed` writes what reads it into instances."""
 
 MAIN: Final = "read"
-_INLINED_DEPTH: Final = 5
+INLINED_DEPTH: Final = 5
 """Python takes 20 loops and 100 indents inside one another."""
-_ONE_BYTE: Final = 64
+ONE_BYTE: Final = 64
 NOTHING: Final[Members] = {}
 
 
@@ -131,16 +131,18 @@ class AvroSource:
     def _union(self, type_: Union, wanted: Wanted, into: str | None, depth: int) -> None:
         # No writer writes an index below 64 in two bytes: that is refused as one of no branch.
         self._line("n = b[i]; i += 1")
-        if len(type_.branches) > _ONE_BYTE:
+        if len(type_.branches) > ONE_BYTE:
             self._line("if n & 129: n, i = size(b, i - 1)")
-        for index, branch in enumerate(type_.branches):
-            self._line(f"{'elif' if index else 'if'} n == {2 * index}:")
+        # The value first, null last: what is there is mostly what was wanted of it.
+        branches = sorted(enumerate(type_.branches), key=lambda one: is_null(one[1]))
+        for place, (index, branch) in enumerate(branches):
+            self._line(f"{'elif' if place else 'if'} n == {2 * index}:")
             with self._inside():
                 self._value(branch, wanted, into, depth + 1)
         self._line("else: raise bad_branch(n)" if type_.branches else "raise bad_branch(n)")
 
     def _record(self, type_: Record, wanted: Wanted, into: str | None, depth: int) -> None:
-        if type_ not in self._several and type_ not in self._cyclic and depth < _INLINED_DEPTH:
+        if type_ not in self._several and type_ not in self._cyclic and depth < INLINED_DEPTH:
             self._record_body(type_, wanted, into, depth)
         else:
             self._call(type_, wanted, into)
@@ -169,7 +171,7 @@ class AvroSource:
 
     def _many(self, type_: Array | Map, wanted: Wanted, into: str | None, depth: int) -> None:
         """An array or a map: blocks of elements, the last of which is empty."""
-        if depth >= _INLINED_DEPTH:
+        if depth >= INLINED_DEPTH:
             self._call(type_, wanted, into)
             return
         inner = type_.items if isinstance(type_, Array) else type_.values
@@ -179,17 +181,23 @@ class AvroSource:
         element = self._name("v")
         if into:
             self._line(f"{into} = {'[]' if isinstance(type_, Array) else '{}'}")
+        with self._blocks(least, weight):
+            if isinstance(type_, Array):
+                self._value(inner, below, element if into else None, depth + 1)
+                self._line(f"{into}.append({element})" if into else "pass")
+            else:
+                self._entry(inner, wanted, element, into, depth)
+
+    @contextmanager
+    def _blocks(self, least_bytes: int, weight: int) -> Iterator[None]:
+        """Read blocks of elements, the last of which is empty: inside, one element is read."""
         self._line("while True:")
         with self._inside():
-            self._line(f"n, i = block(b, i, {least}, {max(0, weight)}, q)")
+            self._line(f"n, i = block(b, i, {least_bytes}, {max(0, weight)}, q)")
             self._line("if not n: break")
             self._line("for _ in range(n):")
             with self._inside():
-                if isinstance(type_, Array):
-                    self._value(inner, below, element if into else None, depth + 1)
-                    self._line(f"{into}.append({element})" if into else "pass")
-                else:
-                    self._entry(inner, wanted, element, into, depth)
+                yield
 
     def _entry(
         self, inner: AvroType, wanted: Wanted, element: str, into: str | None, depth: int
@@ -252,3 +260,8 @@ class AvroSource:
         name = self._name("C")
         self.constants[name] = value
         return name
+
+
+def is_null(type_: AvroType) -> bool:
+    """Whether a type is null alone."""
+    return isinstance(type_, Primitive) and type_.kind == "null"

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from .avro_source import NOTHING, AvroSource, Wanted
+from .avro_source import INLINED_DEPTH, NOTHING, ONE_BYTE, AvroSource, Wanted, is_null
 from .avro_types import Array, AvroType, Enum, Fixed, Map, Primitive, Record, Union
 from .members import EVERYTHING
-from .typed import MOST_LISTED, Typed
+from .typed import MOST_LISTED, Columns, Typed
 
 _KINDS: Final[dict[str, type]] = {
     "boolean": bool,
@@ -24,7 +24,7 @@ class TypedSource(AvroSource):
             super()._value(type_, wanted, into, depth)
         elif wanted.is_any:
             super()._value(type_, EVERYTHING, into, depth)
-        elif isinstance(type_, Union) or _is_null(type_):
+        elif isinstance(type_, Union) or is_null(type_):
             super()._value(type_, wanted, into, depth)
         elif wanted.element is not None and not isinstance(type_, Array):
             if wanted.or_one:
@@ -56,11 +56,24 @@ class TypedSource(AvroSource):
         if kind not in wanted.kinds and not is_decimal:
             self._line("raise Unfit")
             return
+        if isinstance(type_, Primitive) and type_.kind == "string" and wanted.longest is not None:
+            self._short_text(wanted.longest, into)
+            return
         super()._value(type_, None, into, depth)
         if is_decimal:
             self._line(f"{into} = {self._constant(wanted.fit)}({into})")
         elif kind is str and wanted.longest is not None:
             self._line(f"if len({into}) > {wanted.longest}: raise Unfit")
+
+    def _short_text(self, longest: int, into: str) -> None:
+        """A text of at most so many bytes; one whose length takes one byte has fewer."""
+        assert longest >= ONE_BYTE
+        self._line("n = b[i]; i += 1")
+        self._line("if n & 129:")
+        with self._inside():
+            self._line("n, i = size(b, i - 1)")
+            self._line(f"if n > {2 * longest}: raise Unfit")
+        self._bytes("i + (n >> 1)", True, None, into)
 
     def _element_of(self, type_: Array | Map, wanted: Wanted) -> Wanted:
         if isinstance(wanted, Typed) and isinstance(type_, Array):
@@ -95,15 +108,43 @@ class TypedSource(AvroSource):
         return f"{self._constant(wanted.make)}({', '.join(values)})"
 
     def _many(self, type_: Array | Map, wanted: Wanted, into: str | None, depth: int) -> None:
-        super()._many(type_, wanted, into, depth)
         if into is None or not isinstance(wanted, Typed):
+            super()._many(type_, wanted, into, depth)
             return
+        if isinstance(type_, Array) and self._columns(type_.items, wanted, into, depth):
+            return
+        super()._many(type_, wanted, into, depth)
         if isinstance(type_, Array):
             self._line(f"if len({into}) > {MOST_LISTED}: raise Unfit")
             return
         members = {name: f"{into}.get({name!r})" for name in wanted.members}
         self._line(f"{into} = {self._made(wanted, members)}")
 
-
-def _is_null(type_: AvroType) -> bool:
-    return isinstance(type_, Primitive) and type_.kind == "null"
+    def _columns(self, inner: AvroType, wanted: Typed, into: str, depth: int) -> bool:
+        """Write what reads a list of records attribute by attribute; returns whether it can be."""
+        element = wanted.element
+        if element is None or not wanted.attributes or not isinstance(inner, Record):
+            return False
+        if inner in self._cyclic or depth >= INLINED_DEPTH:
+            return False
+        lists = {name: self._name("a") for name, _ in inner.fields if name in element.members}
+        if not lists:
+            return False
+        self._line("; ".join(f"{one} = []" for one in lists.values()))
+        least, weight = self._weights.of(inner)
+        with self._blocks(least, weight):
+            for name, type_ in inner.fields:
+                variable = self._name("v") if name in lists else None
+                below = element.members[name] if variable else NOTHING
+                self._value(type_, below, variable, depth + 1)
+                if variable:
+                    self._line(f"{lists[name]}.append({variable})")
+        count = f"len({next(iter(lists.values()))})"
+        self._line(f"if {count} > {MOST_LISTED}: raise Unfit")
+        pairs = ", ".join(
+            f"{attribute!r}: {lists.get(name, f'[None] * {count}')}"
+            for name, attribute in zip(element.members, wanted.attributes, strict=True)
+        )
+        self.constants["Columns"] = Columns
+        self._line(f"{into} = Columns({{{pairs}}}, {self._constant(element.make)})")
+        return True

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from .protobuf_values import MOST_VALUES, converter, is_map
-from .typed import MOST_LISTED, Typed, Unfit
+from .typed import MOST_LISTED, Columns, Typed, Unfit
 from .values import bytes_text, finite
 
 _DOUBLE, _FLOAT, _BOOL, _STRING, _BYTES, _ENUM = 1, 2, 8, 9, 12, 14
@@ -54,26 +54,55 @@ class MessageSource:
     def _absent(self, wanted: Typed) -> str:
         return "None" if wanted.absent is None else self._constant(wanted.absent)
 
-    def _field(self, field: Any, wanted: Typed) -> str:
-        """The expression that reads a field."""
+    def _field(self, field: Any, wanted: Typed, of: str = "m") -> str:
+        """The expression that reads a field of a message."""
         if wanted.is_any or is_map(field):
-            return self._as_json(field, wanted)
-        value = f"m.{field.name}"
+            return self._as_json(field, wanted, of)
+        value = f"{of}.{field.name}"
         if keyword.iskeyword(field.name):
-            value = f"getattr(m, {field.name!r})"
+            value = f"getattr({of}, {field.name!r})"
         if field.is_repeated:
             if wanted.element is None:
                 return self._unfit()
+            if wanted.attributes and field.type in _MESSAGES:
+                return self._columns(field, wanted, value)
             read = self._one(field, wanted.element, "x")
             listed = self._constant(_listed)
             return f"[{read} for x in {listed}({value})]"
         single = wanted.element if wanted.element is not None and wanted.or_one else wanted
         read = self._one(field, single, value)
         if field.has_presence and not field.has_default_value:
-            return f"({read} if m.HasField({field.name!r}) else {self._absent(wanted)})"
+            return f"({read} if {of}.HasField({field.name!r}) else {self._absent(wanted)})"
         if field.type in (_STRING, _BYTES):
             return f"({read} or None)"
         return read
+
+    def _columns(self, field: Any, wanted: Typed, value: str) -> str:
+        """The expression that reads a list of messages attribute by attribute."""
+        descriptor, element = field.message_type, wanted.element
+        fields = {one.name: one for one in descriptor.fields}
+        if element is None or not any(one in fields for one in element.members):
+            return self._unfit()
+        name = f"g{len(self.names)}"
+        self.names[name] = None
+        columns = []
+        for attribute, (one, below) in zip(wanted.attributes, element.members.items(), strict=True):
+            columns.append(f"{attribute!r}: {self._column(fields.get(one), below)}")
+        columns_of, make = self._constant(Columns), self._constant(element.make)
+        listed = f"s = list({self._constant(_listed)}(s))"
+        body = f"return {columns_of}({{{', '.join(columns)}}}, {make})"
+        self._lines += [f"def {name}(s):", f" {listed}", f" {body}"]
+        return f"{name}({value})"
+
+    def _column(self, field: Any, wanted: Typed) -> str:
+        """The expression that reads a field of all messages of a list."""
+        if field is None:
+            return "[None] * len(s)"
+        is_text = field.type == _STRING and not field.is_repeated and not field.has_presence
+        if not is_text or str not in wanted.kinds or keyword.iskeyword(field.name):
+            return f"[{self._field(field, wanted, 'x')} for x in s]"
+        texts = self._constant(_texts)
+        return f"{texts}([x.{field.name} for x in s], {wanted.longest})"
 
     def _one(self, field: Any, wanted: Typed, value: str) -> str:
         """The expression that reads one value of a field."""
@@ -87,7 +116,7 @@ class MessageSource:
             return f"{self._message(field.message_type, wanted)}({value})"
         if field.type == _ENUM:
             names = {one.number: one.name for one in reversed(field.enum_type.values)}
-            return f"{self._constant(_Named(names, wanted).of)}({value})"
+            return f"{self._constant(_Names(names, wanted))}[{value}]"
         kind = {_DOUBLE: float, _FLOAT: float, _BOOL: bool, _STRING: str, _BYTES: str}
         if kind.get(field.type, int) not in wanted.kinds:
             return self._unfit()
@@ -96,7 +125,7 @@ class MessageSource:
         if field.type == _STRING:
             return self._text(wanted, value)
         if field.type == _BYTES or field.type in _WIDE:
-            return f"{self._constant(_Named({}, wanted).raw)}({value})"
+            return f"{self._constant(_raw(wanted))}({value})"
         return value
 
     def _text(self, wanted: Typed, value: str) -> str:
@@ -104,7 +133,7 @@ class MessageSource:
             return value
         return f"(t if len(t := {value}) <= {wanted.longest} else {self._unfit()})"
 
-    def _as_json(self, field: Any, wanted: Typed) -> str:
+    def _as_json(self, field: Any, wanted: Typed, of: str) -> str:
         """A field as JSON would give it, or the members of a map."""
         convert = converter(field.containing_type, {field.name: None})
 
@@ -117,7 +146,7 @@ class MessageSource:
                 raise Unfit
             return make(*(one.fit(found.get(name)) for name, one in wanted.members.items()))
 
-        return f"{self._constant(whole if wanted.is_any else chosen)}(m)"
+        return f"{self._constant(whole if wanted.is_any else chosen)}({of})"
 
     def _unfit(self) -> str:
         return f"{self._constant(_raise_unfit)}()"
@@ -128,25 +157,35 @@ class MessageSource:
         return name
 
 
-class _Named:
-    """Values that are looked at one by one."""
+class _Names(dict[int, Any]):
+    """The names of an enum's numbers that fit."""
 
     def __init__(self, names: dict[int, str], wanted: Typed) -> None:
+        fit = str in wanted.kinds
+        short = wanted.longest is None or max(map(len, names.values()), default=0) <= wanted.longest
+        super().__init__(names if fit and short else {})
         self._names, self._fit = names, wanted.fit
 
-    def of(self, number: int) -> Any:
-        """The name of an enum's number. Raises Unfit."""
+    def __missing__(self, number: int) -> Any:
         return self._fit(self._names.get(number, number))
 
-    def raw(self, value: Any) -> Any:
-        """Bytes as text, or a number. Raises Unfit."""
-        return self._fit(bytes_text(value) if isinstance(value, bytes) else value)
+
+def _raw(wanted: Typed) -> Callable[[Any], Any]:
+    """What reads bytes as text, or a number that may be too large."""
+    return lambda value: wanted.fit(bytes_text(value) if isinstance(value, bytes) else value)
 
 
 def _listed(found: Any) -> Any:
     if len(found) > MOST_LISTED:
         raise Unfit
     return found
+
+
+def _texts(found: list[Any], longest: int | None) -> list[Any]:
+    """Texts without presence: an empty one is none."""
+    if longest is not None and max(map(len, found), default=0) > longest:
+        raise Unfit
+    return [text or None for text in found] if "" in found else found
 
 
 def _raise_unfit() -> Any:

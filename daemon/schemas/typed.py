@@ -4,9 +4,9 @@ A value of another kind than the one that is wanted raises Unfit, and whoever wa
 body as JSON would give it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, overload
 
 MOST_LISTED: Final = 1000
 """Longest list that is read into instances."""
@@ -35,6 +35,8 @@ class Typed:
     """Most characters of a text."""
     is_any: bool = False
     """Whether it is wanted as JSON would give it."""
+    attributes: Sequence[str] = ()
+    """Of a list of which `Columns` may be made: the attribute of each member of its elements."""
 
     def fit(self, value: Any) -> Any:
         """Return a value that is of one of the kinds. Raises Unfit."""
@@ -46,3 +48,26 @@ class Typed:
                 raise Unfit
             return value
         raise Unfit
+
+
+class Columns(Sequence[Any]):
+    """A list of instances, attribute by attribute: most are never made."""
+
+    __slots__ = ("columns", "make")
+
+    def __init__(self, columns: Mapping[str, list[Any]], make: Callable[..., Any]) -> None:
+        """`columns`: attribute → its values, all of one length; at least one."""
+        self.columns, self.make = columns, make
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "Columns": ...
+
+    def __getitem__(self, index: int | slice) -> Any:
+        values = {name: column[index] for name, column in self.columns.items()}
+        return Columns(values, self.make) if isinstance(index, slice) else self.make(**values)
