@@ -22,3 +22,13 @@ class RecordRefused(Exception):
 
 class StartError(Exception):
     """The process cannot start as configured; the text states what to change."""
+
+
+class RegistryUnavailable(Unavailable):
+    """No address of the schema registry gives an answer. The text says which and how (`registry
+    https://sr:8081 does not answer`)."""
+
+    def __init__(self, text: str, reason: str = "") -> None:
+        super().__init__(text)
+        self.reason = reason
+        """What the network said."""

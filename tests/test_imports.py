@@ -23,7 +23,7 @@ ROWS: Final = {
     "daemon": (
         ("__main__",),
         ("commands",),
-        ("http", "kafka"),
+        ("http", "kafka", "registry"),
         ("exporter", "worker"),
         ("attribution", "storage"),
         ("lane", "config"),
@@ -59,7 +59,8 @@ DOORS: Final = {
     # The only modules that may import a client library: patterns of their names.
     "aiokafka": ("daemon.kafka.*",),
     "redis": ("daemon.storage.redis.*",),
-    "aiohttp": ("daemon.http.*",),
+    "aiohttp": ("daemon.http.*", "daemon.registry.client"),
+    "botocore": ("daemon.registry.glue",),
     "prometheus_client": ("daemon.exporter.exposition", "daemon.telemetry.process"),
     "click": ("daemon.commands.*",),
     "jmespath": ("daemon.mapping.*",),
@@ -74,6 +75,7 @@ PURE: Final = (
     *("daemon.errors", "daemon.panes", "daemon.plan"),
     *("daemon.events", "daemon.events.*", "daemon.experiments", "daemon.experiments.*"),
     *("daemon.judging", "daemon.judging.*", "daemon.mapping", "daemon.mapping.*"),
+    *("daemon.registry", "daemon.registry.rate"),
     *("daemon.schemas", "daemon.schemas.*"),
     *("daemon.lane", "daemon.lane.*", "daemon.attribution", "daemon.attribution.*"),
     *("daemon.telemetry", "daemon.telemetry.family", "daemon.telemetry.*families"),

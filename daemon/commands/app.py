@@ -21,7 +21,7 @@ from typing import TypeAlias
 import structlog
 
 from ..backoff import finished_before_stop, stopped_within
-from ..config.decoders import decoder_of
+from ..config.decoders import book_of, decoder_of
 from ..config.loading import Config
 from ..errors import StartError
 from ..exporter.exporter import Exporter
@@ -53,6 +53,7 @@ from . import core_dumps, open_files
 from .following import Following, Working
 from .history_check import HistoryCheck
 from .redis_client import client_of, connected
+from .schema_registry import filler_of
 from .signals import stopping_on_signals
 from .waiting import RedisAnswer, waiting_text
 from .unreadable_topics import warn_of_unreadable
@@ -69,6 +70,10 @@ class Service:
         self.role = role
         self.stop = asyncio.Event()
         self.telemetry = Telemetry(version("relevanced"), role)
+        self.book = book_of(config)
+        self.telemetry.schemas.set_function(lambda: len(self.book))
+        asked = self.telemetry.registry_asked
+        self.schemas = None if role == "exporter" else filler_of(config, self.book, asked)
         self.http = HttpServer(self.telemetry, role)
         self.redis = client_of(config)
         self.namespace = Namespace(
@@ -140,7 +145,7 @@ class Service:
     ) -> Worker:
         """Make the worker that reads this source under a layout, until that is over."""
         config = working.config
-        ports = Ports(source, self.store, letters)
+        ports = Ports(source, self.store, letters, self.schemas)
         process = Process(self.telemetry, time.time, working.over, config.log.record_values)
         layouts = self.following.layouts(working)
         self.ownership = Ownership(ports, process, layouts, beginning)
@@ -148,7 +153,7 @@ class Service:
             ports,
             process,
             self.ownership,
-            decoder_of(config),
+            decoder_of(config, self.book),
             Pace(config.kafka.max_batch_records, config.kafka.commit_interval_ms / 1000),
             memory.bounded(config.worker.max_memory_mib),
             StallWatch(self._write_mark, config.kafka.session_timeout_s / 3),
@@ -205,6 +210,8 @@ async def serve_until_stopped(service: Service, job: Job | None) -> None:
             await _run_parts(service, job)
     finally:
         await service.http.stop()
+        if service.schemas is not None:
+            await service.schemas.close()
         await close(service.redis)
 
 

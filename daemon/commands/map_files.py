@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from ..config.settings import Config
+from ..errors import StartError, Unavailable
 from ..events.decoder import too_large
 from ..events.native_text import native_text
 from ..events.types import Impression, Rejected
@@ -58,21 +59,23 @@ def map_files(
     paths: Sequence[str], config: Config, *, kcat: bool, topic: str | None, out: BinaryIO
 ) -> int:
     """Write the events of all lines to `out` and the counts to standard error; returns the exit
-    code: 1 where there is no event, or a file cannot be read."""
+    code: 1 where there is no event, a file cannot be read, or the schema registry not asked."""
+    bars = Progress(console=Console(stderr=True, quiet=True))
     try:
-        decode = line_decoder(config, kcat=kcat, topic=topic)
+        with line_decoder(config, kcat=kcat, topic=topic) as decode:
+            mapped = Mapped(decode, config.events.max_record_bytes, out)
+            for part in read_lines(paths, bars, most_line_bytes(config, kcat=kcat)):
+                mapped.take(part)
     except UnknownTopic as error:
         print(error, file=sys.stderr)
         return USAGE_EXIT
-    mapped = Mapped(decode, config.events.max_record_bytes, out)
-    bars = Progress(console=Console(stderr=True, quiet=True))
-    try:
-        for part in read_lines(paths, bars, most_line_bytes(config, kcat=kcat)):
-            mapped.take(part)
     except BrokenPipeError:
         return 1  # Whoever read the events, such as `head`, has enough.
     except OSError as error:
         print(f"{error.filename}: cannot be read: {error.strerror}", file=sys.stderr)
+        return 1
+    except (StartError, Unavailable) as error:
+        print(error, file=sys.stderr)
         return 1
     _say(mapped, paths)
     return 0 if mapped.events else 1

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from ..config.loading import Config
+from ..errors import StartError, Unavailable
 from ..events.timestamps import timestamp_text
 from ..experiments.exclusion import Stretch
 from ..experiments.findings import findings
@@ -116,7 +117,7 @@ def replay(
                 kcat=kcat,
                 topic=topic,
             )
-    except (NoRoom, UnknownTopic) as error:
+    except (NoRoom, StartError, Unavailable, UnknownTopic) as error:
         print(error, file=sys.stderr)
         return 2 if isinstance(error, UnknownTopic) else 1
     except ValueError as error:

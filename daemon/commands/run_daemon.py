@@ -7,6 +7,7 @@ import structlog
 
 from ..backoff import finished_before_stop
 from ..config.loading import Config
+from ..errors import StartError
 from ..http.api.health import Role
 from ..kafka.client import KafkaSettings
 from ..kafka.producer import KafkaProducer
@@ -36,6 +37,9 @@ async def _run(config: Config, role: Role) -> int:
         # Only the Redis client knows which options a URL may have.
         log.error("cannot run", reason=str(error))
         return 2
+    except StartError as error:
+        log.error("cannot run", reason=str(error))
+        return 1
     return await serve(service, None if role == "exporter" else work_on_kafka)
 
 

@@ -1,12 +1,15 @@
-"""Rules for the settings of the connections to Kafka and Redis. Pure."""
+"""Rules for the settings of the connections to Kafka, Redis and a schema registry. Pure."""
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
 from .faults import ConfigFault, at_least_one
-from .settings import Config
+from .registry_urls import login_of
+from .sections import GLUE, RegistrySection
+from .settings import SETTINGS, Config
 
 Rule: TypeAlias = Callable[[Config], Iterator[ConfigFault]]
 
@@ -15,8 +18,12 @@ SECRET_FILES: Final = (
     ("kafka", "sasl_password", "sasl_password_file"),
     ("kafka", "ssl_key_password", "ssl_key_password_file"),
     ("redis", "password", "password_file"),
+    ("registry", "password", "password_file"),
+    ("registry", "ssl_key_password", "ssl_key_password_file"),
 )
 """(section, key of a secret, key of the file that may contain it instead)"""
+TOKEN_FILES: Final = (("registry", "bearer_token_file"),)
+"""(section, key of a file that contains a token, which is read when it is needed)"""
 SASL_KEYS: Final = ("sasl_mechanism", "sasl_username", "sasl_password", "sasl_password_file")
 SSL_KEYS: Final = (
     "ssl_cafile",
@@ -129,8 +136,53 @@ def _unused(kafka: Any, names: tuple[str, ...], needs: str) -> Iterator[ConfigFa
             yield ConfigFault(f"kafka.{name}", value, rule)
 
 
+def _registry(config: Config) -> Iterator[ConfigFault]:
+    """Settings of a registry that say nothing without another one, or beside it."""
+    registry, given = config.registry, _given_of(config.registry)
+    if registry.kind == GLUE:
+        if registry.region is None:
+            yield ConfigFault("registry.region", None, 'must be set for kind "glue"')
+        for name in given - {"region"}:
+            rule = 'has no effect with kind "glue", which logs in as AWS clients do'
+            yield ConfigFault(f"registry.{name}", getattr(registry, name), rule)
+        return
+    if registry.region is not None:
+        yield ConfigFault("registry.region", registry.region, 'has no effect: needs kind "glue"')
+    for name in sorted(given - {"url", "region"}) if registry.url is None else ():
+        rule = "has no effect: needs registry.url"
+        yield ConfigFault(f"registry.{name}", getattr(registry, name), rule)
+    if registry.ssl_keyfile is not None and registry.ssl_certfile is None:
+        yield ConfigFault("registry.ssl_keyfile", registry.ssl_keyfile, "needs ssl_certfile too")
+
+
+def _registry_login(config: Config) -> Iterator[ConfigFault]:
+    """More than one login, or a part of one."""
+    registry = config.registry
+    in_url = registry.url is not None and login_of(registry.url.reveal()) is not None
+    name = registry.username
+    has_password = registry.password is not None or registry.password_file is not None
+    if in_url and (name is not None or has_password):
+        yield ConfigFault("registry.username", name, "registry.url contains a login too")
+    if name is not None and ":" in name:
+        # Without the value: a password may have been pasted behind the colon.
+        yield ConfigFault("registry.username", None, "must not contain a colon")
+    if has_password and name is None and not in_url:
+        yield ConfigFault("registry.password", None, "has no effect: needs registry.username")
+    if registry.bearer_token_file is not None and (in_url or name is not None):
+        rule = "a user name is given too: remove one of them"
+        yield ConfigFault("registry.bearer_token_file", registry.bearer_token_file, rule)
+
+
+def _given_of(registry: RegistrySection) -> set[str]:
+    """The keys that have a value of their own, but for kind."""
+    default = RegistrySection()
+    names = {entry.name for entry in fields(registry)} - {"kind"}
+    return {name for name in names if getattr(registry, name) != getattr(default, name)}
+
+
 _SASL_KEYS = ("kafka.security_protocol", *(f"kafka.{name}" for name in SASL_KEYS))
 _SSL_KEYS = ("kafka.security_protocol", *(f"kafka.{name}" for name in SSL_KEYS))
+_REGISTRY_KEYS = tuple(s.key for s in SETTINGS if s.section == "registry")
 _SECRET_KEYS = tuple(f"{section}.{name}" for section, *names in SECRET_FILES for name in names)
 
 RULES: Final[tuple[tuple[tuple[str, ...], Rule], ...]] = (
@@ -141,5 +193,7 @@ RULES: Final[tuple[tuple[tuple[str, ...], Rule], ...]] = (
     (("redis.url", "redis.password", "redis.password_file"), _redis_url),
     (("redis.url",), _redis_address),
     (("redis.url",), _redis_database),
+    (_REGISTRY_KEYS, _registry),
+    (_REGISTRY_KEYS, _registry_login),
 )
 """(the keys that a rule reads, the rule)"""

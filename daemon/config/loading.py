@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from . import experiments, propensities, sources
-from .connection_rules import SECRET_FILES
+from .connection_rules import SECRET_FILES, TOKEN_FILES
 from .faults import ConfigFault
 from .kinds import ConfigError, InvalidValue, Secret
 from .rules import faults_of
@@ -85,6 +85,7 @@ def load(
     # Files last: with other faults their paths may be wrong, too.
     if read_secret is not None and not faults:
         config, faults = _with_secrets(config, read_secret)
+        faults += _token_faults(config, read_secret)
         read_sources, more_faults = sources.with_values(config.sources, read_secret)
         config = replace(config, sources=read_sources)
         faults += [ConfigFault(*fault) for fault in more_faults]
@@ -219,6 +220,20 @@ def _with_secrets(config: Config, read_secret: ReadSecret) -> tuple[Config, list
             faults.append(ConfigFault(f"{section}.{file_name}", path, "the file is empty"))
         config = replace(config, **{section: replace(owner, **{name: Secret(text)})})
     return config, faults
+
+
+def _token_faults(config: Config, read_secret: ReadSecret) -> list[ConfigFault]:
+    """The files of tokens that cannot be read: their contents are not kept."""
+    faults = list[ConfigFault]()
+    for section, name in TOKEN_FILES:
+        path = getattr(getattr(config, section), name)
+        try:
+            if path is not None and not read_secret(path).strip():
+                faults.append(ConfigFault(f"{section}.{name}", path, "the file is empty"))
+        except (OSError, UnicodeDecodeError) as error:
+            rule = f"cannot be read: {_reason(error)}"
+            faults.append(ConfigFault(f"{section}.{name}", path, rule))
+    return faults
 
 
 def _unknown_key(key: str) -> ConfigFault:

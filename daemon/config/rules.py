@@ -19,7 +19,7 @@ from ..events.decoder import FORMATS
 from ..events.types import MAX_TEXT_BYTES
 from ..events.ubi import LOGGED
 from ..plan import ALL, EXPERIMENT_PREFIX, LARGEST_EXACT
-from . import connection_rules, experiments, judging, propensities, sources
+from . import connection_rules, experiments, judging, propensities, source_codecs, sources
 from .connection_rules import HIGHEST_PORT, Rule
 from .faults import ConfigFault, at_least_one, no_repeats
 from .settings import Config
@@ -86,6 +86,10 @@ def _grades(config: Config) -> Iterator[ConfigFault]:
 
 def _sources(config: Config) -> Iterator[ConfigFault]:
     yield from sources.faults_of(config.sources, config.attribution.grades)
+
+
+def _registry(config: Config) -> Iterator[ConfigFault]:
+    yield from source_codecs.registry_faults(config.sources, config.registry)
 
 
 def _relevant(config: Config) -> Iterator[ConfigFault]:
@@ -230,6 +234,7 @@ RULES: Final[tuple[tuple[tuple[str, ...], Rule], ...]] = (
     (("events.format", "events.ubi_lists"), _ubi_lists),
     (_GRADES_KEYS, _grades),
     (("attribution.grades",), _sources),
+    (("registry.url", "registry.kind"), _registry),
     (("metrics.relevant_from", *_GRADES_KEYS), _relevant),
     (("metrics.names",), _metrics),
     (("metrics.names", "metrics.depth"), _cutoffs),

@@ -21,11 +21,14 @@ from .kinds import (
     text,
 )
 from .lists import several
+from .registry_urls import masked_urls, pattern_of_urls
 from .start import Start, start
 
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-
+CONFLUENT: Final = "confluent"
+GLUE: Final = "glue"
+"""Kinds of schema registries."""
 
 TOPIC = text(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}", "must be 1 to 249 of letters, digits, . _ -")
 _PATH = optional(text(rule="must be a file name"))
@@ -156,6 +159,58 @@ class EventsSection:
     ubi_lists: str = setting(
         LOGGED, choice(*LISTS), "Lists of ubi: of queries, or of the items shown.", shapes=JOIN
     )
+
+
+@dataclass(frozen=True)
+class RegistrySection:
+    """The schema registry that records name their schemas in."""
+
+    url: Secret | None = setting(
+        None,
+        optional(
+            secret(
+                masked_urls,
+                pattern_of_urls(),
+                "must be http(s)://host:port/path, or several of them separated by commas",
+            )
+        ),
+        "Address of the registry, or several separated by commas, which are tried in turn. For"
+        " Apicurio Registry with its path, such as http://host:8080/apis/ccompat/v7.",
+    )
+    kind: str = setting(
+        CONFLUENT,
+        choice(CONFLUENT, GLUE),
+        "confluent: the REST protocol of Confluent, Redpanda, Karapace and Apicurio. glue: AWS"
+        " Glue, which needs region and the package boto3.",
+    )
+    region: str | None = setting(
+        None, optional(text(r"[a-z0-9-]+", "must be a region such as eu-west-1")), "Region of Glue."
+    )
+    username: str | None = setting(None, optional(text()), "User name, or API key.")
+    password: Secret | None = setting(None, optional(secret()), "Password, or secret of the key.")
+    password_file: str | None = setting(None, _PATH, "File with the password.")
+    bearer_token_file: str | None = setting(
+        None, _PATH, "File with a bearer token, which is read again for each request."
+    )
+    ssl_cafile: str | None = setting(
+        None, _PATH, "Trusted certificates (PEM). Default: those of the system."
+    )
+    ssl_certfile: str | None = setting(None, _PATH, "Certificate of this client (PEM).")
+    ssl_keyfile: str | None = setting(None, _PATH, "Private key of this client (PEM).")
+    ssl_key_password: Secret | None = setting(
+        None, optional(secret()), "Password of the private key."
+    )
+    ssl_key_password_file: str | None = setting(
+        None, _PATH, "File with the password of the private key."
+    )
+    ssl_check_hostname: bool = setting(
+        True, flag(), "Whether the certificate of the registry must name its host."
+    )
+
+    @property
+    def is_given(self) -> bool:
+        """Whether there is a registry to ask."""
+        return self.kind == GLUE or self.url is not None
 
 
 @dataclass(frozen=True)

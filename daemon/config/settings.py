@@ -26,6 +26,7 @@ from .sections import (
     KafkaSection,
     LogSection,
     RedisSection,
+    RegistrySection,
     WorkerSection,
 )
 from .sources import Sources
@@ -47,6 +48,7 @@ class Config:
     metrics: MetricsSection = field(default_factory=MetricsSection)
     segments: SegmentsSection = field(default_factory=SegmentsSection)
     history: HistorySection = field(default_factory=HistorySection)
+    registry: RegistrySection = field(default_factory=RegistrySection)
     worker: WorkerSection = field(default_factory=WorkerSection)
     judging: JudgingSection = field(default_factory=JudgingSection)
     links: LinksSection = field(default_factory=LinksSection)
@@ -160,6 +162,7 @@ SECTIONS: Final[Mapping[str, type]] = {
     "metrics": MetricsSection,
     "segments": SegmentsSection,
     "history": HistorySection,
+    "registry": RegistrySection,
     "worker": WorkerSection,
     "judging": JudgingSection,
     "links": LinksSection,

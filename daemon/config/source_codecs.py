@@ -9,10 +9,13 @@ from typing import Final
 
 from ..mapping.tables import OwnSchema
 from ..schemas.avro import AvroSchema
-from ..schemas.frames import APICURIO8, CONFLUENT, GLUE, NONE
+from ..schemas.frames import APICURIO8, CONFLUENT, GLUE, NONE, Framing
 from ..schemas.libraries import missing_extra
 from ..schemas.protobuf import protobuf_file
 from ..schemas.types import AVRO, PROTOBUF, SchemaText, UnreadableSchema
+from .faults import ConfigFault
+from .sections import GLUE as GLUE_REGISTRY
+from .sections import RegistrySection
 from .source_keys import SourceKeys
 from .sources import SECTION, Declared, Sources
 from .tables import FieldFault
@@ -44,6 +47,26 @@ def _faults(key: str, keys: SourceKeys) -> Iterator[FieldFault]:
             yield f"{key}.{name}", None, rule
     if (keys.message is None) != (keys.descriptor_set is None):
         yield f"{key}.message", keys.message, "message and descriptor_set go together"
+
+
+def registry_faults(sources: Sources, registry: RegistrySection) -> Iterator[ConfigFault]:
+    """Every source whose records name schemas that there is nobody to ask for."""
+    for index, source in enumerate(sources):
+        keys, key = source.keys, f"{SECTION}[{index}]"
+        if not Framing(keys.codec, framing_of(source)).names_schemas or source.reader is not None:
+            continue
+        if any(getattr(keys, name) is not None for name in FILES):
+            continue
+        if not registry.is_given:
+            file = next(name for name, codec in FILES.items() if codec == keys.codec)
+            rule = f"its records name schemas: set registry.url, or {file} with one for all of them"
+            yield ConfigFault(f"{key}.codec", keys.codec, rule)
+        elif keys.framing == GLUE and registry.kind != GLUE_REGISTRY:
+            rule = f'needs registry.kind = "{GLUE_REGISTRY}"'
+            yield ConfigFault(f"{key}.framing", keys.framing, rule)
+        elif keys.framing in (CONFLUENT, APICURIO8) and registry.kind == GLUE_REGISTRY:
+            rule = f'names no schema of registry.kind = "{GLUE_REGISTRY}"'
+            yield ConfigFault(f"{key}.framing", keys.framing, rule)
 
 
 def with_schemas(sources: Sources, read_bytes: ReadBytes) -> tuple[Sources, list[FieldFault]]:

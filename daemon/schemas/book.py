@@ -63,7 +63,7 @@ class SchemaBook:
             found = named_schema(self._framings[topic], head)
             if found is not None:
                 named.add(found)
-        return {schema for schema in named if self._is_unknown(schema, now_ms)}
+        return {schema for schema in named if self.is_unknown(schema, now_ms)}
 
     def add(self, schema: SchemaId, text: SchemaText) -> None:
         """Take a schema that records name by this id. Raises UnreadableSchema, and forgets
@@ -89,7 +89,8 @@ class SchemaBook:
             )
         return found
 
-    def _is_unknown(self, schema: SchemaId, now_ms: int) -> bool:
+    def is_unknown(self, schema: SchemaId, now_ms: int) -> bool:
+        """Whether a schema is to be asked for now."""
         if schema in self._schemas:
             return False
         missing = self._missing.get(schema)

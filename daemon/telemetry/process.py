@@ -35,6 +35,7 @@ _omit_created: Callable[[], None] = disable_created_metrics
 _openmetrics_text: Callable[[Collector], bytes] = generate_openmetrics
 
 COMMIT_OUTCOMES: Final = ("applied", "already", "lost", "damaged")
+REGISTRY_OUTCOMES: Final = ("ok", "missing", "failed")
 REBUILT_FROM: Final = ("kafka_start", "stored_offsets")
 BATCH_BUCKETS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 EVICTS_ANY_KEY: Final = "allkeys-"
@@ -80,6 +81,8 @@ class Telemetry:
         self.lost_history_s = _gauge("relevanced_lost_history_seconds", registry)
         self.wrong_lane_feedback = _counter("relevanced_wrong_lane_feedback_total", registry)
         self.dead_letters = _counter("relevanced_dead_letters_total", registry)
+        self.schemas = _gauge("relevanced_schemas", registry)
+        self.registry_requests = _counter("relevanced_registry_requests_total", registry)
         self.exporter_lease_held = _gauge("relevanced_exporter_lease_held", registry)
         self._catching_up = _gauge("relevanced_catching_up", registry)
         self._catch_up_behind_s = _gauge("relevanced_catch_up_behind_seconds", registry)
@@ -96,6 +99,8 @@ class Telemetry:
             self.commits.labels(outcome)
         for rebuilt_from in REBUILT_FROM:
             self.lane_state_lost.labels(rebuilt_from)
+        for outcome in REGISTRY_OUTCOMES:
+            self.registry_requests.labels(outcome)
         for fault in ADVICE:
             self._kafka_faults.labels(fault)
         ProcessCollector(registry=registry)
@@ -153,6 +158,10 @@ class Telemetry:
     def kafka_fault(self, fault: KafkaFault) -> None:
         """Count something wrong with the input topics."""
         self._kafka_faults.labels(fault).inc()
+
+    def registry_asked(self, outcome: str) -> None:
+        """Count a question to the schema registry: one of REGISTRY_OUTCOMES."""
+        self.registry_requests.labels(outcome).inc()
 
     def note_stall(self, stall_s: float) -> None:
         """Note how long the event loop kept others waiting."""

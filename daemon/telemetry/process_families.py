@@ -155,6 +155,19 @@ OF_PROCESSES: Final = (
         "so to lose state.",
     ),
     of_process(
+        "schemas",
+        "gauge",
+        (),
+        "Schemas of the registry, or of files, that this process has read.",
+    ),
+    of_process(
+        "registry_requests_total",
+        "counter",
+        ("outcome",),
+        "Questions to the schema registry: ok; missing (it has no such schema); failed (none of "
+        "its addresses answered, or they refused). A lane asks again until there is an answer.",
+    ),
+    of_process(
         "exporter_lease_held",
         "gauge",
         (),

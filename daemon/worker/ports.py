@@ -1,10 +1,12 @@
 """What a worker is wired to: the outside world, and the process that it runs in."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from ..events.types import LogRecord
+from ..schemas.types import SchemaId
 from ..storage.store import Store
 from ..telemetry.process import Telemetry
 from .batch import DeadLetter
@@ -18,6 +20,17 @@ class DeadLetters(Protocol):
         """Returns when all are acknowledged. Raises Unavailable."""
 
 
+class Schemas(Protocol):
+    """Where the schemas come from that records name."""
+
+    def unknown(self, records: Mapping[str, Sequence[LogRecord]]) -> set[SchemaId]:
+        """Return the schemas that must be fetched before these records (by topic) are decoded."""
+
+    async def fetch(self, wanted: set[SchemaId]) -> None:
+        """Return when each of these can be decoded by, or is known not to be there; removes them
+        from the set, also where it raises RegistryUnavailable."""
+
+
 @dataclass(frozen=True)
 class Ports:
     """The outside world of a worker."""
@@ -26,6 +39,8 @@ class Ports:
     store: Store
     dead_letters: DeadLetters | None = None
     """None: dead letters are only counted and logged."""
+    schemas: Schemas | None = None
+    """None: there is nothing to fetch."""
 
 
 @dataclass(frozen=True)

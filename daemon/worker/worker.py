@@ -18,6 +18,7 @@ from typing import Any, Final
 from ..events.types import Decoder
 from ..storage.log_marks import note_read
 from . import batch as batches
+from .apart import Apart
 from .batch import DeadLetter
 from .committer import Committer
 from .idle_marks import idle_mark
@@ -33,10 +34,9 @@ from .pacing import (
 )
 from .ports import Ports, Process
 from .reporting import Reporter
-from .singly import Singly
 from .source import Batch
 from .stall_watch import StallWatch
-from .suspicion import Records, is_suspect
+from .suspicion import Records
 from .turns import take
 
 TOUCH_EVERY_S: Final = 2.0
@@ -91,14 +91,14 @@ class Worker:
         self._polled_ms = 0
         self._reporter = Reporter(ports.source, ownership, process.telemetry, process.clock)
         self._committer = Committer(ports, process, ownership)
-        self._singly = Singly(ports.source, ownership, self._committer, self._process_alone)
+        self._apart = Apart(ports, process, ownership, self._committer, self._process_alone)
         self._lane_dropped = False
         """Whether a lane was dropped since the last report."""
 
     @property
     def waiting_for(self) -> dict[str, str]:
         """Which server does not answer, for which lane or partition, and why: for readiness."""
-        return self._committer.waiting_for | self._reporter.kafka_faults
+        return self._committer.waiting_for | self._apart.waiting_for | self._reporter.kafka_faults
 
     @property
     def ahead_of_clock(self) -> dict[str, float]:
@@ -193,8 +193,8 @@ class Worker:
             if owned is None:
                 continue
             began_s, next_offsets = time.perf_counter(), batch.next_offsets[number]
-            if is_suspect(owned.claimed.stall, owned.claimed.lane.offsets):
-                self._begin(owned, self._singly.take(owned, topics, next_offsets))
+            if step := self._apart.step(owned, topics, next_offsets):
+                self._begin(owned, step)
                 continue
             try:
                 letters, cost = await self._process(owned, topics, next_offsets, cost)

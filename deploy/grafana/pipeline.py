@@ -15,7 +15,7 @@ from deploy.grafana.parts import (
     threshold,
     variable,
 )
-from deploy.grafana.processes import commits, exporters, processes, state
+from deploy.grafana.processes import commits, exporters, processes, registry, state
 from deploy.grafana.promql import (
     OBJECTIVE,
     OURS,
@@ -50,7 +50,7 @@ def pipeline() -> builders.Dashboard:
     built = rowed(built, "Now", (*_freshness(), *_risks()))
     built = rowed(built, "Freshness objective", _objective())
     built = rowed(built, "Lag and ages", (*_lag(), *_ages()))
-    built = rowed(built, "Events", (*_events(), *commits(), *state()))
+    built = rowed(built, "Events", (*_events(), *commits(), *state(), *registry()))
     return rowed(built, "Processes", (*exporters(), *processes()))
 
 

@@ -54,6 +54,24 @@ def state() -> list[timeseries.Panel]:
     ]
 
 
+def registry() -> list[timeseries.Panel]:
+    return [
+        counts(
+            "Schema registry",
+            "Questions to the schema registry by outcome: missing are schemas that it does not"
+            " have; while questions fail, the lanes that ask wait.",
+            "cps",
+            {"{{outcome}}": per_second("outcome", own("registry_requests_total"))},
+        ),
+        counts(
+            "Schemas",
+            "Schemas that each process has read.",
+            "short",
+            {"{{instance}}": own("schemas")},
+        ),
+    ]
+
+
 def exporters() -> list[timeseries.Panel]:
     return [
         counts(

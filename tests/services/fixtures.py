@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 
 from tests.services import kafka_docker, kafka_jars
+from tests.services.apicurio import ApicurioRegistry
 from tests.services.kafka_server import Broker, KafkaServer
 from tests.services.redis_cluster import RedisCluster
 from tests.services.redis_server import RedisServer, binaries, one_binary
@@ -41,6 +42,18 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield broker
     finally:
         broker.close()
+
+
+@pytest.fixture(scope="session")
+def apicurio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApicurioRegistry]:
+    """The session's schema registry; each test registers what it needs under subjects of its
+    own."""
+    registry = ApicurioRegistry(tmp_path_factory.mktemp("apicurio"))
+    try:
+        registry.start()
+        yield registry
+    finally:
+        registry.close()
 
 
 @pytest.fixture

@@ -52,14 +52,19 @@ def java() -> str | None:
 
 def jars() -> Path:
     """The folder of jars; downloaded by Maven the first time, whole or not at all."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "relevanced"
-    folder = cache / f"kafka-libs-{VERSION}"
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / "lock").open("w") as lock:
+    folder = cache() / f"kafka-libs-{VERSION}"
+    with (cache() / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two test runs at once: the second finds the jars
         if not folder.is_dir():
-            with tempfile.TemporaryDirectory(dir=cache) as unfinished:
+            with tempfile.TemporaryDirectory(dir=cache()) as unfinished:
                 _download(Path(unfinished)).rename(folder)
+    return folder
+
+
+def cache() -> Path:
+    """The folder for what is downloaded, outside the tree."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "relevanced"
+    folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 

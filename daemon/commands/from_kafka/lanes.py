@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
 
-from ...config.decoders import decoder_of
 from ...config.settings import Config
 from ...config.start import Ago, LogEnd
 from ...errors import Damaged
@@ -22,6 +21,7 @@ from ...storage.redis.namespace import Namespace
 from ...storage.schema import namespace
 from ...storage.log_marks import NO_MARKS
 from ..redis_client import connected
+from ..schema_registry import record_reader
 from ..verify.provable import Reach
 from ..verify.replaying import Replay, Watching
 from ..verify.stored import stored_lane
@@ -72,7 +72,7 @@ async def made_again(
 ) -> MadeAgain:
     """Apply the records of a lane that the hours of the span need. `watching` takes over past
     hours; `applied` takes the share that was read, after each batch. Raises Unavailable,
-    LogChanged, OverflowError."""
+    StartError, LogChanged, OverflowError."""
     timing, most_ms = config.timing, config.limits.max_future_ms
     lead_ms = 2 * (most_ms + timing.base_ms) + timing.settle_ms + BETWEEN_MS
     begin = await logs.offsets(number, Ago(0), max(span.start - lead_ms, 0))
@@ -82,14 +82,16 @@ async def made_again(
     is_whole = not any(log.next_offsets.values())
     reach = None if is_whole else Reach(timing, most_ms, topics)
     lane = new_lane(number, plan, dict(log.next_offsets), topics)
-    replay = Replay(lane, decoder_of(config), reach, watching)
-    while unread := log.unread:
-        if lane.settled_before is not None and lane.settled_before >= span.stop:
-            break
-        topic = replay.next_topic(unread)
-        records = await log.take(topic, replay.batch_records)
-        replay.apply(topic, records, log.next_offsets[topic])
-        await applied(log.share_read)
+    async with record_reader(config) as reader:
+        replay = Replay(lane, reader.decoder, reach, watching)
+        while unread := log.unread:
+            if lane.settled_before is not None and lane.settled_before >= span.stop:
+                break
+            topic = replay.next_topic(unread)
+            records = await log.take(topic, replay.batch_records)
+            await reader.prepare(topic, records)
+            replay.apply(topic, records, log.next_offsets[topic])
+            await applied(log.share_read)
     return MadeAgain(lane, replay.first_ms, log.is_read)
 
 

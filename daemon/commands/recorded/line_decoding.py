@@ -1,13 +1,14 @@
-"""What the lines of recorded files come to: events, by format or by source. Pure."""
+"""What the lines of recorded files come to: events, by format or by source."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from ...config.decoders import decoder_of
 from ...config.settings import Config
 from ...events.fields import InvalidField
-from ...events.types import Decoded, Decoder, Rejected
+from ...events.types import Decoded, Rejected
+from ..schema_registry import FileRecordReader, file_record_reader
 from .kcat import LINE_BYTES, NO_STAMP, TEXT_BYTES, RecordedRecord, record_of
 
 
@@ -25,19 +26,19 @@ class LineDecoder(Protocol):
 class ValueLines:
     """Lines that are the values of one topic."""
 
-    decoder: Decoder
+    reader: FileRecordReader
     topic: str
 
     def __call__(self, line: bytes) -> Sequence[Decoded]:
         """The events of a line."""
-        return self.decoder.of_record(RecordedRecord(self.topic, 0, 0, NO_STAMP, None, line, ()))
+        return self.reader.events(RecordedRecord(self.topic, 0, 0, NO_STAMP, None, line, ()))
 
 
 @dataclass(frozen=True)
 class KcatLines:
     """Lines as `kcat -J` prints them."""
 
-    decoder: Decoder
+    reader: FileRecordReader
 
     def __call__(self, line: bytes) -> Sequence[Decoded]:
         """The events of the record of a line."""
@@ -45,15 +46,22 @@ class KcatLines:
             record = record_of(line)
         except InvalidField as error:
             return [Rejected(error.reason, error.detail)]
-        return self.decoder.of_record(record)
+        return self.reader.events(record)
 
 
-def line_decoder(config: Config, *, kcat: bool, topic: str | None) -> LineDecoder:
-    """Return what reads lines: values of `topic`, or records as of `kcat -J`. Raises UnknownTopic
-    where there are several sources, and no topic is named."""
-    decoder = decoder_of(config)
-    if kcat:
-        return KcatLines(decoder)
+@contextmanager
+def line_decoder(config: Config, *, kcat: bool, topic: str | None) -> Iterator[LineDecoder]:
+    """What reads lines: values of `topic`, or records as of `kcat -J`. Raises UnknownTopic where
+    there are several sources, and no topic is named, and StartError; reading raises Unavailable
+    where a schema is needed and the registry does not answer."""
+    with file_record_reader(config) as reader:
+        if kcat:
+            yield KcatLines(reader)
+        else:
+            yield ValueLines(reader, _topic_of(config, topic))
+
+
+def _topic_of(config: Config, topic: str | None) -> str:
     topics = config.kafka.topics if config.sources else config.kafka.topics[:1]
     if topic is None and len(topics) > 1:
         listed = ", ".join(topics)
@@ -63,7 +71,7 @@ def line_decoder(config: Config, *, kcat: bool, topic: str | None) -> LineDecode
         )
     if topic is not None and config.sources and topic not in topics:
         raise UnknownTopic(f"--topic {topic}: must be one of sources.topic ({', '.join(topics)})")
-    return ValueLines(decoder, topic or topics[0])
+    return topic or topics[0]
 
 
 def most_line_bytes(config: Config, *, kcat: bool) -> int:

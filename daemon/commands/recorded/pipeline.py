@@ -134,7 +134,8 @@ def replayed(
     The lines are values of `topic`, or, with `kcat`, records as `kcat -J` prints them.
 
     Raises UnknownTopic, OSError for a file that cannot be read, NoRoom where the events cannot be
-    put in order, and ValueError where the panes do not divide the buckets.
+    put in order, StartError and Unavailable of the schema registry, and ValueError where the panes
+    do not divide the buckets.
     """
     configure_allocator()
     buckets = None
@@ -151,14 +152,13 @@ def replayed(
     found = Replayed(lane, Refusals(), IgnoredKinds(config.plan.grades), buckets, looks)
     most_bytes = most_line_bytes(config, kcat=kcat)
     known_format = None if config.sources or kcat else config.events.format
-    decode_line = line_decoder(config, kcat=kcat, topic=topic)
-    reader = EventReader(decode_line, known_format, most_bytes, found.refusals)
-    read = reader.read_as_is if as_is else reader.read
-    parts = map(read, read_lines(paths, bars, most_bytes))
     # Refused by their size are the lines of the files, not the events as they were rewritten.
     limits = msgspec.structs.replace(config.limits, max_record_bytes=NO_LIMIT)
     decode = decoder("native", limits)
-    with TimeOrder() as order:
+    with line_decoder(config, kcat=kcat, topic=topic) as decode_line, TimeOrder() as order:
+        reader = EventReader(decode_line, known_format, most_bytes, found.refusals)
+        read = reader.read_as_is if as_is else reader.read
+        parts = map(read, read_lines(paths, bars, most_bytes))
         ordered = _as_is(parts) if as_is else _in_order(parts, order, bars)
         for records in batches(ordered, None if looks is None else KEYS_PER_MS * looks.apart_ms):
             _apply(found, records, decode)

@@ -17,7 +17,6 @@ from typing import Any, Final, TypeAlias
 
 from rich.progress import Progress
 
-from ...config.decoders import decoder_of
 from ...config.layout import Layout, layout_of, under
 from ...config.loading import Config, read
 from ...errors import Damaged
@@ -32,6 +31,7 @@ from ...telemetry import logs as process_log
 from ...worker.memory import configure_allocator
 from ...worker.source import LogChanged
 from ..redis_client import connected
+from ..schema_registry import RecordReader, record_reader
 from .outcome import Outcome, not_provable
 from .proof import Proof
 from .replaying import Replay
@@ -153,16 +153,19 @@ async def _proven(config: Config, stored: Stored, show: Show) -> Outcome:
         is_whole = begin.keys() == head.offsets.keys() and all(
             span.is_whole for span in log.spans.values()
         )
-        decode, most_ms = decoder_of(config), config.limits.max_future_ms
-        proof = Proof(stored, config.plan, decode, log.next_offsets, not is_whole, most_ms)
-        await _read_to_the_end(log, proof.replay, show)
+        most_ms = config.limits.max_future_ms
+        async with record_reader(config) as reader:
+            decode = reader.decoder
+            proof = Proof(stored, config.plan, decode, log.next_offsets, not is_whole, most_ms)
+            await _read_to_the_end(log, reader, proof.replay, show)
     return proof.outcome()
 
 
-async def _read_to_the_end(log: LaneLog, replay: Replay, show: Show) -> None:
+async def _read_to_the_end(log: LaneLog, reader: RecordReader, replay: Replay, show: Show) -> None:
     while unread := log.unread:
         topic = replay.next_topic(unread)
         records = await log.take(topic, replay.batch_records)
+        await reader.prepare(topic, records)
         replay.apply(topic, records, log.next_offsets[topic])
         show(log.share_read)
     show(1.0)

@@ -41,6 +41,7 @@ OTHER_VALUES: Final = {
     "redis.password_file": "/run/secrets/redis",
     "redis.namespace": "other",
     "redis.keep": "8d",
+    "registry.url": "https://elsewhere:8081",
     "events.format": "ubi",
     "events.max_future": "1m",
     "events.max_record_bytes": 1000,
@@ -104,6 +105,10 @@ CREDENTIALS: Final = {
     "kafka.ssl_keyfile",
     "kafka.ssl_key_password",
     "kafka.ssl_key_password_file",
+    *(f"registry.{name}" for name in ("kind", "region", "username", "password", "password_file")),
+    *("registry.bearer_token_file", "registry.ssl_check_hostname"),
+    *(f"registry.ssl_{name}" for name in ("cafile", "certfile", "keyfile", "key_password")),
+    "registry.ssl_key_password_file",
 }
 """They need one another."""
 NEEDS_ANOTHER: Final = {"events.ubi_lists"}

@@ -62,9 +62,15 @@ def book() -> SchemaBook:
     return found
 
 
+CONFLUENT = '[registry]\nurl = "http://sr"\n'
+GLUE = '[registry]\nkind = "glue"\nregion = "eu-west-1"\n'
+"""Where the schemas of `book` would come from: nobody is asked."""
+
+
 def mapper_of(text: str, limits: Limits = LIMITS) -> Mapper:
     """The mapper of a source, with the schemas of the book."""
-    config = load(f'[[sources]]\ntopic = "t"\n{text}', {}, "test.toml")
+    registry = GLUE if 'framing = "glue"' in text else CONFLUENT
+    config = load(f'{registry}[[sources]]\ntopic = "t"\n{text}', {}, "test.toml")
     return mapper(mapped(config.sources)[0], limits, book())
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -11,13 +12,15 @@ from typing import Any
 import pytest
 
 from relevanced.daemon.config.start import LogEnd, Start
-from relevanced.daemon.errors import Unavailable
+from relevanced.daemon.errors import RegistryUnavailable, Unavailable
 from relevanced.daemon.events.decoder import decoder
-from relevanced.daemon.events.types import Limits
+from relevanced.daemon.events.types import Limits, LogRecord
+from relevanced.daemon.schemas.types import ID, SchemaId
 from relevanced.daemon.storage.layouts import InForce, Layouts
 from relevanced.daemon.storage.commit import Commit
 from relevanced.daemon.storage.head import Head
 from relevanced.daemon.storage.log_marks import NO_MARKS, AcceptedLog, LogMarks
+from relevanced.daemon.storage.stall_mark import StallMark
 from relevanced.daemon.storage.store import LaneDelta
 from relevanced.daemon.telemetry.process import Telemetry
 from relevanced.daemon.worker import recovery as recovery_module
@@ -25,6 +28,7 @@ from relevanced.daemon.worker.batch import DeadLetter
 from relevanced.daemon.worker.ownership import Beginning, Ownership
 from relevanced.daemon.worker.ports import Ports, Process
 from relevanced.daemon.worker.source import Batch, PartitionStatus
+from relevanced.daemon.worker.stall_watch import StallWatch
 from relevanced.daemon.worker.worker import Pace, Worker
 from tests.builders import PLAN, START_MS
 from tests.fakes import MemoryLane, Verified
@@ -207,18 +211,50 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses between tries, and for lanes that do not answer, pass at once."""
     monkeypatch.setattr("relevanced.daemon.worker.committer.pause_s", lambda failures, jitter: 0.0)
     monkeypatch.setattr("relevanced.daemon.worker.ownership.pause_s", lambda failures, jitter: 0.0)
+    name = "relevanced.daemon.worker.schema_waits.pause_s"
+    monkeypatch.setattr(name, lambda failures, jitter: 0.0)
     monkeypatch.setattr("relevanced.daemon.worker.worker.LAST_TRY_S", 0.05)
+
+
+class Shelf:
+    """Where schemas come from. Records name the schema of their `"schema"`, if they have one."""
+
+    def __init__(self) -> None:
+        self.away = True
+        self.never_answers = False
+        self.known: set[SchemaId] = set()
+        self.asked: list[set[SchemaId]] = []
+
+    def unknown(self, records: Mapping[str, Sequence[LogRecord]]) -> set[SchemaId]:
+        values = [json.loads(record.value or b"") for record in records[TOPIC]]
+        named = {SchemaId(ID, value["schema"]) for value in values if "schema" in value}
+        return named - self.known
+
+    async def fetch(self, wanted: set[SchemaId]) -> None:
+        self.asked.append(set(wanted))
+        await asyncio.sleep(0)
+        while self.never_answers:
+            await asyncio.sleep(0)
+        if self.away:
+            raise RegistryUnavailable("registry https://sr:8081 does not answer", "refused")
+        self.known |= wanted
+        wanted.clear()
 
 
 @asynccontextmanager
 async def working(
-    logs: Logs, stores: Stores, letters: Letters | None = None
+    logs: Logs,
+    stores: Stores,
+    letters: Letters | None = None,
+    schemas: Shelf | None = None,
+    stalls: StallWatch | None = None,
 ) -> AsyncIterator[tuple[Worker, Ownership]]:
     stop, telemetry = asyncio.Event(), Telemetry("test")
-    ports, process = Ports(logs, stores, letters), Process(telemetry, lambda: 0.0, stop)
+    ports = Ports(logs, stores, letters, schemas)
+    process = Process(telemetry, lambda: 0.0, stop)
     ownership = Ownership(ports, process, Layouts(InForce(PLAN)), Beginning(LogEnd.EARLIEST, 3))
     pace, decode = Pace(max_records=1, commit_interval_s=0.0), decoder("native", Limits())
-    worker = Worker(ports, process, ownership, decode, pace)
+    worker = Worker(ports, process, ownership, decode, pace, stalls=stalls)
     task = asyncio.create_task(worker.run())
     try:
         yield worker, ownership
@@ -290,6 +326,75 @@ async def test_a_lane_that_is_revoked_while_it_waits_is_dropped_and_others_flow(
     assert stores.accepted(STUCK) == stores.offset(STUCK), "what was dropped is read again"
 
 
+def naming(schema: int) -> bytes:
+    """The first record of a lane, which names a schema."""
+    return json.dumps({**json.loads(impression(0)), "schema": schema}).encode()
+
+
+async def test_a_registry_that_is_away_holds_back_lanes_of_unknown_schemas_alone() -> None:
+    logs, stores, shelf = Logs(), Stores(), Shelf()
+    logs.first[STUCK] = naming(12)
+    async with working(logs, stores, schemas=shelf) as (worker, _):
+        await happens(others_flow(stores))
+        assert stores.offset(STUCK) == 0 and logs.next[STUCK] == 1
+        assert stores.accepted(STUCK) == 0, "nothing of the batch is applied before"
+        waits = {"registry https://sr:8081 does not answer": "lane 1 waits for schema 12 (refused)"}
+        assert worker.waiting_for == waits
+        shelf.away = False
+        await happens(lambda: stores.offset(STUCK) >= 20)
+        assert worker.waiting_for == {}
+    assert stores.accepted(STUCK) == stores.offset(STUCK), "each record once"
+    assert shelf.asked[-1] == {SchemaId(ID, 12)}
+    assert all(asked == {SchemaId(ID, 12)} for asked in shelf.asked), "known ones are not asked for"
+
+
+async def test_a_lane_that_is_revoked_while_it_waits_for_a_schema_is_dropped() -> None:
+    logs, stores, shelf = Logs(), Stores(), Shelf()
+    logs.first[STUCK] = naming(12)
+    async with working(logs, stores, schemas=shelf) as (worker, ownership):
+        await happens(lambda: worker.waiting_for)
+        logs.revoke(STUCK)
+        await happens(lambda: STUCK not in ownership.lanes and not worker.waiting_for)
+        await happens(others_flow(stores))
+        shelf.away = False
+        logs.assigned.add(STUCK)
+        await happens(lambda: stores.offset(STUCK) >= 20)
+    assert stores.accepted(STUCK) == stores.offset(STUCK), "what was dropped is read again"
+
+
+@pytest.mark.parametrize("never_answers", [False, True])
+async def test_a_stop_ends_the_wait_for_a_schema_at_once(
+    monkeypatch: pytest.MonkeyPatch, never_answers: bool
+) -> None:
+    monkeypatch.setattr("relevanced.daemon.worker.worker.LAST_TRY_S", PATIENCE_S)
+    logs, stores, shelf = Logs(), Stores(), Shelf()
+    shelf.never_answers = never_answers
+    logs.first = {lane: naming(12) for lane in LANES}
+    async with asyncio.timeout(PATIENCE_S / 2):
+        async with working(logs, stores, schemas=shelf):
+            await happens(lambda: len(shelf.asked) >= len(LANES))
+    assert [stores.offset(lane) + stores.accepted(lane) for lane in LANES] == [0, 0, 0]
+
+
+async def test_a_lane_that_waits_for_a_schema_is_not_blamed_for_it() -> None:
+    marks: list[int] = []
+
+    async def mark(lane: int, token: str, sequence: int, mark: StallMark) -> bool:
+        marks.append(lane)
+        return True
+
+    logs, stores, shelf = Logs(), Stores(), Shelf()
+    logs.first[STUCK] = naming(12)
+    stalls = StallWatch(mark, limit_s=0.5)
+    async with working(logs, stores, schemas=shelf, stalls=stalls):
+        await happens(lambda: len(shelf.asked) >= 5)
+        loop = asyncio.get_running_loop()
+        began_s, spent_s = loop.time(), time.thread_time()
+        await happens(lambda: time.thread_time() - spent_s > 1.0 and loop.time() - began_s > 1.0)
+        assert stores.offset(STUCK) == 0
+    assert marks == []
+
+
 async def test_a_lane_that_is_revoked_while_it_is_opened_is_left() -> None:
     logs, stores = Logs(), Stores(("claim", STUCK))
     async with working(logs, stores) as (_, ownership):
@@ -316,7 +421,7 @@ async def test_commits_of_one_poll_are_sent_together() -> None:
     logs, stores = Logs(), Stores(*(("commit", lane) for lane in LANES))
     async with working(logs, stores):
         await happens(lambda: logs.in_hand >= 3)
-        assert stores.commits == []
+        assert [stores.offset(lane) + stores.accepted(lane) for lane in LANES] == [0, 0, 0]
         stores.stuck.clear()
         await happens(lambda: set(stores.commits) == set(LANES))
 

@@ -63,17 +63,19 @@ def test_binary_keys_and_payloads_are_base64() -> None:
 def test_what_is_no_record_is_refused(line: bytes) -> None:
     with pytest.raises(InvalidField):
         record_of(line)
-    (rejected,) = line_decoder(load("", {}, "t"), kcat=True, topic=None)(line)
+    with line_decoder(load("", {}, "t"), kcat=True, topic=None) as decode:
+        (rejected,) = decode(line)
     assert isinstance(rejected, Rejected)
 
 
 def test_each_topic_is_read_by_its_source() -> None:
-    decode = line_decoder(load(SOURCES, {}, "t"), kcat=True, topic=None)
-    (shown,) = decode(json.dumps(LINE).encode())
-    assert isinstance(shown, Impression) and shown.impression_id == "s1"
     clicked = {"topic": "clicks", "payload": CLICK}
-    assert isinstance(decode(json.dumps(clicked).encode())[0], Feedback)
-    (other,) = decode(json.dumps({**LINE, "topic": "pages"}).encode())
+    with line_decoder(load(SOURCES, {}, "t"), kcat=True, topic=None) as decode:
+        (shown,) = decode(json.dumps(LINE).encode())
+        (reaction,) = decode(json.dumps(clicked).encode())
+        (other,) = decode(json.dumps({**LINE, "topic": "pages"}).encode())
+    assert isinstance(shown, Impression) and shown.impression_id == "s1"
+    assert isinstance(reaction, Feedback)
     assert isinstance(other, Skipped)
     assert other.detail == "topic pages: must be one of sources.topic (events, clicks)"
 
@@ -81,8 +83,9 @@ def test_each_topic_is_read_by_its_source() -> None:
 def test_values_of_several_topics_need_the_name_of_theirs() -> None:
     config = load(SOURCES, {}, "t")
     with pytest.raises(UnknownTopic, match=r"Name it with --topic \(events, clicks\)"):
-        line_decoder(config, kcat=False, topic=None)
+        line_decoder(config, kcat=False, topic=None).__enter__()
     with pytest.raises(UnknownTopic, match="--topic pages: must be one of sources.topic"):
-        line_decoder(config, kcat=False, topic="pages")
-    (clicked,) = line_decoder(config, kcat=False, topic="clicks")(CLICK.encode())
+        line_decoder(config, kcat=False, topic="pages").__enter__()
+    with line_decoder(config, kcat=False, topic="clicks") as decode:
+        (clicked,) = decode(CLICK.encode())
     assert isinstance(clicked, Feedback)

@@ -1,0 +1,94 @@
+"""AWS Glue, as its documentation says that it answers. No cloud is asked: a server of the test
+speaks the protocol."""
+
+import json
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from relevanced.daemon.errors import RegistryUnavailable
+from relevanced.daemon.registry.glue import GlueRegistry
+from relevanced.daemon.registry.registry import MissingSchema
+from relevanced.daemon.schemas.types import (
+    AVRO,
+    GLUE_VERSION,
+    ID,
+    SchemaId,
+    SchemaText,
+    UnreadableSchema,
+)
+from tests.registry_server import FaultyServer, serving
+
+VERSION = "b7b4a7f0-9c96-4e4a-a687-fb5de9ef0c63"
+SECRET = "planted-secret-of-aws"
+AVAILABLE = {"DataFormat": "AVRO", "SchemaDefinition": '"long"', "Status": "AVAILABLE"}
+
+
+class GlueServer(FaultyServer):
+    """Answers GetSchemaVersion."""
+
+    versions: dict[str, dict[str, Any]] = {}
+    refusal: str | None = None
+
+    async def reply(self, request: web.Request) -> web.StreamResponse:
+        assert request.headers["X-Amz-Target"] == "AWSGlue.GetSchemaVersion"
+        version = json.loads(await request.text())["SchemaVersionId"]
+        code = self.refusal or (None if version in self.versions else "EntityNotFoundException")
+        body = {"__type": code, "Message": "no"} if code else self.versions[version]
+        return web.Response(status=400 if code else 200, text=json.dumps(body))
+
+
+@pytest.fixture
+async def server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[GlueServer]:
+    made = GlueServer()
+    async with serving(made):
+        monkeypatch.setenv("AWS_ENDPOINT_URL_GLUE", made.url)
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+        monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
+        yield made
+
+
+async def test_each_answer_of_glue_becomes_what_it_says(server: GlueServer) -> None:
+    outcomes = Counter[str]()
+    asked = SchemaId(GLUE_VERSION, VERSION)
+    registry = GlueRegistry("eu-west-1", lambda outcome: outcomes.update([outcome]))
+    server.versions = {VERSION: AVAILABLE}
+    assert await registry.schema(asked) == SchemaText(AVRO, '"long"')
+    with pytest.raises(MissingSchema, match="is not in the registry"):
+        await registry.schema(SchemaId(GLUE_VERSION, VERSION.replace("b", "c")))
+    with pytest.raises(MissingSchema, match="is none of AWS Glue"):
+        await registry.schema(SchemaId(ID, 1))
+    for change, why in (
+        ({"Status": "DELETING"}, "its status"),
+        ({"DataFormat": "PROTOBUF"}, "FILE"),
+    ):
+        server.versions = {VERSION: {**AVAILABLE, **change}}
+        with pytest.raises(UnreadableSchema, match=why):
+            await registry.schema(asked)
+    assert outcomes == {"ok": 3, "missing": 1}
+    await registry.close()
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("AccessDeniedException", "refuses the login (AccessDeniedException)"),
+        ("InternalServiceException", "answers InternalServiceException"),
+        ("", "does not answer"),
+    ],
+)
+async def test_what_is_no_answer_is_an_outage(server: GlueServer, code: str, text: str) -> None:
+    outcomes = Counter[str]()
+    registry = GlueRegistry("eu-west-1", lambda outcome: outcomes.update([outcome]))
+    server.refusal = code
+    if not code:
+        await server.stop()
+    with pytest.raises(RegistryUnavailable) as raised:
+        await registry.schema(SchemaId(GLUE_VERSION, VERSION))
+    assert str(raised.value) == f"registry AWS Glue in eu-west-1 {text}"
+    assert SECRET not in raised.value.reason and outcomes == {"failed": 1}
+    await registry.close()
