@@ -6,7 +6,7 @@ import random
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..backoff import pause_s
 from ..config.decoders import book_of, decoder_of
@@ -14,29 +14,36 @@ from ..config.sections import GLUE
 from ..config.settings import Config
 from ..errors import RegistryUnavailable, StartError, Unavailable
 from ..events.types import Decoded, Decoder, LogRecord
-from ..registry.client import RegistryClient
-from ..registry.filling import SchemaFiller
-from ..registry.registry import ConfluentRegistry, Outcome, Registry
-from ..registry.settings import registry_settings
 from ..schemas.book import SchemaBook
 from ..worker.schema_waits import names
+
+if TYPE_CHECKING:
+    from ..registry.filling import SchemaFiller
+    from ..registry.registry import Outcome, Registry
 
 TRIES: Final = 3
 """So often a command asks a registry that does not answer."""
 
 
 def filler_of(
-    config: Config, book: SchemaBook, count: Callable[[Outcome], None] = lambda outcome: None
-) -> SchemaFiller | None:
+    config: Config, book: SchemaBook, count: "Callable[[Outcome], None]" = lambda outcome: None
+) -> "SchemaFiller | None":
     """Return what fills the book from the registry of a configuration; None where no topic needs
     one, or none is configured. Raises StartError."""
     if not book.topics or not config.registry.is_given:
         return None
+    from ..registry.filling import SchemaFiller
+
     return SchemaFiller(book, _registry_of(config, count))
 
 
-def _registry_of(config: Config, count: Callable[[Outcome], None]) -> Registry:
+def _registry_of(config: Config, count: "Callable[[Outcome], None]") -> "Registry":
     if config.registry.kind != GLUE:
+        # The HTTP client is slow to load, and few commands have a registry to ask.
+        from ..registry.client import RegistryClient
+        from ..registry.registry import ConfluentRegistry
+        from ..registry.settings import registry_settings
+
         return ConfluentRegistry(RegistryClient(registry_settings(config.registry)), count)
     try:
         from ..registry.glue import GlueRegistry  # botocore is optional, and slow to load
