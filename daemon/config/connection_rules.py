@@ -164,7 +164,8 @@ def _registry_login(config: Config) -> Iterator[ConfigFault]:
     if in_url and (name is not None or has_password):
         yield ConfigFault("registry.username", name, "registry.url contains a login too")
     if name is not None and ":" in name:
-        yield ConfigFault("registry.username", name, "must not contain a colon")
+        # Without the value: a password may have been pasted behind the colon.
+        yield ConfigFault("registry.username", None, "must not contain a colon")
     if has_password and name is None and not in_url:
         yield ConfigFault("registry.password", None, "has no effect: needs registry.username")
     if registry.bearer_token_file is not None and (in_url or name is not None):

@@ -46,7 +46,8 @@ from .types import (
     Feedback,
     Impression,
     Limits,
-    Plain,
+    PlainFeedback,
+    PlainImpression,
     PlainTimestamp,
 )
 
@@ -84,7 +85,7 @@ class _Feedback(Struct, tag_field="type", tag="feedback", gc=False):
     grade: float | None = None
 
 
-read_plain: Final = msgspec.json.Decoder(Plain).decode
+read_plain: Final = msgspec.json.Decoder(PlainImpression | PlainFeedback).decode
 """Reads one plain record; raises ValueError or RecursionError for any other."""
 
 

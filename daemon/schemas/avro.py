@@ -11,11 +11,13 @@ from typing import Any, Final, TypeAlias
 
 from ..events.fields import InvalidField
 from .avro_parts import MOST_VALUES, NAMES
-from .avro_source import MAIN, AvroSource
-from .avro_types import AvroType, Record, avro_type
+from .avro_source import MAIN, AvroSource, Wanted
+from .avro_typed import TypedSource
+from .avro_types import Array, Record, avro_type
 from .avro_weights import Weights
 from .frames import Message, uuid_text
 from .members import Members, members_key
+from .typed import Typed, Unfit
 from .types import AVRO, SchemaText, UnreadableSchema
 from .values import BadBody, TooManyValues
 from .varints import CutShort
@@ -63,8 +65,29 @@ class AvroSchema:
         key = members_key(members)
         found = self._readers.get(key)
         if found is None:
-            found = self._readers[key] = _compiled(self._type, members)
+            found = self._readers[key] = _compiled(AvroSource(self._type), members)
         return found
+
+    def instances(
+        self, message: Message | None, typed: Typed, listed: Typed | None
+    ) -> Callable[[bytes, int], Any]:
+        """Return what reads the body that begins at a byte of a record into an instance, or into a
+        list of such as `listed` wants. It raises a ValueError for whatever is not as it should be,
+        or not as it is wanted."""
+        if isinstance(self._type, Array) and listed is not None:
+            typed = Typed(element=listed)
+        generated = _compiled(TypedSource(self._type), typed)
+
+        def read(record: bytes, first: int) -> Any:
+            try:
+                value, end = generated(record, first, 0, [MOST_VALUES])
+            except (IndexError, struct.error):
+                raise Unfit from None
+            if end != len(record):
+                raise Unfit
+            return value
+
+        return read
 
 
 def whole(generated: Generated, body: bytes) -> object:
@@ -85,11 +108,11 @@ def whole(generated: Generated, body: bytes) -> object:
     return value
 
 
-def _compiled(type_: AvroType, members: Members) -> Generated:
-    source = AvroSource(type_)
-    names: dict[str, Any] = {**NAMES, "uuid_text": uuid_text}
-    # The source is our own, and has nothing of a schema but quoted texts.
-    exec(compile(source.text(members), "<reader of an Avro schema>", "exec"), names)  # noqa: S102
+def _compiled(source: AvroSource, wanted: Wanted) -> Generated:
+    names: dict[str, Any] = {**NAMES, "uuid_text": uuid_text, "Unfit": Unfit}
+    text = source.text(wanted)
     names.update(source.constants)
+    # The source is our own, and has nothing of a schema but quoted texts.
+    exec(compile(text, "<reader of an Avro schema>", "exec"), names)  # noqa: S102
     found: Generated = names[MAIN]
     return found

@@ -6,19 +6,23 @@ what moves it: a body that ends inside a value raises IndexError, or ends elsewh
 values that a body may have. Names of schemas stand in it as quoted texts only.
 """
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from .avro_types import Array, AvroType, Enum, Fixed, Map, Primitive, Record, Union
 from .avro_weights import Weights, repeated
 from .members import EVERYTHING, UNREAD, Members, members_key
+from .typed import Typed
+
+Wanted: TypeAlias = Members | Typed
+"""What is read of a value; `avro_typed` writes what reads it into instances."""
 
 MAIN: Final = "read"
-_INLINED_DEPTH: Final = 5
+INLINED_DEPTH: Final = 5
 """Python takes 20 loops and 100 indents inside one another."""
-_ONE_BYTE: Final = 64
-_NOTHING: Final[Members] = {}
+ONE_BYTE: Final = 64
+NOTHING: Final[Members] = {}
 
 
 class AvroSource:
@@ -29,31 +33,31 @@ class AvroSource:
         self._weights = Weights()
         self._several, self._cyclic = repeated(top)
         self._functions: dict[Hashable, str] = {}
-        self._waiting: list[tuple[str, AvroType, Members, bool]] = []
+        self._waiting: list[tuple[str, AvroType, Wanted, bool]] = []
         self._lines: list[str] = []
         self._indent = 0
         self._names = 0
         self._top = top
 
-    def text(self, members: Members) -> str:
+    def text(self, wanted: Wanted) -> str:
         """Return the source of `read(b, q)`, which returns the value and where it ends."""
-        self._function(MAIN, self._top, members, True)
+        self._function(MAIN, self._top, wanted, True)
         while self._waiting:
             self._function(*self._waiting.pop())
         return "\n".join(self._lines)
 
-    def _function(self, name: str, type_: AvroType, members: Members, is_read: bool) -> None:
+    def _function(self, name: str, type_: AvroType, wanted: Wanted, is_read: bool) -> None:
         self._line(f"def {name}(b, i, d, q):")
         with self._inside():
             if type_ in self._cyclic:
                 self._line(f"d = deeper(d, {max(1, self._weights.of(type_)[1])}, q)")
             if isinstance(type_, Record):
-                self._record_body(type_, members, "v" if is_read else None, 1)
+                self._record_body(type_, wanted, "v" if is_read else None, 1)
             else:
-                self._value(type_, members, "v" if is_read else None, 1)
+                self._value(type_, wanted, "v" if is_read else None, 1)
             self._line("return v, i" if is_read else "return i")
 
-    def _value(self, type_: AvroType, members: Members, into: str | None, depth: int) -> None:
+    def _value(self, type_: AvroType, wanted: Wanted, into: str | None, depth: int) -> None:
         """Read a value into a variable, or step over it."""
         if isinstance(type_, Primitive):
             self._primitive(type_, into)
@@ -63,11 +67,11 @@ class AvroSource:
             self._size()
             self._line(f"{into} = {self._constant(type_.symbols)}[n >> 1]" if into else "pass")
         elif isinstance(type_, Union):
-            self._union(type_, members, into, depth)
+            self._union(type_, wanted, into, depth)
         elif isinstance(type_, Record):
-            self._record(type_, members, into, depth)
+            self._record(type_, wanted, into, depth)
         else:
-            self._many(type_, members, into, depth)
+            self._many(type_, wanted, into, depth)
 
     # --- scalars
 
@@ -124,86 +128,112 @@ class AvroSource:
 
     # --- what has parts
 
-    def _union(self, type_: Union, members: Members, into: str | None, depth: int) -> None:
+    def _union(self, type_: Union, wanted: Wanted, into: str | None, depth: int) -> None:
         # No writer writes an index below 64 in two bytes: that is refused as one of no branch.
         self._line("n = b[i]; i += 1")
-        if len(type_.branches) > _ONE_BYTE:
+        if len(type_.branches) > ONE_BYTE:
             self._line("if n & 129: n, i = size(b, i - 1)")
-        for index, branch in enumerate(type_.branches):
-            self._line(f"{'elif' if index else 'if'} n == {2 * index}:")
+        # The value first, null last: what is there is mostly what was wanted of it.
+        branches = sorted(enumerate(type_.branches), key=lambda one: is_null(one[1]))
+        for place, (index, branch) in enumerate(branches):
+            self._line(f"{'elif' if place else 'if'} n == {2 * index}:")
             with self._inside():
-                self._value(branch, members, into, depth + 1)
+                self._value(branch, wanted, into, depth + 1)
         self._line("else: raise bad_branch(n)" if type_.branches else "raise bad_branch(n)")
 
-    def _record(self, type_: Record, members: Members, into: str | None, depth: int) -> None:
-        if type_ not in self._several and type_ not in self._cyclic and depth < _INLINED_DEPTH:
-            self._record_body(type_, members, into, depth)
+    def _record(self, type_: Record, wanted: Wanted, into: str | None, depth: int) -> None:
+        if type_ not in self._several and type_ not in self._cyclic and depth < INLINED_DEPTH:
+            self._record_body(type_, wanted, into, depth)
         else:
-            self._call(type_, members, into)
+            self._call(type_, wanted, into)
 
-    def _call(self, type_: AvroType, members: Members, into: str | None) -> None:
-        key = (type_, members_key(members), into is not None)
+    def _call(self, type_: AvroType, wanted: Wanted, into: str | None) -> None:
+        key = (type_, self._key(wanted), into is not None)
         name = self._functions.get(key)
         if name is None:
             name = self._functions[key] = self._name("f")
-            self._waiting.append((name, type_, members, into is not None))
+            self._waiting.append((name, type_, wanted, into is not None))
         self._line(f"{into}, i = {name}(b, i, d, q)" if into else f"i = {name}(b, i, d, q)")
 
-    def _record_body(self, type_: Record, members: Members, into: str | None, depth: int) -> None:
+    def _record_body(self, type_: Record, wanted: Wanted, into: str | None, depth: int) -> None:
+        members = self._chosen(wanted)
         variables: dict[str, str] = {}
         for name, inner in type_.fields:
             is_read = into is not None and (members is None or name in members)
             if is_read:
                 variables[name] = self._name("v")
-            below = EVERYTHING if members is None else members.get(name, _NOTHING)
+            below = EVERYTHING if members is None else members.get(name, NOTHING)
             self._value(inner, below, variables[name] if is_read else None, depth)
         if type_.fields and not variables:
             variables[UNREAD] = "None"
         pairs = ", ".join(f"{name!r}: {variable}" for name, variable in variables.items())
         self._line(f"{into} = {{{pairs}}}" if into else "pass")
 
-    def _many(self, type_: Array | Map, members: Members, into: str | None, depth: int) -> None:
+    def _many(self, type_: Array | Map, wanted: Wanted, into: str | None, depth: int) -> None:
         """An array or a map: blocks of elements, the last of which is empty."""
-        if depth >= _INLINED_DEPTH:
-            self._call(type_, members, into)
+        if depth >= INLINED_DEPTH:
+            self._call(type_, wanted, into)
             return
         inner = type_.items if isinstance(type_, Array) else type_.values
+        below = self._element_of(type_, wanted)
         least, weight = self._weights.of(inner)
         least += isinstance(type_, Map)
         element = self._name("v")
         if into:
             self._line(f"{into} = {'[]' if isinstance(type_, Array) else '{}'}")
+        with self._blocks(least, weight):
+            if isinstance(type_, Array):
+                self._value(inner, below, element if into else None, depth + 1)
+                self._line(f"{into}.append({element})" if into else "pass")
+            else:
+                self._entry(inner, wanted, element, into, depth)
+
+    @contextmanager
+    def _blocks(self, least_bytes: int, weight: int) -> Iterator[None]:
+        """Read blocks of elements, the last of which is empty: inside, one element is read."""
         self._line("while True:")
         with self._inside():
-            self._line(f"n, i = block(b, i, {least}, {max(0, weight)}, q)")
+            self._line(f"n, i = block(b, i, {least_bytes}, {max(0, weight)}, q)")
             self._line("if not n: break")
             self._line("for _ in range(n):")
             with self._inside():
-                if isinstance(type_, Array):
-                    self._value(inner, members, element if into else None, depth + 1)
-                    self._line(f"{into}.append({element})" if into else "pass")
-                else:
-                    self._entry(inner, members, element, into, depth)
+                yield
 
     def _entry(
-        self, inner: AvroType, members: Members, element: str, into: str | None, depth: int
+        self, inner: AvroType, wanted: Wanted, element: str, into: str | None, depth: int
     ) -> None:
         """One name of a map with its value."""
         key = self._name("k")
         self._value(Primitive("string"), None, key if into else None, depth)
+        members = self._chosen(wanted)
         if into is None or members is None:
-            self._value(inner, members, element if into else None, depth + 1)
+            below = EVERYTHING if members is None else NOTHING
+            self._value(inner, below, element if into else None, depth + 1)
             self._line(f"{into}[{key}] = {element}" if into else "pass")
             return
-        for index, (name, below) in enumerate(members.items()):
+        for index, (name, of_name) in enumerate(members.items()):
             self._line(f"{'elif' if index else 'if'} {key} == {name!r}:")
             with self._inside():
-                self._value(inner, below, element, depth + 1)
+                self._value(inner, of_name, element, depth + 1)
                 self._line(f"{into}[{key}] = {element}")
         self._line("else:" if members else "if True:")
         with self._inside():
-            self._value(inner, _NOTHING, None, depth + 1)
+            self._value(inner, NOTHING, None, depth + 1)
             self._line(f"if not {into}: {into}[{UNREAD!r}] = None")
+
+    # --- what is wanted
+
+    def _chosen(self, wanted: Wanted) -> Mapping[str, Wanted] | None:
+        """The members that are read; None for all."""
+        return wanted.members if isinstance(wanted, Typed) else wanted
+
+    def _element_of(self, type_: Array | Map, wanted: Wanted) -> Wanted:
+        """What is read of an element."""
+        return wanted
+
+    def _key(self, wanted: Wanted) -> Hashable:
+        """Equal where the same is read."""
+        return id(wanted) if isinstance(wanted, Typed) else members_key(wanted)
 
     # --- lines
 
@@ -230,3 +260,8 @@ class AvroSource:
         name = self._name("C")
         self.constants[name] = value
         return name
+
+
+def is_null(type_: AvroType) -> bool:
+    """Whether a type is null alone."""
+    return isinstance(type_, Primitive) and type_.kind == "null"

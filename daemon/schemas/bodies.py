@@ -61,14 +61,20 @@ class Bodies:
         named = (None, None) if self._own is not None else (frame.schema, frame.message)
         found = self._readers.get(named)
         if found is None:
-            schema, message = self._schema(frame), named[1]
+            schema, message = self.schema_of(frame), named[1]
             found = _Reader(schema.reader(message, self._members), schema.message_name(message))
             if len(self._readers) >= MOST_READERS:
                 self._readers.clear()
             self._readers[named] = found
         return found
 
-    def _schema(self, frame: Frame) -> Schema:
+    @property
+    def has_own(self) -> bool:
+        """Whether one schema, that of a file, reads all bodies."""
+        return self._own is not None
+
+    def schema_of(self, frame: Frame) -> Schema:
+        """Return the schema that a body was written by. Raises InvalidField: unknown_schema."""
         if self._own is not None:
             return self._own
         if frame.schema is None:

@@ -1,12 +1,13 @@
 """From the text of a schema to what reads bodies by it. Pure."""
 
 from collections.abc import Callable, Mapping
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from .avro import AvroSchema
 from .frames import Message
 from .members import Members
 from .protobuf import protobuf_schema
+from .typed import Typed
 from .types import AVRO, PROTOBUF, SchemaText, UnreadableSchema
 
 
@@ -23,6 +24,13 @@ class Schema(Protocol):
     def reader(self, message: Message | None, members: Members) -> Callable[[bytes], object]:
         """Return what reads these members of a body, as JSON would give them. Both raise
         InvalidField, and nothing else."""
+
+    def instances(
+        self, message: Message | None, typed: Typed, listed: Typed | None
+    ) -> Callable[[bytes, int], Any]:
+        """Return what reads the body that begins at a byte of a record into an instance, or into a
+        list of such as `listed` wants. It raises a ValueError for whatever is not as it should be,
+        or not as it is wanted."""
 
 
 PARSERS: Final[Mapping[str, Callable[[SchemaText], Schema]]] = {

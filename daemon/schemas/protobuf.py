@@ -13,7 +13,9 @@ from .frames import Message
 from .libraries import library
 from .members import Members, members_key
 from .protobuf_pool import Pool, pool_of, pool_of_set
+from .protobuf_typed import MessageSource
 from .protobuf_values import MOST_VALUES, Converter, converter
+from .typed import Typed, Unfit
 from .types import PROTOBUF, SchemaText, UnreadableSchema
 from .values import TooManyValues
 
@@ -53,6 +55,23 @@ class ProtobufSchema:
             descriptor = self._pool.descriptor(name)
             convert = self._converters[key] = converter(descriptor, members)
         return lambda body: _value(parse, convert, body)
+
+    def instances(
+        self, message: Message | None, typed: Typed, listed: Typed | None
+    ) -> Callable[[bytes, int], Any]:
+        """Return what reads the body that begins at a byte of a record into an instance. It raises
+        a ValueError for whatever is not as it should be, or not as it is wanted."""
+        name = self.message_name(message)
+        parse, error = self.parser(name), library(PROTOBUF, "message").DecodeError
+        make = MessageSource().compiled(self._pool.descriptor(name), typed)
+
+        def read(record: bytes, first: int) -> Any:
+            try:
+                return make(parse(record[first:] if first else record))
+            except error:
+                raise Unfit from None
+
+        return read
 
     def parser(self, name: str) -> Callable[[bytes], Any]:
         """Return the library's parser of a message. It raises DecodeError."""

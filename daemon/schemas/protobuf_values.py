@@ -76,7 +76,7 @@ class _Converters:
     def _field(self, field: Any, members: Members) -> Converter:
         """What reads a field of a message."""
         name = field.name
-        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        if is_map(field):
             return self._map(name, field.message_type, members)
         single = self._single(field, members)
         if field.is_repeated:
@@ -131,6 +131,11 @@ class _Converters:
         if field.type == _BYTES:
             return lambda data, left: bytes_text(data)
         return lambda value, left: value
+
+
+def is_map(field: Any) -> bool:
+    """Whether a field is a map: the library has it as an object, not as a list of entries."""
+    return field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
 
 
 def _is_plain(field: Any) -> bool:

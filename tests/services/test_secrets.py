@@ -34,7 +34,8 @@ KEY = "key-emerald"
 WEB = "web-topaz"
 IN_FILE = "filed-opal"
 MISSPELT = "misspelt-pearl"
-SECRETS = (REDIS, SASL, KEY, WEB, IN_FILE, MISSPELT)
+REGISTRY = "registry-jade"
+SECRETS = (REDIS, SASL, KEY, WEB, IN_FILE, MISSPELT, REGISTRY)
 USER = "bob"
 
 COMMON = """
@@ -56,10 +57,16 @@ ssl_cafile = "{folder}/ca.pem"
 ssl_certfile = "{folder}/client.pem"
 ssl_keyfile = "{folder}/client.key"
 ssl_key_password = "{key}"
+[registry]
+url = "https://{user}:{registry}@127.0.0.1:1,https://127.0.0.1:2"
+ssl_key_password = "{key}"
 """
 REFUSED = """
 security_protocol = "SASL_PLAINTEXT"
 sasl_password_file = "{folder}/password"
+[registry]
+url = "https://127.0.0.1:1"
+bearer_token_file = "{folder}/password"
 """
 LOGIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="another";'
 
@@ -108,6 +115,7 @@ def config(
         "kafka": kafka,
         "sasl": SASL,
         "key": KEY,
+        "registry": REGISTRY,
         "folder": folder,
     }
     return (COMMON + kind).format(**values)
@@ -240,6 +248,11 @@ def test_check_config_shows_no_secret(folder: Path, tmp_path: Path, kind: str) -
         ("REDIS__PASSWORD", "{}", "redis.password=***: redis.url contains a password"),
         ("KAFKA__SASL_PASSWORD", "{}", "sasl_password is given too"),
         ("KAFKA__SSL_KEY_PASSWORD", "{}", "kafka.ssl_key_password=***: "),
+        ("REGISTRY__URL", "http://bob:{}@h,http://i", "a user name is given too"),
+        ("REGISTRY__URL", "h,http://bob:{}@h", "registry.url=***: must be http"),
+        ("REGISTRY__USERNAME", "{}:x", "registry.username: must not contain a colon"),
+        ("REGISTRY__PASSWORD", "{}", "registry.password: has no effect"),
+        ("REGISTRY__SSL_KEY_PASSWORD", "{}", "ssl_key_password = "),
         ("REDIS__PASSWORD_FILE", "{folder}/password", "password"),
         ("REDIS__PASSWORD_FILE", "{folder}/{}", "password_file"),
     ],

@@ -14,7 +14,7 @@ from rich.progress import Progress
 from ...config.decoders import decoder_of
 from ...config.loading import load
 from ...config.settings import Config
-from ...errors import Unavailable
+from ...errors import StartError, Unavailable
 from ...events.fields import InvalidField
 from ...events.types import LogRecord
 from ...kafka.sampling import sampled
@@ -23,6 +23,7 @@ from ..recorded.kcat import record_of
 from ..recorded.line_files import read_lines
 from .. import options
 from .finding import Finding, is_wrong
+from .framed import NOTHING, Opened, opened
 from .findings import findings
 from .looked import Looked, looked_at
 from .proposing import config_of, propose
@@ -82,14 +83,16 @@ def doctor_command(
             else:
                 since_ms = max(int(time.time() * 1000) - minutes * 60_000, 0)
                 samples = asyncio.run(_sampled(config, since_ms, max_mb << 20, bars))
+            without_frames = asyncio.run(opened(config, samples))
     except InvalidField as error:
         words = f"{error.detail}: the files must have what `kcat -C -b HOST -t TOPIC -J -e` prints"
         raise click.ClickException(words) from error
-    except (Unavailable, OSError) as error:
+    except (StartError, Unavailable, OSError) as error:
         raise click.ClickException(str(error)) from error
     if not samples:
         raise click.ClickException("the files have no records: kcat -C -b HOST -t TOPIC -J -e")
-    found, text = diagnosed(samples, config.kafka.bootstrap_servers, values=show_values)
+    servers = config.kafka.bootstrap_servers
+    found, text = diagnosed(without_frames.samples, servers, without_frames, values=show_values)
     if text is not None and out is not None:
         Path(out).write_text(text, encoding="utf-8")
     if output == "json":
@@ -100,20 +103,26 @@ def doctor_command(
 
 
 def diagnosed(
-    samples: Mapping[str, Sequence[LogRecord]], brokers: Sequence[str], *, values: bool = False
+    samples: Mapping[str, Sequence[LogRecord]],
+    brokers: Sequence[str],
+    without_frames: Opened = NOTHING,
+    *,
+    values: bool = False,
 ) -> tuple[list[Finding], str | None]:
-    """What is found of the records of some topics, and the configuration to propose, if any."""
-    sources = propose(samples)
+    """What is found of the records of some topics, and the configuration to propose, if any.
+    `without_frames`: what was said where frames were taken off."""
+    sources = propose(samples, without_frames.codecs)
     read = {one.topic: samples[one.topic] for one in sources}
     looked, config = Looked(), config_of(sources)
     if sources:
         since_s = time.process_time()
         looked = looked_at(read, decoder_of(config))
         looked.decode_us = (time.process_time() - since_s) * 1e6 / max(len(looked.seen), 1)
-    text = configuration(sources, looked, brokers)
+    text = configuration(sources, looked, brokers, without_frames)
     if text is not None:
         config = load(text, {}, "proposed")
-    return list(findings(samples, sources, looked, config, values=values)), text
+    said = findings(samples, sources, looked, config, values=values)
+    return [*without_frames.findings(), *said], text
 
 
 def _quiet_unless_terminal() -> Console:

@@ -7,8 +7,10 @@ from typing import Final
 import msgspec
 
 from ...judging import sentences
+from ...schemas.types import JSON
 from .event_findings import USUAL, needed_lateness_s, needed_window_s
 from .finding import Finding, is_wrong
+from .framed import Opened, with_codec
 from .looked import attribute_values
 from .looked import Looked
 from .proposing import Source
@@ -43,14 +45,18 @@ def as_json(found: Sequence[Finding], configuration: str | None) -> str:
     return msgspec.json.format(msgspec.json.encode(result), indent=2).decode()
 
 
-def configuration(sources: Sequence[Source], looked: Looked, brokers: Sequence[str]) -> str | None:
+def configuration(
+    sources: Sequence[Source], looked: Looked, brokers: Sequence[str], opened: Opened
+) -> str | None:
     """The configuration with a comment on each line; None where no source can be proposed whole."""
     if not sources or any(source.lacks_ids for source in sources):
         return None
-    return "\n".join(_lines(sources, looked, brokers)) + "\n"
+    return "\n".join(_lines(sources, looked, brokers, opened)) + "\n"
 
 
-def _lines(sources: Sequence[Source], looked: Looked, brokers: Sequence[str]) -> Iterator[str]:
+def _lines(
+    sources: Sequence[Source], looked: Looked, brokers: Sequence[str], opened: Opened
+) -> Iterator[str]:
     yield "# Proposed by relevanced doctor. relevanced check-config says what else can be set."
     yield "[kafka]"
     if brokers:
@@ -59,11 +65,12 @@ def _lines(sources: Sequence[Source], looked: Looked, brokers: Sequence[str]) ->
         yield 'bootstrap_servers = ["localhost:9092"]  # change it: where Kafka is'
     yield "[redis]"
     yield 'url = "redis://localhost:6379/0"  # change it: where Redis is'
+    yield from opened.registry
     yield from _attribution(looked)
     yield from _groupings(looked)
     for source in sources:
         yield ""
-        yield from source.lines()
+        yield from with_codec(source.lines(), opened.codecs.get(source.topic, JSON))
 
 
 def _attribution(looked: Looked) -> Iterator[str]:

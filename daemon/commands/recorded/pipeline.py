@@ -88,6 +88,10 @@ class LineRecords:
         """The lines."""
         return [*self.lines]
 
+    def logged(self) -> list[LineRecord]:
+        """Each as a record."""
+        return [self[index] for index in range(len(self))]
+
     def stamps_ms(self) -> list[int]:
         """No time for any of them."""
         return [NO_STAMP] * len(self.lines)
@@ -220,6 +224,9 @@ def _apply(found: Replayed, records: LineRecords, decode: Decoder) -> None:
                 found.ignored_kinds.count_run(part)
                 for _ in vectorized.apply(lane, TOPIC, part):
                     pass
+            elif isinstance(part, runs.Aside):
+                for record, rejected in part.rejected:
+                    found.refusals.note(record.offset, rejected, record.value or b"")
             elif part is not None:
                 _apply_single(found, part)
     batch.end(lane, {})

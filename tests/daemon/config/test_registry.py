@@ -28,7 +28,7 @@ FAULTS = [
         'url = "https://sr"\npassword = "p"',
         "registry.password: has no effect: needs registry.username",
     ),
-    ('url = "https://sr"\nusername = "a:b"', "registry.username=a:b: must not contain a colon"),
+    ('url = "https://sr"\nusername = "a:b"', "registry.username: must not contain a colon"),
     (
         'url = "https://u:p@sr"\nusername = "u"\npassword = "p"',
         "registry.username=u: registry.url contains a login too",

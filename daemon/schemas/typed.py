@@ -1,0 +1,73 @@
+"""What of a body is read into instances: objects with an attribute for each member. Pure.
+
+A value of another kind than the one that is wanted raises Unfit, and whoever wanted it reads the
+body as JSON would give it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, overload
+
+MOST_LISTED: Final = 1000
+"""Longest list that is read into instances."""
+_LARGEST: Final = 2**63
+
+
+class Unfit(ValueError):
+    """A value is not of a kind that is wanted of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Typed:
+    """What is wanted of one value: members, elements, or the value itself. Null fits everything."""
+
+    members: Mapping[str, "Typed"] = field(default_factory=dict)
+    make: Callable[..., Any] | None = None
+    """Makes an instance of the values of `members`, in their order; None where members are not
+    wanted."""
+    absent: Any = None
+    """The instance without values: a member that is null."""
+    element: "Typed | None" = None
+    or_one: bool = False
+    """Whether the value may also be one element instead of a list of them."""
+    kinds: frozenset[type] = frozenset()
+    longest: int | None = None
+    """Most characters of a text."""
+    is_any: bool = False
+    """Whether it is wanted as JSON would give it."""
+    attributes: Sequence[str] = ()
+    """Of a list of which `Columns` may be made: the attribute of each member of its elements."""
+
+    def fit(self, value: Any) -> Any:
+        """Return a value that is of one of the kinds. Raises Unfit."""
+        kind = type(value)
+        if value is None or kind in self.kinds:
+            if kind is str and self.longest is not None and len(value) > self.longest:
+                raise Unfit
+            if kind is int and not -_LARGEST <= value < _LARGEST:
+                raise Unfit
+            return value
+        raise Unfit
+
+
+class Columns(Sequence[Any]):
+    """A list of instances, attribute by attribute: most are never made."""
+
+    __slots__ = ("columns", "make")
+
+    def __init__(self, columns: Mapping[str, list[Any]], make: Callable[..., Any]) -> None:
+        """`columns`: attribute → its values, all of one length; at least one."""
+        self.columns, self.make = columns, make
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "Columns": ...
+
+    def __getitem__(self, index: int | slice) -> Any:
+        values = {name: column[index] for name, column in self.columns.items()}
+        return Columns(values, self.make) if isinstance(index, slice) else self.make(**values)

@@ -1,0 +1,157 @@
+"""The compiled form of a mapping reads any record of Avro and Protobuf as the interpreter does, or
+leaves it to it."""
+
+import json
+import random
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relevanced.daemon.events.types import Limits
+from relevanced.daemon.mapping.compiled import reason_to_interpret
+from relevanced.daemon.mapping.records import Mapper, mapper
+from relevanced.daemon.schemas.types import AVRO, SchemaId, SchemaText
+from tests.daemon.mapping.codec_records import (
+    PROTOBUF_TABLES,
+    TABLES,
+    avro,
+    book,
+    click,
+    mapper_of,
+    protobuf,
+)
+from tests.daemon.schemas.avro_bodies import product, schemas, track, values, written
+from tests.daemon.schemas.protobuf_messages import track as message
+from tests.daemon.schemas.test_protobuf import tracks
+from tests.fuzz.settings import FACTOR, examples
+from tests.fuzz.test_any_body import changed
+from tests.fuzz.test_compiled import logged, read_fast, read_slowly
+
+LIMITS: Final = Limits(depth=5, max_grade=3.0, attributes=("country", "device", "a"))
+COMPILED_PROTOBUF: Final = PROTOBUF_TABLES.replace("message() == 'acme.Track' && ", "")
+LONG: Final = "x" * 70
+
+
+def _shown(random: random.Random) -> dict[str, Any]:
+    """A record of Avro with odd values here and there."""
+    value = track(random.randrange(8), event=random.choice(("Product List Viewed", "Other", "")))
+    if random.random() < 0.3:
+        value = click()
+    for name in ("messageId", "event", "anonymousId"):
+        if random.random() < 0.1:
+            value[name] = random.choice(("", LONG, LONG * 5))
+    value["timestamp"] = random.choice((1795176000000, 1795176000000, 0, -5, 2**60))
+    properties = value["properties"]
+    if random.random() < 0.1:
+        properties["search_id"] = random.choice((None, "", LONG))
+    for one in properties["products"]:
+        one["position"] = random.choice((one["position"], one["position"], 0, -1, 5))
+        one["product_id"] = random.choice((one["product_id"], one["product_id"], "", LONG))
+    properties["best"] = random.choice((None, product(1)))
+    value["context"]["location"]["country"] = random.choice((None, "DE", "", LONG))
+    return value
+
+
+def _message(random: random.Random) -> Any:
+    made = message(random.randrange(6), kind=random.choice((0, 1, 1, 2, 2, 7)))
+    made.page = random.choice((0, 0, 1, -3, 2**31 - 1))
+    for one in made.products:
+        one.position = random.choice((one.position, one.position, 0, 3))
+        if random.random() < 0.1:
+            one.product_id = random.choice(("", LONG))
+    for name in ("id", "country", "visitor"):
+        if random.random() < 0.1:
+            setattr(made, name, random.choice(("", LONG)))
+    for name in ("visitor", "at"):
+        if random.random() < 0.05:
+            made.ClearField(name)
+    if random.random() < 0.2:
+        made.facets["device"] = random.choice(("ios", "", LONG * 4))
+    return made
+
+
+CODECS: Final = {
+    "avro": (mapper_of(f'codec = "avro"\n{TABLES}', LIMITS), lambda rng: avro(_shown(rng))),
+    "protobuf": (
+        mapper_of(f'codec = "protobuf"\n{COMPILED_PROTOBUF}', LIMITS),
+        lambda rng: protobuf(_message(rng)),
+    ),
+}
+
+
+def assert_equal(mapper: Mapper, record: Any, where: str) -> int:
+    """The two forms read the record alike; returns whether it was left to the interpreter."""
+    events, reasons, left = read_fast(mapper, [record])
+    assert (events, reasons) == read_slowly(mapper, [record]), (where, record)
+    return left
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_records_with_odd_values_are_read_alike(codec: str) -> None:
+    mapper, made = CODECS[codec]
+    seed = 1 if FACTOR == 1 else random.SystemRandom().randrange(1 << 30)
+    rng, left, count = random.Random(seed), 0, int(1500 * FACTOR)
+    for number in range(count):
+        value = made(rng)
+        if rng.random() < 0.2:
+            value = changed(rng, value)
+        left += assert_equal(mapper, logged(rng, value), f"{codec}, seed {seed}, record {number}")
+    assert 0 < left < count * 0.8
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_good_records_are_not_left_to_the_interpreter(codec: str) -> None:
+    mapper, _ = CODECS[codec]
+    assert reason_to_interpret(mapper.source, LIMITS) is None
+    good = {"avro": [avro(track()), avro(click())], "protobuf": [protobuf(message(3))]}
+    good["protobuf"].append(protobuf(message(2, kind=2)))
+    for value in good[codec]:
+        record = logged(random.Random(1), value)
+        record.timestamp = -1
+        assert assert_equal(mapper, record, codec) == 0
+
+
+@examples(200)
+@given(tracks())
+def test_any_message_is_read_alike(made: Any) -> None:
+    record = logged(random.Random(1), protobuf(made))
+    assert_equal(CODECS["protobuf"][0], record, "any message")
+
+
+EXPRESSIONS: Final = [
+    *("f0", "f1.f0", "f0[0]", "f1.f2", "f2", "f0 || f1", "f1.f0 || f3", "f4[0].f0", "f3.f1.f0"),
+    *("f0 == 'a'", "f1.f0 > `1`", "f0 && f1", "!f2", "starts_with(f0, 'a')", "kafka_time()"),
+]
+
+
+@examples(300)
+@given(st.data())
+def test_any_schema_is_read_alike(data: st.DataObject) -> None:
+    drawn = [data.draw(st.sampled_from(EXPRESSIONS).map(json.dumps)) for _ in range(10)]
+    each = data.draw(st.sampled_from(["", 'each = "f0 || @"\n', 'each = "f1"\n']))
+    text = """codec = "avro"
+{0}[sources.impression]
+id = {1}
+time = "kafka_time()"
+items = {2}
+{3}attributes = {{ a = {4}, "*" = {5} }}
+[sources.feedback]
+where = {6}
+id = {7}
+time = {8}
+kind = {9}
+item = {10}
+""".format(
+        each, *drawn[:2], data.draw(st.sampled_from(["", 'item = "f0"\nrank = "f1"\n'])), *drawn[2:]
+    )
+    schema = data.draw(schemas())
+    known = book()
+    known.add(SchemaId("id", 5), SchemaText(AVRO, json.dumps(schema)))
+    source = replace(mapper_of(text, LIMITS).source)
+    found = mapper(source, LIMITS, known)
+    for _ in range(3):
+        body = b"\0\0\0\0\5" + written(schema, data.draw(values(schema)))
+        assert_equal(found, logged(random.Random(1), body), text)
