@@ -1,0 +1,114 @@
+"""What records come to where that is plain, as columns of Python values. Pure.
+
+Decoders make these a slice of records at a time; `attribution.plain_columns` makes arrays of them.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import compress
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
+from msgspec import Raw
+
+from relevanced.metrics.lists import Integers
+
+from .types import Event, PlainFeedback, PlainImpression
+
+Index: TypeAlias = Sequence[int] | Integers
+
+
+class Labels(Protocol):
+    """The attributes and experiments of a mapping, by name. One object for each of its tables."""
+
+    def texts_of(self, values: tuple[Any, ...]) -> tuple[dict[str, str], dict[str, str]] | None:
+        """Return the attributes and the experiments of these values as texts; None where one of
+        them must be left out, which only the careful reader notes."""
+
+
+class Impressions(msgspec.Struct, gc=False):
+    """Plain impressions, m of them: whole first pages without judgements."""
+
+    index: Index
+    """Of each among the events."""
+    ids: Sequence[str]
+    items: Sequence[Raw | bytes]
+    """JSON that need not be a list of ids."""
+    times: Sequence[int | str]
+    """In milliseconds, or a text that need not be a time."""
+    user_ids: Sequence[str | None]
+    values: Sequence[tuple[Any, ...]] = ()
+    """Attributes and experiments, as `labels` names them."""
+    labels: Labels | None = None
+    lengths: Sequence[int] | None = None
+    """Ids in each list, where all are as `encode_items` writes them."""
+    raw: Sequence[PlainImpression] = ()
+    """Without labels: where attributes and experiments stand as JSON."""
+
+
+class Feedback(msgspec.Struct, gc=False):
+    """Plain feedback, f of it: reactions of some kind to an item."""
+
+    index: Index
+    """Of each among the events."""
+    ids: Sequence[str]
+    times: Sequence[int | str]
+    """As those of impressions."""
+    kinds: Sequence[str]
+    items: Sequence[str]
+    ranks: Sequence[int | None]
+
+
+class PlainEvents(msgspec.Struct):
+    """What n records come to, e events in the order of the records, without decoding all of them
+    in full."""
+
+    count: int
+    """Events, e."""
+    impressions: Sequence[Impressions] = ()
+    feedback: Sequence[Feedback] = ()
+    others: Mapping[int, Event] = {}
+    """Index → an event that is not plain."""
+    record_index: Index | None = None
+    """Of each event among the records, (e,), ascending. None: record n has event n, or none."""
+    left: Sequence[int] = ()
+    """The records that must be decoded in full: those of their events count nowhere else."""
+    skipped: Sequence[tuple[int, str]] = ()
+    """What is left out of the records: index of the record, and the reason."""
+
+
+def of_objects(found: Sequence[PlainImpression | PlainFeedback | None]) -> PlainEvents:
+    """Return what records come to that are one event each, or None: to be decoded in full."""
+    is_shown = bytes([type(one) is PlainImpression for one in found])
+    is_reaction = bytes([type(one) is PlainFeedback for one in found])
+    shown: list[Any] = list(compress(found, is_shown))
+    reactions: list[Any] = list(compress(found, is_reaction))
+    numbers = range(len(found))
+    return PlainEvents(
+        len(found),
+        [
+            Impressions(
+                list(compress(numbers, is_shown)),
+                [one.impression_id for one in shown],
+                [one.items for one in shown],
+                [one.timestamp for one in shown],
+                [one.user_id for one in shown],
+                raw=shown,
+            )
+        ],
+        [
+            Feedback(
+                list(compress(numbers, is_reaction)),
+                [one.impression_id for one in reactions],
+                [one.timestamp for one in reactions],
+                [one.kind for one in reactions],
+                [str(one.item) for one in reactions],
+                [one.rank for one in reactions],
+            )
+        ],
+        left=[n for n, one in enumerate(found) if one is None] if None in found else (),
+    )
+
+
+def nothing_of(count: int) -> PlainEvents:
+    """Return that so many records must be decoded in full."""
+    return PlainEvents(0, record_index=(), left=range(count))
