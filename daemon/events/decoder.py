@@ -16,7 +16,8 @@ import msgspec
 from . import native, ubi
 from .attributes import Trimmed
 from .fields import InvalidField, decoded
-from .plain import PlainEvents, nothing_of, of_objects
+from .plain import PlainEvents, nothing_of
+from .plain_objects import of_objects
 from .types import (
     DROP_REASONS,
     MAX_ELEMENTS,

@@ -4,15 +4,12 @@ Decoders make these a slice of records at a time; `attribution.plain_columns` ma
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import compress
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
 from msgspec import Raw
 
 from relevanced.metrics.lists import Integers
-
-from .types import Event, PlainFeedback, PlainImpression
 
 Index: TypeAlias = Sequence[int] | Integers
 
@@ -41,8 +38,8 @@ class Impressions(msgspec.Struct, gc=False):
     labels: Labels | None = None
     lengths: Sequence[int] | None = None
     """Ids in each list, where all are as `encode_items` writes them."""
-    raw: Sequence[PlainImpression] = ()
-    """Without labels: where attributes and experiments stand as JSON."""
+    raw: Sequence[Any] = ()
+    """Without labels: the `PlainImpression` of each, which has them as JSON."""
 
 
 class Feedback(msgspec.Struct, gc=False):
@@ -66,47 +63,14 @@ class PlainEvents(msgspec.Struct):
     """Events, e."""
     impressions: Sequence[Impressions] = ()
     feedback: Sequence[Feedback] = ()
-    others: Mapping[int, Event] = {}
-    """Index → an event that is not plain."""
+    others: Mapping[int, Any] = {}
+    """Index → an `Impression` or a `Feedback` that is not plain."""
     record_index: Index | None = None
     """Of each event among the records, (e,), ascending. None: record n has event n, or none."""
     left: Sequence[int] = ()
     """The records that must be decoded in full: those of their events count nowhere else."""
     skipped: Sequence[tuple[int, str]] = ()
     """What is left out of the records: index of the record, and the reason."""
-
-
-def of_objects(found: Sequence[PlainImpression | PlainFeedback | None]) -> PlainEvents:
-    """Return what records come to that are one event each, or None: to be decoded in full."""
-    is_shown = bytes([type(one) is PlainImpression for one in found])
-    is_reaction = bytes([type(one) is PlainFeedback for one in found])
-    shown: list[Any] = list(compress(found, is_shown))
-    reactions: list[Any] = list(compress(found, is_reaction))
-    numbers = range(len(found))
-    return PlainEvents(
-        len(found),
-        [
-            Impressions(
-                list(compress(numbers, is_shown)),
-                [one.impression_id for one in shown],
-                [one.items for one in shown],
-                [one.timestamp for one in shown],
-                [one.user_id for one in shown],
-                raw=shown,
-            )
-        ],
-        [
-            Feedback(
-                list(compress(numbers, is_reaction)),
-                [one.impression_id for one in reactions],
-                [one.timestamp for one in reactions],
-                [one.kind for one in reactions],
-                [str(one.item) for one in reactions],
-                [one.rank for one in reactions],
-            )
-        ],
-        left=[n for n, one in enumerate(found) if one is None] if None in found else (),
-    )
 
 
 def nothing_of(count: int) -> PlainEvents:

@@ -5,13 +5,12 @@ format.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Final, Protocol, TypeAlias
+from typing import Annotated, Final, Protocol, TypeAlias
 
 import msgspec
 from msgspec import Meta, Raw
 
-if TYPE_CHECKING:
-    from .plain import PlainEvents
+from .plain import PlainEvents
 
 MAX_TEXT_BYTES: Final = 256
 """Longest id, attribute or kind, in bytes of UTF-8."""
@@ -168,7 +167,7 @@ class Decoder(Protocol):
         """The same events in slices, each of which is decoded in a bounded time once it is asked
         for. At least one, which may be empty."""
 
-    def plain(self, records: "LogRecords", most_bytes: int) -> "PlainEvents":
+    def plain(self, records: "LogRecords", most_bytes: int) -> PlainEvents:
         """What consecutive records of one topic come to, at a fraction of the cost. A record that
         is odd in any way, or longer than `most_bytes`, is left to `of_record`, and so is all of a
         record of which the caller refuses a part: callers validate the raw fields, and the times

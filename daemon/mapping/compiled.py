@@ -27,6 +27,7 @@ from .tables import Drop, Source
 from .values import scalar_text
 from .work import Work, work_of
 
+CLOUDEVENTS_READ_SLOWLY: Final = "the envelope of CloudEvents"
 _WAYS: Final[Sequence[Attributes]] = (fast, safe)
 
 
@@ -166,7 +167,7 @@ def reason_to_interpret(source: Source, limits: Limits) -> str | None:
 
 def _compiled(source: Source, limits: Limits) -> Compiled:
     if source.envelope != "none":
-        raise Unsupported("CloudEvents")
+        raise Unsupported(CLOUDEVENTS_READ_SLOWLY)
     each = each_of(source.each)
     # The tables read all scopes by the same names.
     ways = [[_tables(source, scope, way, limits) for scope in each.scopes][0] for way in _WAYS]
