@@ -25,6 +25,10 @@ from .item_lists import NO_RANK, NOT_PLAIN, as_stored, cut_to
 from .records import Records
 
 SLICE_RECORDS: Final = 512
+SLICE_BYTES: Final = 1 << 20
+"""Of long records fewer are read at a time."""
+_LEAST_RECORDS: Final = 64
+_SAMPLED: Final = 16
 NO_TIME: Final = -1
 """Where a text is no timestamp: the decoder rejects that record."""
 
@@ -37,8 +41,9 @@ def read(records: Records, decoder: Decoder, texts: AttributeTexts) -> PlainColu
     impressions, feedback = _Impressions(texts, limits.depth), _Feedback()
     read, stamps_ms = _Read(), list[int]()
     most_bytes = min(limits.max_record_bytes, LONG_RECORD_BYTES)
-    for first in range(0, len(records), SLICE_RECORDS):
-        part = records.part(first, first + SLICE_RECORDS)
+    size = slice_of(records)
+    for first in range(0, len(records), size):
+        part = records.part(first, first + size)
         stamps_ms += part.stamps_ms()
         found = decoder.plain(part, most_bytes)
         impressions.add(found.impressions, read.count)
@@ -54,6 +59,13 @@ def read(records: Records, decoder: Decoder, texts: AttributeTexts) -> PlainColu
     is_left[[record for record, _ in read.skipped]] = False
     is_left[read.left] = True
     return _checked(shown, reactions, read, record_index, latest_ms, is_left)
+
+
+def slice_of(records: Records) -> int:
+    """How many of the records are read at a time: as many as stay in cache."""
+    sizes = list(map(len, records.part(0, _SAMPLED).values()))
+    longest = SLICE_BYTES * len(sizes) // max(sum(sizes), 1)
+    return min(max(longest, _LEAST_RECORDS), SLICE_RECORDS)
 
 
 def _checked(

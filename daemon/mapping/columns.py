@@ -189,6 +189,9 @@ def _elements(
     if columns.rank is None:
         return [_encode(ids[start : min(stop, start + depth)]) for start, stop in spans], lengths
     ranks, base = columns.rank(elements, record), table.table.rank_base
+    in_order = chain.from_iterable([range(base, base + len(one)) for one in lists])
+    if ranks == list(in_order):
+        return [_encode(ids[start : min(stop, start + depth)]) for start, stop in spans], lengths
     return [
         _encode(_ordered(ids[start:stop], ranks[start:stop], base)[:depth]) for start, stop in spans
     ], lengths

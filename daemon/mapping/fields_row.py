@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..events.timestamps import timestamp_ms
+from ..events.timestamps import timestamp_ms, timestamps_ms
 from ..events.types import MILLISECONDS_BELOW, SECONDS_BELOW, LogRecord
 from .expressions import Expression
 from .getters import Get, getter, many_of
@@ -72,8 +72,9 @@ class Milliseconds:
         if kinds == {int} and min(values) >= SECONDS_BELOW and max(values) < MILLISECONDS_BELOW:
             return values
         if kinds == {str}:
-            of, at, end = self.of, _DATE_CHARACTERS, _DATE_CHARACTERS + 1
-            return [timestamp_ms(one) if one[at:end] == "T" else of(one) for one in values]
+            at, end = _DATE_CHARACTERS, _DATE_CHARACTERS + 1
+            if all([one[at:end] == "T" for one in values]):
+                return timestamps_ms(values)
         return list(map(self.of, values))
 
 

@@ -72,6 +72,11 @@ def condition(node: Node, scope: Scope, attributes: Attributes) -> Get:
     Unsupported."""
     kind, children = node["type"], node["children"]
     if kind == "comparator":
+        if node["value"] == "ne":
+            among = _any_equal({**node, "value": "eq"}, scope, attributes)
+            if among is not None:
+                return NotAmong(among)
+            return _comparison(node, scope, attributes)
         return _any_equal(node, scope, attributes) or _comparison(node, scope, attributes)
     if kind == "or_expression":
         return _any_equal(node, scope, attributes) or first_true(
@@ -155,13 +160,28 @@ class Among:
         return [value in texts for value in map(self.read, instances)]
 
 
+@dataclass(frozen=True)
+class NotAmong:
+    """Whether a value is another one."""
+
+    among: Among
+
+    def __call__(self, instance: Any, record: LogRecord) -> bool:
+        return not self.among(instance, record)
+
+    def many(self, instances: Sequence[Any], records: Sequence[LogRecord]) -> list[bool]:
+        """The same of many instances."""
+        texts = self.among.texts
+        return [value not in texts for value in map(self.among.read, instances)]
+
+
 def _constant(value: Any) -> Get:
     if isinstance(value, (list, dict)):
         raise Unsupported("a literal that is an array or an object")
     return lambda instance, record: value
 
 
-def _any_equal(node: Node, scope: Scope, attributes: Attributes) -> Get | None:
+def _any_equal(node: Node, scope: Scope, attributes: Attributes) -> Among | None:
     """A path compared with several texts: one look-up."""
     texts, paths, waiting = list[str](), list[Any](), [node]
     while waiting:

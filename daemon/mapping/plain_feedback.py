@@ -9,7 +9,7 @@ from ..events.types import Feedback, Limits, LogRecord, PlainFeedback
 from .expressions import Expression
 from .feedback import MOST_ITEMS
 from .fields_row import Milliseconds, Row, milliseconds, row_of
-from .getters import Get, Odd, asks_record, condition, getter, is_true
+from .getters import Get, Odd, asks_record, condition, getter, is_true, many_of
 from .lists import Column, column, id_text, listed, optional_text
 from .outcomes import NO_ITEM, NO_SEARCH, Outcome
 from .paths import Attributes, Scope
@@ -157,7 +157,7 @@ class KindIs:
 
     def many(self, instances: Sequence[Any], records: Sequence[LogRecord]) -> list[bool]:
         """The same of many instances."""
-        kinds, among = map(self.get, instances, records), self.among
+        kinds, among = many_of(self.get, instances, records), self.among
         return [(kind if type(kind) is str else scalar_text(kind)) in among for kind in kinds]
 
 

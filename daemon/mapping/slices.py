@@ -19,7 +19,7 @@ from ..events.plain import PlainEvents
 from ..events.types import NOT_MAPPED, Event, LogRecord, PlainFeedback, Skipped
 from . import columns
 from .columns import ReactionColumns, ShownColumns, Unusual
-from .getters import Among, Get, Odd, is_true, many_of
+from .getters import Among, Get, NotAmong, Odd, is_true, many_of
 from .outcomes import MappedImpression, Outcome
 from .plain_feedback import CompiledFeedback, KindIs
 from .plain_impressions import CompiledImpressions
@@ -143,7 +143,9 @@ class Slice:
             values = many_of(where, instances, records)
         except AttributeError:
             values = many_of(safe_where, instances, records)
-        return values if isinstance(where, (Among, KindIs)) else list(map(is_true, values))
+        return (
+            values if isinstance(where, (Among, NotAmong, KindIs)) else list(map(is_true, values))
+        )
 
     def _not_dropped(self, indices: list[int]) -> list[int]:
         """Those that no rule drops."""
