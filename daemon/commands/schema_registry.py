@@ -6,7 +6,7 @@ import random
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..backoff import pause_s
 from ..config.decoders import book_of, decoder_of
@@ -14,29 +14,36 @@ from ..config.sections import GLUE
 from ..config.settings import Config
 from ..errors import RegistryUnavailable, StartError, Unavailable
 from ..events.types import Decoded, Decoder, LogRecord
-from ..registry.client import RegistryClient
-from ..registry.filling import SchemaFiller
-from ..registry.registry import ConfluentRegistry, Outcome, Registry
-from ..registry.settings import registry_settings
 from ..schemas.book import SchemaBook
 from ..worker.schema_waits import names
+
+if TYPE_CHECKING:
+    from ..registry.filling import SchemaFiller
+    from ..registry.registry import Outcome, Registry
 
 TRIES: Final = 3
 """So often a command asks a registry that does not answer."""
 
 
 def filler_of(
-    config: Config, book: SchemaBook, count: Callable[[Outcome], None] = lambda outcome: None
-) -> SchemaFiller | None:
+    config: Config, book: SchemaBook, count: "Callable[[Outcome], None]" = lambda outcome: None
+) -> "SchemaFiller | None":
     """Return what fills the book from the registry of a configuration; None where no topic needs
     one, or none is configured. Raises StartError."""
     if not book.topics or not config.registry.is_given:
         return None
+    from ..registry.filling import SchemaFiller
+
     return SchemaFiller(book, _registry_of(config, count))
 
 
-def _registry_of(config: Config, count: Callable[[Outcome], None]) -> Registry:
+def _registry_of(config: Config, count: "Callable[[Outcome], None]") -> "Registry":
     if config.registry.kind != GLUE:
+        # The HTTP client is slow to load, and few commands have a registry to ask.
+        from ..registry.client import RegistryClient
+        from ..registry.registry import ConfluentRegistry
+        from ..registry.settings import registry_settings
+
         return ConfluentRegistry(RegistryClient(registry_settings(config.registry)), count)
     try:
         from ..registry.glue import GlueRegistry  # botocore is optional, and slow to load
@@ -53,9 +60,9 @@ def _registry_of(config: Config, count: Callable[[Outcome], None]) -> Registry:
 class RecordReader:
     """The decoder of a configuration, and what it must know before it reads records."""
 
-    def __init__(self, config: Config) -> None:
-        """Raises StartError."""
-        book = book_of(config)
+    def __init__(self, config: Config, book: SchemaBook | None = None) -> None:
+        """`book`: of other topics than those of the configuration. Raises StartError."""
+        book = book_of(config) if book is None else book
         self.decoder: Decoder = decoder_of(config, book)
         self.filler = filler_of(config, book)
 
@@ -80,9 +87,11 @@ class RecordReader:
 
 
 @asynccontextmanager
-async def record_reader(config: Config) -> AsyncIterator[RecordReader]:
+async def record_reader(
+    config: Config, book: SchemaBook | None = None
+) -> AsyncIterator[RecordReader]:
     """A reader of records for `async with`. Raises StartError."""
-    reader = RecordReader(config)
+    reader = RecordReader(config, book)
     try:
         yield reader
     finally:
@@ -97,6 +106,7 @@ class FileRecordReader:
         """Raises StartError."""
         self._reader = RecordReader(config)
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
 
     def events(self, record: LogRecord) -> Sequence[Decoded]:
         """The events of a record, once the schema that it names is fetched. Raises Unavailable."""
@@ -107,14 +117,20 @@ class FileRecordReader:
 
     def close(self) -> None:
         """Close the connections, and end the thread."""
-        if self._loop is not None:
+        loop, thread = self._loop, self._thread
+        if loop is not None and thread is not None:
             self._run(self._reader.close)
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
 
     def _run(self, call: Callable[[], Coroutine[Any, Any, None]]) -> None:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-            threading.Thread(target=self._loop.run_forever, daemon=True, name="registry").start()
+            self._thread = threading.Thread(
+                target=self._loop.run_forever, daemon=True, name="registry"
+            )
+            self._thread.start()
         asyncio.run_coroutine_threadsafe(call(), self._loop).result()
 
 

@@ -96,7 +96,7 @@ class SchemaFiller:
             except UnreadableSchema as error:
                 self._miss(schema, f"cannot be read: {error}")
             else:
-                log.info("schema read", schema=str(schema), codec=text.codec)
+                log.debug("schema read", schema=str(schema), codec=text.codec)
 
     def _miss(self, schema: SchemaId, why: str) -> None:
         self.book.add_missing(schema, _now_ms() + MISSING_FOR_MS, why)

@@ -39,11 +39,11 @@ class SchemaWaits:
     @property
     def waiting_for(self) -> dict[str, str]:
         """What the registry does → which lanes wait for which schemas: for readiness."""
-        found = dict[str, list[str]]()
+        lanes, reasons = dict[str, list[str]](), dict[str, str]()
         for lane, (server, schemas, why) in sorted(self._waiting.items()):
-            reason = f" ({why})" if why else ""
-            found.setdefault(server, []).append(f"lane {lane} waits for {schemas}{reason}")
-        return {server: "; ".join(lanes) for server, lanes in found.items()}
+            lanes.setdefault(server, []).append(f"lane {lane} waits for {schemas}")
+            reasons[server] = f" ({why})" if why else reasons.get(server, "")
+        return {server: "; ".join(several) + reasons[server] for server, several in lanes.items()}
 
     def unknown(self, records: Records) -> set[SchemaId]:
         """The schemas to wait for before these records are decoded."""

@@ -368,3 +368,24 @@ async def test_commands_ask_the_registry_and_end_where_it_does_not_answer(
         assert code == 1, name
         assert f"registry {url} does not answer: the records need schema" in out, (name, out)
         assert "Traceback" not in out
+
+
+async def test_verify_says_where_the_registry_has_more_than_it_had(
+    stage: RegisteredStage, tmp_path: Path
+) -> None:
+    hidden = f"{PATH}/schemas/ids/{stage.ids[1]}"
+    stage.gate.faults.paths[hidden] = 404
+    stage.gate.faults.body = json.dumps({"error_code": 40403, "message": "not found"}).encode()
+    await stage.produce(EVENTS // 4, unknown=False)
+    daemon = stage.daemon(NAME)
+    await stage.wait_for_all()
+    assert daemon.terminate() == 0, daemon.log()
+    config = tmp_path / "commands.toml"
+    config.write_text(stage.toml(NAME))
+    assert (await command("verify", "--config", str(config)))[0] == 0
+    stage.gate.faults.paths.clear()
+    code, out = await command("verify", "--config", str(config))
+    assert code == 1
+    assert (
+        "records were refused as unknown_schema, now 0 would be: which schemas the registry" in out
+    )

@@ -49,7 +49,7 @@ class Given:
     lines: tuple[str, ...] = ()
     """What names the file in a source, as TOML."""
     registry: str | None = None
-    """The address that was asked."""
+    """The address that was asked, without a login."""
 
 
 @dataclass(frozen=True)
@@ -245,7 +245,7 @@ def registry_lines(ways: Mapping[str, Written], given: Given) -> Iterator[str]:
         yield 'kind = "glue"  # the records are in frames of AWS Glue'
         yield 'region = "eu-west-1"  # change it: where the registry is'
     elif given.registry is not None:
-        yield f"url = {toml(given.registry)}  # it knows the schemas of the sample"
+        yield f"url = {toml(given.registry)}  # add the login, if it needs one"
     else:
         yield 'url = "http://localhost:8081"  # change it: where the schema registry is'
 

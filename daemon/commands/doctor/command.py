@@ -15,7 +15,7 @@ from rich.progress import Progress
 from ...config.decoders import decoder_of
 from ...config.loading import load
 from ...config.settings import Config
-from ...errors import Unavailable
+from ...errors import StartError, Unavailable
 from ...events.fields import InvalidField
 from ...events.types import LogRecord
 from ...kafka.sampling import sampled
@@ -96,11 +96,11 @@ def doctor_command(
             else:
                 since_ms = max(int(time.time() * 1000) - minutes * 60_000, 0)
                 samples = asyncio.run(_sampled(config, since_ms, max_mb << 20, bars))
-        given = asyncio.run(known_schemas(config, samples, registry))
+        given = asyncio.run(known_schemas(config, samples))
     except InvalidField as error:
         words = f"{error.detail}: the files must have what `kcat -C -b HOST -t TOPIC -J -e` prints"
         raise click.ClickException(words) from error
-    except (Unavailable, OSError) as error:
+    except (StartError, Unavailable, OSError) as error:
         raise click.ClickException(str(error)) from error
     if not samples:
         raise click.ClickException("the files have no records: kcat -C -b HOST -t TOPIC -J -e")

@@ -5,30 +5,27 @@ from pathlib import Path
 
 import click
 
+from ...config.registry_urls import urls_of
 from ...config.settings import Config
 from ...events.types import LogRecord
 from ...schemas.avro import AvroSchema
 from ...schemas.parsing import Schema
 from ...schemas.protobuf import protobuf_file
 from ...schemas.types import AVRO, SchemaText, UnreadableSchema
-from ..schema_registry import filler_of
+from ..schema_registry import record_reader
 from .bodies import Given, book_of, written_of
 from .trials import toml
 
 
-async def known_schemas(
-    config: Config, samples: Mapping[str, Sequence[LogRecord]], registry: str | None
-) -> Given:
-    """Return what the registry of a configuration knows of the schemas that records name.
-    `registry`: its address, if it may be shown. Raises Unavailable."""
+async def known_schemas(config: Config, samples: Mapping[str, Sequence[LogRecord]]) -> Given:
+    """Return what the registry of a configuration knows of the schemas that records name. Raises
+    Unavailable and StartError."""
     book = book_of(written_of(samples))
-    filler = filler_of(config, book)
-    if filler is not None:
-        try:
-            await filler.fetch(filler.unknown(samples))
-        finally:
-            await filler.close()
-    return Given(book, registry=registry)
+    async with record_reader(config, book) as reader:
+        for topic in book.topics:
+            await reader.prepare(topic, samples[topic])
+    url = config.registry.url
+    return Given(book, registry=None if url is None else ",".join(urls_of(url.reveal())))
 
 
 def own_schema(

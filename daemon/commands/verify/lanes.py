@@ -38,6 +38,7 @@ from .replaying import Replay
 from .stored import Stored, begin_of, stored_lane
 
 SHOW_EVERY_S: Final = 0.25
+UNKNOWN_SCHEMA: Final = "unknown_schema"
 Show: TypeAlias = Callable[[float], None]
 """Takes the share of a lane's log that was read."""
 
@@ -158,6 +159,14 @@ async def _proven(config: Config, stored: Stored, show: Show) -> Outcome:
             decode = reader.decoder
             proof = Proof(stored, config.plan, decode, log.next_offsets, not is_whole, most_ms)
             await _read_to_the_end(log, reader, proof.replay, show)
+    refused = [
+        counts.get("rejected", {}).get(UNKNOWN_SCHEMA, 0)
+        for counts in (head.counts, proof.replay.lane.counts)
+    ]
+    if is_whole and refused[0] != refused[1]:
+        which = "which schemas the registry had then is not stored"
+        text = f"{refused[0]} records were refused as {UNKNOWN_SCHEMA}, now {refused[1]} would be"
+        return not_provable(stored.lane, f"{text}: {which}")
     return proof.outcome()
 
 

@@ -5,15 +5,28 @@ from collections import Counter
 from types import SimpleNamespace
 
 import pytest
+from google.protobuf import descriptor_pb2
 
 from relevanced.daemon.errors import RegistryUnavailable
 from relevanced.daemon.registry import filling as filling_module
+from relevanced.daemon.registry.client import RegistryClient
 from relevanced.daemon.registry.filling import AT_ONCE, SchemaFiller
 from relevanced.daemon.registry.rate import Rate
-from relevanced.daemon.registry.registry import MissingSchema
+from relevanced.daemon.registry.registry import ConfluentRegistry, MissingSchema
+from relevanced.daemon.registry.settings import RegistrySettings
+from relevanced.daemon.schemas.bodies import Bodies
 from relevanced.daemon.schemas.book import SchemaBook
 from relevanced.daemon.schemas.frames import Framing
-from relevanced.daemon.schemas.types import AVRO, ID, SchemaId, SchemaText, UnreadableSchema
+from relevanced.daemon.schemas.types import (
+    AVRO,
+    ID,
+    PROTOBUF,
+    SchemaId,
+    SchemaText,
+    UnreadableSchema,
+)
+from tests.daemon.schemas.protobuf_messages import STRING, add_fields
+from tests.registry_server import MemoryRegistry, serving
 
 TOPIC = "events"
 KNOWN = 10
@@ -177,3 +190,28 @@ def test_a_rate_allows_a_burst_and_then_so_many_a_second() -> None:
 def test_an_unreadable_schema_is_no_error_of_the_caller() -> None:
     with pytest.raises(UnreadableSchema):
         SchemaBook().add(SchemaId(ID, 0), SchemaText("xsd", ""))
+
+
+async def test_protobuf_of_a_registry_is_read_with_its_imports() -> None:
+    common = descriptor_pb2.FileDescriptorProto(name="common.proto", package="c", syntax="proto3")
+    add_fields(common.message_type.add(name="Item"), ("id", STRING))
+    shown = descriptor_pb2.FileDescriptorProto(name="shown.proto", package="s", syntax="proto3")
+    shown.dependency.append("shop/common.proto")
+    add_fields(shown.message_type.add(name="Shown"), ("items*", ".c.Item"))
+    server = MemoryRegistry()
+    server.add("text", "common", "PROTOBUF", descriptor=common.SerializeToString())
+    imports = [{"name": "shop/common.proto", "subject": "common", "version": 1}]
+    number = server.add("text", "shown", "PROTOBUF", imports, shown.SerializeToString())
+    framing = Framing(PROTOBUF)
+    book = SchemaBook({TOPIC: framing})
+    value = b"\0" + number.to_bytes(4) + b"\0" + b"\x0a\x04\x0a\x02d1" + b"\x0a\x04\x0a\x02d2"
+    record = SimpleNamespace(topic=TOPIC, value=value, headers=())
+    async with serving(server):
+        client = RegistryClient(RegistrySettings((server.url,)))
+        filler = SchemaFiller(book, ConfluentRegistry(client, lambda outcome: None))
+        wanted = filler.unknown({TOPIC: [record]})
+        assert wanted == ids(number)
+        await filler.fetch(wanted)
+        await filler.close()
+    body = Bodies(framing, book).of(value)
+    assert body.value == {"items": [{"id": "d1"}, {"id": "d2"}]} and body.message == "s.Shown"
