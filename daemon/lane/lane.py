@@ -116,9 +116,11 @@ class Lane:
     lost_hours: set[int] = field(default_factory=set)
     """Starts of earlier hours of which the store lost pages."""
     changes: BatchChanges = field(default_factory=BatchChanges)
+    mapped_records: Counter[str] = field(default_factory=Counter)
+    """Topic → records that a mapping read since this was last reported: how the process works, and
+    no part of the lane's counts."""
     mapped_slowly: Counter[str] = field(default_factory=Counter)
-    """Topic → records of a mapping that were decoded in full since this was last reported: how the
-    process works, and no part of the lane's counts."""
+    """Topic → those of them that were decoded in full."""
 
     @property
     def watermark_ms(self) -> int | None:

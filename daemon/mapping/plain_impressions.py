@@ -4,35 +4,26 @@ A first page without judgements is a `MappedImpression`, others are events. What
 `impressions` would refuse, or leave a part out of, is odd.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
 
 from ..events.fields import grade_value, identifiers
-from ..events.types import (
-    Feedback,
-    Impression,
-    Limits,
-    LogRecord,
-    MappedImpression,
-    PlainFeedback,
-    Skipped,
-)
+from ..events.types import Impression, Limits, LogRecord
 from .expressions import Expression
-from .fields_row import Row, milliseconds, row_of
-from .getters import Get, Odd
+from .fields_row import Milliseconds, Row, milliseconds, row_of
+from .getters import Get, Odd, Path, asks_record
 from .labels import TableLabels
 from .lists import Column, by_rank, column, id_text, id_texts, listed, listed_ids, optional_text
+from .outcomes import NO_LIST, MappedImpression, Outcome
 from .paths import Attributes, dotted, steps_of
 from .shapes import ID, RANK, RAW_IDS, SCALAR, TIME, Role, Shape
 from .tables import EMPTY, ImpressionTable, TimeFormat
 from .values import JOINED_BY, whole_number
 
-Outcome: TypeAlias = MappedImpression | PlainFeedback | Impression | Feedback | Skipped
-NO_LIST: Final = Skipped("no_list")
 _NULL: Final = b"null"
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -61,13 +52,15 @@ class CompiledImpressions:
     items: Get
     """The list: JSON text, or elements; None where there is none."""
     columns: "Columns"
-    ms: Callable[[Any], int]
+    ms: Milliseconds
+    at_once: bool
+    """Whether elements of several records may be read at once."""
 
     def read(self, instance: Any, record: LogRecord) -> Outcome:
         """Return the impression. Raises Odd, or a ValueError, where the interpreter must read
         it."""
-        row, at = self.row(instance, record), self.at
-        impression_id, time_ms = joined_id(row[: at.time]), self.ms(row[at.time])
+        row, at = self.row.one(instance, record), self.at
+        impression_id, time_ms = joined_id(row[: at.time]), self.ms.of(row[at.time])
         user_id = None if at.user is None else row[at.user]
         if type(user_id) is not str or not user_id:
             user_id = optional_text(user_id)
@@ -173,7 +166,8 @@ def compiled_impressions(
     row = row_of(fields, shape, attributes)
     items, columns = _lists(table, shape, attributes)
     ms = milliseconds(written)
-    return CompiledImpressions(table, limits, labels, row, at, items, columns, ms)
+    at_once = not any(map(asks_record, (table.item, table.rank, table.grade, table.team)))
+    return CompiledImpressions(table, limits, labels, row, at, items, columns, ms, at_once)
 
 
 def _lists(table: ImpressionTable, shape: Shape, attributes: Attributes) -> tuple[Get, Columns]:
@@ -184,8 +178,7 @@ def _lists(table: ImpressionTable, shape: Shape, attributes: Attributes) -> tupl
         if found is None:
             return listed_ids(table.items.tree, shape, attributes), Columns()
         found[1].as_role(RAW_IDS)
-        read = attributes(found[0])
-        return lambda instance, record: read(instance), Columns()
+        return Path(attributes(found[0])), Columns()
     items, scopes = listed(table.items.tree, shape, attributes)
     roles = (ID, RANK, SCALAR, ID)
     if table.item is None:

@@ -14,7 +14,7 @@ _FIRST_MESSAGE: Final = 0
 _ONE_INDEX: Final = 2
 
 
-class Instances:
+class BodyInstances:
     """Reads the bodies of one topic. What is usual, an id before the body, is told by the same
     bytes that were told before."""
 

@@ -6,6 +6,7 @@ body as JSON would give it.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final, overload
 
 MOST_LISTED: Final = 1000
@@ -71,3 +72,13 @@ class Columns(Sequence[Any]):
     def __getitem__(self, index: int | slice) -> Any:
         values = {name: column[index] for name, column in self.columns.items()}
         return Columns(values, self.make) if isinstance(index, slice) else self.make(**values)
+
+
+def merged(several: Sequence[Columns]) -> Columns:
+    """Return the lists, at least one, all of the same attributes, one after the other."""
+    first = several[0]
+    columns = {
+        name: list(chain.from_iterable([one.columns[name] for one in several]))
+        for name in first.columns
+    }
+    return Columns(columns, first.make)

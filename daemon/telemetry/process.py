@@ -83,6 +83,8 @@ class Telemetry:
         self.dead_letters = _counter("relevanced_dead_letters_total", registry)
         self.schemas = _gauge("relevanced_schemas", registry)
         self.registry_requests = _counter("relevanced_registry_requests_total", registry)
+        self.mapped_records = _counter("relevanced_mapped_records_total", registry)
+        self.mapped_slowly = _counter("relevanced_mapped_slowly_total", registry)
         self.exporter_lease_held = _gauge("relevanced_exporter_lease_held", registry)
         self._catching_up = _gauge("relevanced_catching_up", registry)
         self._catch_up_behind_s = _gauge("relevanced_catch_up_behind_seconds", registry)

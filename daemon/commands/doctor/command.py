@@ -4,6 +4,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -19,16 +20,19 @@ from ...events.fields import InvalidField
 from ...events.types import LogRecord
 from ...kafka.sampling import sampled
 from ...kafka.settings import kafka_settings
+from . import bodies
 from ..recorded.kcat import record_of
 from ..recorded.line_files import read_lines
 from .. import options
+from .bodies import Given
 from .finding import Finding, is_wrong
-from .framed import NOTHING, Opened, opened
 from .findings import findings
+from .known_schemas import known_schemas, own_schema
 from .looked import Looked, looked_at
 from .proposing import config_of, propose
 from .written import as_json, as_text, configuration
 
+FILE = click.Path(exists=True, dir_okay=False)
 MINUTES = 10
 MOST_MB = 200
 MOST_LINE_BYTES = 16 << 20
@@ -48,7 +52,11 @@ Samples: TypeAlias = dict[str, list[LogRecord]]
 @click.option("--topics", help="The topics to look at, with commas between them.")
 @click.option("--minutes", type=click.IntRange(min=1), default=MINUTES, show_default=True)
 @click.option("--max-mb", type=click.IntRange(min=1), default=MOST_MB, show_default=True)
-@options.config_option("The settings of Kafka, such as TLS and a login.")
+@click.option("--registry", help="Address of the schema registry that knows the records' schemas.")
+@click.option("--schema-file", type=FILE, help="The Avro schema of records that name none.")
+@click.option("--descriptor-set", type=FILE, help="A FileDescriptorSet of Protobuf, and with it:")
+@click.option("--message", help="the full name of the message that the records are.")
+@options.config_option("The settings of Kafka and of the registry, such as TLS and a login.")
 @click.option(
     "--out", type=click.Path(dir_okay=False), help="Write the proposed configuration here."
 )
@@ -60,6 +68,10 @@ def doctor_command(
     topics: str | None,
     minutes: int,
     max_mb: int,
+    registry: str | None,
+    schema_file: str | None,
+    descriptor_set: str | None,
+    message: str | None,
     config_file: str | None,
     out: str | None,
     show_values: bool,
@@ -75,7 +87,8 @@ def doctor_command(
     """
     if bool(files) == bool(topics):
         raise click.UsageError("either FILE..., or --topics with --kafka or --config")
-    config = _config(config_file, brokers, topics)
+    config = _config(config_file, brokers, topics, registry)
+    own, own_lines = own_schema(schema_file, descriptor_set, message)
     try:
         with Progress(console=_quiet_unless_terminal(), transient=True) as bars:
             if files:
@@ -83,7 +96,7 @@ def doctor_command(
             else:
                 since_ms = max(int(time.time() * 1000) - minutes * 60_000, 0)
                 samples = asyncio.run(_sampled(config, since_ms, max_mb << 20, bars))
-            without_frames = asyncio.run(opened(config, samples))
+        given = asyncio.run(known_schemas(config, samples, registry))
     except InvalidField as error:
         words = f"{error.detail}: the files must have what `kcat -C -b HOST -t TOPIC -J -e` prints"
         raise click.ClickException(words) from error
@@ -91,8 +104,9 @@ def doctor_command(
         raise click.ClickException(str(error)) from error
     if not samples:
         raise click.ClickException("the files have no records: kcat -C -b HOST -t TOPIC -J -e")
-    servers = config.kafka.bootstrap_servers
-    found, text = diagnosed(without_frames.samples, servers, without_frames, values=show_values)
+    given = replace(given, own=own, lines=own_lines)
+    brokers_of = config.kafka.bootstrap_servers
+    found, text = diagnosed(samples, brokers_of, given, values=show_values)
     if text is not None and out is not None:
         Path(out).write_text(text, encoding="utf-8")
     if output == "json":
@@ -105,33 +119,38 @@ def doctor_command(
 def diagnosed(
     samples: Mapping[str, Sequence[LogRecord]],
     brokers: Sequence[str],
-    without_frames: Opened = NOTHING,
+    given: Given | None = None,
     *,
     values: bool = False,
 ) -> tuple[list[Finding], str | None]:
     """What is found of the records of some topics, and the configuration to propose, if any.
-    `without_frames`: what was said where frames were taken off."""
-    sources = propose(samples, without_frames.codecs)
+    `given`: what is known of their schemas."""
+    given = given or Given()
+    samples, ways = bodies.as_json(samples, bodies.written_of(samples), given)
+    sources = propose(samples)
     read = {one.topic: samples[one.topic] for one in sources}
     looked, config = Looked(), config_of(sources)
     if sources:
         since_s = time.process_time()
         looked = looked_at(read, decoder_of(config))
         looked.decode_us = (time.process_time() - since_s) * 1e6 / max(len(looked.seen), 1)
-    text = configuration(sources, looked, brokers, without_frames)
+    text = configuration(sources, looked, brokers, ways, given)
     if text is not None:
         config = load(text, {}, "proposed")
-    said = findings(samples, sources, looked, config, values=values)
-    return [*without_frames.findings(), *said], text
+    found = findings(samples, sources, looked, config, values=values)
+    return [*bodies.findings(ways), *found], text
 
 
 def _quiet_unless_terminal() -> Console:
     return Console(file=sys.stderr, quiet=not sys.stderr.isatty())
 
 
-def _config(config_file: str | None, brokers: str | None, topics: str | None) -> Config:
-    """The settings of Kafka. Raises ConfigError."""
+def _config(
+    config_file: str | None, brokers: str | None, topics: str | None, registry: str | None
+) -> Config:
+    """The settings of Kafka and of the registry. Raises ConfigError."""
     given = {
+        "--registry": ("RELEVANCED_REGISTRY__URL", registry),
         "--kafka": ("RELEVANCED_KAFKA__BOOTSTRAP_SERVERS", brokers),
         "--topics": ("RELEVANCED_KAFKA__TOPICS", topics),
     }

@@ -1,16 +1,17 @@
 """What the doctor prints and writes."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
+from ...events.decoder import FORMATS
 from ...judging import sentences
-from ...schemas.types import JSON
+from . import bodies
+from .bodies import Given, Written
 from .event_findings import USUAL, needed_lateness_s, needed_window_s
 from .finding import Finding, is_wrong
-from .framed import Opened, with_codec
 from .looked import attribute_values
 from .looked import Looked
 from .proposing import Source
@@ -46,17 +47,25 @@ def as_json(found: Sequence[Finding], configuration: str | None) -> str:
 
 
 def configuration(
-    sources: Sequence[Source], looked: Looked, brokers: Sequence[str], opened: Opened
+    sources: Sequence[Source],
+    looked: Looked,
+    brokers: Sequence[str],
+    ways: Mapping[str, Written],
+    given: Given,
 ) -> str | None:
-    """The configuration with a comment on each line; None where no source can be proposed whole."""
+    """The configuration with a comment on each line; None where no source can be proposed whole.
+    `ways`: how the records of each topic are written."""
     if not sources or any(source.lacks_ids for source in sources):
         return None
-    return "\n".join(_lines(sources, looked, brokers, opened)) + "\n"
+    # The readers of these formats take plain JSON only.
+    if any(one.trial.preset in FORMATS and not ways[one.topic].is_plain for one in sources):
+        return None
+    used = {source.topic: ways[source.topic] for source in sources}
+    begin = [*_services(brokers), *bodies.registry_lines(used, given)]
+    return "\n".join((*begin, *_lines(sources, looked, used, given))) + "\n"
 
 
-def _lines(
-    sources: Sequence[Source], looked: Looked, brokers: Sequence[str], opened: Opened
-) -> Iterator[str]:
+def _services(brokers: Sequence[str]) -> Iterator[str]:
     yield "# Proposed by relevanced doctor. relevanced check-config says what else can be set."
     yield "[kafka]"
     if brokers:
@@ -65,12 +74,17 @@ def _lines(
         yield 'bootstrap_servers = ["localhost:9092"]  # change it: where Kafka is'
     yield "[redis]"
     yield 'url = "redis://localhost:6379/0"  # change it: where Redis is'
-    yield from opened.registry
+
+
+def _lines(
+    sources: Sequence[Source], looked: Looked, ways: Mapping[str, Written], given: Given
+) -> Iterator[str]:
     yield from _attribution(looked)
     yield from _groupings(looked)
     for source in sources:
         yield ""
-        yield from with_codec(source.lines(), opened.codecs.get(source.topic, JSON))
+        header, topic, *rest = source.lines()
+        yield from (header, topic, *bodies.lines(ways[source.topic], given), *rest)
 
 
 def _attribution(looked: Looked) -> Iterator[str]:

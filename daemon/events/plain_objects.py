@@ -1,0 +1,41 @@
+"""Plain records of a format as columns. Pure."""
+
+from collections.abc import Sequence
+from itertools import compress
+from typing import Any
+
+from .plain import Feedback, Impressions, PlainEvents
+from .types import PlainFeedback, PlainImpression
+
+
+def of_objects(found: Sequence[PlainImpression | PlainFeedback | None]) -> PlainEvents:
+    """Return what records come to that are one event each, or None: to be decoded in full."""
+    is_shown = bytes([type(one) is PlainImpression for one in found])
+    is_reaction = bytes([type(one) is PlainFeedback for one in found])
+    shown: list[Any] = list(compress(found, is_shown))
+    reactions: list[Any] = list(compress(found, is_reaction))
+    numbers = range(len(found))
+    return PlainEvents(
+        len(found),
+        [
+            Impressions(
+                list(compress(numbers, is_shown)),
+                [one.impression_id for one in shown],
+                [one.items for one in shown],
+                [one.timestamp for one in shown],
+                [one.user_id for one in shown],
+                raw=shown,
+            )
+        ],
+        [
+            Feedback(
+                list(compress(numbers, is_reaction)),
+                [one.impression_id for one in reactions],
+                [one.timestamp for one in reactions],
+                [one.kind for one in reactions],
+                [str(one.item) for one in reactions],
+                [one.rank for one in reactions],
+            )
+        ],
+        left=[n for n, one in enumerate(found) if one is None] if None in found else (),
+    )
