@@ -65,11 +65,15 @@ def test_a_stated_framing_is_taken_off_before_the_schema_of_a_file() -> None:
     assert isinstance(event, Impression)
 
 
+REGISTRY = '[registry]\nurl = "http://sr"\n'
+
+
 def test_only_topics_whose_frames_name_schemas_are_in_the_book() -> None:
     more = '[[sources]]\ntopic = "f"\ncodec = "avro"\n' + TABLES
     json_topic = '[[sources]]\ntopic = "j"\n' + TABLES
     native = '[[sources]]\ntopic = "n"\npreset = "native"\n'
-    assert book_of(loaded(AVRO + PROTOBUF + more + json_topic + native)).topics == ("f",)
+    text = REGISTRY + AVRO + PROTOBUF + more + json_topic + native
+    assert book_of(loaded(text)).topics == ("f",)
 
 
 def test_every_fault_of_a_codec_is_listed_with_its_rule() -> None:
@@ -162,7 +166,8 @@ def test_what_a_file_says_shapes_rows_and_its_name_and_spaces_do_not() -> None:
     assert namespace_hash(loaded(AVRO.replace("track.avsc", "moved.avsc"), moved)) == before
     other = {"track.avsc": json.dumps(TRACK | {"name": "Other"}).encode()}
     assert namespace_hash(loaded(AVRO, other)) != before
-    assert namespace_hash(loaded(AVRO.replace('schema_file = "track.avsc"\n', ""))) != before
+    named = REGISTRY + AVRO.replace('schema_file = "track.avsc"\n', "")
+    assert namespace_hash(loaded(named)) != before
     assert namespace_hash(loaded(PROTOBUF)) != namespace_hash(
         loaded(PROTOBUF.replace("acme.Track", "acme.Product"))
     )
