@@ -49,7 +49,7 @@ class Given:
     lines: tuple[str, ...] = ()
     """What names the file in a source, as TOML."""
     registry: str | None = None
-    """The address that was asked."""
+    """The address that was asked, without a login."""
 
 
 @dataclass(frozen=True)
@@ -258,7 +258,7 @@ def registry_lines(ways: Mapping[str, Written], given: Given) -> Iterator[str]:
         yield 'kind = "glue"  # the records are in frames of AWS Glue'
         yield 'region = "eu-west-1"  # change it: where the registry is'
     elif given.registry is not None:
-        yield f"url = {toml(given.registry)}  # with the login beside it, if it needs one"
+        yield f"url = {toml(given.registry)}  # add the login, if it needs one"
     else:
         yield 'url = "http://localhost:8081"  # change it: where the schema registry is'
 
@@ -282,10 +282,10 @@ def _finding(name: str, way: Written) -> Finding:
     listed = f", {', '.join(schemas)}" if schemas else ""
     if way.codec is None:
         kind = f"{share} of the records are {_PEOPLE.get(way.framing, 'binary, in no known frame')}"
-        why = f"{way.first}: " if way.first else ""
+        why = f" ({way.first})" if way.first else ""
         words = (
-            f"{kind}{listed}: {why}name their schema with --registry, or with --schema-file (Avro) or"
-            " --descriptor-set and --message (Protobuf)"
+            f"{kind}{listed}{why}: name their schema with --registry, or with --schema-file (Avro)"
+            " or --descriptor-set and --message (Protobuf)"
         )
         return Finding(name, "wrong", words)
     words = f"{share} of the records are {_CODECS[way.codec]} {_PEOPLE[way.framing]}{listed}"

@@ -100,7 +100,7 @@ def doctor_command(
     except InvalidField as error:
         words = f"{error.detail}: the files must have what `kcat -C -b HOST -t TOPIC -J -e` prints"
         raise click.ClickException(words) from error
-    except (Unavailable, StartError, OSError) as error:
+    except (StartError, Unavailable, OSError) as error:
         raise click.ClickException(str(error)) from error
     if not samples:
         raise click.ClickException("the files have no records: kcat -C -b HOST -t TOPIC -J -e")

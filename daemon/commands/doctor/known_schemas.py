@@ -19,18 +19,13 @@ from .toml import toml
 
 async def known_schemas(config: Config, samples: Mapping[str, Sequence[LogRecord]]) -> Given:
     """Return what the registry of a configuration knows of the schemas that records name. Raises
-    Unavailable where it does not answer, StartError where it cannot be asked."""
+    Unavailable and StartError."""
     book = book_of(written_of(samples))
     async with record_reader(config, book) as reader:
         for topic in book.topics:
             await reader.prepare(topic, samples[topic])
-    return Given(book, registry=_address(config))
-
-
-def _address(config: Config) -> str | None:
-    """The addresses of the registry, which are shown: without a login."""
     url = config.registry.url
-    return None if url is None else ",".join(urls_of(url.reveal()))
+    return Given(book, registry=None if url is None else ",".join(urls_of(url.reveal())))
 
 
 def own_schema(

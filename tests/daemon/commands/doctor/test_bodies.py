@@ -156,3 +156,11 @@ def test_a_record_that_cannot_be_read_is_counted() -> None:
     assert line.level == "wrong" and "88.2 % could be read, the first of the others: record: " in (
         line.words
     )
+
+
+def test_no_login_of_a_registry_shows(tmp_path: Path) -> None:
+    recording = tmp_path / "shop.jsonl"
+    recording.write_text('{"topic": "shop", "payload": "{}"}\n')
+    url = "http://me:geheim@localhost:8081"
+    result = CliRunner().invoke(doctor_command, [str(recording), "--registry", url])
+    assert result.exit_code == 1 and "geheim" not in result.output, result.output
