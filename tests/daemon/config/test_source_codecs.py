@@ -20,6 +20,7 @@ from tests.daemon.schemas.avro_bodies import TRACK, track, written
 from tests.daemon.schemas.protobuf_messages import track as message
 from tests.daemon.schemas.protobuf_messages import track_file
 
+REGISTRY = '[registry]\nurl = "http://localhost:8081"\n'
 SET = descriptor_pb2.FileDescriptorSet(file=[track_file()]).SerializeToString()
 FILES = {"track.avsc": json.dumps(TRACK).encode(), "track.binpb": SET}
 AVRO = f'[[sources]]\ntopic = "a"\ncodec = "avro"\nschema_file = "track.avsc"\n{TABLES}'
@@ -65,15 +66,11 @@ def test_a_stated_framing_is_taken_off_before_the_schema_of_a_file() -> None:
     assert isinstance(event, Impression)
 
 
-REGISTRY = '[registry]\nurl = "http://sr"\n'
-
-
 def test_only_topics_whose_frames_name_schemas_are_in_the_book() -> None:
     more = '[[sources]]\ntopic = "f"\ncodec = "avro"\n' + TABLES
     json_topic = '[[sources]]\ntopic = "j"\n' + TABLES
     native = '[[sources]]\ntopic = "n"\npreset = "native"\n'
-    text = REGISTRY + AVRO + PROTOBUF + more + json_topic + native
-    assert book_of(loaded(text)).topics == ("f",)
+    assert book_of(loaded(REGISTRY + AVRO + PROTOBUF + more + json_topic + native)).topics == ("f",)
 
 
 def test_every_fault_of_a_codec_is_listed_with_its_rule() -> None:
@@ -166,8 +163,11 @@ def test_what_a_file_says_shapes_rows_and_its_name_and_spaces_do_not() -> None:
     assert namespace_hash(loaded(AVRO.replace("track.avsc", "moved.avsc"), moved)) == before
     other = {"track.avsc": json.dumps(TRACK | {"name": "Other"}).encode()}
     assert namespace_hash(loaded(AVRO, other)) != before
-    named = REGISTRY + AVRO.replace('schema_file = "track.avsc"\n', "")
-    assert namespace_hash(loaded(named)) != before
+    assert namespace_hash(loaded(REGISTRY + AVRO)) == before
+    assert (
+        namespace_hash(loaded(REGISTRY + AVRO.replace('schema_file = "track.avsc"\n', "")))
+        != before
+    )
     assert namespace_hash(loaded(PROTOBUF)) != namespace_hash(
         loaded(PROTOBUF.replace("acme.Track", "acme.Product"))
     )
