@@ -15,7 +15,8 @@ from typing import Any, Final
 from ..events.plain import PlainEvents
 from ..events.types import Feedback, Impression, Limits, LogRecord, LogRecords, Skipped
 from .each import Each, each_of
-from .getters import Get, Odd, condition, getter, is_true
+from .getters import Odd, condition, getter
+from .many import Get, is_true
 from .json_shapes import builtins_of, decoder_of
 from .outcomes import UNMAPPED, Outcome
 from .paths import Attributes, fast, safe
