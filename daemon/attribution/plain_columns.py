@@ -52,13 +52,8 @@ def read(records: Records, decoder: Decoder, texts: AttributeTexts) -> PlainColu
     latest_ms = _integers(stamps_ms)
     latest_ms[latest_ms >= 0] += limits.max_future_ms
     latest_ms[latest_ms < 0] = np.iinfo(np.int64).max
-    record_index = read.record_index()
     shown, reactions = impressions.columns(), feedback.columns()
-    is_left = np.ones(len(records), np.bool_)
-    is_left[record_index] = False
-    is_left[[record for record, _ in read.skipped]] = False
-    is_left[read.left] = True
-    return _checked(shown, reactions, read, record_index, latest_ms, is_left)
+    return _checked(shown, reactions, read, latest_ms)
 
 
 def slice_of(records: Records) -> int:
@@ -69,22 +64,20 @@ def slice_of(records: Records) -> int:
 
 
 def _checked(
-    shown: ImpressionColumns,
-    reactions: FeedbackColumns,
-    read: "_Read",
-    record_index: Integers,
-    latest_ms: Integers,
-    is_left: Booleans,
+    shown: ImpressionColumns, reactions: FeedbackColumns, read: "_Read", latest_ms: Integers
 ) -> PlainColumns:
     """The columns without those of records of which something is not plain after all."""
+    record_of, is_left = read.record_of, read.is_left(len(latest_ms))
+    shown_of, reaction_of = record_of(shown.index), record_of(reactions.index)
     valid = (shown.lengths != NOT_PLAIN) & (shown.attribute_ids != NOT_PARSED)
-    valid &= _has_sure_time(shown, latest_ms[record_index[shown.index]])
-    in_time = _has_sure_time(reactions, latest_ms[record_index[reactions.index]])
-    is_left[record_index[shown.index[~valid]]] = True
-    is_left[record_index[reactions.index[~in_time]]] = True
+    valid &= _has_sure_time(shown, latest_ms[shown_of])
+    in_time = _has_sure_time(reactions, latest_ms[reaction_of])
+    is_left[shown_of[~valid]] = True
+    is_left[reaction_of[~in_time]] = True
     if is_left.any():
-        shown = shown.only(~is_left[record_index[shown.index]])
-        reactions = reactions.only(~is_left[record_index[reactions.index]])
+        shown = shown.only(~is_left[shown_of])
+        reactions = reactions.only(~is_left[reaction_of])
+    record_index = read.record_index()
     return PlainColumns(
         impressions=shown,
         feedback=reactions,
@@ -112,10 +105,13 @@ class _Read:
         self.left = list[int]()
         """Records to be decoded in full."""
         self._record_index = list[Integers]()
+        self._is_one_each = True
+        """Whether record n has event n, if it has one."""
 
     def add(self, plain: PlainEvents, first: int, records: int) -> None:
         """Add what some records come to, from record `first` on."""
         index = plain.record_index
+        self._is_one_each &= index is None
         indices = np.arange(records) if index is None else _integers(index)
         self._record_index.append(indices + first)
         self.others.update((self.count + n, event) for n, event in plain.others.items())
@@ -126,6 +122,21 @@ class _Read:
     def record_index(self) -> Integers:
         """Of each event among the records, (e,)."""
         return _chained(self._record_index)
+
+    def record_of(self, index: Integers) -> Integers:
+        """The records of the events at these indices."""
+        return index if self._is_one_each else self.record_index()[index]
+
+    def is_left(self, records: int) -> Booleans:
+        """Which of so many records must be decoded in full: also those without an event of which
+        nothing is left out."""
+        is_left = np.zeros(records, np.bool_)
+        if not self._is_one_each:
+            is_left[:] = True
+            is_left[self.record_index()] = False
+            is_left[[record for record, _ in self.skipped]] = False
+        is_left[self.left] = True
+        return is_left
 
 
 class _Impressions:

@@ -229,9 +229,11 @@ def _run(
 ) -> Run:
     """The events of all records but those that cut the run, as one run."""
     shown, reactions = columns.impressions, columns.feedback
-    moved = _moved(columns, starts)
-    shown_index, feedback_index = moved[shown.index], moved[reactions.index]
-    others = _others(columns, full, starts, moved)
+    shown_index, feedback_index, others = shown.index, reactions.index, columns.others
+    if columns.is_left.any():
+        moved = _moved(columns, starts)
+        shown_index, feedback_index = moved[shown_index], moved[feedback_index]
+        others = _others(columns, full, starts, moved)
     count, at = int(starts[-1]), np.fromiter(others, np.int64, len(others))
     other_ids = [event.impression_id for event in others.values()]
     hashes, times_ms = np.zeros(count, np.int64), np.zeros(count, np.int64)

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from itertools import compress
 from typing import Any
 
+import numpy as np
+
 from .plain import Feedback, Impressions, PlainEvents
 from .types import PlainFeedback, PlainImpression
 
@@ -14,12 +16,14 @@ def of_objects(found: Sequence[PlainImpression | PlainFeedback | None]) -> Plain
     is_reaction = bytes([type(one) is PlainFeedback for one in found])
     shown: list[Any] = list(compress(found, is_shown))
     reactions: list[Any] = list(compress(found, is_reaction))
-    numbers = range(len(found))
+    left: Sequence[int] = ()
+    if len(shown) + len(reactions) < len(found):
+        left = [n for n, one in enumerate(found) if one is None]
     return PlainEvents(
         len(found),
         [
             Impressions(
-                list(compress(numbers, is_shown)),
+                np.flatnonzero(np.frombuffer(is_shown, np.bool_)),
                 [one.impression_id for one in shown],
                 [one.items for one in shown],
                 [one.timestamp for one in shown],
@@ -29,7 +33,7 @@ def of_objects(found: Sequence[PlainImpression | PlainFeedback | None]) -> Plain
         ],
         [
             Feedback(
-                list(compress(numbers, is_reaction)),
+                np.flatnonzero(np.frombuffer(is_reaction, np.bool_)),
                 [one.impression_id for one in reactions],
                 [one.timestamp for one in reactions],
                 [one.kind for one in reactions],
@@ -37,5 +41,5 @@ def of_objects(found: Sequence[PlainImpression | PlainFeedback | None]) -> Plain
                 [one.rank for one in reactions],
             )
         ],
-        left=[n for n, one in enumerate(found) if one is None] if None in found else (),
+        left=left,
     )

@@ -16,50 +16,16 @@ from msgspec import Raw
 
 from ..events.types import SURELY_SHORT, LogRecord
 from ..schemas.typed import Columns, merged
-from .getters import many_of
 from .lists import by_rank
+from .many import many_of
 from .plain_feedback import CompiledFeedback
 from .plain_impressions import CompiledImpressions
+from .usual import Unusual, Usual, are_texts
 from .values import rank_from
 
 _NULL_BYTES = len(b"null")
 _SURE_RANK = 2**62
 _encode = msgspec.json.Encoder().encode
-
-
-class Unusual(Exception):
-    """Instances must be read one by one."""
-
-
-@dataclass
-class Usual:
-    """Which of n instances are usual."""
-
-    mask: bytearray
-
-    @staticmethod
-    def all(count: int) -> "Usual":
-        """So many, all of them."""
-        return Usual(bytearray(b"\x01" * count))
-
-    def texts(self, values: Sequence[Any]) -> Sequence[Any]:
-        """Return the values, (n,): those of usual instances are short texts, not empty."""
-        if _are_texts(values):
-            return values
-        mask = self.mask
-        for n, value in enumerate(values):
-            if type(value) is not str or not 0 < len(value) <= SURELY_SHORT:
-                mask[n] = 0
-        return values
-
-
-def _are_texts(values: Sequence[Any]) -> bool:
-    """Whether all values are short texts, not empty. A failing join shows that one is none in a
-    fifth of the time of asking each."""
-    try:
-        return all(values) and (not "".join(values) or max(map(len, values)) <= SURELY_SHORT)
-    except TypeError:
-        return False
 
 
 @dataclass(frozen=True)
@@ -121,7 +87,7 @@ def _ids(parts: Sequence[Sequence[Any]], usual: Usual) -> Sequence[Any]:
 
 
 def _user_ids(values: Sequence[Any], usual: Usual) -> Sequence[Any]:
-    if _are_texts(values):
+    if are_texts(values):
         return values
     values = [None if value == "" else value for value in values]
     for n, value in enumerate(values):

@@ -19,7 +19,8 @@ from ..schemas.instances import BodyInstances
 from ..schemas.types import JSON
 from .codec_shapes import typed_of
 from .each import Each, each_of
-from .getters import Get, Odd, condition, getter, is_true
+from .getters import Odd, condition, getter
+from .many import Get, is_true
 from .json_shapes import builtins_of, decoder_of
 from .outcomes import UNMAPPED, Outcome
 from .paths import Attributes, fast, safe

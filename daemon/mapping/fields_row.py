@@ -7,7 +7,8 @@ from typing import Any, Final
 from ..events.timestamps import timestamp_ms, timestamps_ms
 from ..events.types import MILLISECONDS_BELOW, SECONDS_BELOW, LogRecord
 from .expressions import Expression
-from .getters import Get, getter, many_of
+from .getters import getter
+from .many import Get, many_of
 from .paths import Attributes, all_of, dotted, steps_of
 from .shapes import Role, Shape
 from .tables import AUTO, UNITS, TimeFormat

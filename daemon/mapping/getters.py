@@ -9,18 +9,16 @@ here gives what the interpreter gives, or raises: then the record is read by the
 import operator
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from ..events.types import LogRecord
 from .expressions import Expression, Node
 from .functions import header, text_of
+from .many import NUMBERS, Among, FirstTrue, Get, NotAmong, Path, is_true
 from .paths import Attributes, Scope, at_path, leaf, steps_of
 from .patterns import MATCHED_CHARACTERS
 from .shapes import SCALAR, TEXT, Role, Unsupported
 
-Get: TypeAlias = Callable[[Any, LogRecord], Any]
-_NUMBERS: Final = (int, float)
 _ORDER: Final = {
     "lt": operator.lt,
     "lte": operator.le,
@@ -34,11 +32,6 @@ LONGEST_HEADER: Final = 4096
 
 class Odd(Exception):
     """The compiled form cannot tell what this record comes to."""
-
-
-def is_true(value: Any) -> bool:
-    """Whether JMESPath takes a scalar or null as true."""
-    return value is not None and value is not False and value != ""
 
 
 def getter(node: Node, scope: Scope, attributes: Attributes, role: Role) -> Get:
@@ -98,83 +91,6 @@ def first_true(gets: Sequence[Get]) -> Get:
     return FirstTrue(gets[0], first_true(gets[1:]) if len(gets) > 2 else gets[1])
 
 
-@dataclass(frozen=True)
-class FirstTrue:
-    """A value if it is true, else another one."""
-
-    first: Get
-    rest: Get
-
-    def __call__(self, instance: Any, record: LogRecord) -> Any:
-        value = self.first(instance, record)
-        # 0 is true.
-        if value or (value is not False and type(value) in _NUMBERS):
-            return value
-        return self.rest(instance, record)
-
-    def many(self, instances: Sequence[Any], records: Sequence[LogRecord]) -> list[Any]:
-        """The same of many instances."""
-        values = many_of(self.first, instances, records)
-        if all(values):
-            return values
-        others = many_of(self.rest, instances, records)
-        return [
-            value if value or (value is not False and type(value) in _NUMBERS) else other
-            for value, other in zip(values, others, strict=True)
-        ]
-
-
-@dataclass(frozen=True)
-class Path:
-    """The value at a path."""
-
-    read: Callable[[Any], Any]
-
-    def __call__(self, instance: Any, record: LogRecord) -> Any:
-        return self.read(instance)
-
-    def many(self, instances: Sequence[Any], records: Sequence[LogRecord]) -> list[Any]:
-        """The same of many instances."""
-        return list(map(self.read, instances))
-
-
-def many_of(get: Get, instances: Sequence[Any], records: Sequence[LogRecord]) -> list[Any]:
-    """Return a value of many instances."""
-    many: Callable[..., list[Any]] | None = getattr(get, "many", None)
-    return list(map(get, instances, records)) if many is None else many(instances, records)
-
-
-@dataclass(frozen=True)
-class Among:
-    """Whether a value is one of some texts."""
-
-    read: Callable[[Any], Any]
-    texts: frozenset[str]
-
-    def __call__(self, instance: Any, record: LogRecord) -> bool:
-        return self.read(instance) in self.texts
-
-    def many(self, instances: Sequence[Any], records: Sequence[LogRecord]) -> list[bool]:
-        """The same of many instances."""
-        texts = self.texts
-        return [value in texts for value in map(self.read, instances)]
-
-
-@dataclass(frozen=True)
-class NotAmong:
-    """Whether a value is another one."""
-
-    among: Among
-
-    def __call__(self, instance: Any, record: LogRecord) -> bool:
-        return not self.among(instance, record)
-
-    def many(self, instances: Sequence[Any], records: Sequence[LogRecord]) -> list[bool]:
-        """The same of many instances."""
-        texts = self.among.texts
-        return [value not in texts for value in map(self.among.read, instances)]
-
-
 def _constant(value: Any) -> Get:
     if isinstance(value, (list, dict)):
         raise Unsupported("a literal that is an array or an object")
@@ -212,7 +128,7 @@ def _comparison(node: Node, scope: Scope, attributes: Attributes) -> Get:
 
     def get(instance: Any, record: LogRecord) -> bool | None:
         a, b = left(instance, record), right(instance, record)
-        if type(a) is str and type(b) is str or type(a) in _NUMBERS and type(b) in _NUMBERS:
+        if type(a) is str and type(b) is str or type(a) in NUMBERS and type(b) in NUMBERS:
             return bool(compare(a, b))
         return None
 

@@ -8,7 +8,8 @@ from ..events.fields import too_long
 from ..events.types import LogRecord
 from ..schemas.typed import Columns
 from .expressions import Expression, Node
-from .getters import Get, Odd, Path, first_true, getter, part_of, text_argument
+from .getters import Odd, first_true, getter, part_of, text_argument
+from .many import Get, Path
 from .paths import Attributes, Scope, at_path, leaf, steps_of
 from .shapes import ID, TEXT, Role, Shape, Unsupported, attribute_of
 from .values import rank_from

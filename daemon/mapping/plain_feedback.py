@@ -9,7 +9,8 @@ from ..events.types import Feedback, Limits, LogRecord, PlainFeedback
 from .expressions import Expression
 from .feedback import MOST_ITEMS
 from .fields_row import Milliseconds, Row, milliseconds, row_of
-from .getters import Get, Odd, asks_record, condition, getter, is_true, many_of
+from .getters import Odd, asks_record, condition, getter
+from .many import Get, is_true, many_of
 from .lists import Column, column, id_text, listed, optional_text
 from .outcomes import NO_ITEM, NO_SEARCH, Outcome
 from .paths import Attributes, Scope

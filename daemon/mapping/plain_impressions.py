@@ -15,7 +15,8 @@ from ..events.fields import grade_value, identifiers
 from ..events.types import Impression, Limits, LogRecord
 from .expressions import Expression
 from .fields_row import Milliseconds, Row, milliseconds, row_of
-from .getters import Get, Odd, Path, asks_record
+from .getters import Odd, asks_record
+from .many import Get, Path
 from .labels import TableLabels
 from .lists import Column, by_rank, column, id_text, id_texts, listed, listed_ids, optional_text
 from .outcomes import NO_LIST, MappedImpression, Outcome

@@ -4,8 +4,7 @@ Which table maps an instance is asked of all instances at once; those that one t
 at once, too (`columns`). What is not usual is read one by one.
 """
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from operator import add, itemgetter
@@ -16,13 +15,16 @@ from numpy.typing import NDArray
 
 from ..events import plain
 from ..events.plain import PlainEvents
-from ..events.types import NOT_MAPPED, Event, LogRecord, PlainFeedback, Skipped
+from ..events.types import NOT_MAPPED, LogRecord, Skipped
 from . import columns
-from .columns import ReactionColumns, ShownColumns, Unusual
-from .getters import Among, Get, NotAmong, Odd, is_true, many_of
-from .outcomes import MappedImpression, Outcome
+from .alone import with_alone
+from .columns import ReactionColumns, ShownColumns
+from .getters import Odd
+from .many import Among, Get, NotAmong, is_true, many_of
+from .outcomes import Outcome
 from .plain_feedback import CompiledFeedback, KindIs
 from .plain_impressions import CompiledImpressions
+from .usual import Unusual
 
 ODD: Final = (Odd, ValueError, TypeError, AttributeError, RecursionError, OverflowError)
 """What reading a record raises where the interpreter must read it."""
@@ -235,7 +237,7 @@ class Slice:
             left=found.left,
             skipped=[one for one in found.skipped if one[0] not in left],
         )
-        return _with_alone(events, self._outcomes, starts)
+        return with_alone(events, self._outcomes, starts)
 
 
 def _read_at_once(
@@ -268,51 +270,4 @@ def _reactions(group: Group, starts: NDArray[np.int64]) -> plain.Feedback:
     indices, read, _ = group
     return plain.Feedback(
         starts[indices], read.ids, read.times_ms, read.kinds, read.items, read.ranks
-    )
-
-
-def _with_alone(
-    events: PlainEvents, outcomes: Mapping[int, Sequence[Outcome]], starts: NDArray[np.int64]
-) -> PlainEvents:
-    """The events and what was read one by one."""
-    shown, reactions = (
-        defaultdict[plain.Labels, list[tuple[int, MappedImpression]]](list),
-        list[tuple[int, PlainFeedback]](),
-    )
-    others = dict[int, Event]()
-    for n, several in outcomes.items():
-        for index, one in enumerate(several, int(starts[n])):
-            if isinstance(one, MappedImpression):
-                shown[one.labels].append((index, one))
-            elif isinstance(one, PlainFeedback):
-                reactions.append((index, one))
-            elif not isinstance(one, Skipped):
-                others[index] = one
-    events.others = others
-    events.impressions = [*events.impressions, *map(_alone_shown, shown.values())]
-    if reactions:
-        events.feedback = [*events.feedback, _alone_reactions(reactions)]
-    return events
-
-
-def _alone_shown(found: Sequence[tuple[int, MappedImpression]]) -> plain.Impressions:
-    return plain.Impressions(
-        [index for index, _ in found],
-        [one.impression_id for _, one in found],
-        [one.items for _, one in found],
-        [one.time_ms for _, one in found],
-        [one.user_id for _, one in found],
-        [one.values for _, one in found],
-        found[0][1].labels,
-    )
-
-
-def _alone_reactions(found: Sequence[tuple[int, PlainFeedback]]) -> plain.Feedback:
-    return plain.Feedback(
-        [index for index, _ in found],
-        [one.impression_id for _, one in found],
-        [one.timestamp for _, one in found],
-        [one.kind for _, one in found],
-        [str(one.item) for _, one in found],
-        [one.rank for _, one in found],
     )

@@ -59,7 +59,7 @@ class Reporter:
         telemetry.waiting_feedback.labels(str(number)).set(len(lane.waiting))
         lost_s = len(lane.lost_hours) * lane.plan.hour_ms / 1000
         telemetry.lost_history_s.labels(str(number)).set(lost_s)
-        _report_mapped(telemetry, lane)
+        report_mapped(telemetry, lane)
         for topic, watermark_ms in lane.watermarks.items():
             if watermark_ms is not None:
                 telemetry.watermark_s.labels(topic, str(number)).set(watermark_ms / 1000)
@@ -81,7 +81,7 @@ class Reporter:
             telemetry.last_poll_s.set(min(fetched_ms) / 1000)
 
 
-def _report_mapped(telemetry: Telemetry, lane: Lane) -> None:
+def report_mapped(telemetry: Telemetry, lane: Lane) -> None:
     """Count what the mappings of a lane read since the last report."""
     for topic, count in lane.mapped_records.items():
         telemetry.mapped_records.labels(topic).inc(count)

@@ -1,6 +1,6 @@
 """The configuration that is proposed for a sample: a source for each topic."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -95,9 +95,15 @@ def config_of(sources: Sequence[Source]) -> Config:
     return load("\n".join(lines), {}, "proposed")
 
 
-def propose(samples: Mapping[str, Sequence[LogRecord]]) -> list[Source]:
-    """The sources of the topics that a preset can read, or whose tables can be guessed."""
-    best = {topic: proposed(trials(topic, records)) for topic, records in samples.items()}
+def propose(
+    samples: Mapping[str, Sequence[LogRecord]], with_codec: Collection[str] = ()
+) -> list[Source]:
+    """The sources of the topics that a preset can read, or whose tables can be guessed.
+    `with_codec`: the topics whose records were not plain JSON."""
+    best = {
+        topic: proposed(trials(topic, records, has_codec=topic in with_codec))
+        for topic, records in samples.items()
+    }
     sources = [Source(topic, trial) for topic, trial in best.items() if trial is not None]
     if sources:
         sources = _with_rank_base(_with_ids(sources, samples), samples)

@@ -8,6 +8,7 @@ from typing import Final
 from ...config.decoders import decoder_of
 from ...config.loading import load
 from ...config.presets import NAMES, presets
+from ...events.decoder import FORMATS
 from ...events.types import NOT_MAPPED, Decoded, Impression, LogRecord, Rejected
 from .toml import toml
 
@@ -89,10 +90,12 @@ def tried(preset: str, topic: str, records: Sequence[LogRecord]) -> Trial:
     return trial
 
 
-def trials(topic: str, records: Sequence[LogRecord]) -> list[Trial]:
+def trials(topic: str, records: Sequence[LogRecord], *, has_codec: bool = False) -> list[Trial]:
     """All presets, the one that maps the most first; of equals, that with both impressions and
-    feedback, then by their order in the documents."""
-    found = [tried(preset, topic, records) for preset in NAMES]
+    feedback, then by their order in the documents. `has_codec`: without those that have a reader
+    of their own, as that reads plain JSON only."""
+    names = [name for name in NAMES if not has_codec or name not in FORMATS]
+    found = [tried(preset, topic, records) for preset in names]
     return sorted(found, key=lambda t: (-t.share, not (t.impressions and t.feedback)))
 
 

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from relevanced.daemon.attribution.item_lists import (
+    as_stored,
+    cut_to,
     NOT_PLAIN,
     NO_RANK,
     lengths_of,
@@ -142,3 +144,11 @@ def test_ranks_are_those_that_decoding_the_lists_gives(seed: int) -> None:
 def test_no_lists_have_no_ranks() -> None:
     assert fast_ranks0([], [], []) == []
     assert fast_ranks0([[]], ["a"], [1]) == [NOT_FOUND]
+
+
+def test_lists_are_cut_to_the_depth() -> None:
+    texts = [b'["a","b","c"]', b"[]", b'["x"]', b'{"a":1}', '["ü","b","c"]'.encode()]
+    lists, lengths = cut_to(2, *as_stored(joined(texts)))
+    cut = [b'["a","b"]', b"[]", b'["x"]', b'{"a":1}', '["ü","b"]'.encode()]
+    assert [lists[n] for n in range(len(lists))] == cut
+    assert lengths.tolist() == [2, 0, 1, NOT_PLAIN, 2]

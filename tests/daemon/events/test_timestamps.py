@@ -12,6 +12,7 @@ from relevanced.daemon.events.timestamps import (
     span_text,
     timestamp_ms,
     timestamp_text,
+    timestamps_ms,
 )
 
 NOON_MS = 1_795_176_000_000
@@ -105,6 +106,22 @@ def test_timestamp_agrees_with_the_standard_library(local: datetime, east_minute
 @given(st.integers(0, 10**14 - 1))
 def test_timestamp_of_milliseconds_survives_seconds_and_back(time_ms: int) -> None:
     assert timestamp_ms(float(f"{time_ms // 1000}.{time_ms % 1000:03}")) == time_ms
+
+
+@given(
+    st.lists(
+        st.datetimes().map(lambda at: at.isoformat(timespec="milliseconds") + "Z")
+        | st.sampled_from(("2026-11-20T12:00:00+01:00", "1969-12-31T23:59:59.999Z", "yesterday"))
+    )
+)
+def test_many_texts_are_read_as_each_of_them(texts: list[str]) -> None:
+    try:
+        expected = [timestamp_ms(text) for text in texts]
+    except InvalidField:
+        with pytest.raises(InvalidField):
+            timestamps_ms(texts)
+    else:
+        assert timestamps_ms(texts) == expected
 
 
 @given(st.integers(0, 10**14 - 1))

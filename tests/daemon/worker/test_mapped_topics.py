@@ -8,8 +8,10 @@ import msgspec
 from relevanced.daemon.config.decoders import decoder_of
 from relevanced.daemon.config.loading import load
 from relevanced.daemon.lane.lane import Lane, new_lane
+from relevanced.daemon.telemetry.process import Telemetry
 from relevanced.daemon.worker import batch
 from relevanced.daemon.worker.batch import DeadLetter
+from relevanced.daemon.worker.reporting import report_mapped
 from tests.builders import record
 from tests.daemon.mapping.preset_records import EXAMPLES
 
@@ -68,6 +70,20 @@ def test_a_record_of_which_a_part_is_refused_is_one_whole_dead_letter() -> None:
     assert letter.detail.endswith("(and 1 more)")
     assert lane.counts["rejected"] == {"bad_timestamp": 2}
     assert lane.counts["impression_outcomes"]["accepted"] == 1
+
+
+def test_records_of_mappings_and_those_read_slowly_are_reported_once() -> None:
+    good = EXAMPLES["segment"].records[0]
+    lane, _ = applied("shop", good, {"event": {}}, b"no JSON", good)
+    native, _ = applied("events", {"type": "impression"})
+    telemetry = Telemetry("test")
+    for _ in range(2):
+        for one in (lane, native):
+            report_mapped(telemetry, one)
+    text = telemetry.render(False).decode()
+    assert 'relevanced_mapped_records_total{topic="shop"} 4.0' in text
+    assert 'relevanced_mapped_slowly_total{topic="shop"} 2.0' in text
+    assert 'topic="events"' not in text
 
 
 def test_a_native_topic_beside_is_read_by_its_reader() -> None:
