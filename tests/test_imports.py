@@ -28,7 +28,7 @@ ROWS: Final = {
         ("attribution", "storage"),
         ("lane", "config"),
         ("mapping", "plan"),
-        ("events", "experiments", "judging", "telemetry", "panes", "backoff", "errors"),
+        ("events", "experiments", "judging", "queries", "telemetry", "panes", "backoff", "errors"),
     ),
     "metrics": (
         ("descriptions", "evaluate"),
@@ -73,6 +73,7 @@ PURE: Final = (
     *("daemon.errors", "daemon.panes", "daemon.plan"),
     *("daemon.events", "daemon.events.*", "daemon.experiments", "daemon.experiments.*"),
     *("daemon.judging", "daemon.judging.*", "daemon.mapping", "daemon.mapping.*"),
+    *("daemon.queries", "daemon.queries.*"),
     *("daemon.lane", "daemon.lane.*", "daemon.attribution", "daemon.attribution.*"),
     *("daemon.telemetry", "daemon.telemetry.family", "daemon.telemetry.*families"),
     *("daemon.telemetry.kafka_faults", "daemon.telemetry.rate_limit", "daemon.telemetry.status"),
