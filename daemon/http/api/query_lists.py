@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, Protocol
 from zlib import crc32
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from relevanced.metrics.lists import Booleans, Floats, Integers
 from relevanced.metrics.metric import Metric
 
-from ...exporter.query_pages import QueryTables, columns_of
+from ...exporter.query_pages import columns_of
 from ...exporter.query_windows import QueryWindow
 from ...lane.queries import BY, COUNT_COLUMNS, METRIC_COLUMNS, WHOLE, ZERO
 from ...plan import Plan
@@ -26,11 +26,26 @@ UNIT_RANGE: Final = (0.0, 1.0)
 IMPRESSIONS, ZERO_RESULTS, WITH_FEEDBACK = range(len(COUNT_COLUMNS))
 
 
+class QueryTables(Protocol):
+    """Tables of queries of some hours."""
+
+    @property
+    def plan(self) -> Plan: ...  # noqa: D102
+
+    @property
+    def lost(self) -> frozenset[int]:
+        """Starts of hours of which a lane lost its page."""
+
+    def pages(self, kind: str, starts: Sequence[int]) -> list[Page]:
+        """The tables of a kind of these hours. Raises Damaged."""
+
+
 @dataclass(frozen=True)
 class Found:
     """The queries of a window, of all traffic or of one segment, by one metric."""
 
     tables: QueryTables
+    """Those of its hours, and of the usual ones."""
     window: QueryWindow
     metric: str
     segment: str | None = None
