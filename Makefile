@@ -16,7 +16,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTHON_FOLDERS := daemon deploy metrics tests
 NEEDS_PYTHON = "import sys; sys.exit(sys.version_info < (3, 11))"
 
-.PHONY: demo test chaos fuzz soak bench-metrics bench-experiments bench-alerts lint format lock sbom clean dashboards rules tables chart-readme screenshots page-pictures bench bench-compare trial
+.PHONY: demo test chaos fuzz soak bench-metrics bench-experiments bench-alerts bench-queries lint format lock sbom clean dashboards rules tables chart-readme screenshots page-pictures bench bench-compare trial
 .DELETE_ON_ERROR:
 
 demo: .venv/.has-demo
@@ -59,6 +59,9 @@ bench-experiments: .venv/.has-test
 bench-alerts: .venv/.has-test
 	$(BIN)/python -m tests.bench.alert_proof $(ARGS)
 	$(BIN)/python -m tests.daemon.judging.looks
+
+bench-queries: .venv/.has-test
+	$(BIN)/python -m tests.bench.query_losses $(ARGS)
 
 lint: .venv/.has-lint .types
 	$(BIN)/python -m flake8 $(PYTHON_FOLDERS)

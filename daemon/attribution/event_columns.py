@@ -28,6 +28,8 @@ class ImpressionColumns:
     """Items in each list, (m,)."""
     attribute_ids: Integers
     user_ids: Sequence[str | None]
+    queries: Sequence[str | None]
+    """What was searched for, (m,); empty where queries are not kept."""
 
     def only(self, kept: Booleans) -> "ImpressionColumns":
         """Those of a mask, (m,)."""
@@ -42,6 +44,7 @@ class ImpressionColumns:
             self.lengths[kept],
             self.attribute_ids[kept],
             list(compress(self.user_ids, kept.tolist())),
+            list(compress(self.queries, kept.tolist())),
         )
 
     def in_order(self) -> "ImpressionColumns":
@@ -59,6 +62,7 @@ class ImpressionColumns:
             self.lengths[order],
             self.attribute_ids[order],
             [self.user_ids[n] for n in order.tolist()],
+            [self.queries[n] for n in order.tolist()] if self.queries else (),
         )
 
 

@@ -16,7 +16,7 @@ from ..events import plain
 from ..events.fields import InvalidField
 from ..events.plain import PlainEvents
 from ..events.timestamps import timestamp_ms
-from ..events.types import LONG_RECORD_BYTES, Decoder, Event
+from ..events.types import LONG_RECORD_BYTES, Decoder, Event, Limits
 from ..lane.attribute_texts import NOT_PARSED, AttributeTexts
 from ..lane.columns.id_index import hashes_of
 from ..lane.columns.texts import Joined, Spans, chained, joined, joined_texts
@@ -38,7 +38,7 @@ def read(records: Records, decoder: Decoder, texts: AttributeTexts) -> PlainColu
     decoder: also those whose list or attributes are not plain, and those without a sure time. Of a
     record of several events, all or none are read."""
     limits = decoder.limits
-    impressions, feedback = _Impressions(texts, limits.depth), _Feedback()
+    impressions, feedback = _Impressions(texts, limits), _Feedback()
     read, stamps_ms = _Read(), list[int]()
     most_bytes = min(limits.max_record_bytes, LONG_RECORD_BYTES)
     size = slice_of(records)
@@ -142,12 +142,12 @@ class _Read:
 class _Impressions:
     """Collects the columns of plain impressions."""
 
-    def __init__(self, texts: AttributeTexts, depth: int) -> None:
-        self._texts, self._depth = texts, depth
+    def __init__(self, texts: AttributeTexts, limits: Limits) -> None:
+        self._texts, self._limits = texts, limits
         self._index, self._hashes = list[Integers](), list[Integers]()
         self._ids, self._items = list[Joined](), list[Joined]()
         self._times_ms, self._attribute_ids = list[int](), list[int]()
-        self._user_ids = list[str | None]()
+        self._user_ids, self._queries = list[str | None](), list[str | None]()
         self._lengths = list[Integers]()
         """Of the lists of each group of which they are known."""
 
@@ -161,6 +161,8 @@ class _Impressions:
             self._items.append(joined(found.items))
             self._attribute_ids += self._texts.parse(found)
             self._user_ids += found.user_ids
+            if self._limits.queries:
+                self._queries += found.queries or [None] * len(found.ids)
             if found.lengths is not None:
                 self._lengths.append(_integers(found.lengths))
 
@@ -170,7 +172,7 @@ class _Impressions:
             items, lengths = Spans.of(chained(self._items)), _chained(self._lengths)
         else:
             items, lengths = as_stored(chained(self._items))
-        items, lengths = cut_to(self._depth, items, lengths)
+        items, lengths = cut_to(self._limits.depth, items, lengths)
         return ImpressionColumns(
             index=_chained(self._index),
             ids=Spans.of(chained(self._ids)),
@@ -180,6 +182,7 @@ class _Impressions:
             lengths=lengths,
             attribute_ids=_integers(self._attribute_ids),
             user_ids=self._user_ids,
+            queries=self._queries,
         ).in_order()
 
 

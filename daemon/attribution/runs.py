@@ -59,6 +59,10 @@ class Run:
     """(m,)."""
     units: tuple[Sequence[str | None], ...]
     """Their units (user, session, …), (m,) for each unit of experiments."""
+    queries: Sequence[str | None]
+    """What they searched for, (m,); empty where queries are not kept."""
+    searchers: Sequence[str | None]
+    """Who searched, (m,); empty likewise."""
     feedback_index: Integers
     """Indices of the plain feedback among the events, (f,), ascending."""
     feedback_items: Spans
@@ -90,6 +94,8 @@ class Run:
             parsed_attributes=self.parsed_attributes,
             user_ids=self.user_ids[impressions],
             units=tuple(values[impressions] for values in self.units),
+            queries=self.queries[impressions],
+            searchers=self.searchers[impressions],
             feedback_index=self.feedback_index[feedback] - start,
             feedback_items=self.feedback_items.part(feedback.start, feedback.stop),
             ranks=self.ranks[feedback],
@@ -125,6 +131,7 @@ class Run:
             attributes=attributes,
             experiments=dict(parsed.experiments),
             user_id=self.user_ids[at],
+            query=self.queries[at] if self.queries else None,
         )
 
     def _feedback(self, index: int, at: int) -> Feedback:
@@ -253,6 +260,8 @@ def _run(
         parsed_attributes=parsed_attributes,
         user_ids=shown.user_ids,
         units=texts.units_of(shown.user_ids, shown.ids, shown.attribute_ids),
+        queries=shown.queries,
+        searchers=texts.searchers(shown.user_ids, shown.attribute_ids),
         feedback_index=feedback_index,
         feedback_items=reactions.items,
         ranks=reactions.ranks,

@@ -20,6 +20,7 @@ SECRET_FILES: Final = (
     ("redis", "password", "password_file"),
     ("registry", "password", "password_file"),
     ("registry", "ssl_key_password", "ssl_key_password_file"),
+    ("queries", "key", "key_file"),
 )
 """(section, key of a secret, key of the file that may contain it instead)"""
 TOKEN_FILES: Final = (("registry", "bearer_token_file"),)

@@ -40,6 +40,8 @@ class Impressions(msgspec.Struct, gc=False):
     """Ids in each list, where all are as `encode_items` writes them."""
     raw: Sequence[Any] = ()
     """Without labels: the `PlainImpression` of each, which has them as JSON."""
+    queries: Sequence[str | None] = ()
+    """What was searched for, (m,); empty where it is not needed, or nothing is known of it."""
 
 
 class Feedback(msgspec.Struct, gc=False):

@@ -2,17 +2,19 @@
 
 from collections.abc import Sequence
 from itertools import compress
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from .plain import Feedback, Impressions, PlainEvents
-from .types import PlainFeedback, PlainImpression
+from .types import Plain, PlainFeedback, PlainImpression, PlainSearch
+
+_SHOWN: Final = frozenset((PlainImpression, PlainSearch))
 
 
-def of_objects(found: Sequence[PlainImpression | PlainFeedback | None]) -> PlainEvents:
+def of_objects(found: Sequence[Plain | None]) -> PlainEvents:
     """Return what records come to that are one event each, or None: to be decoded in full."""
-    is_shown = bytes([type(one) is PlainImpression for one in found])
+    is_shown = bytes([type(one) in _SHOWN for one in found])
     is_reaction = bytes([type(one) is PlainFeedback for one in found])
     shown: list[Any] = list(compress(found, is_shown))
     reactions: list[Any] = list(compress(found, is_reaction))
@@ -29,6 +31,7 @@ def of_objects(found: Sequence[PlainImpression | PlainFeedback | None]) -> Plain
                 [one.timestamp for one in shown],
                 [one.user_id for one in shown],
                 raw=shown,
+                queries=_queries_of(shown),
             )
         ],
         [
@@ -43,3 +46,9 @@ def of_objects(found: Sequence[PlainImpression | PlainFeedback | None]) -> Plain
         ],
         left=left,
     )
+
+
+def _queries_of(shown: Sequence[Any]) -> Sequence[str | None]:
+    """What was searched for; empty where the type of the records has no query."""
+    is_search = bool(shown) and type(shown[0]) is PlainSearch
+    return [one.query for one in shown] if is_search else ()

@@ -45,6 +45,7 @@ def _shown(found: Sequence[tuple[int, MappedImpression]]) -> plain.Impressions:
         [one.user_id for _, one in found],
         [one.values for _, one in found],
         found[0][1].labels,
+        queries=[one.query for _, one in found],
     )
 
 

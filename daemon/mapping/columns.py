@@ -40,6 +40,8 @@ class ShownColumns:
     values: Sequence[tuple[Any, ...]]
     lengths: Sequence[int] | None
     """Ids in each list; None where the items are kept as they were written."""
+    queries: Sequence[str | None] = ()
+    """What was searched for, (n,); empty where it is not needed."""
 
     def only_usual(self) -> "ShownColumns":
         """Those that are usual."""
@@ -52,6 +54,7 @@ class ShownColumns:
             list(compress(self.user_ids, mask)),
             list(compress(self.values, mask)),
             None if self.lengths is None else list(compress(self.lengths, mask)),
+            list(compress(self.queries, mask)),
         )
 
 
@@ -73,7 +76,13 @@ def impressions(
     items, lengths = _items(table, instances, records, usual)
     labels = columns[at.labels :]
     values = list(zip(*labels, strict=True)) if labels else [()] * count
-    return ShownColumns(usual, ids, items, times_ms, user_ids, values, lengths)
+    queries: Sequence[Any] = ()
+    if table.query is not None:
+        queries = many_of(table.query, instances, records)
+        for n, query in enumerate(queries):
+            if query is not None and type(query) is not str:
+                usual.mask[n] = 0
+    return ShownColumns(usual, ids, items, times_ms, user_ids, values, lengths, queries)
 
 
 def _ids(parts: Sequence[Sequence[Any]], usual: Usual) -> Sequence[Any]:

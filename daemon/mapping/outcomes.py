@@ -20,6 +20,7 @@ class MappedImpression(msgspec.Struct, gc=False):
     """Its attributes and experiments, as `labels` names them."""
     labels: Labels
     user_id: str | None = None
+    query: str | None = None
 
 
 Outcome: TypeAlias = MappedImpression | PlainFeedback | Impression | Feedback | Skipped

@@ -10,18 +10,19 @@ from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
 from ..events.fields import grade_value, identifiers
 from ..events.types import Impression, Limits, LogRecord
 from .expressions import Expression
 from .fields_row import Milliseconds, Row, milliseconds, row_of
-from .getters import Odd, asks_record
+from .getters import Odd, asks_record, getter
 from .many import Get, Path
 from .labels import TableLabels
 from .lists import Column, by_rank, column, id_text, id_texts, listed, listed_ids, optional_text
 from .outcomes import NO_LIST, MappedImpression, Outcome
 from .paths import Attributes, dotted, steps_of
-from .shapes import ID, RANK, RAW_IDS, SCALAR, TIME, Role, Shape
+from .shapes import ID, RANK, RAW_IDS, SCALAR, TEXT, TIME, Role, Shape
 from .tables import EMPTY, ImpressionTable, TimeFormat
 from .values import JOINED_BY, whole_number
 
@@ -56,6 +57,8 @@ class CompiledImpressions:
     ms: Milliseconds
     at_once: bool
     """Whether elements of several records may be read at once."""
+    query: Get | None = None
+    """What was searched for; None where it is not needed."""
 
     def read(self, instance: Any, record: LogRecord) -> Outcome:
         """Return the impression. Raises Odd, or a ValueError, where the interpreter must read
@@ -76,13 +79,16 @@ class CompiledImpressions:
         grades, teams = dict[str, float](), tuple[str | None, ...]()
         if type(found) is not Raw or first_rank > 1:
             found, grades, teams = self._elements(found, first_rank, record)
-        values = tuple(row[at.labels :])
+        values, query = tuple(row[at.labels :]), None
+        if self.query is not None:
+            query = _text_or_none(self.query(instance, record))
         if first_rank > 1 or grades or teams:
-            return self._event(
+            event = self._event(
                 (impression_id, time_ms, found, first_rank), values, grades, user_id, teams
             )
+            return event if query is None else replace(event, query=query)
         items = found if type(found) is Raw else _encode(found)
-        return MappedImpression(impression_id, items, time_ms, values, self.labels, user_id)
+        return MappedImpression(impression_id, items, time_ms, values, self.labels, user_id, query)
 
     def _first_rank(self, page: Sequence[Any]) -> int:
         if self.table.first_rank is not None:
@@ -166,9 +172,12 @@ def compiled_impressions(
     fields += [*((one, ID) for one in users), *((one, RANK) for one in page), *labels.fields]
     row = row_of(fields, shape, attributes)
     items, columns = _lists(table, shape, attributes)
+    query = None
+    if limits.queries and table.query is not None:
+        query = getter(table.query.tree, shape, attributes, TEXT)
     ms = milliseconds(written)
     at_once = not any(map(asks_record, (table.item, table.rank, table.grade, table.team)))
-    return CompiledImpressions(table, limits, labels, row, at, items, columns, ms, at_once)
+    return CompiledImpressions(table, limits, labels, row, at, items, columns, ms, at_once, query)
 
 
 def _lists(table: ImpressionTable, shape: Shape, attributes: Attributes) -> tuple[Get, Columns]:
@@ -200,6 +209,13 @@ def joined_id(parts: Sequence[Any]) -> str:
         one = parts[0]
         return one if type(one) is str and one else id_text(one)
     return id_text(JOINED_BY.join(map(id_text, parts)))
+
+
+def _text_or_none(value: Any) -> str | None:
+    """Return a text. Raises Odd for what is none: the interpreter leaves it out."""
+    if value is None or type(value) is str:
+        return value
+    raise Odd
 
 
 def _whole(value: Any, default: int, least: int) -> int:

@@ -263,6 +263,7 @@ def _shown(group: Group, starts: NDArray[np.int64]) -> plain.Impressions:
         read.values,
         table.labels,
         read.lengths,
+        queries=read.queries,
     )
 
 

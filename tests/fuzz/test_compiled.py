@@ -26,7 +26,7 @@ from tests.fuzz.mutations import mutated
 from tests.fuzz.own_formats import OWN_FORMATS
 from tests.fuzz.settings import FACTOR
 
-LIMITS: Final = Limits(depth=5, max_grade=3.0, attributes=("country", "device"))
+LIMITS: Final = Limits(depth=5, max_grade=3.0, attributes=("country", "device"), queries=True)
 PLAN: Final = plan_with(groupings=(("country",), ("device",)), metrics=(parse("P@2"),))
 CHUNK: Final = 40
 SEED: Final = "RELEVANCED_FUZZ_SEED"

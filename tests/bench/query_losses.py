@@ -1,0 +1,76 @@
+"""How often a steady query is said to have lost, and how often broken ones are named.
+
+    python -m tests.bench.query_losses [--runs N] [--seed N]
+
+Simulated windows of an hour with their usual, as tests/daemon/queries/query_traffic.py describes
+them. Fails if undisturbed traffic has more than 1 % of its queries in the list, or if fewer than 19
+of 20 windows name nine of ten broken queries among the first ten.
+"""
+
+import argparse
+import secrets
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from tests.daemon.queries.query_traffic import Claims, Traffic, claims
+
+STEEP: Final = Traffic(50_000, zipf=1.1, drift=0.3, rate_deviation=0.25)
+QUIET: Final = (
+    Traffic(1_000),
+    Traffic(10_000),
+    Traffic(50_000),
+    Traffic(50_000, days=3),
+    STEEP,
+)
+BROKEN: Final = tuple(
+    Traffic(searches, broken_searches=each, left=left)
+    for searches in (10_000, 50_000)
+    for each, left in ((100, 0.0), (300, 0.5))
+)
+"""These must be named."""
+HARDER: Final = (
+    Traffic(10_000, broken_searches=100, left=0.25),
+    Traffic(50_000, broken_searches=100, left=0.25),
+    Traffic(50_000, broken_searches=100, left=0.5),
+    Traffic(50_000, broken_searches=30),
+    replace(STEEP, broken_searches=100),
+)
+"""For these the figures are shown and nothing is promised."""
+MOST_QUIET: Final = 0.01
+LEAST_RUNS: Final = 0.95
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--runs", type=int, default=100, help="windows of each kind")
+    parser.add_argument("--seed", type=int, default=secrets.randbits(32))
+    given = parser.parse_args()
+    print(f"seed {given.seed}")
+    rng = np.random.default_rng(given.seed)
+    failed = False
+    for kinds, must in ((QUIET, False), (BROKEN, True), (HARDER, False)):
+        for traffic in kinds:
+            found = claims(traffic, given.runs, rng)
+            print(row(traffic, found), flush=True)
+            failed |= found.quiet > MOST_QUIET
+            failed |= must and found.runs_with_nine < LEAST_RUNS
+    if failed:
+        raise SystemExit("the list of losses is not what it promises")
+
+
+def row(traffic: Traffic, found: Claims) -> str:
+    """One line of the table."""
+    kind = f"{traffic.searches:,} an hour, drift {traffic.drift}, Zipf {traffic.zipf}"
+    kind += f", {traffic.days} days"
+    quiet = f"listed {found.quiet:.2%} (worst {found.worst_quiet:.2%}), sure {found.sure:.3%}"
+    if not traffic.broken_searches:
+        return f"{kind}: {quiet}"
+    broken = f"ten of {traffic.broken_searches} searches to {traffic.left:g}"
+    named = f"named {np.mean(found.named):.2f}, nine in {found.runs_with_nine:.0%} of runs"
+    return f"{kind}, {broken}: {named}; others {quiet}"
+
+
+if __name__ == "__main__":
+    main()

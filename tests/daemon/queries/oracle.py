@@ -1,0 +1,61 @@
+"""The table of queries, slowly: the page of the design, line by line."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from zlib import crc32
+
+Sums = tuple[int, ...]
+
+
+def added(one: Sums, other: Sums) -> Sums:
+    return tuple(a + b for a, b in zip(one, other, strict=True))
+
+
+@dataclass
+class OracleTable:
+    columns: int
+    kept: int
+    min_users: int
+    rank: int = 0
+    rows: dict[str, tuple[Sums, int, set[int]]] = field(default_factory=dict)
+    bound: int = 0
+    other: Sums = ()
+
+    def __post_init__(self) -> None:
+        self.other = (0,) * self.columns
+
+    def settle(self, pane: Sequence[tuple[str, Sums, int]]) -> None:
+        """Lines of (key, sums, user) in any order."""
+        sums: dict[str, Sums] = defaultdict(lambda: (0,) * self.columns)
+        users: dict[str, set[int]] = defaultdict(set)
+        for key, line, user in pane:
+            sums[key] = added(sums[key], line)
+            if user:
+                users[key].add(user)
+        for key in sums:
+            before, missing, who = self.rows.get(key, ((0,) * self.columns, self.bound, set()))
+            self.rows[key] = added(before, sums[key]), missing, who | users[key]
+        if len(self.rows) > 8 * self.kept:
+            self.cut(4 * self.kept)
+
+    def cut(self, count: int) -> None:
+        def order(key: str) -> tuple[int, int, bytes]:
+            sums, missing, _ = self.rows[key]
+            return -sums[self.rank] - missing, crc32(key.encode()), key.encode()
+
+        for key in sorted(self.rows, key=order)[count:]:
+            sums, missing, _ = self.rows.pop(key)
+            self.other = added(self.other, sums)
+            self.bound = max(self.bound, sums[self.rank] + missing)
+
+    def close(self) -> None:
+        if len(self.rows) > self.kept:
+            self.cut(self.kept)
+
+    def found(self) -> Mapping[str, tuple[Sums, int, int]]:
+        """Key → (sums, missing, users up to the ceiling)."""
+        return {
+            key: (sums, missing, min(len(who), self.min_users))
+            for key, (sums, missing, who) in self.rows.items()
+        }

@@ -1,0 +1,231 @@
+"""What queries lost: equal to the slow definition, and what the page promises of lists."""
+
+from typing import Final
+
+import numpy as np
+import pytest
+
+from relevanced.daemon.queries.losses import (
+    Losses,
+    compare,
+    order_gained,
+    order_lost,
+)
+from relevanced.daemon.queries.prior import (
+    ASSUMED_VARIATION,
+    STRENGTHS,
+    Prior,
+    day_variation,
+    fit_prior,
+)
+from relevanced.daemon.queries.searches import Searches
+from tests.daemon.queries import loss_oracle
+from tests.daemon.queries.query_traffic import Traffic, claims
+from tests.daemon.queries.random_searches import as_queries, random_searches, taken
+
+SEED: Final = 20_261_125
+HALF: Final = Prior(0.5, 10.0)
+
+
+def one(
+    scored: int, total: float, usual: int = 0, usual_total: float = 0.0, days: int = 1
+) -> Searches:
+    """One query, its usual spread evenly over the days."""
+    return Searches(
+        np.array([scored]),
+        np.array([total]),
+        np.full((days, 1), usual // days),
+        np.full((days, 1), usual_total / days),
+    )
+
+
+def test_losses_equal_the_slow_definition(rng: np.random.Generator) -> None:
+    for _ in range(200):
+        searches = random_searches(rng)
+        queries = as_queries(searches)
+        expected = loss_oracle.prior(queries)
+        prior = fit_prior(searches.usual_scored, searches.usual_total)
+        if expected is None or prior is None:
+            assert prior is expected is None
+            continue
+        assert (prior.mean, prior.strength) == pytest.approx(expected)
+        eta = day_variation(searches.daily_scored, searches.daily_total)
+        assert eta == pytest.approx(loss_oracle.variation(queries))
+        losses = compare(searches, prior, eta)
+        lost = [loss_oracle.lost(query, *expected, eta) for query in queries]
+        assert losses.lost == pytest.approx(np.array([each for each, _ in lost]), abs=1e-6)
+        assert losses.lost_at_least == pytest.approx(np.array([least for _, least in lost]))
+
+
+def test_losses_by_hand() -> None:
+    losses = compare(one(100, 30.0, 90, 55.0), HALF, 0.0)
+    assert losses.expected[0] == 0.6
+    assert losses.lost[0] == pytest.approx(30)
+    assert losses.error[0] ** 2 == pytest.approx(100 * 0.24 + 100**2 * 0.24 / 101)
+    assert losses.lost_at_least[0] == pytest.approx(30 - 0.5 - 2.5 * losses.error[0])
+    assert losses.surely_lost[0] and not losses.surely_gained[0]
+
+
+def test_query_without_a_usual_is_as_its_segment() -> None:
+    losses = compare(one(40, 0.0), Prior(0.5, 2.0), 0.0)
+    assert losses.expected[0] == 0.5
+    assert losses.error[0] ** 2 == pytest.approx(40 * 0.25 + 40**2 * 0.25 / 3)
+    assert losses.lost_at_least[0] < 0, "the prior is wide: such a query may just be a bad one"
+
+
+def test_variation_keeps_frequent_queries_from_leading() -> None:
+    searches = one(10_000, 5_700.0, 70_000, 42_000.0, days=7)
+    assert compare(searches, HALF, 0.0).surely_lost[0]
+    assert compare(searches, HALF, 0.0225).lost_at_least[0] < 0
+
+
+def test_nothing_searched_is_nothing_lost(rng: np.random.Generator) -> None:
+    searches = random_searches(rng, queries=50)
+    losses = compare(searches, HALF, 0.02)
+    nothing = searches.scored == 0
+    assert not losses.lost[nothing].any() and (losses.lost_at_least[nothing] == -0.5).all()
+
+
+def test_lower_is_better_swaps_losses_and_gains(rng: np.random.Generator) -> None:
+    searches = random_searches(rng)
+    up, down = (compare(searches, HALF, 0.02, lower_is_better=lower) for lower in (False, True))
+    assert (up.lost == down.gained).all() and (up.gained_at_least == down.lost_at_least).all()
+    assert (up.surely_lost == down.surely_gained).all()
+
+
+def test_a_score_is_as_good_as_its_complement_is_bad(rng: np.random.Generator) -> None:
+    for _ in range(50):
+        searches = random_searches(rng)
+        opposite = Searches(
+            searches.scored,
+            searches.scored - searches.total,
+            searches.daily_scored,
+            searches.daily_scored - searches.daily_total,
+        )
+        losses = [_fitted(each) for each in (searches, opposite)]
+        if losses[0] is not None and losses[1] is not None:
+            assert losses[0].lost_at_least == pytest.approx(losses[1].gained_at_least, abs=1e-6)
+
+
+def test_order_of_days_and_of_queries_does_not_matter(rng: np.random.Generator) -> None:
+    searches = random_searches(rng, queries=80, days=7)
+    by_query, by_day = rng.permutation(80), rng.permutation(7)
+    shuffled = taken(searches, by_query)
+    shuffled = Searches(
+        shuffled.scored,
+        shuffled.total,
+        shuffled.daily_scored[by_day],
+        shuffled.daily_total[by_day],
+    )
+    before, after = _fitted(searches), _fitted(shuffled)
+    assert before is not None and after is not None
+    assert after.lost_at_least == pytest.approx(before.lost_at_least[by_query])
+
+
+def test_order_is_by_what_was_lost_at_least() -> None:
+    searches = Searches(
+        np.array([10, 400, 100, 100]),
+        np.array([1.0, 160.0, 20.0, 20.0]),
+        np.array([[100, 4_000, 1_000, 1_000]]),
+        np.array([[50.0, 2_000.0, 500.0, 500.0]]),
+    )
+    losses = compare(searches, HALF, 0.1)
+    assert losses.lost.round().tolist() == [4, 40, 30, 30]
+    assert order_lost(losses).tolist() == [2, 3, 0, 1], "40 of 400 are less certain than 30 of 100"
+    falls = compare(searches, HALF, 0.1, lower_is_better=True)
+    assert order_gained(falls).tolist() == [2, 3, 0, 1]
+
+
+def test_prior_stays_in_its_bounds(rng: np.random.Generator) -> None:
+    for _ in range(200):
+        searches = random_searches(rng)
+        prior = fit_prior(searches.usual_scored, searches.usual_total)
+        assert prior is None or (
+            0 < prior.mean < 1 and STRENGTHS[0] <= prior.strength <= STRENGTHS[1]
+        )
+
+
+@pytest.mark.parametrize(
+    ("scored", "total", "expected"),
+    [
+        ([0, 0], [0.0, 0.0], None),
+        ([10], [4.0], Prior(0.4, 0.5)),
+        ([50, 50], [0.0, 0.0], Prior(0.5 / 101, 200.0)),
+        ([50, 50], [50.0, 50.0], Prior(1 - 0.5 / 101, 200.0)),
+        ([100, 100], [100.0, 0.0], Prior(0.5, 0.5)),
+        ([100, 100], [50.0, 50.0], Prior(0.5, 200.0)),
+    ],
+    ids=["nothing", "one query", "all bad", "all good", "opposite", "alike"],
+)
+def test_prior_of_few_queries(
+    scored: list[int], total: list[float], expected: Prior | None
+) -> None:
+    assert fit_prior(np.array(scored), np.array(total)) == expected
+
+
+def test_prior_is_that_of_the_queries(rng: np.random.Generator) -> None:
+    rates = rng.beta(3.0, 2.0, 3_000)
+    scored = rng.choice([5, 40, 300], 3_000)
+    prior = fit_prior(scored, rng.binomial(scored, rates).astype(np.float64))
+    assert prior is not None
+    assert (prior.mean, prior.strength) == (
+        pytest.approx(0.6, abs=0.02),
+        pytest.approx(5, rel=0.12),
+    )
+
+
+@pytest.mark.parametrize("drift", [0.0, 0.15, 0.5])
+def test_variation_is_that_of_the_logits(rng: np.random.Generator, drift: float) -> None:
+    odds = 1.5 * np.exp(drift * rng.standard_normal((7, 200)))
+    scored = rng.poisson(1_000, (7, 200))
+    eta = day_variation(scored, rng.binomial(scored, odds / (1 + odds)).astype(np.float64))
+    # Without the most variable 5 % it is somewhat low, and of nothing it is nothing.
+    assert 0.6 * drift**2 <= eta <= 1.3 * drift**2 + 0.002
+
+
+def test_queries_that_broke_within_the_week_do_not_widen_the_rest(
+    rng: np.random.Generator,
+) -> None:
+    scored = rng.poisson(1_000, (7, 200))
+    total = rng.binomial(scored, 0.6).astype(np.float64)
+    quiet = day_variation(scored, total)
+    total[3, :10] = 0
+    assert day_variation(scored, total) == pytest.approx(quiet, abs=0.002)
+    total[3, :40] = 0
+    assert day_variation(scored, total) > 0.1, "more of them than are trimmed do"
+
+
+def test_variation_is_assumed_where_few_queries_tell(rng: np.random.Generator) -> None:
+    scored = np.full((7, 20), 100)
+    total = rng.binomial(scored, 0.5).astype(np.float64)
+    assert day_variation(scored[:, :19], total[:, :19]) == ASSUMED_VARIATION
+    assert day_variation(scored[:2], total[:2]) == ASSUMED_VARIATION
+    assert day_variation(scored // 8, total // 8) == ASSUMED_VARIATION
+    assert day_variation(scored, total) != ASSUMED_VARIATION
+
+
+def test_undisturbed_traffic_lists_few_queries() -> None:
+    found = claims(Traffic(50_000), 20, np.random.default_rng(SEED))
+    assert found.quiet <= 0.01 and found.sure <= 0.002, found
+
+
+@pytest.mark.parametrize("searches", [10_000, 50_000])
+def test_broken_queries_are_named_first(searches: int) -> None:
+    traffic = Traffic(searches, broken_searches=100)
+    found = claims(traffic, 20, np.random.default_rng(SEED))
+    assert found.runs_with_nine >= 0.95, found
+    assert found.quiet <= 0.01, "what is broken makes no other query look worse"
+
+
+@pytest.mark.parametrize("searches", [10_000, 50_000])
+def test_half_broken_queries_are_named_first(searches: int) -> None:
+    traffic = Traffic(searches, broken_searches=300, left=0.5)
+    found = claims(traffic, 20, np.random.default_rng(SEED))
+    assert found.runs_with_nine >= 0.95, found
+
+
+def _fitted(searches: Searches) -> Losses | None:
+    prior = fit_prior(searches.usual_scored, searches.usual_total)
+    if prior is None:
+        return None
+    return compare(searches, prior, day_variation(searches.daily_scored, searches.daily_total))

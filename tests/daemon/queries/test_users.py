@@ -1,0 +1,27 @@
+"""Users count up to a ceiling, and cannot be followed from day to day."""
+
+import random
+
+import numpy as np
+
+from relevanced.daemon.queries.users import DAY_MS, ENOUGH, NO_USER, joined, user_hashes
+
+
+def test_users_have_other_hashes_on_other_days_and_under_other_salts() -> None:
+    times = np.array([0, DAY_MS - 1, DAY_MS, 0])
+    one, same, other_day, nobody = user_hashes(["u", "u", "u", None], times, b"s").tolist()
+    assert one == same != other_day and nobody == NO_USER != one
+    assert user_hashes(["u"], times[:1], b"t").tolist() != [one]
+
+
+def test_union_does_not_depend_on_order_or_grouping() -> None:
+    for seed in range(300):
+        rng = random.Random(seed)
+        ceiling = rng.randrange(1, 8)
+        sets = [frozenset(rng.choices(range(1, 20), k=rng.randrange(4))) for _ in range(6)]
+        expected = frozenset().union(*sets)
+        whole = joined(sets, ceiling)
+        cut = rng.randrange(6)
+        rng.shuffle(sets)
+        parts = joined(sets[:cut], ceiling), joined(sets[cut:], ceiling)
+        assert whole == joined(parts, ceiling) == (ENOUGH if len(expected) >= ceiling else expected)
