@@ -7,7 +7,7 @@ worked out per text (an attribute id), not per impression.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final, TypeAlias, cast
 
 import msgspec
 import numpy as np
@@ -17,11 +17,12 @@ from msgspec.structs import astuple
 from relevanced.metrics.lists import Integers
 
 from ..events.attributes import as_fields, can_be_fields
-from ..events.types import SURELY_SHORT, PlainImpression
+from ..events.types import SURELY_SHORT, Impression, PlainImpression, PlainSearch
 from ..experiments.specs import IMPRESSION, USER, Assignment
 from ..plan import Plan, Values
 from ..queries.plan import USER_ID
 from .columns.texts import Spans, cut
+from .derived import DerivedAttributes
 
 REMEMBERED_TEXTS: Final = 50_000
 """Distinct attribute texts after which the table begins anew."""
@@ -57,13 +58,19 @@ class AttributeTexts:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._ids: dict[bytes, int] = {}
-        """By the two texts, concatenated: it is clear where the first, an object or null, ends."""
+        """By the two texts, concatenated: it is clear where the first, an object or null, ends.
+        Where attributes are derived, an array of these stands before them."""
         self._table: list[ParsedAttributes] = []
         units = () if plan.tracking is None else plan.tracking.unit_attributes
         surface = () if plan.surfaces is None else (plan.surfaces.attribute,)
         queries = plan.queries
         users = () if queries is None or queries.user == USER_ID else (queries.user,)
-        self._names = tuple(dict.fromkeys((*plan.attributes, *units, *surface, *users)))
+        derived = plan.derivations
+        self._derived = DerivedAttributes(derived) if derived else None
+        names = dict.fromkeys((*plan.attributes, *units, *surface, *users))
+        if self._derived is not None:
+            names = dict.fromkeys(name for name in names if name not in self._derived.names)
+        self._names = tuple(names)
         self._can_parse = can_be_fields(self._names)
         """Whether the decoder below can find these names; else every text is left to the careful
         reader, which can."""
@@ -82,7 +89,14 @@ class AttributeTexts:
     def parse(self, impressions: Sequence[PlainImpression]) -> list[int]:
         """The attribute id of each impression: an index into the table, or NOT_PARSED where its
         texts are not plain."""
-        texts = [b"".join((event.attributes, event.experiments)) for event in impressions]
+        if self._derived is None:
+            texts = [b"".join((event.attributes, event.experiments)) for event in impressions]
+        else:
+            queries = [search.query for search in cast(Sequence[PlainSearch], impressions)]
+            texts = [
+                b"".join((mark, event.attributes, event.experiments))
+                for (mark, _), event in zip(self._derived.of_all(queries), impressions, strict=True)
+            ]
         id_of = self._ids.get
         ids = [id_of(text, NOT_PARSED) for text in texts]
         if NOT_PARSED in ids:
@@ -101,7 +115,10 @@ class AttributeTexts:
             experiments = self._experiments.decode(impression.experiments) or {}
         except (ValueError, RecursionError):
             return NOT_PARSED
+        requested: dict[str, str | None]
         requested = dict(zip(self._names, () if attributes is None else astuple(attributes)))
+        if self._derived is not None:
+            requested |= self._derived.values_of(cast(PlainSearch, impression).query)
         plan, tracking = self._plan, self._plan.tracking
         parsed = ParsedAttributes(
             values=plan.values_of(requested, experiments),
@@ -111,6 +128,12 @@ class AttributeTexts:
         )
         self._table.append(parsed)
         return self._ids.setdefault(text, len(self._table) - 1)
+
+    def attributes_of(self, event: Impression) -> Mapping[str, str | None]:
+        """The attributes of one impression, with those that are derived."""
+        if self._derived is None:
+            return event.attributes
+        return {**event.attributes, **self._derived.values_of(event.query)}
 
     def units_of(
         self, user_ids: Sequence[str | None], ids: Spans, attribute_ids: Integers

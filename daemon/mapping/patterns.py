@@ -4,6 +4,7 @@ Python's matcher goes back. A repeat inside of a repeat can be divided in expone
 and records come from strangers: such a pattern is refused.
 """
 
+import math
 import re
 from collections.abc import Iterator
 from re import _constants, _parser  # type: ignore[attr-defined]  # the tree has no public reader
@@ -15,6 +16,7 @@ MATCHED_CHARACTERS: Final = 1024
 FEW_TIMES: Final = 8
 """A repeat of at most so many times is none that multiplies."""
 _REPEATS: Final = (_constants.MAX_REPEAT, _constants.MIN_REPEAT)
+_BEGINNINGS: Final = (_constants.AT_BEGINNING, _constants.AT_BEGINNING_STRING)
 
 
 def pattern_fault(pattern: str) -> str | None:
@@ -32,6 +34,54 @@ def pattern_fault(pattern: str) -> str | None:
             " time: write it without"
         )
     return None
+
+
+def most_ways(pattern: str, characters: int) -> float:
+    """Return how many ways to match a pattern without a fault a search of a text of so many
+    characters tries at most: its time grows with them.
+
+    A repeat without a bound takes any part of the text, so k of them in a row divide n characters
+    in (n + k over k) ways. The place where a match begins is one more of them, unless the pattern
+    is bound to the beginning.
+    """
+    tree = _parser.parse(pattern)
+    is_bound = len(tree) > 0 and tree[0][0] is _constants.AT and tree[0][1] in _BEGINNINGS
+    try:
+        ways, repeats = _ways(tree)
+        repeats += 0 if is_bound else 1
+        return ways * math.comb(characters + repeats, repeats)
+    except OverflowError:
+        return math.inf
+
+
+def _ways(tree: Any) -> tuple[float, int]:
+    """The ways through a tree: those that its choices make, and how many repeats without a bound
+    stand in a row."""
+    ways, repeats = 1.0, 0
+    for operation, argument in tree:
+        bodies = [_ways(body) for body in _inner(argument)]
+        if operation in (_constants.BRANCH, _constants.GROUPREF_EXISTS):
+            made, row = sum(one for one, _ in bodies), max(n for _, n in bodies)
+        else:
+            made, row = math.prod(one for one, _ in bodies), sum(n for _, n in bodies)
+        if operation in (*_REPEATS, _constants.POSSESSIVE_REPEAT):
+            least, most, _ = argument
+            if most - least > FEW_TIMES:
+                row += 1
+            else:
+                made, row = made**most * (most - least + 1), row * most
+        ways, repeats = ways * made, repeats + row
+    return float(ways), repeats
+
+
+def capitals(pattern: str) -> str:
+    """Return the capital letters that a pattern demands of a text: without any it never matches,
+    unless it ignores case."""
+    tree = _parser.parse(pattern)
+    codes = [
+        argument for operation, argument in _operations(tree) if operation is _constants.LITERAL
+    ]
+    return "".join(c for c in map(chr, codes) if c != c.lower())
 
 
 def _repeated(tree: Any) -> Iterator[Any]:
