@@ -4,6 +4,7 @@ Derived attributes shape columns: under another derivation of one, what groups b
 """
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -12,10 +13,10 @@ from typing import Final, TypeAlias
 
 from ..events.types import MAX_TEXT_BYTES
 from ..experiments.specs import IMPRESSION, USER
-from ..mapping.patterns import capitals, most_ways, pattern_fault
+from ..mapping.patterns import literals, most_ways, pattern_fault
 from ..plan import EXPERIMENT_PREFIX, NONE
 from ..queries.derivation import Derivation
-from ..queries.keys import MOST_CHARACTERS
+from ..queries.keys import MOST_CHARACTERS, key_of
 from .kinds import InvalidValue, Kind, choice, integer, quoted, setting, shown, text
 from .lists import each, several
 from .tables import FieldFault, read_fields, written_fields
@@ -60,8 +61,20 @@ def _pattern_faults(value: str, pattern: object) -> Iterator[str]:
     if (fault := pattern_fault(pattern)) is not None:
         yield fault
         return
-    if capitals(pattern) and not _IGNORES_CASE.search(pattern):
-        yield "never matches: queries are in lower case, write it so or put (?i) before it"
+    if _asks_for_what_no_key_has(pattern):
+        yield (
+            "never matches a part of it: queries are in lower case and in NFKC; write it so, or"
+            " put (?i) before it"
+        )
+
+
+def _asks_for_what_no_key_has(pattern: str) -> bool:
+    letters = literals(pattern)
+    if _IGNORES_CASE.search(pattern):
+        letters = letters.lower()
+    return unicodedata.normalize("NFKC", pattern) != pattern or any(
+        letter != " " and key_of(letter) != letter for letter in letters
+    )
 
 
 @dataclass(frozen=True)

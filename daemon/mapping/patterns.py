@@ -74,14 +74,10 @@ def _ways(tree: Any) -> tuple[float, int]:
     return float(ways), repeats
 
 
-def capitals(pattern: str) -> str:
-    """Return the capital letters that a pattern demands of a text: without any it never matches,
-    unless it ignores case."""
-    tree = _parser.parse(pattern)
-    codes = [
-        argument for operation, argument in _operations(tree) if operation is _constants.LITERAL
-    ]
-    return "".join(c for c in map(chr, codes) if c != c.lower())
+def literals(pattern: str) -> str:
+    """Return the characters that a pattern asks for one by one, at any depth; not those of sets."""
+    operations = _operations(_parser.parse(pattern))
+    return "".join(chr(code) for operation, code in operations if operation is _constants.LITERAL)
 
 
 def _repeated(tree: Any) -> Iterator[Any]:

@@ -35,6 +35,9 @@ OTHERS: Final[dict[str, OracleConfig]] = {
     "a grouping more": replace(CONFIG, groupings=(*CONFIG.groupings, ("experiment:ranker",))),
     "groupings turned": replace(CONFIG, groupings=CONFIG.groupings[::-1]),
     "derived": replace(CONFIG, groupings=(("kind",), *CONFIG.groupings), derive=RULES),
+    "derived by another rule": replace(
+        CONFIG, groupings=(("kind",), *CONFIG.groupings[1:]), derive={"kind": (1, 3)}
+    ),
     "a window more": replace(CONFIG, windows_s=(30, 60, 120, 600)),
     "a window less": replace(CONFIG, windows_s=(30, 600)),
     "no hours": replace(CONFIG, history_hours=0),
