@@ -47,7 +47,8 @@ def _patterns() -> Kind[Patterns]:
         return tuple(each(list(value.items()), entry))
 
     def write(patterns: Patterns) -> str:
-        return f"{{ {', '.join(f'{quoted(v)} = {quoted(p)}' for v, p in patterns)} }}"
+        pairs = ", ".join(f"{quoted(value)} = {quoted(pattern)}" for value, pattern in patterns)
+        return f"{{ {pairs} }}" if pairs else "{}"
 
     return Kind("table of value to regular expression", read, write)
 

@@ -1,11 +1,11 @@
 """The derived attributes of impressions, worked out once for each text of a query. Pure."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from ..queries.derivation import Derivation
-from ..queries.keys import keys_of
+from ..queries.keys import NO_QUERY, keys_of
 
 MOST_REMEMBERED: Final = 4_000_000
 """Characters of remembered texts, each with the cost of an entry, beyond which all are
@@ -13,6 +13,8 @@ forgotten."""
 ENTRY_CHARACTERS: Final = 40
 """What an entry costs beside its text."""
 
+Values = tuple[str | None, ...]
+"""Of the derived attributes, in the order of their derivations."""
 Derived = tuple[bytes, Mapping[str, str | None]]
 """The values by attribute, and a text that is the same for the same values, a JSON array."""
 
@@ -22,15 +24,12 @@ class DerivedAttributes:
     it is met for the first time."""
 
     def __init__(self, derivations: Sequence[Derivation]) -> None:
-        self._derivations = derivations
-        self.names = frozenset(derivation.attribute for derivation in derivations)
+        self.names = tuple(derivation.attribute for derivation in derivations)
+        self._values_of = [derivation.value_of for derivation in derivations]
         self._by_text: dict[str | None, Derived] = {}
+        self._by_values: dict[Values, Derived] = {}
         self._characters = 0
-        self._of_mark: dict[bytes, Derived] = {}
         self._forget()
-
-    def _forget(self) -> None:
-        self._by_text, self._of_mark, self._characters = {None: self._derived("")}, {}, 0
 
     def of_all(self, queries: Sequence[str | None]) -> list[Derived]:
         """What each query is derived to, (n,); None is no query."""
@@ -40,16 +39,24 @@ class DerivedAttributes:
             if self._characters > MOST_REMEMBERED:
                 self._forget()
                 return self.of_all(queries)
-            for text, key in zip(new, keys_of(new), strict=True):
-                by_text[text] = self._derived(key)
-                self._characters += len(text) + ENTRY_CHARACTERS
+            self._characters += sum(map(len, new)) + ENTRY_CHARACTERS * len(new)
+            by_text.update(zip(new, self._derived(keys_of(new)), strict=True))
         return [by_text[query] for query in queries]
 
     def values_of(self, query: str | None) -> Mapping[str, str | None]:
         """The derived attributes of an impression of this query."""
         return self.of_all((query,))[0][1]
 
-    def _derived(self, key: str) -> Derived:
-        values = {one.attribute: one.value_of(key) for one in self._derivations}
-        mark = json.dumps(list(values.values())).encode()
-        return self._of_mark.setdefault(mark, (mark, values))
+    def _forget(self) -> None:
+        self._by_text, self._by_values, self._characters = {}, {}, 0
+        (self._by_text[None],) = self._derived([NO_QUERY])
+
+    def _derived(self, keys: Sequence[str]) -> Iterator[Derived]:
+        """What each key is derived to: a few values are shared by many keys."""
+        columns = [[value_of(key) for key in keys] for value_of in self._values_of]
+        for values in zip(*columns, strict=True):
+            derived = self._by_values.get(values)
+            if derived is None:
+                mark = json.dumps(values).encode()
+                derived = self._by_values[values] = mark, dict(zip(self.names, values, strict=True))
+            yield derived

@@ -35,7 +35,10 @@ class Derivation:
         if self.words:
             # a key has one blank between words, and none at its ends
             return self._lengths[bisect_left(self.words, key.count(" ") + 1)]
-        return next((value for value, matches in self._searches if matches(key)), None)
+        for value, matches in self._searches:
+            if matches(key):
+                return value
+        return None
 
     @cached_property
     def _lengths(self) -> tuple[str, ...]:
