@@ -15,8 +15,10 @@ ENTRY_CHARACTERS: Final = 40
 
 Values = tuple[str | None, ...]
 """Of the derived attributes, in the order of their derivations."""
-Derived = tuple[bytes, Mapping[str, str | None]]
-"""The values by attribute, and a text that is the same for the same values, a JSON array."""
+Derived = tuple[bytes, dict[str, str | None]]
+"""A text that is the same for the same values, a JSON array; and the values by attribute."""
+NOTHING_DERIVED: Final[Derived] = b"", {}
+"""Where there are no derivations."""
 
 
 class DerivedAttributes:

@@ -76,6 +76,10 @@ class QueryHead(msgspec.Struct, array_like=True, frozen=True):
     """Fingerprint of the secret key of hashed texts."""
     unicode: str = ""
     """The version of Unicode that decides which texts are one query, of the last writer."""
+    closed_ms: int | None = None
+    """Start of the last hour with searches that is over."""
+    last_counts: tuple[int, int] = (0, 0)
+    """Impressions of that hour whose queries are not listed, and all of them."""
 
     @property
     def part_keys(self) -> list[str]:
@@ -167,17 +171,29 @@ def rows_of(stored: StoredTable) -> StoredRows:
     )
 
 
+def table_of(parts: Sequence[StoredTable], min_users: int) -> Table:
+    """Return a table that was stored in these parts, as a reader needs it: it settles nothing."""
+    table = Table(len(unpack_integers(parts[0].other)), 1, min_users)
+    for part in parts:
+        _put(table, part)
+    return table
+
+
 def put_part(tables: Tables, part: StoredHour) -> None:
     """Replace rows of tables by those of a part, as its writer did."""
     for kind, stored in part.tables.items():
-        table, rows = tables[kind], rows_of(stored)
-        at = [table.row_of(key) for key in rows.keys]
-        for index, row in enumerate(at):
-            if row is None:
-                row = table.put(rows.keys[index], int(rows.missing[index]))
-            table.sums[row] = rows.sums[index]
-            table.users[row] = rows.users[index]
-        table.other, table.bound = rows.other, rows.bound
+        _put(tables[kind], stored)
+
+
+def _put(table: Table, stored: StoredTable) -> None:
+    rows = rows_of(stored)
+    for index, key in enumerate(rows.keys):
+        row = table.row_of(key)
+        if row is None:
+            row = table.put(key, int(rows.missing[index]))
+        table.users[row] = rows.users[index]
+        table.sums[row] = rows.sums[index]
+    table.other, table.bound = rows.other, rows.bound
 
 
 def restored(lane: Lane, head: QueryHead, blobs: Mapping[str, bytes | None]) -> None:
@@ -188,6 +204,8 @@ def restored(lane: Lane, head: QueryHead, blobs: Mapping[str, bytes | None]) -> 
     queries.since_ms, queries.hour_ms = head.since_ms, head.hour_ms
     queries.parts, queries.part_rows = list(head.parts), head.part_rows
     queries.stored, queries.lost = dict(head.hours), set(head.lost)
+    queries.closed_ms, queries.last_counts = head.closed_ms, head.last_counts
+    queries.unicode = head.unicode
     for key in head.part_keys:
         data = blobs.get(key)
         if data is None:
@@ -241,6 +259,8 @@ def writes_of(lane: Lane, number: int) -> QueryWrites | None:
         lost=tuple(sorted(queries.lost)),
         key=fingerprint(queries.plan.key),
         unicode=UNICODE_VERSION,
+        closed_ms=queries.closed_ms,
+        last_counts=queries.last_counts,
     )
     return QueryWrites(head, blobs, unlinked)
 

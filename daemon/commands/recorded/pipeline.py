@@ -31,6 +31,7 @@ from .ignored_kinds import IgnoredKinds
 from .key_scan import KEYS_PER_MS
 from .line_decoding import line_decoder, most_line_bytes
 from .line_files import read_lines
+from .query_hours import QueryHours
 from .refusals import Refusals
 from .time_order import Ordered, Records, TimeOrder
 
@@ -88,6 +89,10 @@ class LineRecords:
         """The lines."""
         return [*self.lines]
 
+    def logged(self) -> list[LineRecord]:
+        """Each as a record."""
+        return [self[index] for index in range(len(self))]
+
     def stamps_ms(self) -> list[int]:
         """No time for any of them."""
         return [NO_STAMP] * len(self.lines)
@@ -103,6 +108,8 @@ class Replayed:
     buckets: Buckets | None = None
     """Where scores over time were asked for."""
     looks: Watching | None = None
+    queries: QueryHours | None = None
+    """Where queries were asked for."""
 
     @property
     def accepted(self) -> int:
@@ -144,7 +151,8 @@ def replayed(
         tracking = replace(plan.tracking, excluded=joined(excluded))
         plan = replace(plan, tracking=tracking)
     lane = new_lane(0, plan, {TOPIC: 0}, [TOPIC])
-    found = Replayed(lane, Refusals(), IgnoredKinds(config.plan.grades), buckets, looks)
+    kept = None if plan.queries is None else QueryHours(plan)
+    found = Replayed(lane, Refusals(), IgnoredKinds(config.plan.grades), buckets, looks, kept)
     most_bytes = most_line_bytes(config, kcat=kcat)
     known_format = None if config.sources or kcat else config.events.format
     decode_line = line_decoder(config, kcat=kcat, topic=topic)
@@ -220,14 +228,25 @@ def _apply(found: Replayed, records: LineRecords, decode: Decoder) -> None:
                 found.ignored_kinds.count_run(part)
                 for _ in vectorized.apply(lane, TOPIC, part):
                     pass
+            elif isinstance(part, runs.Aside):
+                for record, rejected in part.rejected:
+                    found.refusals.note(record.offset, rejected, record.value or b"")
             elif part is not None:
                 _apply_single(found, part)
     batch.end(lane, {})
+    _look(found)
+    lane.start_batch()
+
+
+def _look(found: Replayed) -> None:
+    """Take over what the batch changed, before the lane starts its next one."""
+    lane = found.lane
     if found.buckets is not None:
         found.buckets.take(lane)
     if found.looks is not None:
         found.looks.take(lane)
-    lane.start_batch()
+    if found.queries is not None:
+        found.queries.take(lane)
 
 
 def _apply_single(found: Replayed, single: runs.Single) -> None:
