@@ -251,7 +251,7 @@ RULES: Final[tuple[tuple[tuple[str, ...], Rule], ...]] = (
     (("segments.groupings",), _groupings),
     (("segments.groupings", "segments.version_attribute"), _version_attribute),
     (("segments.groupings", "queries.text", "queries.by"), _queries),
-    (("derive", "segments.groupings", "metrics.names", *_GRADES_KEYS), _derive),
+    (("derive", "segments.groupings"), _derive),
     (("http.listen",), _listen),
     (("metrics.names", "segments.groupings", *_GRADES_KEYS), _experiments),
     (_JUDGING_KEYS, _judging),

@@ -10,7 +10,7 @@ from relevanced.metrics.metric import Metric
 
 from .. import panes
 from ..events.types import Limits
-from ..experiments.specs import Tracking
+from ..experiments.specs import IMPRESSION, USER, Tracking
 from ..judging.settings import Judging
 from ..plan import EXPERIMENT_PREFIX, Plan, Surfaces
 from ..queries.plan import USER_ID
@@ -165,8 +165,8 @@ class Config:
     def used_attributes(self) -> set[str]:
         """The attributes that anything asks for, derived ones too."""
         names = {name for grouping in self.segments.groupings for name in grouping}
-        if self.tracking is not None:
-            names.update(self.tracking.unit_attributes)
+        units = {experiment.unit for _, experiment in self.experiments}
+        names |= units.difference((USER, IMPRESSION))
         if self.propensities is not None:
             names.add(self.propensities.attribute)
         if self.queries.is_on and self.queries.user != USER_ID:

@@ -11,12 +11,13 @@ import pytest
 
 from relevanced.daemon.attribution import plain_columns, runs, vectorized
 from relevanced.daemon.events.decoder import decoder
-from relevanced.daemon.events.types import Limits
+from relevanced.daemon.events.types import Decoder, Limits
 from relevanced.daemon.experiments.specs import Spec, Tracking
 from relevanced.daemon.lane.lane import Lane
 from relevanced.daemon.plan import Plan
 from relevanced.daemon.queries.derivation import Derivation
 from relevanced.daemon.worker import batch
+from tests.daemon.mapping.sources import mapper_of
 from tests.builders import LATENESS_MS, START_MS, TOPIC, lane_of, plan_with, record
 from tests.replica import counts_of, open_of, rows_of
 from tests.searches import QUERIES
@@ -113,11 +114,13 @@ def subjects_of(lane: Lane) -> list[tuple[bytes, list[int]]]:
     return sorted((lane.open.ids[n], units) for n, units in enumerate(columns.units().tolist()))
 
 
-def after(values: list[bytes], plan: Plan, small_run: int, cut: int) -> Lane:
+def after(
+    values: list[bytes], plan: Plan, small_run: int, cut: int, decode: Decoder = DECODE
+) -> Lane:
     lane = lane_of(plan=plan)
     for start in range(0, len(values), cut):
         records = [record(value) for value in values[start : start + cut]]
-        process_batch(lane, {TOPIC: records}, {}, DECODE, small_run)
+        process_batch(lane, {TOPIC: records}, {}, decode, small_run)
         lane.start_batch()
     return lane
 
@@ -135,6 +138,41 @@ def test_joined_at_once_is_joined_one_by_one(seed: int, plan: Plan) -> None:
         assert open_of(lane) == open_of(one_by_one)
         assert lane.watermarks == one_by_one.watermarks
         assert subjects_of(lane) == subjects_of(one_by_one)
+
+
+MAPPING: Final = """
+[sources.impression]
+where = "type == 'impression'"
+id = "impression_id"
+time = "timestamp"
+items = "items"
+first_rank = "first_rank"
+attributes = { country = "attributes.country", device = "attributes.device" }
+experiments = { map = "experiments" }
+query = "query"
+[sources.feedback]
+where = "type == 'feedback'"
+id = "impression_id"
+time = "timestamp"
+kind = "kind"
+item = "item"
+rank = "rank"
+"""
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_mapped_records_derive_the_same_at_once_and_one_by_one(seed: int) -> None:
+    decode = mapper_of(MAPPING, DECODE.limits)
+    plan = replace(PLANS["units derived"], max_segments=20)
+    values = traffic(random.Random(seed), 600)
+    one_by_one = after(values, plan, small_run=ALONE, cut=1, decode=decode)
+    at_once = after(values, plan, small_run=1, cut=150, decode=decode)
+    assert at_once.texts._ids_by_values, "they are compiled"
+    assert rows_of(at_once) == rows_of(one_by_one)
+    assert (counts_of(at_once), open_of(at_once)) == (counts_of(one_by_one), open_of(one_by_one))
+    assert subjects_of(at_once) == subjects_of(one_by_one)
+    found = {name.partition(",")[0] for grouping, name in at_once.segments.names if grouping == 2}
+    assert found == {"1", "2", "3+", "(none)"}
 
 
 @pytest.mark.parametrize("seed", range(4))
