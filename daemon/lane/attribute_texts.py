@@ -5,11 +5,10 @@ worked out per text (an attribute id), not per impression.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import repeat
-from typing import Annotated, Final, TypeAlias, cast
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 import numpy as np
@@ -19,14 +18,8 @@ from msgspec.structs import astuple
 from relevanced.metrics.lists import Integers
 
 from ..events.attributes import as_fields, can_be_fields
-from ..events.types import (
-    SURELY_SHORT,
-    Impression,
-    Labels,
-    MappedImpression,
-    PlainImpression,
-    PlainSearch,
-)
+from ..events.plain import Impressions, Labels
+from ..events.types import SURELY_SHORT, Impression, PlainImpression
 from ..experiments.specs import IMPRESSION, USER, Assignment
 from ..plan import Plan, Values
 from ..queries.plan import USER_ID
@@ -36,11 +29,14 @@ from .derived import NOTHING_DERIVED, Derived, DerivedAttributes
 REMEMBERED_TEXTS: Final = 50_000
 """Distinct attribute texts after which the table begins anew."""
 
+MOST_KEY_BYTES: Final = 4096
+"""Longer values of a mapping, such as whole objects, are not remembered."""
 NOT_PARSED: Final = -1
 """Attribute id of texts that only the careful reader can parse."""
 
 _packed = msgspec.msgpack.Encoder().encode
 """Values as bytes that differ wherever the values do: True, 1 and 1.0 are equal as keys."""
+_TOO_LARGE: Final = b""
 _Text: TypeAlias = Annotated[str, Meta(max_length=SURELY_SHORT)]
 
 
@@ -71,9 +67,9 @@ class AttributeTexts:
         self._plan = plan
         self._ids: dict[bytes, int] = {}
         """By the two texts, concatenated: it is clear where the first, an object or null, ends.
-        Where attributes are derived, an array of these stands before them."""
+        Where attributes are derived, an array of these stands before them, and before values."""
         self._ids_by_values = defaultdict[Labels, dict[bytes, int]](dict)
-        """Of mapped records: by the values, packed, of each table of a mapping; likewise."""
+        """Of mapped records: by the values, packed, of each table of a mapping."""
         self._table: list[ParsedAttributes] = []
         units = () if plan.tracking is None else plan.tracking.unit_attributes
         surface = () if plan.surfaces is None else (plan.surfaces.attribute,)
@@ -101,46 +97,63 @@ class AttributeTexts:
             self._ids_by_values.clear()
         return self._table
 
-    def parse(
-        self, impressions: Sequence[PlainImpression] | Sequence[MappedImpression]
+    def parse(self, impressions: Impressions) -> list[int]:
+        """The attribute id of each impression, (m,): an index into the table, or NOT_PARSED where
+        its texts are not plain."""
+        derived: Sequence[Derived] | None = None
+        if self._derived is not None:
+            queries = impressions.queries or (None,) * len(impressions.ids)
+            derived = self._derived.of_all(queries)
+        if impressions.labels is None:
+            return self._raw_ids(impressions.raw, derived)
+        return self._mapped_ids(impressions.values, impressions.labels, derived)
+
+    def _mapped_ids(
+        self,
+        values: Sequence[tuple[Any, ...]],
+        labels: Labels,
+        derived: Sequence[Derived] | None,
     ) -> list[int]:
-        """The attribute id of each impression: an index into the table, or NOT_PARSED where its
-        texts are not plain."""
-        if impressions and type(impressions[0]) is MappedImpression:
-            mapped = cast(Sequence[MappedImpression], impressions)
-            pairs = zip(mapped, self._derived_of(mapped), strict=True)
-            return [self._mapped_id(impression, derived) for impression, derived in pairs]
-        return self._raw_ids(cast(Sequence[PlainImpression], impressions))
-
-    def _derived_of(
-        self, impressions: Sequence[MappedImpression] | Sequence[PlainSearch]
-    ) -> Iterable[Derived]:
-        """What the query of each impression is derived to, (n,)."""
-        if self._derived is None:
-            return repeat(NOTHING_DERIVED, len(impressions))
-        return self._derived.of_all([impression.query for impression in impressions])
-
-    def _mapped_id(self, impression: MappedImpression, derived: Derived) -> int:
-        labels, values = impression.labels, impression.values
-        ids = self._ids_by_values[labels]
         try:
-            key = derived[0] + _packed(values)
+            keys = list(map(_packed, values))
         except OverflowError:
+            keys = list(map(_packed_if_small, values))
+        if derived is not None:
+            marked = zip(derived, keys, strict=True)
+            keys = [_TOO_LARGE if key == _TOO_LARGE else mark + key for (mark, _), key in marked]
+        by_key = self._ids_by_values[labels]
+        id_of = by_key.get
+        ids = [id_of(key, NOT_PARSED) for key in keys]
+        if NOT_PARSED in ids:
+            for index in [n for n, attribute_id in enumerate(ids) if attribute_id == NOT_PARSED]:
+                more = NOTHING_DERIVED if derived is None else derived[index]
+                ids[index] = self._mapped_id(keys[index], values[index], labels, more)
+        return ids
+
+    def _mapped_id(
+        self, key: bytes, values: tuple[Any, ...], labels: Labels, derived: Derived
+    ) -> int:
+        """The id of values that are new, unless an earlier impression of the batch has them too."""
+        by_key = self._ids_by_values[labels]
+        if key in by_key:
+            return by_key[key]
+        if key == _TOO_LARGE:
             return NOT_PARSED
-        attribute_id = ids.get(key)
-        if attribute_id is None:
-            texts = labels.texts_of(values)
-            if texts is None:
-                return NOT_PARSED
-            requested = {name: texts[0].get(name) for name in self._names}
-            attribute_id = ids[key] = self._add(requested | derived[1], texts[1])
+        texts = labels.texts_of(values)
+        if texts is None:
+            return NOT_PARSED
+        requested = {name: texts[0].get(name) for name in self._names}
+        attribute_id = self._add(requested | derived[1], texts[1])
+        if len(key) <= MOST_KEY_BYTES:
+            by_key[key] = attribute_id
         return attribute_id
 
-    def _raw_ids(self, impressions: Sequence[PlainImpression]) -> list[int]:
-        if self._derived is None:
+    def _raw_ids(
+        self, impressions: Sequence[PlainImpression], derived: Sequence[Derived] | None
+    ) -> list[int]:
+        if derived is None:
             texts = [b"".join((event.attributes, event.experiments)) for event in impressions]
         else:
-            derived = self._derived_of(cast(Sequence[PlainSearch], impressions))
             texts = [
                 b"".join((mark, event.attributes, event.experiments))
                 for (mark, _), event in zip(derived, impressions, strict=True)
@@ -149,10 +162,11 @@ class AttributeTexts:
         ids = [id_of(text, NOT_PARSED) for text in texts]
         if NOT_PARSED in ids:
             for index in [n for n, attribute_id in enumerate(ids) if attribute_id == NOT_PARSED]:
-                ids[index] = self._parse_one(texts[index], impressions[index])
+                more = NOTHING_DERIVED if derived is None else derived[index]
+                ids[index] = self._parse_one(texts[index], impressions[index], more)
         return ids
 
-    def _parse_one(self, text: bytes, impression: PlainImpression) -> int:
+    def _parse_one(self, text: bytes, impression: PlainImpression, derived: Derived) -> int:
         """The id of a text that is new, unless an earlier impression of the batch has it too."""
         if text in self._ids:
             return self._ids[text]
@@ -165,9 +179,7 @@ class AttributeTexts:
             return NOT_PARSED
         requested: dict[str, str | None]
         requested = dict(zip(self._names, () if attributes is None else astuple(attributes)))
-        if self._derived is not None:
-            requested |= self._derived.values_of(cast(PlainSearch, impression).query)
-        return self._ids.setdefault(text, self._add(requested, experiments))
+        return self._ids.setdefault(text, self._add(requested | derived[1], experiments))
 
     def _add(self, requested: Mapping[str, str | None], experiments: Mapping[str, str]) -> int:
         """Add what these attributes and experiments come to; returns its id."""
@@ -223,6 +235,13 @@ class AttributeTexts:
             return ()
         by_user_id = queries.user == USER_ID
         return user_ids if by_user_id else self._values_of(queries.user, attribute_ids)
+
+
+def _packed_if_small(values: tuple[Any, ...]) -> bytes:
+    try:
+        return _packed(values)
+    except OverflowError:
+        return _TOO_LARGE
 
 
 def once_per_text(
