@@ -18,6 +18,7 @@ from relevanced.metrics.propensities import CLIP, Propensities
 
 from .experiments.specs import Tracking
 from .panes import HOUR_MS, Timing
+from .queries.derivation import Derivation
 from .queries.plan import QueryPlan
 
 NO_SURFACE: Final = 0
@@ -35,12 +36,14 @@ class Surfaces:
     """The surface of impressions that name none, or one without a table; None: no surface."""
     clip: float = CLIP
     """Largest weight of a reaction."""
+    meaning: str = ""
+    """Of the attribute, where it is derived; "": it is what records say."""
 
     @cached_property
     def digest(self) -> str:
         """Hash of everything that weights depend on."""
         tables = [(table.surface, table.version, table.values) for table in self.tables]
-        shape = self.attribute, self.default, self.clip, tables
+        shape = self.meaning or self.attribute, self.default, self.clip, tables
         return hashlib.sha256(repr(shape).encode()).hexdigest()[:8]
 
     @cached_property
@@ -133,11 +136,25 @@ class Plan:
     """Propensities by surface; None: no metric needs any."""
     queries: QueryPlan | None = None
     """The tables of queries; None: there are none."""
+    derivations: tuple[Derivation, ...] = ()
+    """The attributes that are derived from the query."""
 
     @cached_property
     def grouping_names(self) -> tuple[str, ...]:
         """`all`, then the configured groupings as `country,device`."""
         return (ALL, *(",".join(names) for names in self.groupings))
+
+    @cached_property
+    def grouping_ids(self) -> tuple[str, ...]:
+        """What the groupings mean, whatever plan they stand in: their names, and for attributes
+        that are derived the derivation too."""
+        meanings = {derivation.attribute: derivation.meaning for derivation in self.derivations}
+        named = (",".join(meanings.get(name, name) for name in names) for names in self.groupings)
+        return (ALL, *named)
+
+    def grouping_id(self, name: str | None) -> str | None:
+        """That of the grouping of this name; None for none."""
+        return None if name is None else self.grouping_ids[self.grouping_names.index(name)]
 
     @cached_property
     def attributes(self) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 
-from tests import oracle_arms, oracle_ubi
+from tests import oracle_arms, oracle_queries, oracle_ubi
 from tests.oracle_metrics import score
 
 GRACE_MS = 5_000
@@ -76,6 +76,8 @@ class OracleConfig:
     clip: float = 10
     weighted_ranks: int = 0
     """The deepest cut-off of the metrics weighted by propensities."""
+    derive: Mapping[str, oracle_queries.Rule] = field(default_factory=dict)
+    """Attribute → the rule by which it is derived from the query."""
     ubi_shown: bool = False
     """Whether records are UBI, whose lists are made of impression events."""
 
@@ -215,20 +217,22 @@ def decode_impression(value: Mapping[str, object], config: OracleConfig) -> Impr
     grouped = {name for names in config.groupings for name in names} | {*config.units.values()}
     grouped |= {config.surface} if config.propensities else set()
     given = object_field(value, "attributes").items()
+    grouped -= {*config.derive}
     needed = {n: v for n, v in given if n in grouped and not n.startswith("experiment:")}
     attributes, dropped = texts(needed)
+    query, bad = oracle_queries.query_of(value.get("query")) if config.derive else (None, [])
     experiments, dropped_too = texts(object_field(value, "experiments"))
     return Impression(
         id=identifier(required(value, "impression_id")),
         time_ms=time_ms(required(value, "timestamp")),
         items=ids[: max(0, config.depth - first_rank + 1)],
         first_rank=first_rank,
-        attributes=attributes,
+        attributes=attributes | oracle_queries.derived(config.derive, query),
         experiments=experiments,
         grades={identifier(item): grade_value(grade, config) for item, grade in grades},
         user_id=None if user is None else identifier(user),
         teams=teams_of(value.get("teams")),
-        dropped=(*dropped, *dropped_too),
+        dropped=(*dropped, *dropped_too, *bad),
         by_item=by_item_of(value, ids),
     )
 

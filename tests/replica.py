@@ -8,6 +8,7 @@ from relevanced.daemon.experiments.specs import IMPRESSION, USER, Spec, Tracking
 from relevanced.daemon.lane.lane import Lane
 from relevanced.daemon.lane.paged_rows import PAGE_ROWS, Pages, Rows
 from relevanced.daemon.panes import timing
+from relevanced.daemon.queries.derivation import Derivation
 from relevanced.daemon.plan import COUNT_COLUMNS, METRIC_COLUMNS, WEIGHT_COLUMNS, Plan, Surfaces
 from relevanced.daemon.storage.head import Head, blob_keys
 from relevanced.metrics import catalog
@@ -43,6 +44,19 @@ def plan_of(config: OracleConfig) -> Plan:
         history_hours=config.history_hours,
         hour_ms=config.hour_s * 1000,
         surfaces=surfaces_of(config),
+        derivations=derivations_of(config),
+    )
+
+
+def derivations_of(config: OracleConfig) -> tuple[Derivation, ...]:
+    """The product's derivations for an oracle's configuration."""
+    return tuple(
+        (
+            Derivation(name, patterns=tuple(rule.items()))
+            if isinstance(rule, Mapping)
+            else Derivation(name, words=tuple(rule))
+        )
+        for name, rule in config.derive.items()
     )
 
 
@@ -75,6 +89,7 @@ def decoder_of(config: OracleConfig) -> Decoder:
     grouped = {name for names in config.groupings for name in names}
     grouped |= {unit for unit in config.units.values() if unit not in (USER, IMPRESSION)}
     grouped |= {config.surface} if config.propensities else set()
+    grouped -= {*config.derive}
     limits = Limits(
         depth=config.depth,
         max_grade=config.highest_grade,
@@ -82,6 +97,7 @@ def decoder_of(config: OracleConfig) -> Decoder:
         max_record_bytes=config.max_record_bytes,
         attributes=tuple(sorted(name for name in grouped if not name.startswith("experiment:"))),
         ubi_lists="shown" if config.ubi_shown else "logged",
+        queries=bool(config.derive),
     )
     return decoder("ubi" if config.ubi_shown else "native", limits)
 

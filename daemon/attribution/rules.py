@@ -115,12 +115,13 @@ def _is_open(lane: Lane, slot: int, watermark: int | None) -> bool:
 
 
 def _accept(lane: Lane, topic: str, event: Impression, watermark_ms: int) -> None:
-    values = lane.plan.values_of(event.attributes, event.experiments)
+    attributes = lane.texts.attributes_of(event)
+    values = lane.plan.values_of(attributes, event.experiments)
     combination = lane.admissions[topic].combination_of(
         values, watermark_ms, lane.segments, lane.counts["segment_overflow"]
     )
     items = placed([], event) if event.by_item else list(event.items)
-    state = lane.states.id_of((len(items), ()), lane.plan.surface_id_of(event.attributes))
+    state = lane.states.id_of((len(items), ()), lane.plan.surface_id_of(attributes))
     pane = pane_start(event.time_ms, lane.plan.timing.base_ms)
     slot = lane.open.add(
         event.impression_id,
@@ -129,7 +130,7 @@ def _accept(lane: Lane, topic: str, event: Impression, watermark_ms: int) -> Non
         combination=combination,
         state=state,
         items=encode_items(items),
-        subject=subject_of(lane, event),
+        subject=subject_of(lane, event, attributes),
         search=search_of(lane, event),
     )
     if None in items:

@@ -1,5 +1,7 @@
 """What is kept of a new impression beside its state: units, experiment arms, its query. Pure."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from ..events.types import Impression
@@ -9,13 +11,16 @@ from ..lane.subjects import Subjects, units_of
 from ..queries.plan import USER_ID
 
 
-def subject_of(lane: Lane, event: Impression) -> Subjects | None:
-    """The units and experiment arms of the impression; None without experiments."""
+def subject_of(
+    lane: Lane, event: Impression, attributes: Mapping[str, str | None]
+) -> Subjects | None:
+    """The units and experiment arms of the impression, which has these attributes; None without
+    experiments."""
     tracking = lane.plan.tracking
     if tracking is None:
         return None
     assignment_id = lane.assignments.id_of(tracking.assignment(event.experiments))
-    units = units_of(tracking, event.impression_id, event.user_id, event.attributes)
+    units = units_of(tracking, event.impression_id, event.user_id, attributes)
     return lane.assignments.subjects_of([assignment_id], [[unit] for unit in units])
 
 

@@ -137,7 +137,8 @@ def _first_to_admit(lane: Lane, topic: str, events: RunAtWatermarks, is_new: Boo
     ]
     for index, event in run.others.items():
         if isinstance(event, Impression):
-            if plan.values_of(event.attributes, event.experiments) not in seen:
+            attributes = lane.texts.attributes_of(event)
+            if plan.values_of(attributes, event.experiments) not in seen:
                 to_admit.append(index)
     return min(to_admit, default=len(run))
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import click
 
-from ..config import propensities, sources
+from ..config import derive, propensities, sources
 from ..config.fingerprint import describe, differing_keys, restarting_keys
 from ..config.kinds import JOIN, ConfigError
 from ..config.layout import layout_of
@@ -147,7 +147,7 @@ def _changes(old: Config, new: Config) -> Iterator[str]:
             before, after = setting.written(old), setting.written(new)
             effect = " (starts a fresh namespace)" if setting.key in restarting else ""
             yield f"{setting.key}: {before} -> {after}{effect}"
-    for section in (propensities.SECTION, sources.SECTION):
+    for section in (propensities.SECTION, derive.SECTION, sources.SECTION):
         if section in differing:
             effect = " (starts a fresh namespace)" if section in restarting else ""
             yield f"{section}: changed{effect}"

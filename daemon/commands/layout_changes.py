@@ -13,11 +13,13 @@ def layout_changes(old: Plan, new: Plan) -> Iterator[str]:
     have the same."""
     yield from _metrics(old, new)
     yield from _named("grouping", old.grouping_names[1:], new.grouping_names[1:], BEGINS)
+    yield from _derived(old, new)
     before, after = ([window.name for window in plan.timing.windows] for plan in (old, new))
     made = "is made of the panes of other windows as far as they reach, and shown once it is whole"
     yield from _named("window", before, after, made)
     yield from _history(old.history_hours, new.history_hours)
-    begins = set(new.column_ids) - set(old.column_ids) or set(new.groupings) - set(old.groupings)
+    begins = set(new.column_ids) - set(old.column_ids)
+    begins |= set(new.grouping_ids) - set(old.grouping_ids)
     if new.history_hours and (begins or not old.history_hours):
         yield f"earlier hours of what begins: {BACKFILL}"
 
@@ -55,6 +57,13 @@ def _named(kind: str, old: Sequence[str], new: Sequence[str], begins: str) -> It
     for name in old:
         if name not in new:
             yield f"{kind} {name}: is lost; if it comes back, it begins anew"
+
+
+def _derived(old: Plan, new: Plan) -> Iterator[str]:
+    before = dict(zip(old.grouping_names, old.grouping_ids, strict=True))
+    for name, id_ in zip(new.grouping_names, new.grouping_ids, strict=True):
+        if before.get(name, id_) != id_:
+            yield f"grouping {name}: begins anew, as it is derived by another rule"
 
 
 def _kept(kind: str, names: Iterable[str]) -> Iterator[str]:

@@ -22,8 +22,9 @@ T = TypeVar("T")
 def layout_command() -> None:
     """Show which layout is in force in a namespace, or put one in force.
 
-    The layout is what is counted: metrics, groupings, windows, experiments, propensities, history.
-    All workers of a namespace work under the same one, whatever their own files say.
+    The layout is what is counted: metrics, groupings, windows, experiments, propensities, derived
+    attributes, history. All workers of a namespace work under the same one, whatever their own
+    files say.
     """
 
 

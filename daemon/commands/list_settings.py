@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from ..config import experiments, propensities, source_keys, sources
+from ..config import derive, experiments, propensities, source_keys, sources
 from ..config.kinds import JOIN, Kind
 from ..config.settings import SECTIONS, SETTINGS
 from ..config.tables import fields_of
@@ -18,6 +18,7 @@ NAMED: Final = (
     ("experiments.NAME", experiments.Declared),
     ("propensities", propensities.Declared),
     ("propensities.tables.NAME", propensities.Table),
+    (derive.SECTION, derive.Declared),
     ("sources", source_keys.SourceKeys),
     ("sources.impression", source_keys.ImpressionKeys),
     ("sources.feedback", source_keys.FeedbackKeys),
@@ -26,7 +27,7 @@ NAMED: Final = (
 """The sections that are absent by default: their names, or their being there, say something."""
 
 _RESTARTING: Final = (sources.SECTION,)
-_ARRAYS: Final = (sources.SECTION, "sources.drop")
+_ARRAYS: Final = (derive.SECTION, sources.SECTION, "sources.drop")
 """The sections that are arrays of tables."""
 
 

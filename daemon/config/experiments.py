@@ -23,6 +23,7 @@ from .tables import FieldFault, read_fields, written_fields
 
 SECTION: Final = "experiments"
 MOST_PLANNED: Final = 10**12
+NOTHING_DERIVED: Final[Mapping[str, str]] = {}
 _NAME_RULE: Final = f"a name must be 1 to {MAX_TEXT_BYTES} bytes"
 _WEIGHT: Final = number("must be a number > 0", lambda v: v > 0)
 
@@ -165,23 +166,28 @@ def tracking(
     most_discovered: int,
     metrics: Mapping[str, Metric],
     surfaces: Surfaces | None = None,
+    derived: Mapping[str, str] = NOTHING_DERIVED,
 ) -> Tracking | None:
-    """The experiments that lanes keep tallies of; None if there are none."""
+    """The experiments that lanes keep tallies of; None if there are none. `derived` has the meaning
+    of each derived attribute."""
     if not experiments and not most_discovered:
         return None
     meanings = {metric.name: meaning_of(metric, surfaces) for metric in metrics.values()}
     declared = {name: _spec(name, experiment, metrics) for name, experiment in experiments}
     others = _spec("", Declared(), metrics, declared=False)
     return Tracking(
-        {name: _with_meanings(spec, meanings) for name, spec in declared.items()},
+        {name: _with_meanings(spec, meanings, derived) for name, spec in declared.items()},
         most_discovered,
-        _with_meanings(others, meanings),
+        _with_meanings(others, meanings, derived),
     )
 
 
-def _with_meanings(spec: Spec, meanings: Mapping[str, str]) -> Spec:
-    """The experiment with what its metrics mean where that is not what their names alone mean."""
-    others = (meanings[name] for name in spec.metrics if meanings[name] != parse(name).full_name)
+def _with_meanings(spec: Spec, meanings: Mapping[str, str], derived: Mapping[str, str]) -> Spec:
+    """The experiment with what its metrics and attributes mean where that is not what their names
+    alone mean."""
+    others = [meanings[name] for name in spec.metrics if meanings[name] != parse(name).full_name]
+    attributes = {spec.unit, *(spec.stratify_by or "").split(",")}
+    others += [derived[name] for name in sorted(attributes.intersection(derived))]
     return replace(spec, meanings=tuple(others))
 
 

@@ -3,17 +3,18 @@
 from collections.abc import Iterator, Mapping
 
 from ..events.ubi import LOGGED
-from . import experiments, mapped_sources, propensities, queries, sources
+from . import derive, experiments, mapped_sources, propensities, queries, sources
 from .kinds import JOIN, LAYOUT
 from .settings import SETTINGS, Config, Setting
 from .sources import NOT_BESIDE
 
 
 def differing_keys(old: Config, new: Config) -> list[str]:
-    """The keys whose values differ, in the order of the table; `propensities` and `sources` count
-    as one key each."""
+    """The keys whose values differ, in the order of the table; `propensities`, `derive` and
+    `sources` count as one key each."""
     differing = [s.key for s in SETTINGS if s.value(old) != s.value(new)]
     differing += [propensities.SECTION] * (old.propensities != new.propensities)
+    differing += [derive.SECTION] * (old.derive != new.derive)
     return differing + [sources.SECTION] * (old.sources != new.sources)
 
 
@@ -58,6 +59,8 @@ def join_values(config: Config) -> dict[str, object]:
 def layout_values(config: Config) -> dict[str, object]:
     """Everything that only shapes columns, by key, in the same form."""
     values = {s.key: s.value(config) for s in _layout_settings(config)}
+    if config.derive:  # else the digest of layouts that are older than the key stays
+        values[derive.SECTION] = derive.shape(config.derive)
     return values | {
         "windows": sorted(config.windows, key=lambda window: window[1]),
         "metrics.names": [metric.full_name for metric in config.parsed_metrics],
@@ -87,6 +90,7 @@ def _lines(config: Config) -> Iterator[str]:
         yield f"# {setting.name} is not set" if written is None else f"{setting.name} = {written}"
     yield from experiments.written(config.experiments)
     yield from propensities.written(config.propensities)
+    yield from derive.written(config.derive)
     yield from mapped_sources.written(config.sources)
 
 
@@ -105,4 +109,5 @@ def describe_rows(config: Config) -> str:
         lines.append(f"{setting.name} = {written}")
     lines += experiments.written(config.experiments)
     lines += propensities.written(config.propensities)
+    lines += derive.written(config.derive)
     return "\n".join(lines) + "\n"

@@ -1,7 +1,8 @@
 """The layout of a configuration: which columns its rows have. Pure.
 
 The join says which feedback counts for which impression, and names the namespace. The layout says
-what is counted of it: metrics, groupings, windows, experiments, propensities, history. A namespace
+what is counted of it: metrics, groupings, windows, experiments, propensities, attributes that are
+derived from the query, history. A namespace
 goes from layout to layout, and keeps the columns that both have. What is stored of a layout is the
 text of its configuration, so that every process can work under it whatever its own file says.
 """
@@ -63,6 +64,7 @@ def under(config: Config, layout: Layout) -> Config:
         history=of_layout.history,
         experiments=of_layout.experiments,
         propensities=of_layout.propensities,
+        derive=of_layout.derive,
         queries=replace(
             of_layout.queries,
             days=config.queries.days,

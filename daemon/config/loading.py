@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from . import experiments, propensities, queries, sources
+from . import derive, experiments, propensities, queries, sources
 from .connection_rules import SECRET_FILES, TOKEN_FILES
 from .faults import ConfigFault
 from .kinds import ConfigError, InvalidValue, Secret
@@ -66,10 +66,11 @@ def load(
         raise ConfigError([f"{source}: is not TOML: {error}"]) from error
     declared, experiment_faults = experiments.read(document.pop(experiments.SECTION, {}))
     surfaces, surface_faults = propensities.read(document.pop(propensities.SECTION, None))
+    derived, derive_faults = derive.read(document.pop(derive.SECTION, []))
     declared_sources, source_faults = sources.read(document.pop(sources.SECTION, []))
     given, faults = _given_in_file(document)
     source_faults += codec_faults(declared_sources)
-    unreadable_tables = (*experiment_faults, *surface_faults, *source_faults)
+    unreadable_tables = (*experiment_faults, *surface_faults, *derive_faults, *source_faults)
     faults += [ConfigFault(*fault) for fault in unreadable_tables]
     from_environment, more = _given_in_environment(environment, options)
     faults += more
@@ -77,10 +78,11 @@ def load(
     config, more = _build(given)
     faults += more
     # Rules between keys run on what could be read, so that one attempt reports every fault.
-    config = replace(config, experiments=declared, propensities=surfaces)
+    config = replace(config, experiments=declared, propensities=surfaces, derive=derived)
     config, more = _with_sources(config, declared_sources, given)
     faults += more
     unreadable = [fault.key for fault in faults] + [propensities.SECTION] * bool(surface_faults)
+    unreadable += [derive.SECTION] * bool(derive_faults)
     faults += faults_of(config, unreadable)
     # Files last: with other faults their paths may be wrong, too.
     if read_secret is not None and not faults:

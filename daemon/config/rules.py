@@ -19,8 +19,8 @@ from ..events.decoder import FORMATS
 from ..events.types import MAX_TEXT_BYTES
 from ..events.ubi import LOGGED
 from ..plan import ALL, EXPERIMENT_PREFIX, LARGEST_EXACT
-from . import connection_rules, experiments, judging, propensities, queries
-from . import source_codecs, sources
+from . import connection_rules, derive, experiments, judging, propensities
+from . import queries, source_codecs, sources
 from .connection_rules import HIGHEST_PORT, Rule
 from .faults import ConfigFault, at_least_one, no_repeats
 from .settings import Config
@@ -181,6 +181,16 @@ def _queries(config: Config) -> Iterator[ConfigFault]:
     yield from queries.faults_of(config.queries, config.segments.groupings)
 
 
+def _derive(config: Config) -> Iterator[ConfigFault]:
+    tables = (table for source in config.sources for table in source.impressions)
+    mapped = {name for table in tables for name in table.attributes or ()}
+    faults = derive.faults_of(config.derive, config.used_attributes, mapped)
+    yield from (ConfigFault(*fault) for fault in faults)
+    if config.queries.is_on and config.queries.user in {one.attribute for one in config.derive}:
+        rule = "must not be a derived attribute: it says nothing of who searched"
+        yield ConfigFault("queries.user", config.queries.user, rule)
+
+
 def _experiments(config: Config) -> Iterator[ConfigFault]:
     by_name = _by_name(config)
     metrics = by_name | {metric.name: metric for metric in by_name.values()}
@@ -247,6 +257,7 @@ RULES: Final[tuple[tuple[tuple[str, ...], Rule], ...]] = (
     (("segments.groupings",), _groupings),
     (("segments.groupings", "segments.version_attribute"), _version_attribute),
     (("segments.groupings", "queries.text", "queries.by"), _queries),
+    (("derive", "segments.groupings"), _derive),
     (("http.listen",), _listen),
     (("metrics.names", "segments.groupings", *_GRADES_KEYS), _experiments),
     (_JUDGING_KEYS, _judging),

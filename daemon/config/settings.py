@@ -1,7 +1,7 @@
 """The whole configuration as one frozen value, and the list of all settings. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -10,10 +10,11 @@ from relevanced.metrics.metric import Metric
 
 from .. import panes
 from ..events.types import Limits
-from ..experiments.specs import Tracking
+from ..experiments.specs import IMPRESSION, USER, Tracking
 from ..judging.settings import Judging
-from ..plan import EXPERIMENT_PREFIX, Plan
+from ..plan import EXPERIMENT_PREFIX, Plan, Surfaces
 from ..queries.plan import USER_ID
+from .derive import Declarations
 from .experiments import Experiments, tracking
 from .judging import JudgingSection, resolved
 from .links import LinksSection
@@ -61,6 +62,8 @@ class Config:
     """The declared experiments; not part of the table of settings."""
     propensities: Given = None
     """The propensities; not part of the table either."""
+    derive: Declarations = ()
+    """The attributes that are derived from the query; not part of the table either."""
     sources: Sources = ()
     """The topics in formats of their own; not part of the table either."""
 
@@ -113,8 +116,9 @@ class Config:
             depth=self.metrics.depth,
             tracking=self.tracking,
             history_hours=24 * self.history.days,
-            surfaces=None if self.propensities is None else self.propensities.surfaces,
+            surfaces=self._surfaces,
             queries=query_plan(self.queries, self.redis.namespace),
+            derivations=tuple(one.derivation for one in self.derive),
         )
 
     @cached_property
@@ -122,9 +126,20 @@ class Config:
         """The experiments that lanes keep tallies of; None if there are none."""
         metrics = {name: self.parse_metric(name) for name in self.metrics.names}
         metrics |= {metric.name: metric for metric in metrics.values()}
-        surfaces = None if self.propensities is None else self.propensities.surfaces
         most = self.segments.discovered_experiments
-        return tracking(self.experiments, most, metrics, surfaces)
+        return tracking(self.experiments, most, metrics, self._surfaces, self._derived)
+
+    @property
+    def _derived(self) -> dict[str, str]:
+        """The meaning of each derived attribute."""
+        return {one.attribute: one.derivation.meaning for one in self.derive}
+
+    @property
+    def _surfaces(self) -> Surfaces | None:
+        if self.propensities is None:
+            return None
+        surfaces = self.propensities.surfaces
+        return replace(surfaces, meaning=self._derived.get(surfaces.attribute, ""))
 
     @property
     def resolved_judging(self) -> Judging:
@@ -144,15 +159,16 @@ class Config:
             max_record_bytes=self.events.max_record_bytes,
             rank_base=self.events.rank_base,
             ubi_lists=self.events.ubi_lists,
-            attributes=tuple(sorted(self._needed_attributes)),
-            queries=self.queries.is_on,
+            attributes=tuple(sorted(self.used_attributes.difference(self._derived))),
+            queries=self.queries.is_on or bool(self.derive),
         )
 
     @property
-    def _needed_attributes(self) -> set[str]:
+    def used_attributes(self) -> set[str]:
+        """The attributes that anything asks for, derived ones too."""
         names = {name for grouping in self.segments.groupings for name in grouping}
-        if self.tracking is not None:
-            names.update(self.tracking.unit_attributes)
+        units = {experiment.unit for _, experiment in self.experiments}
+        names |= units.difference((USER, IMPRESSION))
         if self.propensities is not None:
             names.add(self.propensities.attribute)
         if self.queries.is_on and self.queries.user != USER_ID:

@@ -147,7 +147,9 @@ class ImpressionKeys:
         " variant = … }.",
     )
     query: Expression | None = setting(
-        None, optional(jmespath()), "What was searched for, read where [queries] keeps it."
+        None,
+        optional(jmespath()),
+        "What was searched for, read where [queries] keeps it or [[derive]] uses it.",
     )
 
 

@@ -16,7 +16,8 @@ FieldFault: TypeAlias = tuple[str, object, str]
 def fields_of(owner: type) -> "dict[str, Field[Any]]":
     """Key in the file → setting of a frozen class."""
     settings = (entry for entry in fields(owner) if "kind" in entry.metadata)
-    return {entry.name.removesuffix("_ms"): entry for entry in settings}
+    # `from_` stands for the key `from`, which is a word of the language.
+    return {entry.name.removesuffix("_ms").removesuffix("_"): entry for entry in settings}
 
 
 def read_fields(

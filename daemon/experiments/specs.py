@@ -55,7 +55,8 @@ class Spec:
     stratify_by: str | None = None
     """Name of a grouping; each of its segments gets tallies of its own too."""
     meanings: tuple[str, ...] = ()
-    """The full names of the metrics, where their settings are not those of their names."""
+    """The full names of the metrics, where their settings are not those of their names, and of the
+    attributes that are derived, with their derivation."""
 
     @cached_property
     def digest(self) -> str:

@@ -33,7 +33,7 @@ class Coverage:
     metrics: tuple[int, ...]
     """By index of the metric."""
     groupings: Mapping[str, int]
-    """Without the whole."""
+    """By name, without the whole."""
     windows: tuple[int, ...]
     """By index of the window."""
     hours: int
@@ -50,7 +50,10 @@ class Coverage:
         return Coverage(
             plan,
             tuple(latest(columns, id_) for id_ in plan.column_ids),
-            {name: latest(groupings, name) for name in plan.grouping_names[1:]},
+            {
+                name: latest(groupings, id_)
+                for name, id_ in zip(plan.grouping_names[1:], plan.grouping_ids[1:], strict=True)
+            },
             tuple(latest(windows, window.length_ms) for window in plan.timing.windows),
             latest(hours, ""),
         )

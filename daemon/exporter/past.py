@@ -105,7 +105,7 @@ def _filled_cells(past: StoredPast, plan: Plan, start: int) -> Cells:
         return np.zeros(shape, np.bool_)
     columns = [id_ in layout.columns for id_ in plan.column_ids]
     same_surfaces = plan.surfaces is None or layout.surfaces == plan.surfaces_id
-    groupings = np.array([name in filling.groupings for name in plan.grouping_names])
+    groupings = np.array([id_ in filling.groupings for id_ in plan.grouping_ids])
     own = np.array([True, *columns, same_surfaces])
     return np.array(np.logical_and.outer(groupings, own))
 

@@ -19,11 +19,12 @@ from relevanced.metrics.lists import Integers
 
 from ..events.attributes import as_fields, can_be_fields
 from ..events.plain import Impressions, Labels
-from ..events.types import SURELY_SHORT, PlainImpression
+from ..events.types import SURELY_SHORT, Impression, PlainImpression
 from ..experiments.specs import IMPRESSION, USER, Assignment
 from ..plan import Plan, Values
 from ..queries.plan import USER_ID
 from .columns.texts import Spans, cut
+from .derived import NOTHING_DERIVED, Derived, DerivedAttributes
 
 REMEMBERED_TEXTS: Final = 50_000
 """Distinct attribute texts after which the table begins anew."""
@@ -65,7 +66,8 @@ class AttributeTexts:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._ids: dict[bytes, int] = {}
-        """By the two texts, concatenated: it is clear where the first, an object or null, ends."""
+        """By the two texts, concatenated: it is clear where the first, an object or null, ends.
+        Where attributes are derived, an array of these stands before them, and before values."""
         self._ids_by_values = defaultdict[Labels, dict[bytes, int]](dict)
         """Of mapped records: by the values, packed, of each table of a mapping."""
         self._table: list[ParsedAttributes] = []
@@ -73,7 +75,12 @@ class AttributeTexts:
         surface = () if plan.surfaces is None else (plan.surfaces.attribute,)
         queries = plan.queries
         users = () if queries is None or queries.user == USER_ID else (queries.user,)
-        self._names = tuple(dict.fromkeys((*plan.attributes, *units, *surface, *users)))
+        derived = plan.derivations
+        self._derived = DerivedAttributes(derived) if derived else None
+        names = dict.fromkeys((*plan.attributes, *units, *surface, *users))
+        if self._derived is not None:
+            names = dict.fromkeys(name for name in names if name not in self._derived.names)
+        self._names = tuple(names)
         self._can_parse = can_be_fields(self._names)
         """Whether the decoder below can find these names; else every text is left to the careful
         reader, which can."""
@@ -93,24 +100,39 @@ class AttributeTexts:
     def parse(self, impressions: Impressions) -> list[int]:
         """The attribute id of each impression, (m,): an index into the table, or NOT_PARSED where
         its texts are not plain."""
+        derived: Sequence[Derived] | None = None
+        if self._derived is not None:
+            queries = impressions.queries or (None,) * len(impressions.ids)
+            derived = self._derived.of_all(queries)
         if impressions.labels is None:
-            return self._raw_ids(impressions.raw)
-        return self._mapped_ids(impressions.values, impressions.labels)
+            return self._raw_ids(impressions.raw, derived)
+        return self._mapped_ids(impressions.values, impressions.labels, derived)
 
-    def _mapped_ids(self, values: Sequence[tuple[Any, ...]], labels: Labels) -> list[int]:
+    def _mapped_ids(
+        self,
+        values: Sequence[tuple[Any, ...]],
+        labels: Labels,
+        derived: Sequence[Derived] | None,
+    ) -> list[int]:
         try:
             keys = list(map(_packed, values))
         except OverflowError:
             keys = list(map(_packed_if_small, values))
+        if derived is not None:
+            marked = zip(derived, keys, strict=True)
+            keys = [_TOO_LARGE if key == _TOO_LARGE else mark + key for (mark, _), key in marked]
         by_key = self._ids_by_values[labels]
         id_of = by_key.get
         ids = [id_of(key, NOT_PARSED) for key in keys]
         if NOT_PARSED in ids:
             for index in [n for n, attribute_id in enumerate(ids) if attribute_id == NOT_PARSED]:
-                ids[index] = self._mapped_id(keys[index], values[index], labels)
+                more = NOTHING_DERIVED if derived is None else derived[index]
+                ids[index] = self._mapped_id(keys[index], values[index], labels, more)
         return ids
 
-    def _mapped_id(self, key: bytes, values: tuple[Any, ...], labels: Labels) -> int:
+    def _mapped_id(
+        self, key: bytes, values: tuple[Any, ...], labels: Labels, derived: Derived
+    ) -> int:
         """The id of values that are new, unless an earlier impression of the batch has them too."""
         by_key = self._ids_by_values[labels]
         if key in by_key:
@@ -120,21 +142,31 @@ class AttributeTexts:
         texts = labels.texts_of(values)
         if texts is None:
             return NOT_PARSED
-        attribute_id = self._add({name: texts[0].get(name) for name in self._names}, texts[1])
+        requested = {name: texts[0].get(name) for name in self._names}
+        attribute_id = self._add(requested | derived[1], texts[1])
         if len(key) <= MOST_KEY_BYTES:
             by_key[key] = attribute_id
         return attribute_id
 
-    def _raw_ids(self, impressions: Sequence[PlainImpression]) -> list[int]:
-        texts = [b"".join((event.attributes, event.experiments)) for event in impressions]
+    def _raw_ids(
+        self, impressions: Sequence[PlainImpression], derived: Sequence[Derived] | None
+    ) -> list[int]:
+        if derived is None:
+            texts = [b"".join((event.attributes, event.experiments)) for event in impressions]
+        else:
+            texts = [
+                b"".join((mark, event.attributes, event.experiments))
+                for (mark, _), event in zip(derived, impressions, strict=True)
+            ]
         id_of = self._ids.get
         ids = [id_of(text, NOT_PARSED) for text in texts]
         if NOT_PARSED in ids:
             for index in [n for n, attribute_id in enumerate(ids) if attribute_id == NOT_PARSED]:
-                ids[index] = self._parse_one(texts[index], impressions[index])
+                more = NOTHING_DERIVED if derived is None else derived[index]
+                ids[index] = self._parse_one(texts[index], impressions[index], more)
         return ids
 
-    def _parse_one(self, text: bytes, impression: PlainImpression) -> int:
+    def _parse_one(self, text: bytes, impression: PlainImpression, derived: Derived) -> int:
         """The id of a text that is new, unless an earlier impression of the batch has it too."""
         if text in self._ids:
             return self._ids[text]
@@ -145,8 +177,9 @@ class AttributeTexts:
             experiments = self._experiments.decode(impression.experiments) or {}
         except (ValueError, RecursionError):
             return NOT_PARSED
+        requested: dict[str, str | None]
         requested = dict(zip(self._names, () if attributes is None else astuple(attributes)))
-        return self._ids.setdefault(text, self._add(requested, experiments))
+        return self._ids.setdefault(text, self._add(requested | derived[1], experiments))
 
     def _add(self, requested: Mapping[str, str | None], experiments: Mapping[str, str]) -> int:
         """Add what these attributes and experiments come to; returns its id."""
@@ -160,6 +193,12 @@ class AttributeTexts:
         )
         self._table.append(parsed)
         return len(self._table) - 1
+
+    def attributes_of(self, event: Impression) -> Mapping[str, str | None]:
+        """The attributes of one impression, with those that are derived."""
+        if self._derived is None:
+            return event.attributes
+        return {**event.attributes, **self._derived.values_of(event.query)}
 
     def units_of(
         self, user_ids: Sequence[str | None], ids: Spans, attribute_ids: Integers

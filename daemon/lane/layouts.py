@@ -28,7 +28,7 @@ class Since(msgspec.Struct, frozen=True):
     columns: Mapping[str, Instant] = {}
     """By `Plan.column_ids`."""
     groupings: Mapping[str, Instant] = {}
-    """By name, such as `country,device`."""
+    """By `Plan.grouping_ids`, which are names such as `country,device`."""
     windows: Mapping[int, Instant] = {}
     """By length in ms."""
     hours: Instant = None

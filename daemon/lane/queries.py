@@ -94,7 +94,10 @@ def queries_of(plan: Plan, since_ms: int | None = None) -> LaneQueries | None:
 
 def has_same_queries(one: Plan, other: Plan) -> bool:
     """Whether tables of queries go on from one plan to the other."""
-    shapes = [None if plan.queries is None else plan.queries.shape for plan in (one, other)]
+    shapes = [
+        None if of.queries is None else (of.queries.shape, of.grouping_id(of.queries.by))
+        for of in (one, other)
+    ]
     is_off = shapes == [None, None]
     return shapes[0] == shapes[1] and (is_off or one.column_ids == other.column_ids)
 

@@ -32,7 +32,7 @@ def since_the_beginning(plan: Plan) -> Since:
     """That of a lane that never had another plan."""
     return Since(
         dict.fromkeys(plan.column_ids),
-        dict.fromkeys(plan.grouping_names),
+        dict.fromkeys(plan.grouping_ids),
         {window.length_ms: None for window in plan.timing.windows},
     )
 
@@ -72,9 +72,9 @@ class _Change:
 
     @property
     def new_groupings(self) -> list[int]:
-        """Indices of the groupings, of `grouping_names`, that the old plan lacks."""
-        names = self.new.grouping_names
-        return [n for n, name in enumerate(names) if name not in self.old.grouping_names]
+        """Indices of the groupings, of `grouping_ids`, that the old plan lacks."""
+        ids = self.new.grouping_ids
+        return [n for n, id_ in enumerate(ids) if id_ not in self.old.grouping_ids]
 
 
 def relaid(lane: Lane, plan: Plan, since: Since) -> tuple[Lane, Since]:
@@ -122,13 +122,14 @@ def _segments(lane: Lane, plan: Plan) -> Segments:
 
 
 def _admission(old: Admission, plan: Plan) -> Admission:
-    """The values admitted so far. Panes of the longest window are numbered by its length."""
+    """The values admitted so far, of groupings that mean what they meant. Panes of the longest
+    window are numbered by its length."""
     before, after = old.plan.timing.longest.pane_ms, plan.timing.longest.pane_ms
     seen = {
-        names: {value: number * before // after for value, number in values.items()}
-        for names, values in zip(old.plan.groupings, old.seen, strict=True)
+        id_: {value: number * before // after for value, number in values.items()}
+        for id_, values in zip(old.plan.grouping_ids[1:], old.seen, strict=True)
     }
-    return Admission(plan, [seen.get(names, {}) for names in plan.groupings], changed=True)
+    return Admission(plan, [seen.get(id_, {}) for id_ in plan.grouping_ids[1:]], changed=True)
 
 
 def _copy_rows(lane: Lane, new: Lane, change: _Change) -> None:
@@ -277,8 +278,8 @@ def _since(change: _Change, windows: Mapping[int, Instant], lane: Lane) -> Since
         begins = change.settled_before if is_made else change.next_pane_ms
         columns[id_] = of.columns[id_] if id_ in of.columns else begins
     groupings = {
-        name: of.groupings[name] if name in of.groupings else change.next_pane_ms
-        for name in new.grouping_names
+        id_: of.groupings[id_] if id_ in of.groupings else change.next_pane_ms
+        for id_ in new.grouping_ids
     }
     lengths = [window.length_ms for window in new.timing.windows]
     hours_since = of.hours

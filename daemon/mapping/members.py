@@ -48,7 +48,7 @@ class _Seen:
 
     def impression(self, table: ImpressionTable, elements: Places) -> None:
         self.condition(table.where, elements)
-        several = (table.time, table.first_rank, table.page, table.page_size)
+        several = (table.time, table.first_rank, table.page, table.page_size, table.query)
         self.whole((*table.id, *several, table.visitor, table.user), elements)
         self.whole((table.attributes or {}).values(), elements)
         listed = self.places(table.items, elements)

@@ -8,7 +8,7 @@ import hashlib
 import json
 from typing import Final
 
-from ..config import propensities
+from ..config import derive, propensities
 from ..config.fingerprint import join_values, layout_values
 from ..config.settings import Config
 from .schema import HASH_DIGITS
@@ -30,6 +30,9 @@ def former_namespace(config: Config) -> str:
     }
     if config.propensities is not None:
         values[propensities.SECTION] = layout[propensities.SECTION]
+    if config.derive:
+        # It derived nothing: what it has under this name is something else.
+        values[derive.SECTION] = layout[derive.SECTION]
     canonical = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     digest = hashlib.sha256(canonical.encode()).hexdigest()[:HASH_DIGITS]
     return f"{config.redis.namespace}-{digest}"

@@ -149,7 +149,7 @@ def has_same_rows(one: Plan, other: Plan) -> bool:
     return (
         (one.column_ids, one.surfaces_id) == (other.column_ids, other.surfaces_id)
         and one.timing == other.timing
-        and one.groupings == other.groupings
+        and one.grouping_ids == other.grouping_ids
         and bool(one.history_hours) == bool(other.history_hours)
         and has_same_queries(one, other)
     )

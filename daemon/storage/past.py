@@ -36,7 +36,7 @@ class Filling(msgspec.Struct, array_like=True, frozen=True):
     layout: StoredLayout
     """The layout that they were counted under."""
     groupings: tuple[str, ...]
-    """Names of its groupings, with that of the whole."""
+    """`Plan.grouping_ids`, which are the names of its groupings, with that of the whole."""
     first_ms: int
     """Start of its first hour."""
     until_ms: int

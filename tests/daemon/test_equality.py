@@ -19,6 +19,7 @@ from relevanced.daemon.storage.restore import rebuild
 from tests import oracle
 from tests.fakes import MemoryLane
 from tests.oracle import OracleConfig, Record
+from tests.searches import RULES, searched
 from tests.replica import assert_equal, decoder_of, every_key, hours_of, plan_of
 from tests.streams import (
     SMALL_CONFIG,
@@ -74,6 +75,15 @@ OTHER_CONFIGS: Final[dict[str, OracleConfig]] = {
         max_segments=1,
         max_future_s=20,
         max_record_bytes=4096,
+    ),
+    "derived attributes": replace(
+        SMALL_CONFIG,
+        metric_names=("P@5", "IPS-P@5"),
+        groupings=(("length",), ("country", "kind"), ("kind", "experiment:ranker")),
+        derive=RULES,
+        propensities={"sku": (0.9, 0.5), "brand, shoes": (1.0, 0.7)},
+        surface="kind",
+        weighted_ranks=5,
     ),
     "panes that do not divide each other": replace(SMALL_CONFIG, windows_s=(30, 90, 120, 600)),
     "one of each": OracleConfig(
@@ -169,6 +179,8 @@ def assert_any_cut_equals_the_oracle(
     records = random_records(rng, topics=topics, partitions=2, events=400, config=config)
     if plain:
         records = as_plain_records(records, rng, config)
+    if config.derive:
+        records = searched(records, rng)
     if rng.random() < 0.3:
         records = with_wrong_clocks(records, rng)
     assert_equals_the_oracle(rng, records, topic_names(topics), config, crashes=crashes)

@@ -173,9 +173,9 @@ class Backfill:
         in_force = InForce(self._plan, generation.number, generation.digest, generation.text)
         filled = staging.filled
         first, until = filled.start, max(filled.start, filled.stop)
-        names = self._plan.grouping_names
+        groupings = self._plan.grouping_ids
         layout = in_force.stored()
-        return Filling(staging.id, layout, names, first, until, source.words, staging.keys)
+        return Filling(staging.id, layout, groupings, first, until, source.words, staging.keys)
 
     async def _stage(self, staging: Staging, *, at_once: bool = False) -> None:
         """Store what is ready: in portions, and often enough to remain the one that fills."""

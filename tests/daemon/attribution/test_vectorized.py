@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -10,16 +11,36 @@ import pytest
 
 from relevanced.daemon.attribution import plain_columns, runs, vectorized
 from relevanced.daemon.events.decoder import decoder
-from relevanced.daemon.events.types import Limits
+from relevanced.daemon.events.types import Decoder, Limits
+from relevanced.daemon.experiments.specs import Spec, Tracking
 from relevanced.daemon.lane.lane import Lane
 from relevanced.daemon.plan import Plan
+from relevanced.daemon.queries.derivation import Derivation
 from relevanced.daemon.worker import batch
+from tests.daemon.mapping.sources import mapper_of
 from tests.builders import LATENESS_MS, START_MS, TOPIC, lane_of, plan_with, record
 from tests.replica import counts_of, open_of, rows_of
+from tests.searches import QUERIES
 from tests.whole_batch import process_batch
 
-DECODE = decoder("native", Limits(max_grade=3.0))
+DECODE = decoder("native", Limits(max_grade=3.0, queries=True))
+OTHERS: Final = Spec("", "control", 9, ("RR",), declared=False)
 PLAN = plan_with(groupings=(("country",), ("country", "device")), max_segments=1)
+DERIVING = plan_with(
+    groupings=(("country",), ("length", "country")),
+    max_segments=1,
+    derivations=(
+        Derivation("length", words=(1, 2)),
+        Derivation("kind", patterns=(("sku", r"^[a-z]{2}\d+$"), ("brand", "nike"))),
+    ),
+)
+PLANS: Final = {
+    "as recorded": PLAN,
+    "derived": DERIVING,
+    "units derived": replace(
+        DERIVING, tracking=Tracking({"r": Spec("r", "control", 9, ("RR",), unit="kind")}, 0, OTHERS)
+    ),
+}
 ALONE: Final = 1_000_000
 KINDS: Final = ("click", "click", "cart", "purchase", "view")
 
@@ -34,6 +55,7 @@ def traffic(rng: random.Random, events: int) -> list[bytes]:
             one = {"type": "impression", "impression_id": f"q{number}", "timestamp": at_ms}
             country = rng.choice("ABCDE" * 4 + "pqrstuvwxyz")
             one |= {"items": items, "attributes": {"country": country}}
+            one |= {"query": rng.choice(QUERIES), "experiments": {"r": rng.choice("ab")}}
             shown.append(one)
         else:
             before = rng.choice(shown[-60:])
@@ -84,26 +106,73 @@ def varied(rng: random.Random, one: dict[str, object], shown: list[dict[str, obj
     return rng.choice(changes)
 
 
-def after(values: list[bytes], plan: Plan, small_run: int, cut: int) -> Lane:
+def subjects_of(lane: Lane) -> list[tuple[bytes, list[int]]]:
+    """The hashed units of the open impressions of an experiment."""
+    columns = lane.open.subjects
+    if columns is None:
+        return []
+    return sorted((lane.open.ids[n], units) for n, units in enumerate(columns.units().tolist()))
+
+
+def after(
+    values: list[bytes], plan: Plan, small_run: int, cut: int, decode: Decoder = DECODE
+) -> Lane:
     lane = lane_of(plan=plan)
     for start in range(0, len(values), cut):
         records = [record(value) for value in values[start : start + cut]]
-        process_batch(lane, {TOPIC: records}, {}, DECODE, small_run)
+        process_batch(lane, {TOPIC: records}, {}, decode, small_run)
         lane.start_batch()
     return lane
 
 
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 @pytest.mark.parametrize("seed", range(12))
-def test_joined_at_once_is_joined_one_by_one(seed: int) -> None:
+def test_joined_at_once_is_joined_one_by_one(seed: int, plan: Plan) -> None:
     values = traffic(random.Random(seed), 600)
-    one_by_one = after(values, PLAN, small_run=ALONE, cut=150)
+    one_by_one = after(values, plan, small_run=ALONE, cut=150)
     for small_run, cut in ((1, 150), (1, 600), (vectorized.SMALL_RUN, 150)):
-        lane = after(values, PLAN, small_run, cut)
+        lane = after(values, plan, small_run, cut)
         assert lane.counts["segment_overflow"].total() > 20
         assert rows_of(lane) == rows_of(one_by_one)
         assert counts_of(lane) == counts_of(one_by_one)
         assert open_of(lane) == open_of(one_by_one)
         assert lane.watermarks == one_by_one.watermarks
+        assert subjects_of(lane) == subjects_of(one_by_one)
+
+
+MAPPING: Final = """
+[sources.impression]
+where = "type == 'impression'"
+id = "impression_id"
+time = "timestamp"
+items = "items"
+first_rank = "first_rank"
+attributes = { country = "attributes.country", device = "attributes.device" }
+experiments = { map = "experiments" }
+query = "query"
+[sources.feedback]
+where = "type == 'feedback'"
+id = "impression_id"
+time = "timestamp"
+kind = "kind"
+item = "item"
+rank = "rank"
+"""
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_mapped_records_derive_the_same_at_once_and_one_by_one(seed: int) -> None:
+    decode = mapper_of(MAPPING, DECODE.limits)
+    plan = replace(PLANS["units derived"], max_segments=20)
+    values = traffic(random.Random(seed), 600)
+    one_by_one = after(values, plan, small_run=ALONE, cut=1, decode=decode)
+    at_once = after(values, plan, small_run=1, cut=150, decode=decode)
+    assert at_once.texts._ids_by_values, "they are compiled"
+    assert rows_of(at_once) == rows_of(one_by_one)
+    assert (counts_of(at_once), open_of(at_once)) == (counts_of(one_by_one), open_of(one_by_one))
+    assert subjects_of(at_once) == subjects_of(one_by_one)
+    found = {name.partition(",")[0] for grouping, name in at_once.segments.names if grouping == 2}
+    assert found == {"1", "2", "3+", "(none)"}
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -49,6 +49,16 @@ def test_each_column_is_named_with_what_becomes_of_it(
         assert each in lines
 
 
+def test_grouping_that_is_derived_by_another_rule_begins_anew() -> None:
+    derived = OLD + '[[derive]]\nattribute = "country"\nwords = [1, 2]\n'
+    begins = "grouping country: begins anew, as it is derived by another rule"
+    backfill = "earlier hours of what begins: once it is deployed, `relevanced backfill"
+    for before, after in ((OLD, derived), (derived, OLD), (derived, derived.replace("2]", "3]"))):
+        first, second = changes(after, before)
+        assert first == begins and second.startswith(backfill)
+    assert changes(derived, derived) == []
+
+
 @pytest.mark.parametrize(
     ("replaced", "by", "is_said"),
     [

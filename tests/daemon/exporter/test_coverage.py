@@ -10,6 +10,7 @@ from relevanced.daemon.exporter.coverage import ALWAYS, NEVER, Coverage
 from relevanced.daemon.exporter.lane_view import LaneView, covered
 from relevanced.daemon.lane.layouts import Since
 from relevanced.daemon.plan import Plan
+from relevanced.daemon.queries.derivation import Derivation
 from relevanced.daemon.storage.layouts import InForce, first_layouts
 from tests.daemon.exporter import test_baselines, test_first_sights
 from tests.daemon.exporter.test_baselines import HOUR_MS, NOON, PLAN, compared, lane_of, steady
@@ -48,6 +49,15 @@ def test_rows_lose_the_columns_and_the_segments_that_begin_later() -> None:
         assert PLAN.row_width - shown[0].sum() == hidden and shown[1].sum() == sums
         assert bool(shown[0, column]) == (hidden == 0)
     assert rows.all(), "they are not changed"
+
+
+def test_grouping_that_a_lane_derives_by_another_rule_is_hidden() -> None:
+    rules = [(), (Derivation("country", words=(1,)),), (Derivation("country", words=(2,)),)]
+    plans = [replace(PLAN, derivations=rule) for rule in rules]
+    for lane_plan in plans:
+        for plan in plans:
+            coverage = Coverage.of([first_layouts(InForce(lane_plan)).since], plan)
+            assert coverage.hides("country", NOON) == (lane_plan is not plan)
 
 
 def test_last_hours_show_a_metric_once_half_of_them_have_it() -> None:

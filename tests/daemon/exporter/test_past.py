@@ -11,10 +11,12 @@ import pytest
 from msgspec import structs
 
 from relevanced.daemon.exporter.history import History
+from relevanced.daemon.exporter.past import _filled_cells
 from relevanced.daemon.exporter.lane_view import LaneView, Names, covered
 from relevanced.daemon.lane.layouts import Instant, Since
 from relevanced.daemon.lane.paged_rows import PAGE_ROWS
 from relevanced.daemon.plan import COUNT_COLUMNS, METRIC_COLUMNS, Plan
+from relevanced.daemon.queries.derivation import Derivation
 from relevanced.daemon.storage.layouts import InForce, first_layouts
 from relevanced.daemon.storage.packing import pack_page
 from relevanced.daemon.storage.past import Filling, Part, StoredPast
@@ -124,6 +126,19 @@ def cells() -> Iterator[tuple[int, int, str, int]]:
         for line, grouping in enumerate(PLAN.grouping_names):
             for cell in range(1 + len(PLAN.metrics)):
                 yield start, line, grouping, cell
+
+
+def test_hours_filled_under_another_rule_do_not_say_what_a_grouping_was() -> None:
+    rules = [(), (Derivation("country", words=(1,)),), (Derivation("country", words=(2,)),)]
+    plans = [replace(PLAN, derivations=rule) for rule in rules]
+    line = PLAN.grouping_names.index("country")
+    for filled in plans:
+        layout = InForce(filled, 1).stored()
+        span = FIRST, FIRST + HOUR
+        made = Filling("f1", layout, filled.grouping_ids, *span, "files", 0)
+        for plan in plans:
+            cells_of = _filled_cells(StoredPast(made, (), frozenset()), plan, FIRST)
+            assert cells_of[0].all() and cells_of[line].all() == (filled is plan)
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -15,7 +15,9 @@ from relevanced.daemon.lane.relayout import relaid, since_the_beginning
 from relevanced.daemon.plan import COUNT_COLUMNS, METRIC_COLUMNS
 from tests.daemon.test_equality import as_log_record, logs_of
 from tests.oracle import OracleConfig, Record
+from tests.oracle_queries import Rule
 from tests.replica import decoder_of, plan_of
+from tests.searches import RULES, searched
 from tests.streams import SMALL_CONFIG, random_records, topic_names
 from tests.whole_batch import process_batch
 
@@ -32,6 +34,10 @@ OTHERS: Final[dict[str, OracleConfig]] = {
     "no grouping": replace(CONFIG, groupings=()),
     "a grouping more": replace(CONFIG, groupings=(*CONFIG.groupings, ("experiment:ranker",))),
     "groupings turned": replace(CONFIG, groupings=CONFIG.groupings[::-1]),
+    "derived": replace(CONFIG, groupings=(("kind",), *CONFIG.groupings), derive=RULES),
+    "derived by another rule": replace(
+        CONFIG, groupings=(("kind",), *CONFIG.groupings[1:]), derive={"kind": (1, 3)}
+    ),
     "a window more": replace(CONFIG, windows_s=(30, 60, 120, 600)),
     "a window less": replace(CONFIG, windows_s=(30, 600)),
     "no hours": replace(CONFIG, history_hours=0),
@@ -85,7 +91,8 @@ def compare(changed: Lane, undisturbed: Lane, since: Since) -> int:
         for cell in ours.keys() | theirs.keys():
             grouping, segment, name = cell
             column = name.rpartition(":")[0]
-            first = [since.windows[window.length_ms], since.groupings[grouping]]
+            id_ = changed.plan.grouping_id(grouping) or ""
+            first = [since.windows[window.length_ms], since.groupings[id_]]
             first += [since.columns[column]] if column else []
             if segment != BEFORE and all(each is None or key[1] >= each for each in first):
                 assert ours.get(cell, 0) == theirs.get(cell, 0), (key, cell, since)
@@ -108,11 +115,34 @@ def assert_sums_to_the_whole(lane: Lane) -> None:
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_what_holds_equals_a_run_that_never_changed(seed: int, other: OracleConfig) -> None:
-    rng = random.Random(seed)
     before, after = (CONFIG, other) if seed % 3 else (other, CONFIG)
+    assert_equals_a_run_that_never_changed(seed, before, after)
+
+
+@pytest.mark.parametrize("derive", [RULES, {**RULES, "kind": {"sku": r"\d"}}, {"kind": (1, 3)}])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_grouping_that_is_derived_by_another_rule_begins_anew(
+    seed: int, derive: Mapping[str, Rule]
+) -> None:
+    groupings = (("country",), ("kind",), ("country", "kind"))
+    before = replace(CONFIG, groupings=groupings, derive=RULES)
+    since = assert_equals_a_run_that_never_changed(
+        seed, before, replace(CONFIG, groupings=groupings[::-1], derive=derive)
+    )
+    anew = [name for name, instant in since.groupings.items() if instant is not None]
+    is_same = derive["kind"] == RULES["kind"]
+    assert [name.partition("~")[0] for name in anew] == (
+        [] if is_same else ["country,kind", "kind"]
+    )
+
+
+def assert_equals_a_run_that_never_changed(
+    seed: int, before: OracleConfig, after: OracleConfig
+) -> Since:
+    rng = random.Random(seed)
     topics = topic_names(1 + seed % 2)
     records = random_records(rng, topics=len(topics), partitions=1, events=400, config=CONFIG)
-    logs = logs_of(records, topics)[0]
+    logs = logs_of(searched(records, rng), topics)[0]
     ends = {topic: len(log) for topic, log in logs.items()}
     share = rng.random()
     cut = {topic: int(end * share) for topic, end in ends.items()}
@@ -129,5 +159,7 @@ def test_what_holds_equals_a_run_that_never_changed(seed: int, other: OracleConf
     ours, theirs = (cells(each, each.totals.pages) for each in (lane, undisturbed))
     for cell in ours.keys() | theirs.keys():
         column = cell[2].rpartition(":")[0]
-        if since.groupings[cell[0]] is None and (not column or column in kept):
+        id_ = undisturbed.plan.grouping_id(cell[0]) or ""
+        if since.groupings[id_] is None and (not column or column in kept):
             assert ours.get(cell, 0) == theirs.get(cell, 0), cell
+    return since

@@ -21,6 +21,11 @@ def test_a_configuration_finds_the_namespace_that_it_had(text: str, name: str) -
     assert former_namespace(load(text, {}, "test")) == name
 
 
+def test_version_5_derived_nothing() -> None:
+    derived = '[[derive]]\nattribute = "country"\nwords = [1]'
+    assert former_namespace(load(derived, {}, "test")) != former_namespace(load("", {}, "test"))
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [

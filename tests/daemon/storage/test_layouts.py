@@ -38,6 +38,7 @@ from tests.daemon.test_equality import Machine, logs_of
 from tests.fakes import MemoryLane
 from tests.oracle import Record
 from tests.replica import decoder_of, plan_of
+from tests.searches import searched
 from tests.streams import random_records, topic_names
 
 CONFIGS: Final = {"before": CONFIG, **OTHERS}
@@ -115,12 +116,12 @@ def view_of(store: MemoryLane, plan: Plan) -> LaneView:
     return mirror.view()
 
 
-def changed_and_undisturbed(seed: int) -> tuple[ChangingMachine, Machine]:
+def changed_and_undisturbed(seed: int, *names: str) -> tuple[ChangingMachine, Machine]:
     rng = random.Random(seed)
     topics = topic_names(1 + seed % 2)
     records = random_records(rng, topics=len(topics), partitions=1, events=400, config=CONFIG)
-    logs = logs_of(records, topics)[0]
-    names = [rng.choice([*CONFIGS]) for _ in range(rng.choice((2, 2, 3, 4)))]
+    logs = logs_of(searched(records, rng), topics)[0]
+    names = names or tuple(rng.choice([*CONFIGS]) for _ in range(rng.choice((2, 2, 3, 4))))
     machine = ChangingMachine(rng, logs, names[0])
     for number, name in enumerate(names[1:], 1):
         run(machine, number / len(names))
@@ -144,6 +145,19 @@ def test_what_holds_is_stored_as_if_the_layout_had_never_changed(seed: int) -> N
     again = machine.read()
     assert not again.outdated and again.layouts == machine.claimed.layouts
     assert_same_rows(again.lane, lane)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_grouping_that_was_derived_by_another_rule_holds_from_its_own_instant_on(seed: int) -> None:
+    names = ("derived", "derived by another rule", "derived")[seed % 2 :]
+    machine, undisturbed = changed_and_undisturbed(seed, *names)
+    lane, since = machine.claimed.lane, machine.claimed.layouts.since
+    assert compare(lane, undisturbed.claimed.lane, since)
+    assert_sums_to_the_whole(lane)
+    begins = since.groupings[str(lane.plan.grouping_id("kind"))]
+    coverage = coverage_of([view_of(machine.store, lane.plan)], lane.plan)
+    assert begins is not None and coverage is not None
+    assert coverage.hides("kind", begins - 1) and not coverage.hides("kind", begins)
 
 
 def assert_same_rows(one: Lane, other: Lane) -> None:
