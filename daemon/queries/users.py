@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from relevanced.metrics.arithmetic import distinct
 from relevanced.metrics.lists import Integers
 
 NO_USER: Final = 0
@@ -26,22 +27,26 @@ NOBODY: Final[frozenset[int]] = frozenset()
 def user_hashes(users: Sequence[str | None], times_ms: Integers, salt: bytes) -> Integers:
     """Return a 32-bit hash of each user, (n,), keyed with the salt and the UTC day of each time, so
     that nobody can be followed from day to day; NO_USER for none."""
-    found: dict[tuple[str, int], int] = {}
-    hashes = np.full(len(users), NO_USER, np.int64)
-    for index, (user, day) in enumerate(zip(users, (times_ms // DAY_MS).tolist(), strict=True)):
-        if user is None:
-            continue
-        value = found.get((user, day))
-        if value is None:
-            value = found[user, day] = _hash(user, day, salt)
-        hashes[index] = value
+    days, hashes = times_ms // DAY_MS, np.full(len(users), NO_USER, np.int64)
+    for day in distinct(days).tolist():
+        indices = np.flatnonzero(days == day)
+        of_day = [users[n] for n in indices.tolist()]
+        found = _hashes_of(dict.fromkeys(of_day), day, salt)
+        hashes[indices] = [found[user] for user in of_day]
     return hashes
 
 
-def _hash(user: str, day: int, salt: bytes) -> int:
+def _hashes_of(users: Iterable[str | None], day: int, salt: bytes) -> dict[str | None, int]:
     key = blake2b(salt + day.to_bytes(8, "big", signed=True), digest_size=32).digest()
-    text = user.encode(errors="surrogatepass")
-    return int.from_bytes(blake2b(text, key=key, digest_size=4).digest(), "big") or 1
+    keyed, found = blake2b(key=key, digest_size=4), dict[str | None, int]()
+    for user in users:
+        if user is None:
+            found[user] = NO_USER
+            continue
+        one = keyed.copy()
+        one.update(user.encode(errors="surrogatepass"))
+        found[user] = int.from_bytes(one.digest(), "big") or 1
+    return found
 
 
 def joined(sets: Iterable[Users], ceiling: int) -> Users:
