@@ -2,10 +2,14 @@
 mouse and by keyboard; whatever the texts are."""
 
 import re
+from dataclasses import replace
 from typing import Any, Final
 
+import pytest
+
+from relevanced.daemon.commands.demo.run import BROKEN_QUERIES
 from tests.page.browser import Page
-from tests.page.queries_site import BROKEN, broken_site, serving, stored
+from tests.page.queries_site import BROKEN, DEMO_SETTINGS, broken_site, demo_lane, serving, stored
 from tests.page.served import HOSTILE, Daemon, api, text
 
 DETAIL: Final = "*/api/v1/queries/detail*"
@@ -234,6 +238,29 @@ async def test_nothing_usual_yet_lists_the_worst(page: Page) -> None:
         assert "Nothing is usual yet" in await text(page, "#queries-note")
 
 
+async def test_new_numbers_come_without_reloading(page: Page) -> None:
+    seen = []
+
+    def counted(answer: dict[str, Any]) -> dict[str, Any]:
+        seen.append(answer["order"])
+        rows = [row | {"impressions": 1000 + len(seen)} for row in answer["rows"]]
+        return answer | {"rows": rows}
+
+    async with serving(stored(), page) as daemon:
+        await page.alter(LIST, counted)
+        await page.open(daemon.url + "#queries=now&grouping=all&segment=all")
+        await page.until(f"{NAMES}.length === 2")
+        requested = len(seen)
+        reading = daemon.server.published.reading
+        assert reading is not None
+        snapshot = replace(reading.snapshot, as_of_ms=(reading.snapshot.as_of_ms or 0) + 60_000)
+        daemon.show(replace(reading, snapshot=snapshot))
+        await page.until(
+            f"document.querySelector('#queries td.count').innerText > '1,00{requested}'"
+        )
+        assert len(seen) > requested
+
+
 async def test_failure_to_read_queries_leaves_the_rest_of_the_page(page: Page) -> None:
     async with serving(stored(), page) as daemon:
         store = daemon.server.queries
@@ -255,3 +282,17 @@ async def test_daemon_that_knows_no_queries_shows_no_table(page: Page, daemon: D
     await page.open(daemon.url)
     await page.until("document.querySelectorAll('#movers tbody tr').length > 1")
     assert await page.value("document.querySelector('#queries').hidden")
+
+
+@pytest.mark.parametrize(("segment", "least"), [("all&segment=all", 5), ("country&segment=DE", 4)])
+async def test_page_names_the_queries_that_the_demo_breaks(
+    page: Page, segment: str, least: int
+) -> None:
+    """In DE most of them, although the ranking of all of its queries broke."""
+    async with serving(demo_lane(), page, plan=DEMO_SETTINGS.plan) as daemon:
+        await page.open(f"{daemon.url}#grouping={segment}")
+        await page.until(f"{NAMES}.length >= {len(BROKEN_QUERIES)}")
+        named = await page.value(f"{NAMES}.slice(0, {len(BROKEN_QUERIES)})")
+        assert len({*named} & {*BROKEN_QUERIES}) >= least
+        note = await text(page, "#queries-note")
+        assert "The hour since " in note and "So the worst queries are listed" in note

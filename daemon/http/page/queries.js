@@ -6,6 +6,7 @@ import { isWhole } from "./words.js";
 const HOUR_MS = 3600000;
 const MINUTE_MS = 60000;
 const PATIENCE_MS = 60000;
+const ENOUGH_MS = 600000;
 const SLOWLY = 5; // minutes
 const ROWS = 50;
 const MOST_HOURS = 168; // of a list
@@ -15,9 +16,6 @@ export const LOST = "lost";
 export const WORST = "worst";
 
 const hourOf = (instant) => Math.floor(instant / HOUR_MS) * HOUR_MS;
-
-// The start of the hour that can still change.
-const openHour = (settled, health) => hourOf(Date.parse(settled ?? health.as_of));
 
 // The window, until one is selected: that in which a change that is open shows best.
 function usualWindow(change, open) {
@@ -37,23 +35,29 @@ function hoursSince(since, open) {
 // What to request: `at` is what is selected on the page, `found` what the rest of it shows.
 export function wanted(health, at, found) {
   const kept = health.queries;
-  const open = openHour(found.settled.settled_until, health);
+  const settled = Date.parse(found.settled.settled_until ?? health.as_of);
+  const open = hourOf(settled); // the hour that can still change
   const selected = kept.windows.includes(at.queries) ? at.queries : null;
   const cursor = !selected && at.since ? hoursSince(at.since, open) : null;
   const window = selected ?? (at.since ? "now" : usualWindow(found.change, open));
   const { segment } = found;
   const own = isWhole(segment) ? null : segment.grouping === kept.by ? segment.segment : undefined;
   const minute = Math.floor(Date.parse(health.as_of) / MINUTE_MS);
+  const slowly = Math.floor(minute / SLOWLY);
   const known = kept.compared_metrics.includes(at.metric) && (cursor !== null || kept.compared_windows.includes(window));
   return {
     kept, window, cursor, metric: at.metric, order: known ? LOST : WORST, query: at.query,
     // Of a segment that has no tables of its own, those of everything are shown, and that is said.
     segment: own ?? null, elsewhere: own === undefined ? segment : null,
+    // Where nothing is usual, an hour that just began with a fault shows it better than the hour before.
+    mayBeNow: !selected && !at.since && !found.change && settled - open >= ENOUGH_MS,
+    // Only the open hour changes from minute to minute.
+    slowly, round: window === "now" ? minute : slowly,
   };
 }
 
 const signature = (want, names) => JSON.stringify(names.map((name) => want[name]));
-const LISTED = ["window", "cursor", "round", "metric", "order", "segment"];
+const LISTED = ["window", "cursor", "mayBeNow", "round", "metric", "order", "segment"];
 const OPENED = ["query", "metric", "segment", "slowly"];
 
 const shared = ({ metric, segment }) => [["metric", metric], ...(segment === null ? [] : [["segment", segment]])];
@@ -65,10 +69,14 @@ function list(want, order) {
 
 // Where nothing is usual yet, nothing can be said to be lost: then the worst queries are listed.
 async function lists(want) {
-  const first = await list(want, want.order);
-  const main = want.order === LOST && !first.listed ? await list(want, WORST) : first;
-  const empty = await list({ ...want, segment: want.segment }, "zero_results");
-  return { main, empty };
+  let of = want;
+  let main = await list(of, of.order);
+  if (of.order === LOST && !main.listed) {
+    if (want.mayBeNow) of = { ...want, window: "now" };
+    main = await list(of, WORST);
+  }
+  const empty = await list(of, "zero_results");
+  return { main, empty, of };
 }
 
 async function detail(want) {

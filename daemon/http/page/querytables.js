@@ -145,8 +145,10 @@ function showForm(kept, shown) {
 }
 
 export function showTables(part, want, asOf, showsAll) {
-  showForm(want.kept, want.cursor ? null : want.window);
   const { found, fault } = part;
+  // What the answer is of, until another one comes.
+  const of = found?.of ?? want;
+  showForm(want.kept, want.cursor ? null : part.busy ? want.window : of.window);
   $("queries").classList.toggle("old", Boolean(part.busy && found));
   if (!found) {
     $("queries").querySelector("table").hidden = true;
@@ -154,8 +156,8 @@ export function showTables(part, want, asOf, showsAll) {
     return setText($("queries-note"), fault ? `Queries could not be read: ${fault}.` : "Reading the queries …");
   }
   const { main, empty } = found;
-  const of = main.segment === null ? "everything" : visible(main.segment);
-  $("queries-title").replaceChildren(main.order === LOST ? "Queries that lost most" : "Worst queries", element("small", {}, ` ${main.metric} of ${of}`));
+  const whose = main.segment === null ? "everything" : visible(main.segment);
+  $("queries-title").replaceChildren(main.order === LOST ? "Queries that lost most" : "Worst queries", element("small", {}, ` ${main.metric} of ${whose}`));
   const table = $("queries").querySelector("table");
   table.hidden = !main.rows.length;
   showLost(main, want.query, showsAll ? Infinity : FIRST_ROWS);
@@ -164,7 +166,7 @@ export function showTables(part, want, asOf, showsAll) {
   setText($("queries-more"), showsAll ? "Show fewer" : `Show ${more} more`);
   const none = main.rows.length ? "" : "No query is listed.";
   const failed = fault ? `These are the last ones that could be read: ${fault}.` : "";
-  setText($("queries-note"), [failed, elsewhere(want), none, span(main, want, asOf), main.rows.length ? comparison(main, want) : "", carried(main)].filter(Boolean).join(" "));
+  setText($("queries-note"), [failed, elsewhere(of), none, span(main, of, asOf), main.rows.length ? comparison(main, of) : "", carried(main)].filter(Boolean).join(" "));
   $("queries-left").hidden = false;
   setText($("queries-left"), left(main));
   showEmpty(empty, want.query);
