@@ -116,8 +116,8 @@ async def test_texts_of_too_few_users_are_counted_and_not_shown(page: Page) -> N
         await page.open(daemon.url + "#queries=1h&grouping=all&segment=all")
         await page.until("document.querySelector('#queries-left').innerText !== ''")
         left = await text(page, "#queries-left")
-        assert "1 searches are of queries of fewer than 3 users, whose texts are not shown" in left
-        assert "6 have no query" in left
+        assert "Queries of fewer than 3 users, whose texts are not shown: 1 search." in left
+        assert "Without a query: 6 searches." in left
         await page.value(
             "(f => { f.elements['find-text'].value = \"one person's own question\";"
             " f.requestSubmit() })(document.querySelector('#find'))"

@@ -83,7 +83,8 @@ async function detail(want) {
   const [over, open] = await Promise.all(LINE_WINDOWS.map((window) =>
     ask("queries/detail", [["query", want.query], ["window", window], ...shared(want)], PATIENCE_MS)));
   const hours = [...over.hours, ...open.hours];
-  return { ...over, shown: over.shown || open.shown, hours, examples: [...(over.examples ?? []), ...(open.examples ?? [])] };
+  const examples = new Map([...(open.examples ?? []), ...(over.examples ?? [])].map((one) => [one.impression_id, one]));
+  return { ...over, shown: over.shown || open.shown, hours, examples: [...examples.values()] };
 }
 
 const nothing = () => ({ of: null, found: null, fault: "", busy: false });

@@ -104,14 +104,16 @@ function carried({ carried: part, order }) {
   return `The first ten listed queries carry ${percent(Math.min(part, 1) * 100, 0)} of what was lost.`;
 }
 
+const searched = ({ impressions }) => `${count(impressions)} ${impressions === 1 ? "search" : "searches"}`;
+
 // What no row shows, and what is missing.
 function left({ none, rare, other, min_users: users, unlisted_at_most: bound, lost_hours: lost }) {
   const words = [];
   if (lost) words.push(`${count(lost)} hours are missing: Redis lost them.`);
-  if (rare.impressions) words.push(`${count(rare.impressions)} searches are of queries of fewer than ${users} users, whose texts are not shown.`);
-  if (other?.impressions) words.push(`${count(other.impressions)} are of queries that the tables do not list${bound ? `, each at most ${count(bound)}` : ""}.`);
+  if (rare.impressions) words.push(`Queries of fewer than ${users} users, whose texts are not shown: ${searched(rare)}.`);
+  if (other?.impressions) words.push(`Queries that the tables do not list: ${searched(other)}${bound ? `, at most ${count(bound)} of each` : ""}.`);
   else if (bound) words.push(`A query that is not listed has at most ${count(bound)} searches.`);
-  if (none.impressions) words.push(`${count(none.impressions)} have no query.`);
+  if (none.impressions) words.push(`Without a query: ${searched(none)}.`);
   return words.join(" ");
 }
 
@@ -132,6 +134,7 @@ export function showOff() {
   for (const part of $("queries").querySelectorAll("form, table, #queries-more, #queries-left")) part.hidden = true;
   setText($("queries-title"), "Queries");
   $("empty").hidden = $("query").hidden = true;
+  if ($("queries-note").querySelector("pre")) return; // somebody may be copying it
   const [why, lines, more] = OFF;
   $("queries-note").replaceChildren(why, element("pre", {}, lines), more);
 }
