@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
 
+import numpy as np
+
 from relevanced.metrics.lists import Booleans, Integers
 
 from ..events.types import Event
@@ -45,6 +47,24 @@ class ImpressionColumns:
             list(compress(self.queries, kept.tolist())),
         )
 
+    def in_order(self) -> "ImpressionColumns":
+        """The same, ordered by index."""
+        index = self.index
+        if (index[1:] > index[:-1]).all():
+            return self
+        order = np.argsort(index)
+        return ImpressionColumns(
+            index[order],
+            self.ids.at(order),
+            self.hashes[order],
+            self.times_ms[order],
+            self.items.at(order),
+            self.lengths[order],
+            self.attribute_ids[order],
+            [self.user_ids[n] for n in order.tolist()],
+            [self.queries[n] for n in order.tolist()] if self.queries else (),
+        )
+
 
 @dataclass(frozen=True)
 class FeedbackColumns:
@@ -73,6 +93,22 @@ class FeedbackColumns:
             self.items.at(kept),
             self.ranks[kept],
             list(compress(self.kinds, kept.tolist())),
+        )
+
+    def in_order(self) -> "FeedbackColumns":
+        """The same, ordered by index."""
+        index = self.index
+        if (index[1:] > index[:-1]).all():
+            return self
+        order = np.argsort(index)
+        return FeedbackColumns(
+            index[order],
+            self.ids.at(order),
+            self.hashes[order],
+            self.times_ms[order],
+            self.items.at(order),
+            self.ranks[order],
+            [self.kinds[n] for n in order.tolist()],
         )
 
 

@@ -5,28 +5,18 @@ freed, while they are still in the processor's cache. What arrays can tell is as
 slices: it costs the same calls of numpy for any number of records.
 """
 
-from collections.abc import Iterator, Sequence
-from itertools import compress
-from typing import Final, cast
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
 from relevanced.metrics.lists import Booleans, Integers
 
+from ..events import plain
 from ..events.fields import InvalidField
+from ..events.plain import PlainEvents
 from ..events.timestamps import timestamp_ms
-from ..events.types import (
-    LONG_RECORD_BYTES,
-    Decoder,
-    Event,
-    Limits,
-    MappedImpression,
-    Plain,
-    PlainEvents,
-    PlainFeedback,
-    PlainImpression,
-    PlainSearch,
-)
+from ..events.types import LONG_RECORD_BYTES, Decoder, Event, Limits
 from ..lane.attribute_texts import NOT_PARSED, AttributeTexts
 from ..lane.columns.id_index import hashes_of
 from ..lane.columns.texts import Joined, Spans, chained, joined, joined_texts
@@ -35,9 +25,12 @@ from .item_lists import NO_RANK, NOT_PLAIN, as_stored, cut_to
 from .records import Records
 
 SLICE_RECORDS: Final = 512
+SLICE_BYTES: Final = 1 << 20
+"""Of long records fewer are read at a time."""
+_LEAST_RECORDS: Final = 64
+_SAMPLED: Final = 16
 NO_TIME: Final = -1
 """Where a text is no timestamp: the decoder rejects that record."""
-_IMPRESSIONS: Final = frozenset((PlainImpression, PlainSearch, MappedImpression))
 
 
 def read(records: Records, decoder: Decoder, texts: AttributeTexts) -> PlainColumns:
@@ -48,13 +41,14 @@ def read(records: Records, decoder: Decoder, texts: AttributeTexts) -> PlainColu
     impressions, feedback = _Impressions(texts, limits), _Feedback()
     read, stamps_ms = _Read(), list[int]()
     most_bytes = min(limits.max_record_bytes, LONG_RECORD_BYTES)
-    for first in range(0, len(records), SLICE_RECORDS):
-        part = records.part(first, first + SLICE_RECORDS)
+    size = slice_of(records)
+    for first in range(0, len(records), size):
+        part = records.part(first, first + size)
         stamps_ms += part.stamps_ms()
-        plain = decoder.plain(part, most_bytes)
-        read.add(plain, first, len(part))
-        impressions.add(plain.events)
-        feedback.add(plain.events)
+        found = decoder.plain(part, most_bytes)
+        impressions.add(found.impressions, read.count)
+        feedback.add(found.feedback, read.count)
+        read.add(found, first, len(part))
     latest_ms = _integers(stamps_ms)
     latest_ms[latest_ms >= 0] += limits.max_future_ms
     latest_ms[latest_ms < 0] = np.iinfo(np.int64).max
@@ -62,9 +56,16 @@ def read(records: Records, decoder: Decoder, texts: AttributeTexts) -> PlainColu
     shown, reactions = impressions.columns(), feedback.columns()
     is_left = np.ones(len(records), np.bool_)
     is_left[record_index] = False
-    is_left[read.without_event()] = False
-    is_left[record_index[read.is_left()]] = True
+    is_left[[record for record, _ in read.skipped]] = False
+    is_left[read.left] = True
     return _checked(shown, reactions, read, record_index, latest_ms, is_left)
+
+
+def slice_of(records: Records) -> int:
+    """How many of the records are read at a time: as many as stay in cache."""
+    sizes = list(map(len, records.part(0, _SAMPLED).values()))
+    longest = SLICE_BYTES * len(sizes) // max(sum(sizes), 1)
+    return min(max(longest, _LEAST_RECORDS), SLICE_RECORDS)
 
 
 def _checked(
@@ -104,39 +105,27 @@ class _Read:
     """Collects where events stand, slice by slice."""
 
     def __init__(self) -> None:
+        self.count = 0
+        """Events until now."""
         self.others = dict[int, Event]()
         self.skipped = list[tuple[int, str]]()
-        self._events = 0
+        self.left = list[int]()
+        """Records to be decoded in full."""
         self._record_index = list[Integers]()
-        self._left = list[int]()
 
-    def add(self, plain: PlainEvents, first: int, count: int) -> None:
-        """Add what `count` records come to, from record `first` on."""
+    def add(self, plain: PlainEvents, first: int, records: int) -> None:
+        """Add what some records come to, from record `first` on."""
         index = plain.record_index
-        indices = np.arange(count) if index is None else _integers(index)
+        indices = np.arange(records) if index is None else _integers(index)
         self._record_index.append(indices + first)
-        self.others.update((self._events + n, event) for n, event in plain.others.items())
+        self.others.update((self.count + n, event) for n, event in plain.others.items())
         self.skipped += [(first + record, reason) for record, reason in plain.skipped]
-        if None in plain.events:
-            self._left += self._without(plain)
-        self._events += len(plain.events)
-
-    def _without(self, plain: PlainEvents) -> Iterator[int]:
-        for n, event in enumerate(plain.events, self._events):
-            if event is None and n not in self.others:
-                yield n
+        self.left += [first + record for record in plain.left]
+        self.count += plain.count
 
     def record_index(self) -> Integers:
         """Of each event among the records, (e,)."""
         return _chained(self._record_index)
-
-    def without_event(self) -> Integers:
-        """The records of which something is left out."""
-        return _integers([record for record, _ in self.skipped])
-
-    def is_left(self) -> Integers:
-        """The indices of the events that stand for a record to be decoded in full."""
-        return _integers(self._left)
 
 
 class _Impressions:
@@ -144,33 +133,37 @@ class _Impressions:
 
     def __init__(self, texts: AttributeTexts, limits: Limits) -> None:
         self._texts, self._limits = texts, limits
-        self._is_one = bytearray()
+        self._index, self._hashes = list[Integers](), list[Integers]()
         self._ids, self._items = list[Joined](), list[Joined]()
-        self._hashes = list[Integers]()
         self._times_ms, self._attribute_ids = list[int](), list[int]()
         self._user_ids, self._queries = list[str | None](), list[str | None]()
+        self._lengths = list[Integers]()
+        """Of the lists of each group of which they are known."""
 
-    def add(self, plain: Sequence[Plain | None]) -> None:
-        """Add the impressions among the next events: all of them of one of both types."""
-        is_one = bytes([type(event) in _IMPRESSIONS for event in plain])
-        found = cast(list[PlainImpression] | list[MappedImpression], list(compress(plain, is_one)))
-        ids = [impression.impression_id for impression in found]
-        self._is_one += is_one
-        self._ids.append(joined_texts(ids))
-        self._hashes.append(hashes_of(ids, len(ids)))
-        self._times_ms += _times_ms([impression.timestamp for impression in found])
-        self._items.append(joined([impression.items for impression in found]))
-        self._attribute_ids += self._texts.parse(found)
-        self._user_ids += [impression.user_id for impression in found]
-        if self._limits.queries:
-            searches = cast(list[PlainSearch] | list[MappedImpression], found)
-            self._queries += [search.query for search in searches]
+    def add(self, groups: Sequence[plain.Impressions], first: int) -> None:
+        """Add those of a slice, whose first event has this index."""
+        for found in groups:
+            self._index.append(_integers(found.index) + first)
+            self._ids.append(joined_texts(found.ids))
+            self._hashes.append(hashes_of(found.ids, len(found.ids)))
+            self._times_ms += _times_ms(found.times)
+            self._items.append(joined(found.items))
+            self._attribute_ids += self._texts.parse(found)
+            self._user_ids += found.user_ids
+            if self._limits.queries:
+                self._queries += found.queries or [None] * len(found.ids)
+            if found.lengths is not None:
+                self._lengths.append(_integers(found.lengths))
 
     def columns(self) -> ImpressionColumns:
         """All that were added."""
-        items, lengths = cut_to(self._limits.depth, *as_stored(chained(self._items)))
+        if len(self._lengths) == len(self._items):
+            items, lengths = Spans.of(chained(self._items)), _chained(self._lengths)
+        else:
+            items, lengths = as_stored(chained(self._items))
+        items, lengths = cut_to(self._limits.depth, items, lengths)
         return ImpressionColumns(
-            index=np.flatnonzero(np.frombuffer(self._is_one, np.bool_)),
+            index=_chained(self._index),
             ids=Spans.of(chained(self._ids)),
             hashes=_chained(self._hashes),
             times_ms=_integers(self._times_ms),
@@ -179,44 +172,40 @@ class _Impressions:
             attribute_ids=_integers(self._attribute_ids),
             user_ids=self._user_ids,
             queries=self._queries,
-        )
+        ).in_order()
 
 
 class _Feedback:
     """Collects the columns of plain feedback."""
 
     def __init__(self) -> None:
-        self._is_one = bytearray()
+        self._index, self._hashes = list[Integers](), list[Integers]()
         self._ids, self._items = list[Joined](), list[Joined]()
-        self._hashes = list[Integers]()
         self._times_ms, self._ranks = list[int](), list[int]()
         self._kinds = list[str]()
 
-    def add(self, plain: Sequence[Plain | None]) -> None:
-        """Add the feedback among the next events."""
-        is_one = bytes([type(event) is PlainFeedback for event in plain])
-        found = cast(list[PlainFeedback], list(compress(plain, is_one)))
-        ids = [feedback.impression_id for feedback in found]
-        self._is_one += is_one
-        self._ids.append(joined_texts(ids))
-        self._hashes.append(hashes_of(ids, len(ids)))
-        self._times_ms += _times_ms([feedback.timestamp for feedback in found])
-        self._items.append(joined_texts([str(feedback.item) for feedback in found]))
-        ranks = [feedback.rank for feedback in found]
-        self._ranks += [NO_RANK if rank is None else rank for rank in ranks]
-        self._kinds += [feedback.kind for feedback in found]
+    def add(self, groups: Sequence[plain.Feedback], first: int) -> None:
+        """Add that of a slice, whose first event has this index."""
+        for found in groups:
+            self._index.append(_integers(found.index) + first)
+            self._ids.append(joined_texts(found.ids))
+            self._hashes.append(hashes_of(found.ids, len(found.ids)))
+            self._times_ms += _times_ms(found.times)
+            self._items.append(joined_texts(found.items))
+            self._ranks += [NO_RANK if rank is None else rank for rank in found.ranks]
+            self._kinds += found.kinds
 
     def columns(self) -> FeedbackColumns:
         """All that was added."""
         return FeedbackColumns(
-            index=np.flatnonzero(np.frombuffer(self._is_one, np.bool_)),
+            index=_chained(self._index),
             ids=Spans.of(chained(self._ids)),
             hashes=_chained(self._hashes),
             times_ms=_integers(self._times_ms),
             items=Spans.of(chained(self._items)),
             ranks=_integers(self._ranks),
             kinds=self._kinds,
-        )
+        ).in_order()
 
 
 def _times_ms(timestamps: Sequence[int | str]) -> list[int]:
@@ -230,7 +219,9 @@ def _time_ms(timestamp: int | str) -> int:
         return NO_TIME
 
 
-def _integers(values: Sequence[int]) -> Integers:
+def _integers(values: Sequence[int] | Integers) -> Integers:
+    if isinstance(values, np.ndarray):
+        return values
     return np.fromiter(values, np.int64, len(values))
 
 

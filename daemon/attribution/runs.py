@@ -162,8 +162,10 @@ class Aside:
     """What was rejected of records that are no dead letters."""
     skipped: Sequence[str] = ()
     """The reasons for which a mapping left out something."""
+    mapped: int = 0
+    """Records that a mapping read."""
     slowly: int = 0
-    """Records of a mapping that were decoded in full."""
+    """Those of them that were decoded in full."""
 
 
 @dataclass
@@ -182,8 +184,8 @@ def read(
     columns = plain_columns.read(records, decoder, texts)
     aside, full = Aside(skipped=columns.skipped), _Full()
     left = np.flatnonzero(columns.is_left).tolist()
-    if left and decoder.is_mapping(records[0]):
-        aside.slowly = len(left)
+    if len(records) and decoder.is_mapping(records[0]):
+        aside.mapped, aside.slowly = len(records), len(left)
     for index in left:
         _decode(records[index], index, decoder, full, aside)
         yield None

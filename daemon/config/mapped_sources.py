@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from ..events.decoder import FORMATS
 from ..mapping.expressions import Expression, slow_part
+from ..mapping.subset import outside_of
 from ..mapping.tables import Drop, FeedbackTable, ImpressionTable, Source, TimeFormat
 from .source_kinds import zone_name
 from .sources import SECTION, TABLES, Declared, Sources
@@ -74,12 +75,17 @@ def _located(value: Any, key: str) -> Any:
 
 
 def slow_expressions(sources: Sources) -> Iterator[str]:
-    """A sentence for each expression that is slow by nature."""
+    """A sentence for each expression that is slow by nature, or makes the interpreter read its
+    topic."""
     for source in mapped(sources):
         for expression in _expressions(source):
             part = slow_part(expression.tree)
             if part is not None:
                 yield f"{expression.key}: slow by nature, as it sorts or visits everything: {part}"
+        slow = {one.key for one in _expressions(source) if slow_part(one.tree) is not None}
+        for key, outside in outside_of(source):
+            if key not in slow:
+                yield f"{key}: outside the compiled subset, so the topic is read slowly: {outside}"
 
 
 def _expressions(value: object) -> Iterator[Expression]:

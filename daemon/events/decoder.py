@@ -16,6 +16,8 @@ import msgspec
 from . import native, ubi
 from .attributes import Trimmed
 from .fields import InvalidField, decoded
+from .plain import PlainEvents, nothing_of
+from .plain_objects import of_objects
 from .types import (
     DROP_REASONS,
     MAX_ELEMENTS,
@@ -27,7 +29,6 @@ from .types import (
     LogRecord,
     LogRecords,
     Plain,
-    PlainEvents,
     Rejected,
     ValueDecoder,
 )
@@ -124,14 +125,14 @@ class RecordDecoder:
         """The records that are one plain event; see `Decoder.plain`."""
         read_plain = self.read_plain
         if read_plain is None:
-            return PlainEvents([None] * len(records))
+            return nothing_of(len(records))
         values = records.values()
         if max(map(len, values), default=0) > most_bytes:
             values = [value if len(value) <= most_bytes else b"" for value in values]
         try:
-            return PlainEvents([read_plain(value) for value in values])
+            return of_objects([read_plain(value) for value in values])
         except (ValueError, RecursionError):
-            return PlainEvents([_plain_or_none(value, read_plain) for value in values])
+            return of_objects([_plain_or_none(value, read_plain) for value in values])
 
     def is_mapping(self, record: LogRecord) -> bool:
         """False: formats are no mappings."""

@@ -5,6 +5,7 @@ Pure. Instants are whole milliseconds since the epoch.
 
 import math
 import re
+from collections.abc import Sequence
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from functools import lru_cache
@@ -53,6 +54,21 @@ def timestamp_ms(value: object, name: str = "timestamp") -> int:
     if not 0 <= time_ms < _LATEST_MS:
         raise refused("bad_timestamp", name, value, _TIMESTAMP_RULE)
     return time_ms
+
+
+def timestamps_ms(values: Sequence[str]) -> list[int]:
+    """Return the milliseconds of several texts: what `timestamp_ms` returns of each, and faster
+    where all are written in the usual way. Raises InvalidField."""
+    try:
+        found = [
+            _second_ms(value[:_SECOND_CHARACTERS]) + _FRACTION_MS[value[_SECOND_CHARACTERS:]]
+            for value in values
+        ]
+        if not found or (min(found) >= 0 and max(found) < _LATEST_MS):
+            return found
+    except (KeyError, ValueError):
+        pass
+    return list(map(timestamp_ms, values))
 
 
 def _text_ms(text: str) -> int:

@@ -4,11 +4,13 @@ Pure values. Formats (`native`, `ubi`) turn bytes into these, and nothing after 
 format.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Final, Protocol, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Final, Protocol, TypeAlias
 
 import msgspec
 from msgspec import Meta, Raw
+
+from .plain import PlainEvents
 
 MAX_TEXT_BYTES: Final = 256
 """Longest id, attribute or kind, in bytes of UTF-8."""
@@ -162,43 +164,7 @@ class PlainFeedback(msgspec.Struct, tag_field="type", tag="feedback", gc=False):
     grade: None = None
 
 
-class Labels(Protocol):
-    """The attributes and experiments of a mapping, by name. One object for each of its tables."""
-
-    def texts_of(self, values: tuple[Any, ...]) -> tuple[dict[str, str], dict[str, str]] | None:
-        """The attributes and the experiments of these values as texts; None where one of them must
-        be left out, which only the careful reader notes."""
-
-
-class MappedImpression(msgspec.Struct, gc=False):
-    """A plain impression as a mapping reads it."""
-
-    impression_id: str
-    items: Raw | bytes
-    """As in a plain impression."""
-    timestamp: int
-    """In milliseconds."""
-    values: tuple[Any, ...]
-    """Its attributes and experiments, as `labels` names them."""
-    labels: Labels
-    user_id: str | None = None
-    query: str | None = None
-
-
-Plain: TypeAlias = PlainImpression | PlainSearch | MappedImpression | PlainFeedback
-
-
-class PlainEvents(msgspec.Struct):
-    """What some records, n of them, come to where that is plain, in the order of the records."""
-
-    events: list[Plain | None]
-    """None where the event is one of `others`; else where a record must be decoded in full."""
-    record_index: list[int] | None = None
-    """Of each event among the records, ascending. None: each record has exactly one event."""
-    others: Mapping[int, "Event"] = {}
-    """Index among `events` → an event that is not plain."""
-    skipped: Sequence[tuple[int, str]] = ()
-    """What is left out of the records: index of the record, and the reason."""
+Plain: TypeAlias = PlainImpression | PlainSearch | PlainFeedback
 
 
 class Decoder(Protocol):

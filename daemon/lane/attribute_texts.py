@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Final, TypeAlias, cast
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 import numpy as np
@@ -18,7 +18,8 @@ from msgspec.structs import astuple
 from relevanced.metrics.lists import Integers
 
 from ..events.attributes import as_fields, can_be_fields
-from ..events.types import SURELY_SHORT, Labels, MappedImpression, PlainImpression
+from ..events.plain import Impressions, Labels
+from ..events.types import SURELY_SHORT, PlainImpression
 from ..experiments.specs import IMPRESSION, USER, Assignment
 from ..plan import Plan, Values
 from ..queries.plan import USER_ID
@@ -27,11 +28,14 @@ from .columns.texts import Spans, cut
 REMEMBERED_TEXTS: Final = 50_000
 """Distinct attribute texts after which the table begins anew."""
 
+MOST_KEY_BYTES: Final = 4096
+"""Longer values of a mapping, such as whole objects, are not remembered."""
 NOT_PARSED: Final = -1
 """Attribute id of texts that only the careful reader can parse."""
 
 _packed = msgspec.msgpack.Encoder().encode
 """Values as bytes that differ wherever the values do: True, 1 and 1.0 are equal as keys."""
+_TOO_LARGE: Final = b""
 _Text: TypeAlias = Annotated[str, Meta(max_length=SURELY_SHORT)]
 
 
@@ -86,29 +90,39 @@ class AttributeTexts:
             self._ids_by_values.clear()
         return self._table
 
-    def parse(
-        self, impressions: Sequence[PlainImpression] | Sequence[MappedImpression]
-    ) -> list[int]:
-        """The attribute id of each impression: an index into the table, or NOT_PARSED where its
-        texts are not plain."""
-        if impressions and type(impressions[0]) is MappedImpression:
-            return [self._mapped_id(one) for one in cast(Sequence[MappedImpression], impressions)]
-        return self._raw_ids(cast(Sequence[PlainImpression], impressions))
+    def parse(self, impressions: Impressions) -> list[int]:
+        """The attribute id of each impression, (m,): an index into the table, or NOT_PARSED where
+        its texts are not plain."""
+        if impressions.labels is None:
+            return self._raw_ids(impressions.raw)
+        return self._mapped_ids(impressions.values, impressions.labels)
 
-    def _mapped_id(self, impression: MappedImpression) -> int:
-        labels, values = impression.labels, impression.values
-        ids = self._ids_by_values[labels]
+    def _mapped_ids(self, values: Sequence[tuple[Any, ...]], labels: Labels) -> list[int]:
         try:
-            key = _packed(values)
+            keys = list(map(_packed, values))
         except OverflowError:
+            keys = list(map(_packed_if_small, values))
+        by_key = self._ids_by_values[labels]
+        id_of = by_key.get
+        ids = [id_of(key, NOT_PARSED) for key in keys]
+        if NOT_PARSED in ids:
+            for index in [n for n, attribute_id in enumerate(ids) if attribute_id == NOT_PARSED]:
+                ids[index] = self._mapped_id(keys[index], values[index], labels)
+        return ids
+
+    def _mapped_id(self, key: bytes, values: tuple[Any, ...], labels: Labels) -> int:
+        """The id of values that are new, unless an earlier impression of the batch has them too."""
+        by_key = self._ids_by_values[labels]
+        if key in by_key:
+            return by_key[key]
+        if key == _TOO_LARGE:
             return NOT_PARSED
-        attribute_id = ids.get(key)
-        if attribute_id is None:
-            texts = labels.texts_of(values)
-            if texts is None:
-                return NOT_PARSED
-            requested = {name: texts[0].get(name) for name in self._names}
-            attribute_id = ids[key] = self._add(requested, texts[1])
+        texts = labels.texts_of(values)
+        if texts is None:
+            return NOT_PARSED
+        attribute_id = self._add({name: texts[0].get(name) for name in self._names}, texts[1])
+        if len(key) <= MOST_KEY_BYTES:
+            by_key[key] = attribute_id
         return attribute_id
 
     def _raw_ids(self, impressions: Sequence[PlainImpression]) -> list[int]:
@@ -182,6 +196,13 @@ class AttributeTexts:
             return ()
         by_user_id = queries.user == USER_ID
         return user_ids if by_user_id else self._values_of(queries.user, attribute_ids)
+
+
+def _packed_if_small(values: tuple[Any, ...]) -> bytes:
+    try:
+        return _packed(values)
+    except OverflowError:
+        return _TOO_LARGE
 
 
 def once_per_text(

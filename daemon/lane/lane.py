@@ -120,9 +120,11 @@ class Lane:
     queries: LaneQueries | None = None
     """The tables of queries; None where none are kept."""
     changes: BatchChanges = field(default_factory=BatchChanges)
+    mapped_records: Counter[str] = field(default_factory=Counter)
+    """Topic → records that a mapping read since this was last reported: how the process works, and
+    no part of the lane's counts."""
     mapped_slowly: Counter[str] = field(default_factory=Counter)
-    """Topic → records of a mapping that were decoded in full since this was last reported: how the
-    process works, and no part of the lane's counts."""
+    """Topic → those of them that were decoded in full."""
 
     @property
     def watermark_ms(self) -> int | None:

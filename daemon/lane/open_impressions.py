@@ -227,15 +227,16 @@ class OpenImpressions:
     def slots_in(self, panes: Iterable[int]) -> Iterator[int]:
         """All slots of these base panes."""
         for pane in panes:
-            yield from self._slots_of(pane).tolist()
+            yield from self.pane_slots(pane).tolist()
 
-    def _slots_of(self, pane: int) -> NDArray[np.int64]:
+    def pane_slots(self, pane: int) -> NDArray[np.int64]:
+        """The slots of the open impressions of a base pane, (n,), ascending."""
         is_open = np.frombuffer(self.is_open, np.bool_)
         return self._panes.slots_of(pane, self.base, self.times_ms.at, is_open)
 
     def close_pane(self, pane: int) -> None:
         """Forget the impressions of a base pane that has settled."""
-        slots = self._slots_of(pane)
+        slots = self.pane_slots(pane)
         np.frombuffer(self.is_open, np.uint8)[self.index_of(slots)] = 0
         self._panes.forget(pane)
         for by_slot in (self.grades, self.delays_ms, self.paged_items, self.teams):

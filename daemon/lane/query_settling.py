@@ -1,17 +1,14 @@
 """What a base pane adds to the tables of queries when it settles. Pure, and exact."""
 
-from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
 
-from relevanced.metrics.arithmetic import distinct
 from relevanced.metrics.lists import Integers
 
 from ..panes import pane_start
 from ..queries.keys import with_segment
 from ..queries.table import PaneSums, Table, grouped
-from ..queries.users import ENOUGH, NO_USER, Users
 from .columns.column import column
 from .gain_states import score_delays
 from .lane import Lane
@@ -20,7 +17,6 @@ from .searches import QueryKeys, SearchColumns, Searches
 
 _ROW_COLUMNS: Final = (0, 2, 1)
 """Of a row of the plan: those of `queries.COUNT_COLUMNS`."""
-_MOST_HASHES: Final = 2**32
 
 
 def settle_queries(lane: Lane, start_ms: int) -> None:
@@ -31,7 +27,7 @@ def settle_queries(lane: Lane, start_ms: int) -> None:
     hour = pane_start(start_ms, plan.hour_ms)
     if queries.since_ms is not None and hour < queries.since_ms:
         return
-    slots = np.fromiter(lane.open.slots_in([start_ms]), np.int64)
+    slots = lane.open.pane_slots(start_ms)
     if not len(slots):
         return
     if hour != queries.hour_ms:
@@ -70,7 +66,7 @@ def _lines(lane: Lane, slots: Integers, index: Integers) -> Integers:
     firsts = [plan.metric_column(n) for n in range(len(plan.metrics))]
     columns = [*_ROW_COLUMNS, *(first + part for first in firsts for part in (0, 1))]
     states = column(lane.open.states)[index].astype(np.int64)
-    lines = lane.states.rows()[:, columns].take(states, axis=0)
+    lines = lane.states.rows().take(states, axis=0)[:, columns]  # few rows of a large table
     delays = lane.open.delays_ms
     timed = [n for n, slot in enumerate(slots.tolist()) if slot in delays] if delays else []
     if timed:
@@ -94,7 +90,7 @@ def _settle(
     distinct_numbers, sums = grouped(numbers, lines)
     texts = [keys[number] for number in distinct_numbers.tolist()]
     which = np.searchsorted(distinct_numbers, numbers)
-    table.settle(PaneSums(texts, sums, _users(table, texts, which, found.users)))
+    table.settle(PaneSums(texts, sums, which, found.users))
 
 
 def _settle_by(
@@ -109,25 +105,7 @@ def _settle_by(
         with_segment(keys[pair % size], names[pair // size][1]) for pair in distinct_pairs.tolist()
     ]
     which = np.searchsorted(distinct_pairs, pairs)
-    table.settle(PaneSums(texts, sums, _users(table, texts, which, found.users)))
-
-
-def _users(table: Table, texts: list[str], which: Integers, users: Integers) -> Mapping[str, Users]:
-    """Key → who searched for it in the pane, of those whose row has not enough users yet. `which`:
-    (n,) the index of each impression's key in `texts`."""
-    if not table.min_users:
-        return {}
-    rows = map(table.row_of, texts)
-    waits = np.array([row is None or table.users[row] is not ENOUGH for row in rows], np.bool_)
-    selected = waits[which] & (users != NO_USER)
-    pairs = distinct(which[selected] * _MOST_HASHES + users[selected])
-    found: dict[str, set[int]] = {}
-    for pair in pairs.tolist():
-        found.setdefault(texts[pair // _MOST_HASHES], set()).add(pair % _MOST_HASHES)
-    return {
-        key: frozenset(hashes) if len(hashes) < table.min_users else ENOUGH
-        for key, hashes in found.items()
-    }
+    table.settle(PaneSums(texts, sums, which, found.users))
 
 
 def begin_queries(lane: Lane, next_pane_ms: int | None) -> None:

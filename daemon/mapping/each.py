@@ -10,7 +10,7 @@ import msgspec
 from .expressions import Expression, Node
 from .getters import Odd, part_of
 from .json_shapes import decoder_of
-from .paths import dotted, safe, steps_of
+from .paths import dotted, fast, safe, steps_of
 from .shapes import TEXT, Shape, Unsupported
 
 _parse = msgspec.json.Decoder().decode
@@ -28,6 +28,9 @@ class Each:
     """What a record is a list of, where it may be one."""
     elements: Callable[[Any], Any]
     """From the instance of a record to an event, or a list of them; None for null."""
+    are_events: Callable[[Sequence[Any]], bool]
+    """Whether each of some instances of records is exactly one event itself; False where that is
+    not sure. May raise an AttributeError."""
 
 
 def each_of(each: Expression | None) -> Each:
@@ -35,14 +38,14 @@ def each_of(each: Expression | None) -> Each:
     record = Shape()
     steps = [] if each is None else steps_of(each.tree)
     if each is None or steps == []:
-        return Each(record, [record], record, lambda root: root)
+        return Each(record, [record], record, lambda root: root, _are_single)
     node = each.tree
     if node["type"] == "or_expression" and steps_of(node["children"][1]) == []:
         return _list_or_record(record, node["children"][0])
     if node["type"] == "function_expression" and node["value"] == "parse_json":
         return _in_text(record, node["children"][0])
     read, event = _listed_at(record, node)
-    return Each(record, [event], None, read)
+    return Each(record, [event], None, read, _are_none)
 
 
 def _listed_at(record: Shape, node: Node) -> tuple[Callable[[Any], Any], Shape]:
@@ -53,7 +56,7 @@ def _listed_at(record: Shape, node: Node) -> tuple[Callable[[Any], Any], Shape]:
     path, shape = found
     event = shape.elements()
     shape.or_one = True
-    return safe(path), event
+    return fast(path) if "." not in path else safe(path), event
 
 
 def _list_or_record(record: Shape, node: Node) -> Each:
@@ -70,7 +73,10 @@ def _list_or_record(record: Shape, node: Node) -> Each:
             raise Odd  # only the interpreter sees whether the object is empty
         return found
 
-    return Each(record, [record, event], event, elements)
+    def are_events(roots: Sequence[Any]) -> bool:
+        return _are_single(roots) and not any(map(read, roots))
+
+    return Each(record, [record, event], event, elements, are_events)
 
 
 def _in_text(record: Shape, node: Node) -> Each:
@@ -95,4 +101,12 @@ def _in_text(record: Shape, node: Node) -> Each:
         _parse(text)  # the interpreter refuses a text that is broken anywhere
         return decode()(text)
 
-    return Each(record, [event], None, elements)
+    return Each(record, [event], None, elements, _are_none)
+
+
+def _are_single(roots: Sequence[Any]) -> bool:
+    return len({list, type(None)}.intersection(map(type, roots))) == 0
+
+
+def _are_none(roots: Sequence[Any]) -> bool:
+    return False

@@ -9,10 +9,11 @@ here gives what the interpreter gives, or raises: then the record is read by the
 import operator
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from ..events.types import LogRecord
-from .expressions import Node
+from .expressions import Expression, Node
 from .functions import header, text_of
 from .paths import Attributes, Scope, at_path, leaf, steps_of
 from .patterns import MATCHED_CHARACTERS
@@ -26,6 +27,7 @@ _ORDER: Final = {
     "gt": operator.gt,
     "gte": operator.ge,
 }
+_ABOUT_RECORD: Final = ("header", "key", "kafka_time")
 LONGEST_HEADER: Final = 4096
 """Most characters of a header or a key: the work with it counts."""
 
@@ -44,8 +46,7 @@ def getter(node: Node, scope: Scope, attributes: Attributes, role: Role) -> Get:
     Unsupported."""
     steps = steps_of(node)
     if steps is not None:
-        read = leaf(steps, scope, attributes, role)
-        return lambda instance, record: read(instance)
+        return Path(leaf(steps, scope, attributes, role))
     kind = node["type"]
     if kind == "literal":
         return _constant(node["value"])
@@ -71,7 +72,12 @@ def condition(node: Node, scope: Scope, attributes: Attributes) -> Get:
     Unsupported."""
     kind, children = node["type"], node["children"]
     if kind == "comparator":
-        return _comparison(node, scope, attributes)
+        if node["value"] == "ne":
+            among = _any_equal({**node, "value": "eq"}, scope, attributes)
+            if among is not None:
+                return NotAmong(among)
+            return _comparison(node, scope, attributes)
+        return _any_equal(node, scope, attributes) or _comparison(node, scope, attributes)
     if kind == "or_expression":
         return _any_equal(node, scope, attributes) or first_true(
             [condition(one, scope, attributes) for one in children]
@@ -89,16 +95,84 @@ def condition(node: Node, scope: Scope, attributes: Attributes) -> Get:
 
 def first_true(gets: Sequence[Get]) -> Get:
     """Return the function that gives the first value that is true, else the last."""
-    first, rest = gets[0], first_true(gets[1:]) if len(gets) > 2 else gets[1]
+    return FirstTrue(gets[0], first_true(gets[1:]) if len(gets) > 2 else gets[1])
 
-    def get(instance: Any, record: LogRecord) -> Any:
-        value = first(instance, record)
+
+@dataclass(frozen=True)
+class FirstTrue:
+    """A value if it is true, else another one."""
+
+    first: Get
+    rest: Get
+
+    def __call__(self, instance: Any, record: LogRecord) -> Any:
+        value = self.first(instance, record)
         # 0 is true.
         if value or (value is not False and type(value) in _NUMBERS):
             return value
-        return rest(instance, record)
+        return self.rest(instance, record)
 
-    return get
+    def many(self, instances: Sequence[Any], records: Sequence[LogRecord]) -> list[Any]:
+        """The same of many instances."""
+        values = many_of(self.first, instances, records)
+        if all(values):
+            return values
+        others = many_of(self.rest, instances, records)
+        return [
+            value if value or (value is not False and type(value) in _NUMBERS) else other
+            for value, other in zip(values, others, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class Path:
+    """The value at a path."""
+
+    read: Callable[[Any], Any]
+
+    def __call__(self, instance: Any, record: LogRecord) -> Any:
+        return self.read(instance)
+
+    def many(self, instances: Sequence[Any], records: Sequence[LogRecord]) -> list[Any]:
+        """The same of many instances."""
+        return list(map(self.read, instances))
+
+
+def many_of(get: Get, instances: Sequence[Any], records: Sequence[LogRecord]) -> list[Any]:
+    """Return a value of many instances."""
+    many: Callable[..., list[Any]] | None = getattr(get, "many", None)
+    return list(map(get, instances, records)) if many is None else many(instances, records)
+
+
+@dataclass(frozen=True)
+class Among:
+    """Whether a value is one of some texts."""
+
+    read: Callable[[Any], Any]
+    texts: frozenset[str]
+
+    def __call__(self, instance: Any, record: LogRecord) -> bool:
+        return self.read(instance) in self.texts
+
+    def many(self, instances: Sequence[Any], records: Sequence[LogRecord]) -> list[bool]:
+        """The same of many instances."""
+        texts = self.texts
+        return [value in texts for value in map(self.read, instances)]
+
+
+@dataclass(frozen=True)
+class NotAmong:
+    """Whether a value is another one."""
+
+    among: Among
+
+    def __call__(self, instance: Any, record: LogRecord) -> bool:
+        return not self.among(instance, record)
+
+    def many(self, instances: Sequence[Any], records: Sequence[LogRecord]) -> list[bool]:
+        """The same of many instances."""
+        texts = self.among.texts
+        return [value not in texts for value in map(self.among.read, instances)]
 
 
 def _constant(value: Any) -> Get:
@@ -107,7 +181,7 @@ def _constant(value: Any) -> Get:
     return lambda instance, record: value
 
 
-def _any_equal(node: Node, scope: Scope, attributes: Attributes) -> Get | None:
+def _any_equal(node: Node, scope: Scope, attributes: Attributes) -> Among | None:
     """A path compared with several texts: one look-up."""
     texts, paths, waiting = list[str](), list[Any](), [node]
     while waiting:
@@ -124,8 +198,7 @@ def _any_equal(node: Node, scope: Scope, attributes: Attributes) -> Get | None:
         texts.append(right["value"])
     if paths[0] is None or any(path != paths[0] for path in paths):
         return None
-    read, among = leaf(paths[0], scope, attributes, SCALAR), frozenset(texts)
-    return lambda instance, record: read(instance) in among
+    return Among(leaf(paths[0], scope, attributes, SCALAR), frozenset(texts))
 
 
 def _comparison(node: Node, scope: Scope, attributes: Attributes) -> Get:
@@ -182,6 +255,17 @@ def _first_of(
         return None
 
     return get
+
+
+def asks_record(expression: Expression | None) -> bool:
+    """Whether the value of an expression differs by the record that its scope stands in."""
+    return expression is not None and _asks_record(expression.tree)
+
+
+def _asks_record(node: Node) -> bool:
+    if node["type"] == "function_expression" and node["value"] in _ABOUT_RECORD:
+        return True
+    return any(_asks_record(child) for child in node["children"] if isinstance(child, dict))
 
 
 def _has_call(node: Node) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 from ..events.fields import too_long
 from ..events.types import LogRecord
 from .expressions import Expression, Node
-from .getters import Get, Odd, first_true, getter, part_of, text_argument
+from .getters import Get, Odd, Path, first_true, getter, part_of, text_argument
 from .paths import Attributes, Scope, at_path, leaf, steps_of
 from .shapes import ID, TEXT, Role, Shape, Unsupported
 from .values import rank_from
@@ -23,7 +23,7 @@ def listed(node: Node, scope: Scope, attributes: Attributes) -> tuple[Get, list[
     steps, kind = steps_of(node), node["type"]
     if steps is not None:
         read, shape = at_path(steps, scope, attributes)
-        return lambda instance, record: read(instance), [shape.elements()]
+        return Path(read), [shape.elements()]
     if kind == "or_expression":
         gets, scopes = list[Get](), list[Scope]()
         for one in node["children"]:

@@ -40,6 +40,9 @@ def all_of(attributes: Attributes, paths: Sequence[str]) -> Callable[[Any], tupl
     if attributes is fast and len(paths) > 1:
         return attrgetter(*paths)
     reads = [attributes(path) for path in paths]
+    if len(paths) == 1:
+        only = reads[0]
+        return lambda instance: (only(instance),)
     return lambda instance: tuple([read(instance) for read in reads])
 
 

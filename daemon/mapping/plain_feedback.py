@@ -1,24 +1,22 @@
 """The feedback of a table, compiled. Pure. What the rules of `feedback` would refuse is odd."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from ..events.fields import grade_value, kind_text
-from ..events.types import Feedback, Limits, LogRecord, PlainFeedback, Skipped
+from ..events.types import Feedback, Limits, LogRecord, PlainFeedback
 from .expressions import Expression
 from .feedback import MOST_ITEMS
-from .fields_row import Row, milliseconds, row_of
-from .getters import Get, Odd, condition, getter
+from .fields_row import Milliseconds, Row, milliseconds, row_of
+from .getters import Get, Odd, asks_record, condition, getter, is_true, many_of
 from .lists import Column, column, id_text, listed, optional_text
+from .outcomes import NO_ITEM, NO_SEARCH, Outcome
 from .paths import Attributes, Scope
-from .plain_impressions import Outcome, joined_id
+from .plain_impressions import joined_id
 from .shapes import ID, RANK, SCALAR, TIME, Role, Shape
 from .tables import FeedbackTable, TimeFormat
 from .values import rank_from, scalar_text
-
-NO_ITEM: Final = Skipped("no_item")
-NO_SEARCH: Final = Skipped("no_query_id")
 
 
 @dataclass(frozen=True)
@@ -34,13 +32,15 @@ class CompiledFeedback:
     item_id: Column | None
     rank: Column | None
     grade: Column | None
-    ms: Callable[[Any], int]
+    ms: Milliseconds
+    at_once: bool
+    """Whether elements of several records may be read at once."""
 
     def read(self, instance: Any, record: LogRecord) -> Outcome | list[Outcome]:
         """Return the feedback to each item, and what is skipped of it: a list where it is not
         exactly one. Raises Odd, or a ValueError, where the interpreter must read it."""
-        table, row = self.table, self.row(instance, record)
-        time_ms, kind, at = self.ms(row[0]), None, 1
+        table, row = self.table, self.row.one(instance, record)
+        time_ms, kind, at = self.ms.of(row[0]), None, 1
         if table.kind is not None:
             kind, at = _kind(table, row[1]), 2
         elements = [instance] if self.items is None else self.items(instance, record)
@@ -128,6 +128,7 @@ def compiled_feedback(
         of_elements(table.rank, RANK),
         of_elements(table.grade, SCALAR),
         milliseconds(written),
+        not any(map(asks_record, (table.item, table.item_id, table.rank, table.grade))),
     )
 
 
@@ -137,15 +138,27 @@ def is_feedback(table: FeedbackTable, shape: Shape, attributes: Attributes) -> G
     kinds = table.kinds
     if kinds is None or table.kind is None:
         return where or (lambda instance, record: True)
-    get = getter(table.kind.tree, shape, attributes, SCALAR)
-
-    def maps(instance: Any, record: LogRecord) -> bool:
-        kind = get(instance, record)
-        return (kind if type(kind) is str else scalar_text(kind)) in kinds
-
+    read = KindIs(getter(table.kind.tree, shape, attributes, SCALAR), kinds)
     if where is None:
-        return maps
-    return lambda instance, record: where(instance, record) and maps(instance, record)
+        return read
+    return lambda instance, record: is_true(where(instance, record)) and read(instance, record)
+
+
+@dataclass(frozen=True)
+class KindIs:
+    """Whether the kind of an instance stands among others."""
+
+    get: Get
+    among: Mapping[str, str]
+
+    def __call__(self, instance: Any, record: LogRecord) -> bool:
+        kind = self.get(instance, record)
+        return (kind if type(kind) is str else scalar_text(kind)) in self.among
+
+    def many(self, instances: Sequence[Any], records: Sequence[LogRecord]) -> list[bool]:
+        """The same of many instances."""
+        kinds, among = many_of(self.get, instances, records), self.among
+        return [(kind if type(kind) is str else scalar_text(kind)) in among for kind in kinds]
 
 
 def _event_id(parts: Sequence[Any]) -> str | None:

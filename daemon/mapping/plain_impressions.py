@@ -4,36 +4,27 @@ A first page without judgements is a `MappedImpression`, others are events. What
 `impressions` would refuse, or leave a part out of, is odd.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
 from ..events.fields import grade_value, identifiers
-from ..events.types import (
-    Feedback,
-    Impression,
-    Limits,
-    LogRecord,
-    MappedImpression,
-    PlainFeedback,
-    Skipped,
-)
+from ..events.types import Impression, Limits, LogRecord
 from .expressions import Expression
-from .fields_row import Row, milliseconds, row_of
-from .getters import Get, Odd, getter
+from .fields_row import Milliseconds, Row, milliseconds, row_of
+from .getters import Get, Odd, Path, asks_record, getter
 from .labels import TableLabels
 from .lists import Column, by_rank, column, id_text, id_texts, listed, listed_ids, optional_text
+from .outcomes import NO_LIST, MappedImpression, Outcome
 from .paths import Attributes, dotted, steps_of
 from .shapes import ID, RANK, RAW_IDS, SCALAR, TEXT, TIME, Role, Shape
 from .tables import EMPTY, ImpressionTable, TimeFormat
 from .values import JOINED_BY, whole_number
 
-Outcome: TypeAlias = MappedImpression | PlainFeedback | Impression | Feedback | Skipped
-NO_LIST: Final = Skipped("no_list")
 _NULL: Final = b"null"
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -62,15 +53,17 @@ class CompiledImpressions:
     items: Get
     """The list: JSON text, or elements; None where there is none."""
     columns: "Columns"
-    ms: Callable[[Any], int]
+    ms: Milliseconds
+    at_once: bool
+    """Whether elements of several records may be read at once."""
     query: Get | None = None
     """What was searched for; None where it is not needed."""
 
     def read(self, instance: Any, record: LogRecord) -> Outcome:
         """Return the impression. Raises Odd, or a ValueError, where the interpreter must read
         it."""
-        row, at = self.row(instance, record), self.at
-        impression_id, time_ms = joined_id(row[: at.time]), self.ms(row[at.time])
+        row, at = self.row.one(instance, record), self.at
+        impression_id, time_ms = joined_id(row[: at.time]), self.ms.of(row[at.time])
         user_id = None if at.user is None else row[at.user]
         if type(user_id) is not str or not user_id:
             user_id = optional_text(user_id)
@@ -182,7 +175,8 @@ def compiled_impressions(
     if limits.queries and table.query is not None:
         query = getter(table.query.tree, shape, attributes, TEXT)
     ms = milliseconds(written)
-    return CompiledImpressions(table, limits, labels, row, at, items, columns, ms, query)
+    at_once = not any(map(asks_record, (table.item, table.rank, table.grade, table.team)))
+    return CompiledImpressions(table, limits, labels, row, at, items, columns, ms, at_once, query)
 
 
 def _lists(table: ImpressionTable, shape: Shape, attributes: Attributes) -> tuple[Get, Columns]:
@@ -193,8 +187,7 @@ def _lists(table: ImpressionTable, shape: Shape, attributes: Attributes) -> tupl
         if found is None:
             return listed_ids(table.items.tree, shape, attributes), Columns()
         found[1].as_role(RAW_IDS)
-        read = attributes(found[0])
-        return lambda instance, record: read(instance), Columns()
+        return Path(attributes(found[0])), Columns()
     items, scopes = listed(table.items.tree, shape, attributes)
     roles = (ID, RANK, SCALAR, ID)
     if table.item is None:

@@ -14,6 +14,7 @@ from typing import Final
 from ..events.attributes import Trimmed
 from ..events.decoder import future, too_large
 from ..events.fields import InvalidField, refused
+from ..events.plain import PlainEvents, nothing_of
 from ..events.types import (
     NOT_MAPPED,
     SKIP_REASONS,
@@ -22,7 +23,6 @@ from ..events.types import (
     Limits,
     LogRecord,
     LogRecords,
-    PlainEvents,
     Rejected,
     Skipped,
 )
@@ -57,7 +57,7 @@ class Mapper:
     def plain(self, records: LogRecords, most_bytes: int) -> PlainEvents:
         """Return what the compiled form makes of records; see `Decoder.plain`."""
         if self.compiled is None:
-            return PlainEvents([None] * len(records))
+            return nothing_of(len(records))
         return self.compiled.plain(records, most_bytes)
 
     def is_mapping(self, record: LogRecord) -> bool:

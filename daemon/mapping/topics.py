@@ -6,7 +6,8 @@ from itertools import chain
 from typing import Protocol
 
 from ..events.decoder import decoder
-from ..events.types import NOT_MAPPED, Decoded, Limits, LogRecord, LogRecords, PlainEvents, Skipped
+from ..events.plain import PlainEvents, nothing_of
+from ..events.types import NOT_MAPPED, Decoded, Limits, LogRecord, LogRecords, Skipped
 from .records import Mapper
 from .tables import Source
 
@@ -44,7 +45,7 @@ class TopicDecoder:
         logged = records.logged()
         reader = self.by_topic.get(logged[0].topic) if logged else None
         if reader is None:
-            return PlainEvents([None] * len(records))
+            return nothing_of(len(records))
         return reader.plain(records, most_bytes)
 
     def is_mapping(self, record: LogRecord) -> bool:

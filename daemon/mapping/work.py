@@ -6,8 +6,10 @@ it reads only records that the interpreter certainly reads within its limit.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
+from ..events.types import LONG_RECORD_BYTES
 from .expressions import Expression, Node
 from .functions import CHARACTERS_PER_STEP, STEPS, STEPS_PER_BYTE
 from .getters import LONGEST_HEADER
@@ -29,6 +31,12 @@ class Work:
     """With an element of a list."""
     calls: int
     """Functions that are called: each may go through all texts of the record."""
+
+    @cached_property
+    def always_allowed(self) -> bool:
+        """Whether every plain record of one event is: the bound is highest at one of these."""
+        sizes = (0, MOST_LISTED * _LEAST_BYTES, LONG_RECORD_BYTES)
+        return all(self.is_allowed(1, size) for size in sizes)
 
     def is_allowed(self, elements: int, size: int) -> bool:
         """Whether the interpreter would surely read a record of so many events and bytes."""

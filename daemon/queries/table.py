@@ -11,17 +11,18 @@ ranking count of a listed query, n <= its true count <= n + missing; of any othe
 alone and happens between panes only: so the table follows from the log.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 from zlib import crc32
 
 import numpy as np
 
+from relevanced.metrics.arithmetic import distinct
 from relevanced.metrics.lists import Integers
 
 from . import users as query_users
-from .users import NOBODY, Users
+from .users import ENOUGH, NO_USER, NOBODY, Users
 
 MOST_ROWS: Final = 8
 CUT_TO: Final = 4
@@ -29,6 +30,8 @@ CUT_TO: Final = 4
 cut to the kept rows after each pane would have four fifths of the most frequent queries exactly."""
 FIRST_ROWS: Final = 64
 LARGEST_SUM: Final = 2**62
+NO_INDICES: Final[Integers] = np.zeros(0, np.int64)
+_MOST_HASHES: Final = 2**32
 
 
 @dataclass(frozen=True)
@@ -38,8 +41,10 @@ class PaneSums:
     keys: Sequence[str]
     sums: Integers
     """(k, columns)."""
-    users: Mapping[str, Users] = field(default_factory=dict)
-    """Key → who searched for it in the pane; nobody where a key is missing."""
+    searched: Integers = field(default_factory=lambda: NO_INDICES)
+    """For each of n searches, the index of its key."""
+    users: Integers = field(default_factory=lambda: NO_INDICES)
+    """(n,) the hash of its user, or NO_USER."""
 
 
 class Table:
@@ -62,6 +67,8 @@ class Table:
         self._rows: dict[str, int] = {}
         self._sums = np.zeros((FIRST_ROWS, columns), np.int64)
         self._missing = np.zeros(FIRST_ROWS, np.int64)
+        self._has_enough = np.zeros(FIRST_ROWS, np.bool_)
+        """Of each row, whether it has enough users."""
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -92,13 +99,25 @@ class Table:
         self._sums[rows] += pane.sums
         if rows and np.abs(self._sums[rows]).max() >= LARGEST_SUM:
             raise OverflowError("a sum of a table of queries: must stay below 2^62")
-        if self.min_users:
-            for key, found in pane.users.items():
-                row = self._rows[key]
-                self.users[row] = query_users.joined((self.users[row], found), self.min_users)
+        if self.min_users and len(pane.users):
+            self._add_users(np.array(rows)[pane.searched], pane.users)
         self.changed.update(rows)
         if len(self) > MOST_ROWS * self.kept:
             self._cut(CUT_TO * self.kept)
+
+    def _add_users(self, rows: Integers, hashes: Integers) -> None:
+        """Add who searched, (n,) rows and hashes of users, where there are not enough yet."""
+        waits = ~self._has_enough[rows] & (hashes != NO_USER)
+        if not waits.any():
+            return
+        for pair in distinct(rows[waits] * _MOST_HASHES + hashes[waits]).tolist():
+            row, found = divmod(pair, _MOST_HASHES)
+            self.set_users(row, query_users.joined((self.users[row], {found}), self.min_users))
+
+    def set_users(self, row: int, users: Users) -> None:
+        """Replace who searched for the query of a row."""
+        self.users[row] = users
+        self._has_enough[row] = users is ENOUGH
 
     def _row(self, key: str) -> int:
         row = self._rows.get(key)
@@ -106,16 +125,19 @@ class Table:
             row = self.put(key, self.bound)
         return row
 
-    def put(self, key: str, missing: int, users: Users = NOBODY) -> int:
+    def put(self, key: str, missing: int) -> int:
         """Append a row of zeros, from whose query so much is missing at most; returns it."""
         row = self._rows[key] = len(self)
         if row == len(self._missing):
             self._sums = np.concatenate((self._sums, np.zeros_like(self._sums)))
             self._missing = np.concatenate((self._missing, np.zeros_like(self._missing)))
+            enough = (self._has_enough, np.zeros_like(self._has_enough))
+            self._has_enough = np.concatenate(enough)
         self.keys.append(key)
-        self.users.append(users)
+        self.users.append(NOBODY)
         self._sums[row] = 0
         self._missing[row] = missing
+        self._has_enough[row] = False
         return row
 
     def close(self) -> None:
@@ -131,6 +153,7 @@ class Table:
         kept = ordered[:count]
         self._sums[: len(kept)] = self._sums[kept]
         self._missing[: len(kept)] = self._missing[kept]
+        self._has_enough[: len(kept)] = self._has_enough[kept]
         self.keys = [self.keys[row] for row in kept]
         self.users = [self.users[row] for row in kept]
         self._rows = {key: row for row, key in enumerate(self.keys)}

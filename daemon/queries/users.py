@@ -5,7 +5,7 @@ there were as many. The union of such sets is commutative and associative, so it
 log.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from hashlib import blake2b
 from typing import Final, TypeAlias
 
@@ -49,7 +49,7 @@ def _hashes_of(users: Iterable[str | None], day: int, salt: bytes) -> dict[str |
     return found
 
 
-def joined(sets: Iterable[Users], ceiling: int) -> Users:
+def joined(sets: Iterable[Set[int] | None], ceiling: int) -> Users:
     """Return the union of sets of one day, ENOUGH where it reaches the ceiling."""
     union: set[int] = set()
     for users in sets:

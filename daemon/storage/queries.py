@@ -191,7 +191,7 @@ def _put(table: Table, stored: StoredTable) -> None:
         row = table.row_of(key)
         if row is None:
             row = table.put(key, int(rows.missing[index]))
-        table.users[row] = rows.users[index]
+        table.set_users(row, rows.users[index])
         table.sums[row] = rows.sums[index]
     table.other, table.bound = rows.other, rows.bound
 

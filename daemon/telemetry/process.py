@@ -80,6 +80,8 @@ class Telemetry:
         self.lost_history_s = _gauge("relevanced_lost_history_seconds", registry)
         self.wrong_lane_feedback = _counter("relevanced_wrong_lane_feedback_total", registry)
         self.dead_letters = _counter("relevanced_dead_letters_total", registry)
+        self.mapped_records = _counter("relevanced_mapped_records_total", registry)
+        self.mapped_slowly = _counter("relevanced_mapped_slowly_total", registry)
         self.exporter_lease_held = _gauge("relevanced_exporter_lease_held", registry)
         self._catching_up = _gauge("relevanced_catching_up", registry)
         self._catch_up_behind_s = _gauge("relevanced_catch_up_behind_seconds", registry)

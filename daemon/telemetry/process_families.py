@@ -148,6 +148,19 @@ OF_PROCESSES: Final = (
         "Refused records that the dead-letter topic acknowledged.",
     ),
     of_process(
+        "mapped_records_total",
+        "counter",
+        ("topic",),
+        "Records that `[[sources]]` read by expressions.",
+    ),
+    of_process(
+        "mapped_slowly_total",
+        "counter",
+        ("topic",),
+        "Those of them that the compiled form of the expressions could not read: they take ten "
+        "times as long, and are refused or read by the interpreter.",
+    ),
+    of_process(
         "redis_may_evict_state",
         "gauge",
         ("policy",),

@@ -98,7 +98,8 @@ def _count(lane: Lane, topic: str, aside: runs.Aside) -> None:
         lane.count_rejected(topic, rejected)
     for reason, count in Counter(aside.skipped).items():
         lane.count("skipped", skip_label(topic, reason), count)
-    if aside.slowly:
+    if aside.mapped:
+        lane.mapped_records[topic] += aside.mapped
         lane.mapped_slowly[topic] += aside.slowly
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from ..lane.lane import Lane
 from ..panes import JUMP_MS
 from ..telemetry.process import Telemetry
 from .ownership import OwnedLane, Ownership
@@ -58,6 +59,7 @@ class Reporter:
         telemetry.waiting_feedback.labels(str(number)).set(len(lane.waiting))
         lost_s = len(lane.lost_hours) * lane.plan.hour_ms / 1000
         telemetry.lost_history_s.labels(str(number)).set(lost_s)
+        _report_mapped(telemetry, lane)
         for topic, watermark_ms in lane.watermarks.items():
             if watermark_ms is not None:
                 telemetry.watermark_s.labels(topic, str(number)).set(watermark_ms / 1000)
@@ -77,6 +79,15 @@ class Reporter:
         if fetched_ms:
             # Of the partition that waits longest: one broker of many can be away.
             telemetry.last_poll_s.set(min(fetched_ms) / 1000)
+
+
+def _report_mapped(telemetry: Telemetry, lane: Lane) -> None:
+    """Count what the mappings of a lane read since the last report."""
+    for topic, count in lane.mapped_records.items():
+        telemetry.mapped_records.labels(topic).inc(count)
+        telemetry.mapped_slowly.labels(topic).inc(lane.mapped_slowly[topic])
+    lane.mapped_records.clear()
+    lane.mapped_slowly.clear()
 
 
 def _faults(partitions: Sequence[PartitionStatus], obstacle: str | None) -> dict[str, str]:

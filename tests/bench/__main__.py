@@ -23,6 +23,7 @@ from tests.bench import (
     exposition_cost,
     freshness,
     growth,
+    mapping_cost,
     memory,
     open_impressions,
     peers_cost,
@@ -58,6 +59,7 @@ PARTS: Final[Mapping[str, Part]] = {
     "memory": memory.measure,
     "stalls": stalls.measure,
     "replay": replay_cost.measure,
+    "mapping": mapping_cost.measure,
 }
 ON_DEMAND: Final[Mapping[str, Part]] = {"profile": profiling.measure}
 IDLE_LOAD: Final = 0.3

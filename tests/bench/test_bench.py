@@ -16,7 +16,10 @@ from tests.bench.traffic import Traffic, records
 from tests.services.kafka_server import Broker
 
 SMOKE = Effort(0.002)
-SMOKE_PARTS = ("end_to_end", "redis", "growth", "freshness", "exposition", "stalls", "replay")
+SMOKE_PARTS = (
+    *("end_to_end", "redis", "growth", "freshness"),
+    *("exposition", "stalls", "replay", "mapping"),
+)
 
 
 def results_of(*findings: Finding) -> results.Results:
@@ -33,6 +36,7 @@ async def test_numbers_come_from_real_runs(kafka: Broker, tmp_path: Path) -> Non
     assert values["end_to_end.batch_10000.to_floor"] == pytest.approx(worker / floor)
     assert worker > floor, "the worker does more than decode"
     assert values["redis.open_bytes"] < 1000 < values["redis.commands"]
+    assert values["mapping.segment_us"] > values["mapping.own_us"] > values["mapping.native_us"] / 2
     assert 0.1 < values["freshness.at_50.p50_s"] <= values["freshness.at_50.p99_s"] < 30
     assert len(stored.curves["segments"].x) == 2 and (tmp_path / "growth.svg").exists()
 

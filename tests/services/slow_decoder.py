@@ -37,9 +37,9 @@ class SlowDecoder:
         return self.slices(record.value, record.timestamp)
 
     def plain(self, records: Any, most_bytes: int) -> Any:
-        from relevanced.daemon.events.types import PlainEvents
+        from relevanced.daemon.events.plain import nothing_of
 
-        return PlainEvents([None] * len(records))
+        return nothing_of(len(records))
 
     def is_mapping(self, record: Any) -> bool:
         return False

@@ -240,6 +240,38 @@ def test_expressions_that_are_slow_by_nature_are_named() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "warning"),
+    [
+        ("results", "to_array(results)", "impression.items: OUTSIDE: to_array(…)"),
+        ("results", "results[0:3]", "impression.items: OUTSIDE: index expression"),
+        ("what", "not_null(what, kind)", "feedback.kind: OUTSIDE: not_null(…)"),
+        ("what", "root().what", "feedback.kind: OUTSIDE: subexpression"),
+        ("what", "results", ": OUTSIDE: a list of ids is read as something else, too"),
+    ],
+)
+def test_expressions_outside_the_compiled_subset_are_named(
+    old: str, new: str, warning: str
+) -> None:
+    (sentence,) = slow_expressions(loaded(OWN.replace(f'"{old}"', f'"{new}"')).sources)
+    words = "outside the compiled subset, so the topic is read slowly"
+    key = "sources[0]" + ("" if warning.startswith(":") else ".")
+    assert sentence == key + warning.replace("OUTSIDE", words)
+
+
+def test_cloudevents_are_read_slowly() -> None:
+    (sentence,) = slow_expressions(
+        loaded(OWN.replace("[[sources]]\n", '[[sources]]\nenvelope = "cloudevents"\n')).sources
+    )
+    assert sentence.startswith("sources[0].envelope: outside the compiled subset")
+
+
+@pytest.mark.parametrize("name", presets())
+def test_presets_are_within_the_compiled_subset(name: str) -> None:
+    config = loaded(f'[[sources]]\ntopic = "a"\npreset = "{name}"\n{ids_of(name)}')
+    assert list(slow_expressions(config.sources)) == []
+
+
 def test_the_sources_of_the_readme_are_valid() -> None:
     text = (Path(__file__).parents[3] / "README.md").read_text()
     (block,) = [

@@ -96,7 +96,7 @@ def test_a_value_that_is_left_out_counts_in_other_and_is_counted_by_grouping() -
 
 def parsed(*countries: str) -> list[ParsedAttributes]:
     """A table of attribute texts, one per country."""
-    return [ParsedAttributes((country,), 0, (), {}) for country in countries]
+    return [ParsedAttributes((country,), 0, (), {}, {}) for country in countries]
 
 
 def test_a_batch_of_texts_counts_like_its_impressions_one_by_one() -> None:

@@ -29,18 +29,15 @@ def random_panes(rng: random.Random) -> Panes:
     return panes
 
 
-def as_sums(pane: Sequence[Line], rng: random.Random, min_users: int) -> PaneSums:
+def as_sums(pane: Sequence[Line], rng: random.Random) -> PaneSums:
     """The sums of a pane, its queries in a random order."""
     keys = list({key for key, _, _ in pane})
     rng.shuffle(keys)
     sums = np.zeros((len(keys), COLUMNS), np.int64)
-    users: dict[str, set[int]] = {}
-    for key, line, user in pane:
+    for key, line, _ in pane:
         sums[keys.index(key)] += line
-        if user:
-            users.setdefault(key, set()).add(user)
-    found = {k: frozenset(who) if len(who) < min_users else ENOUGH for k, who in users.items()}
-    return PaneSums(keys, sums, found)
+    searched = np.array([keys.index(key) for key, _, _ in pane], np.int64)
+    return PaneSums(keys, sums, searched, np.array([user for _, _, user in pane], np.int64))
 
 
 def tables_of(seed: int) -> tuple[Table, OracleTable, Panes]:
@@ -50,7 +47,7 @@ def tables_of(seed: int) -> tuple[Table, OracleTable, Panes]:
     slow = OracleTable(COLUMNS, kept, min_users)
     panes = random_panes(rng)
     for pane in panes:
-        table.settle(as_sums(pane, rng, min_users))
+        table.settle(as_sums(pane, rng))
         slow.settle(pane)
     if rng.random() < 0.7:
         table.close()

@@ -41,6 +41,8 @@ def full() -> Telemetry:
     ):
         gauge.labels("0").set(1)
     telemetry.batch_duration_s.observe(0.2)
+    for counter in (telemetry.mapped_records, telemetry.mapped_slowly):
+        counter.labels("t").inc()
     telemetry.topics_found({"t": 4})
     telemetry.set_eviction_policy("noeviction")
     telemetry.judged_by({"late_seconds": 600}, {"P@1": 0.01}, {("P@1", "all", "all"): 0.1})

@@ -12,7 +12,8 @@ import pytest
 from relevanced.daemon.config.start import LogEnd
 from relevanced.daemon.errors import Unavailable
 from relevanced.daemon.events.decoder import decoder
-from relevanced.daemon.events.types import Decoder, Limits, PlainEvents
+from relevanced.daemon.events.plain import PlainEvents, nothing_of
+from relevanced.daemon.events.types import Decoder, Limits
 from relevanced.daemon.storage.layouts import InForce, Layouts
 from relevanced.daemon.storage.stall_mark import StallMark, pack_mark, unpack_mark
 from relevanced.daemon.telemetry.process import Telemetry
@@ -79,7 +80,7 @@ class Stalling:
         return iter((self(value, record_time_ms),))
 
     def plain(self, records: Any, most_bytes: int) -> PlainEvents:
-        return PlainEvents([None] * len(records))
+        return nothing_of(len(records))
 
     def is_mapping(self, record: Any) -> bool:
         return False
