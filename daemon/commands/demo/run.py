@@ -42,7 +42,7 @@ URLS: Final = (
     ("/", "the web page: how good search is now"),
     ("/metrics", "the series for Prometheus"),
     ("/api/v1/scores", "the scores as JSON"),
-    ("/api/v1/queries?order=worst&window=now", "the worst queries of this hour"),
+    ("/api/v1/queries?order=worst&window=now", "the worst queries"),
     ("/api/v1/experiments", "what the experiment shows so far"),
 )
 SETTINGS: Final = """
@@ -117,7 +117,8 @@ async def _print_story(service: Service, traffic: Traffic, start_ms: int) -> Non
         console.print(f"http://{host}:{port}{path}  {text}", highlight=False)
     console.print(f"{traffic.rate:g} events/s of simulated search traffic. Press Ctrl-C to stop.")
     broken = ", ".join(BROKEN_QUERIES)
-    console.print(f"Queries that broke {QUERIES_BROKE_S // 60} min ago: {broken}.", highlight=False)
+    ago = QUERIES_BROKE_S // 60
+    console.print(f"Broken {ago} min ago: {broken}", soft_wrap=True, highlight=False)
     said: Headline | None = None
     while not await stopped_within(service.stop, STORY_EVERY_S):
         report, reading = service.http.published.report, service.http.published.reading

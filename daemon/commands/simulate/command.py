@@ -113,7 +113,7 @@ def check_segment(segment: dict[str, str]) -> None:
 @click.option(
     "--break-queries",
     "broken_file",
-    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
     help="File with a query on each line, whose results become irrelevant.",
 )
 @click.option(
