@@ -61,11 +61,13 @@ class QueryRoutes:
 
     async def _body(self, path: str, as_csv: bool, given: Sequence[tuple[str, str]]) -> bytes:
         reading, store = self._served.published.reading, self._served.queries
-        if reading is None or store is None:
+        if reading is None:
             raise BadRequest(503, "this process has no scores yet: /readyz states the reason")
         rows, kind, parameters = api.TABLES[path]
         query = read_query(given, parameters, _allowed(reading))
         asked = _asked(path, reading, query)
+        if store is None:
+            raise BadRequest(503, "this process has no store to read queries from")
         if self._reads is None or self._reads.store is not store:
             self._reads = QueryReads(store)
         lanes = [view.lane for view in reading.views if view.has_events]

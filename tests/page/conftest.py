@@ -8,7 +8,7 @@ import pytest
 from rich.progress import Progress
 
 from relevanced.daemon.commands.demo.run import SETTINGS
-from relevanced.daemon.commands.replay import read_lane, view_of
+from relevanced.daemon.commands.replay import SCORES, keeping_queries, read_lane, view_of
 from relevanced.daemon.commands.simulate.traffic import Regression, Traffic, generate_events
 from relevanced.daemon.config import loading as config
 from relevanced.daemon.exporter.pane_reader import Reading
@@ -17,7 +17,8 @@ from tests.lane_views import NOW_MS, lane_view, reading_of
 from tests.page.browser import Page, chromium, new_page
 from tests.page.served import Daemon, three_states
 
-SETTINGS_OF_THE_DEMO: Final = config.load(SETTINGS, {}, "demo")
+SETTINGS_OF_THE_DEMO: Final = keeping_queries(config.load(SETTINGS, {}, "demo"), SCORES)
+"""Without queries: this story is of scores alone, and has no store to read them from."""
 STORY_MINUTES: Final = 75
 BROKEN_FOR_MINUTES: Final = 10
 

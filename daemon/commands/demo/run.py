@@ -1,7 +1,8 @@
 """`relevanced demo`: the daemon's own worker and exporter on simulated traffic and an embedded
 Valkey, with nothing else to install.
 
-Two variants of a ranker run side by side, and after a while the ranking of one country breaks.
+Two variants of a ranker run side by side, and after a while the ranking of one country breaks. Some
+queries broke before: too few to move a score, so that only the list of queries says which.
 """
 
 import asyncio
@@ -23,18 +24,25 @@ from ...http.api.stories import Headline, headline
 from ...http.server import ListenError
 from ...worker.ownership import Beginning
 from ..app import Service, serve_until_stopped
+from ..simulate.broken_queries import BrokenQueries
 from ..simulate.traffic import Regression, Traffic, generate_events
+from ..simulate.world import KINDS
 from ..taken_port import taken_port
 from .source import LANES, DemoSource
 from .story import news, story
 
 BACKFILL_S: Final = 70 * 60
 """Simulated history, so that the windows are full and there is an hour ago to compare with."""
+QUERIES_BROKE_S: Final = 45 * 60
+"""So long before the live traffic begins: the open hour, or else the one before it, shows them."""
+BROKEN_QUERIES: Final = tuple(f"blue {kind} lamp" for kind in KINDS)
+"""About one search in a hundred."""
 STORY_EVERY_S: Final = 10.0
 URLS: Final = (
     ("/", "the web page: how good search is now"),
     ("/metrics", "the series for Prometheus"),
     ("/api/v1/scores", "the scores as JSON"),
+    ("/api/v1/queries?order=worst&window=now", "the worst queries"),
     ("/api/v1/experiments", "what the experiment shows so far"),
 )
 SETTINGS: Final = """
@@ -62,12 +70,18 @@ def demo(port: int, seed: int, rate: int, regression_after_s: int, max_seconds: 
             "RELEVANCED_HTTP__LISTEN": f"127.0.0.1:{port}",
         }
         settings = config.load(SETTINGS, environment, "demo")
-        traffic = Traffic(
-            seed=seed,
-            rate=rate,
-            regression=Regression(after_s=BACKFILL_S + regression_after_s),
-        )
+        traffic = demo_traffic(seed, rate, BACKFILL_S + regression_after_s)
         return asyncio.run(_run(settings, traffic, max_seconds))
+
+
+def demo_traffic(seed: int, rate: float, regression_after_s: float) -> Traffic:
+    """The traffic of the demo, whose first BACKFILL_S seconds are history."""
+    return Traffic(
+        seed=seed,
+        rate=rate,
+        regression=Regression(after_s=regression_after_s),
+        broken_queries=BrokenQueries(frozenset(BROKEN_QUERIES), BACKFILL_S - QUERIES_BROKE_S),
+    )
 
 
 async def _run(settings: Config, traffic: Traffic, max_seconds: int | None) -> int:
@@ -102,6 +116,9 @@ async def _print_story(service: Service, traffic: Traffic, start_ms: int) -> Non
     for path, text in URLS:
         console.print(f"http://{host}:{port}{path}  {text}", highlight=False)
     console.print(f"{traffic.rate:g} events/s of simulated search traffic. Press Ctrl-C to stop.")
+    broken = ", ".join(BROKEN_QUERIES)
+    ago = QUERIES_BROKE_S // 60
+    console.print(f"Broken {ago} min ago: {broken}", soft_wrap=True, highlight=False)
     said: Headline | None = None
     while not await stopped_within(service.stop, STORY_EVERY_S):
         report, reading = service.http.published.report, service.http.published.reading

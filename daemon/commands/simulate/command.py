@@ -18,6 +18,7 @@ from ...plan import ALL, EXPERIMENT_PREFIX
 from ...telemetry import logs
 from .. import options
 from .breakage import BREAKAGES, Breakage
+from .broken_queries import MOST_BYTES, BrokenQueries, parse_queries
 from .sending import Progress, Span, clock_ms, run_until_interrupted, span_of
 from .shapes import NATIVE, SHAPES, Shape
 from .sinks import FileSink, KafkaSink, Sink
@@ -110,6 +111,22 @@ def check_segment(segment: dict[str, str]) -> None:
     " always clicked less.",
 )
 @click.option(
+    "--break-queries",
+    "broken_file",
+    metavar="FILE",
+    help="File with a query on each line, whose results become irrelevant.",
+)
+@click.option(
+    "--break-share",
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Share of the lists of these queries.  [default: 1]",
+)
+@click.option(
+    "--break-after",
+    type=options.duration,
+    help="When they break, counted from the start of the live traffic.  [default: 0s]",
+)
+@click.option(
     "--effect",
     default=0.0,
     show_default=True,
@@ -138,6 +155,9 @@ def simulate_command(
     regression_after: int | None,
     regression_segment: dict[str, str],
     regression_kind: Breakage,
+    broken_file: str | None,
+    break_share: float | None,
+    break_after: int | None,
     effect: float,
     faults: float,
 ) -> None:
@@ -153,6 +173,7 @@ def simulate_command(
         seed=seed,
         rate=rate,
         regression=regression,
+        broken_queries=_broken_queries(broken_file, break_share, backfill, break_after),
         effect=effect,
         faults=Faults(faults, faults, faults, faults),
     )
@@ -163,6 +184,28 @@ def simulate_command(
     if shape is not None:
         click.echo(shape.source(config.kafka.topics[0], format_name), err=True)
     raise SystemExit(_run(traffic, span, config, out, partitions, shape))
+
+
+def _broken_queries(
+    path: str | None, share: float | None, backfill: int, after: int | None
+) -> BrokenQueries | None:
+    """The queries of a file, as they break. Raises UsageError and BadParameter."""
+    if path is None:
+        if share is not None or after is not None:
+            raise click.UsageError("--break-share and --break-after: only with --break-queries")
+        return None
+    known = {query.text for query in Traffic().world.queries}
+    try:
+        with open(path, "rb") as file:
+            found = file.read(MOST_BYTES + 1)
+        if len(found) > MOST_BYTES:
+            raise ValueError(f"must have at most {MOST_BYTES:,} bytes")
+        keys = parse_queries(found.decode("utf-8-sig"), known)
+    except UnicodeDecodeError as error:
+        raise click.BadParameter(f"--break-queries {path}: must be UTF-8: {error}") from error
+    except (OSError, ValueError) as error:
+        raise click.BadParameter(f"--break-queries {path}: {error}") from error
+    return BrokenQueries(keys, (backfill + (after or 0)) / 1000, 1.0 if share is None else share)
 
 
 def _segment(given: dict[str, str], kind: Breakage) -> dict[str, str]:

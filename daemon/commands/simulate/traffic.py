@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from ...plan import EXPERIMENT_PREFIX
 from .breakage import MOVED, Breakage, is_lost, less_attractive, without_a_shard
+from .broken_queries import BrokenQueries, irrelevant
 from .world import (
     Query,
     Ranking,
@@ -82,6 +83,7 @@ class Traffic:
     seed: int = 1
     rate: float = 200.0
     regression: Regression | None = None
+    broken_queries: BrokenQueries | None = None
     effect: float = 0.0
     faults: Faults = Faults()
     zero_results: float = 0.02
@@ -173,6 +175,8 @@ class _Stream:
         traffic, random = self.traffic, self.random
         if random.random() < traffic.zero_results:
             return Ranking((), ())
+        if self._is_irrelevant(now_ms, query):
+            return irrelevant(random, query, traffic.world.queries)
         if self._broken("ranking", now_ms, user):
             return shuffled(random, query)
         treated = self.treated_share and user.experiments[EXPERIMENT] == TREATMENT
@@ -182,6 +186,13 @@ class _Stream:
         if self._grows(user):
             return less_attractive(ranking)
         return without_a_shard(ranking) if self._broken("index", now_ms, user) else ranking
+
+    def _is_irrelevant(self, now_ms: int, query: Query) -> bool:
+        """Draw whether the query's list shows what belongs to another one."""
+        broken = self.traffic.broken_queries
+        if broken is None or now_ms < self.start_ms + broken.after_s * 1000:
+            return False
+        return broken.affects(query, self.random)
 
     def _user(self, now_ms: int) -> User:
         """Draw the user of the next search."""

@@ -94,6 +94,8 @@ TEXTS: Final[Mapping[str, str]] = {
     "window_seconds": "Length of the window.",
     "without_control": "Whether no impression of the control has been seen.",
     "words": "In words, for people.",
+    "KeptQueries.text": "`plain`, or `hashed`: texts are hashes with a secret key.",
+    "KeptQueries.windows": "Windows for which there are lists.",
     "Health.scores": "`served`; `not_yet` before the first snapshot; `elsewhere` in a worker.",
 }
 """Field, or `Type.field` where it has a meaning of its own there → what it means."""
@@ -196,6 +198,11 @@ EXAMPLES: Final[Mapping[str, Any]] = {
     "Stretch.end": TIME,
     "TalliedMetric.unit": 1_000_000,
     "Health.now": TIME,
+    "KeptQueries.by": "country",
+    "KeptQueries.compared_metrics": ["RR@10"],
+    "KeptQueries.compared_windows": ["now", "1h", "6h", "24h"],
+    "KeptQueries.text": "plain",
+    "KeptQueries.windows": ["now", "1h", "6h", "24h", "7d"],
     "Level.basis": "hour",
     "Queries.from": TIME,
     "Queries.until": TIME,

@@ -8,8 +8,12 @@ from ...events.timestamps import timestamp_text
 from ...exporter.catching_up import Progress
 from ...exporter.published import Condition, Published
 from ...exporter.scores import Events
+from ...exporter.query_windows import NOW, WINDOWS
 from ...plan import Plan
+from ...queries.plan import HASHED
+from ...queries.usual_hours import days_to_keep
 from ...telemetry.status import ProcessStatus
+from .query_lists import UNIT_RANGE
 
 Role: TypeAlias = Literal["all", "worker", "exporter"]
 
@@ -28,6 +32,21 @@ class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     window: str
     seconds: int
     pane_seconds: int
+
+
+class KeptQueries(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is kept of queries."""
+
+    text: Literal["plain", "hashed"]
+    by: str | None
+    """The grouping that has tables of its own."""
+    min_users: int
+    """From so many users of a day on a text is shown."""
+    windows: tuple[str, ...]
+    compared_windows: tuple[str, ...]
+    """Those for which enough days are kept to say what is usual."""
+    compared_metrics: tuple[str, ...]
+    """Those by which losses can be told."""
 
 
 class Partition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -89,6 +108,8 @@ class Health(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """From live to settled."""
     metrics: tuple[Measured, ...]
     windows: tuple[Kept, ...]
+    queries: KeptQueries | None
+    """null where no queries are kept."""
     events: Events | None
     gap_records: int
     """Records that were lost before they were read."""
@@ -123,6 +144,7 @@ def health(
         settling_seconds=None if reading is None else reading.plan.timing.settle_ms // 1000,
         metrics=() if reading is None else _metrics(reading.plan),
         windows=() if reading is None else _windows(reading.plan),
+        queries=None if reading is None else _queries(reading.plan),
         events=None if report is None else report.events,
         gap_records=sum(counts.get("gap_records", {}).values()),
         segment_overflow=sum(counts.get("segment_overflow", {}).values()),
@@ -174,4 +196,19 @@ def _windows(plan: Plan) -> tuple[Kept, ...]:
     return tuple(
         Kept(span.name, span.length_ms // 1000, span.pane_ms // 1000)
         for span in plan.timing.windows
+    )
+
+
+def _queries(plan: Plan) -> KeptQueries | None:
+    kept = plan.queries
+    if kept is None:
+        return None
+    compared = [n for n, hours in WINDOWS.items() if n == NOW or days_to_keep(hours) <= kept.days]
+    return KeptQueries(
+        text="hashed" if kept.text == HASHED else "plain",
+        by=kept.by,
+        min_users=kept.min_users,
+        windows=tuple(WINDOWS),
+        compared_windows=tuple(compared),
+        compared_metrics=tuple(m.name for m in plan.metrics if m.entry.range == UNIT_RANGE),
     )

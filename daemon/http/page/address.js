@@ -7,10 +7,13 @@ const PREFERRED = ["RR", "Success", "nDCG", "P"];
 
 const fromAddress = () => new URLSearchParams(location.hash.slice(1));
 
-// Selects these: an entry of the browser's history, unless they were selected already.
+// Selects these, and deselects those that are null: an entry of the browser's history, unless they were selected already.
 export function select(change) {
   const [old, address] = [fromAddress(), fromAddress()];
-  for (const [name, value] of Object.entries(change)) address.set(name, value);
+  for (const [name, value] of Object.entries(change)) {
+    if (value === null) address.delete(name);
+    else address.set(name, value);
+  }
   if (address.toString() !== old.toString()) history.pushState(null, "", `#${address}`);
 }
 
@@ -30,6 +33,10 @@ export function selection(health, { headlined, unsettled }) {
     against,
     ofHours: WHOLE_HOURS.includes(against),
     span: address.get("span"),
+    // The window of the queries; since when (seconds since 1970), as an alert's link has it; the query that is open.
+    queries: address.get("queries"),
+    since: Number(address.get("since")) * 1000 || null,
+    query: address.get("query"),
     segment: address.has("segment") ? { grouping: address.get("grouping") ?? "all", segment: address.get("segment") } : null,
   };
 }

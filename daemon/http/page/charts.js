@@ -171,6 +171,7 @@ export class Chart {
 
   words(one) {
     if (one?.lost) return "lost from the store";
+    if (one?.unlisted && !one.impressions) return `not listed: at most ${count(one.unlisted)} searches`;
     if (!one || !one.impressions) return "no traffic";
     if (one.mean === null) return `undefined, ${count(one.impressions)} impressions`;
     const error = one.stderr === null ? "" : `${NARROW}±${NARROW}${score(one.stderr)}`;

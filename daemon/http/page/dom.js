@@ -15,10 +15,9 @@ function fill(made, attributes, children) {
 export const element = (name, attributes = {}, ...children) => fill(document.createElement(name), attributes, children);
 export const shape = (name, attributes = {}, ...children) => fill(document.createElementNS(SVG, name), attributes, children);
 
-// Escapes control and invisible characters: the name of a segment may contain any.
-export const visible = (text) =>
-  text.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069]/g, (one) =>
-    `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
+// Escapes control and invisible characters: the name of a segment, or a query, may contain any.
+const INVISIBLE = /[\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e0fff}]/gu;
+export const visible = (text) => text.replace(INVISIBLE, (one) => `\\u${one.codePointAt(0).toString(16).padStart(4, "0")}`);
 
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;

@@ -7,6 +7,7 @@ import { headlineChange, headlineOf, showHeadline } from "./headline.js";
 import { sharedWith, showOpen } from "./open.js";
 import { SPANS } from "./hours.js";
 import { showHealth, showVariants } from "./panels.js";
+import { QueryPanel } from "./querypanel.js";
 import { ask, requestAll } from "./requests.js";
 import { showMetrics, showSegments } from "./tables.js";
 import { LATE_SECONDS, isWhole, named, seconds, stale, time } from "./words.js";
@@ -19,6 +20,7 @@ const THEMES = ["auto", "light", "dark"];
 
 const charts = new Map();
 const hourly = new Chart("an hour", "hour by hour");
+const queries = new QueryPanel();
 const state = { health: null, paths: [], failures: 0, lostSince: null, headlined: undefined, unsettled: false, round: 0, timer: null, rows: FIRST_ROWS };
 
 // ---- display ----
@@ -141,6 +143,7 @@ async function update(round) {
   setText($("stale"), stale(health));
   $("stale").hidden = !$("stale").textContent;
   for (const name of ["controls", "movers", "metrics", "lines", "variants"]) $(name).hidden = !found;
+  queries.show(health, at, found);
   if (!found) for (const name of ["open", "second"]) $(name).hidden = true;
   if (!found) return showNothing(health);
   showControls(health, at);
@@ -202,6 +205,7 @@ $("controls").addEventListener("submit", (event) => event.preventDefault());
 for (const name of ["controls", "span"]) $(name).addEventListener("change", (event) => choose({ [event.target.name]: event.target.value }));
 $("hours").append(hourly.node);
 for (const name of ["movers", "metrics", "verdict", "open"]) $(name).addEventListener("click", pick);
+queries.wire(choose);
 $("more").addEventListener("click", () => {
   state.rows = state.rows > FIRST_ROWS ? FIRST_ROWS : Infinity;
   refresh();

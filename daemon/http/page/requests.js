@@ -14,9 +14,9 @@ const LEAST_MARKER_HOURS = 48; // as long as the panes of any usual window are k
 
 export const WHOLE = { grouping: "all", segment: "all" };
 
-export async function ask(path, parameters = []) {
+export async function ask(path, parameters = [], patience = PATIENCE_MS) {
   const query = new URLSearchParams(parameters);
-  const answer = await fetch(`api/v1/${path}${parameters.length ? `?${query}` : ""}`, { cache: "no-cache", signal: AbortSignal.timeout(PATIENCE_MS) });
+  const answer = await fetch(`api/v1/${path}${parameters.length ? `?${query}` : ""}`, { cache: "no-cache", signal: AbortSignal.timeout(patience) });
   if (answer.ok) return answer.json();
   const said = await answer.json().catch(() => ({}));
   throw new Error(said.error ?? `${path}: status ${answer.status}`);

@@ -22,17 +22,19 @@ export function sliding(history) {
   for (let last = length - 1; last < panes.length; last += 1) {
     const total = [0, 0, 0, 0];
     for (const pane of panes.slice(last - length + 1, last + 1)) pane.forEach((value, index) => (total[index] += value));
-    const lost = history.panes.slice(last - length + 1, last + 1).some((pane) => pane.lost);
-    points.push({ ...point(Date.parse(history.panes[last].end), total), lost });
+    const inside = history.panes.slice(last - length + 1, last + 1);
+    const [lost, unlisted] = [inside.some((pane) => pane.lost), Math.max(...inside.map((pane) => pane.unlisted ?? 0))];
+    points.push({ ...point(Date.parse(history.panes[last].end), total), lost, unlisted });
   }
   return points;
 }
 
-// Splits the points into runs of one state: "line", "undefined", "none" (no traffic) or "lost" (not known).
+// Splits the points into runs of one state: "line", "undefined", "none" (no traffic) or "lost" (not known). A query that a table
+// does not list may have been searched for all the same: that is not known either.
 export function runs(points) {
   const found = [];
   for (const one of points) {
-    const state = one.lost ? "lost" : !one.impressions ? "none" : one.mean === null ? "undefined" : "line";
+    const state = one.lost || (one.unlisted && !one.impressions) ? "lost" : !one.impressions ? "none" : one.mean === null ? "undefined" : "line";
     if (found.at(-1)?.state !== state) found.push({ state, points: [] });
     found.at(-1).points.push(one);
   }

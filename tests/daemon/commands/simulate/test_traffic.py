@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from relevanced.daemon.commands.simulate.breakage import BREAKAGES, Breakage
+from relevanced.daemon.commands.simulate.broken_queries import BrokenQueries, parse_queries
 from relevanced.daemon.commands.simulate.traffic import (
     EXPERIMENT,
     Faults,
@@ -35,6 +36,7 @@ from relevanced.metrics.lists import Lists
 START_MS: Final = 1_795_176_000_000
 GRADES: Final = {"click": 1, "add_to_cart": 2, "purchase": 3}
 HOUR_S: Final = 3600
+BLUE_LAMPS: Final = [f"blue {kind} lamp" for kind in ("running", "kids", "outdoor", "office")]
 
 
 def first(count: int, traffic: Traffic) -> list[tuple[int, NativeEvent]]:
@@ -272,3 +274,43 @@ def test_nothing_breaks_before_its_time(what: Breakage) -> None:
     late = Traffic(regression=Regression(HOUR_S, {"country": "DE"}, what))
     plain = Traffic() if what != "mix" else late
     assert first(2000, late) == first(2000, plain)
+
+
+def test_lists_of_broken_queries_are_irrelevant_from_then_on() -> None:
+    broken = BrokenQueries(frozenset(BLUE_LAMPS), after_s=HOUR_S / 2, share=0.5)
+    clicks: Counter[tuple[bool, bool]] = Counter()
+    shown: Counter[tuple[bool, bool]] = Counter()
+    of: dict[str, tuple[bool, bool]] = {}
+    for event in within(HOUR_S, Traffic(rate=100, zero_results=0.0, broken_queries=broken)):
+        if event["type"] == "impression":
+            later = event["timestamp"] >= START_MS + HOUR_S / 2 * 1000
+            of[event["impression_id"]] = kind = (event["query"] in BLUE_LAMPS, later)
+            shown[kind] += 1
+        elif event["kind"] == "click":
+            clicks[of[event["impression_id"]]] += 1
+    share = {kind: clicks[kind] / shown[kind] for kind in shown}
+    assert 0.35 < share[True, True] / share[True, False] < 0.65
+    assert abs(share[False, True] / share[False, False] - 1) < 0.05
+
+
+def test_traffic_without_broken_queries_stays_the_same() -> None:
+    later = BrokenQueries(frozenset(BLUE_LAMPS), after_s=10 * HOUR_S)
+    assert first(2000, Traffic(broken_queries=later)) == first(2000, Traffic())
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "has no query"),
+        (" \n\n", "has no query"),
+        ("red lamp\n", "line 1: 'red lamp': must be"),
+    ],
+)
+def test_file_of_queries_is_checked(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        parse_queries(text, {"blue kids lamp"})
+
+
+def test_file_of_queries_may_spell_them_otherwise() -> None:
+    found = parse_queries("\n  Blue KIDS   lamp\r\n", {"blue kids lamp"})
+    assert found == {"blue kids lamp"}

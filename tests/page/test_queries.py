@@ -1,0 +1,298 @@
+"""Queries on the page: from the red segment to the query to the searches as they were shown, by
+mouse and by keyboard; whatever the texts are."""
+
+import re
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+
+from relevanced.daemon.commands.demo.run import BROKEN_QUERIES
+from tests.page.browser import Page
+from tests.page.queries_site import BROKEN, DEMO_SETTINGS, broken_site, demo_lane, serving, stored
+from tests.page.served import HOSTILE, Daemon, api, text
+
+DETAIL: Final = "*/api/v1/queries/detail*"
+LIST: Final = "*/api/v1/queries?*"
+NAMES: Final = "[...document.querySelectorAll('#queries button.query')].map(one => one.innerText)"
+LOST: Final = (
+    "[...document.querySelectorAll('#queries tbody tr')]"
+    ".filter(row => row.querySelector('.call.worse'))"
+    ".map(row => row.querySelector('button').innerText).sort().join()"
+)
+RED: Final = "[...document.querySelectorAll('#movers tr:has(.call.worse) button')]"
+NOTE: Final = "document.querySelector('#query-note').innerText"
+LISTED_NOTE: Final = "document.querySelector('#queries-note').innerText"
+TABBED: Final = "document.activeElement"
+EXAMPLE: Final = {
+    "impression_id": "i17",
+    "time": "2026-11-27T13:10:00.000Z",
+    "items": ["shoe-1", "shoe-2", "shoe-3"],
+    "gains": [0, 1, 0],
+    "attributes": {"country": "DE"},
+}
+UNCLICKED: Final = {**EXAMPLE, "impression_id": "i18", "gains": [0, 0, 0]}
+
+
+def with_examples(answer: dict[str, Any]) -> dict[str, Any]:
+    """The answer about a query with two searches as they were shown."""
+    return answer | {"examples": [EXAMPLE, UNCLICKED] if answer["shown"] else []}
+
+
+async def address(page: Page) -> dict[str, str]:
+    found = await page.value("Object.fromEntries(new URLSearchParams(location.hash.slice(1)))")
+    return {name: str(value) for name, value in found.items()}
+
+
+async def test_two_clicks_lead_from_the_red_segment_to_the_example(page: Page) -> None:
+    async with serving(stored(), page) as daemon:
+        await page.alter(DETAIL, with_examples)
+        await page.open(daemon.url + "#grouping=all&segment=all")
+        await page.until(f"{RED}.some(one => one.dataset.segment === 'DE')")
+        await page.value(f"{RED}.find(one => one.dataset.segment === 'DE').click()")
+        await page.until("document.querySelector('#queries-title').innerText.endsWith('of DE')")
+        await page.until(f"{LOST} === '{','.join(['nothing there', *BROKEN])}'")
+        first = await page.value(f"{NAMES}[0]")
+        assert first in BROKEN
+        await page.value("document.querySelector('#queries button.query').click()")
+        await page.until("document.querySelectorAll('#examples article').length === 2")
+        shown = await text(page, "#examples article")
+        assert "shoe-2clicked" in re.sub(r"\s", "", shown) and "country DE" in shown
+        assert "Nothing was clicked." in await text(page, "#examples article:nth-child(2)")
+        assert await page.value("document.querySelector('#query-chart path.line') !== null")
+        assert (await text(page, "#query-title")).startswith(first)
+        selected = await address(page)
+        assert (selected["segment"], selected["query"]) == ("DE", first)
+
+
+async def test_keyboard_leads_there_and_back(page: Page) -> None:
+    async with serving(stored(), page) as daemon:
+        await page.alter(DETAIL, with_examples)
+        await page.open(daemon.url + "#grouping=all&segment=all")
+        await page.until(f"{RED}.some(one => one.dataset.segment === 'DE')")
+        await page.value("document.querySelector('#movers-title').focus()")
+        await tab_to(page, f"{TABBED}.dataset.segment === 'DE'")
+        await page.press("Enter", text="\r")
+        await page.until("document.querySelector('#queries-title').innerText.endsWith('of DE')")
+        await page.until(f"{NAMES}[0]?.startsWith('query')")
+        await tab_to(page, f"{TABBED}.className === 'query'")
+        await page.press("Enter", text="\r")
+        await page.until("document.querySelectorAll('#examples article').length === 2")
+        assert await page.value(f"{TABBED}.id") == "query-title"
+        await page.press("Escape")
+        await page.until("document.querySelector('#query').hidden")
+        assert await page.value(f"{TABBED}.className") == "query"
+        assert "query" not in await address(page)
+
+
+async def tab_to(page: Page, reached: str) -> None:
+    for _ in range(60):
+        await page.press("Tab")
+        if await page.value(reached):
+            return
+    raise AssertionError(f"never: {reached}")
+
+
+async def test_numbers_are_those_of_the_api(page: Page) -> None:
+    async with serving(stored(), page) as daemon:
+        await page.open(daemon.url + "#metric=P@1&queries=1h&grouping=country&segment=DE")
+        await page.until(f"{NAMES}.length > 3")
+        found = await api(page, "queries?window=1h&order=lost&metric=P@1&segment=DE&limit=50")
+        rows = await page.value(
+            "[...document.querySelectorAll('#queries tbody tr')].map(row => row.innerText)"
+        )
+        for shown, row in zip(rows, found["rows"], strict=False):
+            assert shown.startswith(row["query"]) and f"{row['mean']:.4f}" in shown
+            assert ("▼" in shown) == (row["lost_at_least"] > 0)
+        note = await text(page, "#queries-note")
+        assert "From 13:00 to 14:00." in note and "same hours of 7 days before" in note
+        assert "carry 100\u202f% of what was lost" in note
+        empty = await text(page, "#empty tbody")
+        assert empty.split() == ["nothing", "there", "6", "6"]
+
+
+async def test_texts_of_too_few_users_are_counted_and_not_shown(page: Page) -> None:
+    async with serving(stored(), page) as daemon:
+        await page.open(daemon.url + "#queries=1h&grouping=all&segment=all")
+        await page.until("document.querySelector('#queries-left').innerText !== ''")
+        left = await text(page, "#queries-left")
+        assert "Queries of fewer than 3 users, whose texts are not shown: 1 search." in left
+        assert "Without a query: 6 searches." in left
+        await page.value(
+            "(f => { f.elements['find-text'].value = \"one person's own question\";"
+            " f.requestSubmit() })(document.querySelector('#find'))"
+        )
+        await page.until(f"{NOTE}.startsWith('Nothing is')")
+        assert "fewer than 3 users" in await text(page, "#query-note")
+        assert "own question" not in await text(page, "#queries")
+
+
+async def test_search_box_finds_a_query_however_it_is_spelled(page: Page) -> None:
+    async with serving(stored(), page) as daemon:
+        await page.open(daemon.url + "#queries=1h&grouping=all&segment=all")
+        await page.until(f"{NAMES}.length > 3")
+        await page.value("document.querySelector('#find-text').focus()")
+        await page.call("Input.insertText", text="  QUERY   3 ")
+        await page.press("Enter", text="\r")
+        await page.until(f"{NOTE}.startsWith('336 searches')")
+        assert (await address(page))["query"] == "QUERY   3"
+
+
+async def test_window_is_selected_kept_in_the_address_and_restored_by_back(page: Page) -> None:
+    async with serving(stored(), page) as daemon:
+        await page.open(daemon.url + "#queries=1h&grouping=all&segment=all")
+        await page.until(f"{NAMES}.includes('query 1')")
+        await page.value("document.querySelector('#queries-window [value=now]').click()")
+        await page.until(f"{NAMES}.sort().join() === 'new 0,new 1'")
+        assert "as far as it has settled" in await text(page, "#queries-note")
+        assert (await address(page))["queries"] == "now"
+        await page.value("history.back()")
+        await page.until(f"{NAMES}.includes('query 1')")
+        await page.value("document.querySelector('#queries-window [value=\"7d\"]').click()")
+        await page.until("document.querySelector('#queries-title').innerText.startsWith('Worst')")
+        assert "set queries.days to 14 or more" in await text(page, "#queries-note")
+
+
+async def test_link_of_an_alert_opens_the_hours_since_it_began(page: Page) -> None:
+    at_s = 1_795_176_000 + (7 * 24 + 1) * 3600 + 700
+    async with serving(stored(), page) as daemon:
+        link = f"#metric=RR@10&grouping=country&segment=DE&since={at_s}"
+        await page.open(daemon.url + link)
+        await page.until(f"{LOST}.includes('query 5')")
+        assert "From 13:00 to 14:00." in await text(page, "#queries-note")
+        assert not await page.value(
+            "[...document.querySelectorAll('#queries-window input')].some(one => one.checked)"
+        )
+        await page.value("document.querySelector('#queries-window [value=\"24h\"]').click()")
+        await page.until("document.querySelector('#queries-note').innerText.includes('to 14:00')")
+        assert "since" not in await address(page)
+
+
+async def test_hostile_texts_are_text(page: Page) -> None:
+    piled = "e\u0301\u0300\u0302" * 30
+    names = (HOSTILE, "\u202eDE \x1b[2J\x00 x", "w" * 400, piled, "שלום 12 עולם")
+    async with serving(stored(names), page) as daemon:
+        evil = EXAMPLE | {"impression_id": HOSTILE, "items": [HOSTILE, "\u202e" * 9, "x" * 256]}
+        evil["attributes"] = {HOSTILE: HOSTILE}
+        await page.alter(DETAIL, lambda answer: answer | {"examples": [evil]})
+        for width in (390, 1360):
+            selected = "#grouping=country&segment=DE&queries=1h"
+            await page.open(f"{daemon.url}?{width}{selected}", width=width)
+            await page.until(f"{NAMES}.length >= 8")
+            shown = await page.value(NAMES)
+            assert any(name.startswith("<img src=x onerror=") for name in shown)
+            assert any("\\u202ede \\u001b[2j\\u0000 x" in name for name in shown)
+            await page.value(
+                "[...document.querySelectorAll('#queries button.query')]"
+                ".find(one => one.innerText[0] === '<').click()"
+            )
+            await page.until("document.querySelector('#examples li') !== null")
+            assert await page.value("document.querySelectorAll('img').length") == 0
+            assert await page.value("document.title") != "taken"
+            assert "\u202e" not in await page.value("document.body.innerText")
+            assert await page.value("document.documentElement.scrollWidth") <= width
+
+
+async def test_queries_that_are_off_say_how_to_switch_them_on(page: Page) -> None:
+    async with serving(stored(), page, is_on=False) as daemon:
+        await page.open(daemon.url)
+        await page.until("document.querySelector('#queries pre') !== null")
+        note = await text(page, "#queries-note")
+        assert "Queries are not kept" in note and 'text = "plain"' in note
+        assert await page.value("document.querySelector('#find').hidden && empty.hidden")
+        assert not [url for url in page.requests if "/api/v1/queries" in url]
+
+
+async def test_segment_without_tables_of_its_own_is_said(page: Page) -> None:
+    async with serving(stored(), page) as daemon:
+        await page.open(daemon.url + "#queries=1h&grouping=device&segment=(none)")
+        await page.until(f"{NAMES}.length > 3")
+        assert "queries of everything: they are kept only of everything and by country" in (
+            await text(page, "#queries-note")
+        )
+
+
+async def test_what_is_missing_is_said(page: Page) -> None:
+    def lossy(answer: dict[str, Any]) -> dict[str, Any]:
+        rows = [row | {"missing_at_most": 7} for row in answer["rows"]]
+        return answer | {"rows": rows, "lost_hours": 2, "unlisted_at_most": 7}
+
+    async with serving(stored(), page) as daemon:
+        await page.alter(LIST, lossy)
+        await page.open(daemon.url + "#queries=1h&grouping=country&segment=DE")
+        await page.until(f"{NAMES}.length > 3")
+        assert "+\u202f7 at most" in await text(page, "#queries tbody")
+        left = await text(page, "#queries-left")
+        assert "2 hours are missing: Redis lost them." in left and "at most 7 searches" in left
+
+
+async def test_nothing_usual_yet_lists_the_worst(page: Page) -> None:
+    site = broken_site()
+    last = max(event["timestamp"] for event in site.searches)
+    site.searches = [one for one in site.searches if one["timestamp"] > last - 4 * 3_600_000]
+    async with serving(site.store()[0], page) as daemon:
+        await page.open(daemon.url + "#queries=1h&grouping=country&segment=DE")
+        await page.until("document.querySelector('#queries-title').innerText.startsWith('Worst')")
+        names = await page.value(NAMES)
+        assert {*names[:3]} <= {*BROKEN, "nothing there"}
+        assert "Nothing is usual yet" in await text(page, "#queries-note")
+
+
+async def test_new_numbers_come_without_reloading(page: Page) -> None:
+    seen = []
+
+    def counted(answer: dict[str, Any]) -> dict[str, Any]:
+        seen.append(answer["order"])
+        rows = [row | {"impressions": 1000 + len(seen)} for row in answer["rows"]]
+        return answer | {"rows": rows}
+
+    async with serving(stored(), page) as daemon:
+        await page.alter(LIST, counted)
+        await page.open(daemon.url + "#queries=now&grouping=all&segment=all")
+        await page.until(f"{NAMES}.length === 2")
+        requested = len(seen)
+        reading = daemon.server.published.reading
+        assert reading is not None
+        snapshot = replace(reading.snapshot, as_of_ms=(reading.snapshot.as_of_ms or 0) + 60_000)
+        daemon.show(replace(reading, snapshot=snapshot))
+        await page.until(
+            f"document.querySelector('#queries td.count').innerText > '1,00{requested}'"
+        )
+        assert len(seen) > requested
+
+
+async def test_failure_to_read_queries_leaves_the_rest_of_the_page(page: Page) -> None:
+    async with serving(stored(), page) as daemon:
+        store = daemon.server.queries
+        daemon.server.queries = None
+        await page.open(daemon.url)
+        await page.until(f"{LISTED_NOTE}.includes('not be read')")
+        assert "no store to read queries from" in await text(page, "#queries-note")
+        assert await page.value("document.querySelectorAll('#movers tbody tr').length") > 2
+        daemon.server.queries = store
+        await page.until(f"{NAMES}.length > 3")
+        page.complaints = [one for one in page.complaints if "503" not in one]
+
+
+async def test_daemon_that_knows_no_queries_shows_no_table(page: Page, daemon: Daemon) -> None:
+    def older(answer: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in answer.items() if name != "queries"}
+
+    await page.alter("*/api/v1/health", older)
+    await page.open(daemon.url)
+    await page.until("document.querySelectorAll('#movers tbody tr').length > 1")
+    assert await page.value("document.querySelector('#queries').hidden")
+
+
+@pytest.mark.parametrize(("segment", "least"), [("all&segment=all", 5), ("country&segment=DE", 4)])
+async def test_page_names_the_queries_that_the_demo_breaks(
+    page: Page, segment: str, least: int
+) -> None:
+    """In DE most of them, although the ranking of all of its queries broke."""
+    async with serving(demo_lane(), page, plan=DEMO_SETTINGS.plan) as daemon:
+        await page.open(f"{daemon.url}#grouping={segment}")
+        await page.until(f"{NAMES}.length >= {len(BROKEN_QUERIES)}")
+        named = await page.value(f"{NAMES}.slice(0, {len(BROKEN_QUERIES)})")
+        assert len({*named} & {*BROKEN_QUERIES}) >= least
+        note = await text(page, "#queries-note")
+        assert "The hour since " in note and "So the worst queries are listed" in note
