@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as replace_struct
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +18,7 @@ from relevanced.daemon.schemas.types import AVRO, SchemaId, SchemaText
 from tests.daemon.schemas.avro_bodies import track, values, schemas, written
 from tests.daemon.schemas.protobuf_messages import track as message
 
-from .codec_records import PROTOBUF_TABLES, TABLES, avro, book, click, mapper_of, protobuf
+from .codec_records import LIMITS, PROTOBUF_TABLES, TABLES, avro, book, click, mapper_of, protobuf
 from .preset_records import EXAMPLES
 from .sources import mapper_of as json_mapper
 
@@ -207,3 +208,10 @@ def test_what_expressions_look_at_by_name_is_read_and_no_more() -> None:
             "product_id": None,
         },
     }
+
+
+def test_the_query_of_a_body_is_read_where_queries_are_kept() -> None:
+    value, limits = track(), replace_struct(LIMITS, queries=True)
+    tables = TABLES.replace("[sources.feedback]", 'query = "messageId"\n[sources.feedback]')
+    (shown,) = mapper_of(f'codec = "avro"\n{tables}', limits).events(avro(value))
+    assert isinstance(shown, Impression) and shown.query == value["messageId"]
