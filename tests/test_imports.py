@@ -27,7 +27,7 @@ ROWS: Final = {
         ("exporter", "worker"),
         ("attribution", "storage"),
         ("lane", "config"),
-        ("mapping", "plan"),
+        ("judgements", "mapping", "plan"),
         ("events", "experiments", "judging", "queries", "telemetry", "panes", "backoff", "errors"),
     ),
     "metrics": (
@@ -74,6 +74,8 @@ PURE: Final = (
     *("daemon.events", "daemon.events.*", "daemon.experiments", "daemon.experiments.*"),
     *("daemon.judging", "daemon.judging.*", "daemon.mapping", "daemon.mapping.*"),
     *("daemon.queries", "daemon.queries.*"),
+    *("daemon.judgements", "daemon.judgements.formats", "daemon.judgements.grades"),
+    *("daemon.judgements.index", "daemon.judgements.scoring", "daemon.judgements.timeline"),
     *("daemon.lane", "daemon.lane.*", "daemon.attribution", "daemon.attribution.*"),
     *("daemon.telemetry", "daemon.telemetry.family", "daemon.telemetry.*families"),
     *("daemon.telemetry.kafka_faults", "daemon.telemetry.rate_limit", "daemon.telemetry.status"),

@@ -1,0 +1,145 @@
+"""The grades of one file, collected judgement by judgement, with every fault. Pure.
+
+Every reader of a format yields `Judgement`s and `Fault`s; what the formats share is checked here:
+the key of the query, the item, the grade, repetitions, and how many there may be.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from ..events.fields import InvalidField, identifier, shown
+from ..queries.keys import key_of
+
+MOST_JUDGEMENTS: Final = 3_000_000
+"""A file may have so many; each takes about 100 bytes of memory."""
+MOST_FAULTS: Final = 1_000
+"""So many faults are kept; the others are counted."""
+HIGHEST_GRADE: Final = 100.0
+"""No scale reaches higher: the gain of nDCG is 2^grade."""
+_NUMBER: Final = re.compile(r"[-+]?\d{1,20}(\.\d{0,30})?", re.ASCII)
+
+
+class Judgement(NamedTuple):
+    """One grade as a file has it."""
+
+    line: int
+    """Counted from 1."""
+    query: str
+    item: object
+    grade: object
+    """A number, or its text; None or empty text where nobody has rated the item."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A line, or a whole file, that breaks a rule."""
+
+    file: str
+    line: int
+    """Counted from 1; 0 for the file as a whole."""
+    reason: str
+    """With the value and the rule."""
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{where}: {self.reason}"
+
+
+class FaultyJudgements(Exception):
+    """A file that breaks rules."""
+
+    def __init__(self, faults: list[Fault], more: int = 0) -> None:
+        lines = [str(fault) for fault in faults]
+        super().__init__("\n".join([*lines, f"and {more} more"] if more else lines))
+        self.faults = faults
+        """The first `MOST_FAULTS`, in the order of the lines."""
+        self.more = more
+        """How many there are beyond these."""
+
+
+@dataclass(frozen=True, eq=False)
+class Judgements:
+    """The grades of one file."""
+
+    by_query: Mapping[str, Mapping[str, float]]
+    """Key of the query → item → grade; a grade below 0 means that the item was judged and has no
+    gain. Every query has at least one item."""
+    unrated: int = 0
+    """Pairs of the file without a rating."""
+
+    @property
+    def count(self) -> int:
+        """The number of graded pairs of a query and an item."""
+        return sum(len(items) for items in self.by_query.values())
+
+
+def collect(
+    judgements: Iterable[Judgement | Fault], file: str, max_grade: float = HIGHEST_GRADE
+) -> Judgements:
+    """Collect the judgements of a file. Raises FaultyJudgements with every fault.
+
+    The same query and item may stand there more than once with one grade. Queries are the same
+    where their keys are, so that two spellings may contradict one another.
+    """
+    by_query: dict[str, dict[str, float]] = {}
+    faults: list[Fault] = []
+    count = unrated = more = 0
+    for found in judgements:
+        fault = found if isinstance(found, Fault) else None
+        if isinstance(found, Judgement):
+            try:
+                is_rated = _add(by_query, found, max_grade)
+            except ValueError as error:
+                fault = Fault(file, found.line, _reason(error))
+            else:
+                count, unrated = count + is_rated, unrated + (not is_rated)
+        if fault is not None and len(faults) < MOST_FAULTS:
+            faults.append(fault)
+        elif fault is not None:
+            more += 1
+        if count > MOST_JUDGEMENTS:
+            rule = f"has more than {MOST_JUDGEMENTS:,} judgements, the most that a file may have"
+            raise FaultyJudgements([*faults, Fault(file, 0, rule)], more)
+    if not faults and not count:
+        faults.append(Fault(file, 0, "contains no judgement"))
+    if faults:
+        raise FaultyJudgements(faults, more)
+    return Judgements(by_query, unrated)
+
+
+def _add(by_query: dict[str, dict[str, float]], judgement: Judgement, max_grade: float) -> bool:
+    """Whether the judgement has a grade. Raises InvalidField and ValueError."""
+    key = key_of(judgement.query)
+    if not key:
+        raise ValueError(f"query={shown(judgement.query)}: must not be empty")
+    item = identifier("item", judgement.item)
+    if judgement.grade is None or judgement.grade == "":
+        return False
+    grade = _grade(judgement.grade, max_grade)
+    items = by_query.setdefault(key, {})
+    before = items.setdefault(item, grade)
+    if before != grade:
+        raise ValueError(
+            f"grade={grade:g} of item {shown(item)} of query {shown(key)}: must be {before:g}, its"
+            " grade further up"
+        )
+    return True
+
+
+def _grade(value: object, max_grade: float) -> float:
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        number = float(value)
+    elif type(value) is int or type(value) is float:
+        number = float(value)
+    else:
+        raise ValueError(f"grade={shown(value)}: must be a number")
+    if not -HIGHEST_GRADE <= number <= max_grade:
+        rule = f"must be from {-HIGHEST_GRADE:g} to {max_grade:g}"
+        raise ValueError(f"grade={shown(value)}: {rule}")
+    return number
+
+
+def _reason(error: ValueError) -> str:
+    return error.detail if isinstance(error, InvalidField) else str(error)
