@@ -76,6 +76,7 @@ PURE: Final = (
     *("daemon.queries", "daemon.queries.*"),
     *("daemon.judgements", "daemon.judgements.formats", "daemon.judgements.grades"),
     *("daemon.judgements.index", "daemon.judgements.scoring", "daemon.judgements.timeline"),
+    "daemon.judgements.workbench",
     *("daemon.lane", "daemon.lane.*", "daemon.attribution", "daemon.attribution.*"),
     *("daemon.telemetry", "daemon.telemetry.family", "daemon.telemetry.*families"),
     *("daemon.telemetry.kafka_faults", "daemon.telemetry.rate_limit", "daemon.telemetry.status"),

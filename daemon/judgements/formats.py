@@ -1,4 +1,4 @@
-"""Readers of the formats of judgement files, line by line, and which format a file has. Pure.
+"""Readers of TREC qrels and CSV, line by line, and which format a file of judgements has. Pure.
 
 A reader takes the lines of a file as bytes and yields what they say; it keeps no line.
 """
@@ -6,15 +6,14 @@ A reader takes the lines of a file as bytes and yields what they say; it keeps n
 import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Final, TypeAlias
-
-import msgspec
+from typing import Final
 
 from ..events.fields import shown
-from .grades import HIGHEST_GRADE, Fault, Judgement, Judgements, collect
+from .grades import HIGHEST_GRADE, Fault, Found, Judgement, Judgements, Line, collect
+from .workbench import read_json
 
 MOST_LINE_BYTES: Final = 64 * 2**20
-"""A line may have so many bytes. One line of JSON may be a whole list of judgements."""
+"""A line may have so many bytes: a line of JSON may be a whole list of judgements."""
 _MARK: Final = "\ufeff"
 """The mark that some programs, Excel among them, put before UTF-8 text."""
 _COLUMNS: Final = {
@@ -24,14 +23,10 @@ _COLUMNS: Final = {
 }
 """Column of a CSV file → its names in lower case, without blanks and underscores."""
 
-Found: TypeAlias = Iterator[Judgement | Fault]
-Line: TypeAlias = tuple[int, str]
-"""(number from 1, text without its end)."""
-
 
 def read(lines: Iterable[bytes], file: str, max_grade: float = HIGHEST_GRADE) -> Judgements:
     """Read a file of judgements of any format: TREC qrels, CSV with the columns `query`, `docid`
-    and `rating`, or JSON lines of the Search Relevance Workbench.
+    and `rating`, or JSON of the Search Relevance Workbench.
 
     `lines` have at most `MOST_LINE_BYTES` each; one that is longer may end there. `file` is its
     name in messages. Raises FaultyJudgements with every fault, in the order of the lines.
@@ -75,7 +70,7 @@ def _texts(lines: Iterable[bytes], file: str, faults: list[Fault]) -> Iterator[L
 def _reader(first_line: str) -> Callable[[Iterator[Line], str], Found]:
     """The reader of a file that begins with this line."""
     if first_line.lstrip().startswith("{"):
-        return _workbench
+        return read_json
     return _csv if _column_indices(first_line) is not None else _qrels
 
 
@@ -150,53 +145,3 @@ def _indices(header: Sequence[str]) -> tuple[int, int, int] | None:
     ]
     query, docid, rating = found
     return None if query is None or docid is None or rating is None else (query, docid, rating)
-
-
-def _workbench(lines: Iterator[Line], file: str) -> Found:
-    """JSON lines of the Search Relevance Workbench: `{"query": …, "ratings": [{"docId": …,
-    "rating": …}]}`, or an object with a list of these under `judgmentRatings`."""
-    decode = msgspec.json.Decoder().decode
-    for number, text in lines:
-        try:
-            value = decode(text)
-        except (ValueError, RecursionError) as error:
-            yield Fault(file, number, f"{shown(text)}: must be one JSON object: {error}")
-            continue
-        for found in _of_object(value):
-            if isinstance(found, str):
-                yield Fault(file, number, found)
-            else:
-                yield Judgement(number, *found)
-
-
-def _of_object(value: object) -> Iterator[tuple[str, object, object] | str]:
-    """(query, item, grade) of each rating of an object, or what breaks a rule."""
-    if not isinstance(value, dict):
-        yield f"{shown(value)}: must be an object"
-        return
-    if "judgmentRatings" in value:
-        queries = value["judgmentRatings"]
-        if not isinstance(queries, list):
-            yield f"judgmentRatings={shown(queries)}: must be an array"
-            return
-    else:
-        queries = [value]
-    for judged in queries:
-        yield from _of_query(judged)
-
-
-def _of_query(value: object) -> Iterator[tuple[str, object, object] | str]:
-    if not isinstance(value, dict):
-        yield f"{shown(value)}: must be an object with query and ratings"
-        return
-    query, ratings = value.get("query"), value.get("ratings")
-    if not isinstance(query, str):
-        yield f"query={shown(query)}: must be a string"
-    elif not isinstance(ratings, list):
-        yield f"ratings={shown(ratings)} of query {shown(query)}: must be an array"
-    else:
-        for rating in ratings:
-            if isinstance(rating, dict):
-                yield query, rating.get("docId"), rating.get("rating")
-            else:
-                yield f"{shown(rating)} in ratings of query {shown(query)}: must be an object"

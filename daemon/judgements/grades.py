@@ -5,9 +5,9 @@ the key of the query, the item, the grade, repetitions, and how many there may b
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from ..events.fields import InvalidField, identifier, shown
 from ..queries.keys import key_of
@@ -32,6 +32,10 @@ class Judgement(NamedTuple):
     """A number, or its text; None or empty text where nobody has rated the item."""
 
 
+Line: TypeAlias = tuple[int, str]
+"""(number from 1, text without its end) of a line that is not blank."""
+
+
 @dataclass(frozen=True)
 class Fault:
     """A line, or a whole file, that breaks a rule."""
@@ -45,6 +49,10 @@ class Fault:
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}" if self.line else self.file
         return f"{where}: {self.reason}"
+
+
+Found: TypeAlias = Iterator[Judgement | Fault]
+"""What a reader of a format yields."""
 
 
 class FaultyJudgements(Exception):
@@ -92,7 +100,7 @@ def collect(
             try:
                 is_rated = _add(by_query, found, max_grade)
             except ValueError as error:
-                fault = Fault(file, found.line, _reason(error))
+                fault = Fault(file, found.line, str(error))
             else:
                 count, unrated = count + is_rated, unrated + (not is_rated)
         if fault is not None and len(faults) < MOST_FAULTS:
@@ -110,36 +118,32 @@ def collect(
 
 
 def _add(by_query: dict[str, dict[str, float]], judgement: Judgement, max_grade: float) -> bool:
-    """Whether the judgement has a grade. Raises InvalidField and ValueError."""
+    """Whether the judgement has a grade. Raises ValueError."""
     key = key_of(judgement.query)
     if not key:
         raise ValueError(f"query={shown(judgement.query)}: must not be empty")
-    item = identifier("item", judgement.item)
+    try:
+        item = identifier("item", judgement.item)
+    except InvalidField as error:
+        raise ValueError(f"{error.detail}, of query {shown(key)}") from None
     if judgement.grade is None or judgement.grade == "":
         return False
-    grade = _grade(judgement.grade, max_grade)
-    items = by_query.setdefault(key, {})
-    before = items.setdefault(item, grade)
-    if before != grade:
-        raise ValueError(
-            f"grade={grade:g} of item {shown(item)} of query {shown(key)}: must be {before:g}, its"
-            " grade further up"
-        )
+    grade = _number(judgement.grade)
+    rule = None
+    if grade is None:
+        rule = "must be a number"
+    elif not -HIGHEST_GRADE <= grade <= max_grade:
+        rule = f"must be from {-HIGHEST_GRADE:g} to {max_grade:g}"
+    elif (before := by_query.setdefault(key, {}).setdefault(item, grade)) != grade:
+        rule = f"must be {before:g}, its grade further up"
+    if rule is not None:
+        where = f"item {shown(item)} of query {shown(key)}"
+        raise ValueError(f"grade={shown(judgement.grade)} of {where}: {rule}")
     return True
 
 
-def _grade(value: object, max_grade: float) -> float:
-    if isinstance(value, str) and _NUMBER.fullmatch(value):
-        number = float(value)
-    elif type(value) is int or type(value) is float:
-        number = float(value)
-    else:
-        raise ValueError(f"grade={shown(value)}: must be a number")
-    if not -HIGHEST_GRADE <= number <= max_grade:
-        rule = f"must be from {-HIGHEST_GRADE:g} to {max_grade:g}"
-        raise ValueError(f"grade={shown(value)}: {rule}")
-    return number
-
-
-def _reason(error: ValueError) -> str:
-    return error.detail if isinstance(error, InvalidField) else str(error)
+def _number(value: object) -> float | None:
+    """The number that a grade is; None for anything else."""
+    if type(value) is int or type(value) is float:
+        return float(value)
+    return float(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else None

@@ -80,7 +80,9 @@ def test_faulty_file_leaves_everything_as_it_was(directory: Path, source: Path) 
     put(directory, source)
     before = {path.name: path.read_bytes() for path in directory.iterdir()}
     source.write_text("query,docid,rating\nshoes,d7,good\n")
-    with pytest.raises(FaultyJudgements, match=f"{source}:2: grade='good': must be a number"):
+    with pytest.raises(
+        FaultyJudgements, match=f"{source}:2: grade='good' of item 'd7' of query 'shoes'"
+    ):
         put(directory, source, 1)
     assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
 

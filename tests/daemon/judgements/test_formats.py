@@ -1,12 +1,13 @@
 """Files of judgements: three formats, one table of grades, and every fault by line and value."""
 
 import json
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 import pytest
 
-from relevanced.daemon.judgements import formats, grades
+from relevanced.daemon.judgements import formats, grades, workbench
 from relevanced.daemon.judgements.formats import read
 from relevanced.daemon.judgements.grades import FaultyJudgements, Judgements
 from relevanced.daemon.queries.keys import key_of
@@ -67,10 +68,12 @@ def test_exports_of_quepid() -> None:
     assert found.by_query == {"red shoes": {"d7": 2.0}} and found.unrated == 1
 
 
-def test_whole_list_of_the_workbench_on_one_line() -> None:
+@pytest.mark.parametrize("indent", [None, 2])
+def test_whole_list_of_the_workbench(indent: int | None) -> None:
+    """As it is imported and exported, on one line or on many."""
     lines = [json.loads(line) for line in WORKBENCH.splitlines()]
-    whole = json.dumps({"name": "n", "type": "IMPORT_JUDGMENT", "judgmentRatings": lines})
-    assert parsed(whole).by_query == GRADES
+    whole = {"name": "n", "type": "IMPORT_JUDGMENT", "judgmentRatings": lines}
+    assert parsed(json.dumps(whole, indent=indent)).by_query == GRADES
     numbers = parsed('{"query": "a", "ratings": [{"docId": 7, "rating": 2}, {"docId": "8"}]}')
     assert numbers.by_query == {"a": {"7": 2.0}} and numbers.unrated == 1
 
@@ -81,16 +84,16 @@ def test_whole_list_of_the_workbench_on_one_line() -> None:
         ("shoes 0 d7\n", "f:1: 'shoes 0 d7': must be 4 fields"),
         ("a 0 d7 1\nred shoes 0 d7 1\n", "f:2: 'red shoes 0 d7 1': must be 4 fields"),
         ('"red shoes 0 d7 1\n', "f:1: '\"red shoes 0 d7 1': must be 4 fields"),
-        ("a 0 d7 good\n", "f:1: grade='good': must be a number"),
-        ("a 0 d7 nan\n", "f:1: grade='nan': must be a number"),
-        ("a 0 d7 1e400\n", "f:1: grade='1e400': must be a number"),
-        ("a 0 d7 101\n", "f:1: grade='101': must be from -100 to 100"),
+        ("a 0 d7 good\n", "f:1: grade='good' of item 'd7' of query 'a': must be a number"),
+        ("a 0 d7 nan\n", "f:1: grade='nan' of item 'd7' of query 'a': must be a"),
+        ("a 0 d7 1e400\n", "f:1: grade='1e400' of item 'd7' of query 'a': must be"),
+        ("a 0 d7 101\n", "f:1: grade='101' of item 'd7' of query 'a': must be from -100 to 100"),
         ('" " 0 d7 1\n', "f:1: query=' ': must not be empty"),
-        (f"a 0 {'d' * 257} 1\n", "must have 1 to 256 bytes"),
-        ("a 0 d7 1\nA 0 d7 2\n", "f:2: grade=2 of item 'd7' of query 'a': must be 1"),
+        (f"a 0 {'d' * 257} 1\n", "must have 1 to 256 bytes, of query 'a'"),
+        ("a 0 d7 1\nA 0 d7 2\n", "f:2: grade='2' of item 'd7' of query 'a': must be 1"),
         (b"a 0 d7 1\na 0 \xff 1\n", "f:2: 'a 0 � 1': must be UTF-8 text"),
         ("query,docid,rating\na,d7\n", "f:2: 2 fields: must have at least 3"),
-        ("query,docid,rating\na,,1\n", "f:2: item='': must have 1 to 256 bytes"),
+        ("query,docid,rating\na,,1\n", "f:2: item='': must have 1 to 256 bytes, of query 'a'"),
         ('query,docid,rating\na,d7,1\n"b,d8,1\nc,d9,1\n', "f:3: the row that begins here"),
         ("query,docid,rating\n", "f: contains no judgement"),
         ("", "f: contains no judgement"),
@@ -98,14 +101,21 @@ def test_whole_list_of_the_workbench_on_one_line() -> None:
         ('{"query": "a"\n', 'f:1: \'{"query": "a"\': must be one JSON object'),
         ('{"query": 7, "ratings": []}\n', "f:1: query=7: must be a string"),
         ('{"query": "a", "ratings": 7}\n', "f:1: ratings=7 of query 'a': must be an array"),
-        ('{"query": "a", "ratings": [7]}\n', "f:1: 7 in ratings of query 'a': must be an object"),
+        ('{"query": "a", "ratings": [7]}\n', "f:1: ratings[0]=7 of query 'a': must be an object"),
         ('{"query": "a", "ratings": [{"rating": 1}]}\n', "item=null: must be a string"),
-        ('{"query": "a", "ratings": [{"docId": "d", "rating": true}]}', "grade=true: must be a"),
+        (
+            '{"query": "a", "ratings": [{"docId": "d", "rating": true}]}',
+            "grade=true of item 'd' of query 'a': must be a",
+        ),
         ('{"judgmentRatings": {}}\n', "f:1: judgmentRatings=an object: must be an array"),
-        ('{"judgmentRatings": [1]}\n', "f:1: 1: must be an object with query and ratings"),
+        ('{"judgmentRatings": [1]}\n', "f:1: judgmentRatings[0]=1: must be an object with query"),
         ('{"query": "a", "ratings": []}\n[]\n', "f:2: an array: must be an object"),
         ('{"query": "\\ud800", "ratings": []}\n', "f:1: "),
         ("[" * 100_000, "must be 4 fields"),
+        ('{\n"query": "a",\n"ratings": [{]\n}\n', "f:3: '\"ratings\": [{]': must be one JSON"),
+        ('{\n"query": "a",\n', 'f:2: \'"query": "a",\': must be one JSON object'),
+        ('\n{\n"judgmentRatings": [{"query": 1}]\n}\n', "f:2: judgmentRatings[0].query=1: must"),
+        ('{"query": "a", \n{"query": "b", "ratings": []}\n', 'f:1: \'{"query": "a", \''),
         ('{"a":' * 100_000, "must be one JSON object"),
     ],
 )
@@ -123,7 +133,8 @@ def test_repeated_judgement_is_one() -> None:
 
 
 def test_grade_above_the_scale_is_a_fault() -> None:
-    assert faults("a 0 d7 3\na 0 d8 4\n", max_grade=3) == ["f:2: grade='4': must be from -100 to 3"]
+    found = faults("a 0 d7 3\na 0 d8 4\n", max_grade=3)
+    assert found == ["f:2: grade='4' of item 'd8' of query 'a': must be from -100 to 3"]
 
 
 def test_faults_and_judgements_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,6 +150,18 @@ def test_faults_and_judgements_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
 def test_line_that_is_too_long_ends_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(formats, "MOST_LINE_BYTES", 20)
     assert faults("a 0 d7 1\n" + "b" * 21 + "\nc\n") == ["f:2: must have at most 20 bytes"]
+
+
+def test_object_over_many_lines_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workbench, "MOST_DOCUMENT_CHARACTERS", 30)
+    text = json.dumps({"query": "a", "ratings": [{"docId": "d", "rating": 1}]}, indent=0)
+    (fault,) = faults(text)
+    assert fault.endswith("the object that begins in line 1: must have at most 30 characters")
+
+
+def test_real_judgements_are_read(shared: Path) -> None:
+    found = parsed((shared / "data" / "esci-judgments" / "esci_us_judgments.json").read_bytes())
+    assert (len(found.by_query), found.count) == (150, 6_678)
 
 
 def test_any_bytes_are_judgements_or_faults(rng: np.random.Generator) -> None:

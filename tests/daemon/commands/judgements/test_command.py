@@ -76,8 +76,8 @@ def test_faulty_file_is_not_added(directory: Path, source: Path) -> None:
     refused = call("add", source, "--from", hours_from_now(1), "--directory", directory)
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert refused.stderr.splitlines() == [
-        f"{source}:5: grade='good': must be a number",
-        f"{source}:7: grade=1 of item 'd7' of query 'red shoes': must be 2, its grade further up",
+        f"{source}:5: grade='good' of item 'd9' of query 'boots': must be a number",
+        f"{source}:7: grade='1' of item 'd7' of query 'red shoes': must be 2, its grade further up",
     ]
     assert not (directory / "index").exists()
 
