@@ -18,6 +18,7 @@ from relevanced.metrics.propensities import CLIP, Propensities
 
 from .experiments.specs import Tracking
 from .panes import HOUR_MS, Timing
+from .queries.plan import QueryPlan
 
 NO_SURFACE: Final = 0
 """Id of no surface: the propensities of its ranks are unknown."""
@@ -130,6 +131,8 @@ class Plan:
     """Values of a grouping that are admitted; None: ten times `max_segments`."""
     surfaces: Surfaces | None = None
     """Propensities by surface; None: no metric needs any."""
+    queries: QueryPlan | None = None
+    """The tables of queries; None: there are none."""
 
     @cached_property
     def grouping_names(self) -> tuple[str, ...]:

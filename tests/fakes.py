@@ -93,7 +93,9 @@ class MemoryLane:
         if commit.kept is None:
             if not self.is_counted():
                 return "damaged"
-        elif commit.kept and self.verify(commit.token, commit.sequence, commit.kept):
+        elif (kept := [*commit.kept, *commit.kept_unread]) and self.verify(
+            commit.token, commit.sequence, kept
+        ):
             return "damaged"
         else:
             self.names, self.listed = {}, {}
@@ -103,7 +105,7 @@ class MemoryLane:
             self.listed.pop(key, None)
         self.fields |= commit.fields
         self.names |= commit.names
-        self.listed |= {key: 0 for key in commit.blobs}
+        self.listed |= {key: 0 for key in (*commit.blobs, *commit.kept_unread)}
         self.listed |= {key: commit.sequence + 1 for key in (*commit.listed, *(commit.kept or ()))}
         self._count()
         self.fields["sequence"] = str(commit.sequence + 1).encode()

@@ -9,7 +9,8 @@ from relevanced.metrics.lists import Integers
 from ..lane.attribute_texts import once_per_text
 from ..lane.gain_states import NO_STATE
 from ..lane.lane import Lane
-from ..lane.open_impressions import NewImpressions
+from ..lane.new_impressions import NewImpressions
+from ..lane.searches import Searches
 from ..lane.subjects import Subjects
 from .runs import Run
 
@@ -45,6 +46,7 @@ def accept(lane: Lane, topic: str, events: RunAtWatermarks, selected: Integers) 
             states=states,
             hashes=run.hashes[event_index],
             subjects=_subjects(lane, run, selected),
+            searches=_searches(lane, run, selected, times_ms),
         )
     )
     lane.changes.add_many(panes, combinations, np.full(len(states), NO_STATE), states)
@@ -88,3 +90,12 @@ def _subjects(lane: Lane, run: Run, selected: Integers) -> Subjects | None:
     indices = selected.tolist()
     units = [[values[n] for n in indices] for values in run.units]
     return lane.assignments.subjects_of(assignment_ids, units)
+
+
+def _searches(lane: Lane, run: Run, selected: Integers, times_ms: Integers) -> Searches | None:
+    """What the selected impressions, of these times, searched for; None where it is not kept."""
+    if lane.queries is None:
+        return None
+    indices = selected.tolist()
+    queries, users = ([values[n] for n in indices] for values in (run.queries, run.searchers))
+    return lane.queries.keys.searches_of(lane.queries.plan, queries, users, times_ms)

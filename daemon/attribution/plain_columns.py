@@ -16,7 +16,7 @@ from relevanced.metrics.lists import Booleans, Integers
 
 from ..events.fields import InvalidField
 from ..events.timestamps import timestamp_ms
-from ..events.types import Decoder, Plain, PlainFeedback, PlainImpression
+from ..events.types import Decoder, Plain, PlainFeedback, PlainImpression, PlainSearch
 from ..lane.attribute_texts import NOT_PARSED, AttributeTexts
 from ..lane.columns.id_index import hashes_of
 from ..lane.columns.texts import Joined, Spans, chained, joined, joined_texts
@@ -47,6 +47,8 @@ class ImpressionColumns:
     """Items in each list, (m,)."""
     attribute_ids: Integers
     user_ids: Sequence[str | None]
+    queries: Sequence[str | None]
+    """What was searched for, (m,); empty where queries are not kept."""
 
     def only(self, kept: Booleans) -> "ImpressionColumns":
         """Those of a mask, (m,)."""
@@ -61,6 +63,7 @@ class ImpressionColumns:
             self.lengths[kept],
             self.attribute_ids[kept],
             list(compress(self.user_ids, kept.tolist())),
+            list(compress(self.queries, kept.tolist())),
         )
 
 
@@ -99,7 +102,8 @@ def read(
 ) -> tuple[ImpressionColumns, FeedbackColumns]:
     """The plain impressions and the plain feedback of n records. All others are left to the
     decoder: also those whose list or attributes are not plain, and those without a sure time."""
-    impressions, feedback, stamps_ms = _Impressions(texts), _Feedback(), list[int]()
+    impressions = _Impressions(texts, PlainSearch if decoder.limits.queries else PlainImpression)
+    feedback, stamps_ms = _Feedback(), list[int]()
     for first in range(0, len(records), SLICE_RECORDS):
         part = records.part(first, first + SLICE_RECORDS)
         stamps_ms += part.stamps_ms()
@@ -125,17 +129,18 @@ def _has_sure_time(columns: ImpressionColumns | FeedbackColumns, latest_ms: Inte
 class _Impressions:
     """Collects the columns of plain impressions."""
 
-    def __init__(self, texts: AttributeTexts) -> None:
-        self._texts = texts
+    def __init__(self, texts: AttributeTexts, kind: type[PlainImpression]) -> None:
+        self._texts, self._kind = texts, kind
         self._is_one = bytearray()
         self._ids, self._items = list[Joined](), list[Joined]()
         self._hashes = list[Integers]()
         self._times_ms, self._attribute_ids = list[int](), list[int]()
-        self._user_ids = list[str | None]()
+        self._user_ids, self._queries = list[str | None](), list[str | None]()
 
     def add(self, plain: Sequence[Plain | None]) -> None:
         """Add the impressions among the next records."""
-        is_one = bytes([type(record) is PlainImpression for record in plain])
+        kind = self._kind
+        is_one = bytes([type(record) is kind for record in plain])
         found = cast(list[PlainImpression], list(compress(plain, is_one)))
         ids = [impression.impression_id for impression in found]
         self._is_one += is_one
@@ -145,6 +150,8 @@ class _Impressions:
         self._items.append(joined([impression.items for impression in found]))
         self._attribute_ids += self._texts.parse(found)
         self._user_ids += [impression.user_id for impression in found]
+        if kind is PlainSearch:
+            self._queries += [search.query for search in cast(list[PlainSearch], found)]
 
     def columns(self) -> ImpressionColumns:
         """All that were added."""
@@ -158,6 +165,7 @@ class _Impressions:
             lengths=lengths,
             attribute_ids=_integers(self._attribute_ids),
             user_ids=self._user_ids,
+            queries=self._queries,
         )
 
 

@@ -22,12 +22,12 @@ from ..lane.counts import skip_label
 from ..lane.gain_states import NO_STATE
 from ..lane.lane import Lane
 from ..lane.open_impressions import encode_items
-from ..lane.subjects import Subjects, units_of
 from ..lane.waiting_feedback import Waiting
 from ..lane.watermarks import moved
 from ..panes import GRACE_MS, JUMP_MS, pane_start
 from .gains import change_state, note_delay, set_gain
 from .later_pages import PageMismatch, extended, placed
+from .subjects import search_of, subject_of
 
 BRINGS_ITEMS: Final = ("accepted", "filled", "extended")
 """The outcomes of impressions that waiting feedback may join."""
@@ -133,7 +133,8 @@ def _accept(lane: Lane, topic: str, event: Impression, watermark_ms: int) -> Non
         combination=combination,
         state=state,
         items=encode_items(items),
-        subject=_subject(lane, event),
+        subject=subject_of(lane, event),
+        search=search_of(lane, event),
     )
     if None in items:
         lane.open.paged_items[slot] = encode_items(items)
@@ -141,16 +142,6 @@ def _accept(lane: Lane, topic: str, event: Impression, watermark_ms: int) -> Non
     if event.teams and lane.open.subjects is not None:
         lane.open.teams[slot] = event.teams
     _grade_new_items(lane, slot, event, event.first_rank - 1)
-
-
-def _subject(lane: Lane, event: Impression) -> Subjects | None:
-    """The units and experiment arms of the impression; None without experiments."""
-    tracking = lane.plan.tracking
-    if tracking is None:
-        return None
-    assignment_id = lane.assignments.id_of(tracking.assignment(event.experiments))
-    units = units_of(tracking, event.impression_id, event.user_id, event.attributes)
-    return lane.assignments.subjects_of([assignment_id], [[unit] for unit in units])
 
 
 def _apply_repeated(lane: Lane, slot: int, event: Impression) -> str:

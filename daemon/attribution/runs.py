@@ -44,6 +44,10 @@ class Run:
     parsed_attributes: Sequence[ParsedAttributes]
     units: tuple[Sequence[str | None], ...]
     """Their units (user, session, …), (m,) for each unit of experiments."""
+    queries: Sequence[str | None]
+    """What they searched for, (m,); empty where queries are not kept."""
+    searchers: Sequence[str | None]
+    """Who searched, (m,); empty likewise."""
     feedback_index: Integers
     """Indices of the plain feedback among the events, (f,), ascending."""
     feedback_items: Spans
@@ -76,6 +80,8 @@ class Run:
             attribute_ids=self.attribute_ids[impressions],
             parsed_attributes=self.parsed_attributes,
             units=tuple(values[impressions] for values in self.units),
+            queries=self.queries[impressions],
+            searchers=self.searchers[impressions],
             feedback_index=self.feedback_index[feedback] - start,
             feedback_items=self.feedback_items.part(feedback.start, feedback.stop),
             ranks=self.ranks[feedback],
@@ -131,8 +137,7 @@ def read(
         else:
             singles[index] = (decoded,)
         yield None
-    units = texts.units_of(impressions.user_ids, impressions.ids, impressions.attribute_ids)
-    whole = _run(impressions, table, units, feedback, others, records, decoder)
+    whole = _run(impressions, table, texts, feedback, others, records, decoder)
     start = 0
     for index, slices in singles.items():
         if index > start:
@@ -154,7 +159,7 @@ def _not_plain(count: int, *plain: Integers) -> list[int]:
 def _run(
     impressions: ImpressionColumns,
     parsed_attributes: Sequence[ParsedAttributes],
-    units: tuple[Sequence[str | None], ...],
+    texts: AttributeTexts,
     feedback: FeedbackColumns,
     others: dict[int, Event],
     records: Records,
@@ -179,7 +184,9 @@ def _run(
         lengths=impressions.lengths,
         attribute_ids=impressions.attribute_ids,
         parsed_attributes=parsed_attributes,
-        units=units,
+        units=texts.units_of(impressions.user_ids, impressions.ids, impressions.attribute_ids),
+        queries=impressions.queries,
+        searchers=texts.searchers(impressions.user_ids, impressions.attribute_ids),
         feedback_index=feedback.index,
         feedback_items=feedback.items,
         ranks=feedback.ranks,

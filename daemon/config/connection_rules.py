@@ -15,6 +15,7 @@ SECRET_FILES: Final = (
     ("kafka", "sasl_password", "sasl_password_file"),
     ("kafka", "ssl_key_password", "ssl_key_password_file"),
     ("redis", "password", "password_file"),
+    ("queries", "key", "key_file"),
 )
 """(section, key of a secret, key of the file that may contain it instead)"""
 SASL_KEYS: Final = ("sasl_mechanism", "sasl_username", "sasl_password", "sasl_password_file")

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 
 from ..events.ubi import LOGGED
-from . import experiments, mapped_sources, propensities, sources
+from . import experiments, mapped_sources, propensities, queries, sources
 from .kinds import JOIN, LAYOUT
-from .settings import SETTINGS, Config
+from .settings import SETTINGS, Config, Setting
 from .sources import NOT_BESIDE
 
 
@@ -57,7 +57,7 @@ def join_values(config: Config) -> dict[str, object]:
 
 def layout_values(config: Config) -> dict[str, object]:
     """Everything that only shapes columns, by key, in the same form."""
-    values = {s.key: s.value(config) for s in SETTINGS if s.shapes == LAYOUT}
+    values = {s.key: s.value(config) for s in _layout_settings(config)}
     return values | {
         "windows": sorted(config.windows, key=lambda window: window[1]),
         "metrics.names": [metric.full_name for metric in config.parsed_metrics],
@@ -65,6 +65,12 @@ def layout_values(config: Config) -> dict[str, object]:
         propensities.SECTION: propensities.shape(config.propensities),
         experiments.SECTION: {} if config.tracking is None else config.tracking.digests(),
     }
+
+
+def _layout_settings(config: Config) -> list[Setting]:
+    """The settings that shape columns, but for those of tables of queries that are not kept."""
+    settings = [s for s in SETTINGS if s.shapes == LAYOUT]
+    return [s for s in settings if s.section != queries.SECTION or config.queries.is_on]
 
 
 def _lines(config: Config) -> Iterator[str]:
@@ -87,8 +93,10 @@ def _lines(config: Config) -> Iterator[str]:
 def describe_rows(config: Config) -> str:
     """The keys that shape rows as TOML, which `load` reads back: the rest has its defaults."""
     lines, section = [], ""
+    layout = _layout_settings(config)
     for setting in SETTINGS:
-        written = setting.written(config) if setting.shapes is not None else None
+        shapes = setting.shapes == JOIN or setting in layout
+        written = setting.written(config) if shapes else None
         if written is None:
             continue
         if setting.section != section:

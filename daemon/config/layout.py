@@ -63,4 +63,10 @@ def under(config: Config, layout: Layout) -> Config:
         history=of_layout.history,
         experiments=of_layout.experiments,
         propensities=of_layout.propensities,
+        queries=replace(
+            of_layout.queries,
+            days=config.queries.days,
+            key=config.queries.key,
+            key_file=config.queries.key_file,
+        ),
     )

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from . import experiments, propensities, sources
+from . import experiments, propensities, queries, sources
 from .connection_rules import SECRET_FILES
 from .faults import ConfigFault
 from .kinds import ConfigError, InvalidValue, Secret
@@ -82,6 +82,7 @@ def load(
     # Files last: with other faults their paths may be wrong, too.
     if read_secret is not None and not faults:
         config, faults = _with_secrets(config, read_secret)
+        faults += [] if faults else queries.key_faults(config.queries)
         read_sources, more_faults = sources.with_values(config.sources, read_secret)
         config = replace(config, sources=read_sources)
         faults += [ConfigFault(*fault) for fault in more_faults]

@@ -95,8 +95,8 @@ def _expressions(value: object) -> Iterator[Expression]:
 
 
 def shape(sources: Sources) -> list[dict[str, Any]]:
-    """What of the sources shapes rows, in canonical form: equal for any order of topics and of
-    keys, and without what has its default."""
+    """What of the sources the join depends on, in canonical form: equal for any order of topics and
+    of keys, and without what has its default."""
     found = [_shape(source) for source in mapped(sources)]
     return sorted(found, key=lambda one: str(one["topic"]))
 
@@ -115,7 +115,7 @@ def _shape(value: Any) -> Any:
         return {
             entry.name: _shape(getattr(value, entry.name))
             for entry in fields(value)
-            if entry.name not in ("key", "values_file")
+            if entry.name not in ("key", "values_file", "query")
             and getattr(value, entry.name) != entry.default
         }
     return zone_name(value) if hasattr(value, "utcoffset") else value

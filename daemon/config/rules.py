@@ -19,7 +19,7 @@ from ..events.decoder import FORMATS
 from ..events.types import MAX_TEXT_BYTES
 from ..events.ubi import LOGGED
 from ..plan import ALL, EXPERIMENT_PREFIX, LARGEST_EXACT
-from . import connection_rules, experiments, judging, propensities, sources
+from . import connection_rules, experiments, judging, propensities, queries, sources
 from .connection_rules import HIGHEST_PORT, Rule
 from .faults import ConfigFault, at_least_one, no_repeats
 from .settings import Config
@@ -172,6 +172,10 @@ def _grouping_rule(names: tuple[str, ...]) -> str | None:
     return None
 
 
+def _queries(config: Config) -> Iterator[ConfigFault]:
+    yield from queries.faults_of(config.queries, config.segments.groupings)
+
+
 def _experiments(config: Config) -> Iterator[ConfigFault]:
     by_name = _by_name(config)
     metrics = by_name | {metric.name: metric for metric in by_name.values()}
@@ -236,6 +240,7 @@ RULES: Final[tuple[tuple[tuple[str, ...], Rule], ...]] = (
     (("metrics.names", "metrics.depth", *_GRADES_KEYS), _exact),
     (("segments.groupings",), _groupings),
     (("segments.groupings", "segments.version_attribute"), _version_attribute),
+    (("segments.groupings", "queries.text", "queries.by"), _queries),
     (("http.listen",), _listen),
     (("metrics.names", "segments.groupings", *_GRADES_KEYS), _experiments),
     (_JUDGING_KEYS, _judging),

@@ -13,12 +13,14 @@ from ..events.types import Limits
 from ..experiments.specs import Tracking
 from ..judging.settings import Judging
 from ..plan import EXPERIMENT_PREFIX, Plan
+from ..queries.plan import USER_ID
 from .experiments import Experiments, tracking
 from .judging import JudgingSection, resolved
 from .links import LinksSection
 from .kinds import LAYOUT, Kind, Shapes, setting
 from .lists import windows
 from .propensities import Given
+from .queries import QueriesSection, query_plan
 from .row_sections import AttributionSection, HistorySection, MetricsSection, SegmentsSection
 from .sections import (
     EventsSection,
@@ -47,6 +49,7 @@ class Config:
     metrics: MetricsSection = field(default_factory=MetricsSection)
     segments: SegmentsSection = field(default_factory=SegmentsSection)
     history: HistorySection = field(default_factory=HistorySection)
+    queries: QueriesSection = field(default_factory=QueriesSection)
     worker: WorkerSection = field(default_factory=WorkerSection)
     judging: JudgingSection = field(default_factory=JudgingSection)
     links: LinksSection = field(default_factory=LinksSection)
@@ -109,6 +112,7 @@ class Config:
             tracking=self.tracking,
             history_hours=24 * self.history.days,
             surfaces=None if self.propensities is None else self.propensities.surfaces,
+            queries=query_plan(self.queries, self.redis.namespace),
         )
 
     @cached_property
@@ -139,6 +143,7 @@ class Config:
             rank_base=self.events.rank_base,
             ubi_lists=self.events.ubi_lists,
             attributes=tuple(sorted(self._needed_attributes)),
+            queries=self.queries.is_on,
         )
 
     @property
@@ -148,6 +153,8 @@ class Config:
             names.update(self.tracking.unit_attributes)
         if self.propensities is not None:
             names.add(self.propensities.attribute)
+        if self.queries.is_on and self.queries.user != USER_ID:
+            names.add(self.queries.user)
         return {name for name in names if not name.startswith(EXPERIMENT_PREFIX)}
 
 
@@ -160,6 +167,7 @@ SECTIONS: Final[Mapping[str, type]] = {
     "metrics": MetricsSection,
     "segments": SegmentsSection,
     "history": HistorySection,
+    "queries": QueriesSection,
     "worker": WorkerSection,
     "judging": JudgingSection,
     "links": LinksSection,

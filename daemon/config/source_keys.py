@@ -116,6 +116,9 @@ class ImpressionKeys:
         "Variants by experiment; or { map = … }, an object of them; or { list = …, name = …,"
         " variant = … }.",
     )
+    query: Expression | None = setting(
+        None, optional(jmespath()), "What was searched for, read where [queries] keeps it."
+    )
 
 
 @dataclass(frozen=True)

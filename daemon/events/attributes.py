@@ -1,7 +1,8 @@
-"""Attributes and experiments of an impression: which are read, and which values are left out.
+"""Attributes, experiments and the query of an impression: which are read, and which values are left
+out.
 
-A bad value does not cost the impression: what cannot be a segment is left out, and the impression
-counts without it.
+A bad value does not cost the impression: what cannot be a segment, or a query, is left out, and the
+impression counts without it.
 """
 
 import json
@@ -17,6 +18,7 @@ from .types import Impression
 
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 _SCALAR: Final = msgspec.json.Decoder(str | int | float | bool | None)
+_QUERY: Final = msgspec.json.Decoder(str | None)
 _NO_FIELD: Final = re.compile(r'[\\"\x00-\x1f]')
 """Characters that the decoder does not accept in the name of a field."""
 
@@ -86,3 +88,17 @@ def attribute_texts(raws: Mapping[str, msgspec.Raw], dropped: list[str]) -> dict
         else:
             texts[name] = text
     return texts
+
+
+def query_text(raw: msgspec.Raw, dropped: list[str]) -> str | None:
+    """Return the text of a query; null reads as missing.
+
+    A value that is no text, or no UTF-8, is left out, and its reason is added to `dropped`: the
+    record would be accepted without it, whatever it is.
+    """
+    try:
+        text: str | None = decoded("query", raw, _QUERY, "bad_query")
+    except InvalidField:
+        dropped.append("bad_query")
+        return None
+    return text

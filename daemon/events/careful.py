@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from .attributes import Trimmed, attribute_texts, raw_members
+from .attributes import Trimmed, attribute_texts, query_text, raw_members
 from .fields import (
     check_item_or_rank,
     decoded,
@@ -46,7 +46,7 @@ _FEEDBACK_FIELDS: Final = {
     "grade": "bad_grade",
 }
 _TYPE_FIELD: Final = {"type": "wrong_type"}
-_NAMED_FIELDS: Final = ("attributes", "experiments")
+_NAMED_FIELDS: Final = ("attributes", "experiments", "query")
 _FIELDS: Final = raw_decoder(
     (*_TYPE_FIELD, *(_IMPRESSION_FIELDS | _FEEDBACK_FIELDS), *_NAMED_FIELDS)
 )
@@ -67,7 +67,7 @@ def read_carefully(value: bytes, limits: Limits) -> Event | Trimmed:
 
 def _read_impression(raw: Struct, limits: Limits) -> Impression | Trimmed:
     values = plain_values(raw, _IMPRESSION_FIELDS)
-    attributes, experiments = (getattr(raw, name) for name in _NAMED_FIELDS)
+    attributes, experiments, query = (getattr(raw, name) for name in _NAMED_FIELDS)
     attributes = raw_members("attributes", attributes, limits.attributes)
     experiments = raw_members("experiments", experiments)
     impression_id = identifier("impression_id", present(values, "impression_id"))
@@ -90,6 +90,7 @@ def _read_impression(raw: Struct, limits: Limits) -> Impression | Trimmed:
         user_id=None if user_id is None else identifier("user_id", user_id),
         teams=team_names("teams", values["teams"])[: max(0, limits.depth)],
         by_item=values["by_item"] is True,
+        query=query_text(query, dropped) if limits.queries else None,
     )
     return Trimmed(impression, tuple(dropped)) if dropped else impression
 

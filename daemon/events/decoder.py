@@ -38,12 +38,14 @@ Raises `InvalidField`, and nothing else, for any other bytes, arrays included.
 
 ReadPlain: TypeAlias = Callable[[bytes], Plain]
 
-FORMATS: Final[Mapping[str, tuple[Callable[[Limits], ReadObject], ReadPlain | None]]] = {
-    "native": (native.reader, native.read_plain),
+FORMATS: Final[
+    Mapping[str, tuple[Callable[[Limits], ReadObject], Callable[[Limits], ReadPlain] | None]]
+] = {
+    "native": (native.reader, native.plain_reader),
     "ubi": (ubi.reader, None),
 }
-"""Name → (maker of the reader that applies the limits, reader of plain records or None). A new
-format is one entry."""
+"""Name → (maker of the reader that applies the limits, maker of that of plain records or None). A
+new format is one entry."""
 
 DETAILED_ELEMENTS: Final = 100
 """So many details are made for the refused elements of one array: an array of garbage must not fill
@@ -69,7 +71,7 @@ def decoder(name: str, limits: Limits) -> ValueDecoder:
     if name not in FORMATS:
         raise ValueError(f"format={name!r}: must be one of {', '.join(FORMATS)}")
     reader, plain = FORMATS[name]
-    return RecordDecoder(reader(limits), limits, plain)
+    return RecordDecoder(reader(limits), limits, None if plain is None else plain(limits))
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,9 @@ from .types import (
     Impression,
     Limits,
     Plain,
+    PlainFeedback,
+    PlainImpression,
+    PlainSearch,
     PlainTimestamp,
 )
 
@@ -75,6 +78,10 @@ class _Impression(Struct, tag_field="type", tag="impression", gc=False):
     by_item: None = None
 
 
+class _Search(_Impression, tag_field="type", tag="impression", gc=False):
+    query: str | None = None
+
+
 class _Feedback(Struct, tag_field="type", tag="feedback", gc=False):
     impression_id: _AnyId
     timestamp: _Timestamp
@@ -84,8 +91,15 @@ class _Feedback(Struct, tag_field="type", tag="feedback", gc=False):
     grade: float | None = None
 
 
-read_plain: Final = msgspec.json.Decoder(Plain).decode
+read_plain: Final = msgspec.json.Decoder(PlainImpression | PlainFeedback).decode
 """Reads one plain record; raises ValueError or RecursionError for any other."""
+_read_plain_searches: Final = msgspec.json.Decoder(PlainSearch | PlainFeedback).decode
+"""The same, with queries."""
+
+
+def plain_reader(limits: Limits) -> Callable[[bytes], Plain]:
+    """Return what reads plain records, with their queries where those are needed."""
+    return _read_plain_searches if limits.queries else read_plain
 
 
 class TimedImpression(Struct, tag_field="type", tag="impression", gc=False):
@@ -116,7 +130,8 @@ def reader(
     depth, max_grade, names = limits.depth, limits.max_grade, limits.attributes
     if names is not None and not can_be_fields(names):
         return lambda value: read_rest(value, limits)
-    impression_type = _Impression if names is None else _impression_of(names)
+    plainest = _Search if limits.queries else _Impression
+    impression_type = plainest if names is None else _impression_of(names, plainest)
     decode = msgspec.json.Decoder(impression_type | _Feedback).decode
 
     def read(value: bytes) -> Event | Trimmed:
@@ -129,7 +144,8 @@ def reader(
             if len(value) > MAX_TEXT_BYTES and (_BACKSLASH in value or not value.isascii()):
                 _check_bytes(wire)
             if type(wire) is impression_type:
-                return _impression(wire, time_ms, depth, max_grade, names)
+                query = wire.query if isinstance(wire, _Search) else None
+                return _impression(wire, time_ms, depth, max_grade, names, query)
             impression_id, item, kind = wire.impression_id, wire.item, wire.kind
             if type(item) is str and type(impression_id) is str and kind and wire.grade is None:
                 return Feedback(impression_id, time_ms, kind, item, wire.rank)
@@ -140,16 +156,21 @@ def reader(
     return read
 
 
-def _impression_of(names: tuple[str, ...]) -> type[_Impression]:
+def _impression_of(names: tuple[str, ...], base: type[_Impression]) -> type[_Impression]:
     """Return the record type that reads only the attributes of these names."""
     attributes = as_fields(names, _Text | None, None)
     fields = [("attributes", attributes | None, None)]
-    made = msgspec.defstruct("NeededImpression", fields, bases=(_Impression,), gc=False)
+    made = msgspec.defstruct("NeededImpression", fields, bases=(base,), gc=False)
     return cast(type[_Impression], made)
 
 
 def _impression(
-    wire: _Impression, time_ms: int, depth: int, max_grade: float, names: _Names
+    wire: _Impression,
+    time_ms: int,
+    depth: int,
+    max_grade: float,
+    names: _Names,
+    query: str | None,
 ) -> Impression:
     impression_id, items, user_id = wire.impression_id, wire.items, wire.user_id
     grades, first_rank = wire.grades, wire.first_rank or 1
@@ -170,6 +191,7 @@ def _impression(
         wire.experiments or {},
         grade_values("grades", grades, max_grade) if grades else {},
         user_id,
+        query=query,
     )
 
 

@@ -19,6 +19,7 @@ class _Impression(msgspec.Struct, tag_field="type", tag="impression", omit_defau
     user_id: str | None = None
     teams: tuple[str | None, ...] = ()
     by_item: bool = False
+    query: str | None = None
 
 
 class _Feedback(msgspec.Struct, tag_field="type", tag="feedback", omit_defaults=True):
@@ -52,6 +53,7 @@ def native_text(event: Event) -> bytes:
                 event.user_id,
                 event.teams,
                 event.by_item,
+                event.query,
             )
         )
     assert isinstance(event, Feedback)

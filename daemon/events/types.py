@@ -36,9 +36,10 @@ SKIP_REASONS: Final = ("tombstone", "no_list", "no_item", "no_query_id")
 """Counted like rejections, but nothing is wrong with the record: it is never dead-lettered."""
 NOT_MAPPED: Final = "not_mapped"
 """The reason to skip what no table of a mapping describes."""
-DROP_REASONS: Final = ("long_value", "bad_value", "long_name")
-"""Values of attributes and experiments that were left out of an impression, which counts without
-them: too long, neither text nor number nor truth value, or under a name that is too long."""
+DROP_REASONS: Final = ("long_value", "bad_value", "long_name", "bad_query")
+"""Values that were left out of an impression, which counts without them: of attributes and
+experiments, too long, neither text nor number nor truth value, or under a name that is too long;
+and queries, where they are kept, that are no text."""
 
 
 class Impression(msgspec.Struct, frozen=True, gc=False):
@@ -61,6 +62,8 @@ class Impression(msgspec.Struct, frozen=True, gc=False):
     by_item: bool = False
     """Whether the list is logged item by item. Then `items` is the one item at `first_rank`,
     whatever is known of the ranks above it; empty if that rank does not count."""
+    query: str | None = None
+    """What was searched for, as the record has it, where `Limits.queries` asks for it."""
 
 
 class Feedback(msgspec.Struct, frozen=True, gc=False):
@@ -138,6 +141,13 @@ class PlainImpression(msgspec.Struct, tag_field="type", tag="impression", gc=Fal
     by_item: None = None
 
 
+class PlainSearch(PlainImpression, tag_field="type", tag="impression", gc=False):
+    """A plain impression with its query: a type of its own, so that queries that nobody asks for
+    cost nothing. A query of another type sends the record to the decoder, which leaves it out."""
+
+    query: str | None = None
+
+
 class PlainFeedback(msgspec.Struct, tag_field="type", tag="feedback", gc=False):
     """Plain feedback: a reaction of some kind to an item, with or without its rank."""
 
@@ -149,7 +159,7 @@ class PlainFeedback(msgspec.Struct, tag_field="type", tag="feedback", gc=False):
     grade: None = None
 
 
-Plain: TypeAlias = PlainImpression | PlainFeedback
+Plain: TypeAlias = PlainImpression | PlainSearch | PlainFeedback
 
 
 class Decoder(Protocol):
@@ -199,6 +209,8 @@ class Limits(msgspec.Struct, frozen=True):
     """What the lists of the format `ubi` are made of: one of `events.ubi.LISTS`."""
     attributes: tuple[str, ...] | None = None
     """The attributes that are needed: others are skipped unread. None: all are needed."""
+    queries: bool = False
+    """Whether queries are needed: else they are skipped unread."""
 
 
 class LogRecord(Protocol):

@@ -13,10 +13,10 @@ Lists are `logged` in queries, or are made of what was `shown`: then each event 
 `impression` is one item of a list, at its ordinal, with the attributes of the event
 (`event_attributes` in place of `query_attributes`), and queries are skipped.
 
-Attributes are `application` and the scalar values of `query_attributes`. Members of the latter
-whose name begins with `experiment` are experiments instead: an object `experiments` contains
-variants by experiment name; a scalar is the variant of the experiment of that whole name
-(`"experiment_ranker": "b"`). Objects and arrays elsewhere are ignored.
+The query is `user_query`. Attributes are `application` and the scalar values of `query_attributes`.
+Members of the latter whose name begins with `experiment` are experiments instead: an object
+`experiments` contains variants by experiment name; a scalar is the variant of the experiment of
+that whole name (`"experiment_ranker": "b"`). Objects and arrays elsewhere are ignored.
 
 Valid records without information on a result list are skipped: a query without a list that counts
 (`no_list`), an event about no item of one (`no_item`), an event of no search (`no_query_id`).
@@ -29,7 +29,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from .attributes import Trimmed, attribute_texts, raw_members
+from .attributes import Trimmed, attribute_texts, query_text, raw_members
 from .fields import (
     InvalidField,
     decoded,
@@ -59,7 +59,7 @@ _EVENT_FIELDS: Final = {
     "timestamp": "bad_timestamp",
     "event_attributes": "wrong_type",
 }
-_NAMED_FIELDS: Final = ("application", "query_attributes")
+_NAMED_FIELDS: Final = ("application", "query_attributes", "user_query")
 _FIELDS: Final = raw_decoder((*(_ACTION_FIELD | _QUERY_FIELDS | _EVENT_FIELDS), *_NAMED_FIELDS))
 
 LOGGED: Final = "logged"
@@ -104,7 +104,7 @@ def reader(limits: Limits) -> Callable[[bytes], Event | Trimmed | None]:
 
 
 def _read_query(raw: msgspec.Struct, limits: Limits) -> Impression | Trimmed:
-    application, query_attributes = (getattr(raw, name) for name in _NAMED_FIELDS)
+    application, query_attributes, query = (getattr(raw, name) for name in _NAMED_FIELDS)
     members_of_query = raw_members("query_attributes", query_attributes)
     values = plain_values(raw, _QUERY_FIELDS)
     query_id = identifier("query_id", present(values, "query_id"))
@@ -118,7 +118,11 @@ def _read_query(raw: msgspec.Struct, limits: Limits) -> Impression | Trimmed:
     items = identifiers(listed[0], values[listed[0]])
     time_ms = timestamp_ms(present(values, "timestamp"))
     impression = Impression(query_id, time_ms, items[: limits.depth])
-    return _described(impression, values, application, members_of_query, limits)
+    dropped: list[str] = []
+    if limits.queries:
+        text = query_text(query, dropped)
+        impression = msgspec.structs.replace(impression, query=text)
+    return _described(impression, values, application, members_of_query, limits, dropped)
 
 
 def _read_shown(raw: msgspec.Struct, limits: Limits) -> Impression | Trimmed:
@@ -137,7 +141,7 @@ def _read_shown(raw: msgspec.Struct, limits: Limits) -> Impression | Trimmed:
         by_item=True,
     )
     details = raw_members("event_attributes", getattr(raw, "event_attributes"))
-    return _described(impression, values, getattr(raw, "application"), details, limits)
+    return _described(impression, values, getattr(raw, "application"), details, limits, [])
 
 
 def _described(
@@ -146,11 +150,12 @@ def _described(
     application: Raw,
     details: Mapping[str, Raw],
     limits: Limits,
+    dropped: list[str],
 ) -> Impression | Trimmed:
-    """The impression with the attributes and experiments of the details, and its user."""
+    """The impression with the attributes and experiments of the details, and its user. `dropped`:
+    why values are left out already."""
     # Plugins write an empty string where the browser sent no user.
     user_field = next((name for name in _USER_FIELDS if values[name] not in (None, "")), None)
-    dropped: list[str] = []
     whole = msgspec.structs.replace(
         impression,
         attributes=attribute_texts(_attributes(application, details, limits), dropped),

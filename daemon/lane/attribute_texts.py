@@ -20,6 +20,7 @@ from ..events.attributes import as_fields, can_be_fields
 from ..events.types import SURELY_SHORT, PlainImpression
 from ..experiments.specs import IMPRESSION, USER, Assignment
 from ..plan import Plan, Values
+from ..queries.plan import USER_ID
 from .columns.texts import Spans, cut
 
 REMEMBERED_TEXTS: Final = 50_000
@@ -39,7 +40,8 @@ class ParsedAttributes:
     surface_id: int
     assignment: Assignment
     attributes: Mapping[str, str | None]
-    """The requested ones: those of groupings, of experiment units and of the surface."""
+    """The requested ones: those of groupings, of experiment units, of the surface, and of the users
+    of queries."""
 
 
 @lru_cache(maxsize=8)
@@ -59,7 +61,9 @@ class AttributeTexts:
         self._table: list[ParsedAttributes] = []
         units = () if plan.tracking is None else plan.tracking.unit_attributes
         surface = () if plan.surfaces is None else (plan.surfaces.attribute,)
-        self._names = tuple(dict.fromkeys((*plan.attributes, *units, *surface)))
+        queries = plan.queries
+        users = () if queries is None or queries.user == USER_ID else (queries.user,)
+        self._names = tuple(dict.fromkeys((*plan.attributes, *units, *surface, *users)))
         self._can_parse = can_be_fields(self._names)
         """Whether the decoder below can find these names; else every text is left to the careful
         reader, which can."""
@@ -127,8 +131,22 @@ class AttributeTexts:
             return user_ids
         if unit == IMPRESSION:
             return [text.decode() for text in cut(*ids.joined())]
+        return self._values_of(unit, attribute_ids)
+
+    def _values_of(self, name: str, attribute_ids: Integers) -> Sequence[str | None]:
         table = self._table
-        return [table[attribute_id].attributes.get(unit) for attribute_id in attribute_ids.tolist()]
+        return [table[attribute_id].attributes.get(name) for attribute_id in attribute_ids.tolist()]
+
+    def searchers(
+        self, user_ids: Sequence[str | None], attribute_ids: Integers
+    ) -> Sequence[str | None]:
+        """Whom the tables of queries count as the user of each impression, (m,); nothing where
+        there are none."""
+        queries = self._plan.queries
+        if queries is None:
+            return ()
+        by_user_id = queries.user == USER_ID
+        return user_ids if by_user_id else self._values_of(queries.user, attribute_ids)
 
 
 def once_per_text(

@@ -26,6 +26,8 @@ from .counts import COUNT_FAMILIES
 from .gain_states import GainStates
 from .open_impressions import OpenImpressions
 from .paged_rows import PagedRows
+from .queries import LaneQueries, queries_of
+from .searches import QueryKeys, SearchColumns
 from .segments import Segments
 from .subjects import Assignments, SubjectColumns
 from .waiting_feedback import WaitingFeedback
@@ -114,6 +116,8 @@ class Lane:
     """Start of an earlier hour → its pages in the store."""
     lost_hours: set[int] = field(default_factory=set)
     """Starts of earlier hours of which the store lost pages."""
+    queries: LaneQueries | None = None
+    """The tables of queries; None where none are kept."""
     changes: BatchChanges = field(default_factory=BatchChanges)
 
     @property
@@ -126,6 +130,8 @@ class Lane:
         """Forget what the last batch changed, which is durable by now."""
         self.changes = BatchChanges()
         self.experiments.start_batch()
+        if self.queries is not None:
+            self.queries.start_batch()
         if self.settled_before is not None:
             still_open = hours.open_hour(self.settled_before, self.plan)
             for start in [start for start in self.hours if start < still_open]:
@@ -140,6 +146,12 @@ class Lane:
             self.changes.dropped_hours += ((start, page) for page in self.stored_hours.pop(start))
             self.lost_hours.add(start)
 
+    @property
+    def has_lost_hours(self) -> bool:
+        """Whether the next commit removes hours of which the store lost a part."""
+        of_queries = self.queries is not None and bool(self.queries.dropped)
+        return bool(self.changes.dropped_hours) or of_queries
+
     def forget_unused(self) -> None:
         """Keep the tables of what traffic repeats from growing for ever. Between batches."""
         if self.states.is_full:
@@ -148,6 +160,8 @@ class Lane:
             self.forget_unused_assignments()
         if self.segments.is_full:
             self.forget_unused_combinations()
+        if self.queries is not None and self.queries.keys.is_full:
+            self.forget_unused_queries()
 
     def forget_unused_states(self) -> None:
         """Keep only the gain states of open impressions. Between batches: changes contain ids."""
@@ -166,6 +180,14 @@ class Lane:
         self._renumber(columns.assignment_ids(), len(old), lambda n: new.id_of(old[n]))
         new.reserve()
         self.assignments = new
+
+    def forget_unused_queries(self) -> None:
+        """Keep only the keys of queries of open impressions."""
+        assert self.queries is not None and self.open.searches is not None
+        old, new = self.queries.keys, QueryKeys()
+        self._renumber(self.open.searches.numbers(), len(old), lambda n: new.number_of(old[n]))
+        new.reserve()
+        self.queries.keys = new
 
     def forget_unused_combinations(self) -> None:
         """Keep only the combinations of open impressions. Between batches: changes contain ids."""
@@ -205,7 +227,9 @@ def new_lane(number: int, plan: Plan, offsets: dict[str, int], topics: Sequence[
         watermarks={topic: None for topic in topics},
         pending={topic: Pending() for topic in topics},
         offsets=dict(offsets),
-        open=OpenImpressions(columns=_columns_of(plan)),
+        open=OpenImpressions(
+            columns=_columns_of(plan), searches=None if plan.queries is None else SearchColumns()
+        ),
         waiting=WaitingFeedback(),
         segments=Segments(),
         admissions={topic: Admission.empty(plan) for topic in topics},
@@ -216,4 +240,5 @@ def new_lane(number: int, plan: Plan, offsets: dict[str, int], topics: Sequence[
         counts={family: Counter() for family in COUNT_FAMILIES},
         texts=AttributeTexts(plan),
         groupings=list(plan.groupings),
+        queries=queries_of(plan),
     )

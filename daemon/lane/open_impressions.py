@@ -7,7 +7,6 @@ index into the columns, which changes whenever `trim` drops closed impressions a
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeVar
 
 import msgspec
@@ -17,8 +16,10 @@ from numpy.typing import NDArray
 from .columns.column import Codes, Column, column, grouped
 from .columns.id_index import NOT_FOUND, IdIndex, hash_of
 from .columns.pane_spans import PaneSpans
-from .columns.texts import Joined, Texts, cut, joined, piece
+from .columns.texts import Joined, Texts, cut, joined
 from .columns.times import Times
+from .new_impressions import NewImpressions
+from .searches import SearchColumns, Searches
 from .subjects import SubjectColumns, Subjects
 
 IntOrArray = TypeVar("IntOrArray", int, NDArray[np.int64])
@@ -45,7 +46,12 @@ class OpenImpressions:
     never see, and it is stored as it is.
     """
 
-    def __init__(self, base: int = 0, columns: SubjectColumns | None = None) -> None:
+    def __init__(
+        self,
+        base: int = 0,
+        columns: SubjectColumns | None = None,
+        searches: SearchColumns | None = None,
+    ) -> None:
         self.base = base
         """The slot at index 0 of the columns."""
         self.ids = Texts()
@@ -67,6 +73,8 @@ class OpenImpressions:
         """Slot → time from the impression to its first feedback, where a metric needs it."""
         self.subjects = columns
         """Units (user, session, …) and experiment arms; None where no experiment is tracked."""
+        self.searches = searches
+        """Queries and users; None where no queries are kept."""
         self.teams: dict[int, tuple[str | None, ...]] = {}
         """Slot → the ranker that contributed each rank, for lists that two rankers share."""
         self.shared_hashes: set[int] = set()
@@ -101,6 +109,7 @@ class OpenImpressions:
         state: int,
         items: bytes,
         subject: Subjects | None = None,
+        search: Searches | None = None,
     ) -> int:
         """Add a new impression; returns its slot."""
         slot, id_hash = self.next_slot, hash_of(impression_id)
@@ -115,14 +124,13 @@ class OpenImpressions:
         self.states.append(state)
         self.hashes.append(id_hash)
         self.is_open.append(1)
-        if self.subjects is not None:
-            self.subjects.extend(subject, 1)
+        self._extend_beside(subject, search, 1)
         slots = np.array([slot])
         self._index.insert(slots, np.array([id_hash]))
         self._panes.note(pane, slots)
         return slot
 
-    def add_many(self, new: "NewImpressions") -> int:
+    def add_many(self, new: NewImpressions) -> int:
         """Add new impressions; returns the slot of the first. No two of them, and none that is
         here already, may have the same hash."""
         first, count = self.next_slot, len(new.times_ms)
@@ -136,15 +144,22 @@ class OpenImpressions:
         self.states.extend(new.states)
         self.hashes.extend(new.hashes)
         self.is_open += b"\1" * count
-        if self.subjects is not None:
-            self.subjects.extend(new.subjects, count)
+        self._extend_beside(new.subjects, new.searches, count)
         slots = np.arange(first, first + count)
         self._index.insert(slots, new.hashes)
         for pane, is_member in grouped(new.panes):
             self._panes.note(pane, slots[is_member])
         return first
 
-    def restore(self, slots: NDArray[np.int64], new: "NewImpressions") -> None:
+    def _extend_beside(
+        self, subjects: Subjects | None, searches: Searches | None, count: int
+    ) -> None:
+        if self.subjects is not None:
+            self.subjects.extend(subjects, count)
+        if self.searches is not None:
+            self.searches.extend(searches, count)
+
+    def restore(self, slots: NDArray[np.int64], new: NewImpressions) -> None:
         """Add impressions under the slots, ascending, that they had when they were stored."""
         is_known = self.find(new.hashes) != NOT_FOUND
         ordered = np.sort(new.hashes)
@@ -245,8 +260,7 @@ class OpenImpressions:
             for values in (self.times_ms, self.combinations, self.states, self.hashes):
                 values.skip(missing)
             self.is_open.extend(bytes(missing))
-            if self.subjects is not None:
-                self.subjects.extend(None, missing)
+            self._extend_beside(None, None, missing)
 
     def trim(self) -> None:
         """Release the memory of closed slots at the front."""
@@ -259,36 +273,7 @@ class OpenImpressions:
         for values in (self.times_ms, self.combinations, self.states, self.hashes):
             values.drop_front(closed)
         del self.is_open[:closed]
-        if self.subjects is not None:
-            self.subjects.drop_front(closed)
+        for beside in (self.subjects, self.searches):
+            if beside is not None:
+                beside.drop_front(closed)
         self.base += closed
-
-
-@dataclass(frozen=True)
-class NewImpressions:
-    """Impressions to add, (n,) of each; texts as `Texts.extend` takes them."""
-
-    ids: Joined
-    items: Joined
-    times_ms: NDArray[np.int64]
-    panes: NDArray[np.int64]
-    combinations: NDArray[np.int64]
-    states: NDArray[np.int64]
-    hashes: NDArray[np.int64]
-    subjects: Subjects | None = None
-
-    def part(self, start: int, stop: int) -> "NewImpressions":
-        """The impressions from `start` to before `stop`."""
-        if (start, stop) == (0, len(self.times_ms)):
-            return self
-        part = slice(start, stop)
-        return NewImpressions(
-            ids=piece(self.ids, start, stop),
-            items=piece(self.items, start, stop),
-            times_ms=self.times_ms[part],
-            panes=self.panes[part],
-            combinations=self.combinations[part],
-            states=self.states[part],
-            hashes=self.hashes[part],
-            subjects=self.subjects and self.subjects.part(start, stop),
-        )

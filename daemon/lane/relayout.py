@@ -22,6 +22,8 @@ from .gain_states import NO_STATE, GainStates
 from .lane import BatchChanges, Lane
 from .layouts import BEFORE, Instant, Since, columns_of, kept_columns, latest
 from .paged_rows import PAGE_ROWS, PagedRows
+from .queries import has_same_queries
+from .query_settling import begin_queries
 from .scoring import apply_changes
 from .segments import Segments
 
@@ -104,6 +106,8 @@ def relaid(lane: Lane, plan: Plan, since: Since) -> tuple[Lane, Since]:
     _make_new_columns(new, change)
     if not plan.history_hours:
         _drop_hours(new)
+    if not has_same_queries(lane.plan, plan):
+        begin_queries(new, change.next_pane_ms)
     return new, _since(change, windows, lane)
 
 

@@ -10,6 +10,7 @@ from . import hours
 from .experiments import settle_pane
 from .lane import Lane
 from .paged_rows import PagedRows, Pages
+from .query_settling import close_hours, settle_queries
 
 
 def settle(lane: Lane) -> None:
@@ -35,11 +36,19 @@ def settle(lane: Lane) -> None:
                 _add_to_hour(lane, key[1], before, pages)
     if lane.plan.history_hours:
         _drop_old_hours(lane, before)
+    _close_panes(lane, before)
+    lane.open.trim()
+
+
+def _close_panes(lane: Lane, before: int) -> None:
     for pane in lane.open.panes():
         if pane < before:
             settle_pane(lane, pane)
+            if lane.queries is not None:
+                settle_queries(lane, pane)
             lane.open.close_pane(pane)
-    lane.open.trim()
+    if lane.queries is not None:
+        close_hours(lane, before)
 
 
 def _settle_rows(lane: Lane, pages: Pages) -> None:

@@ -1,5 +1,6 @@
 """Evaluates the expressions of a mapping on one record. Pure."""
 
+from functools import cached_property
 from typing import Any, Final, final
 
 import jmespath.exceptions
@@ -16,7 +17,13 @@ class Evaluation:
     """Evaluates expressions about one record. Work adds up over all of them."""
 
     def __init__(self, around: Surroundings, size: int) -> None:
+        self._around, self._size = around, size
         self._interpreter = Interpreter(around, size)
+
+    @cached_property
+    def beside(self) -> "Evaluation":
+        """One whose work adds up apart: of values that must not cost the record anything."""
+        return Evaluation(self._around, self._size)
 
     def find(self, expression: Expression, value: object) -> Any:
         """Return what the expression finds in a value. Raises InvalidField, and nothing else."""

@@ -31,6 +31,7 @@ def impression_of(
     items = tuple(_item(table, found, one) for one in shown)
     texts = _attributes(table, found, element, limits.attributes)
     experiments = _experiments(table.experiments, found, element)
+    dropped = [*texts.dropped, *experiments.dropped]
     impression = Impression(
         impression_id=impression_id,
         time_ms=shown_ms,
@@ -41,9 +42,9 @@ def impression_of(
         grades=_grades(table.grade, found, zip(items, shown, strict=True), limits.max_grade),
         user_id=optional_id(found, table.user or table.visitor, element),
         teams=_teams(table.team, found, shown),
+        query=_query(table.query, found, element, dropped) if limits.queries else None,
     )
-    dropped = (*texts.dropped, *experiments.dropped)
-    return Trimmed(impression, dropped) if dropped else impression
+    return Trimmed(impression, tuple(dropped)) if dropped else impression
 
 
 def _time(time: Expression, found: Evaluation, element: object, written: TimeFormat) -> int:
@@ -142,6 +143,22 @@ def _attributes(
             members = {name: members[name] for name in needed if name in members}
         texts.add_scalars(members)
     return texts
+
+
+def _query(
+    query: Expression | None, found: Evaluation, element: object, dropped: list[str]
+) -> str | None:
+    """What was searched for. What is no text is left out: with or without it, the record counts."""
+    if query is None:
+        return None
+    try:
+        value = found.beside.find(query, element)
+    except InvalidField:
+        value = False
+    if value is None or isinstance(value, str):
+        return value
+    dropped.append("bad_query")
+    return None
 
 
 def _experiments(experiments: Experiments, found: Evaluation, element: object) -> Texts:

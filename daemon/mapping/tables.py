@@ -78,6 +78,7 @@ class ImpressionTable:
     user: Expression | None = None
     attributes: Mapping[str, Expression] | None = None
     experiments: Experiments = NO_EXPERIMENTS
+    query: Expression | None = None
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,13 @@ from ..lane.columns.id_index import hashes_of
 from ..lane.columns.texts import cut
 from ..lane.gain_states import GainState
 from ..lane.lane import Lane
-from ..lane.open_impressions import NewImpressions
+from ..lane.new_impressions import NewImpressions
 from ..lane.segments import Combination
 from ..lane.subjects import NO_UNIT, Subjects
 from ..lane.waiting_feedback import Waiting
 from ..plan import NO_SURFACE
 from .block_log import Block
+from .block_searches import PackedSearches, packed_searches, unpacked_searches
 from .head import BlockEntry
 from .packing import pack, pack_integers, unpack, unpack_integers
 
@@ -70,6 +71,13 @@ class _Wire(msgspec.Struct, array_like=True):
     """Of the states in the table, where propensities are configured."""
 
 
+class _SearchWire(_Wire, array_like=True):
+    """A block of a lane that keeps queries. It reads the blocks of others as well."""
+
+    searches: PackedSearches | None = None
+    """Of the new impressions."""
+
+
 def encode(lane: Lane, block: Block) -> tuple[bytes, int] | None:
     """Return the block's bytes and the watermark at which all of it expires; None where nothing in
     it is open or waiting any more."""
@@ -91,6 +99,8 @@ def encode(lane: Lane, block: Block) -> tuple[bytes, int] | None:
             ends.append(timing.closes_at(int(latest)))
     wire = _wire(lane, new, changed)
     _write_subjects(lane, wire, new)
+    if isinstance(wire, _SearchWire):
+        wire.searches = packed_searches(lane, new)
     relisted = (s for s in sorted(block.relisted) if lane.open.has_open(s))
     wire.relisted = [(s, lane.open.text_of(s)) for s in relisted]
     wire.waiting = waiting
@@ -121,7 +131,8 @@ def _wire(lane: Lane, new: Integers, changed: Integers) -> _Wire:
     (ids, id_lengths), (items, item_lengths) = impressions.texts_of(new)
     graded = sorted(impressions.grades.keys() & both.tolist()) if impressions.grades else []
     surfaces = [lane.states.surface_id_of(state) for state in states]
-    return _Wire(
+    kind = _Wire if lane.queries is None else _SearchWire
+    return kind(
         new=pack_integers(new),
         changed=pack_integers(changed),
         ids=ids,
@@ -199,7 +210,7 @@ def replay(lane: Lane, entry: BlockEntry, data: bytes) -> Block:
     Blocks must be replayed in the order of the log. Slots and serials of unlinked blocks stay
     unused. Contents that the lane's watermark has passed are restored too: callers remove them.
     """
-    wire = unpack(data, _Wire)
+    wire = unpack(data, _SearchWire)
     changed = unpack_integers(wire.changed).tolist()
     block = Block(
         first_slot=entry.first_slot,
@@ -222,7 +233,7 @@ def replay(lane: Lane, entry: BlockEntry, data: bytes) -> Block:
     return block
 
 
-def _replay_new(lane: Lane, wire: _Wire, states: list[int]) -> None:
+def _replay_new(lane: Lane, wire: _SearchWire, states: list[int]) -> None:
     slots = unpack_integers(wire.new)
     if not len(slots):
         return
@@ -240,6 +251,7 @@ def _replay_new(lane: Lane, wire: _Wire, states: list[int]) -> None:
         states=np.array(states[: len(slots)], np.int64),
         hashes=hashes_of(map(bytes.decode, cut(wire.ids, id_lengths)), len(slots)),
         subjects=_read_subjects(lane, wire, len(slots)),
+        searches=unpacked_searches(lane, wire.searches, len(slots)),
     )
     impressions.restore(slots, new)
     impressions.teams.update(

@@ -16,14 +16,16 @@ from ..lane.columns.column import column
 from ..lane.lane import Lane
 from . import experiments as stored_experiments
 from . import log_marks
+from . import queries as stored_queries
 from .block_log import Block, merged
 from .blocks import encode
 from . import layouts as stored_layouts
-from .head import IDLE_FIELD, LOGS_FIELD, STALL_FIELD, WriterState
+from .head import IDLE_FIELD, LOGS_FIELD, NO_QUERIES, QUERIES_FIELD, STALL_FIELD, WriterState
 from .keys import ADMITTED_KEY, block_key, hour_page_key, page_key, totals_key
 from .layouts import LAYOUTS_KEY, LaneLayouts
 from .log_marks import LogMark
 from .packing import pack, pack_page
+from .queries import QueryHead, QueryWrites
 from .stall_mark import NO_STALL, StallMark
 
 
@@ -49,6 +51,10 @@ class Commit:
     """The lane's blocks once this is committed."""
     kept: Sequence[str] | None = None
     """In a repair: the keys of the lane that the writer does not have in memory. Else None."""
+    kept_unread: Sequence[str] = ()
+    """In a repair: such keys that readers do not follow."""
+    queries: QueryHead | None = None
+    """What the head says of tables of queries; None where it says nothing of them."""
 
 
 @dataclass
@@ -76,6 +82,8 @@ class ClaimedLane:
     """The idle mark in the head."""
     layouts_stored: bool = True
     """Whether the store contains `layouts` as they are."""
+    stored_queries: bytes | None = None
+    """What the head in the store says of tables of queries; None where it has no such field."""
     outdated: frozenset[str] = frozenset()
     """Keys of the lane as it was under another layout: where there are any, the next commit must be
     a repair, which writes it under this one."""
@@ -94,6 +102,10 @@ def plan_commit(claimed: ClaimedLane, idle_ms: int | None = None) -> Commit:
     if any(admission.changed for admission in lane.admissions.values()):
         blobs[ADMITTED_KEY] = pack({topic: a.seen for topic, a in lane.admissions.items()})
     log, unlinked = _append_block(claimed, blobs)
+    queries = stored_queries.writes_of(lane, claimed.sequence + 1)
+    if queries is not None:
+        blobs |= queries.blobs
+        unlinked += queries.unlinked
     new_names = enumerate(lane.segments.names[claimed.names :], claimed.names)
     return Commit(
         lane=lane.number,
@@ -102,12 +114,21 @@ def plan_commit(claimed: ClaimedLane, idle_ms: int | None = None) -> Commit:
         blobs=blobs,
         fields=_head_fields(lane, _state(lane, log), idle_ms)
         | ({LOGS_FIELD: log_marks.encoded(claimed.logs)} if claimed.logs else {})
-        | ({STALL_FIELD: NO_STALL} if claimed.drop_stall else {}),
+        | ({STALL_FIELD: NO_STALL} if claimed.drop_stall else {})
+        | _query_fields(claimed, queries),
         names={str(id_): msgspec.json.encode(name) for id_, name in new_names},
         unlinked=unlinked + _dropped(lane),
         listed=listed,
         log=log,
+        queries=None if queries is None else queries.head,
     )
+
+
+def _query_fields(claimed: ClaimedLane, queries: QueryWrites | None) -> dict[str, bytes]:
+    """Return the field of tables of queries, where it changes."""
+    data = NO_QUERIES if queries is None else pack(queries.head)
+    stored = claimed.stored_queries or NO_QUERIES
+    return {} if data == stored else {QUERIES_FIELD: data}
 
 
 def _followed(lane: Lane) -> dict[str, bytes]:
@@ -223,4 +244,7 @@ def confirm(claimed: ClaimedLane, commit: Commit) -> None:
     claimed.drop_stall = False
     claimed.layouts_stored = claimed.layouts_stored or LAYOUTS_KEY in commit.blobs
     claimed.outdated = frozenset()
+    claimed.stored_queries = commit.fields.get(QUERIES_FIELD, claimed.stored_queries)
+    if commit.queries is not None:
+        stored_queries.confirmed(lane, commit.queries)
     lane.start_batch()

@@ -14,6 +14,8 @@ from .experiments import Tracked
 from .keys import ADMITTED_KEY, HOURS_PREFIX, block_key, parse_hour_page_key
 from .log_marks import LaneStart, LogMarks, ids_of
 from .packing import PackingError, unpack
+from .queries import QueryHead
+from .queries import hour_of as query_hour_of
 from .stall_mark import NO_STALL, StallMark, unpack_mark
 
 WAY_OUT: Final = (
@@ -23,6 +25,9 @@ WAY_OUT: Final = (
 """What an operator can do about a damaged lane."""
 LOGS_FIELD: Final = "logs"
 IDLE_FIELD: Final = "idle"
+QUERIES_FIELD: Final = "queries"
+NO_QUERIES: Final = b""
+"""The value of the field where queries were kept and are not any more."""
 STALL_FIELD: Final = "stall"
 UNSWEPT: Final = "unswept"
 """Field of a head that was just made: its token, until no key of an earlier lane can be left."""
@@ -80,6 +85,8 @@ class Head:
     logs: LogMarks = field(default_factory=dict)
     """By topic."""
     stall: StallMark | None = None
+    queries: QueryHead | None = None
+    """None where the lane keeps no queries."""
 
 
 WRITTEN_BY_COMMITS: Final = ("watermarks", "counts", "state", "keys", "names")
@@ -138,6 +145,7 @@ def _head_of(fields: Mapping[str, bytes]) -> Head:
         start=_offsets(fields["start"]) if "start" in fields else None,
         logs=log_marks.decoded(fields.get(LOGS_FIELD, b"{}")),
         stall=unpack_mark(fields.get(STALL_FIELD, NO_STALL)),
+        queries=unpack(queries, QueryHead) if (queries := fields.get(QUERIES_FIELD)) else None,
     )
 
 
@@ -150,11 +158,14 @@ def blob_keys(head: Head, listed: Sequence[str]) -> list[str]:
     that were admitted. Of the hours, only those that can still change."""
     blocks = (block_key(entry.number) for entry in head.state.blocks)
     pages = (key for key in listed if not is_past(head, key))
-    return [*blocks, *pages, ADMITTED_KEY]
+    queries = () if head.queries is None else head.queries.part_keys
+    return [*blocks, *pages, *queries, ADMITTED_KEY]
 
 
 def is_past(head: Head, key: str) -> bool:
     """True for a page of an hour that cannot change any more."""
+    if head.queries is not None and query_hour_of(key) in head.queries.hours:
+        return True
     first = head.state.open_hour
     if first is None or not key.startswith(HOURS_PREFIX):
         return False

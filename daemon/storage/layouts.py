@@ -14,6 +14,7 @@ import numpy as np
 
 from ..lane.layouts import Since, columns_of, kept_columns
 from ..lane.paged_rows import Rows
+from ..lane.queries import has_same_queries
 from ..lane.relayout import since_the_beginning
 from ..errors import Unavailable
 from ..plan import Plan
@@ -150,6 +151,7 @@ def has_same_rows(one: Plan, other: Plan) -> bool:
         and one.timing == other.timing
         and one.groupings == other.groupings
         and bool(one.history_hours) == bool(other.history_hours)
+        and has_same_queries(one, other)
     )
 
 

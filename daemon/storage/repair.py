@@ -11,17 +11,29 @@ from dataclasses import replace
 from ..experiments.tallies import USER_PAGES
 from ..lane.lane import Lane
 from .commit import ClaimedLane, Commit, plan_commit
-from .keys import block_key, hour_page_key, parse_hour_page_key
+from .keys import HOURS_PREFIX, block_key, hour_page_key, parse_hour_page_key
+from .queries import hour_key, hour_of
 
 
 def past_hour_keys(lane: Lane) -> list[str]:
     """Return the keys of the lane that only the store has."""
+    return [*_followed_keys(lane), *_query_keys(lane)]
+
+
+def _followed_keys(lane: Lane) -> list[str]:
     return [hour_page_key(start, p) for start, pages in lane.stored_hours.items() for p in pages]
+
+
+def _query_keys(lane: Lane) -> list[str]:
+    return [] if lane.queries is None else [hour_key(start) for start in lane.queries.stored]
 
 
 def lose_hours(lane: Lane, missing: Sequence[str]) -> None:
     """Note that these pages of past hours are missing in the store."""
-    lane.lose_hours({parse_hour_page_key(key)[0] for key in missing})
+    lane.lose_hours({parse_hour_page_key(k)[0] for k in missing if k.startswith(HOURS_PREFIX)})
+    for start in [hour_of(key) for key in missing]:
+        if start is not None and lane.queries is not None:
+            lane.queries.lose(start)
 
 
 def plan_repair(claimed: ClaimedLane, idle_ms: int | None = None) -> Commit:
@@ -41,7 +53,9 @@ def plan_repair(claimed: ClaimedLane, idle_ms: int | None = None) -> Commit:
     blocks = [block_key(block.entry.number) for block in claimed.log if block.entry is not None]
     outdated = claimed.outdated - commit.blobs.keys() - set(commit.unlinked) - set(blocks)
     unlinked = [*commit.unlinked, *blocks, *sorted(outdated)]
-    return replace(commit, unlinked=unlinked, kept=past_hour_keys(lane))
+    return replace(
+        commit, unlinked=unlinked, kept=_followed_keys(lane), kept_unread=_query_keys(lane)
+    )
 
 
 def _mark_all_as_changed(lane: Lane) -> None:
@@ -58,6 +72,8 @@ def _mark_all_as_changed(lane: Lane) -> None:
     experiments.ended |= {
         (name, day_ms) for name, one in experiments.by_name.items() for day_ms in one.ends
     }
+    if lane.queries is not None:
+        lane.queries.is_outdated = True
     if len(lane.segments.names) > 1:
         for admission in lane.admissions.values():
             admission.changed = True

@@ -12,14 +12,19 @@ from ..lane.admission import Admitted, admitted_of
 from ..lane.counts import COUNT_FAMILIES
 from ..lane.lane import Lane, new_lane
 from ..lane.paged_rows import PagedRows
+from ..lane.queries import has_same_queries
 from ..lane.relayout import next_pane_ms, relaid
 from ..lane.segments import Segments
+from ..errors import Unavailable
 from ..plan import ALL, Plan
+from ..queries.keys import fingerprint
+from ..queries.plan import HASHED
 from . import experiments as stored_experiments
+from . import queries as stored_queries
 from .block_log import Block
 from .blocks import replay
 from .commit import ClaimedLane
-from .head import Head, WriterState, is_past, whole_or_damaged
+from .head import QUERIES_FIELD, Head, WriterState, is_past, whole_or_damaged
 from .keys import ADMITTED_KEY, HOURS_PREFIX, block_key, parse_hour_page_key, parse_page_key
 from .layouts import (
     LAYOUTS_KEY,
@@ -33,7 +38,7 @@ from .layouts import (
     translated,
     with_next,
 )
-from .packing import unpack, unpack_page
+from .packing import pack, unpack, unpack_page
 
 Key = TypeVar("Key")
 
@@ -57,6 +62,8 @@ def rebuild(
     with whole_or_damaged(f"lane {number}, {LAYOUTS_KEY}"):
         stored = _stored_layouts(head, blobs, in_force)
     before = layouts.plan_of(stored.last)
+    if has_same_queries(before, layouts.in_force.plan):
+        _check_key(number, head, before)
     is_same = has_same_rows(before, in_force.plan)
     plan = in_force.plan if is_same else replace(before, tracking=in_force.plan.tracking)
     with whole_or_damaged(f"lane {number}"):
@@ -74,14 +81,30 @@ def rebuild(
         stall=head.stall,
         idle_ms=head.idle_ms,
         layouts_stored=LAYOUTS_KEY in blobs,
+        stored_queries=None if head.queries is None else pack(head.queries),
     )
     if not is_same:
         _change_layout(claimed, in_force)
         claimed.outdated = frozenset(k for k in blobs if not is_past(head, k))
+        if lane.queries is not None and claimed.lane.queries is None and head.queries is not None:
+            claimed.outdated |= frozenset(head.queries.hour_keys)
     elif stored.last.generation != in_force.generation:
         claimed.layouts = renewed(stored, in_force)
         claimed.layouts_stored = False
     return claimed
+
+
+def _check_key(number: int, head: Head, plan: Plan) -> None:
+    """Raise Unavailable where the queries of a lane are hashed with another secret key: rows of one
+    query would have two keys."""
+    if plan.queries is None or head.queries is None:
+        return
+    own = fingerprint(plan.queries.key)
+    if plan.queries.text == HASHED and head.queries.key != own:
+        raise Unavailable(
+            f"lane {number}: its queries are hashed with the key {head.queries.key}, this process"
+            f" has {own}: give it the same queries.key_file, or set queries.text = off first"
+        )
 
 
 def _stored_layouts(
@@ -125,6 +148,8 @@ def _rebuilt(
     tallies = stored_experiments.read(blobs)
     stored_experiments.read_days(tallies, blobs)
     _rebuild_hours(lane, blobs, head, stored)
+    if lane.queries is not None and head.sequence:
+        _rebuild_queries(lane, head, blobs)
     _remove_expired(lane, head.state)
     if plan.tracking is not None:
         entries, next_ms = head.state.experiments, next_pane_ms(lane)
@@ -202,6 +227,12 @@ def _rebuild_hours(
             written = translated(rows, stored_layouts.of_hour(start), lane.plan)
             _rows_of(lane.hours, start, lane.plan).set_page(page, written)
     lane.stored_hours = {start: tuple(pages) for start, pages in stored.items()}
+
+
+def _rebuild_queries(lane: Lane, head: Head, blobs: Mapping[str, bytes | None]) -> None:
+    if head.queries is None:
+        raise KeyError(QUERIES_FIELD)
+    stored_queries.restored(lane, head.queries, blobs)
 
 
 def _rows_of(by_key: dict[Key, PagedRows], key: Key, plan: Plan) -> PagedRows:

@@ -159,7 +159,7 @@ DROPPED_ATTRIBUTE_VALUES: Final = counter(
     ("reason",),
     "Values of attributes and experiments that impressions count without, by reason: "
     "long_value, long_name (256 bytes are allowed), bad_value (no text, number or boolean). "
-    "The segment of the impression is (none) there.",
+    "The segment of the impression is (none) there. And queries that are no text: bad_query.",
 )
 IMPRESSION_OUTCOMES: Final = counter(
     "impression_outcomes",

@@ -264,7 +264,7 @@ class Ownership:
         whole lane where it goes to another layout."""
         lane = claimed.lane
         is_known = claimed.logs == stored and (claimed.layouts_stored or not claimed.sequence)
-        if not gaps and is_known and not lane.changes.dropped_hours:
+        if not gaps and is_known and not lane.has_lost_hours:
             return
         for topic, records in gaps.items():
             lane.count("gap_records", topic, records)

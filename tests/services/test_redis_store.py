@@ -3,6 +3,7 @@
 import asyncio
 from binascii import crc_hqx
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -351,6 +352,20 @@ async def test_unlinked_keys_are_gone_and_not_listed(redis: AnyRedis) -> None:
         delta = await store.read(LANE, "", None, 1)
     assert delta is not None and set(delta.pages) == {"rows:0:1000:0", "totals:0"}
     assert not {f"{PREFIX}{key}".encode() for key in unlinked} & set(await lane_dump(redis.url))
+
+
+async def test_repair_keeps_what_readers_do_not_follow_unfollowed(redis: AnyRedis) -> None:
+    followed, unread = {"hours:1:0": b"rows"}, {"queries:1": b"tables"}
+    async with store_at(redis.url) as store, client_at(redis.url) as client:
+        await store.claim(LANE, "a", START)
+        await store.commit(commit_of("a", 0, blobs=followed, blocks=unread))
+        repair = replace(commit_of("a", 1), kept=[*followed], kept_unread=[*unread])
+        assert await store.commit(repair) == "applied"
+        assert await store.verify(LANE, "a", 2) == []
+        scores = await client.zrange(f"{PREFIX}changes", 0, -1, withscores=True)
+        assert dict(scores) == {b"hours:1:0": 2.0, b"queries:1": 0.0}
+        lost = replace(commit_of("a", 2), kept=[*followed], kept_unread=["queries:2"])
+        assert await store.commit(lost) == "damaged"
 
 
 async def test_values_are_absolute(redis: AnyRedis) -> None:

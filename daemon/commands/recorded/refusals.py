@@ -18,6 +18,7 @@ RULES: Final = {
     "long_value": "attributes, experiments: a value must have at most 256 bytes",
     "bad_value": "attributes, experiments: a value must be text, a number or a truth value",
     "long_name": "attributes, experiments: a name must have at most 256 bytes",
+    "bad_query": "query: must be text",
 }
 """The rules of the reasons that come without a sentence about the value."""
 

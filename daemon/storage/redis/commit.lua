@@ -2,7 +2,7 @@
 -- KEYS: head, names, changes, then the staged keys, the keys that readers follow (listed), those that they do not (unread),
 --       those to unlink, and those to keep, as many of each as ARGV says.
 -- ARGV: token, sequence, number of keys staged, listed, unread and unlinked, number of names, number of head fields, number of
---       keys to keep ('' = this is no repair);
+--       keys to keep ('' = this is no repair), and how many of these, the last ones, readers do not follow;
 --       then the value of each listed and unread key ('' = the next of the staged ones), id/name pairs, and field/value
 --       pairs of the head. `changes` lists every key of the lane: the unread ones at 0, before any sequence, so that no key is
 --       forgotten when the head is.
@@ -33,7 +33,7 @@ local head, names, changes = KEYS[1], KEYS[2], KEYS[3]
 local token, sequence = ARGV[1], ARGV[2]
 local staged, listed, unread = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local unlinked, named, fields = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-local is_repair, kept = ARGV[9] ~= '', tonumber(ARGV[9]) or 0
+local is_repair, kept, kept_unread = ARGV[9] ~= '', tonumber(ARGV[9]) or 0, tonumber(ARGV[10])
 -- Sequences are compared as text: whole numbers below 2^53, which the writer counts.
 local following = string.format('%.0f', tonumber(sequence) + 1)
 -- How many arguments one command gets: most of the cost of a command is that it is one. Even, because some are pairs, and far below
@@ -68,7 +68,7 @@ elseif keys_there ~= tonumber(stored[3]) or names_there ~= tonumber(stored[4]) t
 end
 local mark = 'commit:' .. token .. ':' .. sequence
 redis.call('ZADD', changes, following, mark)
-local at = 10
+local at = 11
 for i = 0, written - 1 do
   local key, value = KEYS[first + i], ARGV[at + i]
   if value == '' then
@@ -95,7 +95,8 @@ local function list(score)
 end
 portions(first, listed, list(following))
 portions(first + listed, unread, list('0'))
-portions(first_kept, kept, list(following))
+portions(first_kept, kept - kept_unread, list(following))
+portions(first_kept + kept - kept_unread, kept_unread, list('0'))
 portions(first + written, unlinked, function(from, to)
   local keys = {}
   for i = from, to do keys[#keys + 1] = string.sub(KEYS[i], behind_prefix) end

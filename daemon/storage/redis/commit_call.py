@@ -40,7 +40,7 @@ def call_of(commit: Commit, prefix: str) -> Call:
     stage = f"{prefix}stage:{commit.token}:{commit.sequence}:"
     staged = {f"{stage}{number}": part for number, part in enumerate(parts)}
     keys = [f"{prefix}{name}" for name in ("head", "names", "changes")]
-    kept = commit.kept or ()
+    kept = (*(commit.kept or ()), *commit.kept_unread)
     keys += [*staged, *(prefix + key for key in (*written, *commit.unlinked, *kept))]
     counts = [len(staged), len(commit.listed), len(unread), len(commit.unlinked)]
     pairs = [part for pair in (*commit.names.items(), *commit.fields.items()) for part in pair]
@@ -51,6 +51,7 @@ def call_of(commit: Commit, prefix: str) -> Call:
         len(commit.names),
         len(commit.fields),
         "" if commit.kept is None else len(kept),
+        len(commit.kept_unread),
         *(inline.get(key, b"") for key in written),
         *pairs,
     ]

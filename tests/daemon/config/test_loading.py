@@ -60,6 +60,8 @@ OTHER_VALUES: Final = {
     "segments.discovered_experiments": 0,
     "segments.version_attribute": "device",
     "history.days": 7,
+    "queries.text": "plain",
+    "queries.days": 9,
     "worker.max_memory_mib": 500,
     "judging.design_effect": 2,
     "judging.smallest_drop_ratio": 0.03,
@@ -104,8 +106,12 @@ CREDENTIALS: Final = {
     "kafka.ssl_keyfile",
     "kafka.ssl_key_password",
     "kafka.ssl_key_password_file",
+    "queries.key",
+    "queries.key_file",
 }
 """They need one another."""
+OF_QUERIES: Final = {f"queries.{name}" for name in ("by", "kept", "min_users", "user")}
+"""Settings of the layout that count where queries are kept: tests/daemon/config/test_queries.py."""
 NEEDS_ANOTHER: Final = {"events.ubi_lists"}
 """Its value other than the default needs one of another key."""
 JOINS: Final = {
@@ -131,6 +137,7 @@ LAYOUTS: Final = {
     "segments.max_values",
     "segments.discovered_experiments",
     "history.days",
+    "queries.text",
 }
 """Their change gives the namespace another layout."""
 
@@ -457,9 +464,10 @@ def test_description_reads_back_equal(key: str) -> None:
 
 def test_every_key_is_classified() -> None:
     """A new key must be put into the tables above: does it restart the windows?"""
-    assert {setting.key for setting in SETTINGS} == set(OTHER_VALUES) | CREDENTIALS | NEEDS_ANOTHER
+    classified = set(OTHER_VALUES) | CREDENTIALS | NEEDS_ANOTHER | OF_QUERIES
+    assert {setting.key for setting in SETTINGS} == classified
     shaping = {shapes: {s.key for s in SETTINGS if s.shapes == shapes} for shapes in (JOIN, LAYOUT)}
-    assert shaping == {JOIN: JOINS | NEEDS_ANOTHER, LAYOUT: LAYOUTS}
+    assert shaping == {JOIN: JOINS | NEEDS_ANOTHER, LAYOUT: LAYOUTS | OF_QUERIES}
     assert len({setting.variable for setting in SETTINGS}) == len(SETTINGS)
 
 

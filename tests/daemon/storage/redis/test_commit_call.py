@@ -27,7 +27,7 @@ def test_small_pages_are_arguments_and_the_rest_is_staged() -> None:
     names = ["head", "names", "changes", *(f"stage:a:7:{n}" for n in range(3)), *written, "open:6"]
     assert call.keys == [PREFIX + name for name in names]
     assert call.arguments[:8] == ["a", 7, 3, 3, 1, 1, 1, 1]
-    assert call.arguments[8:] == ["", SMALL, b"", b"", b"", "1", b"x", "offsets", b'{"t":1}']
+    assert call.arguments[8:] == ["", 0, SMALL, b"", b"", b"", "1", b"x", "offsets", b'{"t":1}']
 
 
 def test_script_has_a_limited_size() -> None:
@@ -45,5 +45,5 @@ def test_every_page_is_sent_once(share: int, sizes: list[int]) -> None:
         patch.setattr(commits, "INLINE_BYTES_IN_ALL", share)
         call = call_of(commit(pages, {"open:8": b"b"}), PREFIX)
     staged = iter(call.staged.values())
-    sent = [value or next(staged) for value in call.arguments[9 : 10 + len(pages)]]
+    sent = [value or next(staged) for value in call.arguments[10 : 11 + len(pages)]]
     assert sent == [*pages.values(), b"b"] and next(staged, None) is None

@@ -1,0 +1,105 @@
+"""The tables of queries of one lane. Pure, and like its hours a function of the log alone.
+
+A base pane's sums by query are merged into the tables of the hour that contains its start, when the
+pane settles: panes in ascending order, one after the other. An hour's tables are cut to what is
+kept when settling reaches the end of the hour, and change no more.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from ..panes import pane_start
+from ..plan import Plan
+from ..queries.plan import QueryPlan
+from ..queries.table import Table
+from .searches import QueryKeys
+
+WHOLE: Final = "whole"
+BY: Final = "by"
+ZERO: Final = "zero"
+Tables = dict[str, Table]
+"""WHOLE: queries of all traffic; BY: queries in each segment; ZERO: those without results."""
+
+COUNT_COLUMNS: Final = ("impressions", "zero_result_impressions", "impressions_with_feedback")
+"""The first columns of WHOLE and BY; (scored, sum) of each metric follow. ZERO has one column, the
+impressions without results."""
+METRIC_COLUMNS: Final = 2
+
+
+@dataclass
+class LaneQueries:
+    """The tables of one lane, of the hour that can still change, and what is stored of others."""
+
+    plan: QueryPlan
+    keys: QueryKeys = field(default_factory=QueryKeys)
+    since_ms: int | None = None
+    """The first hour that has tables; None: all have."""
+    hour_ms: int | None = None
+    """Start of the hour whose tables can still change; None where no pane of it has settled."""
+    tables: Tables = field(default_factory=dict)
+    """Of that hour."""
+    parts: list[int] = field(default_factory=list)
+    """Numbers of the parts in which that hour is stored."""
+    part_rows: int = 0
+    """Rows in these parts but the first."""
+    stored: dict[int, int] = field(default_factory=dict)
+    """Start of an hour that is over → bytes of its page in the store."""
+    lost: set[int] = field(default_factory=set)
+    """Starts of hours of which the store lost the page."""
+    closed: dict[int, Tables] = field(default_factory=dict)
+    """Hours that this batch closed."""
+    closed_parts: list[tuple[int, int]] = field(default_factory=list)
+    """(start of the hour, number) of parts of hours that this batch closed."""
+    dropped: list[int] = field(default_factory=list)
+    """Starts of stored hours that are kept no longer, or were lost."""
+    is_outdated: bool = False
+    """Whether the open hour must be stored anew, whatever changed."""
+
+    def start_batch(self) -> None:
+        """Forget what the last batch changed, which is durable by now."""
+        self.closed, self.closed_parts, self.dropped = {}, [], []
+        self.is_outdated = False
+        for table in self.tables.values():
+            table.written()
+
+    def lose(self, start: int) -> None:
+        """Note that the page of an earlier hour is missing in the store."""
+        if self.stored.pop(start, None) is not None:
+            self.dropped.append(start)
+            self.lost.add(start)
+
+    def close(self) -> None:
+        """Close the open hour."""
+        if self.hour_ms is None:
+            return
+        for table in self.tables.values():
+            table.close()
+        self.closed[self.hour_ms] = self.tables
+        self.closed_parts += [(self.hour_ms, number) for number in self.parts]
+        self.hour_ms, self.tables, self.parts, self.part_rows = None, {}, [], 0
+
+
+def queries_of(plan: Plan, since_ms: int | None = None) -> LaneQueries | None:
+    """Those of a lane that begins, or begins to keep queries; None where it keeps none."""
+    return None if plan.queries is None else LaneQueries(plan.queries, since_ms=since_ms)
+
+
+def has_same_queries(one: Plan, other: Plan) -> bool:
+    """Whether tables of queries go on from one plan to the other."""
+    shapes = [None if plan.queries is None else plan.queries.shape for plan in (one, other)]
+    is_off = shapes == [None, None]
+    return shapes[0] == shapes[1] and (is_off or one.column_ids == other.column_ids)
+
+
+def new_tables(plan: Plan) -> Tables:
+    """The empty tables of an hour."""
+    assert plan.queries is not None
+    kept, kept_zero, users = plan.queries.kept, plan.queries.kept_zero, plan.queries.min_users
+    columns = len(COUNT_COLUMNS) + METRIC_COLUMNS * len(plan.metrics)
+    tables = {WHOLE: Table(columns, kept, users), ZERO: Table(1, kept_zero, users)}
+    return tables | ({} if plan.queries.by is None else {BY: Table(columns, kept, users)})
+
+
+def kept_from(settled_before: int, plan: QueryPlan, hour_ms: int) -> int:
+    """Start of the first hour whose tables are kept."""
+    return pane_start(settled_before, hour_ms) - plan.days * 24 * hour_ms

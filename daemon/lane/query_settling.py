@@ -1,0 +1,147 @@
+"""What a base pane adds to the tables of queries when it settles. Pure, and exact."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from relevanced.metrics.arithmetic import distinct
+from relevanced.metrics.lists import Integers
+
+from ..panes import pane_start
+from ..queries.keys import with_segment
+from ..queries.table import PaneSums, Table, grouped
+from ..queries.users import ENOUGH, NO_USER, Users
+from .columns.column import column
+from .gain_states import score_delays
+from .lane import Lane
+from .queries import BY, WHOLE, ZERO, kept_from, new_tables, queries_of
+from .searches import QueryKeys, SearchColumns, Searches
+
+_ROW_COLUMNS: Final = (0, 2, 1)
+"""Of a row of the plan: those of `queries.COUNT_COLUMNS`."""
+_MOST_HASHES: Final = 2**32
+
+
+def settle_queries(lane: Lane, start_ms: int) -> None:
+    """Merge the open impressions of one base pane into the tables of its hour, before they are
+    closed. Raises OverflowError where a sum could reach 2^62."""
+    queries, searches, plan = lane.queries, lane.open.searches, lane.plan
+    assert queries is not None and searches is not None
+    hour = pane_start(start_ms, plan.hour_ms)
+    if queries.since_ms is not None and hour < queries.since_ms:
+        return
+    slots = np.fromiter(lane.open.slots_in([start_ms]), np.int64)
+    if not len(slots):
+        return
+    if hour != queries.hour_ms:
+        queries.close()
+        queries.hour_ms, queries.tables = hour, new_tables(plan)
+    index = lane.open.index_of(slots)
+    lines, found = _lines(lane, slots, index), searches.at(index)
+    tables, keys = queries.tables, queries.keys
+    _settle(tables[WHOLE], keys, found.numbers, lines, found)
+    if BY in tables:
+        segments = _segments(lane, index)
+        _settle_by(lane, tables[BY], segments, lines, found)
+    empty = lines[:, 1] > 0
+    if empty.any():
+        of_empty = Searches(found.numbers[empty], found.users[empty])
+        _settle(tables[ZERO], keys, of_empty.numbers, lines[empty, 1:2], of_empty)
+
+
+def close_hours(lane: Lane, settled_before: int) -> None:
+    """Close the hour that settling has left behind, and drop those that are kept no longer."""
+    queries, hour_ms = lane.queries, lane.plan.hour_ms
+    assert queries is not None
+    if queries.hour_ms is not None and queries.hour_ms + hour_ms <= settled_before:
+        queries.close()
+    first = kept_from(settled_before, queries.plan, hour_ms)
+    queries.lost = {start for start in queries.lost if start >= first}
+    queries.closed = {s: tables for s, tables in queries.closed.items() if s >= first}
+    for start in [start for start in queries.stored if start < first]:
+        del queries.stored[start]
+        queries.dropped.append(start)
+
+
+def _lines(lane: Lane, slots: Integers, index: Integers) -> Integers:
+    """(n, columns): what each impression adds to WHOLE."""
+    plan = lane.plan
+    firsts = [plan.metric_column(n) for n in range(len(plan.metrics))]
+    columns = [*_ROW_COLUMNS, *(first + part for first in firsts for part in (0, 1))]
+    states = column(lane.open.states)[index].astype(np.int64)
+    lines = lane.states.rows()[:, columns].take(states, axis=0)
+    delays = lane.open.delays_ms
+    timed = [n for n, slot in enumerate(slots.tolist()) if slot in delays] if delays else []
+    if timed:
+        delays_ms = [delays[slot] for slot in slots[timed].tolist()]
+        lines[timed] += score_delays(delays_ms, plan)[:, columns]
+    return lines
+
+
+def _segments(lane: Lane, index: Integers) -> Integers:
+    """(n,): the segment id of each impression in the grouping of BY."""
+    assert lane.plan.queries is not None and lane.plan.queries.by is not None
+    grouping = lane.plan.grouping_names.index(lane.plan.queries.by)
+    combinations = column(lane.open.combinations)[index]
+    segments: Integers = lane.segments.combination_table()[combinations, grouping].astype(np.int64)
+    return segments
+
+
+def _settle(
+    table: Table, keys: QueryKeys, numbers: Integers, lines: Integers, found: Searches
+) -> None:
+    distinct_numbers, sums = grouped(numbers, lines)
+    texts = [keys[number] for number in distinct_numbers.tolist()]
+    which = np.searchsorted(distinct_numbers, numbers)
+    table.settle(PaneSums(texts, sums, _users(table, texts, which, found.users)))
+
+
+def _settle_by(
+    lane: Lane, table: Table, segments: Integers, lines: Integers, found: Searches
+) -> None:
+    assert lane.queries is not None
+    keys, size = lane.queries.keys, len(lane.queries.keys)
+    pairs = segments * size + found.numbers
+    distinct_pairs, sums = grouped(pairs, lines)
+    names = lane.segments.names
+    texts = [
+        with_segment(keys[pair % size], names[pair // size][1]) for pair in distinct_pairs.tolist()
+    ]
+    which = np.searchsorted(distinct_pairs, pairs)
+    table.settle(PaneSums(texts, sums, _users(table, texts, which, found.users)))
+
+
+def _users(table: Table, texts: list[str], which: Integers, users: Integers) -> Mapping[str, Users]:
+    """Key → who searched for it in the pane, of those whose row has not enough users yet. `which`:
+    (n,) the index of each impression's key in `texts`."""
+    if not table.min_users:
+        return {}
+    rows = map(table.row_of, texts)
+    waits = np.array([row is None or table.users[row] is not ENOUGH for row in rows], np.bool_)
+    selected = waits[which] & (users != NO_USER)
+    pairs = distinct(which[selected] * _MOST_HASHES + users[selected])
+    found: dict[str, set[int]] = {}
+    for pair in pairs.tolist():
+        found.setdefault(texts[pair // _MOST_HASHES], set()).add(pair % _MOST_HASHES)
+    return {
+        key: frozenset(hashes) if len(hashes) < table.min_users else ENOUGH
+        for key, hashes in found.items()
+    }
+
+
+def begin_queries(lane: Lane, next_pane_ms: int | None) -> None:
+    """Begin the tables that the plan of the lane asks for, with the first hour whose impressions
+    all come from now on: in panes from `next_pane_ms` on. Hours that are over stay as they are
+    stored; the open one is dropped."""
+    before, hour_ms = lane.queries, lane.plan.hour_ms
+    since = None if next_pane_ms is None else -(-next_pane_ms // hour_ms) * hour_ms
+    lane.queries = queries_of(lane.plan, since)
+    lane.open.searches = None
+    if lane.queries is None:
+        return
+    lane.open.searches = SearchColumns()
+    lane.open.searches.extend(None, len(lane.open.times_ms))
+    if before is not None:
+        lane.queries.stored, lane.queries.lost = before.stored, before.lost
+        lane.queries.closed_parts = [(before.hour_ms or 0, number) for number in before.parts]
