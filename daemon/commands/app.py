@@ -37,6 +37,7 @@ from ..storage.redis.lane_store import LaneStore
 from ..storage.redis.marker_log import MarkerLog
 from ..storage.redis.past_store import PastStore
 from ..storage.redis.namespace import Namespace
+from ..storage.redis.query_store import QueryStore
 from ..storage.redis.upkeep import show_life, sweep_lanes, watch_eviction
 from ..storage.schema import namespace
 from ..storage.stall_mark import StallMark
@@ -76,6 +77,7 @@ class Service:
         )
         self.store = LaneStore(self.redis, self.namespace.name)
         self.markers = MarkerLog(self.redis, self.namespace.name)
+        self.http.queries = QueryStore(self.redis, self.namespace.name)
         self.keep_markers_ms = config.history.days * 86_400_000
         self.ownership: Ownership | None = None
         self.worker: Worker | None = None

@@ -111,6 +111,12 @@ def _backfill() -> click.Command:
     return backfill_command
 
 
+def _queries() -> click.Command:
+    from .queries_command import queries_command
+
+    return queries_command
+
+
 def _healthcheck() -> click.Command:
     from .healthcheck import healthcheck_command
 
@@ -131,6 +137,7 @@ LAZY_COMMANDS: Final[Mapping[str, tuple[Callable[[], click.Command], str]]] = {
     "settings": (_settings, "List every setting as commented TOML."),
     "plan": (_plan, "Say how long an experiment takes until it detects a change."),
     "report": (_report, "Print what an experiment has shown so far."),
+    "queries": (_queries, "Print which queries are frequent, bad, or worse than usual."),
     "propensities": (
         _propensities,
         "Estimate how likely each rank is looked at, from recorded events.",
@@ -151,6 +158,7 @@ ORDER: Final = (
     "map",
     "plan",
     "report",
+    "queries",
     "eval",
     "propensities",
     "simulate",

@@ -7,7 +7,7 @@ are those of the daemon's own snapshot of it.
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TextIO
 
 import msgspec
@@ -24,6 +24,8 @@ from ..exporter.scores import Report
 from ..judging.story import Story
 from ..lane.experiments import settle_pane
 from ..lane.lane import Lane
+from ..queries.plan import OFF, PLAIN
+from .query_table import query_text
 from .experiment_report import UnknownExperiment, experiment_report, with_days
 from .recorded.buckets import Buckets, OverTime
 from .recorded.experiments import NothingLeft, days_of, with_excluded
@@ -32,6 +34,7 @@ from .recorded.format_guess import explained
 from .recorded.line_decoding import UnknownTopic
 from .recorded.over_time import as_csv, as_json_lines, as_table, changes_text
 from .recorded.pipeline import Replayed, replayed
+from .recorded.query_hours import ALL_DAYS
 from .recorded.report import ReplayReport, replay_report, summary
 from .recorded.time_order import NoRoom
 from .recorded.views import view_of
@@ -69,6 +72,8 @@ class Asked:
     """The file that the scores in these buckets are drawn to."""
     serve_at: int | None = None
     """Serve the page at this port of the loopback, 0 for any that is free."""
+    queries: str | None = None
+    """The order in which queries are listed."""
 
     @property
     def needs_changes(self) -> bool:
@@ -101,7 +106,8 @@ def replay(
 ) -> int:
     """Score the files and print the scores, or what was asked for in their place; returns the exit
     code: 1 where a file cannot be read, or nothing in them counts."""
-    console, experiment = Console(file=sys.stderr, quiet=not progress), asked.experiment
+    console = Console(file=sys.stderr, quiet=not progress)
+    config = keeping_queries(config, asked)
     looks = None if asked.serve_at is None else _looks(config)
     try:
         with Progress(console=console, transient=True) as bars:
@@ -138,10 +144,27 @@ def replay(
 
         served = looks.published(found.lane, words_of(paths, found.lane))
         return serve(served, found.lane, asked.serve_at, config.links.runbook)
+    return print_asked(found, config, asked, output)
+
+
+def print_asked(found: Replayed, config: Config, asked: Asked, output: str) -> int:
+    """Print what was asked for in place of the scores; returns the exit code."""
+    if asked.queries is not None and found.queries is not None:
+        listed = found.queries.finished(found.lane, asked.queries)
+        print(query_text(listed, output), end="")
+        return 0
     if found.buckets is not None:
         return print_over_time(found.buckets, found.lane, config, asked, output)
-    by_day = asked.by_day
-    return 0 if experiment is None else print_experiment(found.lane, experiment, output, by_day)
+    if asked.experiment is None:
+        return 0
+    return print_experiment(found.lane, asked.experiment, output, asked.by_day)
+
+
+def keeping_queries(config: Config, asked: Asked) -> Config:
+    """The configuration with all hours of queries where they are asked for, and none where not."""
+    text = config.queries.text if config.queries.is_on else PLAIN
+    text = OFF if asked.queries is None else text
+    return replace(config, queries=replace(config.queries, text=text, days=ALL_DAYS))
 
 
 def _looks(config: Config) -> "Looks":

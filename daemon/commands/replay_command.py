@@ -60,6 +60,11 @@ if TYPE_CHECKING:
     "--serve", is_flag=True, help="Serve the web page and the API as of the end of the files."
 )
 @click.option(
+    "--queries",
+    type=click.Choice(("impressions", "worst", "zero_results")),
+    help="Print the queries in this order instead of the scores, as [queries] says.",
+)
+@click.option(
     "--port",
     type=click.IntRange(0, 65535),
     help="Where --serve listens on this machine, 0: any free port.  [default: 9465]",
@@ -95,6 +100,7 @@ def replay_command(
     to_ms: int | None,
     plot: str | None,
     serve: bool,
+    queries: str | None,
     port: int | None,
     as_is: bool,
     from_kafka: bool,
@@ -104,7 +110,7 @@ def replay_command(
     given = {"--format": ("RELEVANCED_EVENTS__FORMAT", format_name)}
     if from_kafka:
         others = (experiment, excluded, by_day, every, changes, plot, serve, port, as_is, files)
-        if any(other not in (None, False, ()) for other in (*others, kcat, topic)):
+        if any(other not in (None, False, ()) for other in (*others, kcat, topic, queries)):
             raise click.UsageError("--kafka: not together with files, or with what is of them only")
         asked_hours = _hours(from_ms, to_ms, stored_file)
         sys.exit(
@@ -128,6 +134,7 @@ def replay_command(
         by_day,
         plot,
         (DEFAULT_PORT if port is None else port) if serve else None,
+        queries,
     )
     _check_together(asked, output, has_span=(from_ms, to_ms) != (None, None), port=port)
     code = replay(
@@ -171,6 +178,8 @@ def _check_together(asked: "Asked", output: str, *, has_span: bool, port: int | 
         "--by-day: only with --experiment": asked.by_day and not of_experiment,
         "--serve: not together with what is printed in its place": asked.serve_at is not None
         and (over_time or of_experiment or output != "table"),
+        "--queries: not together with what is printed in its place": asked.queries is not None
+        and (over_time or of_experiment or asked.serve_at is not None),
         "--port: only with --serve": port is not None and asked.serve_at is None,
         f"--changes: no {output}, but text": asked.changes and output != "table",
     }

@@ -195,6 +195,15 @@ def _scaled(weights: Weights, covered: range, left_out: frozenset[int]) -> Weigh
     return {h: weight / share for h, weight in kept.items()} if share >= ENOUGH else None
 
 
+def left_out(history: History) -> frozenset[int]:
+    """The hours of all that are kept that say nothing about what is usual."""
+    traffic = history.traffic()
+    if not traffic:
+        return history.lost
+    hour_ms = history.plan.hour_ms
+    return outages(traffic, range(min(traffic), max(traffic), hour_ms)) | history.lost
+
+
 def outages(traffic: Mapping[int, Sequence[float]], covered: range) -> frozenset[int]:
     """The hours in which far less happened than in the same hour of other weeks, or of other days
     where there are fewer than `LEAST_OTHERS` weeks. `traffic` has one row of counts per hour."""

@@ -41,6 +41,8 @@ class Reading:
     """What people marked, by time."""
     of_hours: HourSources | None = None
     """None: the hours of the lanes alone."""
+    outages: frozenset[int] = frozenset()
+    """Starts of hours that say nothing about what is usual."""
 
     @cached_property
     def hour_sources(self) -> HourSources:

@@ -58,6 +58,7 @@ class Publisher:
         self._compared_key: _ComparedKey | None = None
         self._compared_texts: Exposition | None = None
         self._comparisons: Sequence[baselines.Comparison] = ()
+        self._outages: frozenset[int] = frozenset()
         self._judge = Judge(plan, judging)
         self._judged = Judgement()
         self._judged_texts = Exposition()
@@ -116,6 +117,7 @@ class Publisher:
             usual,
             markers,
             self._history.sources,
+            self._outages,
         )
         texts = self._series(whole, reading) if with_series else Exposition()
         return publish(texts, report, reading, ())
@@ -140,6 +142,7 @@ class Publisher:
         if key != self._compared_key:
             self._comparisons = baselines.compare(self._history, views, whole, gauges, self._plan)
             self._measuring.take(self._history, whole, gauges)
+            self._outages = baselines.left_out(self._history)
             self._compared_key, self._compared_texts = key, None
 
     def _compared(self, gauges: Selection) -> Exposition:

@@ -18,6 +18,7 @@ import msgspec
 from aiohttp import web
 
 from ..exporter.published import Published
+from ..exporter.query_reads import StoredQueries
 from ..telemetry.process import Telemetry
 from .api import openapi, tables
 from .api.answers import Answer, answer, error, packed
@@ -27,6 +28,7 @@ from .assets import ASSETS, HEADERS, Asset
 from .connections import Connections
 from .listener import Listener, open_sockets
 from .markers import MarkerRoutes, MarkerSettings, is_local
+from .queries import QueryRoutes
 from .negotiation import wants_gzip, wants_openmetrics
 from .requests import request_readers
 from .security import Security
@@ -72,6 +74,8 @@ class HttpServer:
         self._routes = routes
         self.markers = MarkerSettings() if markers is None else markers
         """Where markers are stored."""
+        self.queries: StoredQueries | None = None
+        """Where tables of queries are stored."""
         self._openapi = openapi.document(telemetry.version, routes)
         self._threads: ThreadPoolExecutor | None = None
         self._runner: web.AppRunner | None = None
@@ -157,6 +161,7 @@ class HttpServer:
             lambda: security is not None and security.needs_login,
             self._listens_on_loopback,
         ).routes()
+        routes += QueryRoutes(self, lambda: self._threads).routes(_send_made)
         routes += [web.get(path, partial(_asset, asset)) for path, asset in ASSETS.items()]
         application.add_routes(routes)
         return application
@@ -200,10 +205,7 @@ class HttpServer:
             as_csv,
             *_preferences(request),
         )
-        is_table = as_csv and made.status == HTTPStatus.OK
-        return await _send_answer(
-            request, made, {"Content-Type": tables.CONTENT_TYPE} if is_table else None
-        )
+        return await _send_made(request, made, as_csv)
 
     async def _openapi_document(self, request: web.Request) -> web.StreamResponse:
         made = await asyncio.to_thread(packed, self._openapi, *_preferences(request))
@@ -263,6 +265,13 @@ async def _send_answer(
         del sent["Content-Type"]
         return web.Response(status=304, headers=sent)
     return await _send(request, [made.body], sent, made.status)
+
+
+async def _send_made(request: web.Request, made: Answer, as_csv: bool) -> web.StreamResponse:
+    """Send an answer that is JSON, or CSV unless it is an error."""
+    is_table = as_csv and made.status == HTTPStatus.OK
+    headers = {"Content-Type": tables.CONTENT_TYPE} if is_table else None
+    return await _send_answer(request, made, headers)
 
 
 async def _asset(asset: Asset, request: web.Request) -> web.StreamResponse:

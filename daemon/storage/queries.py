@@ -167,17 +167,29 @@ def rows_of(stored: StoredTable) -> StoredRows:
     )
 
 
+def table_of(parts: Sequence[StoredTable], min_users: int) -> Table:
+    """Return a table that was stored in these parts, as a reader needs it: it settles nothing."""
+    table = Table(len(unpack_integers(parts[0].other)), 1, min_users)
+    for part in parts:
+        _put(table, part)
+    return table
+
+
 def put_part(tables: Tables, part: StoredHour) -> None:
     """Replace rows of tables by those of a part, as its writer did."""
     for kind, stored in part.tables.items():
-        table, rows = tables[kind], rows_of(stored)
-        at = [table.row_of(key) for key in rows.keys]
-        for index, row in enumerate(at):
-            if row is None:
-                row = table.put(rows.keys[index], int(rows.missing[index]))
-            table.sums[row] = rows.sums[index]
-            table.users[row] = rows.users[index]
-        table.other, table.bound = rows.other, rows.bound
+        _put(tables[kind], stored)
+
+
+def _put(table: Table, stored: StoredTable) -> None:
+    rows = rows_of(stored)
+    for index, key in enumerate(rows.keys):
+        row = table.row_of(key)
+        if row is None:
+            row = table.put(key, int(rows.missing[index]))
+        table.users[row] = rows.users[index]
+        table.sums[row] = rows.sums[index]
+    table.other, table.bound = rows.other, rows.bound
 
 
 def restored(lane: Lane, head: QueryHead, blobs: Mapping[str, bytes | None]) -> None:

@@ -31,6 +31,7 @@ from .ignored_kinds import IgnoredKinds
 from .key_scan import KEYS_PER_MS
 from .line_decoding import line_decoder, most_line_bytes
 from .line_files import read_lines
+from .query_hours import QueryHours
 from .refusals import Refusals
 from .time_order import Ordered, Records, TimeOrder
 
@@ -103,6 +104,8 @@ class Replayed:
     buckets: Buckets | None = None
     """Where scores over time were asked for."""
     looks: Watching | None = None
+    queries: QueryHours | None = None
+    """Where queries were asked for."""
 
     @property
     def accepted(self) -> int:
@@ -144,7 +147,8 @@ def replayed(
         tracking = replace(plan.tracking, excluded=joined(excluded))
         plan = replace(plan, tracking=tracking)
     lane = new_lane(0, plan, {TOPIC: 0}, [TOPIC])
-    found = Replayed(lane, Refusals(), IgnoredKinds(config.plan.grades), buckets, looks)
+    kept = None if plan.queries is None else QueryHours(plan)
+    found = Replayed(lane, Refusals(), IgnoredKinds(config.plan.grades), buckets, looks, kept)
     most_bytes = most_line_bytes(config, kcat=kcat)
     known_format = None if config.sources or kcat else config.events.format
     decode_line = line_decoder(config, kcat=kcat, topic=topic)
@@ -227,6 +231,8 @@ def _apply(found: Replayed, records: LineRecords, decode: Decoder) -> None:
         found.buckets.take(lane)
     if found.looks is not None:
         found.looks.take(lane)
+    if found.queries is not None:
+        found.queries.take(lane)
     lane.start_batch()
 
 

@@ -197,6 +197,17 @@ EXAMPLES: Final[Mapping[str, Any]] = {
     "TalliedMetric.unit": 1_000_000,
     "Health.now": TIME,
     "Level.basis": "hour",
+    "Queries.from": TIME,
+    "Queries.until": TIME,
+    "Queries.carried": 0.63,
+    "QueryRow.lost": 31.5,
+    "cursor": "WzE3OTUxNzYwMDAwMDAsMTc5NTE3OTYwMDAwMCw1MF0=",
+    "limit": "50",
+    "next": None,
+    "order": "impressions",
+    "query": "running shoes",
+    "shown": True,
+    "sure": True,
 }
 """Field, or `Type.field` → an example. Other numbers have one by their type."""
 COUNT, NUMBER = 1204, 0.412

@@ -10,6 +10,8 @@ from . import tables
 from .field_texts import EXAMPLES, TIME
 from .markers import SPAN, MarkerAnswer, MarkerPosted, Markers, Removed
 from .parameters import Parameter
+from . import queries as of_queries
+from .query_rows import Queries, QueryDetail
 from .routes import Route
 from .schemas import REFERENCE, described
 
@@ -50,6 +52,8 @@ def document(version: str, routes: Sequence[Route]) -> bytes:
         MarkerPosted,
         Markers,
         Removed,
+        Queries,
+        QueryDetail,
         Alive,
         Readiness,
         Error,
@@ -171,8 +175,46 @@ _MARKERS: Final = {
         }
     },
 }
+
+
+def _of_queries(path: str, summary: str, answer: type[msgspec.Struct]) -> dict[str, Any]:
+    """The routes of one path of queries: as JSON, and its table as CSV."""
+    rows, kind, parameters = of_queries.TABLES[path]
+    csv = {
+        "description": f"`{rows}` of the JSON answer, a line for each {kind.__name__}.",
+        "content": {"text/csv": {"schema": {"type": "string"}}},
+    }
+    made = {path: _json("The answer.", answer), path + tables.SUFFIX: csv}
+    refused = {str(status): _json(QUERY_ERRORS[status], Error) for status in QUERY_ERRORS}
+    return {
+        each: {
+            "get": {
+                "summary": summary,
+                "operationId": _operation_id(each),
+                "parameters": [_parameter(parameter) for parameter in parameters],
+                "responses": {"200": response, **refused},
+            }
+        }
+        for each, response in made.items()
+    }
+
+
+QUERY_ERRORS: Final = {
+    400: "A parameter is unknown or not allowed: the error names the rule, or the setting.",
+    404: "No queries are kept.",
+    503: "Nothing is known yet, or Redis does not answer.",
+}
+_QUERIES: Final = {
+    **_of_queries(of_queries.PATH, of_queries.SUMMARIES[of_queries.PATH], Queries),
+    **_of_queries(
+        of_queries.DETAIL_PATH,
+        of_queries.SUMMARIES[of_queries.DETAIL_PATH],
+        QueryDetail,
+    ),
+}
 _OTHERS: Final = {
     **_MARKERS,
+    **_QUERIES,
     PATH: _other(
         "This document.",
         {"200": {"description": "OpenAPI 3.1.", "content": {"application/json": {}}}},

@@ -27,6 +27,7 @@ from .hours import Hours, HourScore, hours
 from .index import MARKER_PATHS, Index, Listed
 from .over_time import over_time
 from .parameters import BadRequest, Parameter
+from .queries import SUMMARIES
 from .segments import Segments, segments
 
 Query: TypeAlias = Mapping[str, Sequence[str]]
@@ -144,7 +145,12 @@ def _hours(context: RequestContext, query: Query) -> Hours:
 
 def _index(context: RequestContext, query: Query) -> Index:
     listed = [Listed(path, route.summary) for route in ROUTES for path in route.paths]
-    return Index((*listed, *MARKER_PATHS))
+    of_queries = [
+        Listed(path + suffix, text)
+        for path, text in SUMMARIES.items()
+        for suffix in ("", tables.SUFFIX)
+    ]
+    return Index((*listed, *of_queries, *MARKER_PATHS))
 
 
 def _health(context: RequestContext, query: Query) -> Health:

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from relevanced.daemon.experiments.specs import Tracking
 from relevanced.daemon.experiments.tallies import Tallies
 from relevanced.daemon.exporter.published import Condition
-from relevanced.daemon.http.api import openapi
+from relevanced.daemon.http.api import openapi, queries
 from relevanced.daemon.http.api.compared import Estimate
 from relevanced.daemon.http.api.field_texts import EXAMPLES, TEXTS
 from relevanced.daemon.http.api.hours import Hours
@@ -41,7 +41,8 @@ GOOD: Final = {
 OPERATIONS: Final = [
     (path, name, parameter)
     for path, item in DOCUMENT["paths"].items()
-    if not path.startswith(openapi.MARKERS_PATH)  # held by tests/services/test_markers.py
+    # tests/services/test_markers.py and tests/daemon/http/test_queries.py have the others
+    if not path.startswith((openapi.MARKERS_PATH, queries.PATH))
     for name, parameter in [(None, None)]
     + [(one["name"], one) for one in item["get"].get("parameters", [])]
 ]
@@ -171,6 +172,7 @@ def test_no_shared_text_or_example_is_left_over() -> None:
     known = {field for schema in schemas.values() for field in schema["properties"]}
     known |= {f"{name}.{field}" for name, s in schemas.items() for field in s["properties"]}
     asked = {parameter.name for route in ROUTES for parameter in route.parameters}
+    asked |= {one.name for _, _, parameters in queries.TABLES.values() for one in parameters}
     assert not TEXTS.keys() - known and not EXAMPLES.keys() - known - asked
 
 

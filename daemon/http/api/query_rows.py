@@ -1,0 +1,114 @@
+"""The types of the answers about queries. Pure."""
+
+import msgspec
+
+
+class QueryRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One query in the window. What is lost or gained is in searches, against its own usual."""
+
+    query: str
+    """Its normalised text, or its hash."""
+    missing_at_most: int
+    """So many of its impressions may be missing in all numbers here."""
+    zero_result_impressions: int
+    """Searches without results."""
+    impressions: int | None
+    """Null, as all of the following, where only the table of searches without results has it."""
+    impressions_with_feedback: int | None
+    """Impressions with at least one piece of feedback."""
+    scored: int | None
+    mean: float | None
+    stderr: float | None
+    usual_scored: int | None
+    """Scored impressions in the same hours of the seven days before."""
+    usual_mean: float | None
+    """Mean of these."""
+    lost: float | None
+    """Searches that scored less than usual; negative where it gained."""
+    lost_stderr: float | None
+    """Its standard error."""
+    lost_at_least: float | None
+    """Of a loss, what is left after 2.5 errors: above 0, the query is worse than usual."""
+    gained_at_least: float | None
+    """The same of a gain."""
+    sure: bool | None
+    """Whether the loss, or the gain, passes 3.5 errors too."""
+
+
+class QuerySums(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The sums of many queries in the window."""
+
+    impressions: int
+    zero_result_impressions: int
+    """Searches without results."""
+    impressions_with_feedback: int
+    """Impressions with at least one piece of feedback."""
+    scored: int
+    mean: float | None
+
+
+class Queries(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Queries of a window. All listed ones, `none`, `rare` and `other` are together the whole."""
+
+    from_: str = msgspec.field(name="from")
+    """Start of the first hour."""
+    until: str
+    """End of the last hour."""
+    metric: str
+    order: str
+    """By which the rows are listed."""
+    segment: str | None
+    hours: int
+    """Whole hours in the window, as far as tables of queries cover it."""
+    lost_hours: int
+    """Hours that Redis has lost: they are in no number here."""
+    usual_days: int
+    """Days before whose same hours say what is usual."""
+    min_users: int
+    """From so many users of a day on a text is shown."""
+    listed: int
+    """Queries that are shown, on all pages of this list."""
+    rows: tuple[QueryRow, ...]
+    """The queries of this page of the list."""
+    none: QuerySums
+    """Searches without a query."""
+    rare: QuerySums
+    """Queries of fewer users."""
+    other: QuerySums | None
+    """Queries that the tables do not list; null for a segment, of which it is not known."""
+    whole: QuerySums | None
+    unlisted_at_most: int
+    """The most impressions that any query has that the tables do not list."""
+    carried: float | None
+    """The part of the whole's change that the first ten queries carry, beside changes of the mix;
+    null where the whole has not changed by more than two errors."""
+    next: str | None
+    """The cursor of the rows that follow."""
+
+
+class QueryHour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One query in one hour."""
+
+    start: str
+    impressions: int
+    missing_at_most: int
+    """So many of its impressions may be missing in all numbers here."""
+    zero_result_impressions: int
+    """Searches without results."""
+    impressions_with_feedback: int
+    """Impressions with at least one piece of feedback."""
+    scored: int
+    mean: float | None
+
+
+class QueryDetail(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One query by hour. A query of too few users is answered like one that nobody searched for."""
+
+    query: str
+    """Its normalised text, or its hash."""
+    metric: str
+    segment: str | None
+    shown: bool
+    """Whether tables list it, with enough users."""
+    hours: tuple[QueryHour, ...]
+    """Its hours; none where it is not shown."""
