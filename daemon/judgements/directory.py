@@ -15,7 +15,7 @@ from typing import BinaryIO, Final
 
 from . import index
 from .formats import MOST_LINE_BYTES, read
-from .grades import HIGHEST_GRADE, Fault, FaultyJudgements, Judgements
+from .grades import HIGHEST_GRADE, Counts, Fault, FaultyJudgements, Judgements
 from .index import Entry, FaultyIndex
 
 INDEX: Final = "index"
@@ -37,8 +37,8 @@ class Listed:
 
     entries: tuple[Entry, ...]
     """All that the index lists, by ascending start."""
-    judgements: dict[Entry, Judgements] = field(default_factory=dict)
-    """Those that were read, and are as the index says."""
+    counts: dict[Entry, Counts] = field(default_factory=dict)
+    """Of those that were read, and are as the index says."""
     faults: tuple[Fault, ...] = ()
     """Of the others."""
     unlisted: tuple[str, ...] = ()
@@ -90,13 +90,14 @@ def read_entry(directory: Path, entry: Entry, max_grade: float = HIGHEST_GRADE) 
 
 
 def look(directory: Path, max_grade: float = HIGHEST_GRADE) -> Listed:
-    """Read everything that the index lists. Raises FaultyIndex and OSError."""
+    """Read everything that the index lists, one file after the other; none is kept. Raises
+    FaultyIndex and OSError."""
     entries = read_index(directory)
-    judgements: dict[Entry, Judgements] = {}
+    counts: dict[Entry, Counts] = {}
     faults: list[Fault] = []
     for entry in entries:
         try:
-            judgements[entry] = read_entry(directory, entry, max_grade)
+            counts[entry] = read_entry(directory, entry, max_grade).counts
         except FaultyJudgements as error:
             faults += error.faults
     names = {entry.name for entry in entries}
@@ -105,12 +106,12 @@ def look(directory: Path, max_grade: float = HIGHEST_GRADE) -> Listed:
         for path in directory.iterdir()
         if path.name not in names and path.name != INDEX and not path.name.startswith(".")
     )
-    return Listed(entries, judgements, tuple(faults), tuple(unlisted))
+    return Listed(entries, counts, tuple(faults), tuple(unlisted))
 
 
 def add(
     directory: Path, source: Path, start_ms: int, earliest_ms: int, max_grade: float = HIGHEST_GRADE
-) -> tuple[Entry, Judgements]:
+) -> tuple[Entry, Counts]:
     """Put a copy of a file in place, in force from `start_ms` on: check it, write it beside, sync,
     rename, then append it to the index in the same way.
 
@@ -140,7 +141,7 @@ def add(
         _sync(directory)
         entry = Entry(start_ms, name, sha256)
         _write(directory / INDEX, index.text_of(sorted([*entries, entry])))
-    return entry, judgements
+    return entry, judgements.counts
 
 
 def _check_new(directory: Path, start_ms: int, entries: tuple[Entry, ...]) -> None:

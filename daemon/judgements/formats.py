@@ -78,12 +78,14 @@ def _qrels(lines: Iterator[Line], file: str) -> Found:
     """TREC qrels, `query iteration item grade`: a query of several words stands in double quotes,
     where `""` is one quote."""
     rule = "must be 4 fields, query iteration item grade, with a query of several words in quotes"
+    or_csv = "; a CSV file begins with the names of its columns, query,docid,rating among them"
     for number, text in lines:
         query, rest = _topic(text.strip())
         if query is None or len(rest) != 3:
-            yield Fault(file, number, f"{shown(text)}: {rule}")
+            yield Fault(file, number, f"{shown(text)}: {rule}{or_csv}")
         else:
             yield Judgement(number, query, rest[1], rest[2])
+        or_csv = ""
 
 
 def _topic(text: str) -> tuple[str | None, Sequence[str]]:

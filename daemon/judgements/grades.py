@@ -67,6 +67,17 @@ class FaultyJudgements(Exception):
         """How many there are beyond these."""
 
 
+@dataclass(frozen=True)
+class Counts:
+    """How much a file judges."""
+
+    queries: int
+    judgements: int
+    """Pairs of a query and an item with a grade."""
+    unrated: int
+    """Pairs without a rating."""
+
+
 @dataclass(frozen=True, eq=False)
 class Judgements:
     """The grades of one file."""
@@ -78,9 +89,10 @@ class Judgements:
     """Pairs of the file without a rating."""
 
     @property
-    def count(self) -> int:
-        """The number of graded pairs of a query and an item."""
-        return sum(len(items) for items in self.by_query.values())
+    def counts(self) -> Counts:
+        """How much it judges."""
+        pairs = sum(len(items) for items in self.by_query.values())
+        return Counts(len(self.by_query), pairs, self.unrated)
 
 
 def collect(

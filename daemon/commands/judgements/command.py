@@ -9,9 +9,9 @@ import click
 
 from ...judgements.directory import Listed, NotAdded, add, look, read_file
 from ...judgements.grades import HIGHEST_GRADE, Fault, FaultyJudgements
-from ...judgements.index import FaultyIndex, earliest_start_ms, start_text
+from ...judgements.index import FaultyIndex, earliest_start_ms
 from .. import options
-from .text import counts, directory_lines, fault_lines
+from .text import counts_text, directory_lines, fault_lines, in_force_line
 
 MOST_FAULTS_SHOWN: Final = 100
 FAULTY_EXIT: Final = 2
@@ -91,7 +91,7 @@ def add_file(
     max_future_ms = options.read(config_file, {}, takes_sources=True).events.max_future_s * 1000
     earliest_ms = earliest_start_ms(time.time_ns() // 1_000_000, max_future_ms)
     try:
-        entry, judgements = add(Path(directory), Path(file), start_ms, earliest_ms, max_grade)
+        entry, counts = add(Path(directory), Path(file), start_ms, earliest_ms, max_grade)
     except NotAdded as error:
         _exit_with([str(error)])
     except (FaultyJudgements, FaultyIndex) as error:
@@ -99,8 +99,7 @@ def add_file(
         _exit_with(fault_lines(error.faults, MOST_FAULTS_SHOWN, more))
     except OSError as error:
         raise click.ClickException(f"{error.filename or directory}: {error.strerror}") from error
-    start = start_text(entry.start_ms)
-    click.echo(f"{entry.name}: in force from {start}, {counts(judgements)}")
+    click.echo(in_force_line(entry, counts))
 
 
 def _checked(path: Path, max_grade: float) -> Sequence[Fault]:
@@ -108,7 +107,7 @@ def _checked(path: Path, max_grade: float) -> Sequence[Fault]:
     FaultyJudgements, FaultyIndex and OSError."""
     if not path.is_dir():
         _, judgements = read_file(path, max_grade)
-        click.echo(f"{path}: {counts(judgements)}")
+        click.echo(f"{path}: {counts_text(judgements.counts)}")
         return ()
     found: Listed = look(path, max_grade)
     for line in directory_lines(found):

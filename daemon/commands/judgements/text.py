@@ -3,17 +3,14 @@
 from collections.abc import Sequence
 
 from ...judgements.directory import Listed
-from ...judgements.grades import Fault, Judgements
-from ...judgements.index import start_text
+from ...judgements.grades import Counts, Fault
+from ...judgements.index import Entry, start_text
 
 
 def directory_lines(found: Listed) -> list[str]:
     """A line for each file that is listed and as the index says, and one of those that nothing
     reads."""
-    lines = [
-        f"{entry.name}: in force from {start_text(entry.start_ms)}, {counts(judgements)}"
-        for entry, judgements in found.judgements.items()
-    ]
+    lines = [in_force_line(entry, counts) for entry, counts in found.counts.items()]
     if not found.entries:
         lines.append("the index lists no file")
     if found.unlisted:
@@ -22,18 +19,23 @@ def directory_lines(found: Listed) -> list[str]:
     return lines
 
 
-def counts(judgements: Judgements) -> str:
+def in_force_line(entry: Entry, counts: Counts) -> str:
+    """From when a file is in force, and how much it judges."""
+    return f"{entry.name}: in force from {start_text(entry.start_ms)}, {counts_text(counts)}"
+
+
+def counts_text(counts: Counts) -> str:
     """How much a file judges.
 
-    >>> counts(Judgements({"shoes": {"d7": 1.0, "d9": 0.0}}, unrated=3))
+    >>> counts_text(Counts(queries=1, judgements=2, unrated=3))
     '1 query, 2 judgements, 3 pairs without a rating'
     """
     parts = [
-        _count(len(judgements.by_query), "query", "queries"),
-        _count(judgements.count, "judgement", "judgements"),
+        _count(counts.queries, "query", "queries"),
+        _count(counts.judgements, "judgement", "judgements"),
     ]
-    if judgements.unrated:
-        parts.append(_count(judgements.unrated, "pair", "pairs") + " without a rating")
+    if counts.unrated:
+        parts.append(_count(counts.unrated, "pair", "pairs") + " without a rating")
     return ", ".join(parts)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from relevanced.daemon.judgements import directory as door
 from relevanced.daemon.judgements.directory import NotAdded, add, look, read_entry, read_index
-from relevanced.daemon.judgements.grades import FaultyJudgements
+from relevanced.daemon.judgements.grades import Counts, FaultyJudgements
 from relevanced.daemon.judgements.index import HOUR_MS, Entry, FaultyIndex
 
 START: Final = 1_795_132_800_000
@@ -45,7 +45,7 @@ def test_added_file_is_listed_and_read(directory: Path, source: Path) -> None:
     assert (directory / first.name).read_bytes() == source.read_bytes()
     found = look(directory)
     assert found.entries == (first, second) and not found.faults and not found.unlisted
-    assert found.judgements[first].by_query == {"shoes": {"d7": 2.0}}
+    assert found.counts[first] == Counts(1, 1, 0)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_start_that_is_taken_is_refused(directory: Path, source: Path) -> None:
     source.write_text("shoes 0 d7 1\n")
     with pytest.raises(NotAdded, match="2026-11-20T0000Z-quepid.csv starts then"):
         put(directory, source)
-    assert read_index(directory) == (entry,) and read_entry(directory, entry).count == 1
+    assert read_index(directory) == (entry,) and read_entry(directory, entry).counts.judgements == 1
 
 
 def test_name_that_the_index_cannot_list_is_refused(directory: Path, source: Path) -> None:
@@ -94,7 +94,7 @@ def test_changed_half_and_missing_files_are_faults(directory: Path, source: Path
     (directory / half.name).write_text("query,docid,rating\nshoes,d7,2\n")
     (directory / missing.name).unlink()
     found = look(directory)
-    assert found.entries == (changed, half, missing) and not found.judgements
+    assert found.entries == (changed, half, missing) and not found.counts
     assert [fault.file for fault in found.faults] == [
         str(directory / entry.name) for entry in found.entries
     ]
@@ -166,7 +166,7 @@ def test_crash_leaves_the_directory_as_before_or_after(
     if renames < 2:  # What was left does not stand in the way of the same command.
         put(directory, source, 1)
     found = look(directory)
-    assert len(found.entries) == len(found.judgements) == 2 and not found.unlisted
+    assert len(found.entries) == len(found.counts) == 2 and not found.unlisted
 
 
 def test_other_file_of_the_name_is_not_written_over(directory: Path, source: Path) -> None:
@@ -183,4 +183,4 @@ def test_two_that_add_at_once_are_both_listed(directory: Path, source: Path) -> 
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(look(directory).judgements) == 8
+    assert len(look(directory).counts) == 8

@@ -9,7 +9,7 @@ import pytest
 
 from relevanced.daemon.judgements import formats, grades, workbench
 from relevanced.daemon.judgements.formats import read
-from relevanced.daemon.judgements.grades import FaultyJudgements, Judgements
+from relevanced.daemon.judgements.grades import Counts, FaultyJudgements, Judgements
 from relevanced.daemon.queries.keys import key_of
 
 QRELS: Final = '"red shoes" 0 d7 2\nshoes 0 d7 1\nshoes 0 d9 -1\n'
@@ -36,7 +36,7 @@ def faults(text: str | bytes, max_grade: float = 100.0) -> list[str]:
 def test_formats_say_the_same(text: str) -> None:
     found = parsed(text)
     assert found.by_query == GRADES
-    assert (found.count, found.unrated) == (3, 0)
+    assert found.counts == Counts(2, 3, 0)
 
 
 @pytest.mark.parametrize("text", [QRELS, CSV, WORKBENCH], ids=["qrels", "csv", "workbench"])
@@ -82,6 +82,7 @@ def test_whole_list_of_the_workbench(indent: int | None) -> None:
     ("text", "fault"),
     [
         ("shoes 0 d7\n", "f:1: 'shoes 0 d7': must be 4 fields"),
+        ("query;docid;rating\na;d7;1\n", "; a CSV file begins with the names of its columns"),
         ("a 0 d7 1\nred shoes 0 d7 1\n", "f:2: 'red shoes 0 d7 1': must be 4 fields"),
         ('"red shoes 0 d7 1\n', "f:1: '\"red shoes 0 d7 1': must be 4 fields"),
         ("a 0 d7 good\n", "f:1: grade='good' of item 'd7' of query 'a': must be a number"),
@@ -143,7 +144,7 @@ def test_faults_and_judgements_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(raised.value.faults) == grades.MOST_FAULTS and raised.value.more == 7
     assert str(raised.value).endswith("and 7 more")
     monkeypatch.setattr(grades, "MOST_JUDGEMENTS", 5)
-    assert parsed("".join(f"a 0 d{n} 1\n" for n in range(5))).count == 5
+    assert parsed("".join(f"a 0 d{n} 1\n" for n in range(5))).counts.judgements == 5
     assert faults("".join(f"a 0 d{n} 1\n" for n in range(6)))[0].startswith("f: has more than 5 ")
 
 
@@ -161,7 +162,7 @@ def test_object_over_many_lines_is_bounded(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_real_judgements_are_read(shared: Path) -> None:
     found = parsed((shared / "data" / "esci-judgments" / "esci_us_judgments.json").read_bytes())
-    assert (len(found.by_query), found.count) == (150, 6_678)
+    assert found.counts == Counts(150, 6_678, 0)
 
 
 def test_any_bytes_are_judgements_or_faults(rng: np.random.Generator) -> None:
@@ -177,4 +178,4 @@ def test_any_bytes_are_judgements_or_faults(rng: np.random.Generator) -> None:
         except FaultyJudgements as error:
             assert error.faults
         else:
-            assert found.count and all(found.by_query.values())
+            assert found.counts.judgements and all(found.by_query.values())
