@@ -130,6 +130,30 @@ def hours_of(lane: Lane) -> dict[tuple[int, str, str], Row]:
     return found
 
 
+QueryTotals = dict[tuple[int, str], list[int]]
+
+
+def query_totals(lane: Lane) -> QueryTotals:
+    """(hour start s, kind) → the counts of all queries together, of the hour that is open."""
+    queries = lane.queries
+    if queries is None or queries.hour_ms is None:
+        return {}
+    hour_s = queries.hour_ms // 1000
+    whole = {kind: table.total.tolist()[:3] for kind, table in queries.tables.items()}
+    return {(hour_s, kind): counts for kind, counts in whole.items()}
+
+
+def expected_query_totals(lane: Lane, expected: LaneResult) -> QueryTotals:
+    """The same by the rows of the oracle, of the tables that the lane has."""
+    names = ("impressions", "zero_result_impressions", "impressions_with_feedback")
+    found: QueryTotals = {}
+    for hour_s, kind in query_totals(lane):
+        row = expected.hours.get((hour_s, "all", "all"), {})
+        counts = [row.get(name, 0) for name in names]
+        found[hour_s, kind] = counts[1:2] if kind == "zero" else counts
+    return found
+
+
 def counts_of(lane: Lane) -> Mapping[str, dict[str, int]]:
     return {
         family: {k: v for k, v in labels.items() if v} for family, labels in lane.counts.items()

@@ -84,6 +84,18 @@ def as_stored(lists: Joined) -> tuple[Spans, Integers]:
     return spans, lengths
 
 
+def cut_to(depth: int, lists: Spans, lengths: Integers) -> tuple[Spans, Integers]:
+    """Lists as `encode_items` writes them, cut to their first `depth` ids, and their lengths, (n,).
+    What is no list is unchanged."""
+    longer = np.flatnonzero(lengths > depth)
+    if not len(longer):
+        return lists, lengths
+    cut_lists = [encode_items(_decode_anything(lists[n])[:depth]) for n in longer.tolist()]
+    shorter = Spans.of(joined(cut_lists))
+    lengths[longer] = max(depth, 0)
+    return merged(len(lists), [(np.arange(len(lists)), lists), (longer, shorter)]), lengths
+
+
 def respelled(text: bytes) -> tuple[bytes, int]:
     """A list with white space, numbers, escapes or non-ASCII letters as `encode_items` writes it,
     and its number of ids; the text itself and NOT_PLAIN where it is no list of ids."""

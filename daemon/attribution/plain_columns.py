@@ -5,8 +5,7 @@ freed, while they are still in the processor's cache. What arrays can tell is as
 slices: it costs the same calls of numpy for any number of records.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import compress
 from typing import Final, cast
 
@@ -16,121 +15,135 @@ from relevanced.metrics.lists import Booleans, Integers
 
 from ..events.fields import InvalidField
 from ..events.timestamps import timestamp_ms
-from ..events.types import Decoder, Plain, PlainFeedback, PlainImpression, PlainSearch
+from ..events.types import (
+    LONG_RECORD_BYTES,
+    Decoder,
+    Event,
+    Limits,
+    MappedImpression,
+    Plain,
+    PlainEvents,
+    PlainFeedback,
+    PlainImpression,
+    PlainSearch,
+)
 from ..lane.attribute_texts import NOT_PARSED, AttributeTexts
 from ..lane.columns.id_index import hashes_of
 from ..lane.columns.texts import Joined, Spans, chained, joined, joined_texts
-from .item_lists import NO_RANK, NOT_PLAIN, as_stored
+from .event_columns import FeedbackColumns, ImpressionColumns, PlainColumns
+from .item_lists import NO_RANK, NOT_PLAIN, as_stored, cut_to
 from .records import Records
 
 SLICE_RECORDS: Final = 512
-LONG_RECORD_BYTES: Final = 65_536
-"""A longer record is not read as a plain one. It is decoded when it is its turn, an array slice by
-slice: one megabyte of `[{},{},…]` took a second in one step, of experiments a sixth."""
 NO_TIME: Final = -1
 """Where a text is no timestamp: the decoder rejects that record."""
+_IMPRESSIONS: Final = frozenset((PlainImpression, PlainSearch, MappedImpression))
 
 
-@dataclass(frozen=True)
-class ImpressionColumns:
-    """Plain impressions, m of them."""
-
-    index: Integers
-    """Of each among the records, (m,), ascending."""
-    ids: Spans
-    hashes: Integers
-    """Of the ids, (m,)."""
-    times_ms: Integers
-    items: Spans
-    """Their lists as JSON text, as `encode_items` would write it."""
-    lengths: Integers
-    """Items in each list, (m,)."""
-    attribute_ids: Integers
-    user_ids: Sequence[str | None]
-    queries: Sequence[str | None]
-    """What was searched for, (m,); empty where queries are not kept."""
-
-    def only(self, kept: Booleans) -> "ImpressionColumns":
-        """Those of a mask, (m,)."""
-        if kept.all():
-            return self
-        return ImpressionColumns(
-            self.index[kept],
-            self.ids.at(kept),
-            self.hashes[kept],
-            self.times_ms[kept],
-            self.items.at(kept),
-            self.lengths[kept],
-            self.attribute_ids[kept],
-            list(compress(self.user_ids, kept.tolist())),
-            list(compress(self.queries, kept.tolist())),
-        )
-
-
-@dataclass(frozen=True)
-class FeedbackColumns:
-    """Plain feedback, f of it."""
-
-    index: Integers
-    """Of each among the records, (f,), ascending."""
-    ids: Spans
-    hashes: Integers
-    """Of the ids, (f,)."""
-    times_ms: Integers
-    items: Spans
-    ranks: Integers
-    """From 1, as stated, (f,); NO_RANK where none is."""
-    kinds: Sequence[str]
-
-    def only(self, kept: Booleans) -> "FeedbackColumns":
-        """That of a mask, (f,)."""
-        if kept.all():
-            return self
-        return FeedbackColumns(
-            self.index[kept],
-            self.ids.at(kept),
-            self.hashes[kept],
-            self.times_ms[kept],
-            self.items.at(kept),
-            self.ranks[kept],
-            list(compress(self.kinds, kept.tolist())),
-        )
-
-
-def read(
-    records: Records, decoder: Decoder, texts: AttributeTexts
-) -> tuple[ImpressionColumns, FeedbackColumns]:
+def read(records: Records, decoder: Decoder, texts: AttributeTexts) -> PlainColumns:
     """The plain impressions and the plain feedback of n records. All others are left to the
-    decoder: also those whose list or attributes are not plain, and those without a sure time."""
-    impressions = _Impressions(texts, PlainSearch if decoder.limits.queries else PlainImpression)
-    feedback, stamps_ms = _Feedback(), list[int]()
+    decoder: also those whose list or attributes are not plain, and those without a sure time. Of a
+    record of several events, all or none are read."""
+    limits = decoder.limits
+    impressions, feedback = _Impressions(texts, limits), _Feedback()
+    read, stamps_ms = _Read(), list[int]()
+    most_bytes = min(limits.max_record_bytes, LONG_RECORD_BYTES)
     for first in range(0, len(records), SLICE_RECORDS):
         part = records.part(first, first + SLICE_RECORDS)
         stamps_ms += part.stamps_ms()
-        plain = _plain_of(part.values(), decoder)
-        impressions.add(plain)
-        feedback.add(plain)
+        plain = decoder.plain(part, most_bytes)
+        read.add(plain, first, len(part))
+        impressions.add(plain.events)
+        feedback.add(plain.events)
     latest_ms = _integers(stamps_ms)
-    latest_ms[latest_ms >= 0] += decoder.limits.max_future_ms
+    latest_ms[latest_ms >= 0] += limits.max_future_ms
     latest_ms[latest_ms < 0] = np.iinfo(np.int64).max
+    record_index = read.record_index()
     shown, reactions = impressions.columns(), feedback.columns()
-    valid = (shown.lengths != NOT_PLAIN) & (shown.lengths <= decoder.limits.depth)
-    valid &= (shown.attribute_ids != NOT_PARSED) & _has_sure_time(shown, latest_ms)
-    return shown.only(valid), reactions.only(_has_sure_time(reactions, latest_ms))
+    is_left = np.ones(len(records), np.bool_)
+    is_left[record_index] = False
+    is_left[read.without_event()] = False
+    is_left[record_index[read.is_left()]] = True
+    return _checked(shown, reactions, read, record_index, latest_ms, is_left)
+
+
+def _checked(
+    shown: ImpressionColumns,
+    reactions: FeedbackColumns,
+    read: "_Read",
+    record_index: Integers,
+    latest_ms: Integers,
+    is_left: Booleans,
+) -> PlainColumns:
+    """The columns without those of records of which something is not plain after all."""
+    valid = (shown.lengths != NOT_PLAIN) & (shown.attribute_ids != NOT_PARSED)
+    valid &= _has_sure_time(shown, latest_ms[record_index[shown.index]])
+    in_time = _has_sure_time(reactions, latest_ms[record_index[reactions.index]])
+    is_left[record_index[shown.index[~valid]]] = True
+    is_left[record_index[reactions.index[~in_time]]] = True
+    if is_left.any():
+        shown = shown.only(~is_left[record_index[shown.index]])
+        reactions = reactions.only(~is_left[record_index[reactions.index]])
+    return PlainColumns(
+        impressions=shown,
+        feedback=reactions,
+        others={n: one for n, one in read.others.items() if not is_left[record_index[n]]},
+        record_index=record_index,
+        is_left=is_left,
+        skipped=[reason for record, reason in read.skipped if not is_left[record]],
+    )
 
 
 def _has_sure_time(columns: ImpressionColumns | FeedbackColumns, latest_ms: Integers) -> Booleans:
     """Whether each event has a timestamp that is not too far in the future of its record."""
-    times_ms = columns.times_ms
-    sure: Booleans = (times_ms != NO_TIME) & (times_ms <= latest_ms[columns.index])
+    sure: Booleans = (columns.times_ms != NO_TIME) & (columns.times_ms <= latest_ms)
     return sure
+
+
+class _Read:
+    """Collects where events stand, slice by slice."""
+
+    def __init__(self) -> None:
+        self.others = dict[int, Event]()
+        self.skipped = list[tuple[int, str]]()
+        self._events = 0
+        self._record_index = list[Integers]()
+        self._left = list[int]()
+
+    def add(self, plain: PlainEvents, first: int, count: int) -> None:
+        """Add what `count` records come to, from record `first` on."""
+        index = plain.record_index
+        indices = np.arange(count) if index is None else _integers(index)
+        self._record_index.append(indices + first)
+        self.others.update((self._events + n, event) for n, event in plain.others.items())
+        self.skipped += [(first + record, reason) for record, reason in plain.skipped]
+        if None in plain.events:
+            self._left += self._without(plain)
+        self._events += len(plain.events)
+
+    def _without(self, plain: PlainEvents) -> Iterator[int]:
+        for n, event in enumerate(plain.events, self._events):
+            if event is None and n not in self.others:
+                yield n
+
+    def record_index(self) -> Integers:
+        """Of each event among the records, (e,)."""
+        return _chained(self._record_index)
+
+    def without_event(self) -> Integers:
+        """The records of which something is left out."""
+        return _integers([record for record, _ in self.skipped])
+
+    def is_left(self) -> Integers:
+        """The indices of the events that stand for a record to be decoded in full."""
+        return _integers(self._left)
 
 
 class _Impressions:
     """Collects the columns of plain impressions."""
 
-    def __init__(self, texts: AttributeTexts, kind: type[PlainImpression]) -> None:
-        self._texts, self._kind = texts, kind
+    def __init__(self, texts: AttributeTexts, limits: Limits) -> None:
+        self._texts, self._limits = texts, limits
         self._is_one = bytearray()
         self._ids, self._items = list[Joined](), list[Joined]()
         self._hashes = list[Integers]()
@@ -138,10 +151,9 @@ class _Impressions:
         self._user_ids, self._queries = list[str | None](), list[str | None]()
 
     def add(self, plain: Sequence[Plain | None]) -> None:
-        """Add the impressions among the next records."""
-        kind = self._kind
-        is_one = bytes([type(record) is kind for record in plain])
-        found = cast(list[PlainImpression], list(compress(plain, is_one)))
+        """Add the impressions among the next events: all of them of one of both types."""
+        is_one = bytes([type(event) in _IMPRESSIONS for event in plain])
+        found = cast(list[PlainImpression] | list[MappedImpression], list(compress(plain, is_one)))
         ids = [impression.impression_id for impression in found]
         self._is_one += is_one
         self._ids.append(joined_texts(ids))
@@ -150,12 +162,13 @@ class _Impressions:
         self._items.append(joined([impression.items for impression in found]))
         self._attribute_ids += self._texts.parse(found)
         self._user_ids += [impression.user_id for impression in found]
-        if kind is PlainSearch:
-            self._queries += [search.query for search in cast(list[PlainSearch], found)]
+        if self._limits.queries:
+            searches = cast(list[PlainSearch] | list[MappedImpression], found)
+            self._queries += [search.query for search in searches]
 
     def columns(self) -> ImpressionColumns:
         """All that were added."""
-        items, lengths = as_stored(chained(self._items))
+        items, lengths = cut_to(self._limits.depth, *as_stored(chained(self._items)))
         return ImpressionColumns(
             index=np.flatnonzero(np.frombuffer(self._is_one, np.bool_)),
             ids=Spans.of(chained(self._ids)),
@@ -180,8 +193,8 @@ class _Feedback:
         self._kinds = list[str]()
 
     def add(self, plain: Sequence[Plain | None]) -> None:
-        """Add the feedback among the next records."""
-        is_one = bytes([type(record) is PlainFeedback for record in plain])
+        """Add the feedback among the next events."""
+        is_one = bytes([type(event) is PlainFeedback for event in plain])
         found = cast(list[PlainFeedback], list(compress(plain, is_one)))
         ids = [feedback.impression_id for feedback in found]
         self._is_one += is_one
@@ -204,27 +217,6 @@ class _Feedback:
             ranks=_integers(self._ranks),
             kinds=self._kinds,
         )
-
-
-def _plain_of(values: list[bytes], decoder: Decoder) -> Sequence[Plain | None]:
-    """Each record as its plain type; None where it must be decoded in full."""
-    read_plain = decoder.plain
-    if read_plain is None:
-        return [None] * len(values)
-    most_bytes = min(decoder.limits.max_record_bytes, LONG_RECORD_BYTES)
-    if max(map(len, values)) > most_bytes:
-        values = [value if len(value) <= most_bytes else b"" for value in values]
-    try:
-        return [read_plain(value) for value in values]
-    except (ValueError, RecursionError):
-        return [_plain_or_none(value, read_plain) for value in values]
-
-
-def _plain_or_none(value: bytes, read_plain: Callable[[bytes], Plain]) -> Plain | None:
-    try:
-        return read_plain(value)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _times_ms(timestamps: Sequence[int | str]) -> list[int]:

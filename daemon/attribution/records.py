@@ -4,20 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..events.types import LogRecord
+from ..events.types import LogRecord, LogRecords
 
 
-class Records(Protocol):
-    """Records, n of them. Their values and times are asked for a slice at a time."""
+class Records(LogRecords, Protocol):
+    """Records of one topic, n of them, which are read a slice at a time."""
 
-    def __len__(self) -> int: ...  # noqa: D105
     def __getitem__(self, index: int) -> LogRecord: ...  # noqa: D105
 
     def part(self, start: int, stop: int) -> "Records":
         """Those from `start` to before `stop`."""
-
-    def values(self) -> list[bytes]:
-        """The value of each, (n,); empty where it has none."""
 
     def stamps_ms(self) -> list[int]:
         """The time that the log gave each, (n,); below 0 where it gave none."""
@@ -42,6 +38,10 @@ class LoggedRecords:
     def values(self) -> list[bytes]:
         """The value of each, (n,); empty where it has none."""
         return [record.value or b"" for record in self.records]
+
+    def logged(self) -> Sequence[LogRecord]:
+        """Each of them, (n,)."""
+        return self.records
 
     def stamps_ms(self) -> list[int]:
         """The time that the log gave each, (n,)."""

@@ -17,8 +17,7 @@ the same numbers.
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from ..events.types import Decoded, Event, Feedback, Impression, Rejected, Skipped
-from ..lane.counts import skip_label
+from ..events.types import Decoded, Event, Feedback, Impression, Rejected
 from ..lane.gain_states import NO_STATE
 from ..lane.lane import Lane
 from ..lane.open_impressions import encode_items
@@ -47,10 +46,7 @@ def steps(lane: Lane, topic: str, events: Iterable[Decoded]) -> Iterator[None]:
     watermark, pending = lane.watermarks[topic], lane.pending[topic]
     for event in events:
         if isinstance(event, Rejected):
-            if isinstance(event, Skipped):
-                lane.count("skipped", skip_label(topic, event.reason))
-            else:
-                lane.count("rejected", event.reason)
+            lane.count_rejected(topic, event)
             continue
         yield from event_steps(lane, topic, event, watermark)
         if watermark is not None and event.time_ms > watermark + JUMP_MS:

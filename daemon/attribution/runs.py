@@ -8,19 +8,32 @@ its turn, slice by slice.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from relevanced.metrics.lists import Integers
 
-from ..events.types import Decoded, Decoder, Event, LogRecord, Rejected
+from ..events.types import (
+    LONG_RECORD_BYTES,
+    Decoded,
+    Decoder,
+    Event,
+    Feedback,
+    Impression,
+    LogRecord,
+    Rejected,
+)
 from ..lane.attribute_texts import AttributeTexts, ParsedAttributes
 from ..lane.columns.id_index import hashes_of
 from ..lane.columns.texts import Spans, joined_texts, merged
 from . import plain_columns
-from .plain_columns import LONG_RECORD_BYTES, FeedbackColumns, ImpressionColumns
+from .event_columns import PlainColumns
+from .item_lists import NO_RANK
 from .records import Records
+
+_decode_items = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
 @dataclass(frozen=True)
@@ -42,6 +55,8 @@ class Run:
     attribute_ids: Integers
     """Their attributes and experiments, (m,), as indices into `parsed_attributes`."""
     parsed_attributes: Sequence[ParsedAttributes]
+    user_ids: Sequence[str | None]
+    """(m,)."""
     units: tuple[Sequence[str | None], ...]
     """Their units (user, session, …), (m,) for each unit of experiments."""
     queries: Sequence[str | None]
@@ -58,8 +73,6 @@ class Run:
     """(f,)."""
     others: dict[int, Event]
     """Index → event, of those that are not plain."""
-    records: Records
-    decoder: Decoder
 
     def __len__(self) -> int:
         return len(self.times_ms)
@@ -79,6 +92,7 @@ class Run:
             lengths=self.lengths[impressions],
             attribute_ids=self.attribute_ids[impressions],
             parsed_attributes=self.parsed_attributes,
+            user_ids=self.user_ids[impressions],
             units=tuple(values[impressions] for values in self.units),
             queries=self.queries[impressions],
             searchers=self.searchers[impressions],
@@ -87,8 +101,6 @@ class Run:
             ranks=self.ranks[feedback],
             kinds=self.kinds[feedback],
             others=self._others_between(start, stop),
-            records=self.records.part(start, stop),
-            decoder=self.decoder,
         )
 
     def _others_between(self, start: int, stop: int) -> dict[int, Event]:
@@ -100,98 +112,174 @@ class Run:
         return {n - start: event for n, event in others.items() if start <= n < stop}
 
     def event(self, index: int) -> Event:
-        """The event at an index, decoded in full."""
+        """The event at an index. An impression has the attributes that the plan asks for."""
         event = self.others.get(index)
-        if event is None:
-            record = self.records[index]
-            (decoded,) = self.decoder.of_record(record)
-            assert not isinstance(decoded, Rejected)
-            event = decoded
-        return event
+        if event is not None:
+            return event
+        at = int(self.feedback_index.searchsorted(index))
+        if at < len(self.feedback_index) and self.feedback_index[at] == index:
+            return self._feedback(index, at)
+        return self._impression(index, int(self.impression_index.searchsorted(index)))
+
+    def _impression(self, index: int, at: int) -> Impression:
+        parsed = self.parsed_attributes[self.attribute_ids[at]]
+        attributes = {name: text for name, text in parsed.attributes.items() if text is not None}
+        return Impression(
+            self.ids.text(index),
+            int(self.times_ms[index]),
+            _decode_items(self.items[at]),
+            attributes=attributes,
+            experiments=dict(parsed.experiments),
+            user_id=self.user_ids[at],
+            query=self.queries[at] if self.queries else None,
+        )
+
+    def _feedback(self, index: int, at: int) -> Feedback:
+        rank = int(self.ranks[at])
+        return Feedback(
+            self.ids.text(index),
+            int(self.times_ms[index]),
+            self.kinds[at],
+            self.feedback_items.text(at),
+            None if rank == NO_RANK else rank,
+        )
 
 
 @dataclass(frozen=True)
 class Single:
-    """A record that is not exactly one event (nothing, an array, or bad), or is long."""
+    """A record of which a part is refused, or that is long."""
 
     record: LogRecord
     slices: Iterable[Sequence[Decoded]]
     """Its events, to be iterated over once: those of a long record are decoded meanwhile."""
 
 
+@dataclass
+class Aside:
+    """What of the records is no event, to be counted."""
+
+    rejected: list[tuple[LogRecord, Rejected]] = field(default_factory=list)
+    """What was rejected of records that are no dead letters."""
+    skipped: Sequence[str] = ()
+    """The reasons for which a mapping left out something."""
+    slowly: int = 0
+    """Records of a mapping that were decoded in full."""
+
+
+@dataclass
+class _Full:
+    """The records that are decoded in full, by their index."""
+
+    events: dict[int, list[Event]] = field(default_factory=dict)
+    singles: dict[int, Iterable[Sequence[Decoded]]] = field(default_factory=dict)
+
+
 def read(
     records: Records, decoder: Decoder, texts: AttributeTexts
-) -> Iterator[Run | Single | None]:
+) -> Iterator[Run | Single | Aside | None]:
     """The records in order, in as few runs as they allow; None after each step on the way."""
     table = texts.table()
-    impressions, feedback = plain_columns.read(records, decoder, texts)
-    others, singles = dict[int, Event](), dict[int, Iterable[Sequence[Decoded]]]()
-    for index in _not_plain(len(records), impressions.index, feedback.index):
-        record = records[index]
-        if record.value is not None and len(record.value) > LONG_RECORD_BYTES:
-            singles[index] = decoder.slices_of(record)
-            continue
-        decoded = decoder.of_record(record)
-        if len(decoded) == 1 and not isinstance(decoded[0], Rejected):
-            others[index] = decoded[0]
-        else:
-            singles[index] = (decoded,)
+    columns = plain_columns.read(records, decoder, texts)
+    aside, full = Aside(skipped=columns.skipped), _Full()
+    left = np.flatnonzero(columns.is_left).tolist()
+    if left and decoder.is_mapping(records[0]):
+        aside.slowly = len(left)
+    for index in left:
+        _decode(records[index], index, decoder, full, aside)
         yield None
-    whole = _run(impressions, table, texts, feedback, others, records, decoder)
+    yield aside
+    starts = _starts(columns, full)
+    whole = _run(columns, full, starts, table, texts)
     start = 0
-    for index, slices in singles.items():
-        if index > start:
-            yield whole.part(start, index)
+    for index, slices in full.singles.items():
+        stop = int(starts[index])
+        if stop > start:
+            yield whole.part(start, stop)
         yield Single(records[index], slices)
-        start = index + 1
-    if start < len(records):
-        yield whole.part(start, len(records))
+        start = stop
+    if start < len(whole):
+        yield whole.part(start, len(whole))
 
 
-def _not_plain(count: int, *plain: Integers) -> list[int]:
-    """The indices below `count` that are in none of these."""
-    is_left = np.ones(count, np.bool_)
-    for indices in plain:
-        is_left[indices] = False
-    return np.flatnonzero(is_left).tolist()
+def _decode(record: LogRecord, index: int, decoder: Decoder, full: _Full, aside: Aside) -> None:
+    """Decode one record in full. It cuts the run where it is a dead letter, or long."""
+    if record.value is not None and len(record.value) > LONG_RECORD_BYTES:
+        full.singles[index] = decoder.slices_of(record)
+        return
+    decoded = decoder.of_record(record)
+    rejected = [one for one in decoded if isinstance(one, Rejected)]
+    if all(one.skipped for one in rejected):
+        full.events[index] = [one for one in decoded if not isinstance(one, Rejected)]
+        aside.rejected += [(record, one) for one in rejected]
+    else:
+        full.singles[index] = (decoded,)
+
+
+def _starts(columns: PlainColumns, full: _Full) -> Integers:
+    """How many events stand before each record, (n + 1,): the last entry is how many there are."""
+    count = len(columns.is_left)
+    widths = np.bincount(columns.record_index, minlength=count)
+    widths[columns.is_left] = 0
+    for index, events in full.events.items():
+        widths[index] = len(events)
+    return np.concatenate(([0], np.cumsum(widths)))
 
 
 def _run(
-    impressions: ImpressionColumns,
+    columns: PlainColumns,
+    full: _Full,
+    starts: Integers,
     parsed_attributes: Sequence[ParsedAttributes],
     texts: AttributeTexts,
-    feedback: FeedbackColumns,
-    others: dict[int, Event],
-    records: Records,
-    decoder: Decoder,
 ) -> Run:
-    """All records as one run. Those that are not exactly one event have no id in it: `read` cuts
-    them out."""
-    count, at = len(records), np.fromiter(others, np.int64, len(others))
+    """The events of all records but those that cut the run, as one run."""
+    shown, reactions = columns.impressions, columns.feedback
+    moved = _moved(columns, starts)
+    shown_index, feedback_index = moved[shown.index], moved[reactions.index]
+    others = _others(columns, full, starts, moved)
+    count, at = int(starts[-1]), np.fromiter(others, np.int64, len(others))
     other_ids = [event.impression_id for event in others.values()]
-    other_times_ms = [event.time_ms for event in others.values()]
-    ids = [(impressions.index, impressions.ids), (feedback.index, feedback.ids)]
     hashes, times_ms = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    for plain in (impressions, feedback):
-        hashes[plain.index], times_ms[plain.index] = plain.hashes, plain.times_ms
-    hashes[at], times_ms[at] = hashes_of(other_ids, len(at)), other_times_ms
+    for index, plain in ((shown_index, shown), (feedback_index, reactions)):
+        hashes[index], times_ms[index] = plain.hashes, plain.times_ms
+    hashes[at] = hashes_of(other_ids, len(at))
+    times_ms[at] = [event.time_ms for event in others.values()]
+    ids = [(shown_index, shown.ids), (feedback_index, reactions.ids)]
     return Run(
         ids=merged(count, [*ids, (at, Spans.of(joined_texts(other_ids)))]),
         hashes=hashes,
         times_ms=times_ms,
-        impression_index=impressions.index,
-        items=impressions.items,
-        lengths=impressions.lengths,
-        attribute_ids=impressions.attribute_ids,
+        impression_index=shown_index,
+        items=shown.items,
+        lengths=shown.lengths,
+        attribute_ids=shown.attribute_ids,
         parsed_attributes=parsed_attributes,
-        units=texts.units_of(impressions.user_ids, impressions.ids, impressions.attribute_ids),
-        queries=impressions.queries,
-        searchers=texts.searchers(impressions.user_ids, impressions.attribute_ids),
-        feedback_index=feedback.index,
-        feedback_items=feedback.items,
-        ranks=feedback.ranks,
-        kinds=feedback.kinds,
+        user_ids=shown.user_ids,
+        units=texts.units_of(shown.user_ids, shown.ids, shown.attribute_ids),
+        queries=shown.queries,
+        searchers=texts.searchers(shown.user_ids, shown.attribute_ids),
+        feedback_index=feedback_index,
+        feedback_items=reactions.items,
+        ranks=reactions.ranks,
+        kinds=reactions.kinds,
         others=others,
-        records=records,
-        decoder=decoder,
     )
+
+
+def _moved(columns: PlainColumns, starts: Integers) -> Integers:
+    """The index in the run of each event that was read plainly, (e,); of those of records that are
+    decoded in full, any number."""
+    before = np.concatenate(([0], np.cumsum(np.bincount(columns.record_index))))
+    events = np.arange(len(columns.record_index))
+    moved: Integers = events + (starts[columns.record_index] - before[columns.record_index])
+    return moved
+
+
+def _others(
+    columns: PlainColumns, full: _Full, starts: Integers, moved: Integers
+) -> dict[int, Event]:
+    """The events that are not plain, by their index in the run, ascending."""
+    found = {int(moved[n]): event for n, event in columns.others.items()}
+    for record, events in full.events.items():
+        found.update(enumerate(events, int(starts[record])))
+    return dict(sorted(found.items())) if columns.others and full.events else found

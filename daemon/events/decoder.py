@@ -25,7 +25,9 @@ from .types import (
     Event,
     Limits,
     LogRecord,
+    LogRecords,
     Plain,
+    PlainEvents,
     Rejected,
     ValueDecoder,
 )
@@ -80,7 +82,7 @@ class RecordDecoder:
 
     read: ReadObject
     limits: Limits
-    plain: ReadPlain | None = None
+    read_plain: ReadPlain | None = None
 
     def __call__(self, value: bytes | None, record_time_ms: int | None) -> list[Decoded]:
         limits = self.limits
@@ -117,6 +119,30 @@ class RecordDecoder:
     def slices_of(self, record: LogRecord) -> Iterator[Sequence[Decoded]]:
         """The same in slices."""
         return self.slices(record.value, record.timestamp)
+
+    def plain(self, records: LogRecords, most_bytes: int) -> PlainEvents:
+        """The records that are one plain event; see `Decoder.plain`."""
+        read_plain = self.read_plain
+        if read_plain is None:
+            return PlainEvents([None] * len(records))
+        values = records.values()
+        if max(map(len, values), default=0) > most_bytes:
+            values = [value if len(value) <= most_bytes else b"" for value in values]
+        try:
+            return PlainEvents([read_plain(value) for value in values])
+        except (ValueError, RecursionError):
+            return PlainEvents([_plain_or_none(value, read_plain) for value in values])
+
+    def is_mapping(self, record: LogRecord) -> bool:
+        """False: formats are no mappings."""
+        return False
+
+
+def _plain_or_none(value: bytes, read_plain: ReadPlain) -> Plain | None:
+    try:
+        return read_plain(value)
+    except (ValueError, RecursionError):
+        return None
 
 
 def too_large(size: int, most: int) -> Rejected:

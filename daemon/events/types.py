@@ -4,8 +4,8 @@ Pure values. Formats (`native`, `ubi`) turn bytes into these, and nothing after 
 format.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Final, Protocol, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Final, Protocol, TypeAlias
 
 import msgspec
 from msgspec import Meta, Raw
@@ -112,6 +112,9 @@ Decoded: TypeAlias = Impression | Feedback | Rejected
 # the decoder alone checks it and no Python code reads its fields. Their limit is in characters
 # where the rule is in bytes: a fourth of it, because no character has more than four.
 
+LONG_RECORD_BYTES: Final = 65_536
+"""A longer record is not read as a plain one. It is decoded when it is its turn, an array slice by
+slice: one megabyte of `[{},{},…]` took a second in one step, of experiments a sixth."""
 SURELY_SHORT: Final = MAX_TEXT_BYTES // 4
 """So many characters are never more than MAX_TEXT_BYTES."""
 SECONDS_BELOW: Final = 10**11
@@ -159,7 +162,43 @@ class PlainFeedback(msgspec.Struct, tag_field="type", tag="feedback", gc=False):
     grade: None = None
 
 
-Plain: TypeAlias = PlainImpression | PlainSearch | PlainFeedback
+class Labels(Protocol):
+    """The attributes and experiments of a mapping, by name. One object for each of its tables."""
+
+    def texts_of(self, values: tuple[Any, ...]) -> tuple[dict[str, str], dict[str, str]] | None:
+        """The attributes and the experiments of these values as texts; None where one of them must
+        be left out, which only the careful reader notes."""
+
+
+class MappedImpression(msgspec.Struct, gc=False):
+    """A plain impression as a mapping reads it."""
+
+    impression_id: str
+    items: Raw | bytes
+    """As in a plain impression."""
+    timestamp: int
+    """In milliseconds."""
+    values: tuple[Any, ...]
+    """Its attributes and experiments, as `labels` names them."""
+    labels: Labels
+    user_id: str | None = None
+    query: str | None = None
+
+
+Plain: TypeAlias = PlainImpression | PlainSearch | MappedImpression | PlainFeedback
+
+
+class PlainEvents(msgspec.Struct):
+    """What some records, n of them, come to where that is plain, in the order of the records."""
+
+    events: list[Plain | None]
+    """None where the event is one of `others`; else where a record must be decoded in full."""
+    record_index: list[int] | None = None
+    """Of each event among the records, ascending. None: each record has exactly one event."""
+    others: Mapping[int, "Event"] = {}
+    """Index among `events` → an event that is not plain."""
+    skipped: Sequence[tuple[int, str]] = ()
+    """What is left out of the records: index of the record, and the reason."""
 
 
 class Decoder(Protocol):
@@ -172,11 +211,14 @@ class Decoder(Protocol):
         """The same events in slices, each of which is decoded in a bounded time once it is asked
         for. At least one, which may be empty."""
 
-    @property
-    def plain(self) -> Callable[[bytes], Plain] | None:
-        """Reads one plain record at a fraction of the cost; raises ValueError or RecursionError for
-        any other. None if the format has no such reader. Callers validate the raw fields, and the
-        event's time against the record's."""
+    def plain(self, records: "LogRecords", most_bytes: int) -> PlainEvents:
+        """What consecutive records of one topic come to, at a fraction of the cost. A record that
+        is odd in any way, or longer than `most_bytes`, is left to `of_record`, and so is all of a
+        record of which the caller refuses a part: callers validate the raw fields, and the times
+        of plain events against those of their records. Never raises."""
+
+    def is_mapping(self, record: "LogRecord") -> bool:
+        """Whether a record is read by a mapping: then it is counted if `plain` leaves it."""
 
     @property
     def limits(self) -> "Limits":
@@ -230,3 +272,15 @@ class LogRecord(Protocol):
     def value(self) -> bytes | None: ...  # noqa: D102
     @property
     def headers(self) -> Sequence[tuple[str, bytes]]: ...  # noqa: D102
+
+
+class LogRecords(Protocol):
+    """Consecutive records of one topic, n of them: a decoder asks for what it needs of them."""
+
+    def __len__(self) -> int: ...  # noqa: D105
+
+    def values(self) -> list[bytes]:
+        """The value of each, (n,); empty where it has none."""
+
+    def logged(self) -> Sequence[LogRecord]:
+        """Each of them, (n,)."""

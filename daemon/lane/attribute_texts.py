@@ -4,10 +4,11 @@ Texts repeat: many impressions share one. So whatever depends on attributes and 
 worked out per text (an attribute id), not per impression.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final, TypeAlias, cast
 
 import msgspec
 import numpy as np
@@ -17,7 +18,7 @@ from msgspec.structs import astuple
 from relevanced.metrics.lists import Integers
 
 from ..events.attributes import as_fields, can_be_fields
-from ..events.types import SURELY_SHORT, PlainImpression
+from ..events.types import SURELY_SHORT, Labels, MappedImpression, PlainImpression
 from ..experiments.specs import IMPRESSION, USER, Assignment
 from ..plan import Plan, Values
 from ..queries.plan import USER_ID
@@ -29,6 +30,8 @@ REMEMBERED_TEXTS: Final = 50_000
 NOT_PARSED: Final = -1
 """Attribute id of texts that only the careful reader can parse."""
 
+_packed = msgspec.msgpack.Encoder().encode
+"""Values as bytes that differ wherever the values do: True, 1 and 1.0 are equal as keys."""
 _Text: TypeAlias = Annotated[str, Meta(max_length=SURELY_SHORT)]
 
 
@@ -42,6 +45,7 @@ class ParsedAttributes:
     attributes: Mapping[str, str | None]
     """The requested ones: those of groupings, of experiment units, of the surface, and of the users
     of queries."""
+    experiments: Mapping[str, str]
 
 
 @lru_cache(maxsize=8)
@@ -58,6 +62,8 @@ class AttributeTexts:
         self._plan = plan
         self._ids: dict[bytes, int] = {}
         """By the two texts, concatenated: it is clear where the first, an object or null, ends."""
+        self._ids_by_values = defaultdict[Labels, dict[bytes, int]](dict)
+        """Of mapped records: by the values, packed, of each table of a mapping."""
         self._table: list[ParsedAttributes] = []
         units = () if plan.tracking is None else plan.tracking.unit_attributes
         surface = () if plan.surfaces is None else (plan.surfaces.attribute,)
@@ -77,11 +83,35 @@ class AttributeTexts:
         if len(self._table) >= REMEMBERED_TEXTS:
             # runs that were parsed before keep the old list, so their ids stay valid
             self._ids, self._table = {}, []
+            self._ids_by_values.clear()
         return self._table
 
-    def parse(self, impressions: Sequence[PlainImpression]) -> list[int]:
+    def parse(
+        self, impressions: Sequence[PlainImpression] | Sequence[MappedImpression]
+    ) -> list[int]:
         """The attribute id of each impression: an index into the table, or NOT_PARSED where its
         texts are not plain."""
+        if impressions and type(impressions[0]) is MappedImpression:
+            return [self._mapped_id(one) for one in cast(Sequence[MappedImpression], impressions)]
+        return self._raw_ids(cast(Sequence[PlainImpression], impressions))
+
+    def _mapped_id(self, impression: MappedImpression) -> int:
+        labels, values = impression.labels, impression.values
+        ids = self._ids_by_values[labels]
+        try:
+            key = _packed(values)
+        except OverflowError:
+            return NOT_PARSED
+        attribute_id = ids.get(key)
+        if attribute_id is None:
+            texts = labels.texts_of(values)
+            if texts is None:
+                return NOT_PARSED
+            requested = {name: texts[0].get(name) for name in self._names}
+            attribute_id = ids[key] = self._add(requested, texts[1])
+        return attribute_id
+
+    def _raw_ids(self, impressions: Sequence[PlainImpression]) -> list[int]:
         texts = [b"".join((event.attributes, event.experiments)) for event in impressions]
         id_of = self._ids.get
         ids = [id_of(text, NOT_PARSED) for text in texts]
@@ -102,15 +132,20 @@ class AttributeTexts:
         except (ValueError, RecursionError):
             return NOT_PARSED
         requested = dict(zip(self._names, () if attributes is None else astuple(attributes)))
+        return self._ids.setdefault(text, self._add(requested, experiments))
+
+    def _add(self, requested: Mapping[str, str | None], experiments: Mapping[str, str]) -> int:
+        """Add what these attributes and experiments come to; returns its id."""
         plan, tracking = self._plan, self._plan.tracking
         parsed = ParsedAttributes(
             values=plan.values_of(requested, experiments),
             surface_id=plan.surface_id_of(requested),
             assignment=() if tracking is None else tracking.assignment(experiments),
             attributes=requested,
+            experiments=experiments,
         )
         self._table.append(parsed)
-        return self._ids.setdefault(text, len(self._table) - 1)
+        return len(self._table) - 1
 
     def units_of(
         self, user_ids: Sequence[str | None], ids: Spans, attribute_ids: Integers

@@ -15,6 +15,7 @@ import numpy as np
 from relevanced.metrics.arithmetic import distinct
 from relevanced.metrics.lists import Integers
 
+from ..events.types import Rejected, Skipped
 from ..experiments.tallies import Experiments
 from ..panes import PaneKey
 from ..plan import Plan
@@ -22,7 +23,7 @@ from . import hours
 from .admission import Admission
 from .attribute_texts import AttributeTexts
 from .columns.column import Numbers, column
-from .counts import COUNT_FAMILIES
+from .counts import COUNT_FAMILIES, skip_label
 from .gain_states import GainStates
 from .open_impressions import OpenImpressions
 from .paged_rows import PagedRows
@@ -119,6 +120,9 @@ class Lane:
     queries: LaneQueries | None = None
     """The tables of queries; None where none are kept."""
     changes: BatchChanges = field(default_factory=BatchChanges)
+    mapped_slowly: Counter[str] = field(default_factory=Counter)
+    """Topic → records of a mapping that were decoded in full since this was last reported: how the
+    process works, and no part of the lane's counts."""
 
     @property
     def watermark_ms(self) -> int | None:
@@ -213,6 +217,13 @@ class Lane:
         """Add to a count. It must follow from the log alone, so that reading it again counts the
         same."""
         self.counts[family][label] += amount
+
+    def count_rejected(self, topic: str, rejected: Rejected) -> None:
+        """Count something that was read and is no event."""
+        if isinstance(rejected, Skipped):
+            self.count("skipped", skip_label(topic, rejected.reason))
+        else:
+            self.count("rejected", rejected.reason)
 
 
 def _columns_of(plan: Plan) -> SubjectColumns | None:

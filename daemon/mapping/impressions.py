@@ -168,11 +168,12 @@ def _experiments(experiments: Experiments, found: Evaluation, element: object) -
     if experiments.map is not None:
         texts.add_members(found.find(experiments.map, element))
     if experiments.list is not None:
-        _add_listed(texts, experiments, found, found.find(experiments.list, element))
+        add_listed(texts, experiments, found, found.find(experiments.list, element))
     return texts
 
 
-def _add_listed(texts: Texts, experiments: Experiments, found: Evaluation, listed: object) -> None:
+def add_listed(texts: Texts, experiments: Experiments, found: Evaluation, listed: object) -> None:
+    """Take the experiments of a list of objects. Raises InvalidField."""
     if not isinstance(listed, list) or experiments.name is None or experiments.variant is None:
         texts.dropped += ["bad_value"] * (listed is not None)
         return

@@ -7,6 +7,7 @@ is the definition of a mapping. Pure; nothing in a record raises, and its work i
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from typing import Final
 
@@ -20,18 +21,23 @@ from ..events.types import (
     Feedback,
     Limits,
     LogRecord,
+    LogRecords,
+    PlainEvents,
     Rejected,
     Skipped,
 )
+from .compiled import Compiled, compiled
 from .envelopes import Headers, unwrapped
 from .evaluation import Evaluation
 from .feedback import feedback_of, is_feedback
+from .functions import Surroundings
 from .impressions import impression_of
 from .tables import Drop, FeedbackTable, ImpressionTable, Source
 from .values import elements_of, scalar_text
 
 MOST_ELEMENTS: Final = 10_000
 """Most events of one record."""
+_BROKEN: Final = object()
 SLICE_ELEMENTS: Final = 16
 """So many elements are mapped at once."""
 
@@ -42,6 +48,25 @@ class Mapper:
 
     source: Source
     limits: Limits
+
+    @cached_property
+    def compiled(self) -> Compiled | None:
+        """The compiled form of the source; None where there is none."""
+        return compiled(self.source, self.limits)
+
+    def plain(self, records: LogRecords, most_bytes: int) -> PlainEvents:
+        """Return what the compiled form makes of records; see `Decoder.plain`."""
+        if self.compiled is None:
+            return PlainEvents([None] * len(records))
+        return self.compiled.plain(records, most_bytes)
+
+    def is_mapping(self, record: LogRecord) -> bool:
+        """True: the records that `plain` leaves are read slowly."""
+        return True
+
+    def of_record(self, record: LogRecord) -> list[Decoded]:
+        """Return the events of one record; see `events`."""
+        return list(chain.from_iterable(self.slices_of(record)))
 
     def events(
         self,
@@ -75,14 +100,7 @@ class Mapper:
         if record_time_ms is not None and record_time_ms < 0:
             record_time_ms = None
         try:
-            around = unwrapped(
-                self.source.envelope,
-                value,
-                topic=self.source.topic,
-                key=key,
-                headers=headers,
-                time_ms=record_time_ms,
-            )
+            around = self._around(value, record_time_ms, key, headers)
             found = Evaluation(around, len(value))
             elements = self._elements(found, around.root)
         except InvalidField as error:
@@ -92,6 +110,32 @@ class Mapper:
             part = elements[first : first + SLICE_ELEMENTS]
             mapped = chain.from_iterable(self._element(found, element) for element in part)
             yield [self._in_time(event, record_time_ms) for event in mapped]
+
+    def _around(
+        self, value: bytes, record_time_ms: int | None, key: bytes | None, headers: Headers
+    ) -> Surroundings:
+        """The record as expressions see it. Where it is broken in what no expression reads (no
+        UTF-8, a number that no type has), only what they read. Raises InvalidField."""
+        topic = self.source.topic
+        try:
+            return unwrapped(
+                self.source.envelope,
+                value,
+                topic=topic,
+                key=key,
+                headers=headers,
+                time_ms=record_time_ms,
+            )
+        except InvalidField:
+            if self.compiled is None:
+                raise
+            try:
+                root = self.compiled.pruned(value)
+            except (ValueError, RecursionError):
+                root = _BROKEN
+            if root is _BROKEN:
+                raise
+            return Surroundings(root, topic, key, headers, record_time_ms)
 
     def _elements(self, found: Evaluation, root: object) -> Sequence[object]:
         """What of a record are events: objects, as far as it is well-formed."""

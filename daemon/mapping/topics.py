@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Protocol
 
 from ..events.decoder import decoder
-from ..events.types import NOT_MAPPED, Decoded, Limits, LogRecord, Skipped
+from ..events.types import NOT_MAPPED, Decoded, Limits, LogRecord, LogRecords, PlainEvents, Skipped
 from .records import Mapper
 from .tables import Source
 
@@ -15,6 +15,8 @@ class TopicReader(Protocol):
     """What reads the records of one topic."""
 
     def slices_of(self, record: LogRecord) -> Iterator[Sequence[Decoded]]: ...  # noqa: D102
+    def plain(self, records: LogRecords, most_bytes: int) -> PlainEvents: ...  # noqa: D102
+    def is_mapping(self, record: LogRecord) -> bool: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,6 @@ class TopicDecoder:
 
     by_topic: Mapping[str, TopicReader]
     limits: Limits
-    plain: None = None
 
     def of_record(self, record: LogRecord) -> list[Decoded]:
         """The events of one record, in order. Never raises."""
@@ -37,6 +38,19 @@ class TopicDecoder:
             detail = f"topic {record.topic}: must be one of sources.topic ({listed})"
             return iter(([Skipped(NOT_MAPPED, detail)],))
         return reader.slices_of(record)
+
+    def plain(self, records: LogRecords, most_bytes: int) -> PlainEvents:
+        """What the reader of their topic makes of them; see `Decoder.plain`."""
+        logged = records.logged()
+        reader = self.by_topic.get(logged[0].topic) if logged else None
+        if reader is None:
+            return PlainEvents([None] * len(records))
+        return reader.plain(records, most_bytes)
+
+    def is_mapping(self, record: LogRecord) -> bool:
+        """Whether the reader of its topic evaluates expressions."""
+        reader = self.by_topic.get(record.topic)
+        return reader is not None and reader.is_mapping(record)
 
 
 def topic_decoder(sources: Sequence[Source], limits: Limits) -> TopicDecoder:

@@ -10,7 +10,7 @@ from .expressions import Expression
 from .tables import Id
 
 _WHOLE: Final = re.compile(r"-?\d{1,18}", re.ASCII)
-_JOINED_BY: Final = "|"
+JOINED_BY: Final = "|"
 
 
 def missing(expression: Expression) -> InvalidField:
@@ -31,7 +31,12 @@ def whole_number(value: object) -> int | None:
 
 def rank_of(found: Evaluation, rank: Expression | None, element: object, base: int) -> int | None:
     """Return the rank of an element, from 1; None where it has none, or one below the base."""
-    number = None if rank is None else whole_number(found.find(rank, element))
+    return None if rank is None else rank_from(found.find(rank, element), base)
+
+
+def rank_from(value: object, base: int) -> int | None:
+    """Return the rank, from 1, that a value states from `base`; None where it states none."""
+    number = whole_number(value)
     if number is None or number < base:
         return None
     return min(number - base + 1, RANK_LIMIT)
@@ -45,7 +50,7 @@ def id_of(found: Evaluation, expressions: Id, value: object) -> str | None:
         if part is None:
             return None
         parts.append(identifier(expression.name, part))
-    joined = _JOINED_BY.join(parts)
+    joined = JOINED_BY.join(parts)
     return identifier(expressions[0].name, joined) if len(parts) > 1 else joined
 
 

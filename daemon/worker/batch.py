@@ -6,6 +6,7 @@ so a turn in the middle of a record does no harm.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -14,6 +15,7 @@ from ..attribution import rules, runs, vectorized
 from ..attribution.records import LoggedRecords
 from ..events.types import Decoder, LogRecord, Rejected
 from ..lane import scoring, settling
+from ..lane.counts import skip_label
 from ..lane.lane import Lane
 from .pacing import MAX_CHUNK_BYTES
 
@@ -83,9 +85,21 @@ def steps(
     for part in runs.read(LoggedRecords(records), decoder, lane.texts):
         if isinstance(part, runs.Run):
             yield from vectorized.apply(lane, topic, part, small_run)
+        elif isinstance(part, runs.Aside):
+            _count(lane, topic, part)
         elif part is not None:
             yield from _apply_single(lane, topic, part, letters)
         yield
+
+
+def _count(lane: Lane, topic: str, aside: runs.Aside) -> None:
+    """Count what of records is no event."""
+    for _, rejected in aside.rejected:
+        lane.count_rejected(topic, rejected)
+    for reason, count in Counter(aside.skipped).items():
+        lane.count("skipped", skip_label(topic, reason), count)
+    if aside.slowly:
+        lane.mapped_slowly[topic] += aside.slowly
 
 
 def _apply_single(

@@ -14,9 +14,11 @@ from tests.replica import (
     days_of,
     expected_arms,
     expected_days,
+    expected_query_totals,
     hours_of,
     kept_rows,
     open_of,
+    query_totals,
     row_dicts,
     rows_of,
 )
@@ -100,6 +102,7 @@ def _parts(lane: Lane, expected: LaneResult) -> Iterator[tuple[str, Numbers, Num
     yield "totals", _cells(row_dicts(lane.totals.pages, names, lane.plan)), _cells(expected.totals)
     kept = {key: row for key, row in expected.hours.items() if key[0] * 1000 not in lane.lost_hours}
     yield "hours", _cells(hours_of(lane)), _cells(kept)
+    yield "queries", query_totals(lane), expected_query_totals(lane, expected)
     yield "open", open_of(lane), expected.open
     yield "arms", arms_of(lane), expected_arms(expected)
     yield "days", days_of(lane), expected_days(expected)

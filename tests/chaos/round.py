@@ -99,6 +99,11 @@ ranks = [1.0, 0.7, 0.5]
 [segments]
 groupings = [["country"], ["device"], ["country", "device"], ["experiment:ranker-v2"]]
 discovered_experiments = 0
+[queries]
+text = "plain"
+by = "country"
+kept = 3
+min_users = 2
 [experiments.ranker-v2]
 planned_impressions = 1000
 metrics = {compared}

@@ -20,7 +20,6 @@ class SlowDecoder:
     def __init__(self, decoder: Any, seconds: float) -> None:
         self._decoder = decoder
         self._seconds = seconds
-        self.plain = None
         self.limits = decoder.limits
 
     def __call__(self, value: bytes | None, record_time_ms: int | None) -> Any:
@@ -36,6 +35,14 @@ class SlowDecoder:
 
     def slices_of(self, record: Any) -> Iterator[Sequence[Any]]:
         return self.slices(record.value, record.timestamp)
+
+    def plain(self, records: Any, most_bytes: int) -> Any:
+        from relevanced.daemon.events.types import PlainEvents
+
+        return PlainEvents([None] * len(records))
+
+    def is_mapping(self, record: Any) -> bool:
+        return False
 
     def _burn(self, value: bytes | None) -> None:
         if value is not None and STALLING in value:

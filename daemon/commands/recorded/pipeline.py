@@ -89,6 +89,10 @@ class LineRecords:
         """The lines."""
         return [*self.lines]
 
+    def logged(self) -> list[LineRecord]:
+        """Each as a record."""
+        return [self[index] for index in range(len(self))]
+
     def stamps_ms(self) -> list[int]:
         """No time for any of them."""
         return [NO_STAMP] * len(self.lines)
@@ -224,16 +228,25 @@ def _apply(found: Replayed, records: LineRecords, decode: Decoder) -> None:
                 found.ignored_kinds.count_run(part)
                 for _ in vectorized.apply(lane, TOPIC, part):
                     pass
+            elif isinstance(part, runs.Aside):
+                for record, rejected in part.rejected:
+                    found.refusals.note(record.offset, rejected, record.value or b"")
             elif part is not None:
                 _apply_single(found, part)
     batch.end(lane, {})
+    _look(found)
+    lane.start_batch()
+
+
+def _look(found: Replayed) -> None:
+    """Take over what the batch changed, before the lane starts its next one."""
+    lane = found.lane
     if found.buckets is not None:
         found.buckets.take(lane)
     if found.looks is not None:
         found.looks.take(lane)
     if found.queries is not None:
         found.queries.take(lane)
-    lane.start_batch()
 
 
 def _apply_single(found: Replayed, single: runs.Single) -> None:

@@ -12,7 +12,7 @@ import pytest
 from relevanced.daemon.config.start import LogEnd
 from relevanced.daemon.errors import Unavailable
 from relevanced.daemon.events.decoder import decoder
-from relevanced.daemon.events.types import Decoder, Limits
+from relevanced.daemon.events.types import Decoder, Limits, PlainEvents
 from relevanced.daemon.storage.layouts import InForce, Layouts
 from relevanced.daemon.storage.stall_mark import StallMark, pack_mark, unpack_mark
 from relevanced.daemon.telemetry.process import Telemetry
@@ -64,7 +64,6 @@ class Stalling:
     marked: Marked
     number: int
 
-    plain = None
     limits = Limits()
 
     def __call__(self, value: bytes | None, record_time_ms: int | None) -> Any:
@@ -78,6 +77,12 @@ class Stalling:
 
     def slices(self, value: bytes | None, record_time_ms: int | None) -> Iterator[Sequence[Any]]:
         return iter((self(value, record_time_ms),))
+
+    def plain(self, records: Any, most_bytes: int) -> PlainEvents:
+        return PlainEvents([None] * len(records))
+
+    def is_mapping(self, record: Any) -> bool:
+        return False
 
     def of_record(self, record: Any) -> Any:
         return self(record.value, record.timestamp)

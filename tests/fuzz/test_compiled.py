@@ -1,0 +1,126 @@
+"""The compiled form of a mapping reads any record as the interpreter does, or leaves it to it."""
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, Final
+
+import pytest
+
+from relevanced.daemon.attribution import runs
+from relevanced.daemon.attribution.records import LoggedRecords
+from relevanced.daemon.events.types import Event, Limits, Rejected
+from relevanced.daemon.lane.attribute_texts import AttributeTexts
+from relevanced.daemon.mapping.compiled import reason_to_interpret
+from relevanced.daemon.mapping.expressions import expression
+from relevanced.daemon.mapping.records import Mapper
+from relevanced.daemon.mapping.tables import Drop
+from relevanced.metrics.catalog import parse
+from tests.builders import plan_with
+from tests.daemon.mapping.preset_records import EXAMPLES, NOON_MS
+from tests.daemon.mapping.sources import mapper_of
+from tests.fuzz.mutations import mutated
+from tests.fuzz.own_formats import OWN_FORMATS
+from tests.fuzz.settings import FACTOR
+
+LIMITS: Final = Limits(depth=5, max_grade=3.0, attributes=("country", "device"), queries=True)
+PLAN: Final = plan_with(groupings=(("country",), ("device",)), metrics=(parse("P@2"),))
+CHUNK: Final = 40
+RECORDS: Final = 400
+"""Of each format, in the tests."""
+FORMATS: Final = {
+    name: (f'preset = "{name}"\n{one.config}', one.records) for name, one in EXAMPLES.items()
+} | OWN_FORMATS
+
+
+def with_staff(mapper: Mapper) -> Mapper:
+    """The mapper with a rule that drops the events of some users, as a file of values would."""
+    staff = Drop("staff", value=expression("user.id"), values=frozenset(("u9", "7")))
+    return Mapper(replace(mapper.source, drops=(*mapper.source.drops, staff)), mapper.limits)
+
+
+MAPPERS: Final = {
+    name: (mapper_of(config, LIMITS), good) for name, (config, good) in FORMATS.items()
+}
+MAPPERS["with a list of staff"] = (with_staff(MAPPERS["plain ids"][0]), MAPPERS["plain ids"][1])
+
+
+def logged(rng: random.Random, value: bytes) -> Any:
+    stamp = rng.choice((-1, NOON_MS, NOON_MS, NOON_MS + 3_600_000, NOON_MS - 600_000))
+    headers = rng.choice(((), (("X-Kind", b"shown"),), (("x-kind", b"\xff"), ("x-kind", b"a"))))
+    key = rng.choice((None, b"k1", b"\xff", b""))
+    return SimpleNamespace(topic="t", timestamp=stamp, value=value, key=key, headers=headers)
+
+
+def read_fast(mapper: Mapper, records: Sequence[Any]) -> tuple[list[Event], Counter[str], int]:
+    """Events in order, what is refused and skipped by reason, and the records that were left."""
+    events, reasons, left = list[Event](), Counter[str](), 0
+    for part in runs.read(LoggedRecords(records), mapper, AttributeTexts(PLAN)):
+        if isinstance(part, runs.Run):
+            events += [part.event(index) for index in range(len(part))]
+        elif isinstance(part, runs.Single):
+            decoded = [one for some in part.slices for one in some]
+            events += [one for one in decoded if not isinstance(one, Rejected)]
+            reasons.update(_reason(one) for one in decoded if isinstance(one, Rejected))
+        elif part is not None:
+            reasons.update(_reason(rejected) for _, rejected in part.rejected)
+            reasons.update(f"Skipped {reason}" for reason in part.skipped)
+            left += part.slowly
+    return events, reasons, left
+
+
+def read_slowly(mapper: Mapper, records: Sequence[Any]) -> tuple[list[Event], Counter[str]]:
+    decoded = [one for record in records for one in mapper.of_record(record)]
+    return (
+        [one for one in decoded if not isinstance(one, Rejected)],
+        Counter(_reason(one) for one in decoded if isinstance(one, Rejected)),
+    )
+
+
+def _reason(rejected: Rejected) -> str:
+    return f"{type(rejected).__name__} {rejected.reason}"
+
+
+@pytest.mark.parametrize("name", MAPPERS)
+def test_any_records_are_read_as_the_interpreter_reads_them(name: str) -> None:
+    mapper, good = MAPPERS[name]
+    seed = 1 if FACTOR == 1 else random.SystemRandom().randrange(1 << 30)
+    rng, left, count = random.Random(seed), 0, int(RECORDS * FACTOR)
+    for first in range(0, count, CHUNK):
+        values = [mutated(rng, rng.choice(good), good) for _ in range(CHUNK)]
+        records = [logged(rng, value) for value in values]
+        events, reasons, slowly = read_fast(mapper, records)
+        left += slowly
+        if (events, reasons) != read_slowly(mapper, records):
+            assert_one_by_one(mapper, records, f"{name}, seed {seed}, records from {first} on")
+            raise AssertionError(f"{name}, seed {seed}: a chunk differs from its records")
+    assert left < count * 0.7, "otherwise this compares the interpreter with itself"
+
+
+def assert_one_by_one(mapper: Mapper, records: Sequence[Any], where: str) -> None:
+    """Name the first record that differs."""
+    for record in records:
+        events, reasons, _ = read_fast(mapper, [record])
+        assert (events, reasons) == read_slowly(mapper, [record]), (where, record)
+
+
+@pytest.mark.parametrize("name", MAPPERS)
+def test_good_records_are_not_left_to_the_interpreter(name: str) -> None:
+    (mapper, good), rng = MAPPERS[name], random.Random(1)
+    assert reason_to_interpret(mapper.source, LIMITS) is None
+    records = [logged(rng, mutated(_Unchanging(1), one, good)) for one in good]
+    for record in records:
+        record.timestamp, record.key = -1, b"k1"
+    assert read_fast(mapper, records)[2] == 0
+
+
+class _Unchanging(random.Random):
+    """Draws no change."""
+
+    def random(self) -> float:
+        return 0.9
+
+    def choice(self, seq: Any) -> Any:
+        return seq[0]
