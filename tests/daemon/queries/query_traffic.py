@@ -53,8 +53,20 @@ class Simulated:
     """(kept,)."""
 
 
-def simulate(traffic: Traffic, rng: np.random.Generator) -> Simulated:
-    """One hour in which the ten queries are broken, and the same hour of the days before."""
+@dataclass(frozen=True, eq=False)
+class Hours:
+    """The window's hour, and the same hour of each day before it."""
+
+    scored: tuple[Integers, ...]
+    """(queries,) of each hour; the queries are those that any of them has."""
+    totals: tuple[Floats, ...]
+    """(queries,) successful searches of each."""
+    is_broken: Booleans
+    """(queries,)."""
+
+
+def simulate_hours(traffic: Traffic, rng: np.random.Generator) -> Hours:
+    """An hour in which the ten queries are broken, and the same hour of the days before."""
     counts = [_searches(traffic, rng) for _ in range(traffic.days + 1)]
     searched = np.flatnonzero(np.any(counts, axis=0))
     is_broken = searched >= TEXTS
@@ -62,18 +74,22 @@ def simulate(traffic: Traffic, rng: np.random.Generator) -> Simulated:
     rates = rng.beta(RATE_MEAN * weight, (1 - RATE_MEAN) * weight, len(searched))
     scored = [count[searched] for count in counts]
     totals = [_successes(each, rates, traffic, rng) for each in scored]
-    listed = _listed(scored[0])
-    if traffic.broken_searches:
-        totals[0] = np.where(
-            is_broken, rng.binomial(totals[0].astype(int), traffic.left), totals[0]
-        )
-    tables = [_table(*hour, listed) for hour in zip(scored, totals, strict=True)]
+    left = rng.binomial(totals[0].astype(int), traffic.left)
+    totals[0] = np.where(is_broken, left, totals[0])
+    return Hours(tuple(scored), tuple(totals), is_broken)
+
+
+def simulate(traffic: Traffic, rng: np.random.Generator) -> Simulated:
+    """The same hours as exact tables of the most frequent queries."""
+    hours = simulate_hours(traffic, rng)
+    listed = _listed(hours.scored[0])
+    tables = [_table(*hour, listed) for hour in zip(hours.scored, hours.totals, strict=True)]
     (now, now_total, rest, rest_total), usual = tables[0], tables[1:]
     daily, daily_total, daily_rest, daily_rest_total = zip(*usual, strict=True)
     return Simulated(
         Searches(now, now_total, np.stack(daily), np.stack(daily_total)),
         Searches(rest, rest_total, np.stack(daily_rest), np.stack(daily_rest_total)),
-        is_broken[listed],
+        hours.is_broken[listed],
     )
 
 
