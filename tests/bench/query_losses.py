@@ -8,6 +8,7 @@ of 20 windows name nine of ten broken queries among the first ten.
 """
 
 import argparse
+import math
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
@@ -75,7 +76,7 @@ def main() -> None:
 def misses(named: Sequence[int]) -> bool:
     """Whether fewer windows than promised name nine, beyond what chance explains."""
     runs = len(named)
-    expected, error = runs * (1 - LEAST_RUNS), (runs * LEAST_RUNS * (1 - LEAST_RUNS)) ** 0.5
+    expected, error = runs * (1 - LEAST_RUNS), math.sqrt(runs * LEAST_RUNS * (1 - LEAST_RUNS))
     return sum(count < 9 for count in named) > expected + 3 * error
 
 
