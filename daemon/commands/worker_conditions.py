@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from ..exporter.published import Condition
+from ..queries.keys import UNICODE_VERSION
 from ..worker.ownership import Ownership
 from ..worker.silence import silence_text, silent_topics, unread
 from ..worker.worker import Worker
@@ -27,7 +28,24 @@ def worker_conditions(
         # These are stated, though the process does what it can.
         Condition("events", True, _silence(ownership, brokers)),
         Condition("history", True, missing),
+        Condition("queries", True, _other_unicode(ownership)),
     ]
+
+
+def _other_unicode(ownership: Ownership) -> str:
+    """Which lanes decided under another version of Unicode which texts are one query. It differs
+    only in characters that the older one does not know."""
+    lanes = [owned.claimed.lane for owned in ownership.lanes.values()]
+    found = sorted(
+        (lane.number, lane.queries.unicode)
+        for lane in lanes
+        if lane.queries is not None and lane.queries.unicode not in ("", UNICODE_VERSION)
+    )
+    return "; ".join(
+        f"lane {number}: queries before this process have keys by Unicode {before}, those of it by"
+        f" {UNICODE_VERSION}"
+        for number, before in found
+    )
 
 
 def unreadable(ownership: Ownership, brokers: Sequence[str]) -> tuple[tuple[str, ...], str]:

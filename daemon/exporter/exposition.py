@@ -23,7 +23,7 @@ from ..plan import COUNT_COLUMNS, WEIGHT_UNIT, Plan, Surfaces
 from ..telemetry import families
 from ..telemetry.compared_families import BASELINE, RECENT, PeriodFamilies
 from ..telemetry.family import Family
-from . import layout_series
+from . import layout_series, query_series
 from .baselines import Comparison, averaged
 from .chunks import Chunks, gathered
 from .counters import Counters
@@ -94,7 +94,8 @@ def render(
     _add_times(bodies, snapshot, plan)
     if plan.surfaces is not None:
         _add_propensities(bodies, plan.surfaces)
-    for family, labels, value in (*samples(experiments), *layout_series.samples(snapshot, plan)):
+    others = (*layout_series.samples(snapshot, plan), *query_series.samples(snapshot))
+    for family, labels, value in (*samples(experiments), *others):
         add_lines(bodies, family, [f"{family.name}{{{labels}}} {value:.9g}\n"])
     return _texts(bodies)
 

@@ -19,6 +19,7 @@ from ..plan import ALL, Plan
 from ..storage.head import whole_or_damaged
 from ..storage.layouts import LaneLayouts, translated
 from ..storage.packing import unpack_page
+from ..storage.queries import QueryHead
 from .coverage import ALWAYS, Coverage
 
 Counts: TypeAlias = Mapping[str, Mapping[str, int]]
@@ -90,6 +91,7 @@ class LaneView:
     hours: HourPages = field(default_factory=dict)
     lost_hours: frozenset[int] = frozenset()
     """Starts of hours of which the store lost rows."""
+    queries: QueryHead | None = None
     layouts: LaneLayouts | None = None
     """Those of the lane; None: its rows always had the columns that its reader expects."""
     coverage: Coverage | None = None
@@ -137,12 +139,14 @@ class LaneStatus:
     watermark_ms: int | None
     time_ms: int | None
     generation: int | None = None
+    queries: QueryHead | None = None
+    """What it stores of queries; None where it keeps none."""
 
 
 def status_of(lane: LaneView) -> LaneStatus:
     """The status of a lane."""
     generation = None if lane.layouts is None else lane.layouts.last.generation
-    return LaneStatus(lane.lane, lane.watermark_ms, lane.time_ms, generation)
+    return LaneStatus(lane.lane, lane.watermark_ms, lane.time_ms, generation, lane.queries)
 
 
 def coverage_of(views: Iterable[LaneView], plan: Plan) -> Coverage:

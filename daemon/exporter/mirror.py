@@ -171,5 +171,6 @@ class Mirror:
             settled_before=self.settled_before,
             hours=dict(self.hours),
             lost_hours=frozenset(self.head.state.lost_hours),
+            queries=self.head.queries,
             layouts=self.layouts,
         )

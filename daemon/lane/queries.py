@@ -52,6 +52,12 @@ class LaneQueries:
     """(start of the hour, number) of parts of hours that this batch closed."""
     dropped: list[int] = field(default_factory=list)
     """Starts of stored hours that are kept no longer, or were lost."""
+    closed_ms: int | None = None
+    """Start of the last hour that was closed."""
+    last_counts: tuple[int, int] = (0, 0)
+    """Impressions of that hour whose queries are not listed, and all of them."""
+    unicode: str = ""
+    """The version of Unicode of the writer before this process; "" where there was none."""
     is_outdated: bool = False
     """Whether the open hour must be stored anew, whatever changed."""
 
@@ -75,6 +81,8 @@ class LaneQueries:
         for table in self.tables.values():
             table.close()
         self.closed[self.hour_ms] = self.tables
+        whole = self.tables[WHOLE]
+        self.closed_ms, self.last_counts = self.hour_ms, (int(whole.other[0]), int(whole.total[0]))
         self.closed_parts += [(self.hour_ms, number) for number in self.parts]
         self.hour_ms, self.tables, self.parts, self.part_rows = None, {}, [], 0
 

@@ -76,6 +76,10 @@ class QueryHead(msgspec.Struct, array_like=True, frozen=True):
     """Fingerprint of the secret key of hashed texts."""
     unicode: str = ""
     """The version of Unicode that decides which texts are one query, of the last writer."""
+    closed_ms: int | None = None
+    """Start of the last hour with searches that is over."""
+    last_counts: tuple[int, int] = (0, 0)
+    """Impressions of that hour whose queries are not listed, and all of them."""
 
     @property
     def part_keys(self) -> list[str]:
@@ -200,6 +204,8 @@ def restored(lane: Lane, head: QueryHead, blobs: Mapping[str, bytes | None]) -> 
     queries.since_ms, queries.hour_ms = head.since_ms, head.hour_ms
     queries.parts, queries.part_rows = list(head.parts), head.part_rows
     queries.stored, queries.lost = dict(head.hours), set(head.lost)
+    queries.closed_ms, queries.last_counts = head.closed_ms, head.last_counts
+    queries.unicode = head.unicode
     for key in head.part_keys:
         data = blobs.get(key)
         if data is None:
@@ -253,6 +259,8 @@ def writes_of(lane: Lane, number: int) -> QueryWrites | None:
         lost=tuple(sorted(queries.lost)),
         key=fingerprint(queries.plan.key),
         unicode=UNICODE_VERSION,
+        closed_ms=queries.closed_ms,
+        last_counts=queries.last_counts,
     )
     return QueryWrites(head, blobs, unlinked)
 

@@ -12,6 +12,7 @@ from .compared_families import BASELINE, RECENT
 from .experiment_families import OF_EXPERIMENTS
 from .family import SCORE, SEGMENT, VIEW, Family, counter, gauge
 from .layout_families import OF_LAYOUTS
+from .query_families import OF_QUERIES
 from .process_families import OF_PROCESSES
 
 _IN_VIEW: Final = (
@@ -239,6 +240,7 @@ FAMILIES: Final = (
     # Changes that are called, and what could be noticed.
     *OF_CHANGES,
     *OF_LAYOUTS,
+    *OF_QUERIES,
     # Counters of what has settled.
     SETTLED_SCORE_SUM,
     SETTLED_SCORE_SQUARES,

@@ -44,6 +44,9 @@ window = "2m"
 lateness = "10s"
 [segments]
 groupings = [["country"], ["device"], ["experiment:ranker-v2"]]
+[queries]
+text = "plain"
+by = "country"
 [experiments.ranker-v2]
 planned_impressions = 500000
 guardrails = ["Success@10"]

@@ -33,6 +33,7 @@ from relevanced.daemon.lane.layouts import Since
 from relevanced.daemon.lane.segments import escape
 from relevanced.daemon.plan import NONE
 from relevanced.daemon.storage.layouts import InForce, first_layouts
+from relevanced.daemon.storage.queries import QueryHead
 from relevanced.daemon.telemetry.families import BY_NAME, FAMILIES
 from tests.arms import SPEC, found_of, partly_defined, stratified_arms, with_interleaved
 from tests.daemon.test_surfaces import seen_by
@@ -267,6 +268,19 @@ def test_what_a_window_cannot_show_yet_is_absent_with_the_time_from_which_it_cou
     assert len(since) == len(PLAN.metrics) * len(PLAN.timing.windows)
 
 
+TABLES = QueryHead(hours={0: 300, 3_600_000: 200}, closed_ms=3_600_000, last_counts=(10, 40))
+
+
+def test_tables_of_queries_are_bytes_and_a_share(parse: Parse) -> None:
+    shown = [Shown()]
+    earlier = QueryHead(hours={0: 7}, closed_ms=0, last_counts=(9, 9))
+    views = [replace(lane_view(shown), queries=head) for head in (TABLES, TABLES, earlier)]
+    families = parse(exposed([replace(view, lane=n) for n, view in enumerate(views)], PLAN))
+    assert value(families, "relevanced_query_tables_bytes") == 1007
+    assert value(families, "relevanced_query_other_share") == 0.25
+    assert value(parse(exposed([lane_view(shown)])), "relevanced_query_tables_bytes") is None
+
+
 def test_series_are_those_of_the_table(parse: Parse) -> None:
     expected = {family.name for family in FAMILIES if family.source == "snapshot"}
     shown = [Shown(country=name, values=(1.0, 1.0, 1.0)) for name in "AABBC"]
@@ -286,6 +300,7 @@ def test_series_are_those_of_the_table(parse: Parse) -> None:
     families += parse(render_design_effect(1.5, 1.4))
     families += parse(render_changes(change_samples(fallen(), PLAN)))
     families += parse(exposed([with_new_metrics(lane_view(shown))], PLAN))
+    families += parse(exposed([replace(lane_view(shown), queries=TABLES)], PLAN))
     marker = Marker("m", NOW_MS, "release", 'the "8th"', scope=Scope(None, "country", "DE"))
     families += parse(render_changes(marker_samples([marker], NOW_MS)))
     found = {sample.name: set(sample.labels) for family in families for sample in family.samples}
