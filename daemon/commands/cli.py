@@ -117,6 +117,12 @@ def _queries() -> click.Command:
     return queries_command
 
 
+def _judgements() -> click.Command:
+    from .judgements.command import judgements_command
+
+    return judgements_command
+
+
 def _healthcheck() -> click.Command:
     from .healthcheck import healthcheck_command
 
@@ -138,6 +144,7 @@ LAZY_COMMANDS: Final[Mapping[str, tuple[Callable[[], click.Command], str]]] = {
     "plan": (_plan, "Say how long an experiment takes until it detects a change."),
     "report": (_report, "Print what an experiment has shown so far."),
     "queries": (_queries, "Print which queries are frequent, bad, or worse than usual."),
+    "judgements": (_judgements, "Check files of judgements."),
     "propensities": (
         _propensities,
         "Estimate how likely each rank is looked at, from recorded events.",
@@ -160,6 +167,7 @@ ORDER: Final = (
     "report",
     "queries",
     "eval",
+    "judgements",
     "propensities",
     "simulate",
     "metrics",

@@ -55,18 +55,18 @@ class Simulated:
 
 @dataclass(frozen=True, eq=False)
 class Hours:
-    """q queries in the hour in which ten are broken, and in the same hour of the days before."""
+    """The window's hour, and the same hour of each day before it."""
 
-    scored: list[Integers]
-    """(q,) searches, the latest hour first."""
-    totals: list[Floats]
-    """(q,) those of them that were successful."""
+    scored: tuple[Integers, ...]
+    """(queries,) of each hour; the queries are those that any of them has."""
+    totals: tuple[Floats, ...]
+    """(queries,) successful searches of each."""
     is_broken: Booleans
-    """(q,)."""
+    """(queries,)."""
 
 
 def simulate_hours(traffic: Traffic, rng: np.random.Generator) -> Hours:
-    """Searches before any table cuts them."""
+    """An hour in which the ten queries are broken, and the same hour of the days before."""
     counts = [_searches(traffic, rng) for _ in range(traffic.days + 1)]
     searched = np.flatnonzero(np.any(counts, axis=0))
     is_broken = searched >= TEXTS
@@ -74,15 +74,13 @@ def simulate_hours(traffic: Traffic, rng: np.random.Generator) -> Hours:
     rates = rng.beta(RATE_MEAN * weight, (1 - RATE_MEAN) * weight, len(searched))
     scored = [count[searched] for count in counts]
     totals = [_successes(each, rates, traffic, rng) for each in scored]
-    if traffic.broken_searches:
-        totals[0] = np.where(
-            is_broken, rng.binomial(totals[0].astype(int), traffic.left), totals[0]
-        )
-    return Hours(scored, totals, is_broken)
+    left = rng.binomial(totals[0].astype(int), traffic.left)
+    totals[0] = np.where(is_broken, left, totals[0])
+    return Hours(tuple(scored), tuple(totals), is_broken)
 
 
 def simulate(traffic: Traffic, rng: np.random.Generator) -> Simulated:
-    """One hour in which the ten queries are broken, and the same hour of the days before."""
+    """The same hours as exact tables of the most frequent queries."""
     hours = simulate_hours(traffic, rng)
     listed = _listed(hours.scored[0])
     tables = [_table(*hour, listed) for hour in zip(hours.scored, hours.totals, strict=True)]

@@ -20,7 +20,7 @@ def test_parts_add_up_and_equal_the_slow_definition(rng: np.random.Generator) ->
         searches = Searches.joined([listed, other])
         found, expected = decompose(searches), loss_oracle.parts(as_queries(searches))
         if found is None or expected is None:
-            assert found is expected is None
+            assert found is None and expected is None
             continue
         change, within, mix = expected
         assert sum(within) + sum(mix) == change

@@ -20,7 +20,7 @@ from relevanced.daemon.queries.prior import (
 )
 from relevanced.daemon.queries.searches import Searches
 from tests.daemon.queries import loss_oracle
-from tests.daemon.queries.query_traffic import Traffic, claims
+from tests.daemon.queries.query_traffic import Traffic, claims, simulate
 from tests.daemon.queries.random_searches import as_queries, random_searches, taken
 
 SEED: Final = 20_261_125
@@ -46,7 +46,7 @@ def test_losses_equal_the_slow_definition(rng: np.random.Generator) -> None:
         expected = loss_oracle.prior(queries)
         prior = fit_prior(searches.usual_scored, searches.usual_total)
         if expected is None or prior is None:
-            assert prior is expected is None
+            assert prior is None and expected is None
             continue
         assert (prior.mean, prior.strength) == pytest.approx(expected)
         eta = day_variation(searches.daily_scored, searches.daily_total)
@@ -168,10 +168,8 @@ def test_prior_is_that_of_the_queries(rng: np.random.Generator) -> None:
     scored = rng.choice([5, 40, 300], 3_000)
     prior = fit_prior(scored, rng.binomial(scored, rates).astype(np.float64))
     assert prior is not None
-    assert (prior.mean, prior.strength) == (
-        pytest.approx(0.6, abs=0.02),
-        pytest.approx(5, rel=0.12),
-    )
+    assert prior.mean == pytest.approx(0.6, abs=0.02)
+    assert prior.strength == pytest.approx(5, rel=0.12)
 
 
 @pytest.mark.parametrize("drift", [0.0, 0.15, 0.5])
@@ -222,6 +220,19 @@ def test_half_broken_queries_are_named_first(searches: int) -> None:
     traffic = Traffic(searches, broken_searches=300, left=0.5)
     found = claims(traffic, 20, np.random.default_rng(SEED))
     assert found.runs_with_nine >= 0.95, found
+
+
+def test_tail_has_its_own_usual_and_says_when_it_lost() -> None:
+    """(other) is a line like a query, by the prior and the variation of the listed ones."""
+    simulated = simulate(Traffic(50_000), np.random.default_rng(SEED))
+    listed, other = simulated.listed, simulated.other
+    prior = fit_prior(listed.usual_scored, listed.usual_total)
+    assert prior is not None
+    variation = day_variation(listed.daily_scored, listed.daily_total)
+    broken = Searches(other.scored, 0.7 * other.total, other.daily_scored, other.daily_total)
+    quiet_loss, loss = (compare(each, prior, variation) for each in (other, broken))
+    assert other.scored[0] > 10_000 and quiet_loss.lost_at_least[0] < 0
+    assert loss.surely_lost[0] and loss.lost[0] == pytest.approx(0.3 * other.total[0], rel=0.1)
 
 
 def _fitted(searches: Searches) -> Losses | None:

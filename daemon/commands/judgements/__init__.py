@@ -1,0 +1,1 @@
+"""`relevanced judgements`: check files of judgements, and put them in place."""

@@ -1,0 +1,235 @@
+"""The directory of judgements on disk: read its index and files, and put a file in place.
+
+The only module of the room that opens files. A file is in place once the index lists it; both are
+written beside, synced and renamed, so that a crash leaves the directory as it was before or after.
+"""
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from . import index
+from .formats import MOST_LINE_BYTES, read
+from .grades import HIGHEST_GRADE, Counts, Fault, FaultyJudgements, Judgements
+from .index import Entry, FaultyIndex
+
+INDEX: Final = "index"
+MOST_INDEX_BYTES: Final = 4 * 2**20
+MOST_FILE_BYTES: Final = 2**30
+_LOCK: Final = ".lock"
+_BESIDE: Final = ".new-"
+"""What is being written has a name that begins so; nothing reads it."""
+_CHUNK_BYTES: Final = 2**20
+
+
+class NotAdded(Exception):
+    """A file that may not be put in place; the message names the rule."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What a look at a directory found."""
+
+    entries: tuple[Entry, ...]
+    """All that the index lists, by ascending start."""
+    counts: dict[Entry, Counts] = field(default_factory=dict)
+    """Of those that were read, and are as the index says."""
+    faults: tuple[Fault, ...] = ()
+    """Of the others."""
+    unlisted: tuple[str, ...] = ()
+    """Names of files in the directory that the index does not list: nothing reads them."""
+
+
+def read_index(directory: Path) -> tuple[Entry, ...]:
+    """The entries of the index, by ascending start; none where there is no index yet. Raises
+    FaultyIndex and OSError."""
+    path = directory / INDEX
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_INDEX_BYTES + 1)
+    except FileNotFoundError:
+        if not directory.is_dir():
+            raise
+        return ()
+    if len(data) > MOST_INDEX_BYTES:
+        rule = f"must have at most {MOST_INDEX_BYTES:,} bytes"
+        raise FaultyIndex([Fault(str(path), 0, rule)])
+    return tuple(index.parse(data, str(path)))
+
+
+def read_file(path: Path, max_grade: float = HIGHEST_GRADE) -> tuple[str, Judgements]:
+    """(SHA-256 of the bytes, judgements) of a file, both from the same reading of it. Raises
+    FaultyJudgements and OSError."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        judgements = read(_lines(file, digest, str(path)), str(path), max_grade)
+        return digest.hexdigest(), judgements
+
+
+def read_entry(directory: Path, entry: Entry, max_grade: float = HIGHEST_GRADE) -> Judgements:
+    """The judgements of a file that the index lists. Raises FaultyJudgements, also where the file
+    is missing or is not the one that was listed."""
+    path = directory / entry.name
+    try:
+        # First the hash: a file that is half there has faults that are not its own.
+        sha256 = _hash_of(path)
+        if sha256 == entry.sha256:
+            sha256, judgements = read_file(path, max_grade)
+    except OSError as error:
+        reason = f"cannot be read: {error.strerror}"
+        raise FaultyJudgements([Fault(str(path), 0, reason)]) from error
+    if sha256 != entry.sha256:
+        rule = f"must be {entry.sha256}, as the index says: put the file back that was added"
+        raise FaultyJudgements([Fault(str(path), 0, f"sha256={sha256}: {rule}")])
+    return judgements
+
+
+def look(directory: Path, max_grade: float = HIGHEST_GRADE) -> Listed:
+    """Read everything that the index lists, one file after the other; none is kept. Raises
+    FaultyIndex and OSError."""
+    entries = read_index(directory)
+    counts: dict[Entry, Counts] = {}
+    faults: list[Fault] = []
+    for entry in entries:
+        try:
+            counts[entry] = read_entry(directory, entry, max_grade).counts
+        except FaultyJudgements as error:
+            faults += error.faults
+    names = {entry.name for entry in entries}
+    unlisted = sorted(
+        path.name
+        for path in directory.iterdir()
+        if path.name not in names and path.name != INDEX and not path.name.startswith(".")
+    )
+    return Listed(entries, counts, tuple(faults), tuple(unlisted))
+
+
+def add(
+    directory: Path, source: Path, start_ms: int, earliest_ms: int, max_grade: float = HIGHEST_GRADE
+) -> tuple[Entry, Counts]:
+    """Put a copy of a file in place, in force from `start_ms` on: check it, write it beside, sync,
+    rename, then append it to the index in the same way.
+
+    The copy is what is checked and hashed. Raises NotAdded where a rule forbids it,
+    FaultyJudgements, FaultyIndex and OSError; then nothing has been put in place.
+    """
+    if start_ms % index.HOUR_MS or start_ms < earliest_ms:
+        raise NotAdded(
+            f"start={index.start_text(start_ms)}: must be a whole hour, and not before"
+            f" {index.start_text(earliest_ms)}"
+        )
+    try:
+        name = index.file_name(start_ms, source.name)
+    except ValueError as error:
+        raise NotAdded(str(error)) from None
+    with _locked(directory):
+        entries = read_index(directory)
+        _check_new(directory, start_ms, entries)
+        beside = directory / f"{_BESIDE}{name}"
+        try:
+            _copy(source, beside)
+            sha256, judgements = _checked(beside, source, max_grade)
+            _check_free(directory / name, sha256)
+            os.replace(beside, directory / name)
+        finally:
+            beside.unlink(missing_ok=True)
+        _sync(directory)
+        entry = Entry(start_ms, name, sha256)
+        _write(directory / INDEX, index.text_of(sorted([*entries, entry])))
+    return entry, judgements.counts
+
+
+def _check_new(directory: Path, start_ms: int, entries: tuple[Entry, ...]) -> None:
+    """Raises NotAdded where the start is taken."""
+    for entry in entries:
+        if entry.start_ms == start_ms:
+            raise NotAdded(
+                f"start={index.start_text(start_ms)}: {entry.name} starts then, and an entry of the"
+                " index is never changed: choose another hour"
+            )
+    if len(entries) >= index.MOST_FILES:
+        raise NotAdded(f"{directory / INDEX}: lists {len(entries)} files, the most that it may")
+
+
+def _check_free(path: Path, sha256: str) -> None:
+    """Raises NotAdded where another file has the name. The same one is what a crash between the two
+    renames has left: it is listed now."""
+    if os.path.lexists(path) and _hash_of(path) != sha256:
+        raise NotAdded(
+            f"{path}: is there already, not listed and with other bytes: remove it first"
+        )
+
+
+def _checked(beside: Path, source: Path, max_grade: float) -> tuple[str, Judgements]:
+    """As `read_file` of the copy, with faults under the name of the source."""
+    try:
+        return read_file(beside, max_grade)
+    except FaultyJudgements as error:
+        faults = [Fault(str(source), fault.line, fault.reason) for fault in error.faults]
+        raise FaultyJudgements(faults, error.more) from None
+
+
+def _lines(file: BinaryIO, digest: "hashlib._Hash", name: str) -> Iterator[bytes]:
+    """The lines of a file, which are added to the digest. Raises FaultyJudgements beyond
+    `MOST_FILE_BYTES`."""
+    size = 0
+    while line := file.readline(MOST_LINE_BYTES + 1):
+        size += len(line)
+        if size > MOST_FILE_BYTES:
+            rule = f"must have at most {MOST_FILE_BYTES:,} bytes"
+            raise FaultyJudgements([Fault(name, 0, rule)])
+        digest.update(line)
+        yield line
+
+
+def _hash_of(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """One writer at a time: of two that append to the same index, one would be lost."""
+    with (directory / _LOCK).open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _copy(source: Path, target: Path) -> None:
+    with source.open("rb") as original, target.open("wb") as copy:
+        size = 0
+        while chunk := original.read(_CHUNK_BYTES):
+            size += len(chunk)
+            if size > MOST_FILE_BYTES:
+                raise NotAdded(f"{source}: must have at most {MOST_FILE_BYTES:,} bytes")
+            copy.write(chunk)
+        copy.flush()
+        os.fsync(copy.fileno())
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Replace a file by rename; its directory is synced."""
+    beside = path.with_name(f"{_BESIDE}{path.name}")
+    with beside.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(beside, path)
+    _sync(path.parent)
+
+
+def _sync(directory: Path) -> None:
+    """Make the renames in a directory durable."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

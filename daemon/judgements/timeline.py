@@ -1,0 +1,114 @@
+"""Which file of judgements is in force for an impression: the lane's own timeline. Pure.
+
+The timeline is part of the lane's state and changes only between batches. A file is adopted while
+no event that it would grade has been read. So it does not matter which worker sees it when: what is
+graded follows from the log and the index alone.
+"""
+
+from bisect import bisect_right
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ..panes import pane_start
+from .index import HOUR_MS, LEAD_MS, Entry
+
+NOTHING_READ: Final = -1
+"""The latest event time of a lane that has read no event."""
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The files that a lane knows; an entry is never changed."""
+
+    entries: tuple[Entry, ...] = ()
+    """Those in force, by ascending start: each until the next one starts."""
+    refused: tuple[Entry, ...] = ()
+    """Those that were listed too late for this lane, by ascending start."""
+
+    def in_force(self, time_ms: int) -> Entry | None:
+        """The file that grades an impression of this event time."""
+        index = bisect_right(self.entries, time_ms, key=lambda entry: entry.start_ms)
+        return self.entries[index - 1] if index else None
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What holds for the next batch of a lane."""
+
+    timeline: Timeline
+    """To be stored by the commit of this batch, in the same atomic step."""
+    missing: tuple[Entry, ...] = ()
+    """Files of the timeline that cannot be read here as they were: with any, the lane waits."""
+    unread: tuple[Entry, ...] = ()
+    """Listed files that cannot be read here and may still be adopted: the lane takes no batch that
+    holds an event from the start of the first one on."""
+
+    @property
+    def before_ms(self) -> int | None:
+        """All events of the next batch must be earlier; None: any batch may be taken."""
+        return min((entry.start_ms for entry in self.unread), default=None)
+
+    def takes(self, latest_ms: int) -> bool:
+        """Whether the lane may take a batch whose latest event is of this time."""
+        return not self.missing and (self.before_ms is None or latest_ms < self.before_ms)
+
+
+def begun(index: Sequence[Entry]) -> Timeline:
+    """The timeline of a lane that has no columns of judgements yet, in its head or in memory: the
+    whole index, since there is nothing that it could contradict."""
+    return Timeline(tuple(sorted(index)))
+
+
+def prepared(
+    timeline: Timeline, index: Sequence[Entry], readable: Collection[Entry], latest_ms: int
+) -> Prepared:
+    """Adopt or refuse what the index lists and the timeline does not, before the next batch.
+
+    `readable` are the files that this process has read, with the hash of the index. `latest_ms` is
+    the latest event time that the lane has read: the greatest of the watermarks of its
+    topic-partitions and of the times of its accepted impressions, some of which may be ahead of
+    every watermark. A file is adopted where it starts later, and refused for good where it does
+    not. What starts before the first entry of the timeline is over, and passed over.
+    """
+    entries, refused, unread = list(timeline.entries), list(timeline.refused), []
+    first_ms = entries[0].start_ms if entries else None
+    for entry in sorted(set(index).difference(entries, refused)):
+        if first_ms is not None and entry.start_ms < first_ms:
+            continue
+        if entry.start_ms <= latest_ms:
+            refused.append(entry)
+        elif entry in readable:
+            entries.append(entry)
+        else:
+            unread.append(entry)
+    missing = tuple(entry for entry in timeline.entries if entry not in readable)
+    return Prepared(
+        Timeline(tuple(sorted(entries)), tuple(sorted(refused))), missing, tuple(unread)
+    )
+
+
+def pruned(
+    timeline: Timeline, watermark_ms: int | None, pane_ms: int, lateness_ms: int
+) -> Timeline:
+    """The timeline without the files that can grade nothing any more, and the refused ones before.
+
+    An impression is graded while its record meets a watermark below the end of its base pane +
+    lateness. `watermark_ms` is the lane's, the least of its topic-partitions; None before the first
+    event.
+    """
+    if watermark_ms is None:
+        return timeline
+    earliest_ms = pane_start(watermark_ms - lateness_ms, pane_ms)
+    over = bisect_right(timeline.entries, earliest_ms, key=lambda entry: entry.start_ms) - 1
+    entries = timeline.entries[max(over, 0) :]
+    if not entries:
+        return timeline
+    first_ms = entries[0].start_ms
+    return Timeline(entries, tuple(each for each in timeline.refused if each.start_ms >= first_ms))
+
+
+def earliest_for_lane_ms(latest_ms: int, now_ms: int, max_future_ms: int) -> int:
+    """The first whole hour from which on this lane would adopt a file that is put in place now."""
+    after = max(latest_ms + 1, now_ms + LEAD_MS + max_future_ms)
+    return -(-after // HOUR_MS) * HOUR_MS

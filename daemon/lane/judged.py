@@ -1,0 +1,205 @@
+"""What impressions add to the judged rows of their panes: their lists, scored by the judgements
+that are in force at their own time. Pure.
+
+A list counts as it stands when its record is read, so no click is waited for. The rows of a pane
+are final once the lane's watermark has reached its end + lateness, half an hour before those of
+clicks: hence a record that meets a later watermark counts everywhere else, and not here.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from relevanced.metrics.lists import Booleans, Integers
+
+from ..judgements.grades import Judgements
+from ..judgements.index import Entry
+from ..judgements.scoring import Grades, JudgedPlan, score
+from ..judgements.timeline import Timeline
+from ..panes import Timing, pane_start
+from .gain_states import scaled
+
+COUNT_COLUMNS: Final = ("impressions", "places", "judged_places")
+"""The first columns of a row: judged impressions, the places of their lists within the plan's
+depth, and those of them that are judged. (scored, sum, squares) of each metric follow."""
+METRIC_COLUMNS: Final = ("scored", "sum", "squares")
+MOST_REMEMBERED: Final = 50_000
+"""Scored lists of a file that are remembered: of 10 places each they take about 30 MB."""
+
+_List: TypeAlias = tuple[str, tuple[str, ...]]
+"""(key of the query, items as shown)."""
+
+
+@dataclass(frozen=True, eq=False)
+class ShownLists:
+    """n lists of impressions, as records give them or change them."""
+
+    queries: Integers
+    """(n,) numbers of the queries' keys in `keys`."""
+    keys: Sequence[str]
+    times_ms: Integers
+    """(n,) of the impressions, also where a later page changes the list."""
+    watermarks_ms: Integers
+    """(n,) of the record's topic-partition just before it; before all times where there is none."""
+    items: Callable[[int], Sequence[str]]
+    """The list of an index, asked for only where its query is judged."""
+    before: Mapping[int, Sequence[str]]
+    """Index → the list until then, where a record changes one."""
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+
+@dataclass(frozen=True, eq=False)
+class Graded:
+    """What n lists add."""
+
+    rows: Integers
+    """(n, columns) to be added to the rows of the impression's pane and segments: of a list that
+    was changed, its score now less that before."""
+    is_judged: Booleans
+    """(n,) whether the file that is in force judges the query and the record is not late."""
+    late: int
+    """The number of those of a judged query that came too late."""
+
+
+def row_width(plan: JudgedPlan) -> int:
+    """The columns of a judged row."""
+    return len(COUNT_COLUMNS) + len(METRIC_COLUMNS) * len(plan.metrics)
+
+
+def final_before_ms(watermark_ms: int, timing: Timing) -> int:
+    """The judged rows of base panes that start before this instant do not change any more, by the
+    watermark of the lane."""
+    return pane_start(watermark_ms - timing.lateness_ms, timing.base_ms)
+
+
+class Grader:
+    """Scores lists, and remembers what lists that come often have come to.
+
+    What it returns depends on its arguments alone.
+    """
+
+    def __init__(self, plan: JudgedPlan, timing: Timing) -> None:
+        self._plan, self._timing = plan, timing
+        self._remembered: dict[Entry, _Remembered] = {}
+
+    def grade(
+        self,
+        shown: ShownLists,
+        timeline: Timeline,
+        judgements: Mapping[Entry, Judgements],
+        since_ms: int = 0,
+    ) -> Graded:
+        """Grade the lists of a batch.
+
+        `judgements` has the file of every entry of the timeline. Impressions before `since_ms`, the
+        first whole hour of the columns, are not graded.
+        """
+        rows = np.zeros((len(shown), row_width(self._plan)), np.int64)
+        starts = np.array([entry.start_ms for entry in timeline.entries], np.int64)
+        files = np.searchsorted(starts, shown.times_ms, side="right") - 1
+        is_judged = self._judges(shown, files, timeline, judgements)
+        is_judged &= shown.times_ms >= since_ms
+        is_late = is_judged & self._is_late(shown)
+        is_judged &= ~is_late
+        self._keep_only(timeline)
+        for file in np.unique(files[is_judged]).tolist():
+            entry = timeline.entries[file]
+            of_file = np.flatnonzero(is_judged & (files == file)).tolist()
+            self._grade(rows, shown, of_file, entry, judgements[entry].by_query)
+        return Graded(rows, is_judged, int(is_late.sum()))
+
+    def _judges(
+        self,
+        shown: ShownLists,
+        files: Integers,
+        timeline: Timeline,
+        judgements: Mapping[Entry, Judgements],
+    ) -> Booleans:
+        """(n,) whether the file at this index of the timeline judges the query."""
+        judges = np.zeros(len(shown), np.bool_)
+        # Once for each query: most of a batch come several times.
+        for file in np.flatnonzero(np.bincount(files + 1)[1:]).tolist():
+            by_query = judgements[timeline.entries[file]].by_query
+            of_file = files == file
+            flags = np.zeros(len(shown.keys), np.bool_)
+            flags[shown.queries[of_file]] = True
+            queries = np.flatnonzero(flags)
+            flags[queries] = [shown.keys[query] in by_query for query in queries.tolist()]
+            judges[of_file] = flags[shown.queries[of_file]]
+        return judges
+
+    def _is_late(self, shown: ShownLists) -> Booleans:
+        pane_ends_ms = pane_start(shown.times_ms, self._timing.base_ms) + self._timing.base_ms
+        late: Booleans = shown.watermarks_ms >= pane_ends_ms + self._timing.lateness_ms
+        return late
+
+    def _grade(
+        self,
+        rows: Integers,
+        shown: ShownLists,
+        indices: list[int],
+        entry: Entry,
+        by_query: Mapping[str, Grades],
+    ) -> None:
+        """Write the rows of the lists at `indices`, which this file judges."""
+        keys = [shown.keys[query] for query in shown.queries[indices].tolist()]
+        now = [(key, tuple(shown.items(index))) for key, index in zip(keys, indices)]
+        changed = [(key, index) for key, index in zip(keys, indices) if index in shown.before]
+        before = [(key, tuple(shown.before[index])) for key, index in changed]
+        remembered = self._remembered.setdefault(entry, _Remembered(row_width(self._plan)))
+        new = remembered.missing([*now, *before])
+        if new:
+            remembered.add(new, self._scored(new, by_query))
+        rows[indices] = remembered.rows_of(now)
+        rows[[index for _, index in changed]] -= remembered.rows_of(before)
+
+    def _scored(self, lists: Sequence[_List], by_query: Mapping[str, Grades]) -> Integers:
+        """(n, columns) of lists of one file."""
+        grades = [by_query[query] for query, _ in lists]
+        judged = score([items for _, items in lists], grades, self._plan)
+        counts = np.stack((np.ones_like(judged.places), judged.places, judged.judged_places), 1)
+        defined = ~np.isnan(judged.scores)
+        values = np.where(defined, judged.scores, 0.0)
+        units = np.array([metric.unit for metric in self._plan.metrics], np.float64)
+        of_metrics = np.stack(
+            (defined.astype(np.int64), scaled(values, units), scaled(values**2, units)), axis=2
+        )
+        return np.concatenate((counts, of_metrics.reshape(len(lists), -1)), axis=1)
+
+    def _keep_only(self, timeline: Timeline) -> None:
+        """Forget the lists of files that have left the timeline."""
+        for entry in self._remembered.keys() - set(timeline.entries):
+            del self._remembered[entry]
+
+
+class _Remembered:
+    """The rows of lists of one file."""
+
+    def __init__(self, width: int) -> None:
+        self._index: dict[_List, int] = {}
+        self._rows: Integers = np.zeros((0, width), np.int64)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def missing(self, lists: Sequence[_List]) -> list[_List]:
+        """Those of the lists that are not remembered, each once. Forgets all where they would be
+        more than `MOST_REMEMBERED`: then all of these are missing."""
+        new = [each for each in dict.fromkeys(lists) if each not in self._index]
+        if new and len(self) + len(new) > MOST_REMEMBERED:
+            self._index, self._rows = {}, self._rows[:0]
+            return list(dict.fromkeys(lists))
+        return new
+
+    def add(self, lists: Sequence[_List], rows: Integers) -> None:
+        """Remember rows of lists that are missing."""
+        self._index.update(zip(lists, range(len(self), len(self) + len(lists))))
+        self._rows = np.concatenate((self._rows, rows))
+
+    def rows_of(self, lists: Sequence[_List]) -> Integers:
+        """(n, columns) of lists that are remembered."""
+        return self._rows[[self._index[each] for each in lists]]

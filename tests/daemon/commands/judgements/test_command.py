@@ -1,0 +1,136 @@
+"""`relevanced judgements`: what a user sees of good and of faulty files."""
+
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Final
+
+import pytest
+from click.testing import CliRunner, Result
+
+from relevanced.daemon.commands.judgements.command import judgements_command
+from relevanced.daemon.judgements.index import HOUR_MS, earliest_start_ms
+
+GOOD: Final = "query,docid,rating\nRed shoes,d7,2\nred shoes,d8,0\nboots,d9,\n"
+FIVE_MINUTES_MS: Final = 300_000
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    (tmp_path / "judgements").mkdir()
+    return tmp_path / "judgements"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "quepid.csv"
+    path.write_text(GOOD)
+    return path
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(judgements_command, [str(argument) for argument in arguments])
+
+
+def hours_from_now(hours: int, max_future_ms: int = FIVE_MINUTES_MS) -> str:
+    """The earliest start that is allowed now, or so many hours from it."""
+    start_ms = earliest_start_ms(time.time_ns() // 1_000_000, max_future_ms) + hours * HOUR_MS
+    return datetime.fromtimestamp(start_ms / 1000, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def test_added_file_is_checked_as_good(directory: Path, source: Path) -> None:
+    start = hours_from_now(1)
+    added = call("add", source, "--from", start, "--directory", directory)
+    assert (added.exit_code, added.stderr) == (0, "")
+    name = f"{start[:13]}00Z-quepid.csv"
+    expected = f"{name}: in force from {start}, 1 query, 2 judgements, 1 pair without a rating\n"
+    assert added.stdout == expected
+    checked = call("check", directory)
+    assert (checked.exit_code, checked.stdout) == (0, expected)
+
+
+def test_time_is_any_spelling_of_a_whole_hour(directory: Path, source: Path) -> None:
+    start = hours_from_now(1)
+    local = start.replace("Z", "+00:00")
+    assert call("add", source, "--from", local, "--directory", directory).exit_code == 0
+    half = start.replace("00:00Z", "30:00Z")
+    refused = call("add", source, "--from", half, "--directory", directory)
+    assert refused.exit_code == 2 and f"start={half}: must be a whole hour" in refused.stderr
+
+
+def test_file_needs_a_lead(directory: Path, source: Path, tmp_path: Path) -> None:
+    soon = hours_from_now(-1)
+    refused = call("add", source, "--from", soon, "--directory", directory)
+    assert refused.exit_code == 2 and f"start={soon}: must be a whole hour" in refused.stderr
+    config = tmp_path / "relevanced.toml"
+    config.write_text('[events]\nmax_future = "5h"\n')
+    late = call(
+        "add", source, "--from", hours_from_now(1), "--directory", directory, "--config", config
+    )
+    assert late.exit_code == 2 and "and not before" in late.stderr
+    assert not list(directory.iterdir())
+
+
+def test_faulty_file_is_not_added(directory: Path, source: Path) -> None:
+    source.write_text(GOOD + "boots,d9,good\nboots,d9,2\nRED shoes,d7,1\n")
+    refused = call("add", source, "--from", hours_from_now(1), "--directory", directory)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert refused.stderr.splitlines() == [
+        f"{source}:5: grade='good' of item 'd9' of query 'boots': must be a number",
+        f"{source}:7: grade='1' of item 'd7' of query 'red shoes': must be 2, its grade further up",
+    ]
+    assert not (directory / "index").exists()
+
+
+def test_start_that_is_taken_is_refused(directory: Path, source: Path) -> None:
+    start = hours_from_now(1)
+    assert call("add", source, "--from", start, "--directory", directory).exit_code == 0
+    again = call("add", source, "--from", start, "--directory", directory)
+    assert again.exit_code == 2 and "an entry of the index is never changed" in again.stderr
+
+
+def test_check_lists_the_faults_of_all_files(directory: Path, source: Path) -> None:
+    for hours in (1, 2):
+        call("add", source, "--from", hours_from_now(hours), "--directory", directory)
+    first, second = sorted(path for path in directory.iterdir() if path.suffix == ".csv")
+    first.write_text(GOOD[:-8])
+    other = source.with_name("other.qrels")
+    other.write_text("shoes 0 d7\n")
+    (directory / "forgotten.csv").write_text(GOOD)
+    checked = call("check", directory, source, other)
+    assert checked.exit_code == 2
+    assert [line.partition(": ")[0] for line in checked.stdout.splitlines()] == [
+        second.name,
+        "not listed in the index, so nothing reads it",
+        str(source),
+    ]
+    faults = checked.stderr.splitlines()
+    assert faults[0].startswith(f"{first}: sha256=") and "put the file back" in faults[0]
+    assert faults[1].startswith(f"{other}:1: 'shoes 0 d7': must be 4 fields")
+
+
+def test_only_so_many_faults_are_shown(source: Path) -> None:
+    source.write_text("shoes 0 d7\n" * 2_000)
+    lines = call("check", source).stderr.splitlines()
+    assert len(lines) == 101 and lines[-1] == "and 1,900 more"
+
+
+def test_scale_is_an_option(source: Path) -> None:
+    assert call("check", source, "--max-grade", 1).exit_code == 2
+    assert call("check", source, "--max-grade", 2).exit_code == 0
+
+
+def test_directory_without_an_index_is_no_fault(directory: Path) -> None:
+    checked = call("check", directory)
+    assert (checked.exit_code, checked.stdout) == (0, "the index lists no file\n")
+
+
+def test_faulty_index_is_a_fault(directory: Path, source: Path) -> None:
+    (directory / "index").write_text("a.csv\n")
+    for arguments in (
+        ("check", directory),
+        ("add", source, "--from", hours_from_now(1), "--directory", directory),
+    ):
+        refused = call(*arguments)
+        assert refused.exit_code == 2
+        assert f"{directory / 'index'}:1: 'a.csv': must be 3 fields" in refused.stderr

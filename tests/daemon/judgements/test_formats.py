@@ -1,0 +1,181 @@
+"""Files of judgements: three formats, one table of grades, and every fault by line and value."""
+
+import json
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pytest
+
+from relevanced.daemon.judgements import formats, grades, workbench
+from relevanced.daemon.judgements.formats import read
+from relevanced.daemon.judgements.grades import Counts, FaultyJudgements, Judgements
+from relevanced.daemon.queries.keys import key_of
+
+QRELS: Final = '"red shoes" 0 d7 2\nshoes 0 d7 1\nshoes 0 d9 -1\n'
+CSV: Final = "query,docid,rating\nred shoes,d7,2\nshoes,d7,1\nshoes,d9,-1\n"
+WORKBENCH: Final = (
+    '{"query": "red shoes", "ratings": [{"docId": "d7", "rating": "2.0"}]}\n'
+    '{"query": "shoes", "ratings": [{"docId": "d7", "rating": 1}, {"docId": "d9", "rating": -1}]}\n'
+)
+GRADES: Final = {"red shoes": {"d7": 2.0}, "shoes": {"d7": 1.0, "d9": -1.0}}
+
+
+def parsed(text: str | bytes, max_grade: float = 100.0) -> Judgements:
+    data = text.encode() if isinstance(text, str) else text
+    return read(data.splitlines(keepends=True), "f", max_grade)
+
+
+def faults(text: str | bytes, max_grade: float = 100.0) -> list[str]:
+    with pytest.raises(FaultyJudgements) as raised:
+        parsed(text, max_grade)
+    return [str(fault) for fault in raised.value.faults]
+
+
+@pytest.mark.parametrize("text", [QRELS, CSV, WORKBENCH], ids=["qrels", "csv", "workbench"])
+def test_formats_say_the_same(text: str) -> None:
+    found = parsed(text)
+    assert found.by_query == GRADES
+    assert found.counts == Counts(2, 3, 0)
+
+
+@pytest.mark.parametrize("text", [QRELS, CSV, WORKBENCH], ids=["qrels", "csv", "workbench"])
+def test_marks_blank_lines_and_line_ends_do_not_matter(text: str) -> None:
+    windows = "\ufeff" + text.replace("\n", "\r\n\r\n").rstrip()
+    assert parsed(windows).by_query == GRADES
+
+
+def test_keys_are_those_of_the_traffic() -> None:
+    text = '"  Red \tSHOES" 0 d7 2\n"ＲＥＤ shoes" 0 d8 1\n'
+    assert parsed(text).by_query == {key_of("red shoes"): {"d7": 2.0, "d8": 1.0}}
+
+
+def test_quotes_in_a_query() -> None:
+    assert parsed('"say ""hi""" 0 d7 2\n').by_query == {'say "hi"': {"d7": 2.0}}
+    assert parsed('query,docid,rating\n"say ""hi"", you",d7,2\n').by_query == {
+        'say "hi", you': {"d7": 2.0}
+    }
+
+
+def test_exports_of_quepid() -> None:
+    """Columns in any order and spelling, others beside them, documents that nobody rated."""
+    text = (
+        "Team Name,Query Text,Doc ID,Doc Position,Rating\n"
+        "Shop,red shoes,d7,1,2\n"
+        "Shop,red shoes,d8,2,\n"
+    )
+    found = parsed(text)
+    assert found.by_query == {"red shoes": {"d7": 2.0}} and found.unrated == 1
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_whole_list_of_the_workbench(indent: int | None) -> None:
+    """As it is imported and exported, on one line or on many."""
+    lines = [json.loads(line) for line in WORKBENCH.splitlines()]
+    whole = {"name": "n", "type": "IMPORT_JUDGMENT", "judgmentRatings": lines}
+    assert parsed(json.dumps(whole, indent=indent)).by_query == GRADES
+    numbers = parsed('{"query": "a", "ratings": [{"docId": 7, "rating": 2}, {"docId": "8"}]}')
+    assert numbers.by_query == {"a": {"7": 2.0}} and numbers.unrated == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("shoes 0 d7\n", "f:1: 'shoes 0 d7': must be 4 fields"),
+        ("query;docid;rating\na;d7;1\n", "; a CSV file begins with the names of its columns"),
+        ("a 0 d7 1\nred shoes 0 d7 1\n", "f:2: 'red shoes 0 d7 1': must be 4 fields"),
+        ('"red shoes 0 d7 1\n', "f:1: '\"red shoes 0 d7 1': must be 4 fields"),
+        ("a 0 d7 good\n", "f:1: grade='good' of item 'd7' of query 'a': must be a number"),
+        ("a 0 d7 nan\n", "f:1: grade='nan' of item 'd7' of query 'a': must be a"),
+        ("a 0 d7 1e400\n", "f:1: grade='1e400' of item 'd7' of query 'a': must be"),
+        ("a 0 d7 101\n", "f:1: grade='101' of item 'd7' of query 'a': must be from -100 to 100"),
+        ('" " 0 d7 1\n', "f:1: query=' ': must not be empty"),
+        (f"a 0 {'d' * 257} 1\n", "must have 1 to 256 bytes, of query 'a'"),
+        ("a 0 d7 1\nA 0 d7 2\n", "f:2: grade='2' of item 'd7' of query 'a': must be 1"),
+        (b"a 0 d7 1\na 0 \xff 1\n", "f:2: 'a 0 � 1': must be UTF-8 text"),
+        ("query,docid,rating\na,d7\n", "f:2: 2 fields: must have at least 3"),
+        ("query,docid,rating\na,,1\n", "f:2: item='': must have 1 to 256 bytes, of query 'a'"),
+        ('query,docid,rating\na,d7,1\n"b,d8,1\nc,d9,1\n', "f:3: the row that begins here"),
+        ("query,docid,rating\n", "f: contains no judgement"),
+        ("", "f: contains no judgement"),
+        ("query,docid,rating\na,d7,\n", "f: contains no judgement"),
+        ('{"query": "a"\n', 'f:1: \'{"query": "a"\': must be one JSON object'),
+        ('{"query": 7, "ratings": []}\n', "f:1: query=7: must be a string"),
+        ('{"query": "a", "ratings": 7}\n', "f:1: ratings=7 of query 'a': must be an array"),
+        ('{"query": "a", "ratings": [7]}\n', "f:1: ratings[0]=7 of query 'a': must be an object"),
+        ('{"query": "a", "ratings": [{"rating": 1}]}\n', "item=null: must be a string"),
+        (
+            '{"query": "a", "ratings": [{"docId": "d", "rating": true}]}',
+            "grade=true of item 'd' of query 'a': must be a",
+        ),
+        ('{"judgmentRatings": {}}\n', "f:1: judgmentRatings=an object: must be an array"),
+        ('{"judgmentRatings": [1]}\n', "f:1: judgmentRatings[0]=1: must be an object with query"),
+        ('{"query": "a", "ratings": []}\n[]\n', "f:2: an array: must be an object"),
+        ('{"query": "\\ud800", "ratings": []}\n', "f:1: "),
+        ("[" * 100_000, "must be 4 fields"),
+        ('{\n"query": "a",\n"ratings": [{]\n}\n', "f:3: '\"ratings\": [{]': must be one JSON"),
+        ('{\n"query": "a",\n', 'f:2: \'"query": "a",\': must be one JSON object'),
+        ('\n{\n"judgmentRatings": [{"query": 1}]\n}\n', "f:2: judgmentRatings[0].query=1: must"),
+        ('{"query": "a", \n{"query": "b", "ratings": []}\n', 'f:1: \'{"query": "a", \''),
+        ('{"a":' * 100_000, "must be one JSON object"),
+    ],
+)
+def test_fault_names_line_value_and_rule(text: str | bytes, fault: str) -> None:
+    assert fault in faults(text)[0]
+
+
+def test_all_faults_are_listed_in_the_order_of_the_lines() -> None:
+    text = b"a 0 d7 1\nb\n\xff\na 0 d7 2\nc 0 d x\n"
+    assert [fault.split(":")[1] for fault in faults(text)] == ["2", "3", "4", "5"]
+
+
+def test_repeated_judgement_is_one() -> None:
+    assert parsed("a 0 d7 1\nA 0 d7 1.0\n").by_query == {"a": {"d7": 1.0}}
+
+
+def test_grade_above_the_scale_is_a_fault() -> None:
+    found = faults("a 0 d7 3\na 0 d8 4\n", max_grade=3)
+    assert found == ["f:2: grade='4' of item 'd8' of query 'a': must be from -100 to 3"]
+
+
+def test_faults_and_judgements_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(FaultyJudgements) as raised:
+        parsed("a 0 d7 x\n" * (grades.MOST_FAULTS + 7))
+    assert len(raised.value.faults) == grades.MOST_FAULTS and raised.value.more == 7
+    assert str(raised.value).endswith("and 7 more")
+    monkeypatch.setattr(grades, "MOST_JUDGEMENTS", 5)
+    assert parsed("".join(f"a 0 d{n} 1\n" for n in range(5))).counts.judgements == 5
+    assert faults("".join(f"a 0 d{n} 1\n" for n in range(6)))[0].startswith("f: has more than 5 ")
+
+
+def test_line_that_is_too_long_ends_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(formats, "MOST_LINE_BYTES", 20)
+    assert faults("a 0 d7 1\n" + "b" * 21 + "\nc\n") == ["f:2: must have at most 20 bytes"]
+
+
+def test_object_over_many_lines_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workbench, "MOST_DOCUMENT_CHARACTERS", 30)
+    text = json.dumps({"query": "a", "ratings": [{"docId": "d", "rating": 1}]}, indent=0)
+    (fault,) = faults(text)
+    assert fault.endswith("the object that begins in line 1: must have at most 30 characters")
+
+
+def test_real_judgements_are_read(shared: Path) -> None:
+    found = parsed((shared / "data" / "esci-judgments" / "esci_us_judgments.json").read_bytes())
+    assert found.counts == Counts(150, 6_678, 0)
+
+
+def test_any_bytes_are_judgements_or_faults(rng: np.random.Generator) -> None:
+    """Cut, repeated and damaged files raise nothing else."""
+    for _ in range(400):
+        text = rng.choice([QRELS, CSV, WORKBENCH]).encode() * int(rng.integers(1, 3))
+        damaged = bytearray(text)
+        for _ in range(int(rng.integers(0, 6))):
+            damaged[int(rng.integers(len(damaged)))] = int(rng.integers(256))
+        start, end = sorted(rng.integers(0, len(damaged) + 1, 2).tolist())
+        try:
+            found = parsed(bytes(damaged[start:end]))
+        except FaultyJudgements as error:
+            assert error.faults
+        else:
+            assert found.counts.judgements and all(found.by_query.values())
