@@ -85,20 +85,31 @@ def load(
     unreadable += [derive.SECTION] * bool(derive_faults)
     faults += faults_of(config, unreadable)
     # Files last: with other faults their paths may be wrong, too.
-    if read_secret is not None and not faults:
-        config, faults = _with_secrets(config, read_secret)
-        faults += _token_faults(config, read_secret)
-        faults += [] if faults else queries.key_faults(config.queries)
-        read_sources, more_faults = sources.with_values(config.sources, read_secret)
-        config = replace(config, sources=read_sources)
-        faults += [ConfigFault(*fault) for fault in more_faults]
-    if read_bytes is not None and not faults:
-        read_sources, more_faults = with_schemas(config.sources, read_bytes)
-        config = replace(config, sources=read_sources)
-        faults += [ConfigFault(*fault) for fault in more_faults]
+    if not faults:
+        config, faults = _with_files(config, read_secret, read_bytes)
     if faults:
         raise ConfigError([_fault_text(fault, given) for fault in faults])
     return config
+
+
+def _with_files(
+    config: Config, read_secret: ReadSecret | None, read_bytes: ReadBytes | None
+) -> tuple[Config, list[ConfigFault]]:
+    """The configuration with what stands in the files that it names: secrets and values of drops,
+    then schemas; and what is wrong with them."""
+    faults = list[ConfigFault]()
+    if read_secret is not None:
+        config, faults = _with_secrets(config, read_secret)
+        faults += _token_faults(config, read_secret)
+        faults += [] if faults else queries.key_faults(config.queries)
+        read_sources, more = sources.with_values(config.sources, read_secret)
+        config = replace(config, sources=read_sources)
+        faults += [ConfigFault(*fault) for fault in more]
+    if read_bytes is not None and not faults:
+        read_sources, more = with_schemas(config.sources, read_bytes)
+        config = replace(config, sources=read_sources)
+        faults += [ConfigFault(*fault) for fault in more]
+    return config, faults
 
 
 def read(

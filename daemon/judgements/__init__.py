@@ -1,4 +1,4 @@
 """Judgements: files of grades by query and item, which of them is in force when, and the scores of
-shown lists by them; all of it pure but for the directory that holds the files. `judgements check`
-uses it; the lanes do not grade yet.
+shown lists by them; all of it pure but for the directory that holds the files, and used by
+`judgements check` while lanes do not grade.
 """

@@ -15,8 +15,8 @@ _ONE_INDEX: Final = 2
 
 
 class BodyInstances:
-    """Reads the bodies of one topic. What is usual, an id before the body, is told by the same
-    bytes that were told before."""
+    """Reads the bodies of one topic. The usual frame, an id before the body, is recognised by bytes
+    that were read before."""
 
     def __init__(self, bodies: Bodies, typed: Typed, listed: Typed | None) -> None:
         """`typed`: what is wanted of a record; `listed`: of an element of a record that is a list;

@@ -1,4 +1,4 @@
-"""How the records of topics are written: frames and codecs told by their bytes, and the records as
+"""How the records of topics are written: frames and codecs by their bytes, and the records as
 JSON, which everything else looks at. Pure."""
 
 from collections import Counter
@@ -16,7 +16,7 @@ from ...schemas.frames import APICURIO8, AUTO, CONFLUENT, GLUE, HEADER, NONE, Fr
 from ...schemas.frames import named_schema
 from ...schemas.parsing import Schema
 from ...schemas.types import AVRO, JSON, PROTOBUF, SchemaId
-from ..recorded.kcat import RecordedRecord
+from .elements import replaced
 from .finding import Finding, percent
 from .toml import toml
 
@@ -80,14 +80,14 @@ def written_of(samples: Mapping[str, Sequence[LogRecord]]) -> dict[str, Written]
 
 
 def _written(records: Sequence[LogRecord]) -> Written:
-    told = [(record, _told(record)) for record in records if record.value]
-    if not told:
+    framed = [(record, _framing(record)) for record in records if record.value]
+    if not framed:
         return Written()
-    (framing, count), *_ = Counter(name for _, name in told).most_common(1)
-    share = count / len(told)
+    (framing, count), *_ = Counter(name for _, name in framed).most_common(1)
+    share = count / len(framed)
     if framing == NONE or share < _MOST:
         return Written()
-    chosen = [record for record, name in told if name == framing]
+    chosen = [record for record, name in framed if name == framing]
     if framing == CONFLUENT and all((record.value or b"")[1:5] == bytes(4) for record in chosen):
         framing = APICURIO8
     if framing in (GZIP, BINARY):
@@ -103,7 +103,7 @@ def _written(records: Sequence[LogRecord]) -> Written:
     return Written(framing, share, tuple(one for one, _ in schemas.most_common()), None)
 
 
-def _told(record: LogRecord) -> str:
+def _framing(record: LogRecord) -> str:
     """What the first bytes of a record say."""
     value = record.value or b""
     if any(name == HEADER for name, _ in record.headers) or value[0] == 0 and len(value) > 5:
@@ -221,17 +221,7 @@ def _decoded(
                 read += 1
             except (InvalidField, OverflowError) as error:
                 first = first or (error.detail if isinstance(error, InvalidField) else str(error))
-        found.append(
-            RecordedRecord(
-                record.topic,
-                record.partition,
-                record.offset,
-                record.timestamp,
-                record.key,
-                value,
-                tuple(record.headers),
-            )
-        )
+        found.append(replaced(record, value))
     return found, replace(way, read=read / len(records), first=first)
 
 

@@ -28,7 +28,7 @@ def find(path: Expression, value: Any) -> Any:
     return Evaluation(Surroundings(value), ANY_SIZE).find(path, value)
 
 
-def replaced(record: LogRecord, value: bytes) -> RecordedRecord:
+def replaced(record: LogRecord, value: bytes | None) -> RecordedRecord:
     """The record with another value."""
     return RecordedRecord(
         record.topic,
