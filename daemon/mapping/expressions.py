@@ -15,7 +15,7 @@ import jmespath.exceptions
 import jmespath.parser
 
 from .functions import RecordFunctions
-from .patterns import pattern_fault
+from .patterns import MATCHED_CHARACTERS, most_steps, pattern_fault
 
 Node: TypeAlias = dict[str, Any]
 """A node of the syntax tree: `type`, `children`, and perhaps `value`."""
@@ -23,6 +23,13 @@ Node: TypeAlias = dict[str, Any]
 SHOWN_CHARACTERS: Final = 80
 MOST_CHARACTERS: Final = 4096
 LEAST_SIMILARITY: Final = 0.6
+MOST_STEPS: Final = 200_000_000
+"""Of a search: two repeats without a bound in a row, anywhere in a text. A text made to hurt takes
+about a second at most."""
+_TOO_MANY_STEPS: Final = (
+    f"the repeats in a row can take too long on a text of {MATCHED_CHARACTERS} characters: begin"
+    " the pattern with ^, or write fewer of them"
+)
 _SLOW_FUNCTIONS: Final = frozenset("map max_by min_by sort sort_by".split())
 
 
@@ -128,6 +135,8 @@ def _check_pattern(node: Node) -> None:
     fault = pattern_fault(node["value"])
     if fault is not None:
         raise InvalidExpression(f"regex(): {fault}")
+    if most_steps(node["value"], MATCHED_CHARACTERS) > MOST_STEPS:
+        raise InvalidExpression(f"regex(): {_TOO_MANY_STEPS}")
 
 
 def _check_text(value: object) -> None:

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from relevanced.daemon.mapping.expressions import InvalidExpression, expression
 from relevanced.daemon.mapping.patterns import literals, most_steps, pattern_fault
 
 LENGTH = 128
@@ -76,3 +77,24 @@ def test_patterns_within_a_million_steps_take_milliseconds(seed: int = 3) -> Non
 )
 def test_literals_are_the_characters_outside_of_sets(pattern: str, found: str) -> None:
     assert sorted(literals(pattern)) == sorted(found)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_used"),
+    [
+        ("(?i)bot|crawl|spider", True),
+        ("Mozilla.*Chrome.*Safari", True),
+        ("^a.*b.*c", True),
+        ("a.*b.*c.*d", False),
+        ("(?:a*){8}b", False),
+    ],
+)
+def test_expressions_refuse_patterns_whose_repeats_in_a_row_take_too_long(
+    pattern: str, is_used: bool
+) -> None:
+    try:
+        expression(f"regex(a, '{pattern}')")
+    except InvalidExpression as error:
+        assert not is_used and "begin the pattern with ^, or write fewer of them" in str(error)
+    else:
+        assert is_used
