@@ -13,6 +13,8 @@ USUAL: Final = [
     *(b"null", b"0", b"1", b"2", b"-1", b"1.5", b"2.0", b"true", b"false", b'""', b"[]", b"{}"),
     *(b'"x"', b'"1"', b'"02"', b"[null]", b"[1,2]", b'["a"]', b'[{"id":"a"}]', b'{"id":"a"}'),
 ]
+MOST_BYTES = 4 << 20
+"""A list that is made long is not much longer: it may stand in others that are."""
 
 
 def mutated(rng: random.Random, record: Any, others: Sequence[Any]) -> bytes:
@@ -79,6 +81,7 @@ def _written(rng: random.Random, record: Any, changes: dict[int, str]) -> bytes:
 
 
 def _changed(rng: random.Random, plain: bytes, change: str) -> bytes:
+    most = MOST_BYTES // (len(plain) + 1) + 1
     changes: dict[str, Callable[[], bytes]] = {
         "null": lambda: b"null",
         "usual": lambda: rng.choice(USUAL),
@@ -90,8 +93,8 @@ def _changed(rng: random.Random, plain: bytes, change: str) -> bytes:
         + b'"',
         "huge": lambda: rng.choice(
             (
-                b"[" + b",".join([plain] * 1200) + b"]",
-                b"[" + b",".join([plain] * 101) + b"]",
+                b"[" + b",".join([plain] * min(1200, most)) + b"]",
+                b"[" + b",".join([plain] * min(101, most)) + b"]",
                 *NESTED,
             )
         ),
