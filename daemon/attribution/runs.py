@@ -209,6 +209,9 @@ def _decode(record: LogRecord, index: int, decoder: Decoder, full: _Full, aside:
         full.singles[index] = decoder.slices_of(record)
         return
     decoded = decoder.of_record(record)
+    if len(decoded) == 1 and not isinstance(decoded[0], Rejected):
+        full.events[index] = [decoded[0]]  # nearly all records of formats without a plain reader
+        return
     rejected = [one for one in decoded if isinstance(one, Rejected)]
     if all(one.skipped for one in rejected):
         full.events[index] = [one for one in decoded if not isinstance(one, Rejected)]

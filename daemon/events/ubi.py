@@ -104,7 +104,7 @@ def reader(limits: Limits) -> Callable[[bytes], Event | Trimmed | None]:
 
 
 def _read_query(raw: msgspec.Struct, limits: Limits) -> Impression | Trimmed:
-    application, query_attributes, query = (getattr(raw, name) for name in _NAMED_FIELDS)
+    application, query_attributes = getattr(raw, "application"), getattr(raw, "query_attributes")
     members_of_query = raw_members("query_attributes", query_attributes)
     values = plain_values(raw, _QUERY_FIELDS)
     query_id = identifier("query_id", present(values, "query_id"))
@@ -120,7 +120,7 @@ def _read_query(raw: msgspec.Struct, limits: Limits) -> Impression | Trimmed:
     impression = Impression(query_id, time_ms, items[: limits.depth])
     dropped: list[str] = []
     if limits.queries:
-        text = query_text(query, dropped)
+        text = query_text(getattr(raw, "user_query"), dropped)
         impression = msgspec.structs.replace(impression, query=text)
     return _described(impression, values, application, members_of_query, limits, dropped)
 
