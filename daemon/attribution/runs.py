@@ -225,8 +225,7 @@ def _starts(columns: PlainColumns, full: _Full) -> Integers:
     count = len(columns.is_left)
     widths = np.bincount(columns.record_index, minlength=count)
     widths[columns.is_left] = 0
-    for index, events in full.events.items():
-        widths[index] = len(events)
+    widths[list(full.events)] = list(map(len, full.events.values()))
     return np.concatenate(([0], np.cumsum(widths)))
 
 
@@ -287,6 +286,10 @@ def _others(
 ) -> dict[int, Event]:
     """The events that are not plain, by their index in the run, ascending."""
     found = {int(moved[n]): event for n, event in columns.others.items()}
+    at = starts.tolist()
     for record, events in full.events.items():
-        found.update(enumerate(events, int(starts[record])))
+        if len(events) == 1:
+            found[at[record]] = events[0]
+        else:
+            found.update(enumerate(events, at[record]))
     return dict(sorted(found.items())) if columns.others and full.events else found
