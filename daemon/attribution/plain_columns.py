@@ -49,6 +49,7 @@ def read(records: Records, decoder: Decoder, texts: AttributeTexts) -> PlainColu
         impressions.add(found.impressions, read.count)
         feedback.add(found.feedback, read.count)
         read.add(found, first, len(part))
+        del found  # its memory is still in cache, for the next slice
     latest_ms = _integers(stamps_ms)
     latest_ms[latest_ms >= 0] += limits.max_future_ms
     latest_ms[latest_ms < 0] = np.iinfo(np.int64).max

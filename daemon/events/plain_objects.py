@@ -14,8 +14,9 @@ _SHOWN: Final = frozenset((PlainImpression, PlainSearch))
 
 def of_objects(found: Sequence[Plain | None]) -> PlainEvents:
     """Return what records come to that are one event each, or None: to be decoded in full."""
-    is_shown = bytes([type(one) in _SHOWN for one in found])
-    is_reaction = bytes([type(one) is PlainFeedback for one in found])
+    kinds = list(map(type, found))
+    is_shown = bytes(map(_SHOWN.__contains__, kinds))
+    is_reaction = bytes([kind is PlainFeedback for kind in kinds])
     shown: list[Any] = list(compress(found, is_shown))
     reactions: list[Any] = list(compress(found, is_reaction))
     left: Sequence[int] = ()
