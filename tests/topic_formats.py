@@ -11,9 +11,6 @@ from relevanced.daemon.events.timestamps import timestamp_text
 Event = Mapping[str, Any]
 """An event of the native format."""
 Headers = tuple[tuple[str, bytes], ...]
-EXPERIMENT = "ranker-v2"
-ACTIONS = {"click": "search_click"}
-"""Kind → the action of Elastic's events, where they have one of their own."""
 
 
 @dataclass(frozen=True)
@@ -47,78 +44,17 @@ def _is_shown(event: Event) -> bool:
 def _batched(event: Event) -> Event:
     """A batch of Segment calls, of which one is an event of the daemon."""
     page = {"type": "page", "event": "Page Viewed", "messageId": "p"}
-    return {"batch": [page, SHAPES["segment"].record(event), page]}
+    return {"batch": [page, _preset_record("segment")(event), page]}
+
+
+def _preset_record(name: str) -> Callable[[Event], Event]:
+    return lambda event: SHAPES[name].record(event) or {}
 
 
 def _algolia(event: Event) -> Event:
-    user, at = event.get("user_id") or "anonymous", event["timestamp"]
-    if _is_shown(event):
-        return {
-            "queryID": event["impression_id"],
-            "time": at,
-            "hits": [{"objectID": item, "_highlightResult": {}} for item in event["items"]],
-            "page": 0,
-            "hitsPerPage": 20,
-            "userToken": user,
-            "facets": event["attributes"],
-            "variant": event["experiments"].get(EXPERIMENT),
-        }
-    kind = "addToCart" if event["kind"] == "add_to_cart" else event["kind"]
-    reaction = {
-        "eventType": "click" if kind == "click" else "conversion",
-        "eventName": "a reaction",
-        "userToken": user,
-        "timestamp": at,
-        "objectIDs": [event["item"]],
-        "positions": [event["rank"]],
-        "queryID": event["impression_id"],
-    }
-    if kind != "click":
-        reaction["eventSubtype"] = kind
-    return {"events": [reaction]}
-
-
-def _elastic(event: Event) -> Event:
-    attributes = event.get("attributes", {})
-    common = {
-        "@timestamp": timestamp_text(event["timestamp"]),
-        "session": {"id": event.get("user_id")},
-        "user": {"id": event.get("user_id")},
-        "labels": {"search_id": event["impression_id"], **attributes},
-    }
-    if not _is_shown(event):
-        return {
-            **common,
-            "event": {"action": ACTIONS.get(event["kind"], event["kind"])},
-            "document": {"id": event["item"], "index": "products"},
-        }
-    items = [{"document": {"id": item, "index": "products"}} for item in event["items"]]
-    return {
-        **common,
-        "event": {"action": "search"},
-        "search": {"query": "x", "page": {"current": 1, "size": 10}, "results": {"items": items}},
-        "experiments": event["experiments"],
-    }
-
-
-def _ubi(event: Event) -> Event:
-    common = {
-        "query_id": event["impression_id"],
-        "timestamp": timestamp_text(event["timestamp"]),
-        "client_id": event.get("user_id"),
-    }
-    if not _is_shown(event):
-        where = {
-            "object": {"object_id": event["item"], "object_id_field": "id"},
-            "position": {"ordinal": event["rank"]},
-        }
-        return {**common, "action_name": event["kind"], "event_attributes": where}
-    return {
-        **common,
-        "user_query": "x",
-        "query_response_hit_ids": event["items"],
-        "query_attributes": {**event["attributes"], "experiments": event["experiments"]},
-    }
+    """A record of either of the two topics."""
+    name = "algolia-search-log" if _is_shown(event) else "algolia-insights"
+    return _preset_record(name)(event)
 
 
 def _cloud_headers(event: Event) -> Headers:
@@ -156,20 +92,6 @@ def _own(event: Event) -> Event:
     return {"v": 2, "payload": json.dumps({**body, "at": event["timestamp"] * 1000})}
 
 
-_ALGOLIA_LOG = f"""preset = "algolia-search-log"
-[sources.impression]
-attributes = {{ "*" = "facets" }}
-experiments = {{ {EXPERIMENT} = "variant" }}
-"""
-_ELASTIC = """preset = "elastic"
-[sources.impression]
-id = "labels.search_id"
-attributes = { country = "labels.country", device = "labels.device" }
-experiments = { map = "experiments" }
-[sources.feedback]
-id = "labels.search_id"
-kinds = { search_click = "click", add_to_cart = "add_to_cart", purchase = "purchase" }
-"""
 _CLOUD = """envelope = "cloudevents"
 [sources.impression]
 where = "ce('type') == 'com.acme.shown'"
@@ -209,13 +131,15 @@ rank_base = 0
 
 FORMATS: Mapping[str, Format] = {
     "segment": Format(_batched, _preset("segment"), not_mapped=2),
-    "rudderstack": Format(SHAPES["rudderstack"].record, _preset("rudderstack")),
-    "snowplow": Format(SHAPES["snowplow"].record, _preset("snowplow")),
-    "ga4": Format(SHAPES["ga4"].record, _preset("ga4")),
-    "metarank": Format(SHAPES["metarank"].record, _preset("metarank"), _without_rank),
-    "algolia": Format(_algolia, _ALGOLIA_LOG, feedback='preset = "algolia-insights"\n'),
-    "elastic": Format(_elastic, _ELASTIC, _without_rank),
-    "ubi": Format(_ubi, 'preset = "ubi"\n'),
+    "rudderstack": Format(_preset_record("rudderstack"), _preset("rudderstack")),
+    "snowplow": Format(_preset_record("snowplow"), _preset("snowplow")),
+    "ga4": Format(_preset_record("ga4"), _preset("ga4")),
+    "metarank": Format(_preset_record("metarank"), _preset("metarank"), _without_rank),
+    "algolia": Format(
+        _algolia, _preset("algolia-search-log"), feedback=_preset("algolia-insights")
+    ),
+    "elastic": Format(_preset_record("elastic"), _preset("elastic"), _without_rank),
+    "ubi": Format(_preset_record("ubi"), _preset("ubi")),
     "native": Format(dict, 'preset = "native"\n'),
     "cloudevents": Format(_cloud, _CLOUD, headers=_cloud_headers),
     "own": Format(_own, _OWN),

@@ -8,7 +8,16 @@ from typing import Any, Final
 from ..events.decoder import FORMATS
 from ..mapping.expressions import Expression, slow_part
 from ..mapping.subset import outside_of
-from ..mapping.tables import Drop, FeedbackTable, ImpressionTable, Source, TimeFormat
+from ..mapping.tables import (
+    ALL_MEMBERS,
+    Drop,
+    FeedbackTable,
+    ImpressionTable,
+    Source,
+    TimeFormat,
+)
+from ..queries.plan import USER_ID
+from .queries import QueriesSection
 from .source_codecs import framing_of
 from .source_kinds import zone_name
 from .sources import SECTION, TABLES, Declared, Sources
@@ -90,6 +99,26 @@ def slow_expressions(sources: Sources) -> Iterator[str]:
         for key, outside in outside_of(source):
             if key not in slow:
                 yield f"{key}: outside the compiled subset, so the topic is read slowly: {outside}"
+
+
+def without_users(sources: Sources, queries: QueriesSection) -> Iterator[str]:
+    """A sentence for each table of impressions whose searches the tables of queries count for no
+    user, so that no text of them is ever shown."""
+    if not queries.is_on or not queries.min_users:
+        return
+    for source in mapped(sources):
+        for index, table in enumerate(source.impressions):
+            named = [table.user, table.visitor]
+            if queries.user != USER_ID:
+                attributes = table.attributes or {}
+                named = [attributes.get(name) for name in (queries.user, ALL_MEMBERS)]
+            if not any(named):
+                several = f"[{index}]" if len(source.impressions) > 1 else ""
+                yield (
+                    f"{source.key}.impression{several}: names no {queries.user}, so no query of it"
+                    f" has queries.min_users={queries.min_users} users, and no text is shown; 0"
+                    " shows all"
+                )
 
 
 def _expressions(value: object) -> Iterator[Expression]:

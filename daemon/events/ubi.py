@@ -59,8 +59,11 @@ _EVENT_FIELDS: Final = {
     "timestamp": "bad_timestamp",
     "event_attributes": "wrong_type",
 }
-_NAMED_FIELDS: Final = ("application", "query_attributes", "user_query")
-_FIELDS: Final = raw_decoder((*(_ACTION_FIELD | _QUERY_FIELDS | _EVENT_FIELDS), *_NAMED_FIELDS))
+_NAMED_FIELDS: Final = ("application", "query_attributes")
+_READ_FIELDS: Final = (*(_ACTION_FIELD | _QUERY_FIELDS | _EVENT_FIELDS), *_NAMED_FIELDS)
+_FIELDS: Final = raw_decoder(_READ_FIELDS)
+_FIELDS_AND_QUERY: Final = raw_decoder((*_READ_FIELDS, "user_query"))
+"""Queries that nobody asks for cost nothing."""
 
 LOGGED: Final = "logged"
 SHOWN: Final = "shown"
@@ -89,10 +92,12 @@ def is_bulk_action(value: bytes) -> bool:
 def reader(limits: Limits) -> Callable[[bytes], Event | Trimmed | None]:
     """Return the reader of one UBI query or event, which returns None for an action line."""
 
+    fields = _FIELDS_AND_QUERY if limits.queries else _FIELDS
+
     def read(value: bytes) -> Event | Trimmed | None:
         if is_bulk_action(value):
             return None
-        raw = decoded("record", value, _FIELDS, "wrong_type")
+        raw = decoded("record", value, fields, "wrong_type")
         action = plain_values(raw, _ACTION_FIELD)["action_name"]
         if action is None:
             return _read_query(raw, limits)

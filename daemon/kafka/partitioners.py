@@ -6,8 +6,9 @@ from typing import Final
 
 from aiokafka.partitioner import murmur2
 
+JAVA: Final = "murmur2"
 PARTITIONERS: Final[Mapping[str, Callable[[bytes], int]]] = {
-    "murmur2": lambda key: murmur2(key) & 0x7FFFFFFF,
+    JAVA: lambda key: murmur2(key) & 0x7FFFFFFF,
     "CRC32": zlib.crc32,
 }
 """Partitioner → key → a number, which modulo the number of partitions is the partition. The first

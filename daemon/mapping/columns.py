@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Raw
 
 from ..events.types import SURELY_SHORT, LogRecord
-from ..schemas.typed import Columns, merged
+from ..schemas.typed import Columns, Elements, merged
 from .lists import by_rank
 from .many import many_of
 from .plain_feedback import CompiledFeedback
@@ -140,17 +140,18 @@ def _items(
 def _elements(
     table: CompiledImpressions,
     lists: Sequence[Sequence[Any]],
-    elements: Sequence[Any],
+    elements: Elements,
     records: Sequence[LogRecord],
     usual: Usual,
 ) -> tuple[Sequence[bytes], Sequence[int]]:
     """The lists of ids, (n,), as JSON, and how many are in each. All elements are read at
     once."""
     columns, depth = table.columns, table.limits.depth
-    stops = list(accumulate(map(len, lists)))
+    sizes = list(map(len, lists))
+    stops = list(accumulate(sizes))
     starts = [0, *stops[:-1]]
     record = records[0]
-    ids = elements if columns.item is None else columns.item(elements, record)
+    ids = list(elements) if columns.item is None else columns.item(elements, record)
     of_elements = Usual.all(len(elements))
     of_elements.texts(ids)
     for column in (columns.grade, columns.team):
@@ -160,16 +161,16 @@ def _elements(
                 for n, value in enumerate(values):
                     if value is not None:
                         of_elements.mask[n] = 0
-    if not all(of_elements.mask):
+    if 0 in of_elements.mask:
         unusual = np.flatnonzero(np.frombuffer(of_elements.mask, np.uint8) == 0)
         for n in np.searchsorted(stops, unusual, side="right").tolist():
             usual.mask[n] = 0
     spans = zip(starts, stops, strict=True)
-    lengths = [min(len(one), depth) for one in lists]
+    lengths = sizes if max(sizes) <= depth else [min(size, depth) for size in sizes]
     if columns.rank is None:
         return [_encode(ids[start : min(stop, start + depth)]) for start, stop in spans], lengths
     ranks, base = columns.rank(elements, record), table.table.rank_base
-    in_order = chain.from_iterable([range(base, base + len(one)) for one in lists])
+    in_order = chain.from_iterable([range(base, base + size) for size in sizes])
     if ranks == list(in_order):
         return [_encode(ids[start : min(stop, start + depth)]) for start, stop in spans], lengths
     return [

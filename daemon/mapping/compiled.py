@@ -8,7 +8,7 @@ Equal to `records.Mapper`, which is the definition: a record comes to the same e
 is left to it. `tests/fuzz/test_compiled.py` compares both.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,20 +19,22 @@ from ..schemas.instances import BodyInstances
 from ..schemas.types import JSON
 from .codec_shapes import typed_of
 from .each import Each, each_of
+from .envelopes import Headers
 from .getters import Odd, condition, getter
 from .many import Get, is_true
 from .json_shapes import builtins_of, decoder_of
+from .opened import OpenedRecords, data_of
 from .outcomes import UNMAPPED, Outcome
 from .paths import Attributes, fast, safe
 from .plain_feedback import CompiledFeedback, compiled_feedback, is_feedback
 from .plain_impressions import CompiledImpressions, compiled_impressions
 from .shapes import SCALAR, Shape, Unsupported
 from .slices import ODD, Instances, Slice
-from .tables import Drop, Source
+from .tables import CLOUDEVENTS, Drop, Source
 from .values import scalar_text
 from .work import Work, work_of
 
-CLOUDEVENTS_READ_SLOWLY: Final = "the envelope of CloudEvents"
+CLOUDEVENTS_READ_SLOWLY: Final = "the envelope of CloudEvents around another codec than JSON"
 _WAYS: Final[Sequence[Attributes]] = (fast, safe)
 
 
@@ -84,9 +86,13 @@ class Compiled:
     """Reads JSON."""
     bodies: BodyInstances | None = None
     """Reads records of another codec, in place of `decode`."""
+    is_enveloped: bool = False
+    """Whether the records are CloudEvents."""
 
     def plain(self, records: LogRecords, most_bytes: int) -> PlainEvents:
         """Return what records come to; see `Decoder.plain`."""
+        if self.is_enveloped:
+            records = OpenedRecords(records, most_bytes)
         return Slice(self, records.logged(), self._instances(records, most_bytes)).events()
 
     def _instances(self, records: LogRecords, most_bytes: int) -> Instances:
@@ -104,9 +110,7 @@ class Compiled:
     def _roots(self, records: LogRecords, values: list[bytes]) -> list[Any]:
         if self.bodies is None:
             return list(map(self.decode, values))
-        of = self.bodies.of
-        logged = records.logged()
-        return [of(value, one.headers) for value, one in zip(values, logged, strict=True)]
+        return self.bodies.of_all(values, [one.headers for one in records.logged()])
 
     def _one_by_one(self, records: LogRecords, most_bytes: int) -> Instances:
         """The same where something is odd about a record, or has not exactly one element."""
@@ -155,13 +159,17 @@ class Compiled:
                     raise Odd
         return outcomes
 
-    def pruned(self, value: bytes) -> Any:
-        """Return a record as `msgspec.json.decode` gives it, without what no expression reads: what
-        is broken there does not matter. Raises ValueError or RecursionError."""
+    def pruned(self, value: bytes, headers: Headers) -> tuple[Any, Mapping[str, object]]:
+        """Return a record of JSON, or the data of a CloudEvent and its attributes, as
+        `msgspec.json.decode` gives them, without what no expression reads: what is broken there
+        does not matter. Raises ValueError or RecursionError."""
+        attributes: Mapping[str, object] = {}
+        if self.is_enveloped:
+            value, attributes = data_of(value, headers)
         root = self.decode(value)
         if isinstance(root, list) and self.each.listed is not None:
-            return [builtins_of(one, self.each.listed) for one in root]
-        return builtins_of(root, self.each.shape)
+            return [builtins_of(one, self.each.listed) for one in root], attributes
+        return builtins_of(root, self.each.shape), attributes
 
 
 def compiled(source: Source, limits: Limits, bodies: Bodies | None = None) -> Compiled | None:
@@ -183,7 +191,8 @@ def reason_to_interpret(source: Source, limits: Limits) -> str | None:
 
 
 def _compiled(source: Source, limits: Limits, bodies: Bodies | None = None) -> Compiled:
-    if source.envelope != "none":
+    is_enveloped = source.envelope == CLOUDEVENTS
+    if is_enveloped and source.codec != JSON:
         raise Unsupported(CLOUDEVENTS_READ_SLOWLY)
     each = each_of(source.each)
     # The tables read all scopes by the same names.
@@ -193,7 +202,7 @@ def _compiled(source: Source, limits: Limits, bodies: Bodies | None = None) -> C
     if source.codec != JSON and bodies is not None:
         listed = None if each.listed is None else typed_of(each.listed, each.scopes)
         instances = BodyInstances(bodies, typed_of(each.shape, each.scopes), listed)
-    return Compiled(each, ways[0], ways[1], work, limits, decode, instances)
+    return Compiled(each, ways[0], ways[1], work, limits, decode, instances, is_enveloped)
 
 
 def _tables(source: Source, shape: Shape, way: Attributes, limits: Limits) -> Tables:

@@ -1,6 +1,6 @@
 """What of a record is data: its body, or the data of a CloudEvent. Pure.
 
-A CloudEvent is told apart by its `content-type`, in upper or lower case: structured, where that is
+A CloudEvent is recognized by its `content-type`, in upper or lower case: structured, where that is
 `application/cloudevents+json`; else binary, where the headers have `ce_specversion`. Recorded files
 have no headers: there, an object with `specversion` is structured.
 """
@@ -19,8 +19,8 @@ from .tables import CLOUDEVENTS
 
 STRUCTURED: Final = "application/cloudevents+json"
 _PREFIX: Final = "ce_"
-_VERSION: Final = "specversion"
-_NO_DATA: Final = ("data", "data_base64")
+VERSION: Final = "specversion"
+NO_DATA: Final = ("data", "data_base64")
 _JSON: Final = msgspec.json.Decoder()
 
 Headers = Sequence[tuple[str, bytes]]
@@ -41,8 +41,8 @@ def unwrapped(
     attributes: dict[str, object] = {}
     if envelope != CLOUDEVENTS:
         data, message = bodies.of(value, headers)
-    elif _is_binary(headers):
-        attributes = _binary_attributes(headers)
+    elif is_binary(headers):
+        attributes = binary_attributes(headers)
         data, message = bodies.of(value, headers) if value else Body(None)
     else:
         data, attributes = _structured(_json("record", value))
@@ -50,14 +50,16 @@ def unwrapped(
     return Surroundings(data, topic, key, headers, time_ms, attributes, message)
 
 
-def _is_binary(headers: Headers) -> bool:
+def is_binary(headers: Headers) -> bool:
+    """Return whether these are the headers of a binary CloudEvent."""
     content_type = header(headers, "content-type") or ""
     if content_type.lower().startswith("application/cloudevents"):
         return False
-    return header(headers, _PREFIX + _VERSION) is not None
+    return header(headers, _PREFIX + VERSION) is not None
 
 
-def _binary_attributes(headers: Headers) -> dict[str, object]:
+def binary_attributes(headers: Headers) -> dict[str, object]:
+    """Return the attributes of a binary CloudEvent, by their names in lower case."""
     attributes: dict[str, object] = {}
     for name, value in headers:
         lower = name.lower()
@@ -68,12 +70,10 @@ def _binary_attributes(headers: Headers) -> dict[str, object]:
 
 
 def _structured(envelope: object) -> tuple[object, dict[str, object]]:
-    if not isinstance(envelope, dict) or _VERSION not in envelope:
-        rule = (
-            f"must be a CloudEvent: with the header {_PREFIX}{_VERSION}, or the member {_VERSION}"
-        )
+    if not isinstance(envelope, dict) or VERSION not in envelope:
+        rule = f"must be a CloudEvent: with the header {_PREFIX}{VERSION}, or the member {VERSION}"
         raise InvalidField("wrong_type", f"record: {rule}")
-    attributes = {name.lower(): value for name, value in envelope.items() if name not in _NO_DATA}
+    attributes = {name.lower(): value for name, value in envelope.items() if name not in NO_DATA}
     encoded = envelope.get("data_base64")
     if encoded is None:
         return envelope.get("data"), attributes

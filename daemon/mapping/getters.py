@@ -15,6 +15,7 @@ from ..events.types import LogRecord
 from .expressions import Expression, Node
 from .functions import header, text_of
 from .many import NUMBERS, Among, FirstTrue, Get, NotAmong, Path, is_true
+from .opened import Opened
 from .paths import Attributes, Scope, at_path, leaf, steps_of
 from .patterns import MATCHED_CHARACTERS
 from .shapes import SCALAR, TEXT, Role, Unsupported
@@ -25,7 +26,7 @@ _ORDER: Final = {
     "gt": operator.gt,
     "gte": operator.ge,
 }
-_ABOUT_RECORD: Final = ("header", "key", "kafka_time")
+_ABOUT_RECORD: Final = ("header", "key", "kafka_time", "ce")
 LONGEST_HEADER: Final = 4096
 """Most characters of a header or a key: the work with it counts."""
 
@@ -42,7 +43,8 @@ def getter(node: Node, scope: Scope, attributes: Attributes, role: Role) -> Get:
         return Path(leaf(steps, scope, attributes, role))
     kind = node["type"]
     if kind == "literal":
-        return _constant(node["value"])
+        get = _constant(node["value"])
+        return get if role.longest is None else _no_longer(get, role.longest)
     if kind in ("comparator", "and_expression", "not_expression"):
         return condition(node, scope, attributes)
     if kind == "or_expression":
@@ -50,7 +52,8 @@ def getter(node: Node, scope: Scope, attributes: Attributes, role: Role) -> Get:
     if kind == "pipe":
         return _first_match(node, scope, attributes, role)
     if kind == "function_expression" and node["value"] in _CALLS:
-        return _CALLS[node["value"]](node["children"], scope, attributes)
+        get = _CALLS[node["value"]](node["children"], scope, attributes)
+        return get if role.longest is None else _no_longer(get, role.longest)
     raise Unsupported(part_of(node))
 
 
@@ -95,6 +98,18 @@ def _constant(value: Any) -> Get:
     if isinstance(value, (list, dict)):
         raise Unsupported("a literal that is an array or an object")
     return lambda instance, record: value
+
+
+def _no_longer(get: Get, longest: int) -> Get:
+    """The value, where it is no longer text than a shape would read."""
+
+    def value(instance: Any, record: LogRecord) -> Any:
+        found = get(instance, record)
+        if type(found) is str and len(found) > longest:
+            raise Odd
+        return found
+
+    return value
 
 
 def _any_equal(node: Node, scope: Scope, attributes: Attributes) -> Among | None:
@@ -218,6 +233,18 @@ def _topic(arguments: Sequence[Node], scope: Scope, attributes: Attributes) -> G
     return lambda instance, record: record.topic
 
 
+def _ce(arguments: Sequence[Node], scope: Scope, attributes: Attributes) -> Get:
+    name = text_argument(arguments[0]).lower()
+
+    def get(instance: Any, record: LogRecord) -> str | None:
+        value = record.attributes.get(name) if isinstance(record, Opened) else None
+        if value is not None and not isinstance(value, str):
+            raise Odd
+        return _short(value)
+
+    return get
+
+
 def _regex(arguments: Sequence[Node], scope: Scope, attributes: Attributes) -> Get:
     get, search = (
         getter(arguments[0], scope, attributes, TEXT),
@@ -259,6 +286,7 @@ _CALLS: Final[dict[str, Callable[[Sequence[Node], Scope, Attributes], Get]]] = {
     "key": _key,
     "kafka_time": _kafka_time,
     "topic": _topic,
+    "ce": _ce,
     "regex": _regex,
     "starts_with": _of_text(str.startswith),
     "ends_with": _of_text(str.endswith),

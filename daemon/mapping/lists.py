@@ -5,8 +5,8 @@ from itertools import zip_longest
 from typing import Any, Final, TypeAlias
 
 from ..events.fields import too_long
-from ..events.types import LogRecord
-from ..schemas.typed import Columns
+from ..events.types import SURELY_SHORT, LogRecord
+from ..schemas.typed import Columns, Elements
 from .expressions import Expression, Node
 from .getters import Odd, first_true, getter, part_of, text_argument
 from .many import Get, Path
@@ -14,7 +14,7 @@ from .paths import Attributes, Scope, at_path, leaf, steps_of
 from .shapes import ID, TEXT, Role, Shape, Unsupported, attribute_of
 from .values import rank_from
 
-Column: TypeAlias = Callable[[Sequence[Any], LogRecord], Sequence[Any]]
+Column: TypeAlias = Callable[[Elements, LogRecord], Sequence[Any]]
 """Reads a value of each element."""
 _LAST: Final = 2**63
 
@@ -158,7 +158,7 @@ def _column(node: Node, scope: Scope, attributes: Attributes, role: Role) -> Col
 def _members(read: Callable[[Any], Any], attribute: str) -> Column:
     """The column of a path, which is one attribute or another path."""
 
-    def values(elements: Sequence[Any], record: LogRecord) -> Sequence[Any]:
+    def values(elements: Elements, record: LogRecord) -> Sequence[Any]:
         if type(elements) is Columns and attribute:
             return elements.columns[attribute]
         return list(map(read, elements))
@@ -167,7 +167,7 @@ def _members(read: Callable[[Any], Any], attribute: str) -> Column:
 
 
 def _first_column(first: Column, get: Get) -> Column:
-    def values(elements: Sequence[Any], record: LogRecord) -> Sequence[Any]:
+    def values(elements: Elements, record: LogRecord) -> Sequence[Any]:
         found = first(elements, record)
         return found if all(found) else [get(one, record) for one in elements]
 
@@ -179,7 +179,8 @@ def id_texts(values: Sequence[Any]) -> Sequence[str]:
     try:
         if all(values):
             "".join(values)  # raises for what is no text, in a fifth of the time of asking each
-            return values
+            if max(map(len, values), default=0) <= SURELY_SHORT:
+                return values
     except TypeError:
         pass
     return [id_text(value) for value in values]

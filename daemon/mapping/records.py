@@ -138,12 +138,12 @@ class Mapper:
             if self.compiled is None or self.source.codec != JSON:
                 raise
             try:
-                root = self.compiled.pruned(value)
+                root, attributes = self.compiled.pruned(value, headers)
             except (ValueError, RecursionError):
-                root = _BROKEN
+                root, attributes = _BROKEN, {}
             if root is _BROKEN:
                 raise
-            return Surroundings(root, topic, key, headers, record_time_ms)
+            return Surroundings(root, topic, key, headers, record_time_ms, attributes)
 
     def _elements(self, found: Evaluation, root: object) -> Sequence[object]:
         """What of a record are events: objects, as far as it is well-formed."""

@@ -13,7 +13,8 @@ A reader for another codec (a generated Avro reader, a Protobuf message) gives i
 * a shape with an `element` is a list (anything with `len` and an index) of its values, or None;
 * a shape with a `role` is a value of one of its types, or None. A value of another type (a float
   where an id is read), a text longer than `longest` and an integer of more than 64 bits must make
-  the reader raise a ValueError: the interpreter then reads the record;
+  the reader raise a ValueError: the interpreter then reads the record. Texts in a column
+  of `Columns` may be of any length;
 * RAW_IDS is JSON text of a list (`msgspec.Raw`) or a list of values, ANYTHING what
   `msgspec.json.decode` would give.
 

@@ -19,7 +19,7 @@ from .tables import Source
 
 _LEAST_BYTES: Final = {JSON: 2}
 """Codec → least bytes of an element of a list: 1, where it is not named."""
-_ABOUT_RECORD: Final = ("header", "key")
+_ABOUT_RECORD: Final = ("header", "key", "ce")
 
 
 @dataclass(frozen=True)

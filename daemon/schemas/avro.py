@@ -17,7 +17,7 @@ from .avro_types import Array, Record, avro_type
 from .avro_weights import Weights
 from .frames import Message, uuid_text
 from .members import Members, members_key
-from .typed import Typed, Unfit
+from .typed import Reader, Typed, Unfit
 from .types import AVRO, SchemaText, UnreadableSchema
 from .values import BadBody, TooManyValues
 from .varints import CutShort
@@ -68,12 +68,8 @@ class AvroSchema:
             found = self._readers[key] = _compiled(AvroSource(self._type), members)
         return found
 
-    def instances(
-        self, message: Message | None, typed: Typed, listed: Typed | None
-    ) -> Callable[[bytes, int], Any]:
-        """Return what reads the body that begins at a byte of a record into an instance, or into a
-        list of such as `listed` wants. It raises a ValueError for whatever is not as it should be,
-        or not as it is wanted."""
+    def instances(self, message: Message | None, typed: Typed, listed: Typed | None) -> Reader:
+        """Return what reads bodies into instances, or into lists of such as `listed` wants."""
         if isinstance(self._type, Array) and listed is not None:
             typed = Typed(element=listed)
         generated = _compiled(TypedSource(self._type), typed)
@@ -87,7 +83,7 @@ class AvroSchema:
                 raise Unfit
             return value
 
-        return read
+        return Reader(read, lambda records, first: [read(one, first) for one in records])
 
 
 def whole(generated: Generated, body: bytes) -> object:

@@ -1,4 +1,4 @@
-"""The bytes around a body that name its schema: told apart, checked, and taken off. Pure.
+"""The bytes around a body that name its schema: recognized, checked, and taken off. Pure.
 
     auto        the header `__value_schema_id`, else by the first byte
     confluent   0, 4 bytes of id (1, 16 bytes of GUID in the header); Redpanda, Karapace, Apicurio 3

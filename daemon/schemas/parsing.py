@@ -1,13 +1,13 @@
 """From the text of a schema to what reads bodies by it. Pure."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from .avro import AvroSchema
 from .frames import Message
 from .members import Members
 from .protobuf import protobuf_schema
-from .typed import Typed
+from .typed import Reader, Typed
 from .types import AVRO, PROTOBUF, SchemaText, UnreadableSchema
 
 
@@ -25,12 +25,8 @@ class Schema(Protocol):
         """Return what reads these members of a body, as JSON would give them. Both raise
         InvalidField, and nothing else."""
 
-    def instances(
-        self, message: Message | None, typed: Typed, listed: Typed | None
-    ) -> Callable[[bytes, int], Any]:
-        """Return what reads the body that begins at a byte of a record into an instance, or into a
-        list of such as `listed` wants. It raises a ValueError for whatever is not as it should be,
-        or not as it is wanted."""
+    def instances(self, message: Message | None, typed: Typed, listed: Typed | None) -> Reader:
+        """Return what reads bodies into instances, or into lists of such as `listed` wants."""
 
 
 PARSERS: Final[Mapping[str, Callable[[SchemaText], Schema]]] = {

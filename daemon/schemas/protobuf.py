@@ -5,7 +5,8 @@ number. A scalar that is absent and has no presence reads as its zero, but an em
 member with presence reads as null. A Timestamp is ISO 8601, a wrapper its value, a map an object.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 from ..events.fields import InvalidField
@@ -15,7 +16,7 @@ from .members import Members, members_key
 from .protobuf_pool import Pool, pool_of, pool_of_set
 from .protobuf_typed import MessageSource
 from .protobuf_values import MOST_VALUES, Converter, converter
-from .typed import Typed, Unfit
+from .typed import Reader, Typed, Unfit
 from .types import PROTOBUF, SchemaText, UnreadableSchema
 from .values import TooManyValues
 
@@ -56,22 +57,21 @@ class ProtobufSchema:
             convert = self._converters[key] = converter(descriptor, members)
         return lambda body: _value(parse, convert, body)
 
-    def instances(
-        self, message: Message | None, typed: Typed, listed: Typed | None
-    ) -> Callable[[bytes, int], Any]:
-        """Return what reads the body that begins at a byte of a record into an instance. It raises
-        a ValueError for whatever is not as it should be, or not as it is wanted."""
+    def instances(self, message: Message | None, typed: Typed, listed: Typed | None) -> Reader:
+        """Return what reads bodies into instances."""
         name = self.message_name(message)
         parse, error = self.parser(name), library(PROTOBUF, "message").DecodeError
         make = MessageSource().compiled(self._pool.descriptor(name), typed)
 
-        def read(record: bytes, first: int) -> Any:
+        def several(records: Sequence[bytes], first: int) -> list[Any]:
+            bodies = map(itemgetter(slice(first, None)), records) if first else records
             try:
-                return make(parse(record[first:] if first else record))
+                # One after the other: a message is freed while its memory is still in cache.
+                return list(map(make, map(parse, bodies)))
             except error:
                 raise Unfit from None
 
-        return read
+        return Reader(lambda record, first: several((record,), first)[0], several)
 
     def parser(self, name: str) -> Callable[[bytes], Any]:
         """Return the library's parser of a message. It raises DecodeError."""

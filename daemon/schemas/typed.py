@@ -4,10 +4,12 @@ A value of another kind than the one that is wanted raises Unfit, and whoever wa
 body as JSON would give it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Final, overload
+from typing import Any, Final, TypeAlias
+
+import msgspec
 
 MOST_LISTED: Final = 1000
 """Longest list that is read into instances."""
@@ -51,27 +53,38 @@ class Typed:
         raise Unfit
 
 
-class Columns(Sequence[Any]):
-    """A list of instances, attribute by attribute: most are never made."""
+@dataclass(frozen=True)
+class Reader:
+    """Reads the bodies of one schema into instances. Both raise a ValueError where something is
+    not as it should be, or not as it is wanted."""
 
-    __slots__ = ("columns", "make")
+    one: Callable[[bytes, int], Any]
+    """Of the record whose body begins at a byte."""
+    several: Callable[[Sequence[bytes], int], list[Any]]
+    """Of several, whose bodies begin at the same byte."""
 
-    def __init__(self, columns: Mapping[str, list[Any]], make: Callable[..., Any]) -> None:
-        """`columns`: attribute → its values, all of one length; at least one."""
-        self.columns, self.make = columns, make
+
+class Columns(msgspec.Struct, frozen=True, gc=False):
+    """A list of instances, attribute by attribute: most are never made. A text of a column may be
+    longer than `longest`; making an instance of it raises Unfit then."""
+
+    columns: dict[str, list[Any]]
+    """Attribute → its values, all of one length; at least one."""
+    make: Callable[..., Any]
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
 
-    @overload
-    def __getitem__(self, index: int) -> Any: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> "Columns": ...
-
     def __getitem__(self, index: int | slice) -> Any:
         values = {name: column[index] for name, column in self.columns.items()}
         return Columns(values, self.make) if isinstance(index, slice) else self.make(**values)
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self.__getitem__, range(len(self)))
+
+
+Elements: TypeAlias = Sequence[Any] | Columns
+"""The elements of a list, which may be read more than once."""
 
 
 def merged(several: Sequence[Columns]) -> Columns:

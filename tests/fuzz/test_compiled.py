@@ -54,7 +54,14 @@ def logged(rng: random.Random, value: bytes) -> Any:
     stamp = rng.choice((-1, NOON_MS, NOON_MS, NOON_MS + 3_600_000, NOON_MS - 600_000))
     headers = rng.choice(((), (("X-Kind", b"shown"),), (("x-kind", b"\xff"), ("x-kind", b"a"))))
     key = rng.choice((None, b"k1", b"\xff", b""))
-    return SimpleNamespace(topic="t", timestamp=stamp, value=value, key=key, headers=headers)
+    return record_of(value, headers, stamp, key)
+
+
+def record_of(value: bytes | None, headers: Any, timestamp: int = -1, key: Any = None) -> Any:
+    """A record as the log gives it."""
+    position = {"topic": "t", "partition": 0, "offset": 0}
+    given = {"timestamp": timestamp, "value": value, "key": key, "headers": headers}
+    return SimpleNamespace(**position, **given)
 
 
 def read_fast(mapper: Mapper, records: Sequence[Any]) -> tuple[list[Event], Counter[str], int]:

@@ -49,7 +49,9 @@ def _shown(random: random.Random) -> dict[str, Any]:
         properties["search_id"] = random.choice((None, "", LONG))
     for one in properties["products"]:
         one["position"] = random.choice((one["position"], one["position"], 0, -1, 5))
-        one["product_id"] = random.choice((one["product_id"], one["product_id"], "", LONG))
+        one["product_id"] = random.choice(
+            (one["product_id"], one["product_id"], "", LONG, LONG * 5)
+        )
     properties["best"] = random.choice((None, product(1)))
     value["context"]["location"]["country"] = random.choice((None, "DE", "", LONG))
     return value
@@ -61,7 +63,7 @@ def _message(random: random.Random) -> Any:
     for one in made.products:
         one.position = random.choice((one.position, one.position, 0, 3))
         if random.random() < 0.1:
-            one.product_id = random.choice(("", LONG))
+            one.product_id = random.choice(("", LONG, LONG * 5))
     for name in ("id", "country", "visitor"):
         if random.random() < 0.1:
             setattr(made, name, random.choice(("", LONG)))
@@ -100,6 +102,41 @@ def test_records_with_odd_values_are_read_alike(codec: str) -> None:
             value = changed(rng, value)
         left += assert_equal(mapper, logged(rng, value), f"{codec}, seed {seed}, record {number}")
     assert 0 < left < count * 0.8
+
+
+def _long_item(codec: str, item: str) -> bytes:
+    """A list with one item of this id."""
+    if codec == "protobuf":
+        made = message(3)
+        made.products[1].product_id = item
+        return protobuf(made)
+    value = track(3)
+    value["properties"]["products"][1]["product_id"] = item
+    return avro(value)
+
+
+@pytest.mark.parametrize("odd_share", [0, 0.03, 0.5])
+@pytest.mark.parametrize("codec", CODECS)
+def test_many_records_at_once_are_read_as_each_alone(codec: str, odd_share: float) -> None:
+    """Frames that differ, ids that are too long for a column or for any id, and cut records stand
+    between the usual ones."""
+    mapper, made = CODECS[codec]
+    seed = 1 if FACTOR == 1 else random.SystemRandom().randrange(1 << 30)
+    rng, usual = random.Random(seed), _long_item(codec, "P2")
+    odd = [_long_item(codec, item) for item in ("", LONG, LONG * 5)]
+    odd += [usual[:6], usual[:7], usual[:40], usual.replace(b"\x0c", b"\x63", 1), b""]
+    headers = ((), (("trace", b"1"),), (("__value_schema_id", usual[:5]),))
+    for _ in range(max(3, int(20 * FACTOR))):
+        records, odd_count = [], 0
+        for n in range(100):
+            is_odd = rng.random() < odd_share
+            records.append(logged(rng, rng.choice((*odd, made(rng))) if is_odd else usual))
+            odd_count += is_odd
+            records[-1].timestamp = -1
+            records[-1].headers = headers[rng.randrange(3)] if is_odd else headers[n % 2]
+        events, reasons, left = read_fast(mapper, records)
+        assert (events, reasons) == read_slowly(mapper, records), f"{codec}, seed {seed}"
+        assert left <= odd_count
 
 
 @pytest.mark.parametrize("codec", CODECS)

@@ -18,7 +18,8 @@ from ...plan import ALL, EXPERIMENT_PREFIX
 from ...telemetry import logs
 from .. import options
 from .breakage import BREAKAGES, Breakage
-from .broken_queries import MOST_BYTES, BrokenQueries, parse_queries
+from .files import broken_queries, write_judgements
+from .recording import Recording
 from .sending import Progress, Span, clock_ms, run_until_interrupted, span_of
 from .shapes import NATIVE, SHAPES, Shape
 from .sinks import FileSink, KafkaSink, Sink
@@ -51,6 +52,11 @@ def check_segment(segment: dict[str, str]) -> None:
 @options.config_option("Configuration file with the other settings of Kafka.", None)
 @click.option(
     "--out", metavar="FILE.jsonl", help="Write to a file instead (- for standard output)."
+)
+@click.option(
+    "--kcat",
+    is_flag=True,
+    help="With --out: write records as kcat -J prints them, with topic, partition, key and time.",
 )
 @click.option(
     "--format",
@@ -127,6 +133,13 @@ def check_segment(segment: dict[str, str]) -> None:
     help="When they break, counted from the start of the live traffic.  [default: 0s]",
 )
 @click.option(
+    "--judgements",
+    "judgements_file",
+    metavar="FILE.csv",
+    help="Write judgements of the most frequent queries to this file: what a rater would say who"
+    " knows how attractive items are.",
+)
+@click.option(
     "--effect",
     default=0.0,
     show_default=True,
@@ -146,6 +159,7 @@ def simulate_command(
     partitions: int,
     config_file: str | None,
     out: str | None,
+    kcat: bool,
     format_name: str,
     rate: float,
     duration: int | None,
@@ -158,12 +172,15 @@ def simulate_command(
     broken_file: str | None,
     break_share: float | None,
     break_after: int | None,
+    judgements_file: str | None,
     effect: float,
     faults: float,
 ) -> None:
     """Simulate search traffic: impressions, clicks, purchases, and an experiment."""
     span = span_of(clock_ms(), start, backfill, duration, paced=out is None)
+    shape = SHAPES.get(format_name)
     _check_usage(kafka, config_file, out, start, span)
+    _check_written(out, kcat, format_name, shape, start)
     segment = _segment(regression_segment, regression_kind)
     regression = None
     if regression_after is not None:
@@ -173,39 +190,17 @@ def simulate_command(
         seed=seed,
         rate=rate,
         regression=regression,
-        broken_queries=_broken_queries(broken_file, break_share, backfill, break_after),
+        broken_queries=broken_queries(broken_file, break_share, backfill, break_after),
         effect=effect,
         faults=Faults(faults, faults, faults, faults),
     )
     _check_effect(traffic)
+    write_judgements(judgements_file, traffic)
     config = _config(config_file, kafka, topic)
     logs.configure(config.log.level, config.log.format, sys.stderr)
-    shape = SHAPES.get(format_name)
     if shape is not None:
         click.echo(shape.source(config.kafka.topics[0], format_name), err=True)
-    raise SystemExit(_run(traffic, span, config, out, partitions, shape))
-
-
-def _broken_queries(
-    path: str | None, share: float | None, backfill: int, after: int | None
-) -> BrokenQueries | None:
-    """The queries of a file, as they break. Raises UsageError and BadParameter."""
-    if path is None:
-        if share is not None or after is not None:
-            raise click.UsageError("--break-share and --break-after: only with --break-queries")
-        return None
-    known = {query.text for query in Traffic().world.queries}
-    try:
-        with open(path, "rb") as file:
-            found = file.read(MOST_BYTES + 1)
-        if len(found) > MOST_BYTES:
-            raise ValueError(f"must have at most {MOST_BYTES:,} bytes")
-        keys = parse_queries(found.decode("utf-8-sig"), known)
-    except UnicodeDecodeError as error:
-        raise click.BadParameter(f"--break-queries {path}: must be UTF-8: {error}") from error
-    except (OSError, ValueError) as error:
-        raise click.BadParameter(f"--break-queries {path}: {error}") from error
-    return BrokenQueries(keys, (backfill + (after or 0)) / 1000, 1.0 if share is None else share)
+    raise SystemExit(_run(traffic, span, _sink(config, span, out, partitions, kcat), shape))
 
 
 def _segment(given: dict[str, str], kind: Breakage) -> dict[str, str]:
@@ -231,6 +226,19 @@ def _check_usage(
         raise click.UsageError("--duration: must be > 0s, or give --backfill")
 
 
+def _check_written(
+    out: str | None, kcat: bool, name: str, shape: Shape | None, start: int | None
+) -> None:
+    """Raises UsageError for what `--format` and `--kcat` cannot write."""
+    if kcat and out is None:
+        raise click.UsageError("--kcat: only allowed with --out")
+    if shape is not None and shape.is_part and start is None:
+        raise click.UsageError(
+            f"--format {name}: is one of two topics, so give --out, and for both topics the same"
+            " --seed, --rate, --start and --duration"
+        )
+
+
 def _check_effect(traffic: Traffic) -> None:
     try:
         traffic.treated_share
@@ -247,40 +255,22 @@ def _config(config_file: str | None, kafka: str | None, topic: str | None) -> Co
     return options.read(config_file, given, takes_sources=True)
 
 
-def _run(
-    traffic: Traffic,
-    span: Span,
-    config: Config,
-    out: str | None,
-    partitions: int,
-    shape: Shape | None,
-) -> int:
+def _sink(config: Config, span: Span, out: str | None, partitions: int, kcat: bool) -> Sink:
+    topic = config.kafka.topics[0]
+    if out is None:
+        return KafkaSink(kafka_settings(config), topic, partitions, span.waits_until_ms)
+    return FileSink(out, Recording(topic, partitions).line if kcat else None)
+
+
+def _run(traffic: Traffic, span: Span, sink: Sink, shape: Shape | None) -> int:
     console = Console(stderr=True)
     status = console.status("starting") if console.is_terminal else None
     progress = Progress(status)
     try:
         with status or nullcontext():
-            asyncio.run(_open_and_run(traffic, span, config, out, partitions, progress, shape))
+            asyncio.run(run_until_interrupted(traffic, span, sink, progress, shape))
     except (Unavailable, RecordRefused, StartError, OSError) as error:
         click.echo(f"Error: {error}", err=True)
         return 1
     click.echo(f"{progress.sent:,} events sent", err=True)
     return 0
-
-
-async def _open_and_run(
-    traffic: Traffic,
-    span: Span,
-    config: Config,
-    out: str | None,
-    partitions: int,
-    progress: Progress,
-    shape: Shape | None,
-) -> None:
-    sink: Sink
-    if out is not None:
-        sink = FileSink(out)
-    else:
-        settings, topic = kafka_settings(config), config.kafka.topics[0]
-        sink = KafkaSink(settings, topic, partitions, span.waits_until_ms)
-    await run_until_interrupted(traffic, span, sink, progress, shape)

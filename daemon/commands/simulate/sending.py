@@ -102,8 +102,9 @@ async def _send_due(
             await asyncio.sleep(max(arrival_ms - now_ms, TICK_MS) / 1000)
             now_ms = clock_ms()
         value = event if shape is None else shape.record(event)
-        await sink.send(event["impression_id"].encode(), encode(value), arrival_ms)
-        progress.sent += 1
+        if value is not None:
+            await sink.send(event["impression_id"].encode(), encode(value), arrival_ms)
+            progress.sent += 1
         if span.paced or progress.sent % UNPACED_EVENTS == 0:
             now_ms = clock_ms()
             if progress.due(now_ms):

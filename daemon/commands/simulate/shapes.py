@@ -6,13 +6,18 @@ keys beside the preset name these places.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from ...events.timestamps import timestamp_text
+from .engine_shapes import (
+    Native,
+    algolia_insights,
+    algolia_response,
+    elastic,
+    is_shown,
+    ubi,
+)
 from .traffic import EXPERIMENT
-
-Native: TypeAlias = Mapping[str, Any]
-"""An event of the native format."""
 
 NATIVE: Final = "native"
 _ACTION: Final = (
@@ -27,30 +32,27 @@ _YAUAA: Final = "contexts_nl_basjes_yauaa_context_1"
 class Shape:
     """One shape: what writes an event, and the keys of `[[sources]]` beside topic and preset."""
 
-    record: Callable[[Native], Native]
+    record: Callable[[Native], Native | None]
+    """Event → record; None for an event that stands in another topic."""
     keys: str
+    is_part: bool = False
+    """Whether it writes impressions alone, or feedback alone."""
 
     def source(self, topic: str, preset: str) -> str:
         """The source that reads it, as TOML."""
         return f'[[sources]]\ntopic = "{topic}"\npreset = "{preset}"\n{self.keys}'
 
 
-def _is_shown(event: Native) -> bool:
-    return bool(event["type"] == "impression")
-
-
 def _products(event: Native, item: str, position: str, base: int = 1) -> list[dict[str, Any]]:
     """The items with their positions: of the list, or the one of the feedback."""
-    if _is_shown(event):
+    if is_shown(event):
         return [{item: one, position: n} for n, one in enumerate(event["items"], base)]
     return [{item: event["item"], position: event["rank"] - 1 + base}]
 
 
 def _segment(event: Native) -> Native:
     names = {"click": "Product Clicked", "add_to_cart": "Product Added"}
-    name = (
-        "Product List Viewed" if _is_shown(event) else names.get(event["kind"], "Order Completed")
-    )
+    name = "Product List Viewed" if is_shown(event) else names.get(event["kind"], "Order Completed")
     products = _products(event, "product_id", "position")
     is_several = name in ("Product List Viewed", "Order Completed")
     attributes = event.get("attributes", {})
@@ -76,7 +78,7 @@ def _segment(event: Native) -> Native:
 
 def _snowplow(event: Native) -> Native:
     kinds = {"click": "list_click", "purchase": "transaction"}
-    kind = "list_view" if _is_shown(event) else kinds.get(event["kind"], event["kind"])
+    kind = "list_view" if is_shown(event) else kinds.get(event["kind"], event["kind"])
     attributes = event.get("attributes", {})
     products = _products(event, "id", "position")
     search = {"search_id": event["impression_id"], "experiments": event.get("experiments")}
@@ -101,7 +103,7 @@ def _ga4(event: Native) -> Native:
     return {
         "event_timestamp": str(event["timestamp"] * 1000),
         "event_name": (
-            "view_item_list" if _is_shown(event) else kinds.get(event["kind"], event["kind"])
+            "view_item_list" if is_shown(event) else kinds.get(event["kind"], event["kind"])
         ),
         "event_params": [
             {"key": name, "value": {"string_value": text}} for name, text in texts.items()
@@ -121,7 +123,7 @@ def _metarank(event: Native) -> Native:
         "user": event.get("user_id"),
         "session": event.get("user_id"),
     }
-    if not _is_shown(event):
+    if not is_shown(event):
         return {
             **common,
             "event": "interaction",
@@ -154,6 +156,20 @@ def _field(name: str) -> str:
     return f"fields[?name=='{name}'].value | [0]"
 
 
+_ALGOLIA_LOG: Final = f"""\
+[sources.impression]
+attributes = {{ "*" = "facets" }}
+experiments = {{ {EXPERIMENT} = "abTestVariantID" }}
+"""
+_ELASTIC: Final = """\
+[sources.impression]
+id = "labels.search_id"
+attributes = { country = "labels.country", device = "labels.device" }
+experiments = { map = "experiments" }
+[sources.feedback]
+id = "labels.search_id"
+kinds = { search_click = "click", add_to_cart = "add_to_cart", purchase = "purchase" }
+"""
 _SEGMENT: Final = Shape(
     _segment,
     _ids("properties.search_id", 'experiments = { map = "properties.experiments" }\n'),
@@ -178,5 +194,9 @@ SHAPES: Final[Mapping[str, Shape]] = {
         f'attributes = {{ country = "{_field("country")}", device = "{_field("device")}" }}\n'
         f'experiments = {{ {EXPERIMENT} = "{_field(EXPERIMENT)}" }}\n',
     ),
+    "algolia-search-log": Shape(algolia_response, _ALGOLIA_LOG, is_part=True),
+    "algolia-insights": Shape(algolia_insights, "", is_part=True),
+    "elastic": Shape(elastic, _ELASTIC),
+    "ubi": Shape(ubi, ""),
 }
 """Preset → the shape of its records."""

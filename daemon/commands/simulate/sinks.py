@@ -3,6 +3,7 @@
 import asyncio
 import sys
 import time
+from collections.abc import Callable
 from typing import BinaryIO, Final, Protocol, TypeAlias
 
 import structlog
@@ -20,6 +21,7 @@ LONGEST_PAUSE_S: Final = 5.0
 
 Record: TypeAlias = tuple[bytes, bytes, int]
 """Key, value, and the Kafka timestamp in milliseconds."""
+AsLine: TypeAlias = Callable[[Record], bytes]
 
 logger = structlog.get_logger(__name__)
 
@@ -129,10 +131,12 @@ class KafkaSink:
 
 
 class FileSink:
-    """A file of JSON lines; path `-` is standard output."""
+    """A file of JSON lines; path `-` is standard output. `as_line` makes the line of a record;
+    without it a line is the value, which contains the key already."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, as_line: AsLine | None = None) -> None:
         self._path = path
+        self._as_line = as_line
         self._file: BinaryIO = sys.stdout.buffer
 
     async def start(self) -> None:
@@ -141,8 +145,9 @@ class FileSink:
             self._file = open(self._path, "wb")
 
     async def send(self, key: bytes, value: bytes, time_ms: int) -> None:
-        """Write one line; the event contains the key already."""
-        self._file.write(value + b"\n")
+        """Write one line."""
+        record = (key, value, time_ms)
+        self._file.write((value if self._as_line is None else self._as_line(record)) + b"\n")
 
     async def flush(self) -> None:
         """Pass what is buffered to the operating system."""

@@ -8,7 +8,7 @@ import pytest
 from relevanced.daemon.config.fingerprint import describe
 from relevanced.daemon.config.kinds import ConfigError
 from relevanced.daemon.config.loading import load
-from relevanced.daemon.config.mapped_sources import mapped, slow_expressions
+from relevanced.daemon.config.mapped_sources import mapped, slow_expressions, without_users
 from relevanced.daemon.config.presets import presets
 from relevanced.daemon.config.settings import Config
 from relevanced.daemon.config.sources import SECTION
@@ -242,6 +242,36 @@ def test_expressions_that_are_slow_by_nature_are_named() -> None:
 
 
 @pytest.mark.parametrize(
+    ("table", "queries", "is_named"),
+    [
+        ("", "", False),
+        ('user = "who"', "", True),
+        ('visitor = "who"', "", True),
+        ("", "min_users = 0", True),
+        ('user = "who"', 'user = "session"', False),
+        ('attributes = { session = "s" }', 'user = "session"', True),
+        ('attributes = { "*" = "others" }', 'user = "session"', True),
+    ],
+)
+def test_sources_whose_searches_count_for_no_user_are_named(
+    table: str, queries: str, is_named: bool
+) -> None:
+    source = OWN.replace(FEEDBACK, f"{table}\n{FEEDBACK}")
+    config = loaded(f'[queries]\ntext = "plain"\n{queries}\n{source}')
+    user = config.queries.user
+    assert list(without_users(config.sources, config.queries)) == (
+        []
+        if is_named
+        else [
+            f"sources[0].impression: names no {user}, so no query of it has queries.min_users=5"
+            " users, and no text is shown; 0 shows all"
+        ]
+    )
+    off = loaded(source)
+    assert not list(without_users(off.sources, off.queries))
+
+
+@pytest.mark.parametrize(
     ("old", "new", "warning"),
     [
         ("results", "to_array(results)", "impression.items: OUTSIDE: to_array(…)"),
@@ -260,10 +290,12 @@ def test_expressions_outside_the_compiled_subset_are_named(
     assert sentence == key + warning.replace("OUTSIDE", words)
 
 
-def test_cloudevents_are_read_slowly() -> None:
-    (sentence,) = slow_expressions(
-        loaded(OWN.replace("[[sources]]\n", '[[sources]]\nenvelope = "cloudevents"\n')).sources
-    )
+def test_cloudevents_are_read_slowly_only_around_another_codec() -> None:
+    enveloped = OWN.replace("[[sources]]\n", '[[sources]]\nenvelope = "cloudevents"\n')
+    assert list(slow_expressions(loaded(enveloped).sources)) == []
+    registry = '[registry]\nurl = "http://localhost:8081"\n'
+    avro = registry + enveloped.replace("envelope", 'codec = "avro"\nenvelope')
+    (sentence,) = slow_expressions(loaded(avro).sources)
     assert sentence.startswith("sources[0].envelope: outside the compiled subset")
 
 

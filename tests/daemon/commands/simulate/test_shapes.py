@@ -26,6 +26,8 @@ groupings = [["country"], ["device"], ["country", "experiment:ranker-v2"]]
 window = "2m"
 lateness = "10s"
 """
+PARTS: Final = ("algolia-search-log", "algolia-insights")
+"""Two topics of one traffic."""
 TRAFFIC: Final = Traffic(seed=3, rate=40, faults=Faults(0.05, 0.05, 0.05, 0.05))
 
 
@@ -51,14 +53,21 @@ def integers(found: Replayed) -> Any:
     return rows_of(lane), totals, counts_of(lane), open_of(lane), arms_of(lane)
 
 
-@pytest.mark.parametrize("name", SHAPES)
+ALONE: Final = [name for name, shape in SHAPES.items() if not shape.is_part]
+
+
+@pytest.mark.parametrize("names", [*((name,) for name in ALONE), PARTS], ids="-and-".join)
 def test_simulated_traffic_through_a_preset_equals_native_traffic(
-    name: str, tmp_path: Path
+    names: Sequence[str], tmp_path: Path
 ) -> None:
-    simulated, shape = events(), SHAPES[name]
+    simulated, lines = events(), []
     native = integers(replay(tmp_path / "native.jsonl", simulated, ""))
-    records = [shape.record(event) for event in simulated]
-    mapped = integers(replay(tmp_path / "mapped.jsonl", records, shape.source("events", name)))
+    for event in simulated:
+        written = {name: SHAPES[name].record(event) for name in names}
+        ((name, record),) = ((name, one) for name, one in written.items() if one is not None)
+        lines.append({"topic": name, "payload": msgspec.json.encode(record).decode()})
+    sources = "".join(SHAPES[name].source(name, name) for name in names)
+    mapped = integers(replay(tmp_path / "mapped.jsonl", lines, sources, kcat=True))
     assert native[2]["impression_outcomes"]["accepted"] > 1000
     assert native[2]["feedback_outcomes"]["joined"] > 1000
     assert mapped == native
