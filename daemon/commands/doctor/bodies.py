@@ -233,7 +233,7 @@ def lines(way: Written, given: Given) -> Iterator[str]:
         yield f"codec = {toml(way.codec)}  # {percent(way.read)} of the records were read so"
     if way.codec != JSON and given.own is not None:
         yield from given.lines
-    # Those that auto tells apart need no name.
+    # Those that auto recognizes need no name.
     if way.framing == APICURIO8 or (given.own is not None and way.framing != NONE):
         yield f"framing = {toml(way.framing)}  # of {percent(way.share)} of the records"
 

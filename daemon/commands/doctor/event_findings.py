@@ -9,6 +9,7 @@ from . import looked as of
 from .finding import Finding, percent
 from .looked import Looked
 from .ranks import FEW, Offsets, agreed, explained_by, rank_offsets
+from .times import IN_WORDS
 
 LEAST_DISTINCT_IDS: Final = 0.2
 MOST_SKEW_S: Final = 300
@@ -59,7 +60,9 @@ def _ranks(looked: Looked, values: bool) -> Iterator[Finding]:
         words = f"{share} of the feedback counts ranks from {base}: rank_base = {base}"
         yield Finding(name, "wrong", words)
     else:
-        yield Finding(name, "good", f"{share} of the feedback names the item's own rank")
+        yield Finding(
+            name, "good", f"{share} of the ranks in feedback are those of the items in their lists"
+        )
 
 
 def _mixed(offsets: Offsets, explained: tuple[str, Mapping[str, int]] | None, values: bool) -> str:
@@ -79,8 +82,12 @@ def _mixed(offsets: Offsets, explained: tuple[str, Mapping[str, int]] | None, va
 def _times(looked: Looked, units: Mapping[str, str]) -> Iterator[Finding]:
     if skews := of.percentiles(of.skews_s(looked), (1, 50, 99)):
         low, middle, high = (round(skew, 1) + 0.0 for skew in skews)  # no -0.0
-        words = f"event less record: {low:+.1f} s, {middle:+.1f} s, {high:+.1f} s (1 %, 50 %, 99 %)"
-        listed = sorted(set(units.values()))
+        span = f"from {low:+.1f} s to {high:+.1f} s"
+        if low == high:
+            span = f"{low:+.1f} s"
+        words = f"event time minus record time: {span} for 98 % of the events"
+        words += f", median {middle:+.1f} s" if low != high else ""
+        listed = sorted({IN_WORDS.get(unit, unit) for unit in units.values()})
         words = f"written in {' and '.join(listed)}; {words}" if listed else words
         ahead = high > MOST_SKEW_S
         words += (
@@ -89,12 +96,18 @@ def _times(looked: Looked, units: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding("time", "wrong" if ahead else "good", words)
     late_s, lateness_s = needed_lateness_s(looked), USUAL.lateness_s
     words = f"99 % of the events come within {late_s:.1f} s after later ones of their partition"
-    words = words if late_s else "99 % of the events come in the order of time in their partition"
+    words = (
+        words
+        if late_s
+        else "99 % of the events come in the order of their times, partition by partition"
+    )
     if late_s > lateness_s:
         words += f": with attribution.lateness of {lateness_s} s they are late; the proposal waits"
     yield Finding("disorder", "look" if late_s > lateness_s else "good", words)
     if delays := of.percentiles(of.delays_s(looked), (50, WINDOW_AT)):
-        words = f"{delays[0]:.0f} s in the middle, {delays[1]:.0f} s for 95 %, within this sample"
+        words = (
+            f"median {delays[0]:.0f} s, 95 % within {delays[1]:.0f} s, as far as this sample shows"
+        )
         window_s = USUAL.window_s
         if delays[1] > window_s:
             words += f": attribution.window of {window_s} s leaves some out; the proposal is longer"

@@ -6,13 +6,13 @@ from typing import Final
 
 from ...config.settings import Config
 from ...events.types import LogRecord
-from . import event_findings, traffic_findings
+from . import event_findings, other_kinds, traffic_findings
 from . import looked as of
 from .finding import Finding, Level, percent
 from .looked import Looked
 from .proposing import Source
 from .ranks import FEW
-from .trials import Trial
+from .trials import Trial, same_tables
 from .units import units_of
 
 LEAST_DECODED: Final = 0.95
@@ -34,6 +34,7 @@ def findings(
     chosen = {source.topic: source.trial for source in sources}
     for topic, records in samples.items():
         yield _decoded(topic, len(records), chosen.get(topic), values)
+    yield from other_kinds.found(sources, samples, values)
     if not looked.seen:
         return
     yield _events(looked)
@@ -62,17 +63,30 @@ def _decoded(topic: str, records: int, trial: Trial | None, values: bool) -> Fin
         )
         return Finding(name, "wrong", words)
     share = percent(trial.share)
-    how = f"with preset {trial.preset}" if trial.preset else "with the guessed tables"
+    how = f"with preset {_names(trial.preset)}" if trial.preset else "with the guessed tables"
     words = f"{share} of {trial.records:,} map {how}"
-    refused = [f"{reason} {count:,}" for reason, count in trial.reasons.most_common()]
-    if refused:
-        reason, _ = trial.reasons.most_common(1)[0]
-        first = f"the first: {trial.firsts[reason]}" if values else "--show-values: an example"
-        words += f"; others: {', '.join(refused)} ({first})"
+    others = [f"{count:,} {reason}" for reason, count in trial.reasons.most_common()]
+    if others:
+        words += f"; others: {', '.join(others)}{_example(trial, values)}"
     skipped = sum(count for reason, count in trial.reasons.items() if reason == "not_mapped")
     refused_share = 1 - (trial.mapped + skipped) / trial.records
     level: Level = "wrong" if refused_share > 1 - LEAST_DECODED else "good"
     return Finding(name, level, words)
+
+
+def _names(preset: str) -> str:
+    """The preset, and those that read such records alike."""
+    return " or ".join([preset, *same_tables(preset)])
+
+
+def _example(trial: Trial, values: bool) -> str:
+    """The first refusal, or how to see it; empty where records are only not mapped."""
+    detailed = [reason for reason, _ in trial.reasons.most_common() if trial.firsts[reason]]
+    if not detailed:
+        return ""
+    return (
+        f" (the first: {trial.firsts[detailed[0]]})" if values else " (--show-values: an example)"
+    )
 
 
 def _events(looked: Looked) -> Finding:
@@ -96,7 +110,8 @@ def _joins(outcomes: Counter[str]) -> Finding:
         return Finding(name, "look", words)
     share = outcomes["joined"] / total
     others = [f"{k} {n:,}" for k, n in outcomes.most_common() if k not in ("joined",) and n]
-    words = f"{percent(share)} of {total:,} pieces of feedback join an impression"
+    words = f"{percent(share)} of {total:,} pieces of feedback in the last two thirds of the sample"
+    words += " join an impression"
     words += f"; others: {', '.join(others)}" if others else ""
     return Finding(name, "wrong" if share < LEAST_JOINED else "good", words)
 
@@ -109,7 +124,7 @@ def _partitions(outcomes: Counter[str], looked: Looked, config: Config) -> Itera
         yield Finding(name, "look", "all records are of one partition: nothing is known")
         return
     share = of.joined_by_partition(looked.seen, config.plan)["joined"] / outcomes["joined"]
-    words = f"{percent(share)} of what joins is in the partition of its impression"
+    words = f"{percent(share)} of the feedback that joins is in the partition of its impression"
     if share < LEAST_SAME_PARTITION:
         words += ": give both topics the same key, partitioner and number of partitions"
         yield Finding(name, "wrong", words)

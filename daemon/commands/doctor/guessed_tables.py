@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from .attributes import attribute_line
 from .times import TimeGuess
 from .toml import literal, toml
 
@@ -64,8 +65,7 @@ class ListTable:
         if self.user is not None:
             yield f"user = {toml(self.user)}  # guessed by its name: check"
         if self.attributes:
-            pairs = ", ".join(f"{name} = {toml(path)}" for name, path in self.attributes.items())
-            yield f"attributes = {{ {pairs} }}  # texts of few values"
+            yield attribute_line(self.attributes)
 
 
 @dataclass(frozen=True)

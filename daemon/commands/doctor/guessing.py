@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Any, Final
 
+from .attributes import attributes
 from .crawlers import AGENT
 from .guessed_ranks import guessed_rank
 from .guessed_tables import FeedbackTable, Guess, Items, ListTable
@@ -22,15 +23,13 @@ from .times import guessed_time
 from .toml import literal
 
 MOST_KINDS: Final = 50
-"""A path with more texts does not tell kinds of records from one another."""
+"""A path with more distinct texts is not the type of a record."""
 MOST_SPLITS: Final = 4
 """Of a topic are tried."""
 LEAST_PRESENT: Final = 0.9
-"""Of the records must have what tells kinds of records from one another."""
+"""Of the records must have a path that is the type of a record."""
 LEAST_COMMON: Final = 0.5
 """Of the items that are named must stand in lists."""
-MOST_VALUES: Final = 50
-MOST_ATTRIBUTES: Final = 6
 SEPARATORS: Final = (",", "|", ";")
 """Of lists that are a text. No blank: any sentence has some."""
 USER: Final = re.compile(r"(?i)user|visitor|client|customer|anonymous|session|member|cookie|^uid$")
@@ -77,7 +76,7 @@ class Reactions:
 
 @dataclass(frozen=True)
 class Split:
-    """The records of a topic, told from one another by the text at a path."""
+    """The records of a topic, grouped by the text at a path."""
 
     topic: str
     path: str | None
@@ -96,7 +95,7 @@ class Split:
 
     def _by_another_path(self, path: str) -> Iterator[Reactions]:
         for name, records in self.groups.items():
-            for other in _telling_paths(records.profile, least=1):
+            for other in _type_paths(records.profile, least=1):
                 groups = _split(self.topic, other, records).groups
                 named = {text: of for text, of in groups.items() if _kind(text)}
                 if named:
@@ -120,12 +119,12 @@ def guessed(topics: Mapping[str, Records]) -> dict[str, Guess]:
 def _splits(topic: str, records: Records) -> list[Split]:
     """By each path of few texts that nearly all records have, those with the fewest first; at last
     all records as one kind."""
-    splits = [_split(topic, path, records) for path in _telling_paths(records.profile, least=2)]
-    telling = [split for split in splits if split.reactions][:MOST_SPLITS]
-    return [*telling, Split(topic, None, {topic: records})]
+    splits = [_split(topic, path, records) for path in _type_paths(records.profile, least=2)]
+    named = [split for split in splits if split.reactions][:MOST_SPLITS]
+    return [*named, Split(topic, None, {topic: records})]
 
 
-def _telling_paths(profile: Profile, least: int) -> list[str]:
+def _type_paths(profile: Profile, least: int) -> list[str]:
     """The paths that nearly all records have, with texts, at least so many and few distinct ones;
     those with the fewest first."""
     found = [
@@ -219,9 +218,9 @@ def _list_table(split: Split, name: str, items: Items, id_path: str) -> ListTabl
     if time is None:
         return None
     user = _user(lists.profile, {split.path, id_path, time.path})
-    attributes = _attributes(lists.profile, {split.path, id_path, time.path, user})
+    named = attributes(lists.profile, {split.path, id_path, time.path, user})
     where = None if split.path is None else (split.path, name)
-    return ListTable(where, id_path, time, items, user, attributes)
+    return ListTable(where, id_path, time, items, user, named)
 
 
 def _kind(name: str) -> str | None:
@@ -279,15 +278,3 @@ def _user(lists: Profile, used: set[str | None]) -> str | None:
     ]
     rightful = [one for one in found if one[0] < MOST_BY_USER and one[1] not in used]
     return max(rightful)[1] if rightful else None
-
-
-def _attributes(lists: Profile, used: set[str | None]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for path in lists.paths.values():
-        name = path.path.rpartition(".")[2]
-        fits = 2 <= len(path.hashes) <= MOST_VALUES and path.kinds["text"] == path.kinds.total()
-        often = path.records >= 0.5 * lists.records
-        plain = EACH not in path.path and "[" not in path.path and name.isidentifier()
-        if fits and often and plain and path.path not in used and name not in found:
-            found[name] = path.path
-    return dict(list(found.items())[:MOST_ATTRIBUTES])

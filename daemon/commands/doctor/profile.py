@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 MOST_VALUES: Final = 10_000
-"""Distinct values of a path that are told from one another."""
+"""Distinct values of a path that are counted; later ones are not."""
 MOST_PATHS: Final = 2_000
 MOST_DEPTH: Final = 8
 """Deeper members are left out, and of an array all elements but the first ones."""

@@ -1,27 +1,30 @@
 """The configuration that is proposed for a sample: a source for each topic."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import msgspec
 
 from ...config.decoders import decoder_of
 from ...config.loading import load
+from ...config.presets import presets
 from ...config.settings import Config
 from ...events.types import Impression, LogRecord, Rejected
+from ...mapping.tables import ALL_MEMBERS
+from .attributes import attribute_line, attributes, expressions
 from .crawlers import crawlers, drop_lines
 from .elements import elements_of, replaced
 from .guessed_tables import Guess
 from .guessing import Records, guessed
 from .ids import IdPair, id_pairs
 from .json_values import MOST_RECORDS, json_value
-from .looked import Looked, joined, looked_at
+from .looked import Looked, attribute_values, joined, looked_at
 from .openings import Opening, opened, opening_of
 from .profile import Profile
 from .ranks import rank_offsets
 from .toml import toml
-from .trials import ANY_CLOCK, ANY_ID, Trial, has_ids, proposed, tables_of, trials
+from .trials import ANY_CLOCK, ANY_ID, Trial, has_ids, proposed, same_tables, tables_of, trials
 
 WITHOUT_IDS: Final = ("native", "ubi")
 """Formats whose ids are a part of them."""
@@ -45,6 +48,8 @@ class Source:
     """The tables where no preset reads the records."""
     opening: Opening = Opening()
     """How the guessed tables reach the data of records."""
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    """Name → path, where those of the preset say nothing."""
     drops: tuple[str, ...] = ()
     """What is left out, as TOML."""
 
@@ -65,8 +70,10 @@ class Source:
             yield from self.opening.lines()
             yield from self.guess.lines()
             return
-        yield f"preset = {toml(self.trial.preset)}  # {100 * self.trial.share:.1f} % of them map"
-        for table, own in (("impression", self._ids_of_lists()), ("feedback", self._ids())):
+        same = "".join(f"; {name} has the same tables" for name in same_tables(self.trial.preset))
+        share = f"{100 * self.trial.share:.1f} % of them map{same}"
+        yield f"preset = {toml(self.trial.preset)}  # {share}"
+        for table, own in (("impression", self._of_lists()), ("feedback", self._ids())):
             lines = [*self._rank_base(), *own]
             if lines and table in tables_of(self.trial.preset):
                 yield from (f"[sources.{table}]", *lines)
@@ -75,10 +82,12 @@ class Source:
         if self.rank_base is not None:
             yield f"rank_base = {self.rank_base}  # by the ranks of items in their lists"
 
-    def _ids_of_lists(self) -> Iterator[str]:
+    def _of_lists(self) -> Iterator[str]:
         if (pair := self._pair()) is not None:
             share = f"{100 * pair.common:.1f} % of the feedback has the id of a list"
             yield f"id = {toml(pair.of_lists)}  # guessed: check; {share}"
+        if self.attributes:
+            yield attribute_line(self.attributes)
 
     def _ids(self) -> Iterator[str]:
         if (pair := self._pair()) is not None:
@@ -90,9 +99,14 @@ class Source:
 
 
 def config_of(sources: Sequence[Source]) -> Config:
-    """The configuration with these sources, in which no clock is too far ahead."""
+    """The configuration with these sources, in which no clock is too far ahead, and which reads all
+    attributes that the sources name."""
     lines = [ANY_CLOCK, *(line for one in sources for line in one.lines())]
-    return load("\n".join(lines), {}, "proposed")
+    config = load("\n".join(lines), {}, "proposed")
+    tables = (table for source in config.sources for table in source.impressions)
+    names = {name for table in tables for name in table.attributes or ()}
+    groupings = {*config.segments.groupings, *((name,) for name in names if name != ALL_MEMBERS)}
+    return replace(config, segments=replace(config.segments, groupings=tuple(sorted(groupings))))
 
 
 def propose(
@@ -107,8 +121,23 @@ def propose(
     sources = [Source(topic, trial) for topic, trial in best.items() if trial is not None]
     if sources:
         sources = _with_rank_base(_with_ids(sources, samples), samples)
+        sources = [_with_attributes(one, samples) for one in sources]
     unread = {topic: samples[topic] for topic, trial in best.items() if trial is None}
     return [_without_crawlers(one, samples[one.topic]) for one in [*sources, *_guessed(unread)]]
+
+
+def _with_attributes(source: Source, samples: Mapping[str, Sequence[LogRecord]]) -> Source:
+    """The source with attributes of the records, where those of its preset have no two values."""
+    table = presets().get(source.trial.preset, {}).get("impression")
+    if table is None:
+        return source
+    values = attribute_values(_look([source], samples))
+    if any(len(found) > 1 for found in values.values()):
+        return source
+    lists, _ = _profiles([source], samples)
+    own = dict(table.get("attributes", {})) if values else {}
+    found = attributes(lists, set(expressions(table)))
+    return replace(source, attributes={**found, **own} if found else {})
 
 
 def _without_crawlers(source: Source, records: Sequence[LogRecord]) -> Source:

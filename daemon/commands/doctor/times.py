@@ -15,6 +15,13 @@ LATEST_MS: Final = 3_600_000
 """After it."""
 UNITS: Final = {"s": 1000.0, "ms": 1.0, "us": 1e-3, "ns": 1e-6}
 """Unit → milliseconds."""
+IN_WORDS: Final = {
+    "s": "seconds",
+    "ms": "milliseconds",
+    "us": "microseconds",
+    "ns": "nanoseconds",
+}
+"""Unit → its name for people."""
 MOST_RECORDS: Final = 500
 
 
@@ -28,7 +35,7 @@ class TimeGuess:
 
     def lines(self) -> Iterator[str]:
         """The keys as TOML."""
-        how = "ISO 8601" if self.unit is None else f"in {self.unit}"
+        how = "ISO 8601" if self.unit is None else f"in {IN_WORDS[self.unit]}"
         yield f"time = {toml(self.path)}  # {how}; guessed: check"
 
 

@@ -52,7 +52,11 @@ def _keys(topic: str, records: Sequence[LogRecord], looked: Looked) -> Finding:
     what = meaning([one for one in looked.seen if one.topic == topic])
     name = f"keys of {topic}"
     if not keys.keyed:
-        return Finding(name, "look", "no record has a key: partitions follow no visitor or search")
+        return Finding(
+            name,
+            "look",
+            "no record has a key: nothing keeps a search and its feedback in one partition",
+        )
     words = f"{percent(keys.keyed)} of the records have one, {keys.distinct:,} distinct"
     words += f"; it is {what}" if what else "; neither the id of the search nor the user"
     if keys.partitioner is not None:
@@ -63,7 +67,7 @@ def _keys(topic: str, records: Sequence[LogRecord], looked: Looked) -> Finding:
 def _crawlers(shares: Sequence[Share], looked: Looked) -> Finding:
     busy = of.busy_share(looked, MOST_SEARCHES_AN_HOUR)
     if not shares:
-        words, level = "no path looks like a user agent", busy is not None and busy > 0
+        words, level = "no field looks like a user agent", busy is not None and busy > 0
     else:
         first = shares[0]
         words = f"{percent(first.of)} of the records with {first.path} name a crawler"
@@ -117,17 +121,21 @@ def _drops(grouping: str, segments: Sequence[Smallest], metric: str, values: boo
     elif len(segments) == 1:
         words = _drop(segments[0])
     else:
-        words = f"{percent(min(known))} to {percent(max(known))} in {len(known)} segments" * bool(
-            known
-        )
         few = Counter(_drop(one) for one in segments if one.drop is None)
-        words = "; ".join(filter(None, [words, *(f"{why} in {n}" for why, n in few.items())]))
+        listed = [f"{why} in {n}" for why, n in few.items()]
+        words = "; ".join([_range(known), *listed] if known else listed)
     words += f" (of {metric}, seen within a day in 9 of 10 cases, with traffic like this)"
     return Finding(name, "good" if known else "look", words)
+
+
+def _range(drops: Sequence[float]) -> str:
+    least, most = percent(min(drops)), percent(max(drops))
+    span = least if least == most else f"{least} to {most}"
+    return f"{span} in {len(drops)} segments" if len(drops) > 1 else f"{span} in 1 segment"
 
 
 def _drop(one: Smallest) -> str:
     if one.drop is not None:
         return percent(one.drop)
     few = one.scored_per_day < LEAST_A_DAY
-    return "too little traffic" if few else "too little in this sample to say"
+    return "too little traffic" if few else "too few searches in this sample"

@@ -71,6 +71,18 @@ def tables_of(preset: str) -> tuple[str, ...]:
     return tuple(name for name in ("impression", "feedback") if name in presets().get(preset, {}))
 
 
+def same_tables(preset: str) -> tuple[str, ...]:
+    """The other presets with the same tables, which differ in what of a record is an event."""
+    tables = {name: _tables(name) for name in presets()}
+    own = tables.get(preset)
+    return tuple(name for name, of in tables.items() if name != preset and of == own)
+
+
+def _tables(preset: str) -> dict[str, object]:
+    table = presets()[preset]
+    return {name: table[name] for name in ("impression", "feedback") if name in table}
+
+
 def _trial_text(preset: str, topic: str) -> str:
     """A source as TOML. Where the preset has no ids, all records have one id while they are
     tried."""

@@ -29,6 +29,8 @@ IDS = {
 }
 """Preset without ids → the path of the id in the records of `simulate`."""
 Shape = Callable[[Any], Any]
+WHOLE = [name for name, shape in SHAPES.items() if not shape.is_part and name != "elastic"]
+"""Presets that read every event of the traffic."""
 
 
 def native_events() -> list[tuple[int, dict[str, Any]]]:
@@ -52,7 +54,7 @@ def said(found: list[Finding]) -> dict[str, Finding]:
     return {finding.name: finding for finding in found}
 
 
-@pytest.mark.parametrize("preset", [*SHAPES, "native"])
+@pytest.mark.parametrize("preset", [*WHOLE, "native"])
 def test_the_preset_of_the_records_is_proposed_and_reads_them_all(preset: str) -> None:
     shape = SHAPES[preset].record if preset in SHAPES else (lambda event: event)
     sample = records(shape)
@@ -82,7 +84,7 @@ def test_feedback_in_another_partition_than_its_list_is_wrong() -> None:
     sample = records(partition=lambda event: int(event["type"] == "feedback"))
     found, _ = diagnosed({"shop": sample}, [])
     finding = said(found)["same partition"]
-    assert finding.level == "wrong" and finding.words.startswith("0.0 % of what joins")
+    assert finding.level == "wrong" and finding.words.startswith("0.0 % of the feedback")
     assert said(found)["join rate"].level == "good"
 
 
@@ -138,7 +140,7 @@ def test_records_of_no_preset_are_wrong_and_refusals_have_an_example() -> None:
         broken[place] = msgspec.structs.replace(broken[place], value=value)
     for values, words in ((False, "--show-values"), (True, "the first: timestamp")):
         finding = said(diagnosed({"shop": broken}, [], values=values)[0])["records of shop"]
-        assert finding.level == "wrong" and f"bad_timestamp 150 ({words}" in finding.words
+        assert finding.level == "wrong" and f"150 bad_timestamp ({words}" in finding.words
         assert ("planted" in finding.words) == values
 
 
@@ -186,16 +188,6 @@ def test_the_proposal_is_written_and_the_exit_code_says_whether_numbers_are_righ
     path.write_text("")
     result = CliRunner().invoke(doctor_command, [str(path)])
     assert result.exit_code == 1 and "kcat -C" in result.output
-
-
-def test_the_output_in_the_readme_is_that_of_the_command() -> None:
-    readme = (Path(__file__).parents[4] / "README.md").read_text()
-    block = readme[readme.index("ok     records of shop") :]
-    proposal = block.split("```toml\n")[1].partition("```")[0]
-    found, text = diagnosed({"shop": records(SHAPES["segment"].record)}, ["localhost:9092"])
-    shown = block.partition("```")[0].splitlines()
-    assert len(shown) > 5 and set(shown) <= set(as_text(found))
-    assert text is not None and proposal in text
 
 
 def test_names_of_segments_are_shown_only_where_asked_for() -> None:

@@ -104,7 +104,7 @@ def test_cloud_events_are_found_in_each_mode(mode: str) -> None:
 
 
 def test_a_kind_that_stands_deeper_than_the_type_of_a_record_is_found() -> None:
-    """Records are told apart by one path, and reactions by another that only they have."""
+    """The type of a record stands at one path, and that of a reaction at another of its own."""
     found = []
     for offset, (at, event) in enumerate(native_events()):
         value = own(at, event)

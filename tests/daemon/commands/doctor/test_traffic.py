@@ -224,13 +224,16 @@ def test_mixed_ranks_are_explained_by_the_attribute_by_which_they_agree() -> Non
     assert "ios: -1" in found[1]["ranks"].words and "web: +0" in found[1]["ranks"].words
 
 
-@pytest.mark.parametrize(("unit", "factor"), [("s", 1e-3), ("ms", 1), ("us", 1e3), ("ns", 1e6)])
+@pytest.mark.parametrize(
+    ("unit", "factor"),
+    [("seconds", 1e-3), ("milliseconds", 1), ("microseconds", 1e3), ("nanoseconds", 1e6)],
+)
 def test_the_unit_of_times_is_said(unit: str, factor: float) -> None:
     def change(offset: int, value: dict[str, Any]) -> None:
         value["timestamp"] = int(instant_ms(value["timestamp"]) * factor)
 
     lines, _ = diagnosis(segment_records(change))
-    assert lines["time"].words.startswith(f"written in {unit}; event less record: ")
+    assert lines["time"].words.startswith(f"written in {unit}; event time minus record time: ")
 
 
 def test_times_as_text_are_said_to_be_iso_8601() -> None:
