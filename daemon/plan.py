@@ -17,9 +17,10 @@ from relevanced.metrics.metric import Metric
 from relevanced.metrics.propensities import CLIP, Propensities
 
 from .experiments.specs import Tracking
+from .judgements.scoring import JudgedPlan
 from .panes import HOUR_MS, Timing
 from .queries.derivation import Derivation
-from .queries.plan import QueryPlan
+from .queries.plan import KEYS_ALONE, QueryPlan
 
 NO_SURFACE: Final = 0
 """Id of no surface: the propensities of its ranks are unknown."""
@@ -138,6 +139,23 @@ class Plan:
     """The tables of queries; None: there are none."""
     derivations: tuple[Derivation, ...] = ()
     """The attributes that are derived from the query."""
+    judged: JudgedPlan | None = None
+    """The metrics that are scored by judgements; None: there are none."""
+    missing: bool = False
+    """Whether items that are shown for judged queries and not judged have a table. Needs `queries`
+    and `judged`."""
+    count_columns: tuple[str, ...] = COUNT_COLUMNS
+    """The first columns of a row. Those of judged rows are others (`lane/judged.py`)."""
+
+    @property
+    def searches(self) -> QueryPlan | None:
+        """How the queries of open impressions are kept; None: they are not."""
+        return KEYS_ALONE if self.queries is None and self.judged is not None else self.queries
+
+    @property
+    def missing_depth(self) -> int:
+        """The first so many places of lists in which items without a judgement are counted."""
+        return self.depth if self.judged is None else self.judged.depth or self.depth
 
     @cached_property
     def grouping_names(self) -> tuple[str, ...]:
@@ -200,7 +218,7 @@ class Plan:
 
     def metric_column(self, metric_index: int) -> int:
         """Column of `scored` of a metric; `sum` and `squares` follow it."""
-        return len(COUNT_COLUMNS) + len(METRIC_COLUMNS) * metric_index
+        return len(self.count_columns) + len(METRIC_COLUMNS) * metric_index
 
     @cached_property
     def column_ids(self) -> tuple[str, ...]:

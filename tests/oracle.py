@@ -156,6 +156,8 @@ class LaneResult:
     waiting: list[WaitingFeedback] = field(default_factory=list)
     experiments: oracle_arms.Arms = field(default_factory=dict)
     experiment_overflow: Counter[str] = field(default_factory=Counter)
+    impressions: list[Accepted] = field(default_factory=list)
+    """All that were accepted, with their final lists, feedback and segments."""
 
 
 class Rejected(Exception):
@@ -222,12 +224,13 @@ def decode_impression(value: Mapping[str, object], config: OracleConfig) -> Impr
     attributes, dropped = texts(needed)
     query, bad = oracle_queries.query_of(value.get("query")) if config.derive else (None, [])
     experiments, dropped_too = texts(object_field(value, "experiments"))
+    at_ms = time_ms(required(value, "timestamp"))
     return Impression(
         id=identifier(required(value, "impression_id")),
-        time_ms=time_ms(required(value, "timestamp")),
+        time_ms=at_ms,
         items=ids[: max(0, config.depth - first_rank + 1)],
         first_rank=first_rank,
-        attributes=attributes | oracle_queries.derived(config.derive, query),
+        attributes=attributes | oracle_queries.derived(config.derive, query, at_ms),
         experiments=experiments,
         grades={identifier(item): grade_value(grade, config) for item, grade in grades},
         user_id=None if user is None else identifier(user),
@@ -836,6 +839,7 @@ def run_lane(of_topic: Mapping[str, Sequence[Record]], config: OracleConfig) -> 
             of_id = by_id.get(read.event.id, [])
             count_feedback(read.event, read.watermark, of_id, lane_watermark, config, result)
     impressions = [impression for of_id in by_id.values() for impression in of_id]
+    result.impressions = impressions
     for impression in impressions:
         count_rows(impression, lane_watermark, config, result)
     settled = settled_of(impressions, lane_watermark, config)

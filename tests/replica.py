@@ -15,6 +15,7 @@ from relevanced.metrics import catalog
 from relevanced.metrics.propensities import Propensities
 from tests import oracle_arms
 from tests.oracle import LaneResult, OracleConfig
+from tests.oracle_queries import Dated, Rule
 
 Row = dict[str, int]
 Cells = dict[tuple[int, str], int]
@@ -50,14 +51,16 @@ def plan_of(config: OracleConfig) -> Plan:
 
 def derivations_of(config: OracleConfig) -> tuple[Derivation, ...]:
     """The product's derivations for an oracle's configuration."""
-    return tuple(
-        (
-            Derivation(name, patterns=tuple(rule.items()))
-            if isinstance(rule, Mapping)
-            else Derivation(name, words=tuple(rule))
-        )
-        for name, rule in config.derive.items()
-    )
+    return tuple(derivation_of(name, rule) for name, rule in config.derive.items())
+
+
+def derivation_of(name: str, rule: Rule) -> Derivation:
+    """The product's derivation of an attribute, for a rule of the oracle."""
+    if isinstance(rule, Dated):
+        return Derivation(name, by_files=True, unlisted=rule.unlisted)
+    if isinstance(rule, Mapping):
+        return Derivation(name, patterns=tuple(rule.items()))
+    return Derivation(name, words=tuple(rule))
 
 
 def surfaces_of(config: OracleConfig) -> Surfaces | None:

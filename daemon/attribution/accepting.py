@@ -1,5 +1,6 @@
 """The impressions of a run that are surely new, added to the lane all at once. Pure."""
 
+from collections.abc import Generator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ from ..lane.attribute_texts import once_per_text
 from ..lane.gain_states import NO_STATE
 from ..lane.lane import Lane
 from ..lane.new_impressions import NewImpressions
-from ..lane.searches import Searches
+from ..lane.searches import Searches, search_steps
 from ..lane.subjects import Subjects
 from .runs import Run
 
@@ -28,15 +29,18 @@ class RunAtWatermarks:
         return RunAtWatermarks(self.run.part(0, stop), self.watermarks_ms[:stop])
 
 
-def accept(lane: Lane, topic: str, events: RunAtWatermarks, selected: Integers) -> None:
-    """Add the selected plain impressions of the run, (s,) indices among them, to the lane."""
+def accept(
+    lane: Lane, topic: str, events: RunAtWatermarks, selected: Integers, searches: Searches | None
+) -> None:
+    """Add the selected plain impressions of the run, (s,) indices among them, to the lane, and what
+    they searched for."""
     run, base_ms = events.run, lane.plan.timing.base_ms
     event_index = run.impression_index[selected]
     combinations = _combinations(lane, topic, events, selected)
     states = lane.states.untouched(run.lengths[selected], _surface_ids(lane, run, selected))
     times_ms = run.times_ms[event_index]
     panes = times_ms - times_ms % base_ms
-    lane.open.add_many(
+    first_slot = lane.open.add_many(
         NewImpressions(
             ids=run.ids.at(event_index).joined(),
             items=run.items.at(selected).joined(),
@@ -46,10 +50,12 @@ def accept(lane: Lane, topic: str, events: RunAtWatermarks, selected: Integers) 
             states=states,
             hashes=run.hashes[event_index],
             subjects=_subjects(lane, run, selected),
-            searches=_searches(lane, run, selected, times_ms),
+            searches=searches,
         )
     )
     lane.changes.add_many(panes, combinations, np.full(len(states), NO_STATE), states)
+    if lane.judged is not None:
+        lane.judged.shown.add_many(first_slot, events.watermarks_ms[event_index])
     lane.count("impression_outcomes", "accepted", len(selected))
 
 
@@ -92,10 +98,16 @@ def _subjects(lane: Lane, run: Run, selected: Integers) -> Subjects | None:
     return lane.assignments.subjects_of(assignment_ids, units)
 
 
-def _searches(lane: Lane, run: Run, selected: Integers, times_ms: Integers) -> Searches | None:
-    """What the selected impressions, of these times, searched for; None where it is not kept."""
-    if lane.queries is None:
+def read_searches(
+    lane: Lane, run: Run, selected: Integers
+) -> Generator[None, None, Searches | None]:
+    """What the selected impressions searched for, in steps; None where it is not kept."""
+    plan, keys = lane.plan.searches, lane.query_keys
+    if plan is None or keys is None:
         return None
-    indices = selected.tolist()
-    queries, users = ([values[n] for n in indices] for values in (run.queries, run.searchers))
-    return lane.queries.keys.searches_of(lane.queries.plan, queries, users, times_ms)
+    times_ms = run.times_ms[run.impression_index[selected]]
+    queries, users = run.queries, run.searchers or [None] * len(run.queries)
+    if len(selected) < len(queries):
+        indices = selected.tolist()
+        queries, users = [queries[n] for n in indices], [users[n] for n in indices]
+    return (yield from search_steps(keys, plan, queries, users, times_ms))

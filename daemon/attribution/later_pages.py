@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 
 from ..events.types import Impression
+from ..lane.lane import Lane
+from ..lane.open_impressions import encode_items
 
 
 class PageMismatch(Exception):
@@ -50,3 +52,14 @@ def placed(items: Sequence[str | None], shown: Impression) -> list[str | None]:
 
 def _or_blank(item: str, listed: frozenset[str | None]) -> str | None:
     return None if item in listed else item
+
+
+def note_relisted(
+    lane: Lane, slot: int, items: Sequence[str | None], watermark_ms: int | None
+) -> None:
+    """Replace the list of an open impression, by a record that met this watermark."""
+    now = encode_items(items)
+    if lane.judged is not None:
+        lane.judged.shown.change(slot, watermark_ms, lane.open.text_of(slot), now)
+    lane.open.paged_items[slot] = now
+    lane.changes.relisted.add(slot)

@@ -5,7 +5,7 @@ freed, while they are still in the processor's cache. What arrays can tell is as
 slices: it costs the same calls of numpy for any number of records.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Final
 
 import numpy as np
@@ -33,10 +33,12 @@ NO_TIME: Final = -1
 """Where a text is no timestamp: the decoder rejects that record."""
 
 
-def read(records: Records, decoder: Decoder, texts: AttributeTexts) -> PlainColumns:
-    """The plain impressions and the plain feedback of n records. All others are left to the
-    decoder: also those whose list or attributes are not plain, and those without a sure time. Of a
-    record of several events, all or none are read."""
+def read(
+    records: Records, decoder: Decoder, texts: AttributeTexts
+) -> Generator[None, None, PlainColumns]:
+    """The plain impressions and the plain feedback of n records, in steps where attributes are
+    derived. All others are left to the decoder: also those whose list or attributes are not plain,
+    and those without a sure time. Of a record of several events, all or none are read."""
     limits = decoder.limits
     impressions, feedback = _Impressions(texts, limits), _Feedback()
     read, stamps_ms = _Read(), list[int]()
@@ -46,6 +48,8 @@ def read(records: Records, decoder: Decoder, texts: AttributeTexts) -> PlainColu
         part = records.part(first, first + size)
         stamps_ms += part.stamps_ms()
         found = decoder.plain(part, most_bytes)
+        for group in found.impressions:
+            yield from texts.derive(group.queries or ())
         impressions.add(found.impressions, read.count)
         feedback.add(found.feedback, read.count)
         read.add(found, first, len(part))
@@ -158,9 +162,10 @@ class _Impressions:
             self._index.append(_integers(found.index) + first)
             self._ids.append(joined_texts(found.ids))
             self._hashes.append(hashes_of(found.ids, len(found.ids)))
-            self._times_ms += _times_ms(found.times)
+            times_ms = _times_ms(found.times)
+            self._times_ms += times_ms
             self._items.append(joined(found.items))
-            self._attribute_ids += self._texts.parse(found)
+            self._attribute_ids += self._texts.parse(found, times_ms)
             self._user_ids += found.user_ids
             if self._limits.queries:
                 self._queries += found.queries or [None] * len(found.ids)

@@ -32,6 +32,7 @@ from . import plain_columns
 from .event_columns import PlainColumns
 from .item_lists import NO_RANK
 from .records import Records
+from .subjects import queries_of
 
 _decode_items = msgspec.json.Decoder(tuple[str, ...]).decode
 
@@ -181,13 +182,14 @@ def read(
 ) -> Iterator[Run | Single | Aside | None]:
     """The records in order, in as few runs as they allow; None after each step on the way."""
     table = texts.table()
-    columns = plain_columns.read(records, decoder, texts)
+    columns = yield from plain_columns.read(records, decoder, texts)
     aside, full = Aside(skipped=columns.skipped), _Full()
     left = np.flatnonzero(columns.is_left).tolist()
     if len(records) and decoder.is_mapping(records[0]):
         aside.mapped, aside.slowly = len(records), len(left)
     for index in left:
         _decode(records[index], index, decoder, full, aside)
+        yield from texts.derive(queries_of(full.events.get(index, ())))
         yield None
     yield aside
     starts = _starts(columns, full)

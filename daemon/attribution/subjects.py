@@ -1,12 +1,12 @@
 """What is kept of a new impression beside its state: units, experiment arms, its query. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from ..events.types import Impression
+from ..events.types import Decoded, Impression
 from ..lane.lane import Lane
-from ..lane.searches import Searches
+from ..lane.searches import Searches, searches_of
 from ..lane.subjects import Subjects, units_of
 from ..queries.plan import USER_ID
 
@@ -24,11 +24,15 @@ def subject_of(
     return lane.assignments.subjects_of([assignment_id], [[unit] for unit in units])
 
 
+def queries_of(events: Iterable[Decoded]) -> Iterator[str | None]:
+    """What the impressions among events searched for."""
+    return (event.query for event in events if isinstance(event, Impression))
+
+
 def search_of(lane: Lane, event: Impression) -> Searches | None:
     """What the impression searched for, and who; None where it is not kept."""
-    queries = lane.queries
-    if queries is None:
+    plan, keys = lane.plan.searches, lane.query_keys
+    if plan is None or keys is None:
         return None
-    plan = queries.plan
     user = event.user_id if plan.user == USER_ID else event.attributes.get(plan.user)
-    return queries.keys.searches_of(plan, [event.query], [user], np.array([event.time_ms]))
+    return searches_of(keys, plan, [event.query], [user], np.array([event.time_ms]))

@@ -29,7 +29,7 @@ from ..lane.lane import Lane
 from ..lane.watermarks import moved_by_all
 from ..panes import GRACE_MS, JUMP_MS
 from . import rules
-from .accepting import RunAtWatermarks, accept
+from .accepting import RunAtWatermarks, accept, read_searches
 from .gains import note_delay
 from .item_lists import ranks0_of
 from .runs import Run
@@ -37,9 +37,6 @@ from .runs import Run
 SMALL_RUN: Final = 48
 """Fewer events than this are applied faster one by one: a join costs the same calls of numpy for
 any number of events."""
-STEP_EVENTS: Final = 32
-"""So many events are applied one by one in one step. One takes 5 µs, or a millisecond where it
-brings a grade for each of 100 ranks."""
 MOST_TEXT_BYTES: Final = 8 << 20
 """Bytes of lists that are searched at once: lists are padded to the longest of them, so much
 feedback on long lists would need much memory."""
@@ -66,7 +63,7 @@ def apply(lane: Lane, topic: str, run: Run, small_run: int = SMALL_RUN) -> Itera
         stop = min(start + max(singles, fewest if singles else 0), len(run))
         for number, index in enumerate(range(start, stop), 1):
             yield from rules.event_steps(lane, topic, run.event(index), int(watermarks_ms[index]))
-            if not number % STEP_EVENTS or index + 1 == stop:
+            if not number % rules.STEP_EVENTS or index + 1 == stop:
                 yield
         start = stop
 
@@ -151,7 +148,9 @@ def _apply_joined(
     left = np.zeros(len(run), np.bool_)
     left[list(run.others)] = True
     left[run.impression_index[~is_new]] = True
-    accept(lane, topic, events, np.flatnonzero(is_new))
+    selected = np.flatnonzero(is_new)
+    searches = yield from read_searches(lane, run, selected)
+    accept(lane, topic, events, selected, searches)
     left[run.feedback_index[~_join(lane, events)]] = True
     joined = len(run) - int(np.count_nonzero(left))
     impressions = int(np.count_nonzero(is_new))
@@ -159,7 +158,7 @@ def _apply_joined(
     for number, index in enumerate(np.flatnonzero(left).tolist(), 1):
         watermark_ms = int(events.watermarks_ms[index])
         yield from rules.event_steps(lane, topic, run.event(index), watermark_ms)
-        if not number % STEP_EVENTS:
+        if not number % rules.STEP_EVENTS:
             yield
 
 

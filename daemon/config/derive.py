@@ -6,9 +6,10 @@ Derived attributes shape columns: under another derivation of one, what groups b
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Final, TypeAlias
 
 from ..events.types import MAX_TEXT_BYTES
@@ -25,7 +26,10 @@ SECTION: Final = "derive"
 QUERY: Final = "query"
 MOST_STEPS: Final = 1_000_000
 """Steps that all patterns together may take on one query: 6 ms in the worst of 13,000 tries."""
-_NEITHER: Final = "words or regex must be given: what it is derived by"
+_BY: Final = ("words", "regex", "directory")
+"""By which an attribute may be derived: one of these."""
+_NOTHING: Final = "words, regex or directory must be given: what it is derived by"
+_VALUE_RULE: Final = f"a value must be 1 to {MAX_TEXT_BYTES} bytes, and not {NONE}"
 _IGNORES_CASE: Final = re.compile(r"\(\?[a-zA-Z]*i")
 
 Patterns: TypeAlias = tuple[tuple[str, str], ...]
@@ -54,8 +58,8 @@ def _patterns() -> Kind[Patterns]:
 
 
 def _pattern_faults(value: str, pattern: object) -> Iterator[str]:
-    if not 0 < len(value.encode()) <= MAX_TEXT_BYTES or value == NONE:
-        yield f"a value must be 1 to {MAX_TEXT_BYTES} bytes, and not {NONE}"
+    if not _is_value(value):
+        yield _VALUE_RULE
     if not isinstance(pattern, str):
         yield "must be a regular expression"
         return
@@ -67,6 +71,10 @@ def _pattern_faults(value: str, pattern: object) -> Iterator[str]:
             "never matches a part of it: queries are in lower case and in NFKC; write it so, or"
             " put (?i) before it"
         )
+
+
+def _is_value(value: str) -> bool:
+    return 0 < len(value.encode()) <= MAX_TEXT_BYTES and value != NONE
 
 
 def _asks_for_what_no_key_has(pattern: str) -> bool:
@@ -94,10 +102,23 @@ class Declared:
         _patterns(),
         "The value of queries that each regular expression matches: the first counts.",
     )
+    directory: str = setting(
+        "",
+        text(r".*", "must be a text"),
+        "The directory of dated files query,class that say the value of each query: see"
+        " relevanced classes.",
+    )
+    unlisted: str = setting(
+        "tail",
+        text(r".*", "must be a text"),
+        "With a directory: the value of queries that the file in force does not list.",
+    )
 
     @property
     def derivation(self) -> Derivation:
         """The derivation as plans contain it."""
+        if self.directory:
+            return Derivation(self.attribute, by_files=True, unlisted=self.unlisted)
         return Derivation(self.attribute, self.words, self.regex)
 
 
@@ -115,17 +136,18 @@ def read(value: object) -> tuple[Declarations, list[FieldFault]]:
         faults += more
         if "attribute" not in given:
             faults.append((f"{key}.attribute", None, "must be given"))
-        if not given.get("words") and not given.get("regex"):
-            faults.append((key, None, _NEITHER))
+        if not any(map(given.get, _BY)):
+            faults.append((key, None, _NOTHING))
         found.append(Declared(**values))
     return tuple(found), faults
 
 
 def faults_of(
-    declared: Declarations, used: Collection[str], mapped: Collection[str]
+    declared: Declarations, used: Collection[str], mapped: Collection[str], fixed: Collection[str]
 ) -> Iterator[FieldFault]:
     """Every fault of the derived attributes. `used` are the attributes that the configuration asks
-    for, `mapped` those that sources map."""
+    for, `mapped` those that sources map, `fixed` those that are units of experiments or surfaces of
+    propensities."""
     names, steps = Counter(one.attribute for one in declared), 0.0
     for index, one in enumerate(declared):
         key = f"{SECTION}[{index}]"
@@ -138,15 +160,42 @@ def faults_of(
         elif one.attribute not in used:
             rule = "has no effect: no grouping, experiment or propensities name it"
             yield f"{key}.attribute", one.attribute, rule
-        if one.words and one.regex:
-            yield f"{key}.regex", None, "must not be given beside words"
-        if any(later <= earlier for earlier, later in pairwise(one.words)):
-            yield f"{key}.words", list(one.words), "must ascend"
+        if one.directory and one.attribute in fixed:
+            rule = "is derived by dated files: only groupings may name it"
+            yield f"{key}.attribute", one.attribute, rule
+        for name, value, rule in _rule_faults(one):
+            yield f"{key}.{name}", value, rule
         for value, pattern in one.regex:
             steps += most_steps(pattern, MOST_CHARACTERS)
             if steps > MOST_STEPS:
                 yield f"{key}.regex", f"{value}={shown(pattern)}", _slow(pattern)
                 return
+
+
+def _rule_faults(one: Declared) -> Iterator[FieldFault]:
+    """The faults of what it is derived by."""
+    first, *others = _rules_given(one) or _BY[:1]
+    for name in others:
+        yield name, None, f"must not be given beside {first}"
+    if one.directory and not _is_value(one.unlisted):
+        yield "unlisted", one.unlisted, _VALUE_RULE
+    if any(later <= earlier for earlier, later in pairwise(one.words)):
+        yield "words", list(one.words), "must ascend"
+
+
+def directory_faults(
+    declared: Declarations, is_directory: Callable[[Path], bool]
+) -> Iterator[FieldFault]:
+    """What of the directories cannot be."""
+    for index, one in enumerate(declared):
+        if one.directory and not is_directory(Path(one.directory)):
+            key = f"{SECTION}[{index}].directory"
+            yield key, one.directory, "is no directory that can be read"
+
+
+def _rules_given(one: Declared) -> list[str]:
+    """Of `_BY`, those by which it is derived."""
+    return [name for name in _BY if getattr(one, name)]
 
 
 def _slow(pattern: str) -> str:
@@ -168,11 +217,30 @@ def _name_faults(name: str) -> Iterator[str]:
 
 
 def shape(declared: Declarations) -> list[object]:
-    """The values that shape rows, in canonical form."""
+    """The values that shape rows, in canonical form. Where files stand shapes none, nor does what
+    they say: they are dated."""
     found = [
-        (one.attribute, list(one.words), [list(each) for each in one.regex]) for one in declared
+        (one.attribute, list(one.words), [list(each) for each in one.regex], *_of_files(one))
+        for one in declared
     ]
     return [list(each) for each in sorted(found)]
+
+
+def _of_files(one: Declared) -> tuple[str, ...]:
+    return ("files", one.unlisted) if one.directory else ()
+
+
+def with_directories(declared: Declarations, own: Declarations) -> Declarations:
+    """The same, with the directories at which this process has the files of the attributes."""
+    directories = {one.attribute: one.directory for one in own if one.directory}
+    return tuple(
+        (
+            replace(one, directory=directories.get(one.attribute, one.directory))
+            if one.directory
+            else one
+        )
+        for one in declared
+    )
 
 
 def written(declared: Declarations) -> Iterator[str]:
@@ -182,5 +250,5 @@ def written(declared: Declarations) -> Iterator[str]:
 
 
 def _written(one: Declared) -> Iterator[str]:
-    left_out = "regex" if one.words else "words"
-    return (line for line in written_fields(one) if not line.startswith(f"{left_out} = "))
+    left_out = {*_BY}.difference(_rules_given(one)) | (set() if one.directory else {"unlisted"})
+    return (line for line in written_fields(one) if line.partition(" = ")[0] not in left_out)

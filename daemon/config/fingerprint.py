@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from ..events.ubi import LOGGED
-from . import derive, experiments, mapped_sources, propensities, queries, sources
+from . import derive, experiments, judgements, mapped_sources, propensities, queries, sources
 from .kinds import JOIN, LAYOUT
 from .settings import SETTINGS, Config, Setting
 from .sources import NOT_BESIDE
@@ -59,6 +59,8 @@ def join_values(config: Config) -> dict[str, object]:
 def layout_values(config: Config) -> dict[str, object]:
     """Everything that only shapes columns, by key, in the same form."""
     values = {s.key: s.value(config) for s in _layout_settings(config)}
+    if config.plan.judged is not None:
+        values["judgements.metrics"] = list(config.plan.judged.column_ids)
     if config.derive:  # else the digest of layouts that are older than the key stays
         values[derive.SECTION] = derive.shape(config.derive)
     return values | {
@@ -71,9 +73,15 @@ def layout_values(config: Config) -> dict[str, object]:
 
 
 def _layout_settings(config: Config) -> list[Setting]:
-    """The settings that shape columns, but for those of tables of queries that are not kept."""
-    settings = [s for s in SETTINGS if s.shapes == LAYOUT]
-    return [s for s in settings if s.section != queries.SECTION or config.queries.is_on]
+    """The settings that shape columns, but for those of what is not kept: tables of queries, judged
+    columns, items without a judgement."""
+    is_on = {
+        queries.SECTION: config.queries.is_on,
+        judgements.SECTION: config.judgements.is_on,
+        judgements.MISSING: config.judgements.missing,
+    }
+    of_layout = (s for s in SETTINGS if s.shapes == LAYOUT)
+    return [s for s in of_layout if is_on.get(s.key, is_on.get(s.section, True))]
 
 
 def _lines(config: Config) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 The join says which feedback counts for which impression, and names the namespace. The layout says
 what is counted of it: metrics, groupings, windows, experiments, propensities, attributes that are
-derived from the query, history. A namespace
+derived from the query, judged metrics, history. A namespace
 goes from layout to layout, and keeps the columns that both have. What is stored of a layout is the
 text of its configuration, so that every process can work under it whatever its own file says.
 """
@@ -12,7 +12,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import Final
 
-from . import sources
+from . import derive, sources
 from .fingerprint import describe_rows, join_values, layout_values
 from .loading import load
 from .settings import Config
@@ -64,11 +64,12 @@ def under(config: Config, layout: Layout) -> Config:
         history=of_layout.history,
         experiments=of_layout.experiments,
         propensities=of_layout.propensities,
-        derive=of_layout.derive,
+        derive=derive.with_directories(of_layout.derive, config.derive),
         queries=replace(
             of_layout.queries,
             days=config.queries.days,
             key=config.queries.key,
             key_file=config.queries.key_file,
         ),
+        judgements=replace(of_layout.judgements, directory=config.judgements.directory),
     )

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from . import derive, experiments, propensities, queries, sources
+from . import derive, experiments, judgements, propensities, queries, sources
 from .connection_rules import SECRET_FILES, TOKEN_FILES
 from .faults import ConfigFault
 from .kinds import ConfigError, InvalidValue, Secret
@@ -76,6 +76,7 @@ def load(
     faults += more
     given |= from_environment
     config, more = _build(given)
+    config = replace(config, judgements=judgements.with_defaults(config.judgements))
     faults += more
     # Rules between keys run on what could be read, so that one attempt reports every fault.
     config = replace(config, experiments=declared, propensities=surfaces, derive=derived)
@@ -102,6 +103,9 @@ def _with_files(
         config, faults = _with_secrets(config, read_secret)
         faults += _token_faults(config, read_secret)
         faults += [] if faults else queries.key_faults(config.queries)
+        faults += judgements.directory_faults(config.judgements, Path.is_dir)
+        more = list(derive.directory_faults(config.derive, Path.is_dir))
+        faults += [ConfigFault(*fault) for fault in more]
         read_sources, more = sources.with_values(config.sources, read_secret)
         config = replace(config, sources=read_sources)
         faults += [ConfigFault(*fault) for fault in more]

@@ -43,6 +43,12 @@ class QueriesSection:
     user: str = setting(
         USER_ID, any_text(), "Whom min_users counts: user_id, or an attribute.", shapes=LAYOUT
     )
+    examples: int = setting(
+        2,
+        integer(0, 20),
+        "Searches that are kept of a query and hour as they were shown, for 24 hours; 0: none.",
+        shapes=LAYOUT,
+    )
     key: Secret | None = setting(
         None, optional(secret()), "The secret key of hashed texts, at least 16 bytes."
     )
@@ -67,6 +73,7 @@ def query_plan(section: QueriesSection, namespace: str) -> QueryPlan | None:
         days=section.days,
         min_users=section.min_users,
         user=section.user,
+        examples=section.examples,
         salt=namespace.encode(),
         key=b"" if section.key is None else section.key.reveal().encode(),
     )

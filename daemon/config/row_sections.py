@@ -87,7 +87,8 @@ class SegmentsSection:
     max_values: int | None = setting(
         None,
         optional(integer(1, 1_000_000)),
-        "Values of a grouping that are told apart. Default: 10 times max_segments, at least 1000.",
+        "Distinct values of a grouping that are admitted. Default: 10 times max_segments, at least"
+        " 1000.",
         shapes=LAYOUT,
     )
     discovered_experiments: int = setting(

@@ -19,7 +19,7 @@ from ..events.decoder import FORMATS
 from ..events.types import MAX_TEXT_BYTES
 from ..events.ubi import LOGGED
 from ..plan import ALL, EXPERIMENT_PREFIX, LARGEST_EXACT
-from . import connection_rules, derive, experiments, judging, propensities
+from . import connection_rules, derive, experiments, judgements, judging, propensities
 from . import queries, source_codecs, sources
 from .connection_rules import HIGHEST_PORT, Rule
 from .faults import ConfigFault, at_least_one, no_repeats
@@ -181,10 +181,17 @@ def _queries(config: Config) -> Iterator[ConfigFault]:
     yield from queries.faults_of(config.queries, config.segments.groupings)
 
 
+def _judgements(config: Config) -> Iterator[ConfigFault]:
+    yield from judgements.faults_of(config.judgements, config.metrics.depth)
+    yield from judgements.missing_faults(config.judgements, keeps_queries=config.queries.is_on)
+
+
 def _derive(config: Config) -> Iterator[ConfigFault]:
     tables = (table for source in config.sources for table in source.impressions)
     mapped = {name for table in tables for name in table.attributes or ()}
-    faults = derive.faults_of(config.derive, config.used_attributes, mapped)
+    fixed = {experiment.unit for _, experiment in config.experiments}
+    fixed |= set() if config.propensities is None else {config.propensities.attribute}
+    faults = derive.faults_of(config.derive, config.used_attributes, mapped, fixed)
     yield from (ConfigFault(*fault) for fault in faults)
     if config.queries.is_on and config.queries.user in {one.attribute for one in config.derive}:
         rule = "must not be a derived attribute: it says nothing of who searched"
@@ -257,6 +264,13 @@ RULES: Final[tuple[tuple[tuple[str, ...], Rule], ...]] = (
     (("segments.groupings",), _groupings),
     (("segments.groupings", "segments.version_attribute"), _version_attribute),
     (("segments.groupings", "queries.text", "queries.by"), _queries),
+    (
+        (
+            *("judgements.metrics", "judgements.relevant_from", "judgements.max_grade"),
+            *("judgements.unjudged", "judgements.missing", "metrics.depth", "queries.text"),
+        ),
+        _judgements,
+    ),
     (("derive", "segments.groupings"), _derive),
     (("http.listen",), _listen),
     (("metrics.names", "segments.groupings", *_GRADES_KEYS), _experiments),

@@ -16,6 +16,7 @@ from ..plan import EXPERIMENT_PREFIX, Plan, Surfaces
 from ..queries.plan import USER_ID
 from .derive import Declarations
 from .experiments import Experiments, tracking
+from .judgements import JudgementsSection, judged_of
 from .judging import JudgingSection, resolved
 from .links import LinksSection
 from .kinds import LAYOUT, Kind, Shapes, setting
@@ -53,6 +54,7 @@ class Config:
     history: HistorySection = field(default_factory=HistorySection)
     registry: RegistrySection = field(default_factory=RegistrySection)
     queries: QueriesSection = field(default_factory=QueriesSection)
+    judgements: JudgementsSection = field(default_factory=JudgementsSection)
     worker: WorkerSection = field(default_factory=WorkerSection)
     judging: JudgingSection = field(default_factory=JudgingSection)
     links: LinksSection = field(default_factory=LinksSection)
@@ -119,6 +121,8 @@ class Config:
             surfaces=self._surfaces,
             queries=query_plan(self.queries, self.redis.namespace),
             derivations=tuple(one.derivation for one in self.derive),
+            judged=judged_of(self.judgements),
+            missing=self.judgements.missing,
         )
 
     @cached_property
@@ -160,7 +164,7 @@ class Config:
             rank_base=self.events.rank_base,
             ubi_lists=self.events.ubi_lists,
             attributes=tuple(sorted(self.used_attributes.difference(self._derived))),
-            queries=self.queries.is_on or bool(self.derive),
+            queries=self.queries.is_on or bool(self.derive) or self.judgements.is_on,
         )
 
     @property
@@ -187,6 +191,7 @@ SECTIONS: Final[Mapping[str, type]] = {
     "history": HistorySection,
     "registry": RegistrySection,
     "queries": QueriesSection,
+    "judgements": JudgementsSection,
     "worker": WorkerSection,
     "judging": JudgingSection,
     "links": LinksSection,

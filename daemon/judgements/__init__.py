@@ -1,4 +1,3 @@
-"""Judgements: files of grades by query and item, which of them is in force when, and the scores of
-shown lists by them; all of it pure but for the directory that holds the files, and used by
-`judgements check` while lanes do not grade.
+"""Dated files of judgements, and of classes of queries: what they say, which of them is in force
+when, and the scores of shown lists; all of it pure but for the directory that holds the files.
 """

@@ -1,21 +1,24 @@
-"""The directory of judgements on disk: read its index and files, and put a file in place.
+"""A directory of dated files on disk, of judgements or of classes of queries: read its index and
+files, and put a file in place.
 
-The only module of the room that opens files. A file is in place once the index lists it; both are
-written beside, synced and renamed, so that a crash leaves the directory as it was before or after.
+The only module of the room that opens files; a reader makes sense of their lines. A file is in
+place once the index lists it; both are written beside, synced and renamed, so that a crash leaves
+the directory as it was before or after.
 """
 
 import fcntl
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, Protocol, TypeAlias, TypeVar
 
 from . import index
-from .formats import MOST_LINE_BYTES, read
-from .grades import HIGHEST_GRADE, Counts, Fault, FaultyJudgements, Judgements
+from .csv_rows import MOST_LINE_BYTES
+from .formats import read as read_judgements
+from .grades import Fault, FaultyJudgements
 from .index import Entry, FaultyIndex
 
 INDEX: Final = "index"
@@ -25,6 +28,19 @@ _LOCK: Final = ".lock"
 _BESIDE: Final = ".new-"
 """What is being written has a name that begins so; nothing reads it."""
 _CHUNK_BYTES: Final = 2**20
+
+
+class Content(Protocol):
+    """What a file says."""
+
+    @property
+    def counts(self) -> object:
+        """How much that is; its text is for people."""
+
+
+T = TypeVar("T", bound=Content)
+Reader: TypeAlias = Callable[[Iterator[bytes], str], T]
+"""Reads the lines of a file of this name in messages. Raises FaultyJudgements with every fault."""
 
 
 class NotAdded(Exception):
@@ -37,8 +53,8 @@ class Listed:
 
     entries: tuple[Entry, ...]
     """All that the index lists, by ascending start."""
-    counts: dict[Entry, Counts] = field(default_factory=dict)
-    """Of those that were read, and are as the index says."""
+    counts: dict[Entry, object] = field(default_factory=dict)
+    """How much those say that were read, and are as the index says."""
     faults: tuple[Fault, ...] = ()
     """Of the others."""
     unlisted: tuple[str, ...] = ()
@@ -62,42 +78,42 @@ def read_index(directory: Path) -> tuple[Entry, ...]:
     return tuple(index.parse(data, str(path)))
 
 
-def read_file(path: Path, max_grade: float = HIGHEST_GRADE) -> tuple[str, Judgements]:
-    """(SHA-256 of the bytes, judgements) of a file, both from the same reading of it. Raises
+def read_file(path: Path, read: Reader[T]) -> tuple[str, T]:
+    """(SHA-256 of the bytes, content) of a file, both from the same reading of it. Raises
     FaultyJudgements and OSError."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
-        judgements = read(_lines(file, digest, str(path)), str(path), max_grade)
-        return digest.hexdigest(), judgements
+        content = read(_lines(file, digest, str(path)), str(path))
+        return digest.hexdigest(), content
 
 
-def read_entry(directory: Path, entry: Entry, max_grade: float = HIGHEST_GRADE) -> Judgements:
-    """The judgements of a file that the index lists. Raises FaultyJudgements, also where the file
-    is missing or is not the one that was listed."""
+def read_entry(directory: Path, entry: Entry, read: Reader[T]) -> T:
+    """The content of a file that the index lists. Raises FaultyJudgements, also where the file is
+    missing or is not the one that was listed."""
     path = directory / entry.name
     try:
         # First the hash: a file that is half there has faults that are not its own.
         sha256 = _hash_of(path)
         if sha256 == entry.sha256:
-            sha256, judgements = read_file(path, max_grade)
+            sha256, content = read_file(path, read)
     except OSError as error:
         reason = f"cannot be read: {error.strerror}"
         raise FaultyJudgements([Fault(str(path), 0, reason)]) from error
     if sha256 != entry.sha256:
         rule = f"must be {entry.sha256}, as the index says: put the file back that was added"
         raise FaultyJudgements([Fault(str(path), 0, f"sha256={sha256}: {rule}")])
-    return judgements
+    return content
 
 
-def look(directory: Path, max_grade: float = HIGHEST_GRADE) -> Listed:
+def look(directory: Path, read: Reader[Content] = read_judgements) -> Listed:
     """Read everything that the index lists, one file after the other; none is kept. Raises
     FaultyIndex and OSError."""
     entries = read_index(directory)
-    counts: dict[Entry, Counts] = {}
+    counts: dict[Entry, object] = {}
     faults: list[Fault] = []
     for entry in entries:
         try:
-            counts[entry] = read_entry(directory, entry, max_grade).counts
+            counts[entry] = read_entry(directory, entry, read).counts
         except FaultyJudgements as error:
             faults += error.faults
     names = {entry.name for entry in entries}
@@ -110,10 +126,14 @@ def look(directory: Path, max_grade: float = HIGHEST_GRADE) -> Listed:
 
 
 def add(
-    directory: Path, source: Path, start_ms: int, earliest_ms: int, max_grade: float = HIGHEST_GRADE
-) -> tuple[Entry, Counts]:
+    directory: Path,
+    source: Path,
+    start_ms: int,
+    earliest_ms: int,
+    read: Reader[Content] = read_judgements,
+) -> tuple[Entry, object]:
     """Put a copy of a file in place, in force from `start_ms` on: check it, write it beside, sync,
-    rename, then append it to the index in the same way.
+    rename, then append it to the index in the same way. Returns also how much it says.
 
     The copy is what is checked and hashed. Raises NotAdded where a rule forbids it,
     FaultyJudgements, FaultyIndex and OSError; then nothing has been put in place.
@@ -133,7 +153,7 @@ def add(
         beside = directory / f"{_BESIDE}{name}"
         try:
             _copy(source, beside)
-            sha256, judgements = _checked(beside, source, max_grade)
+            sha256, content = _checked(beside, source, read)
             _check_free(directory / name, sha256)
             os.replace(beside, directory / name)
         finally:
@@ -141,7 +161,7 @@ def add(
         _sync(directory)
         entry = Entry(start_ms, name, sha256)
         _write(directory / INDEX, index.text_of(sorted([*entries, entry])))
-    return entry, judgements.counts
+    return entry, content.counts
 
 
 def _check_new(directory: Path, start_ms: int, entries: tuple[Entry, ...]) -> None:
@@ -165,10 +185,10 @@ def _check_free(path: Path, sha256: str) -> None:
         )
 
 
-def _checked(beside: Path, source: Path, max_grade: float) -> tuple[str, Judgements]:
+def _checked(beside: Path, source: Path, read: Reader[Content]) -> tuple[str, Content]:
     """As `read_file` of the copy, with faults under the name of the source."""
     try:
-        return read_file(beside, max_grade)
+        return read_file(beside, read)
     except FaultyJudgements as error:
         faults = [Fault(str(source), fault.line, fault.reason) for fault in error.faults]
         raise FaultyJudgements(faults, error.more) from None

@@ -3,19 +3,15 @@
 A reader takes the lines of a file as bytes and yields what they say; it keeps no line.
 """
 
-import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final
 
 from ..events.fields import shown
+from .csv_rows import header_of, rows, texts, with_faults
 from .grades import HIGHEST_GRADE, Fault, Found, Judgement, Judgements, Line, collect
 from .workbench import read_json
 
-MOST_LINE_BYTES: Final = 64 * 2**20
-"""A line may have so many bytes: a line of JSON may be a whole list of judgements."""
-_MARK: Final = "\ufeff"
-"""The mark that some programs, Excel among them, put before UTF-8 text."""
 _COLUMNS: Final = {
     "query": ("query", "querytext"),
     "docid": ("docid",),
@@ -38,40 +34,18 @@ def read(lines: Iterable[bytes], file: str, max_grade: float = HIGHEST_GRADE) ->
 
 
 def _judgements(lines: Iterable[bytes], file: str) -> Found:
-    """Pass on the faults of lines that are no text between those of the reader."""
     faults: list[Fault] = []
-    texts = _texts(lines, file, faults)
-    first = next(texts, None)
-    if first is not None:
-        for found in _reader(first[1])(chain([first], texts), file):
-            yield from faults
-            faults.clear()
-            yield found
-    yield from faults
-
-
-def _texts(lines: Iterable[bytes], file: str, faults: list[Fault]) -> Iterator[Line]:
-    """The lines that are not blank, decoded; those that are no text become faults."""
-    for number, line in enumerate(lines, start=1):
-        if len(line) > MOST_LINE_BYTES:
-            faults.append(Fault(file, number, f"must have at most {MOST_LINE_BYTES:,} bytes"))
-            return
-        try:
-            # Files that were put together have the mark before the first line of each.
-            text = line.decode().removeprefix(_MARK).rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            near = line[max(0, error.start - 10) : error.end + 10].decode(errors="replace")
-            faults.append(Fault(file, number, f"{shown(near.strip())}: must be UTF-8 text"))
-            continue
-        if text and not text.isspace():
-            yield number, text
+    found = texts(lines, file, faults)
+    first = next(found, None)
+    judgements = () if first is None else _reader(first[1])(chain([first], found), file)
+    yield from with_faults(iter(judgements), faults)
 
 
 def _reader(first_line: str) -> Callable[[Iterator[Line], str], Found]:
     """The reader of a file that begins with this line."""
     if first_line.lstrip().startswith("{"):
         return read_json
-    return _csv if _column_indices(first_line) is not None else _qrels
+    return _csv if _indices(header_of(first_line)) is not None else _qrels
 
 
 def _qrels(lines: Iterator[Line], file: str) -> Found:
@@ -103,39 +77,10 @@ def _topic(text: str) -> tuple[str | None, Sequence[str]]:
 
 def _csv(lines: Iterator[Line], file: str) -> Found:
     """CSV with a header, as Quepid exports it; other columns are ignored."""
-    numbers: list[int] = []
-    rows = csv.reader(_remembered(lines, numbers), strict=True)
-    indices = _indices(next(rows)) or (0, 1, 2)  # the header made this the reader of the file
-    last = max(indices)
-    while True:
-        numbers.clear()
-        try:
-            row = next(rows, None)
-        except csv.Error as error:
-            yield Fault(file, numbers[0], f"the row that begins here is not CSV: {error}")
-            continue
-        if row is None:
-            return
-        if len(row) <= last:
-            rule = f"must have at least {last + 1}, as the header names them"
-            yield Fault(file, numbers[0], f"{len(row)} fields: {rule}")
-            continue
-        query, item, rating = (row[index].strip() for index in indices)
-        yield Judgement(numbers[0], query, item, rating)
-
-
-def _remembered(lines: Iterator[Line], numbers: list[int]) -> Iterator[str]:
-    """The texts, with their ends; their numbers are added to `numbers`."""
-    for number, text in lines:
-        numbers.append(number)
-        yield text + "\n"
-
-
-def _column_indices(header: str) -> tuple[int, int, int] | None:
-    try:
-        return _indices(next(csv.reader([header], strict=True)))
-    except csv.Error:
-        return None
+    _, header = next(lines)
+    indices = _indices(header_of(header)) or (0, 1, 2)  # the header made this the reader of it
+    for row in rows(lines, file, indices):
+        yield row if isinstance(row, Fault) else Judgement(row[0], *row[1])
 
 
 def _indices(header: Sequence[str]) -> tuple[int, int, int] | None:

@@ -69,13 +69,35 @@ class FaultyJudgements(Exception):
 
 @dataclass(frozen=True)
 class Counts:
-    """How much a file judges."""
+    """How much a file judges.
+
+    >>> str(Counts(queries=1, judgements=2, unrated=3))
+    '1 query, 2 judgements, 3 pairs without a rating'
+    """
 
     queries: int
     judgements: int
     """Pairs of a query and an item with a grade."""
     unrated: int
     """Pairs without a rating."""
+
+    def __str__(self) -> str:
+        parts = [
+            counted(self.queries, "query", "queries"),
+            counted(self.judgements, "judgement", "judgements"),
+        ]
+        if self.unrated:
+            parts.append(counted(self.unrated, "pair", "pairs") + " without a rating")
+        return ", ".join(parts)
+
+
+def counted(number: int, one: str, several: str) -> str:
+    """The number with its noun.
+
+    >>> counted(1, "query", "queries"), counted(1_000, "query", "queries")
+    ('1 query', '1,000 queries')
+    """
+    return f"{number:,} {one if number == 1 else several}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ good CSV file, and only the hash tells it from the whole.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Final
@@ -96,6 +96,14 @@ def file_name(start_ms: int, name: str) -> str:
     if _NAME.fullmatch(full) is None:
         raise ValueError(f"name={shown(name)}: of {shown(full)}: {NAME_RULE}")
     return full
+
+
+def from_now(entries: Collection[Entry], now_ms: int) -> list[Entry]:
+    """The entry that is in force at this instant and all that start later, by ascending start:
+    those that every process must have. Earlier ones are needed by late lanes only."""
+    begun = [entry.start_ms for entry in entries if entry.start_ms <= now_ms]
+    first_ms = max(begun, default=now_ms)
+    return sorted(entry for entry in entries if entry.start_ms >= first_ms)
 
 
 def earliest_start_ms(now_ms: int, max_future_ms: int) -> int:

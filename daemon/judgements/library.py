@@ -7,10 +7,10 @@ Reads files, so it belongs off the event loop; what lanes do with what it has is
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Generic, NamedTuple
 
-from .directory import read_entry, read_index
-from .grades import HIGHEST_GRADE, Fault, FaultyJudgements, Judgements
+from .directory import Reader, T, read_entry, read_index
+from .grades import Fault, FaultyJudgements
 from .index import Entry, FaultyIndex
 from .timeline import Timeline
 
@@ -23,12 +23,12 @@ class _Stamp(NamedTuple):
     changed_ns: int
 
 
-class Library:
+class Library(Generic[T]):
     """Reads the index and its files, each once while it stays as it is."""
 
-    def __init__(self, directory: Path, max_grade: float = HIGHEST_GRADE) -> None:
-        self._directory, self._max_grade = directory, max_grade
-        self._judgements: dict[Entry, Judgements] = {}
+    def __init__(self, directory: Path, read: Reader[T]) -> None:
+        self._directory, self._reader = directory, read
+        self._contents: dict[Entry, T] = {}
         self._stamps: dict[Entry, _Stamp | None] = {}
         self.index: tuple[Entry, ...] = ()
         """All that is listed, by ascending start; as it was before while the index has faults."""
@@ -38,9 +38,9 @@ class Library:
         """Of files that a lane may need."""
 
     @property
-    def readable(self) -> Mapping[Entry, Judgements]:
+    def readable(self) -> Mapping[Entry, T]:
         """The files that a lane may need, those that are as the index says."""
-        return MappingProxyType(self._judgements)
+        return MappingProxyType(self._contents)
 
     def refresh(self, timelines: Collection[Timeline]) -> None:
         """Look at the directory again, for the lanes of these timelines.
@@ -58,7 +58,7 @@ class Library:
             self.index_faults = (Fault(where, 0, f"cannot be read: {error.strerror}"),)
         needed = self._needed(timelines)
         for entry in self._stamps.keys() - needed:
-            self._judgements.pop(entry, None)
+            self._contents.pop(entry, None)
             del self._stamps[entry]
         faults: list[Fault] = []
         for entry in sorted(needed):
@@ -75,12 +75,12 @@ class Library:
     def _read(self, entry: Entry) -> list[Fault]:
         """Read the file where it is not read as it is now; its faults."""
         stamp = self._stamp_of(entry)
-        if entry in self._judgements and stamp is not None and stamp == self._stamps[entry]:
+        if entry in self._contents and stamp is not None and stamp == self._stamps[entry]:
             return []
-        self._judgements.pop(entry, None)
+        self._contents.pop(entry, None)
         self._stamps[entry] = stamp
         try:
-            self._judgements[entry] = read_entry(self._directory, entry, self._max_grade)
+            self._contents[entry] = read_entry(self._directory, entry, self._reader)
         except FaultyJudgements as error:
             return error.faults
         return []

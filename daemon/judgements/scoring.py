@@ -20,6 +20,8 @@ Unjudged: TypeAlias = Literal["zero", "skip"]
 
 IDEAL: Final = "pool"
 PROVIDER: Final = "judgements and lists"
+CONDENSED: Final = "~condensed"
+"""Ends the meaning of a metric of lists without their unjudged items."""
 NO_ITEM: Final = ""
 """No item has this id: it is never judged."""
 MOST_CELLS: Final = 2**21
@@ -33,6 +35,12 @@ class JudgedPlan:
 
     metrics: tuple[Metric, ...]
     unjudged: Unjudged = "zero"
+
+    @property
+    def column_ids(self) -> tuple[str, ...]:
+        """What the columns of each metric mean, whatever plan they stand in."""
+        suffix = CONDENSED if self.unjudged == "skip" else ""
+        return tuple(metric.full_name + suffix for metric in self.metrics)
 
     @property
     def depth(self) -> int:

@@ -11,10 +11,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..panes import pane_start
-from .index import HOUR_MS, LEAD_MS, Entry
+from .index import HOUR_MS, Entry, earliest_start_ms
 
 NOTHING_READ: Final = -1
 """The latest event time of a lane that has read no event."""
+
+
+def in_force(entries: Sequence[Entry], time_ms: int) -> Entry | None:
+    """The file of these, by ascending start, that grades an impression of this event time."""
+    index = bisect_right(entries, time_ms, key=lambda entry: entry.start_ms)
+    return entries[index - 1] if index else None
 
 
 @dataclass(frozen=True)
@@ -28,8 +34,7 @@ class Timeline:
 
     def in_force(self, time_ms: int) -> Entry | None:
         """The file that grades an impression of this event time."""
-        index = bisect_right(self.entries, time_ms, key=lambda entry: entry.start_ms)
-        return self.entries[index - 1] if index else None
+        return in_force(self.entries, time_ms)
 
 
 @dataclass(frozen=True)
@@ -88,18 +93,18 @@ def prepared(
     )
 
 
-def pruned(
-    timeline: Timeline, watermark_ms: int | None, pane_ms: int, lateness_ms: int
-) -> Timeline:
-    """The timeline without the files that can grade nothing any more, and the refused ones before.
+def pruned(timeline: Timeline, watermark_ms: int | None, pane_ms: int, open_ms: int) -> Timeline:
+    """The timeline without the files that no accepted impression needs any more, and the refused
+    ones before.
 
-    An impression is graded while its record meets a watermark below the end of its base pane +
-    lateness. `watermark_ms` is the lane's, the least of its topic-partitions; None before the first
-    event.
+    An impression is accepted, and its list changes, while its record meets a watermark below the
+    end of its base pane + `open_ms`. For the last part of this it is too late to be graded; but
+    whether it counts as late depends on its file, and must not depend on where batches end.
+    `watermark_ms` is the lane's, the least of its topic-partitions; None before the first event.
     """
     if watermark_ms is None:
         return timeline
-    earliest_ms = pane_start(watermark_ms - lateness_ms, pane_ms)
+    earliest_ms = pane_start(watermark_ms - open_ms, pane_ms)
     over = bisect_right(timeline.entries, earliest_ms, key=lambda entry: entry.start_ms) - 1
     entries = timeline.entries[max(over, 0) :]
     if not entries:
@@ -108,7 +113,11 @@ def pruned(
     return Timeline(entries, tuple(each for each in timeline.refused if each.start_ms >= first_ms))
 
 
+def earliest_by_log_ms(latest_ms: int) -> int:
+    """The first whole hour from which on a lane that has read so far would adopt a file."""
+    return -(-(latest_ms + 1) // HOUR_MS) * HOUR_MS
+
+
 def earliest_for_lane_ms(latest_ms: int, now_ms: int, max_future_ms: int) -> int:
     """The first whole hour from which on this lane would adopt a file that is put in place now."""
-    after = max(latest_ms + 1, now_ms + LEAD_MS + max_future_ms)
-    return -(-after // HOUR_MS) * HOUR_MS
+    return max(earliest_by_log_ms(latest_ms), earliest_start_ms(now_ms, max_future_ms))

@@ -5,7 +5,7 @@ worked out per text (an attribute id), not per impression.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, Final, TypeAlias
@@ -21,10 +21,12 @@ from ..events.attributes import as_fields, can_be_fields
 from ..events.plain import Impressions, Labels
 from ..events.types import SURELY_SHORT, Impression, PlainImpression
 from ..experiments.specs import IMPRESSION, USER, Assignment
+from ..judgements.index import Entry
+from ..judgements.timeline import Timeline
 from ..plan import Plan, Values
 from ..queries.plan import USER_ID
 from .columns.texts import Spans, cut
-from .derived import NOTHING_DERIVED, Derived, DerivedAttributes
+from .derived import NOTHING_DERIVED, Classes, Derived, DerivedAttributes
 
 REMEMBERED_TEXTS: Final = 50_000
 """Distinct attribute texts after which the table begins anew."""
@@ -88,6 +90,13 @@ class AttributeTexts:
         self._attributes = _decoder_of(self._names if self._can_parse else ())
         self._experiments = msgspec.json.Decoder(dict[_Text, _Text] | None)
 
+    def use_files(
+        self, timelines: Mapping[str, Timeline], classes: Mapping[Entry, Classes]
+    ) -> None:
+        """Derive by these files from now on: see `DerivedAttributes.use_files`."""
+        if self._derived is not None:
+            self._derived.use_files(timelines, classes)
+
     def table(self) -> Sequence[ParsedAttributes]:
         """The table that the ids of a batch index: `parse` appends to it, and the next call may
         begin a new one."""
@@ -95,15 +104,23 @@ class AttributeTexts:
             # runs that were parsed before keep the old list, so their ids stay valid
             self._ids, self._table = {}, []
             self._ids_by_values.clear()
+        if self._derived is not None:
+            self._derived.begin()
         return self._table
 
-    def parse(self, impressions: Impressions) -> list[int]:
+    def derive(self, queries: Iterable[str | None]) -> Iterator[None]:
+        """Work out what these queries are derived to, in steps, so that `parse` and `attributes_of`
+        need no time for it. For what follows `table`."""
+        if self._derived is not None:
+            yield from self._derived.steps(queries)
+
+    def parse(self, impressions: Impressions, times_ms: Sequence[int]) -> list[int]:
         """The attribute id of each impression, (m,): an index into the table, or NOT_PARSED where
-        its texts are not plain."""
+        its texts are not plain. `times_ms` are their times, (m,)."""
         derived: Sequence[Derived] | None = None
         if self._derived is not None:
             queries = impressions.queries or (None,) * len(impressions.ids)
-            derived = self._derived.of_all(queries)
+            derived = self._derived.of_all(queries, times_ms)
         if impressions.labels is None:
             return self._raw_ids(impressions.raw, derived)
         return self._mapped_ids(impressions.values, impressions.labels, derived)
@@ -198,7 +215,7 @@ class AttributeTexts:
         """The attributes of one impression, with those that are derived."""
         if self._derived is None:
             return event.attributes
-        return {**event.attributes, **self._derived.values_of(event.query)}
+        return {**event.attributes, **self._derived.values_of(event.query, event.time_ms)}
 
     def units_of(
         self, user_ids: Sequence[str | None], ids: Spans, attribute_ids: Integers

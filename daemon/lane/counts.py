@@ -13,6 +13,7 @@ COUNT_FAMILIES: Final = (
     "gap_records",  # by topic: records that the log lost before they were read
     "ahead_events",  # by topic: events too far ahead of the watermark to move it alone
     "replaced_logs",  # by topic: other logs that lanes began, as an operator permitted
+    "judged_late",  # impression, page: of a judged query, and too late for judged rows
     "skipped",  # by topic and reason, as `skip_label` writes them: what mappings leave out
 )
 IMPRESSION_OUTCOMES: Final = (

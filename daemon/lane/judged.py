@@ -20,6 +20,7 @@ from ..judgements.scoring import Grades, JudgedPlan, score
 from ..judgements.timeline import Timeline
 from ..panes import Timing, pane_start
 from .gain_states import scaled
+from .query_keys import QueryKeys
 
 COUNT_COLUMNS: Final = ("impressions", "places", "judged_places")
 """The first columns of a row: judged impressions, the places of their lists within the plan's
@@ -38,7 +39,7 @@ class ShownLists:
 
     queries: Integers
     """(n,) numbers of the queries' keys in `keys`."""
-    keys: Sequence[str]
+    keys: QueryKeys
     times_ms: Integers
     """(n,) of the impressions, also where a later page changes the list."""
     watermarks_ms: Integers
@@ -61,8 +62,8 @@ class Graded:
     was changed, its score now less that before."""
     is_judged: Booleans
     """(n,) whether the file that is in force judges the query and the record is not late."""
-    late: int
-    """The number of those of a judged query that came too late."""
+    is_late: Booleans
+    """(n,) whether it judges the query and the record came too late."""
 
 
 def row_width(plan: JudgedPlan) -> int:
@@ -110,7 +111,7 @@ class Grader:
             entry = timeline.entries[file]
             of_file = np.flatnonzero(is_judged & (files == file)).tolist()
             self._grade(rows, shown, of_file, entry, judgements[entry].by_query)
-        return Graded(rows, is_judged, int(is_late.sum()))
+        return Graded(rows, is_judged, is_late)
 
     def _judges(
         self,
@@ -128,7 +129,7 @@ class Grader:
             flags = np.zeros(len(shown.keys), np.bool_)
             flags[shown.queries[of_file]] = True
             queries = np.flatnonzero(flags)
-            flags[queries] = [shown.keys[query] in by_query for query in queries.tolist()]
+            flags[queries] = [key in by_query for key in shown.keys.keys_of(queries)]
             judges[of_file] = flags[shown.queries[of_file]]
         return judges
 
@@ -146,7 +147,7 @@ class Grader:
         by_query: Mapping[str, Grades],
     ) -> None:
         """Write the rows of the lists at `indices`, which this file judges."""
-        keys = [shown.keys[query] for query in shown.queries[indices].tolist()]
+        keys = shown.keys.keys_of(shown.queries[indices])
         now = [(key, tuple(shown.items(index))) for key, index in zip(keys, indices)]
         changed = [(key, index) for key, index in zip(keys, indices) if index in shown.before]
         before = [(key, tuple(shown.before[index])) for key, index in changed]

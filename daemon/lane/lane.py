@@ -22,13 +22,16 @@ from ..plan import Plan
 from . import hours
 from .admission import Admission
 from .attribute_texts import AttributeTexts
+from .class_files import ClassFiles, class_files_of
 from .columns.column import Numbers, column
 from .counts import COUNT_FAMILIES, skip_label
 from .gain_states import GainStates
+from .judged_rows import LaneJudged, judged_rows_of
 from .open_impressions import OpenImpressions
 from .paged_rows import PagedRows
 from .queries import LaneQueries, queries_of
-from .searches import QueryKeys, SearchColumns
+from .query_keys import QueryKeys
+from .searches import SearchColumns
 from .segments import Segments
 from .subjects import Assignments, SubjectColumns
 from .waiting_feedback import WaitingFeedback
@@ -119,6 +122,10 @@ class Lane:
     """Starts of earlier hours of which the store lost pages."""
     queries: LaneQueries | None = None
     """The tables of queries; None where none are kept."""
+    judged: LaneJudged | None = None
+    """The judged rows; None where nothing is judged."""
+    class_files: dict[str, ClassFiles] = field(default_factory=dict)
+    """By attribute that is derived by files."""
     changes: BatchChanges = field(default_factory=BatchChanges)
     mapped_records: Counter[str] = field(default_factory=Counter)
     """Topic → records that a mapping read since this was last reported: how the process works, and
@@ -132,31 +139,45 @@ class Lane:
         marks = [mark for mark in self.watermarks.values() if mark is not None]
         return min(marks) if len(marks) == len(self.watermarks) else None
 
+    @property
+    def has_its_files(self) -> bool:
+        """Whether it was given the files by which the next batch is judged and classed."""
+        is_judged = self.judged is None or self.judged.timeline is not None
+        return is_judged and all(one.classes is not None for one in self.class_files.values())
+
     def start_batch(self) -> None:
         """Forget what the last batch changed, which is durable by now."""
         self.changes = BatchChanges()
         self.experiments.start_batch()
         if self.queries is not None:
             self.queries.start_batch()
+        if self.judged is not None:
+            self.judged.start_batch(self.plan, self.settled_before)
         if self.settled_before is not None:
             still_open = hours.open_hour(self.settled_before, self.plan)
-            for start in [start for start in self.hours if start < still_open]:
-                self.stored_hours[start] = self.hours.pop(start).page_numbers
+            hours.close_before(self, still_open)
         for admission in self.admissions.values():
             admission.changed = False
 
     def lose_hours(self, starts: Iterable[int]) -> None:
         """Note that pages of these earlier hours are missing in the store: the rest of them is
         removed, and no sum may contain the hours."""
-        for start in set(starts) & self.stored_hours.keys():
-            self.changes.dropped_hours += ((start, page) for page in self.stored_hours.pop(start))
-            self.lost_hours.add(start)
+        self.changes.dropped_hours += hours.lose(self, set(starts))
 
     @property
     def has_lost_hours(self) -> bool:
         """Whether the next commit removes hours of which the store lost a part."""
-        of_queries = self.queries is not None and bool(self.queries.dropped)
-        return bool(self.changes.dropped_hours) or of_queries
+        queries = self.queries
+        of_queries = queries is not None and bool(queries.dropped or queries.examples.dropped)
+        of_judged = self.judged is not None and bool(self.judged.dropped_hours)
+        return bool(self.changes.dropped_hours) or of_queries or of_judged
+
+    @property
+    def query_keys(self) -> QueryKeys | None:
+        """The keys of the queries of open impressions; None where they are not kept."""
+        if self.queries is not None:
+            return self.queries.keys
+        return None if self.judged is None else self.judged.keys
 
     def forget_unused(self) -> None:
         """Keep the tables of what traffic repeats from growing for ever. Between batches."""
@@ -166,7 +187,7 @@ class Lane:
             self.forget_unused_assignments()
         if self.segments.is_full:
             self.forget_unused_combinations()
-        if self.queries is not None and self.queries.keys.is_full:
+        if self.query_keys is not None and self.query_keys.is_full:
             self.forget_unused_queries()
 
     def forget_unused_states(self) -> None:
@@ -189,11 +210,15 @@ class Lane:
 
     def forget_unused_queries(self) -> None:
         """Keep only the keys of queries of open impressions."""
-        assert self.queries is not None and self.open.searches is not None
-        old, new = self.queries.keys, QueryKeys()
-        self._renumber(self.open.searches.numbers(), len(old), lambda n: new.number_of(old[n]))
+        old, new = self.query_keys, QueryKeys()
+        assert old is not None and self.open.searches is not None
+        ids = self.open.searches.numbers()
+        self._rename(ids, len(old), lambda used: new.take(old, used))
         new.reserve()
-        self.queries.keys = new
+        if self.queries is not None:
+            self.queries.keys = new
+        elif self.judged is not None:
+            self.judged.keys = new
 
     def forget_unused_combinations(self) -> None:
         """Keep only the combinations of open impressions. Between batches: changes contain ids."""
@@ -210,9 +235,15 @@ class Lane:
     def _renumber(self, ids: Numbers, size: int, new_id: Callable[[int], int]) -> None:
         """Replace the ids, below `size`, of open impressions in a column by others that are no
         larger, so that the column stays as narrow; those of closed impressions mean nothing."""
+        self._rename(ids, size, lambda used: [new_id(old_id) for old_id in used.tolist()])
+
+    def _rename(
+        self, ids: Numbers, size: int, new_ids: Callable[[Integers], Sequence[int] | Integers]
+    ) -> None:
+        """The same, by a function of all ids that are used, ascending."""
         used = self._used(ids)
         renamed = np.zeros(size, np.int32)
-        renamed[used] = [new_id(old_id) for old_id in used.tolist()]
+        renamed[used] = new_ids(used)
         ids[:] = renamed[ids]
 
     def count(self, family: str, label: str, amount: int = 1) -> None:
@@ -241,7 +272,7 @@ def new_lane(number: int, plan: Plan, offsets: dict[str, int], topics: Sequence[
         pending={topic: Pending() for topic in topics},
         offsets=dict(offsets),
         open=OpenImpressions(
-            columns=_columns_of(plan), searches=None if plan.queries is None else SearchColumns()
+            columns=_columns_of(plan), searches=None if plan.searches is None else SearchColumns()
         ),
         waiting=WaitingFeedback(),
         segments=Segments(),
@@ -254,4 +285,6 @@ def new_lane(number: int, plan: Plan, offsets: dict[str, int], topics: Sequence[
         texts=AttributeTexts(plan),
         groupings=list(plan.groupings),
         queries=queries_of(plan),
+        judged=judged_rows_of(plan),
+        class_files=class_files_of(plan),
     )

@@ -12,13 +12,18 @@ from ..panes import pane_start
 from ..plan import Plan
 from ..queries.plan import QueryPlan
 from ..queries.table import Table
-from .searches import QueryKeys
+from .examples import LaneExamples
+from .query_keys import QueryKeys
 
 WHOLE: Final = "whole"
 BY: Final = "by"
 ZERO: Final = "zero"
+MISSING: Final = "missing"
 Tables = dict[str, Table]
-"""WHOLE: queries of all traffic; BY: queries in each segment; ZERO: those without results."""
+"""WHOLE: queries of all traffic; BY: queries in each segment; ZERO: those without results; MISSING:
+items that were shown for judged queries and are not judged (see `missing_settling`)."""
+MISSING_ROWS: Final = 5
+"""MISSING keeps so many times as many rows as the others: a list has several items."""
 
 COUNT_COLUMNS: Final = ("impressions", "zero_result_impressions", "impressions_with_feedback")
 """The first columns of WHOLE and BY; (scored, sum) of each metric follow. ZERO has one column, the
@@ -34,6 +39,8 @@ class LaneQueries:
     keys: QueryKeys = field(default_factory=QueryKeys)
     since_ms: int | None = None
     """The first hour that has tables; None: all have."""
+    missing_since_ms: int | None = None
+    """The first hour that has MISSING, where the plan asks for it; None: all of them have."""
     hour_ms: int | None = None
     """Start of the hour whose tables can still change; None where no pane of it has settled."""
     tables: Tables = field(default_factory=dict)
@@ -58,6 +65,7 @@ class LaneQueries:
     """Impressions of that hour whose queries are not listed, and all of them."""
     unicode: str = ""
     """The version of Unicode of the writer before this process; "" where there was none."""
+    examples: LaneExamples = field(default_factory=LaneExamples)
     is_outdated: bool = False
     """Whether the open hour must be stored anew, whatever changed."""
 
@@ -65,8 +73,16 @@ class LaneQueries:
         """Forget what the last batch changed, which is durable by now."""
         self.closed, self.closed_parts, self.dropped = {}, [], []
         self.is_outdated = False
+        self.examples.start_batch()
         for table in self.tables.values():
             table.written()
+
+    def begin_hour(self, start: int, plan: Plan) -> None:
+        """Close the open hour and open the one that begins then."""
+        self.close()
+        self.hour_ms, self.tables = start, new_tables(plan)
+        if self.missing_since_ms is not None and start < self.missing_since_ms:
+            self.tables.pop(MISSING, None)
 
     def lose(self, start: int) -> None:
         """Note that the page of an earlier hour is missing in the store."""
@@ -82,6 +98,7 @@ class LaneQueries:
             table.close()
         self.closed[self.hour_ms] = self.tables
         whole = self.tables[WHOLE]
+        self.examples.close(self.hour_ms, whole)
         self.closed_ms, self.last_counts = self.hour_ms, (int(whole.other[0]), int(whole.total[0]))
         self.closed_parts += [(self.hour_ms, number) for number in self.parts]
         self.hour_ms, self.tables, self.parts, self.part_rows = None, {}, [], 0
@@ -108,7 +125,8 @@ def new_tables(plan: Plan) -> Tables:
     kept, kept_zero, users = plan.queries.kept, plan.queries.kept_zero, plan.queries.min_users
     columns = len(COUNT_COLUMNS) + METRIC_COLUMNS * len(plan.metrics)
     tables = {WHOLE: Table(columns, kept, users), ZERO: Table(1, kept_zero, users)}
-    return tables | ({} if plan.queries.by is None else {BY: Table(columns, kept, users)})
+    tables |= {} if plan.queries.by is None else {BY: Table(columns, kept, users)}
+    return tables | ({MISSING: Table(1, MISSING_ROWS * kept, users)} if plan.missing else {})
 
 
 def kept_from(settled_before: int, plan: QueryPlan, hour_ms: int) -> int:

@@ -10,10 +10,13 @@ from ..panes import pane_start
 from ..queries.keys import with_segment
 from ..queries.table import PaneSums, Table, grouped
 from .columns.column import column
+from .example_settling import SettledSearches, take_examples
 from .gain_states import score_delays
 from .lane import Lane
-from .queries import BY, WHOLE, ZERO, kept_from, new_tables, queries_of
-from .searches import QueryKeys, SearchColumns, Searches
+from .missing_settling import settle_missing
+from .queries import BY, MISSING, WHOLE, ZERO, kept_from, queries_of
+from .query_keys import QueryKeys
+from .searches import SearchColumns, Searches
 
 _ROW_COLUMNS: Final = (0, 2, 1)
 """Of a row of the plan: those of `queries.COUNT_COLUMNS`."""
@@ -31,19 +34,21 @@ def settle_queries(lane: Lane, start_ms: int) -> None:
     if not len(slots):
         return
     if hour != queries.hour_ms:
-        queries.close()
-        queries.hour_ms, queries.tables = hour, new_tables(plan)
+        queries.begin_hour(hour, plan)
     index = lane.open.index_of(slots)
     lines, found = _lines(lane, slots, index), searches.at(index)
     tables, keys = queries.tables, queries.keys
-    _settle(tables[WHOLE], keys, found.numbers, lines, found)
+    texts, which = _settle(tables[WHOLE], keys, lines, found)
+    take_examples(lane, SettledSearches(slots, texts, which, lines))
     if BY in tables:
         segments = _segments(lane, index)
         _settle_by(lane, tables[BY], segments, lines, found)
     empty = lines[:, 1] > 0
     if empty.any():
         of_empty = Searches(found.numbers[empty], found.users[empty])
-        _settle(tables[ZERO], keys, of_empty.numbers, lines[empty, 1:2], of_empty)
+        _settle(tables[ZERO], keys, lines[empty, 1:2], of_empty)
+    if MISSING in tables:
+        settle_missing(lane, slots, found)
 
 
 def close_hours(lane: Lane, settled_before: int) -> None:
@@ -52,6 +57,7 @@ def close_hours(lane: Lane, settled_before: int) -> None:
     assert queries is not None
     if queries.hour_ms is not None and queries.hour_ms + hour_ms <= settled_before:
         queries.close()
+    queries.examples.keep_from(settled_before, hour_ms)
     first = kept_from(settled_before, queries.plan, hour_ms)
     queries.lost = {start for start in queries.lost if start >= first}
     queries.closed = {s: tables for s, tables in queries.closed.items() if s >= first}
@@ -85,12 +91,13 @@ def _segments(lane: Lane, index: Integers) -> Integers:
 
 
 def _settle(
-    table: Table, keys: QueryKeys, numbers: Integers, lines: Integers, found: Searches
-) -> None:
-    distinct_numbers, sums = grouped(numbers, lines)
-    texts = [keys[number] for number in distinct_numbers.tolist()]
-    which = np.searchsorted(distinct_numbers, numbers)
+    table: Table, keys: QueryKeys, lines: Integers, found: Searches
+) -> tuple[list[str], Integers]:
+    """Returns the distinct keys, (k,), and for each search the index of its own, (n,)."""
+    distinct_numbers, sums, which = grouped(found.numbers, lines)
+    texts = keys.keys_of(distinct_numbers)
     table.settle(PaneSums(texts, sums, which, found.users))
+    return texts, which
 
 
 def _settle_by(
@@ -99,12 +106,10 @@ def _settle_by(
     assert lane.queries is not None
     keys, size = lane.queries.keys, len(lane.queries.keys)
     pairs = segments * size + found.numbers
-    distinct_pairs, sums = grouped(pairs, lines)
+    distinct_pairs, sums, which = grouped(pairs, lines)
     names = lane.segments.names
-    texts = [
-        with_segment(keys[pair % size], names[pair // size][1]) for pair in distinct_pairs.tolist()
-    ]
-    which = np.searchsorted(distinct_pairs, pairs)
+    of_segments = (names[segment][1] for segment in (distinct_pairs // size).tolist())
+    texts = list(map(with_segment, keys.keys_of(distinct_pairs % size), of_segments))
     table.settle(PaneSums(texts, sums, which, found.users))
 
 
@@ -122,4 +127,5 @@ def begin_queries(lane: Lane, next_pane_ms: int | None) -> None:
     lane.open.searches.extend(None, len(lane.open.times_ms))
     if before is not None:
         lane.queries.stored, lane.queries.lost = before.stored, before.lost
+        lane.queries.examples.follow_plan(before.examples, lane.queries.plan.examples)
         lane.queries.closed_parts = [(before.hour_ms or 0, number) for number in before.parts]

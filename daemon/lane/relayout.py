@@ -17,13 +17,13 @@ from ..plan import NO_SURFACE, Plan
 from . import hours
 from .admission import Admission
 from .attribute_texts import AttributeTexts
+from .class_files import class_files_under
 from .columns.column import column
 from .gain_states import NO_STATE, GainStates
+from .judged_beginning import begin_searches
 from .lane import BatchChanges, Lane
 from .layouts import BEFORE, Instant, Since, columns_of, kept_columns, latest
 from .paged_rows import PAGE_ROWS, PagedRows
-from .queries import has_same_queries
-from .query_settling import begin_queries
 from .scoring import apply_changes
 from .segments import Segments
 
@@ -93,6 +93,7 @@ def relaid(lane: Lane, plan: Plan, since: Since) -> tuple[Lane, Since]:
         totals=PagedRows(plan.row_width),
         segments=_segments(lane, plan),
         groupings=_groupings(lane, plan),
+        class_files=class_files_under(plan, lane.class_files),
         changes=BatchChanges(),
     )
     new.admissions = {topic: _admission(old, plan) for topic, old in lane.admissions.items()}
@@ -106,8 +107,7 @@ def relaid(lane: Lane, plan: Plan, since: Since) -> tuple[Lane, Since]:
     _make_new_columns(new, change)
     if not plan.history_hours:
         _drop_hours(new)
-    if not has_same_queries(lane.plan, plan):
-        begin_queries(new, change.next_pane_ms)
+    begin_searches(new, lane.plan, change.next_pane_ms)
     return new, _since(change, windows, lane)
 
 
@@ -281,7 +281,6 @@ def _since(change: _Change, windows: Mapping[int, Instant], lane: Lane) -> Since
         id_: of.groupings[id_] if id_ in of.groupings else change.next_pane_ms
         for id_ in new.grouping_ids
     }
-    lengths = [window.length_ms for window in new.timing.windows]
     hours_since = of.hours
     if new.history_hours and not change.old.history_hours and lane.settled_before is not None:
         hours_since = hours.open_hour(lane.settled_before, new) + new.hour_ms
@@ -290,7 +289,7 @@ def _since(change: _Change, windows: Mapping[int, Instant], lane: Lane) -> Since
         groupings,
         {
             length: windows[length] if length in windows else of.windows[length]
-            for length in lengths
+            for length in (window.length_ms for window in new.timing.windows)
         },
         hours_since,
     )

@@ -11,6 +11,7 @@ window is summed from the longest panes before it that divide its own, not from 
 """
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -18,11 +19,12 @@ from numpy.typing import NDArray
 
 from relevanced.metrics.lists import Integers
 
-from ..panes import PaneKey
+from ..panes import PaneKey, Timing
 from .columns.column import column, grouped
 from .gain_states import score_delays
 from .lane import Lane
 from .paged_rows import LARGEST_SUM, PagedRows, Rows
+from .segments import Segments
 
 
 def apply_changes(lane: Lane, left_out: Integers | None = None) -> None:
@@ -39,18 +41,33 @@ def apply_changes(lane: Lane, left_out: Integers | None = None) -> None:
     starts, combinations, differences = map(np.concatenate, zip(*parts, strict=True))
     if left_out is not None:
         differences[:, left_out] = 0
-    by_grouping = lane.segments.combination_table()[combinations]
+    for key, segments, rows in spread(
+        lane.plan.timing, lane.segments, starts, combinations, differences
+    ):
+        _add(lane, key, segments, rows)
+
+
+def spread(
+    timing: Timing,
+    known: Segments,
+    starts: Integers,
+    combinations: Integers,
+    differences: Rows,
+) -> Iterator[tuple[PaneKey, Integers, Rows]]:
+    """The panes of all windows, each with distinct segment ids, (s,), and what is added to their
+    rows, (s, columns): line n of the differences is that of a base pane and a combination."""
+    by_grouping = known.combination_table()[combinations]
     segments = by_grouping.reshape(-1)
     # Each line counts in one segment per grouping.
     lines = np.repeat(np.arange(len(starts)), by_grouping.shape[1])
-    sums = [_Sums(lane.plan.timing.base_ms, starts[lines], segments, differences, lines)]
-    for window_index, span in enumerate(lane.plan.timing.windows):
+    sums = [_Sums(timing.base_ms, starts[lines], segments, differences, lines)]
+    for window_index, span in enumerate(timing.windows):
         # Panes of 50 s are multiples of base panes of 10 s, but make no panes of 120 s.
         finer = next(each for each in reversed(sums) if span.pane_ms % each.pane_ms == 0)
         found = _summed(finer, span.pane_ms)
         sums.append(found)
         for start, in_pane in grouped(found.starts):
-            _add(lane, (window_index, start), found.segments[in_pane], found.rows[in_pane])
+            yield (window_index, start), found.segments[in_pane], found.rows[in_pane]
 
 
 class _Sums(NamedTuple):
@@ -92,6 +109,15 @@ def _differences(lane: Lane) -> tuple[Integers, Integers, Rows]:
         (np.diff(panes, prepend=-1) != 0) | (np.diff(combinations, prepend=-1) != 0)
     )
     return panes[first], combinations[first], np.add.reduceat(differences, first, axis=0)
+
+
+def summed_by_pane(
+    base_ms: int, panes: Integers, combinations: Integers, rows: Rows
+) -> tuple[Integers, Integers, Rows]:
+    """(base pane, combination, sum of rows), one line per pane and combination."""
+    _check_sum(rows, len(panes))
+    found = _summed(_Sums(base_ms, panes, combinations, rows, np.arange(len(panes))), base_ms)
+    return found.starts, found.segments, found.rows
 
 
 def _counted(*columns: Integers) -> tuple[list[Integers], Integers]:

@@ -5,21 +5,19 @@ number; numbers exist in one process's memory only. Of users there is a hash tha
 day.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
+from relevanced.metrics.arithmetic import distinct
 from relevanced.metrics.lists import Integers
 
-from ..queries.keys import NO_QUERY, hashed, keys_of
+from ..queries.keys import NO_QUERY, hashed, key_steps, keys_of
 from ..queries.plan import HASHED, QueryPlan
 from ..queries.users import NO_USER, user_hashes
 from .columns.column import Codes, Column, Numbers
-
-MOST_KEYS: Final = 100_000
-"""A table beyond this is built anew from the keys of open impressions."""
+from .query_keys import QueryKeys
 
 
 @dataclass(frozen=True)
@@ -29,60 +27,56 @@ class Searches:
     numbers: Integers
     users: Integers
 
+    def distinct_numbers(self) -> tuple[Integers, Integers]:
+        """The distinct numbers, ascending, and for each search the index of its own, (n,)."""
+        table = distinct(self.numbers)
+        which = np.zeros(int(table[-1]) + 1 if len(table) else 0, np.int32)
+        which[table] = np.arange(len(table))
+        return table, which[self.numbers].astype(np.int64)
+
     def part(self, start: int, stop: int) -> "Searches":
         """Those from `start` to before `stop`."""
         return Searches(self.numbers[start:stop], self.users[start:stop])
 
 
-class QueryKeys:
-    """The keys of one lane: key ↔ number; 0 is that of no query."""
+def searches_of(
+    keys: QueryKeys,
+    plan: QueryPlan,
+    queries: Sequence[str | None],
+    users: Sequence[str | None],
+    times_ms: Integers,
+) -> Searches:
+    """The columns of new impressions with these queries, users and times, (n,) of each."""
+    steps = search_steps(keys, plan, queries, users, times_ms)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            found: Searches = done.value
+            return found
 
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {NO_QUERY: 0}
-        self._keys: list[str] = [NO_QUERY]
-        self._capacity = MOST_KEYS
 
-    @property
-    def is_full(self) -> bool:
-        """True where there are so many that most must be those of closed impressions."""
-        return len(self._keys) > self._capacity
-
-    def reserve(self) -> None:
-        """Let the table grow to at least twice its size before it is full."""
-        self._capacity = max(MOST_KEYS, 2 * len(self._keys))
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-    def __getitem__(self, number: int) -> str:
-        return self._keys[number]
-
-    def number_of(self, key: str) -> int:
-        """The number of a key, a new one if it has none yet."""
-        number = self._numbers.get(key)
-        if number is None:
-            number = self._numbers[key] = len(self._keys)
-            self._keys.append(key)
-        return number
-
-    def searches_of(
-        self,
-        plan: QueryPlan,
-        queries: Sequence[str | None],
-        users: Sequence[str | None],
-        times_ms: Integers,
-    ) -> Searches:
-        """The columns of new impressions with these queries, users and times, (n,) of each."""
-        texts = list(dict.fromkeys(query for query in queries if query))
-        keys = keys_of(texts)
+def search_steps(
+    keys: QueryKeys,
+    plan: QueryPlan,
+    queries: Sequence[str | None],
+    users: Sequence[str | None],
+    times_ms: Integers,
+) -> Generator[None, None, Searches]:
+    """The same, in steps of a bounded time."""
+    texts = [query or NO_QUERY for query in queries]
+    if plan.text != HASHED and all(map(str.isascii, texts)):
+        of_query = keys.numbers_of(keys_of(texts))
+    else:  # normalising and hashing take long: each text once
+        distinct_texts = list(dict.fromkeys(texts))
+        found = yield from key_steps(distinct_texts)
         if plan.text == HASHED:
-            keys = hashed(keys, plan.key)
-        numbers = dict(zip(texts, map(self.number_of, keys), strict=True))
-        of_query = [numbers[query] if query else 0 for query in queries]
-        hashes = np.full(len(queries), NO_USER, np.int64)
-        if plan.min_users:
-            hashes = user_hashes(users, times_ms, plan.salt)
-        return Searches(np.array(of_query, np.int64), hashes)
+            found = hashed(found, plan.key)
+        numbers = dict(zip(distinct_texts, keys.numbers_of(found).tolist(), strict=True))
+        of_query = np.fromiter(map(numbers.__getitem__, texts), np.int64, len(texts))
+    if not plan.min_users:
+        return Searches(of_query, np.full(len(queries), NO_USER, np.int64))
+    return Searches(of_query, user_hashes(users, times_ms, plan.salt))
 
 
 class SearchColumns:

@@ -6,6 +6,7 @@ combination is the tuple of segment ids of one impression, one per grouping: imp
 hundred of them, so an impression stores one combination id instead of a segment id per grouping.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -20,6 +21,8 @@ Combination: TypeAlias = tuple[int, ...]
 MOST_COMBINATIONS: Final = 50_000
 """Beyond this, combinations are forgotten that no open impression counts in."""
 _RESERVED = frozenset((ALL, OTHER))
+_PARTS: Final = re.compile(r"(?:[^,\\]|\\.)*", re.DOTALL)
+_ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
 def escape(value: str) -> str:
@@ -35,6 +38,24 @@ def escape(value: str) -> str:
 def segment_of(values: Iterable[str | None]) -> str:
     """The segment of these values of a grouping's attributes."""
     return ",".join([NONE if value is None else escape(value) for value in values])
+
+
+def attribute_values(segment: str) -> list[str]:
+    """The attribute values that a segment joins, unescaped.
+
+    >>> attribute_values("US,a\\\\,b")
+    ['US', 'a,b']
+    """
+    if "\\" not in segment:
+        return segment.split(",")
+    parts = []
+    start = 0
+    while start <= len(segment):
+        found = _PARTS.match(segment, start)
+        end = found.end() if found else start
+        parts.append(_ESCAPED.sub(r"\1", segment[start:end]))
+        start = end + 1
+    return parts
 
 
 @dataclass

@@ -70,11 +70,7 @@ def _add_to_hour(lane: Lane, pane: int, settled_before: int, pages: Pages) -> No
 def _drop_old_hours(lane: Lane, before: int) -> None:
     """Drop the hours that are no longer kept, among them any that this batch itself settled."""
     first = hours.kept_from(before, lane.plan)
-    lane.lost_hours = {start for start in lane.lost_hours if start >= first}
-    for start in [start for start in lane.stored_hours if start < first]:
-        lane.changes.dropped_hours += ((start, page) for page in lane.stored_hours.pop(start))
-    for start in [start for start in lane.hours if start < first]:
-        lane.changes.dropped_hours += ((start, page) for page in lane.hours.pop(start).page_numbers)
+    lane.changes.dropped_hours += hours.drop_before(lane, first)
     lane.changes.hour_pages = {page for page in lane.changes.hour_pages if page[0] >= first}
 
 
@@ -83,8 +79,5 @@ def drop_old_panes(lane: Lane) -> None:
     watermark = lane.watermark_ms
     if watermark is None:
         return
-    timing = lane.plan.timing
-    limits = [timing.dropped_before(span, watermark) for span in timing.windows]
-    for key in [key for key in lane.panes if key[1] < limits[key[0]]]:
-        lane.changes.dropped += ((key, page) for page in lane.panes.pop(key).page_numbers)
+    lane.changes.dropped += hours.drop_panes(lane.panes, lane.plan.timing, watermark)
     lane.changes.pages = {page for page in lane.changes.pages if page[0] in lane.panes}

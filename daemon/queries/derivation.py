@@ -5,8 +5,7 @@ A derivation sees the key of a query (`keys`): lower case, single blanks, at mos
 
 import hashlib
 import re
-from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -19,32 +18,52 @@ DIGEST_DIGITS: Final = 8
 
 @dataclass(frozen=True)
 class Derivation:
-    """One derived attribute: by words, or by patterns."""
+    """One derived attribute: by words, by patterns, or by files of classes."""
 
     attribute: str
     words: tuple[int, ...] = ()
     """The most words of a query of each class, ascending; one more class has longer queries."""
     patterns: tuple[tuple[str, str], ...] = ()
     """(value, regular expression that searches the key): the first that matches counts."""
+    by_files: bool = False
+    """Whether files say the class of each query: `DerivedAttributes` has them."""
+    unlisted: str | None = None
+    """The class of queries that the file in force does not list."""
+
+    def classes_of(
+        self, keys: Sequence[str], classes: Mapping[str, str] | None
+    ) -> list[str | None]:
+        """Return the class of each query of these keys, (n,), in a file; None without a query, or
+        where no file is in force."""
+        if classes is None:
+            return [None] * len(keys)
+        get, unlisted = classes.get, self.unlisted
+        return [get(key, unlisted) if key else None for key in keys]
+
+    def lengths_of(self, keys: Sequence[str]) -> list[str | None]:
+        """Return the class of each query of these keys, (n,), by its words; None without a
+        query."""
+        # a key has one blank between words, and none at its ends
+        get, longest = self._lengths.get, f"{self.words[-1] + 1}+"
+        return [get(key.count(" "), longest) if key else None for key in keys]
 
     def value_of(self, key: str) -> str | None:
-        """Return the value for a query of this key; None without a query, or where none
-        matches."""
-        if key == NO_QUERY:
-            return None
-        if self.words:
-            # a key has one blank between words, and none at its ends
-            return self._lengths[bisect_left(self.words, key.count(" ") + 1)]
-        for value, matches in self._searches:
-            if matches(key):
-                return value
+        """Return the value of the first pattern that matches the key of a query; None without a
+        query, or where none matches."""
+        if key != NO_QUERY:
+            for value, matches in self._searches:
+                if matches(key):
+                    return value
         return None
 
     @cached_property
-    def _lengths(self) -> tuple[str, ...]:
-        ranges = pairwise((0, *self.words))
-        names = (str(most) if most == less + 1 else f"{less + 1}-{most}" for less, most in ranges)
-        return (*names, f"{self.words[-1] + 1}+")
+    def _lengths(self) -> Mapping[int, str]:
+        """Blanks of a key → the class of its words, but the last one."""
+        return {
+            words - 1: str(most) if most == less + 1 else f"{less + 1}-{most}"
+            for less, most in pairwise((0, *self.words))
+            for words in range(less + 1, most + 1)
+        }
 
     @cached_property
     def _searches(self) -> tuple[tuple[str, Callable[[str], object]], ...]:
@@ -53,6 +72,7 @@ class Derivation:
     @cached_property
     def meaning(self) -> str:
         """The attribute with a hash of what it is derived by: another one is another attribute."""
-        shape = repr((self.words, self.patterns))
+        of_files = ("files", self.unlisted)
+        shape = repr(of_files if self.by_files else (self.words, self.patterns))
         digest = hashlib.sha256(shape.encode(errors="surrogatepass")).hexdigest()
         return f"{self.attribute}~{digest[:DIGEST_DIGITS]}"

@@ -5,21 +5,30 @@ trimmed, and cut. Equal keys are one query, and no two queries share one.
 """
 
 import unicodedata
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Generator, Iterator, Sequence
 from hashlib import blake2b
+from itertools import accumulate
 from typing import Final
+
+import numpy as np
 
 MOST_CHARACTERS: Final = 128
 """A key has at most so many characters."""
 READ_CHARACTERS: Final = 1024
 """So many characters of a text are read: normalising a text of combining marks takes time with the
 square of its length."""
+STEP_CHARACTERS: Final = 16 * READ_CHARACTERS
+"""So many are normalised in one step: in the worst order, 1,024 combining marks take 1.5 ms."""
 NO_QUERY: Final = ""
 """The key of a search without a query."""
 SEGMENT_MARK: Final = "\x1f"
-"""Between a key and a segment. It is white space, so no key contains it."""
-_BETWEEN: Final = "\x1e"
-"""Between texts that are normalised together: no character combines with it."""
+"""Between a key and a segment, or an item. It is white space, so no key contains it."""
+_BETWEEN: Final = "\0"
+"""Between texts that are normalised together: no character combines with it, and it is no white
+space."""
+_OTHER_SPACE: Final = (*map(chr, range(0x09, 0x0E)), *map(chr, range(0x1C, 0x20)))
+"""ASCII's white space but for the blank."""
 _HASH_BYTES: Final = 8
 KEY_BYTES: Final = 64
 """The longest secret key that BLAKE2b takes."""
@@ -35,10 +44,57 @@ def key_of(text: str) -> str:
 
 def keys_of(texts: Sequence[str]) -> list[str]:
     """Return the key of each text, normalised all at once: equal to `key_of` of each."""
-    joined = _BETWEEN.join([text[:READ_CHARACTERS] for text in texts])
-    if joined.count(_BETWEEN) != len(texts) - 1:
+    longest = max(map(len, texts), default=0)
+    if longest > READ_CHARACTERS:
+        texts = [text[:READ_CHARACTERS] for text in texts]
+    together = _BETWEEN.join(texts)
+    if together.count(_BETWEEN) != len(texts) - 1:
         return [key_of(text) for text in texts]
-    return [_trimmed(text) for text in _folded(joined).split(_BETWEEN)]
+    spaced = _spaced(_folded(together))
+    keys = spaced.split(_BETWEEN)
+    if longest <= MOST_CHARACTERS and spaced.isascii():
+        return keys
+    return [key[:MOST_CHARACTERS].rstrip() for key in keys]
+
+
+def _spaced(together: str) -> str:
+    """Texts with a mark between them, with single blanks as their only white space."""
+    if _is_spaced(together):
+        return together  # as most are: to split them would take longer than all other steps
+    spaced = " ".join(together.split())
+    return spaced.replace(" \0", _BETWEEN).replace("\0 ", _BETWEEN)
+
+
+def _is_spaced(together: str) -> bool:
+    """Whether ASCII texts with a mark between them have no white space but single blanks, each
+    between two words."""
+    if not together.isascii() or any(map(together.__contains__, _OTHER_SPACE)):
+        return False
+    letters = np.frombuffer(f"\0{together}\0".encode(), np.uint8)
+    is_blank, ends_word = letters == ord(" "), letters <= ord(" ")
+    return not ((ends_word[1:] & is_blank[:-1]) | (is_blank[1:] & ends_word[:-1])).any()
+
+
+def key_steps(texts: Sequence[str]) -> Generator[None, None, list[str]]:
+    """Return what `keys_of` returns, in steps of some 20 ms at most, whatever the texts are."""
+    if all(map(str.isascii, texts)):
+        return keys_of(texts)
+    found: list[str] = []
+    for part in parts_of(texts, STEP_CHARACTERS):
+        found += keys_of(texts[part])
+        yield
+    return found
+
+
+def parts_of(texts: Sequence[str], most: int) -> Iterator[slice]:
+    """Yield parts of texts of which at most so many characters are read, or of one text."""
+    read = list(accumulate(min(len(text), READ_CHARACTERS) for text in texts))
+    start = 0
+    while start < len(texts):
+        limit = most + (read[start - 1] if start else 0)
+        stop = max(bisect_right(read, limit), start + 1)
+        yield slice(start, stop)
+        start = stop
 
 
 def _folded(text: str) -> str:
@@ -74,7 +130,13 @@ def with_segment(key: str, segment: str) -> str:
     return f"{key}{SEGMENT_MARK}{segment}"
 
 
+def with_item(key: str, item: str) -> str:
+    """Return the key of a query and an item that was shown for it."""
+    return f"{key}{SEGMENT_MARK}{item}"
+
+
 def without_segment(key: str) -> tuple[str, str]:
-    """Return (key of the query, segment) of the key of a query in a segment."""
+    """Return (key of the query, segment or item) of the key of a query in a segment, or of one and
+    an item."""
     query, _, segment = key.partition(SEGMENT_MARK)
     return query, segment

@@ -29,6 +29,8 @@ class QueryPlan:
     """A text is shown from so many different users on; 0: always."""
     user: str = USER_ID
     """Who counts as a user: USER_ID, or an attribute."""
+    examples: int = 2
+    """Searches that are kept of a row and hour as they were shown; 0: none."""
     salt: bytes = b""
     """Of the hashes of users, beside the day."""
     key: bytes = field(default=b"", repr=False)
@@ -37,9 +39,13 @@ class QueryPlan:
     @property
     def shape(self) -> tuple[object, ...]:
         """What a change of begins the tables anew."""
-        return self.text, self.by, self.kept, self.min_users, self.user
+        return self.text, self.by, self.kept, self.min_users, self.user, self.examples
 
     @property
     def kept_zero(self) -> int:
         """Rows of the table of searches without results."""
         return max(1, self.kept // ZERO_SHARE)
+
+
+KEYS_ALONE: Final = QueryPlan(min_users=0)
+"""Where the keys of queries are needed and no tables are kept."""

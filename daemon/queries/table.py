@@ -13,16 +13,15 @@ alone and happens between panes only: so the table follows from the log.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Final
 from zlib import crc32
 
 import numpy as np
 
-from relevanced.metrics.arithmetic import distinct
-from relevanced.metrics.lists import Integers
+from relevanced.metrics.lists import Booleans, Integers
 
-from . import users as query_users
-from .users import ENOUGH, NO_USER, NOBODY, Users
+from .row_users import RowUsers
 
 MOST_ROWS: Final = 8
 CUT_TO: Final = 4
@@ -30,8 +29,8 @@ CUT_TO: Final = 4
 cut to the kept rows after each pane would have four fifths of the most frequent queries exactly."""
 FIRST_ROWS: Final = 64
 LARGEST_SUM: Final = 2**62
+_NO_ROW: Final = -1
 NO_INDICES: Final[Integers] = np.zeros(0, np.int64)
-_MOST_HASHES: Final = 2**32
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class Table:
         self.kept, self.min_users, self.rank = kept, min_users, rank
         self.keys: list[str] = []
         """Of the rows."""
-        self.users: list[Users] = []
+        self.users = RowUsers(min_users)
         """Of each row, who searched for it."""
         self.other: Integers = np.zeros(columns, np.int64)
         """(columns,) the sums of all that was dropped."""
@@ -67,8 +66,8 @@ class Table:
         self._rows: dict[str, int] = {}
         self._sums = np.zeros((FIRST_ROWS, columns), np.int64)
         self._missing = np.zeros(FIRST_ROWS, np.int64)
-        self._has_enough = np.zeros(FIRST_ROWS, np.bool_)
-        """Of each row, whether it has enough users."""
+        self._marks = np.zeros(FIRST_ROWS, np.int64)
+        """Of each row CRC-32 of its key in UTF-8: worked out while the key is in the cache."""
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -95,75 +94,109 @@ class Table:
 
     def settle(self, pane: PaneSums) -> None:
         """Add the sums of the next pane. Raises OverflowError where a sum could reach 2^62."""
-        rows = [self._row(key) for key in pane.keys]
-        self._sums[rows] += pane.sums
-        if rows and np.abs(self._sums[rows]).max() >= LARGEST_SUM:
+        rows = self.rows_of(pane.keys)
+        sums = self._sums.take(rows, axis=0) + pane.sums
+        if len(rows) and max(sums.max(), -sums.min()) >= LARGEST_SUM:
             raise OverflowError("a sum of a table of queries: must stay below 2^62")
+        self._sums[rows] = sums
         if self.min_users and len(pane.users):
-            self._add_users(np.array(rows)[pane.searched], pane.users)
-        self.changed.update(rows)
+            self.users.add(rows[pane.searched], pane.users)
+        self.changed.update(rows.tolist())
         if len(self) > MOST_ROWS * self.kept:
             self._cut(CUT_TO * self.kept)
 
-    def _add_users(self, rows: Integers, hashes: Integers) -> None:
-        """Add who searched, (n,) rows and hashes of users, where there are not enough yet."""
-        waits = ~self._has_enough[rows] & (hashes != NO_USER)
-        if not waits.any():
-            return
-        for pair in distinct(rows[waits] * _MOST_HASHES + hashes[waits]).tolist():
-            row, found = divmod(pair, _MOST_HASHES)
-            self.set_users(row, query_users.joined((self.users[row], {found}), self.min_users))
+    def rows_of(self, keys: Sequence[str], missing: Integers | None = None) -> Integers:
+        """The rows of distinct keys, (n,); rows of zeros are appended for those that have none. So
+        much of the query of each may be missing, (n,): all that the bound allows, where it is not
+        given."""
+        rows = np.fromiter(map(self._rows.get, keys, repeat(_NO_ROW)), np.int64, len(keys))
+        new = np.flatnonzero(rows == _NO_ROW)
+        if len(new):
+            rows[new] = np.arange(len(self), len(self) + len(new))
+            appended = [keys[n] for n in new.tolist()]
+            self._append(appended, self.bound if missing is None else missing[new])
+        return rows
 
-    def set_users(self, row: int, users: Users) -> None:
-        """Replace who searched for the query of a row."""
-        self.users[row] = users
-        self._has_enough[row] = users is ENOUGH
-
-    def _row(self, key: str) -> int:
-        row = self._rows.get(key)
-        if row is None:
-            row = self.put(key, self.bound)
-        return row
-
-    def put(self, key: str, missing: int) -> int:
-        """Append a row of zeros, from whose query so much is missing at most; returns it."""
-        row = self._rows[key] = len(self)
-        if row == len(self._missing):
-            self._sums = np.concatenate((self._sums, np.zeros_like(self._sums)))
-            self._missing = np.concatenate((self._missing, np.zeros_like(self._missing)))
-            enough = (self._has_enough, np.zeros_like(self._has_enough))
-            self._has_enough = np.concatenate(enough)
-        self.keys.append(key)
-        self.users.append(NOBODY)
-        self._sums[row] = 0
-        self._missing[row] = missing
-        self._has_enough[row] = False
-        return row
+    def _append(self, keys: Sequence[str], missing: Integers | int) -> None:
+        first, end = len(self), len(self) + len(keys)
+        more = max(end, 2 * len(self._missing)) - len(self._missing)
+        if end > len(self._missing):
+            self._sums = np.pad(self._sums, ((0, more), (0, 0)))
+            self._missing = np.pad(self._missing, (0, more))
+            self._marks = np.pad(self._marks, (0, more))
+        self._sums[first:end] = 0
+        self._missing[first:end] = missing
+        self._marks[first:end] = np.fromiter(map(crc32, _encoded(keys)), np.int64, len(keys))
+        self.users.append(len(keys))
+        self.keys += keys
+        self._rows.update(zip(keys, range(first, end), strict=True))
 
     def close(self) -> None:
         """Settling has reached the end of the hour: keep what is stored, the first rows first."""
         self._cut(self.kept)
+        self._arrange(self.ordered())
+
+    def _arrange(self, rows: Sequence[int]) -> None:
+        """Keep these rows only, in this order."""
+        at = np.array(rows, np.int64)
+        self._sums[: len(at)] = self._sums.take(at, axis=0)
+        self._missing[: len(at)] = self._missing[at]
+        self._marks[: len(at)] = self._marks[at]
+        self.users.keep(at)
+        self.keys = [self.keys[row] for row in rows]
+        self._rows = dict(zip(self.keys, range(len(at)), strict=True))
 
     def _cut(self, count: int) -> None:
-        ordered = self.ordered()
-        dropped = ordered[count:]
-        if dropped:
+        kept, dropped = self.first(count), np.ones(len(self), np.bool_)
+        dropped[kept] = False
+        if dropped.any():
             self.other = self.other + self.sums[dropped].sum(axis=0)
             self.bound = max(self.bound, int(self._at_most()[dropped].max()))
-        kept = ordered[:count]
-        self._sums[: len(kept)] = self._sums[kept]
-        self._missing[: len(kept)] = self._missing[kept]
-        self._has_enough[: len(kept)] = self._has_enough[kept]
-        self.keys = [self.keys[row] for row in kept]
-        self.users = [self.users[row] for row in kept]
-        self._rows = {key: row for row, key in enumerate(self.keys)}
+        self._arrange(kept)
         self.changed, self.is_cut = set(), True
 
     def ordered(self) -> list[int]:
         """The rows: those whose queries may have the greatest counts first."""
-        at_most = self._at_most().tolist()
-        texts = [key.encode(errors="surrogatepass") for key in self.keys]
-        return sorted(range(len(self)), key=lambda n: (-at_most[n], crc32(texts[n]), texts[n]))
+        return self._sorted(range(len(self)))
+
+    def first(self, count: int) -> list[int]:
+        """The first so many of the ordered rows, in any order."""
+        above, equal = self._around(count)
+        return [*above.tolist(), *self._first_by_text(equal, count - len(above))]
+
+    def first_wanted(self, count: int, wanted: Booleans) -> list[int]:
+        """Those of the first so many rows that are wanted, (rows,) of all, in any order."""
+        if not wanted.any():
+            return []
+        above, equal = self._around(count)
+        rows: list[int] = above[wanted[above]].tolist()
+        if wanted[equal].any():  # mostly none is, and then their order does not matter
+            others = self._first_by_text(equal, count - len(above))
+            rows += [row for row in others if wanted[row]]
+        return rows
+
+    def _around(self, count: int) -> tuple[Integers, Integers]:
+        """The rows that are surely among the first so many, and those of which only some are: they
+        are equal but for their texts."""
+        if count >= len(self):
+            return np.arange(len(self)), NO_INDICES
+        at_most = self._at_most()
+        least = np.partition(at_most, -count)[-count]
+        return np.flatnonzero(at_most > least), np.flatnonzero(at_most == least)
+
+    def _first_by_text(self, rows: Integers, count: int) -> list[int]:
+        """The first so many of rows that are equal but for their texts, in any order."""
+        marks = self._marks[rows]
+        order = np.argsort(marks, kind="stable")
+        if count < len(rows) and marks[order[count - 1]] == marks[order[count]]:
+            return self._sorted(rows.tolist())[:count]
+        first: list[int] = rows[order[:count]].tolist()
+        return first
+
+    def _sorted(self, rows: Sequence[int]) -> list[int]:
+        at_most, marks = self._at_most().tolist(), self._marks.tolist()
+        texts = dict(zip(rows, _encoded([self.keys[n] for n in rows]), strict=True))
+        return sorted(texts, key=lambda n: (-at_most[n], marks[n], texts[n]))
 
     def _at_most(self) -> Integers:
         at_most: Integers = self.sums[:, self.rank] + self.missing
@@ -174,10 +207,20 @@ class Table:
         self.changed, self.is_cut = set(), False
 
 
-def grouped(keys: Integers, sums: Integers) -> tuple[Integers, Integers]:
-    """Return the distinct keys of n lines, ascending, (k,), and the sums of their rows, (k,
-    columns)."""
+def _encoded(keys: Sequence[str]) -> list[bytes]:
+    try:
+        return [key.encode() for key in keys]
+    except UnicodeEncodeError:
+        return [key.encode(errors="surrogatepass") for key in keys]
+
+
+def grouped(keys: Integers, sums: Integers) -> tuple[Integers, Integers, Integers]:
+    """Return the distinct keys of n lines, ascending, (k,), the sums of their rows, (k, columns),
+    and for each line the index of its key, (n,)."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
-    first = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
-    return ordered[first], np.add.reduceat(sums[order], first, axis=0)
+    is_first = np.ones(len(keys), np.bool_)
+    is_first[1:] = ordered[1:] != ordered[:-1]
+    first, which = np.flatnonzero(is_first), np.empty(len(keys), np.int64)
+    which[order] = np.cumsum(is_first) - 1
+    return ordered[first], np.add.reduceat(sums.take(order, axis=0), first, axis=0), which

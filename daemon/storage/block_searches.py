@@ -5,7 +5,7 @@ import numpy as np
 
 from relevanced.metrics.lists import Integers
 
-from ..lane.columns.texts import cut, joined
+from ..lane.columns.texts import cut
 from ..lane.lane import Lane
 from ..lane.searches import Searches
 from .packing import pack_integers, unpack_integers
@@ -25,25 +25,24 @@ class PackedSearches(msgspec.Struct, array_like=True, frozen=True):
 
 def packed_searches(lane: Lane, new: Integers) -> PackedSearches | None:
     """Return those of the impressions at these slots; None where queries are not kept."""
-    columns, queries = lane.open.searches, lane.queries
-    if columns is None or queries is None or not len(new):
+    columns, known = lane.open.searches, lane.query_keys
+    if columns is None or known is None or not len(new):
         return None
     found = columns.at(lane.open.index_of(new))
-    table, which = np.unique(found.numbers, return_inverse=True)
-    texts = [queries.keys[number].encode(errors="surrogatepass") for number in table.tolist()]
-    keys, lengths = joined(texts)
+    table, which = found.distinct_numbers()
+    keys, lengths = known.joined(table)
     users = found.users.astype("<u4").tobytes() if found.users.any() else b""
-    return PackedSearches(keys, pack_integers(lengths), pack_integers(which.reshape(-1)), users)
+    return PackedSearches(keys, pack_integers(lengths), pack_integers(which), users)
 
 
 def unpacked_searches(lane: Lane, stored: PackedSearches | None, new: int) -> Searches | None:
     """Return those of `new` impressions; None where none are stored, or queries are not kept."""
-    queries = lane.queries
-    if queries is None or stored is None:
+    known = lane.query_keys
+    if known is None or stored is None:
         return None
     texts = cut(stored.keys, unpack_integers(stored.key_lengths))
-    numbers = [queries.keys.number_of(text.decode(errors="surrogatepass")) for text in texts]
+    numbers = known.numbers_of([text.decode(errors="surrogatepass") for text in texts])
     users = np.zeros(new, np.int64)
     if stored.users:
         users[:] = np.frombuffer(stored.users, "<u4")
-    return Searches(np.array(numbers, np.int64)[unpack_integers(stored.searches)], users)
+    return Searches(numbers[unpack_integers(stored.searches)], users)

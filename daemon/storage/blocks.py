@@ -72,7 +72,7 @@ class _Wire(msgspec.Struct, array_like=True):
 
 
 class _SearchWire(_Wire, array_like=True):
-    """A block of a lane that keeps queries. It reads the blocks of others as well."""
+    """A block of a lane that keeps the queries of impressions. It reads those of others as well."""
 
     searches: PackedSearches | None = None
     """Of the new impressions."""
@@ -131,7 +131,7 @@ def _wire(lane: Lane, new: Integers, changed: Integers) -> _Wire:
     (ids, id_lengths), (items, item_lengths) = impressions.texts_of(new)
     graded = sorted(impressions.grades.keys() & both.tolist()) if impressions.grades else []
     surfaces = [lane.states.surface_id_of(state) for state in states]
-    kind = _Wire if lane.queries is None else _SearchWire
+    kind = _Wire if lane.query_keys is None else _SearchWire
     return kind(
         new=pack_integers(new),
         changed=pack_integers(changed),

@@ -15,17 +15,20 @@ from ..lane import hours
 from ..lane.columns.column import column
 from ..lane.lane import Lane
 from . import experiments as stored_experiments
+from . import judged_rows as stored_judged
 from . import log_marks
 from . import queries as stored_queries
 from .block_log import Block, merged
 from .blocks import encode
+from .class_files import CLASSES_FIELD, NOTHING, packed_class_files
 from . import layouts as stored_layouts
 from .head import IDLE_FIELD, LOGS_FIELD, NO_QUERIES, QUERIES_FIELD, STALL_FIELD, WriterState
 from .keys import ADMITTED_KEY, block_key, hour_page_key, page_key, totals_key
 from .layouts import LAYOUTS_KEY, LaneLayouts
 from .log_marks import LogMark
 from .packing import pack, pack_page
-from .queries import QueryHead, QueryWrites
+from .queries import QueryWrites
+from .query_head import QueryHead, packed_head
 from .stall_mark import NO_STALL, StallMark
 
 
@@ -84,6 +87,10 @@ class ClaimedLane:
     """Whether the store contains `layouts` as they are."""
     stored_queries: bytes | None = None
     """What the head in the store says of tables of queries; None where it has no such field."""
+    judged_fields: Mapping[str, bytes] = field(default_factory=dict)
+    """What the head in the store says of judged rows and of the files that grade."""
+    class_files: bytes = NOTHING
+    """What the head in the store says of files of classes."""
     outdated: frozenset[str] = frozenset()
     """Keys of the lane as it was under another layout: where there are any, the next commit must be
     a repair, which writes it under this one."""
@@ -115,7 +122,9 @@ def plan_commit(claimed: ClaimedLane, idle_ms: int | None = None) -> Commit:
         fields=_head_fields(lane, _state(lane, log), idle_ms)
         | ({LOGS_FIELD: log_marks.encoded(claimed.logs)} if claimed.logs else {})
         | ({STALL_FIELD: NO_STALL} if claimed.drop_stall else {})
-        | _query_fields(claimed, queries),
+        | _query_fields(claimed, queries)
+        | stored_judged.changed_fields(lane, claimed.judged_fields)
+        | _class_fields(claimed),
         names={str(id_): msgspec.json.encode(name) for id_, name in new_names},
         unlinked=unlinked + _dropped(lane),
         listed=listed,
@@ -126,9 +135,15 @@ def plan_commit(claimed: ClaimedLane, idle_ms: int | None = None) -> Commit:
 
 def _query_fields(claimed: ClaimedLane, queries: QueryWrites | None) -> dict[str, bytes]:
     """Return the field of tables of queries, where it changes."""
-    data = NO_QUERIES if queries is None else pack(queries.head)
+    data = NO_QUERIES if queries is None else packed_head(queries.head)
     stored = claimed.stored_queries or NO_QUERIES
     return {} if data == stored else {QUERIES_FIELD: data}
+
+
+def _class_fields(claimed: ClaimedLane) -> dict[str, bytes]:
+    """Return the field of files of classes, where it changes."""
+    data = packed_class_files(claimed.lane)
+    return {} if data == claimed.class_files else {CLASSES_FIELD: data}
 
 
 def _followed(lane: Lane) -> dict[str, bytes]:
@@ -145,7 +160,8 @@ def _followed(lane: Lane) -> dict[str, bytes]:
         hour_page_key(start, page): pack_page(lane.hours[start].page(page))
         for start, page in sorted(changes.hour_pages)
     }
-    return panes | totals | stored_experiments.blobs_of(lane.experiments) | of_hours
+    of_judged = stored_judged.blobs_of(lane)
+    return panes | totals | stored_experiments.blobs_of(lane.experiments) | of_hours | of_judged
 
 
 def _dropped(lane: Lane) -> list[str]:
@@ -153,7 +169,8 @@ def _dropped(lane: Lane) -> list[str]:
     changes = lane.changes
     panes = [page_key(lane.plan.timing, key, page) for key, page in changes.dropped]
     of_hours = [hour_page_key(start, page) for start, page in changes.dropped_hours]
-    return [*panes, *of_hours, *stored_experiments.unlinked(lane.experiments)]
+    of_judged = stored_judged.dropped(lane)
+    return [*panes, *of_hours, *of_judged, *stored_experiments.unlinked(lane.experiments)]
 
 
 def _state(lane: Lane, log: Sequence[Block]) -> WriterState:
@@ -245,6 +262,8 @@ def confirm(claimed: ClaimedLane, commit: Commit) -> None:
     claimed.layouts_stored = claimed.layouts_stored or LAYOUTS_KEY in commit.blobs
     claimed.outdated = frozenset()
     claimed.stored_queries = commit.fields.get(QUERIES_FIELD, claimed.stored_queries)
+    claimed.judged_fields = stored_judged.confirmed(claimed.judged_fields, commit.fields)
+    claimed.class_files = commit.fields.get(CLASSES_FIELD, claimed.class_files)
     if commit.queries is not None:
         stored_queries.confirmed(lane, commit.queries)
     lane.start_batch()

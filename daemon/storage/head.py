@@ -10,12 +10,16 @@ import msgspec
 from ..errors import Damaged
 from ..lane.watermarks import Pending
 from . import log_marks
+from .class_files import CLASSES_FIELD, ClassesHead
 from .experiments import Tracked
+from .judged import JUDGED_FIELD, JUDGEMENTS_FIELD, JudgedHead, TimelineHead
+from .judged import parse_judged_hour_key
 from .keys import ADMITTED_KEY, HOURS_PREFIX, block_key, parse_hour_page_key
 from .log_marks import LaneStart, LogMarks, ids_of
 from .packing import PackingError, unpack
-from .queries import QueryHead
-from .queries import hour_of as query_hour_of
+from .query_examples import hour_of as example_hour_of
+from .query_head import QueryHead
+from .query_head import hour_of as query_hour_of
 from .stall_mark import NO_STALL, StallMark, unpack_mark
 
 WAY_OUT: Final = (
@@ -87,6 +91,12 @@ class Head:
     stall: StallMark | None = None
     queries: QueryHead | None = None
     """None where the lane keeps no queries."""
+    judged: JudgedHead | None = None
+    """None where nothing is judged."""
+    judgements: TimelineHead | None = None
+    """The files that graded; None where nothing is judged."""
+    classes: ClassesHead | None = None
+    """The files that classed queries; None where no attribute is derived by files."""
 
 
 WRITTEN_BY_COMMITS: Final = ("watermarks", "counts", "state", "keys", "names")
@@ -146,6 +156,9 @@ def _head_of(fields: Mapping[str, bytes]) -> Head:
         logs=log_marks.decoded(fields.get(LOGS_FIELD, b"{}")),
         stall=unpack_mark(fields.get(STALL_FIELD, NO_STALL)),
         queries=unpack(queries, QueryHead) if (queries := fields.get(QUERIES_FIELD)) else None,
+        judged=unpack(judged, JudgedHead) if (judged := fields.get(JUDGED_FIELD)) else None,
+        judgements=unpack(files, TimelineHead) if (files := fields.get(JUDGEMENTS_FIELD)) else None,
+        classes=unpack(classes, ClassesHead) if (classes := fields.get(CLASSES_FIELD)) else None,
     )
 
 
@@ -164,9 +177,13 @@ def blob_keys(head: Head, listed: Sequence[str]) -> list[str]:
 
 def is_past(head: Head, key: str) -> bool:
     """True for a page of an hour that cannot change any more."""
-    if head.queries is not None and query_hour_of(key) in head.queries.hours:
-        return True
-    first = head.state.open_hour
-    if first is None or not key.startswith(HOURS_PREFIX):
+    if head.queries is not None:
+        if (
+            query_hour_of(key) in head.queries.hours
+            or example_hour_of(key) in head.queries.examples
+        ):
+            return True
+    first, of_judged = head.state.open_hour, parse_judged_hour_key(key)
+    if first is None or not (of_judged or key.startswith(HOURS_PREFIX)):
         return False
-    return parse_hour_page_key(key)[0] < first
+    return (of_judged or parse_hour_page_key(key))[0] < first

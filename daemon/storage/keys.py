@@ -3,9 +3,10 @@
 Keys of a lane, after its prefix:
 
     head            hash: token, sequence, offsets, watermarks, counts, idle mark, start, state,
-                    logs (see `log_marks`), stall (see `stall_mark`), queries (see `queries`); how
-                    many keys `changes` and how many fields `names` must have; and `unswept` while
-                    keys of an earlier lane of this number may be left
+                    logs (see `log_marks`), stall (see `stall_mark`), queries (see `queries`),
+                    judged and judgements (see `judged`); how many keys `changes` and how many
+                    fields `names` must have; and `unswept` while keys of an earlier lane of this
+                    number may be left
     names           hash: segment id → [grouping id, segment]
     open:N          a block of open state (see `blocks`)
     rows:W:START:P  page P of the rows of the pane that begins at START (ms) of the window of W
@@ -14,13 +15,16 @@ Keys of a lane, after its prefix:
     layouts         which columns rows have, and since when (see `layouts`)
     experiment:H    an experiment, parts of its users, and its ended days (see `experiments`)
     hours:START:P   page P of the rows of an hour that has settled, or is about to
+    judged:W:START:P, judged:hours:START:P
+                    the same pages of judged rows (see `judged`)
     queries:START   the tables of queries of an hour that is over; queries:START:part:N, of the
                     hour that is open (see `queries`)
+    examples:START  examples of queries of an hour that is over (see `query_examples`)
     admitted        values of each grouping that were admitted, per topic
     changes         sorted set: every key of the lane's state; its score is the sequence that wrote
-                    it last if readers follow it (rows, totals, hours, experiments, layouts), else
-                    0; and, where the server has published a part of a commit, the mark of that
-                    commit, which is no key: it makes the lane damaged (see commit.lua)
+                    it last if readers follow it (rows, totals, hours, judged rows, experiments,
+                    layouts), else 0; and, where the server has published a part of a commit, the
+                    mark of that commit, which is no key: it makes the lane damaged (see commit.lua)
 """
 
 from hashlib import blake2b

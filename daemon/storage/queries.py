@@ -11,25 +11,23 @@ keys: the head lists them.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 import msgspec
 import numpy as np
+from msgspec.structs import astuple
 
-from ..lane.columns.texts import cut, joined
+from relevanced.metrics.lists import Integers
+
+from ..lane.columns.texts import cut, joined_texts
 from ..lane.lane import Lane
-from ..lane.queries import BY, WHOLE, ZERO, LaneQueries, Tables, new_tables
+from ..lane.queries import WHOLE, LaneQueries, Tables, new_tables
 from ..plan import Plan
 from ..queries.keys import UNICODE_VERSION, fingerprint
 from ..queries.table import Table
-from ..queries.users import ENOUGH, Users
+from . import query_examples
 from .packing import pack, pack_integers, unpack, unpack_integers
-
-PREFIX: Final = "queries:"
-_PART: Final = ":part:"
-_ENOUGH_HASHES: Final = -1
-"""In the place of how many hashes a row has, where it has enough users."""
-KINDS: Final = (WHOLE, BY, ZERO)
+from .query_examples import StoredExamples
+from .query_head import QueryHead, hour_key, part_key
 
 
 class StoredTable(msgspec.Struct, array_like=True, frozen=True):
@@ -41,7 +39,7 @@ class StoredTable(msgspec.Struct, array_like=True, frozen=True):
     """Column by column."""
     missing: bytes
     users: bytes
-    """How many hashes of users each row has; _ENOUGH_HASHES where it has enough users."""
+    """How many hashes of users each row has; `ENOUGH_HASHES` where it has enough users."""
     hashes: bytes
     """Of 4 bytes each."""
     other: bytes
@@ -57,79 +55,31 @@ class StoredHour(msgspec.Struct, array_like=True, frozen=True):
     """Under which the users of the rows were counted."""
     is_whole: bool
     tables: dict[str, StoredTable]
+    examples: StoredExamples = ()
+    """Of all rows, or of those whose examples changed. Pages of hours that are over have none."""
 
 
-class QueryHead(msgspec.Struct, array_like=True, frozen=True):
-    """What the head of a lane says of its tables of queries."""
-
-    since_ms: int | None = None
-    """The first hour that has tables; None: all have."""
-    hour_ms: int | None = None
-    """The open hour, if a pane of it has settled."""
-    parts: tuple[int, ...] = ()
-    part_rows: int = 0
-    hours: dict[int, int] = {}
-    """Start of an hour that is over and has a page → its bytes."""
-    lost: tuple[int, ...] = ()
-    """Starts of hours whose page the store lost."""
-    key: str = ""
-    """Fingerprint of the secret key of hashed texts."""
-    unicode: str = ""
-    """The version of Unicode that decides which texts are one query, of the last writer."""
-    closed_ms: int | None = None
-    """Start of the last hour with searches that is over."""
-    last_counts: tuple[int, int] = (0, 0)
-    """Impressions of that hour whose queries are not listed, and all of them."""
-
-    @property
-    def part_keys(self) -> list[str]:
-        """The keys of the parts of the open hour, in order."""
-        return [part_key(self.hour_ms or 0, number) for number in self.parts]
-
-    @property
-    def hour_keys(self) -> list[str]:
-        """The keys of the hours that are over."""
-        return [hour_key(start) for start in self.hours]
-
-
-def hour_key(start: int) -> str:
-    """Return the key of an hour that is over."""
-    return f"{PREFIX}{start}"
-
-
-def part_key(start: int, number: int) -> str:
-    """Return the key of a part of the open hour."""
-    return f"{PREFIX}{start}{_PART}{number}"
-
-
-def hour_of(key: str) -> int | None:
-    """Return the start of the hour whose page has this key; None for other keys."""
-    if not key.startswith(PREFIX) or _PART in key:
-        return None
-    return int(key.removeprefix(PREFIX))
-
-
-def packed_hour(tables: Tables, plan: Plan, *, only_changed: bool = False) -> bytes:
-    """Return tables, or only their rows that changed, as they are stored."""
+def packed_hour(
+    tables: Tables, plan: Plan, *, only_changed: bool = False, examples: StoredExamples = ()
+) -> bytes:
+    """Return tables, or only their rows that changed, as they are stored, with these examples."""
     assert plan.queries is not None
     stored = {kind: _stored(table, only_changed) for kind, table in tables.items()}
-    whole = not only_changed
-    return pack(StoredHour(plan.column_ids, plan.queries.min_users, whole, stored))
+    hour = StoredHour(plan.column_ids, plan.queries.min_users, not only_changed, stored, examples)
+    return pack(hour if examples else astuple(hour)[:-1])
 
 
 def _stored(table: Table, only_changed: bool) -> StoredTable:
-    rows = sorted(table.changed) if only_changed else list(range(len(table)))
-    keys, lengths = joined([table.keys[row].encode(errors="surrogatepass") for row in rows])
-    users = [table.users[row] for row in rows]
-    counts = [_ENOUGH_HASHES if found is ENOUGH else len(found) for found in users]
-    hashes = [one for found in users if found is not ENOUGH for one in sorted(found)]
+    rows = np.array(sorted(table.changed), np.int64) if only_changed else np.arange(len(table))
+    keys, lengths = joined_texts([table.keys[row] for row in rows.tolist()])
+    counts, hashes = table.users.packed(rows)
     return StoredTable(
         keys=keys,
         key_lengths=pack_integers(lengths),
-        sums=pack_integers(table.sums[rows].T),
+        sums=pack_integers(table.sums.take(rows, axis=0).T),
         missing=pack_integers(table.missing[rows]),
-        users=pack_integers(np.array(counts, np.int64)),
-        hashes=np.array(hashes, "<u4").tobytes(),
+        users=pack_integers(counts),
+        hashes=hashes.astype("<u4").tobytes(),
         other=pack_integers(table.other),
         bound=table.bound,
     )
@@ -145,27 +95,26 @@ class StoredRows:
     """The rows of a stored table, (n,) of each."""
 
     keys: Sequence[str]
-    sums: "np.ndarray[tuple[int, ...], np.dtype[np.int64]]"
+    sums: Integers
     """(n, columns)."""
-    missing: "np.ndarray[tuple[int, ...], np.dtype[np.int64]]"
-    users: Sequence[Users]
-    other: "np.ndarray[tuple[int, ...], np.dtype[np.int64]]"
+    missing: Integers
+    users: tuple[Integers, Integers]
+    """How many hashes each has, and all hashes, as `RowUsers.packed` returns them."""
+    other: Integers
     bound: int
 
 
 def rows_of(stored: StoredTable) -> StoredRows:
     """Return the rows of a stored table."""
-    lengths, counts = unpack_integers(stored.key_lengths), unpack_integers(stored.users)
-    hashes, users = iter(np.frombuffer(stored.hashes, "<u4").tolist()), list[Users]()
-    for count in counts.tolist():
-        is_enough = count == _ENOUGH_HASHES
-        users.append(ENOUGH if is_enough else frozenset(next(hashes) for _ in range(count)))
-    other = unpack_integers(stored.other)
+    lengths, other = unpack_integers(stored.key_lengths), unpack_integers(stored.other)
     return StoredRows(
         keys=[text.decode(errors="surrogatepass") for text in cut(stored.keys, lengths)],
         sums=unpack_integers(stored.sums).reshape(len(other), -1).T,
         missing=unpack_integers(stored.missing),
-        users=users,
+        users=(
+            unpack_integers(stored.users),
+            np.frombuffer(stored.hashes, "<u4").astype(np.int64),
+        ),
         other=other,
         bound=stored.bound,
     )
@@ -180,20 +129,19 @@ def table_of(parts: Sequence[StoredTable], min_users: int) -> Table:
 
 
 def put_part(tables: Tables, part: StoredHour) -> None:
-    """Replace rows of tables by those of a part, as its writer did."""
+    """Replace rows of tables by those of a part, as its writer did. Tables of kinds that are not
+    among them are passed over: they were stored under another layout."""
     for kind, stored in part.tables.items():
-        _put(tables[kind], stored)
+        if kind in tables:
+            _put(tables[kind], stored)
 
 
 def _put(table: Table, stored: StoredTable) -> None:
-    rows = rows_of(stored)
-    for index, key in enumerate(rows.keys):
-        row = table.row_of(key)
-        if row is None:
-            row = table.put(key, int(rows.missing[index]))
-        table.set_users(row, rows.users[index])
-        table.sums[row] = rows.sums[index]
-    table.other, table.bound = rows.other, rows.bound
+    found = rows_of(stored)
+    rows = table.rows_of(found.keys, found.missing)
+    table.users.put(rows, *found.users)
+    table.sums[rows] = found.sums
+    table.other, table.bound = found.other, found.bound
 
 
 def restored(lane: Lane, head: QueryHead, blobs: Mapping[str, bytes | None]) -> None:
@@ -205,15 +153,20 @@ def restored(lane: Lane, head: QueryHead, blobs: Mapping[str, bytes | None]) -> 
     queries.parts, queries.part_rows = list(head.parts), head.part_rows
     queries.stored, queries.lost = dict(head.hours), set(head.lost)
     queries.closed_ms, queries.last_counts = head.closed_ms, head.last_counts
-    queries.unicode = head.unicode
+    queries.unicode, queries.missing_since_ms = head.unicode, head.missing_since_ms
+    examples: list[StoredExamples] = []
     for key in head.part_keys:
         data = blobs.get(key)
         if data is None:
             raise KeyError(key)
         part = unpacked_hour(data)
         if part.is_whole:
-            queries.tables = new_tables(lane.plan)
+            tables = new_tables(lane.plan).items()  # MISSING may begin with a later hour
+            queries.tables = {kind: table for kind, table in tables if kind in part.tables}
+            examples = []
         put_part(queries.tables, part)
+        examples.append(part.examples)
+    query_examples.restored(lane, head.examples, head.lost_examples, examples)
     for table in queries.tables.values():
         table.written()
 
@@ -237,15 +190,18 @@ def writes_of(lane: Lane, number: int) -> QueryWrites | None:
         for start, tables in sorted(queries.closed.items())
         if any(len(table) or table.other.any() for table in tables.values())
     }
+    examples = query_examples.closed_hours(lane)
     blobs = {hour_key(start): data for start, data in closed.items()}
+    blobs |= {query_examples.hour_key(start): data for start, data in examples.items()}
     unlinked = [part_key(start, part) for start, part in queries.closed_parts]
     unlinked += [hour_key(start) for start in queries.dropped]
+    unlinked += [query_examples.hour_key(start) for start in queries.examples.dropped]
     parts, rows = list(queries.parts), queries.part_rows
     if queries.hour_ms is not None and _is_changed(queries):
         rows += sum(len(table.changed) for table in queries.tables.values())
         whole = not parts or _must_be_whole(queries, rows)
         key = part_key(queries.hour_ms, number)
-        blobs[key] = packed_hour(queries.tables, lane.plan, only_changed=not whole)
+        blobs[key] = _packed_open(lane, whole)
         if whole:
             unlinked += [part_key(queries.hour_ms, part) for part in parts if part != number]
             parts, rows = [], 0
@@ -261,8 +217,20 @@ def writes_of(lane: Lane, number: int) -> QueryWrites | None:
         unicode=UNICODE_VERSION,
         closed_ms=queries.closed_ms,
         last_counts=queries.last_counts,
+        examples={**queries.examples.stored, **{s: len(data) for s, data in examples.items()}},
+        lost_examples=tuple(sorted(queries.examples.lost)),
+        missing_since_ms=queries.missing_since_ms,
     )
     return QueryWrites(head, blobs, unlinked)
+
+
+def _packed_open(lane: Lane, whole: bool) -> bytes:
+    queries = lane.queries
+    assert queries is not None
+    table, changed = queries.tables[WHOLE], queries.examples.changed
+    keys = table.keys if whole else sorted(changed, key=lambda key: table.row_of(key) or 0)
+    examples = query_examples.stored(queries.examples.by_key, keys)
+    return packed_hour(queries.tables, lane.plan, only_changed=not whole, examples=examples)
 
 
 def _is_changed(queries: LaneQueries) -> bool:
@@ -284,4 +252,4 @@ def confirmed(lane: Lane, head: QueryHead) -> None:
     queries = lane.queries
     assert queries is not None
     queries.parts, queries.part_rows = list(head.parts), head.part_rows
-    queries.stored = dict(head.hours)
+    queries.stored, queries.examples.stored = dict(head.hours), dict(head.examples)

@@ -10,9 +10,12 @@ from dataclasses import replace
 
 from ..experiments.tallies import USER_PAGES
 from ..lane.lane import Lane
+from . import query_examples
 from .commit import ClaimedLane, Commit, plan_commit
+from .judged import parse_judged_hour_key
+from .judged_rows import mark_all_as_changed, past_keys
 from .keys import HOURS_PREFIX, block_key, hour_page_key, parse_hour_page_key
-from .queries import hour_key, hour_of
+from .query_head import hour_key, hour_of
 
 
 def past_hour_keys(lane: Lane) -> list[str]:
@@ -21,19 +24,31 @@ def past_hour_keys(lane: Lane) -> list[str]:
 
 
 def _followed_keys(lane: Lane) -> list[str]:
-    return [hour_page_key(start, p) for start, pages in lane.stored_hours.items() for p in pages]
+    hours = lane.stored_hours.items()
+    of_hours = [hour_page_key(start, page) for start, pages in hours for page in pages]
+    return of_hours + past_keys(lane)
 
 
 def _query_keys(lane: Lane) -> list[str]:
-    return [] if lane.queries is None else [hour_key(start) for start in lane.queries.stored]
+    queries = lane.queries
+    if queries is None:
+        return []
+    examples = map(query_examples.hour_key, queries.examples.stored)
+    return [*map(hour_key, queries.stored), *examples]
 
 
 def lose_hours(lane: Lane, missing: Sequence[str]) -> None:
     """Note that these pages of past hours are missing in the store."""
     lane.lose_hours({parse_hour_page_key(k)[0] for k in missing if k.startswith(HOURS_PREFIX)})
+    if lane.judged is not None:
+        of_judged = [parse_judged_hour_key(key) for key in missing]
+        lane.judged.lose_hours({parsed[0] for parsed in of_judged if parsed is not None})
     for start in [hour_of(key) for key in missing]:
         if start is not None and lane.queries is not None:
             lane.queries.lose(start)
+    for start in [query_examples.hour_of(key) for key in missing]:
+        if start is not None and lane.queries is not None:
+            lane.queries.examples.lose(start)
 
 
 def plan_repair(claimed: ClaimedLane, idle_ms: int | None = None) -> Commit:
@@ -72,6 +87,7 @@ def _mark_all_as_changed(lane: Lane) -> None:
     experiments.ended |= {
         (name, day_ms) for name, one in experiments.by_name.items() for day_ms in one.ends
     }
+    mark_all_as_changed(lane)
     if lane.queries is not None:
         lane.queries.is_outdated = True
     if len(lane.segments.names) > 1:

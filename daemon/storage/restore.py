@@ -20,9 +20,11 @@ from ..plan import ALL, Plan
 from ..queries.keys import fingerprint
 from ..queries.plan import HASHED
 from . import experiments as stored_experiments
+from . import judged_rows as stored_judged
 from . import queries as stored_queries
 from .block_log import Block
 from .blocks import replay
+from .class_files import NOTHING, restore_class_files
 from .commit import ClaimedLane
 from .head import QUERIES_FIELD, Head, WriterState, is_past, whole_or_damaged
 from .keys import ADMITTED_KEY, HOURS_PREFIX, block_key, parse_hour_page_key, parse_page_key
@@ -39,6 +41,7 @@ from .layouts import (
     with_next,
 )
 from .packing import pack, unpack, unpack_page
+from .query_head import packed_head
 
 Key = TypeVar("Key")
 
@@ -81,13 +84,16 @@ def rebuild(
         stall=head.stall,
         idle_ms=head.idle_ms,
         layouts_stored=LAYOUTS_KEY in blobs,
-        stored_queries=None if head.queries is None else pack(head.queries),
+        stored_queries=None if head.queries is None else packed_head(head.queries),
+        judged_fields=stored_judged.fields_of(head),
+        class_files=NOTHING if head.classes is None else pack(head.classes),
     )
     if not is_same:
         _change_layout(claimed, in_force)
         claimed.outdated = frozenset(k for k in blobs if not is_past(head, k))
         if lane.queries is not None and claimed.lane.queries is None and head.queries is not None:
-            claimed.outdated |= frozenset(head.queries.hour_keys)
+            claimed.outdated |= {*head.queries.hour_keys, *head.queries.example_keys}
+        claimed.outdated |= stored_judged.outdated(lane, claimed.lane, blobs)
     elif stored.last.generation != in_force.generation:
         claimed.layouts = renewed(stored, in_force)
         claimed.layouts_stored = False
@@ -150,6 +156,10 @@ def _rebuilt(
     _rebuild_hours(lane, blobs, head, stored)
     if lane.queries is not None and head.sequence:
         _rebuild_queries(lane, head, blobs)
+    if lane.judged is not None and head.sequence:
+        stored_judged.restored(lane, head, blobs)
+    if head.sequence:
+        restore_class_files(lane, head.classes)
     _remove_expired(lane, head.state)
     if plan.tracking is not None:
         entries, next_ms = head.state.experiments, next_pane_ms(lane)

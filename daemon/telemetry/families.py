@@ -11,6 +11,8 @@ from .change_families import OF_CHANGES
 from .compared_families import BASELINE, RECENT
 from .experiment_families import OF_EXPERIMENTS
 from .family import SCORE, SEGMENT, VIEW, Family, counter, gauge
+from .file_families import OF_FILES
+from .judged_families import JUDGEMENTS_INFO, OF_JUDGED
 from .layout_families import OF_LAYOUTS
 from .query_families import OF_QUERIES
 from .process_families import OF_PROCESSES
@@ -194,6 +196,11 @@ REPLACED_LOGS: Final = counter(
     ("topic",),
     "Times a lane began another log of a topic, by `relevanced lane accept-new-log`.",
 )
+JUDGED_IMPRESSIONS_LATE: Final = counter(
+    "judged_impressions_late",
+    ("record",),
+    "Impressions of judged queries, and later pages of them, that came too late for judged scores.",
+)
 EXPERIMENT_OVERFLOW_IMPRESSIONS: Final = counter(
     "experiment_overflow_impressions",
     ("place",),
@@ -241,6 +248,8 @@ FAMILIES: Final = (
     *OF_CHANGES,
     *OF_LAYOUTS,
     *OF_QUERIES,
+    *OF_JUDGED,
+    *OF_FILES,
     # Counters of what has settled.
     SETTLED_SCORE_SUM,
     SETTLED_SCORE_SQUARES,
@@ -260,6 +269,7 @@ FAMILIES: Final = (
     GAP_RECORDS,
     AHEAD_EVENTS,
     REPLACED_LOGS,
+    JUDGED_IMPRESSIONS_LATE,
     EXPERIMENT_OVERFLOW_IMPRESSIONS,
     *OF_EXPERIMENTS,
     # Lanes.
@@ -267,6 +277,7 @@ FAMILIES: Final = (
     LANE_TIME,
     LANE_WATERMARK,
     *OF_PROCESSES,
+    JUDGEMENTS_INFO,
 )
 
 BY_NAME: Final[Mapping[str, Family]] = {family.name: family for family in FAMILIES}

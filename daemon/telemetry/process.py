@@ -8,7 +8,7 @@ processes.
 import math
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -96,6 +96,9 @@ class Telemetry:
         self._drift_ratios = _gauge("relevanced_drift_ratio", registry)
         self._score_floors = _gauge("relevanced_score_floor", registry)
         self._links = _gauge("relevanced_links_info", registry)
+        self._judgements = _gauge("relevanced_judgements_info", registry)
+        self._classes = _gauge("relevanced_query_classes_info", registry)
+        self._class_files: dict[str, tuple[tuple[str, str, str], ...]] = {}
         self._may_evict = _gauge("relevanced_redis_may_evict_state", registry)
         for outcome in COMMIT_OUTCOMES:
             self.commits.labels(outcome)
@@ -136,6 +139,20 @@ class Telemetry:
     def links_to(self, runbook: str | None, page: str | None, dashboards: str | None) -> None:
         """Show the addresses that the texts of alerts link to."""
         self._links.labels(runbook or "", page or "", dashboards or "").set(1)
+
+    def judgements_read(self, files: Iterable[tuple[str, str, str]]) -> None:
+        """Show the files of judgements that this process has read: (name, SHA-256, start) each."""
+        self._judgements.clear()
+        for labels in files:
+            self._judgements.labels(*labels).set(1)
+
+    def classes_read(self, attribute: str, files: Iterable[tuple[str, str, str]]) -> None:
+        """Show the same of the files of classes of an attribute."""
+        self._class_files[attribute] = tuple(files)
+        self._classes.clear()
+        for name, of_attribute in self._class_files.items():
+            for labels in of_attribute:
+                self._classes.labels(name, *labels).set(1)
 
     def lane_closed(self, lane: int) -> None:
         """Forget the series of a lane that this process no longer writes. That it stopped stays."""

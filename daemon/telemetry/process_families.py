@@ -239,4 +239,11 @@ OF_PROCESSES: Final = (
         ("runbook", "page", "dashboards"),
         "Addresses that the texts of alerts link to: the section [links] of the configuration.",
     ),
+    of_process(
+        "query_classes_info",
+        "gauge",
+        ("attribute", "name", "sha256", "start"),
+        "1 for each file of classes of queries that is in force by the clock or starts later, and "
+        "that this process has read for the attribute: processes must have the same.",
+    ),
 )

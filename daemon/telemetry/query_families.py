@@ -5,7 +5,9 @@ from typing import Final
 from .family import gauge
 
 QUERY_TABLES_BYTES: Final = gauge(
-    "query_tables_bytes", (), "Bytes of all hours of tables of queries that are over, in Redis."
+    "query_tables_bytes",
+    (),
+    "Bytes of all hours of queries that are over, in Redis: tables and examples.",
 )
 QUERY_OTHER_SHARE: Final = gauge(
     "query_other_share",

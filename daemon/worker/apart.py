@@ -1,6 +1,6 @@
 """Batches that are not processed in turn with those of other lanes, but by a task of their own:
-those that must wait for schemas, and those whose records are taken one by one, each with a commit
-of its own (see `suspicion`).
+those that must wait for schemas or dated files, and those whose records are taken one by
+one, each with a commit of its own (see `suspicion`).
 """
 
 import time
@@ -11,13 +11,17 @@ import structlog
 
 from ..schemas.types import SchemaId
 from ..storage.stall_mark import StallMark
+from ..telemetry.process import Telemetry
 from . import batch as batches
 from .batch import DeadLetter
 from .committer import Committer
+from .file_uses import classes_use, judgements_use
+from .file_waits import FileWaits
 from .ownership import OwnedLane, Ownership
 from .ports import Ports, Process
 from .schema_waits import SchemaWaits
 from .suspicion import MARKS, Records, is_suspect, is_to_pass_over, one_by_one
+from .watched_directory import WatchedDirectory
 
 log = structlog.get_logger(__name__)
 
@@ -44,11 +48,16 @@ class Apart:
         self._committer = committer
         self._apply = apply
         self._waits = SchemaWaits(ports.schemas, process.stop)
+        self.files = FileWaits(
+            _directories(ports, process.telemetry),
+            lambda: [owned.claimed.lane for owned in ownership.lanes.values()],
+            process.stop,
+        )
 
     @property
     def waiting_for(self) -> dict[str, str]:
-        """What the registry does → which lanes wait for which schemas: for readiness."""
-        return self._waits.waiting_for
+        """What does not answer, or is not there → which lanes wait for what: for readiness."""
+        return self._waits.waiting_for | self.files.waiting_for
 
     def step(
         self, owned: OwnedLane, batch: Records, next_offsets: Mapping[str, int]
@@ -56,7 +65,8 @@ class Apart:
         """What takes this batch apart from those of other lanes; None if it can be taken in turn
         with them."""
         wanted = self._waits.unknown(batch)
-        if not wanted and _suspicion(owned) is None:
+        is_ready = self.files.prepare(owned.claimed.lane, batch)
+        if not wanted and is_ready and _suspicion(owned) is None:
             return None
         return self._take(owned, batch, next_offsets, wanted)
 
@@ -67,10 +77,14 @@ class Apart:
         next_offsets: Mapping[str, int],
         wanted: set[SchemaId],
     ) -> None:
-        """Process and commit a batch, once the schemas that it names are fetched. Ends early where
-        the lane is lost, or the process is to stop before: then nothing of it is applied."""
+        """Process and commit a batch, once the schemas that it names are fetched, and the files are
+        there that grade and class it. Ends early where the lane is lost, or the process is to stop
+        before: then nothing of it is applied."""
         number = owned.claimed.lane.number
         if wanted and not await self._waits.fetched(number, wanted):
+            await self._leave(owned)
+            return
+        if not await self.files.given(owned.claimed.lane, batch):
             await self._leave(owned)
             return
         mark, parts = _suspicion(owned), [(batch, next_offsets)]
@@ -100,6 +114,16 @@ class Apart:
         if self._ownership.lanes.get(number) is owned:
             self._ownership.forget(number)
             await self._source.close(number)
+
+
+def _directories(ports: Ports, telemetry: Telemetry) -> list[WatchedDirectory[Any]]:
+    """The directories of dated files that lanes may need."""
+    of_classes = (
+        WatchedDirectory(classes_use(attribute, telemetry), directory, ports.max_future_ms)
+        for attribute, directory in ports.classes.items()
+    )
+    judgements = judgements_use(telemetry)
+    return [WatchedDirectory(judgements, ports.judgements, ports.max_future_ms), *of_classes]
 
 
 def _suspicion(owned: OwnedLane) -> StallMark | None:

@@ -13,8 +13,9 @@ from itertools import accumulate, pairwise
 
 from ..attribution import rules, runs, vectorized
 from ..attribution.records import LoggedRecords
+from ..attribution.subjects import queries_of
 from ..events.types import Decoder, LogRecord, Rejected
-from ..lane import scoring, settling
+from ..lane import class_settling, judged_settling, scoring, settling
 from ..lane.counts import skip_label
 from ..lane.lane import Lane
 from .pacing import MAX_CHUNK_BYTES
@@ -70,6 +71,7 @@ def bytes_of(records: Sequence[LogRecord]) -> int:
 def begin(lane: Lane) -> None:
     """Make the lane ready for a batch."""
     lane.forget_unused()
+    class_settling.class_by_files(lane)
 
 
 def steps(
@@ -109,6 +111,7 @@ def _apply_single(
     """Apply the events of one record, which is a dead letter where a part of it is bad."""
     first, count = None, 0
     for decoded in single.slices:
+        yield from lane.texts.derive(queries_of(decoded))
         yield from rules.steps(lane, topic, decoded)
         for rejected in decoded:
             if isinstance(rejected, Rejected) and not rejected.skipped:
@@ -131,5 +134,8 @@ def advance(lane: Lane) -> None:
     watermark has passed."""
     rules.advance(lane)
     scoring.apply_changes(lane)
+    judged_settling.grade_shown(lane)
     settling.settle(lane)
     settling.drop_old_panes(lane)
+    judged_settling.settle_judged(lane)
+    class_settling.let_class_files_go(lane)

@@ -2,15 +2,18 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from ..events.types import LogRecord
+from ..judgements.classes import QueryClasses
+from ..judgements.grades import Judgements
 from ..schemas.types import SchemaId
 from ..storage.store import Store
 from ..telemetry.process import Telemetry
 from .batch import DeadLetter
 from .source import Source
+from .watched_directory import Directory
 
 
 class DeadLetters(Protocol):
@@ -41,6 +44,12 @@ class Ports:
     """None: dead letters are only counted and logged."""
     schemas: Schemas | None = None
     """None: there is nothing to fetch."""
+    judgements: Directory[Judgements] | None = None
+    """The directory of judgements; None: this process has none."""
+    classes: Mapping[str, Directory[QueryClasses]] = field(default_factory=dict)
+    """The directory of files of classes of each attribute that is derived by files."""
+    max_future_ms: int = 0
+    """How far ahead of its record an event may be."""
 
 
 @dataclass(frozen=True)

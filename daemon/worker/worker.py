@@ -92,6 +92,7 @@ class Worker:
         self._reporter = Reporter(ports.source, ownership, process.telemetry, process.clock)
         self._committer = Committer(ports, process, ownership)
         self._apart = Apart(ports, process, ownership, self._committer, self._process_alone)
+        self.files = self._apart.files
         self._lane_dropped = False
         """Whether a lane was dropped since the last report."""
 
@@ -109,7 +110,7 @@ class Worker:
         """Work until the process is to stop. The batches in hand are committed before this returns,
         if that takes no longer than LAST_TRY_S."""
         try:
-            with self._stalls.running():
+            with self._stalls.running(), self.files.running():
                 while not self._stop.is_set():
                     await self._turn()
         finally:
@@ -227,6 +228,7 @@ class Worker:
         letters: list[DeadLetter] = []
         with self._stalls.work(owned.claimed, topics, next_offsets) as work:
             batches.begin(lane)
+            assert lane.has_its_files
             for topic, records in batches.chunks(topics, self._chunk_size):
                 steps = batches.steps(lane, topic, records, self._decoder, letters)
                 longest = longest.or_longer(len(records), await take(steps, work))

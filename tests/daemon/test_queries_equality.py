@@ -21,7 +21,8 @@ from relevanced.daemon.queries.keys import without_segment
 from relevanced.daemon.queries.plan import QueryPlan
 from relevanced.daemon.queries.users import ENOUGH
 from relevanced.daemon.storage.head import head_of
-from relevanced.daemon.storage.queries import hour_key, put_part, unpacked_hour
+from relevanced.daemon.storage.queries import put_part, unpacked_hour
+from relevanced.daemon.storage.query_head import QueryHead, hour_key
 from tests import oracle
 from tests.daemon.test_equality import Machine, logs_of
 from tests.fakes import MemoryLane
@@ -87,12 +88,20 @@ def tables_of(store: MemoryLane, plan: Plan) -> dict[int, Tables]:
     """Start of an hour → its tables, as a reader finds them: also the open one, from its parts."""
     head = head_of(store.fields).queries
     assert head is not None
+    return tables_in(head, store.blobs, plan)
+
+
+def tables_in(
+    head: QueryHead, blobs: Mapping[str, bytes | None], plan: Plan, since_ms: int = 0
+) -> dict[int, Tables]:
+    """The same from the head and the values of a store. Hours before `since_ms` are left out: they
+    may have been stored with the columns of another layout."""
     found: dict[int, Tables] = {}
-    keys = [(start, [hour_key(start)]) for start in head.hours]
+    keys = [(start, [hour_key(start)]) for start in head.hours if start >= since_ms]
     for start, parts in [*keys, *([(head.hour_ms, head.part_keys)] if head.parts else [])]:
         tables = found[start or 0] = new_tables(plan)
         for key in parts:
-            put_part(tables, unpacked_hour(store.blobs[key]))
+            put_part(tables, unpacked_hour(blobs[key] or b""))
     return found
 
 

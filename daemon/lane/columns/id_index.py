@@ -34,7 +34,7 @@ FEW: Final = 100
 """So few entries are inserted faster one by one than in further rounds of arrays."""
 MASK: Final = 0xFFFF_FFFF
 """Keeps 32 bits of a hash, half the memory of 64. Among a million ids about a hundred pairs have
-equal bits: the comparison of ids tells them apart."""
+equal bits: the ids themselves are compared."""
 
 
 def hashes_of(ids: Iterable[str], count: int) -> Integers:

@@ -24,6 +24,8 @@ Rows: TypeAlias = tuple[NDArray[np.uint8], Integers]
 is arbitrary."""
 
 _WORD_BYTES: Final = 8
+_GATHERED: Final = 8192
+"""So many texts are gathered at once: each of their bytes takes 16 more meanwhile."""
 _FIRST_BYTES: Final = np.frombuffer(
     b"".join(bytes([0xFF] * count + [0] * (_WORD_BYTES - count)) for count in range(9)), np.uint64
 )
@@ -95,6 +97,21 @@ class Texts:
     def spans(self, indices: Integers) -> tuple[Integers, Integers]:
         """Return where in all bytes the texts begin and end, (n,) of each."""
         return self._ends.spans(indices)
+
+    def at(self, indices: Integers) -> list[bytes]:
+        """Return the texts at these indices, (n,)."""
+        return cut(*self.gathered(indices))
+
+    def gathered(self, indices: Integers) -> Joined:
+        """Return the texts at these indices, (n,), as `extend` takes them."""
+        parts = [indices[n : n + _GATHERED] for n in range(0, len(indices), _GATHERED)]
+        return chained([self._gathered(part) for part in parts])
+
+    def _gathered(self, indices: Integers) -> Joined:
+        starts, ends = self.spans(indices)
+        sizes = ends - starts
+        shifts = np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)
+        return self._bytes.view().take(np.arange(len(shifts)) + shifts).tobytes(), sizes
 
     def equal(self, indices: Integers, texts: "Spans") -> NDArray[np.bool_]:
         """Whether the text at each index equals the one of `texts`, (n,)."""
@@ -189,11 +206,15 @@ def chained(parts: Sequence[Joined]) -> Joined:
 
 
 def joined_texts(texts: Sequence[str]) -> Joined:
-    """Return strings as `Texts.extend` takes them, in UTF-8."""
+    """Return strings as `Texts.extend` takes them, in UTF-8; half a surrogate pair is encoded by
+    itself."""
     together = "".join(texts)
     if together.isascii():
         return together.encode(), np.fromiter(map(len, texts), np.int64, len(texts))
-    return joined([text.encode() for text in texts])
+    try:
+        return joined([text.encode() for text in texts])
+    except UnicodeEncodeError:
+        return joined([text.encode(errors="surrogatepass") for text in texts])
 
 
 def merged(count: int, parts: Sequence[tuple[Integers, Spans]]) -> Spans:

@@ -1,5 +1,7 @@
 """`[[derive]]`: what is read, and what is refused."""
 
+from pathlib import Path
+
 import pytest
 
 from relevanced.daemon.config.fingerprint import (
@@ -10,7 +12,7 @@ from relevanced.daemon.config.fingerprint import (
     restarting_keys,
 )
 from relevanced.daemon.config.layout import layout_of, under
-from relevanced.daemon.config.loading import Config, ConfigError, load
+from relevanced.daemon.config.loading import Config, ConfigError, load, read
 from relevanced.daemon.storage.schema import namespace_hash
 
 GROUPED = '[segments]\ngroupings = [["length"], ["country", "kind"]]\n'
@@ -18,6 +20,12 @@ LENGTH = '[[derive]]\nattribute = "length"\nfrom = "query"\nwords = [1, 2, 3]\n'
 KIND = r"""[[derive]]
 attribute = "kind"
 regex = { sku = '^[a-z]{2}\d{5,}$', brand = '(?i)\b(nike|adidas)\b' }
+"""
+TRAFFIC = """[segments]
+groupings = [["traffic"]]
+[[derive]]
+attribute = "traffic"
+directory = "heads"
 """
 BOTH = GROUPED + LENGTH + KIND
 
@@ -78,6 +86,29 @@ def test_written_reads_back_equal() -> None:
     assert under(of(""), layout_of(config)).plan.derivations == config.plan.derivations
 
 
+def test_directory_is_where_a_process_has_it_and_shapes_nothing() -> None:
+    one, other = of(TRAFFIC), of(TRAFFIC.replace("heads", "elsewhere"))
+    assert layout_of(one).digest == layout_of(other).digest
+    assert one.plan.grouping_ids == other.plan.grouping_ids
+    assert under(other, layout_of(one)).derive == other.derive
+    assert under(of(GROUPED), layout_of(one)).derive == one.derive
+    unlisted = of(TRAFFIC + 'unlisted = "rest"')
+    assert unlisted.plan.grouping_ids != one.plan.grouping_ids
+    assert layout_of(unlisted).digest != layout_of(one).digest
+    assert of(describe(unlisted)) == unlisted
+
+
+def test_directory_that_is_none_is_a_fault(tmp_path: Path) -> None:
+    file, heads = tmp_path / "config.toml", tmp_path / "heads"
+    file.write_text(TRAFFIC.replace("heads", str(heads)))
+    with pytest.raises(ConfigError) as caught:
+        read(str(file), {})
+    fault = f"derive[0].directory={heads}: is no directory that can be read"
+    assert [fault in one for one in caught.value.faults] == [True]
+    heads.mkdir()
+    assert read(str(file), {}).derive[0].directory == str(heads)
+
+
 def test_meaning_of_experiments_and_surfaces_contains_the_rule() -> None:
     text = BOTH + (
         '[experiments.by_kind]\nunit = "kind"\n[experiments.strata]\nstratify_by = "country,kind"\n'
@@ -101,8 +132,10 @@ def test_meaning_of_experiments_and_surfaces_contains_the_rule() -> None:
         ("derive = 3", "derive: must be tables: [[derive]]"),
         ("[derive]\nattribute = 'a'", "derive: must be tables: [[derive]]"),
         ("[[derive]]\nwords = [1]", "derive[0].attribute: must be given"),
-        ('[[derive]]\nattribute = "length"', "derive[0]: words or regex must be given"),
-        (LENGTH + 'directory = "heads"', "derive[0].directory: unknown key: must be one of"),
+        ('[[derive]]\nattribute = "length"', "derive[0]: words, regex or directory must be given"),
+        (LENGTH + 'folder = "heads"', "derive[0].folder: unknown key: must be one of"),
+        (LENGTH + 'directory = "heads"', "derive[0].directory: must not be given beside words"),
+        (TRAFFIC + 'unlisted = ""', "derive[0].unlisted=: a value must be 1 to 256 bytes"),
         (LENGTH.replace('"query"', '"country"'), "derive[0].from=country: must be one of query"),
         (LENGTH.replace("[1, 2, 3]", "[0]"), "derive[0].words=0: must be a whole number between"),
         (GROUPED + LENGTH.replace("[1, 2, 3]", "[2, 1]"), "derive[0].words=[2, 1]: must ascend"),
@@ -124,6 +157,10 @@ def test_meaning_of_experiments_and_surfaces_contains_the_rule() -> None:
         (
             BOTH + '[queries]\ntext = "plain"\nuser = "kind"',
             "queries.user=kind: must not be a derived attribute",
+        ),
+        (
+            TRAFFIC + '[experiments.a]\nunit = "traffic"',
+            "derive[0].attribute=traffic: is derived by dated files: only groupings may name it",
         ),
         (
             BOTH + '[[sources]]\ntopic = "t"\n[sources.impression]\nid = "i"\ntime = "t"\n'

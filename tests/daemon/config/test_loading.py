@@ -115,8 +115,14 @@ CREDENTIALS: Final = {
     "queries.key_file",
 }
 """They need one another."""
-OF_QUERIES: Final = {f"queries.{name}" for name in ("by", "kept", "min_users", "user")}
+OF_QUERIES: Final = {f"queries.{name}" for name in ("by", "kept", "min_users", "user", "examples")}
 """Settings of the layout that count where queries are kept: tests/daemon/config/test_queries.py."""
+OF_JUDGEMENTS: Final = {
+    f"judgements.{name}" for name in ("metrics", "relevant_from", "max_grade", "unjudged")
+}
+"""And those that count where lists are judged: tests/daemon/config/test_judgements.py."""
+OF_ITEMS: Final = {"judgements.missing"}
+"""And that which counts where both are."""
 NEEDS_ANOTHER: Final = {"events.ubi_lists"}
 """Its value other than the default needs one of another key."""
 JOINS: Final = {
@@ -469,10 +475,12 @@ def test_description_reads_back_equal(key: str) -> None:
 
 def test_every_key_is_classified() -> None:
     """A new key must be put into the tables above: does it restart the windows?"""
-    classified = set(OTHER_VALUES) | CREDENTIALS | NEEDS_ANOTHER | OF_QUERIES
+    classified = set(OTHER_VALUES) | CREDENTIALS | NEEDS_ANOTHER | OF_QUERIES | OF_JUDGEMENTS
+    classified |= {"judgements.directory", *OF_ITEMS}
     assert {setting.key for setting in SETTINGS} == classified
     shaping = {shapes: {s.key for s in SETTINGS if s.shapes == shapes} for shapes in (JOIN, LAYOUT)}
-    assert shaping == {JOIN: JOINS | NEEDS_ANOTHER, LAYOUT: LAYOUTS | OF_QUERIES}
+    of_layout = LAYOUTS | OF_QUERIES | OF_JUDGEMENTS | OF_ITEMS
+    assert shaping == {JOIN: JOINS | NEEDS_ANOTHER, LAYOUT: of_layout}
     assert len({setting.variable for setting in SETTINGS}) == len(SETTINGS)
 
 

@@ -37,6 +37,7 @@ def test_queries_are_off_by_default_and_change_no_name() -> None:
         ("kept = 7", "queries.kept"),
         ("min_users = 0", "queries.min_users"),
         ('user = "session"', "queries.user"),
+        ("examples = 0", "queries.examples"),
     ],
 )
 def test_change_of_a_table_is_another_layout(line: str, key: str) -> None:

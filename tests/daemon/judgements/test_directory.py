@@ -11,6 +11,7 @@ import pytest
 
 from relevanced.daemon.judgements import directory as door
 from relevanced.daemon.judgements.directory import NotAdded, add, look, read_entry, read_index
+from relevanced.daemon.judgements.formats import read
 from relevanced.daemon.judgements.grades import Counts, FaultyJudgements
 from relevanced.daemon.judgements.index import HOUR_MS, Entry, FaultyIndex
 
@@ -68,7 +69,10 @@ def test_start_that_is_taken_is_refused(directory: Path, source: Path) -> None:
     source.write_text("shoes 0 d7 1\n")
     with pytest.raises(NotAdded, match="2026-11-20T0000Z-quepid.csv starts then"):
         put(directory, source)
-    assert read_index(directory) == (entry,) and read_entry(directory, entry).counts.judgements == 1
+    assert (
+        read_index(directory) == (entry,)
+        and read_entry(directory, entry, read).counts.judgements == 1
+    )
 
 
 def test_name_that_the_index_cannot_list_is_refused(directory: Path, source: Path) -> None:
@@ -131,7 +135,7 @@ def test_file_is_bounded(directory: Path, source: Path, monkeypatch: pytest.Monk
     with pytest.raises(NotAdded, match="must have at most 10 bytes"):
         put(directory, source, 1)
     with pytest.raises(FaultyJudgements, match="must have at most 10 bytes"):
-        read_entry(directory, entry)
+        read_entry(directory, entry, read)
 
 
 def test_missing_directory_is_said(tmp_path: Path, source: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import pytest
 
-from relevanced.daemon.judgements import formats, grades, workbench
+from relevanced.daemon.judgements import csv_rows, grades, workbench
 from relevanced.daemon.judgements.formats import read
 from relevanced.daemon.judgements.grades import Counts, FaultyJudgements, Judgements
 from relevanced.daemon.queries.keys import key_of
@@ -149,7 +149,7 @@ def test_faults_and_judgements_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_line_that_is_too_long_ends_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(formats, "MOST_LINE_BYTES", 20)
+    monkeypatch.setattr(csv_rows, "MOST_LINE_BYTES", 20)
     assert faults("a 0 d7 1\n" + "b" * 21 + "\nc\n") == ["f:2: must have at most 20 bytes"]
 
 

@@ -10,6 +10,7 @@ from relevanced.daemon.judgements.index import (
     FaultyIndex,
     earliest_start_ms,
     file_name,
+    from_now,
     parse,
     text_of,
 )
@@ -77,3 +78,12 @@ def test_earliest_start_leaves_time_to_read_the_index(rng: np.random.Generator) 
         start_ms = earliest_start_ms(now_ms, max_future_ms)
         assert start_ms % HOUR_MS == 0
         assert 0 <= start_ms - (now_ms + LEAD_MS + max_future_ms) < HOUR_MS
+
+
+def test_every_process_needs_what_is_in_force_now_and_what_starts_later() -> None:
+    entries = [Entry(start, str(start), "") for start in (30, 10, 20)]
+    assert [entry.start_ms for entry in from_now(entries, 25)] == [20, 30]
+    assert [entry.start_ms for entry in from_now(entries, 20)] == [20, 30]
+    assert [entry.start_ms for entry in from_now(entries, 5)] == [10, 20, 30]
+    assert [entry.start_ms for entry in from_now(entries, 99)] == [30]
+    assert from_now([], 5) == []

@@ -6,7 +6,9 @@ from typing import Final
 import pytest
 
 from relevanced.daemon.judgements import library as module
-from relevanced.daemon.judgements.directory import add, read_entry
+from relevanced.daemon.judgements.directory import Reader, add, read_entry
+from relevanced.daemon.judgements.formats import read
+from relevanced.daemon.judgements.grades import Judgements
 from relevanced.daemon.judgements.index import HOUR_MS, Entry
 from relevanced.daemon.judgements.library import Library
 from relevanced.daemon.judgements.timeline import Timeline, prepared
@@ -31,28 +33,28 @@ def put(directory: Path, hour: int, text: str = GOOD) -> Entry:
 
 def test_listed_files_are_read_once(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = put(directory, 1), put(directory, 2)
-    read: list[Entry] = []
+    entries: list[Entry] = []
 
-    def counted(directory: Path, entry: Entry, max_grade: float) -> object:
-        read.append(entry)
-        return read_entry(directory, entry, max_grade)
+    def counted(directory: Path, entry: Entry, read: Reader[Judgements]) -> object:
+        entries.append(entry)
+        return read_entry(directory, entry, read)
 
     monkeypatch.setattr(module, "read_entry", counted)
-    found = Library(directory)
+    found = Library(directory, read)
     for _ in range(3):
         found.refresh([])
-    assert found.index == (first, second) == tuple(read)
+    assert found.index == (first, second) == tuple(entries)
     assert found.readable[first].by_query == {"shoes": {"d7": 2.0, "d8": 1.0}}
     third = put(directory, 3)
     found.refresh([])
-    assert read == [first, second, third] and third in found.readable
+    assert entries == [first, second, third] and third in found.readable
 
 
 def test_half_a_file_is_read_once_it_is_whole(directory: Path) -> None:
     """Half a CSV file is a good CSV file: the hash tells."""
     entry = put(directory, 1)
     (directory / entry.name).write_text(GOOD[:-10])
-    found = Library(directory)
+    found = Library(directory, read)
     found.refresh([])
     assert not found.readable and "must be " + entry.sha256 in found.faults[0].reason
     waiting = prepared(Timeline(), found.index, found.readable, START)
@@ -65,7 +67,7 @@ def test_half_a_file_is_read_once_it_is_whole(directory: Path) -> None:
 def test_lane_waits_while_a_file_of_its_timeline_is_changed(directory: Path) -> None:
     entry = put(directory, 1)
     timeline = Timeline((entry,))
-    found = Library(directory)
+    found = Library(directory, read)
     found.refresh([timeline])
     assert prepared(timeline, found.index, found.readable, START).takes(START)
     (directory / entry.name).write_text(GOOD.replace("2", "3"))
@@ -81,7 +83,7 @@ def test_lane_waits_while_a_file_of_its_timeline_is_changed(directory: Path) -> 
 
 def test_file_that_all_lanes_have_passed_is_forgotten(directory: Path) -> None:
     first, second, third = (put(directory, hour) for hour in (1, 2, 3))
-    found = Library(directory)
+    found = Library(directory, read)
     found.refresh([Timeline((first, second)), Timeline((second,))])
     assert set(found.readable) == {first, second, third}
     found.refresh([Timeline((second,)), Timeline((third,))])
@@ -92,7 +94,7 @@ def test_file_that_all_lanes_have_passed_is_forgotten(directory: Path) -> None:
 
 def test_faulty_or_missing_index_keeps_what_was_listed(directory: Path) -> None:
     entry = put(directory, 1)
-    found = Library(directory)
+    found = Library(directory, read)
     found.refresh([])
     index = directory / "index"
     good = index.read_text()
@@ -108,12 +110,12 @@ def test_faulty_or_missing_index_keeps_what_was_listed(directory: Path) -> None:
 def test_timeline_whose_index_lost_it_is_still_read(directory: Path) -> None:
     entry = put(directory, 1)
     (directory / "index").unlink()
-    found = Library(directory)
+    found = Library(directory, read)
     found.refresh([Timeline((entry,))])
     assert found.index == () and entry in found.readable
 
 
 def test_missing_directory_is_a_fault(tmp_path: Path) -> None:
-    found = Library(tmp_path / "nowhere")
+    found = Library(tmp_path / "nowhere", read)
     found.refresh([])
     assert "No such file" in found.index_faults[0].reason

@@ -236,7 +236,7 @@ def test_lane_without_columns_takes_the_whole_index() -> None:
     assert late.timeline.entries == (entry(0),)
 
 
-def test_file_leaves_once_it_can_grade_nothing(rng: np.random.Generator) -> None:
+def test_file_leaves_once_no_accepted_impression_needs_it(rng: np.random.Generator) -> None:
     timeline = Timeline((entry(1), entry(3), entry(4)), (entry(2),))
     last_ms = 3 * HOUR_MS + LATENESS_MS
     assert pruned(timeline, last_ms - 1, PANE_MS, LATENESS_MS) == timeline

@@ -20,6 +20,7 @@ from relevanced.daemon.lane.judged import (
     final_before_ms,
     row_width,
 )
+from relevanced.daemon.lane.query_keys import QueryKeys
 from relevanced.daemon.panes import Timing, pane_start, window
 from relevanced.metrics import evaluate
 
@@ -61,9 +62,9 @@ class ShownList:
 
 
 def together(shown: Sequence[ShownList]) -> ShownLists:
-    keys = sorted({each.query for each in shown})
+    keys = QueryKeys()
     return ShownLists(
-        queries=np.array([keys.index(each.query) for each in shown], np.int64),
+        queries=keys.numbers_of([each.query for each in shown]),
         keys=keys,
         times_ms=np.array([each.time_ms for each in shown], np.int64),
         watermarks_ms=np.array([each.watermark_ms for each in shown], np.int64),
@@ -201,15 +202,15 @@ def test_list_is_graded_by_the_file_of_its_own_time() -> None:
 
 def test_what_is_not_judged_adds_nothing() -> None:
     for found in (grade_one(["a"], time_ms=HOUR_MS - 1), grade_one(["a"], query="other")):
-        assert not found.rows.any() and not found.is_judged.any() and found.late == 0
+        assert not found.rows.any() and not found.is_judged.any() and not found.is_late.any()
 
 
 def test_late_record_counts_as_late_only() -> None:
     last_ms = HOUR_MS + TIMING.base_ms + TIMING.lateness_ms
     assert grade_one(["a"], watermark_ms=last_ms - 1).is_judged.all()
     late = grade_one(["a"], watermark_ms=last_ms)
-    assert not late.rows.any() and late.late == 1
-    assert grade_one(["a"], watermark_ms=last_ms, query="other").late == 0
+    assert not late.rows.any() and late.is_late.all()
+    assert grade_one(["a"], watermark_ms=last_ms, query="other").is_late.tolist() == [False]
 
 
 def test_empty_list_of_a_judged_query_counts_with_0() -> None:
@@ -242,4 +243,4 @@ def test_what_is_remembered_is_bounded_and_changes_nothing(
 
 def test_nothing_is_graded_of_nothing() -> None:
     found = Grader(PLAN, TIMING).grade(together([]), TIMELINE, {})
-    assert found.rows.shape == (0, row_width(PLAN)) and found.late == 0
+    assert found.rows.shape == (0, row_width(PLAN)) and not found.is_late.any()

@@ -12,6 +12,21 @@ def added(one: Sums, other: Sums) -> Sums:
     return tuple(a + b for a, b in zip(one, other, strict=True))
 
 
+@dataclass(frozen=True)
+class OracleExample:
+    score: int | None
+    id: str
+    time_ms: int
+    items: tuple[str | None, ...]
+    gains: tuple[float, ...]
+    attributes: tuple[tuple[str, str], ...]
+    segment: str
+
+    def order(self) -> tuple[bool, int, int, bytes, int]:
+        text = self.id.encode()
+        return self.score is None, self.score or 0, crc32(text), text, self.time_ms
+
+
 @dataclass
 class OracleTable:
     columns: int
@@ -21,6 +36,9 @@ class OracleTable:
     rows: dict[str, tuple[Sums, int, set[int]]] = field(default_factory=dict)
     bound: int = 0
     other: Sums = ()
+    examples: int = 0
+    first: int = 100
+    taken: dict[str, list["OracleExample"]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.other = (0,) * self.columns
@@ -39,13 +57,21 @@ class OracleTable:
         if len(self.rows) > 8 * self.kept:
             self.cut(4 * self.kept)
 
-    def cut(self, count: int) -> None:
-        def order(key: str) -> tuple[int, int, bytes]:
-            sums, missing, _ = self.rows[key]
-            return -sums[self.rank] - missing, crc32(key.encode()), key.encode()
+    def order(self, key: str) -> tuple[int, int, bytes]:
+        sums, missing, _ = self.rows[key]
+        return -sums[self.rank] - missing, crc32(key.encode()), key.encode()
 
-        for key in sorted(self.rows, key=order)[count:]:
+    def take(self, pane: Sequence[tuple[str, "OracleExample"]]) -> None:
+        """Take the examples of the pane that was just settled, whose searches are in any order."""
+        for key in sorted(self.rows, key=self.order)[: self.first]:
+            if key and len(self.rows[key][2]) >= self.min_users:
+                found = [*self.taken.get(key, ()), *(one for of, one in pane if of == key)]
+                self.taken[key] = sorted(found, key=OracleExample.order)[: self.examples]
+
+    def cut(self, count: int) -> None:
+        for key in sorted(self.rows, key=self.order)[count:]:
             sums, missing, _ = self.rows.pop(key)
+            self.taken.pop(key, None)
             self.other = added(self.other, sums)
             self.bound = max(self.bound, sums[self.rank] + missing)
 

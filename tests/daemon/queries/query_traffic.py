@@ -14,6 +14,7 @@ import numpy as np
 from relevanced.daemon.queries.losses import compare, order_lost
 from relevanced.daemon.queries.prior import day_variation, fit_prior
 from relevanced.daemon.queries.searches import Searches
+from relevanced.metrics.arithmetic import distinct
 from relevanced.metrics.lists import Booleans, Floats, Integers
 
 TEXTS: Final = 1_000_000
@@ -67,12 +68,12 @@ class Hours:
 
 def simulate_hours(traffic: Traffic, rng: np.random.Generator) -> Hours:
     """An hour in which the ten queries are broken, and the same hour of the days before."""
-    counts = [_searches(traffic, rng) for _ in range(traffic.days + 1)]
-    searched = np.flatnonzero(np.any(counts, axis=0))
+    texts = [_searches(traffic, rng) for _ in range(traffic.days + 1)]
+    searched = distinct(np.concatenate(texts))
     is_broken = searched >= TEXTS
     weight = RATE_MEAN * (1 - RATE_MEAN) / traffic.rate_deviation**2 - 1
     rates = rng.beta(RATE_MEAN * weight, (1 - RATE_MEAN) * weight, len(searched))
-    scored = [count[searched] for count in counts]
+    scored = [_counts(each, searched) for each in texts]
     totals = [_successes(each, rates, traffic, rng) for each in scored]
     left = rng.binomial(totals[0].astype(int), traffic.left)
     totals[0] = np.where(is_broken, left, totals[0])
@@ -99,14 +100,21 @@ def _cumulative(zipf: float) -> Floats:
 
 
 def _searches(traffic: Traffic, rng: np.random.Generator) -> Integers:
-    """(texts,) searches of one hour; those of the ten more queries behind all others."""
+    """(searches,) the texts of one hour, ascending; those of the ten more queries behind all
+    others."""
     extra = BROKEN if traffic.broken_searches else 0
     cumulative = _cumulative(traffic.zipf)
     others = traffic.searches - extra * traffic.broken_searches
-    texts = np.searchsorted(cumulative, rng.random(others) * cumulative[-1])
-    scored = np.bincount(texts, minlength=TEXTS + extra).astype(np.int64)
-    scored[TEXTS:] = rng.poisson(traffic.broken_searches, extra)
-    return scored
+    # Ascending numbers are found faster than all others are sorted.
+    texts = np.searchsorted(cumulative, np.sort(rng.random(others)) * cumulative[-1])
+    more = np.repeat(TEXTS + np.arange(extra), rng.poisson(traffic.broken_searches, extra))
+    return np.concatenate((texts, more))
+
+
+def _counts(texts: Integers, searched: Integers) -> Integers:
+    """(searched,) how often each of them is among the texts, ascending."""
+    ends = np.searchsorted(texts, [searched, searched + 1])
+    return np.asarray(ends[1] - ends[0], np.int64)
 
 
 def _successes(

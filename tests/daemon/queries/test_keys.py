@@ -5,12 +5,15 @@ import unicodedata
 
 import pytest
 
+from relevanced.daemon.queries import keys
 from relevanced.daemon.queries.keys import (
     MOST_CHARACTERS,
     READ_CHARACTERS,
     hashed,
     key_of,
+    key_steps,
     keys_of,
+    parts_of,
     with_segment,
     without_segment,
 )
@@ -85,6 +88,30 @@ def test_joined_texts_have_the_keys_of_each() -> None:
         texts = [random_text(rng) for _ in range(rng.randrange(1, 4))]
         expected = [by_the_rule(text) for text in texts]
         assert keys_of(texts) == [key_of(text) for text in texts] == expected, (seed, texts)
+
+
+def test_keys_do_not_depend_on_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(300):
+        rng = random.Random(seed)
+        monkeypatch.setattr(keys, "STEP_CHARACTERS", rng.choice((1, 5, 40)))
+        texts = [random_text(rng) * rng.randrange(1, 3) for _ in range(rng.randrange(9))]
+        steps, found = key_steps(texts), None
+        while found is None:
+            try:
+                next(steps)
+            except StopIteration as done:
+                found = done.value
+        assert found == keys_of(texts), (seed, texts)
+
+
+def test_parts_are_cut_by_characters_that_are_read() -> None:
+    texts = ["aa", "b", "", "c" * 5000, "dd", "e"]
+    assert [texts[part] for part in parts_of(texts, 3)] == [
+        ["aa", "b", ""],
+        ["c" * 5000],
+        ["dd", "e"],
+    ]
+    assert list(parts_of([], 3)) == []
 
 
 def test_key_of_a_key_is_the_key() -> None:

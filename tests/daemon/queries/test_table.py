@@ -120,3 +120,14 @@ def test_sum_that_could_wrap_around_is_an_error() -> None:
     table.settle(PaneSums(["q"], np.array([[2**61]])))
     with pytest.raises(OverflowError, match="2\\^62"):
         table.settle(PaneSums(["q"], np.array([[2**61]])))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_first_rows_are_those_of_the_order(seed: int) -> None:
+    table, _, _ = tables_of(seed)
+    for count in (1, 2, 7, 100, 1000):
+        first = sorted(table.ordered()[:count])
+        assert sorted(table.first(count)) == first
+        wanted = np.random.default_rng(seed + count).random(len(table)) < 0.2
+        expected = [row for row in first if wanted[row]]
+        assert sorted(table.first_wanted(count, wanted)) == expected

@@ -14,6 +14,17 @@ def test_users_have_other_hashes_on_other_days_and_under_other_salts() -> None:
     assert user_hashes(["u"], times[:1], b"t").tolist() != [one]
 
 
+def test_hashes_of_a_batch_are_those_of_each_user() -> None:
+    for seed in range(200):
+        rng = random.Random(seed)
+        among = rng.sample((None, "", "u", "ü😀", "\ud800", "a\0b", "x" * 300, "v", "w"), k=4)
+        users = rng.choices(among, k=9)
+        times = np.array([rng.randrange(3) * DAY_MS + rng.randrange(9) for _ in users])
+        each = [int(user_hashes([user], times[n : n + 1], b"s")[0]) for n, user in enumerate(users)]
+        assert user_hashes(users, times, b"s").tolist() == each, seed
+        assert [found == NO_USER for found in each] == [user is None for user in users], seed
+
+
 def test_union_does_not_depend_on_order_or_grouping() -> None:
     for seed in range(300):
         rng = random.Random(seed)

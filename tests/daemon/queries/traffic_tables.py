@@ -71,7 +71,7 @@ def _pages(
     sums = np.zeros((len(queries), COLUMNS), np.int64)
     sums[:, 0] = sums[:, len(COUNT_COLUMNS)] = 1
     sums[:, len(COUNT_COLUMNS) + 1] = succeeded * PLAN.metrics[0].unit
-    cells, of_cells = grouped(cell, sums)
+    cells, of_cells, _ = grouped(cell, sums)
     bounds = np.searchsorted(cells, np.arange(lanes * PANES + 1) * len(scored))
     pages = []
     for lane in range(lanes):

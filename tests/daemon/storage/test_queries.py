@@ -15,8 +15,9 @@ from relevanced.daemon.plan import Plan
 from relevanced.daemon.queries.keys import fingerprint
 from relevanced.daemon.queries.plan import HASHED, QueryPlan
 from relevanced.daemon.storage.commit import confirm, plan_commit
-from relevanced.daemon.storage.head import QUERIES_FIELD, head_of
-from relevanced.daemon.storage.queries import QueryHead, hour_key
+from relevanced.daemon.storage import query_examples
+from relevanced.daemon.storage.head import QUERIES_FIELD, head_of, is_past
+from relevanced.daemon.storage.query_head import QueryHead, hour_key
 from relevanced.daemon.storage.repair import lose_hours, past_hour_keys, plan_repair
 from tests.daemon.storage.test_layouts import ChangingMachine
 from tests.daemon.test_queries_equality import (
@@ -36,6 +37,8 @@ OFF = plan_of(CONFIG)
 PLANS = {
     "off": OFF,
     "on": replace(OFF, queries=QueryPlan(kept=3, min_users=2)),
+    "one example": replace(OFF, queries=QueryPlan(kept=3, min_users=0, examples=1)),
+    "no examples": replace(OFF, queries=QueryPlan(kept=3, min_users=2, examples=0)),
     "more": replace(OFF, queries=QueryPlan(kept=4, min_users=2)),
     "hashed": replace(OFF, queries=QueryPlan(text=HASHED, kept=3, key=KEY)),
 }
@@ -115,7 +118,9 @@ def test_switched_off_a_claim_removes_all(seed: int) -> None:
     changed.read_until(0.6)
     changed.change("off")
     assert changed.head is None
-    assert not [key for key in (*changed.store.blobs, *changed.store.listed) if "queries" in key]
+    of_queries = ("queries:", "examples:")
+    stored = (*changed.store.blobs, *changed.store.listed)
+    assert not [key for key in stored if key.startswith(of_queries)]
     changed.read_until(1)
     never = machine(seed, "off")
     never.read_until(1)
@@ -124,6 +129,70 @@ def test_switched_off_a_claim_removes_all(seed: int) -> None:
         for m in (changed, never)
     ]
     assert rows[0] == rows[1]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_change_of_examples_begins_with_a_whole_hour_and_none_drops_those_that_are_stored(
+    seed: int,
+) -> None:
+    changed = machine(seed, "on")
+    changed.read_until(0.5)
+    before = changed.head
+    assert before is not None and before.examples
+    changed.change("one example")
+    after = changed.head
+    assert after is not None and after.since_ms is not None and not after.part_keys
+    assert after.examples == before.examples and after.hours == before.hours
+    changed.read_until(1)
+    head = changed.head
+    assert head is not None
+    new = [start for start in head.examples if start not in before.examples]
+    assert new and min(new) >= after.since_ms
+    for start in new:
+        hour = query_examples.unpacked_hour(changed.store.blobs[query_examples.hour_key(start)])
+        assert all(len(examples) == 1 for _, examples in hour.examples)
+    changed.change("no examples")
+    none = changed.head
+    assert none is not None and none.examples == {} and none.hours == head.hours
+    assert not [key for key in (*changed.store.blobs, *changed.store.listed) if "examples" in key]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_examples_begin_with_the_first_whole_hour_of_their_layout(seed: int) -> None:
+    changed, always = machine(seed, "no examples"), machine(seed, "on")
+    always.read_until(1)
+    changed.read_until(0.3)
+    assert changed.head is not None and changed.head.examples == {}
+    changed.change("on")
+    changed.read_until(1)
+    head, whole = changed.head, always.head
+    assert head is not None and whole is not None and head.since_ms is not None
+    assert set(head.examples) == {start for start in whole.examples if start >= head.since_ms}
+    for key in head.example_keys:
+        assert changed.store.blobs[key] == always.store.blobs[key]
+
+
+@pytest.mark.parametrize("plan_of_commit", [plan_commit, plan_repair])
+def test_lost_examples_are_found_removed_and_noted(plan_of_commit: Callable[..., Any]) -> None:
+    lane = finished(2)
+    head = head_of(lane.store.fields).queries
+    assert head is not None and len(head.examples) > 1
+    start, key = min(head.examples), query_examples.hour_key(min(head.examples))
+    assert key in past_hour_keys(lane.claimed.lane)
+    assert is_past(head_of(lane.store.fields), key)
+    del lane.store.blobs[key]
+    assert lane.store.verify(lane.claimed.token, lane.claimed.sequence) == [key]
+    lose_hours(lane.claimed.lane, [key])
+    assert lane.claimed.lane.has_lost_hours
+    commit = plan_of_commit(lane.claimed)
+    assert lane.store.commit(commit) == "applied"
+    confirm(lane.claimed, commit)
+    after = head_of(lane.store.fields).queries
+    assert after is not None and after.lost_examples == (start,) and after.lost == ()
+    assert set(after.examples) == set(head.examples) - {start} and after.hours == head.hours
+    assert key not in lane.store.listed
+    again = lane.claim().lane.queries
+    assert again is not None and again.examples.lost == {start}
 
 
 def test_stored_blocks_have_no_plain_text_once_texts_are_hashed() -> None:

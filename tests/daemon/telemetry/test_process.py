@@ -47,6 +47,8 @@ def full() -> Telemetry:
     telemetry.set_eviction_policy("noeviction")
     telemetry.judged_by({"late_seconds": 600}, {"P@1": 0.01}, {("P@1", "all", "all"): 0.1})
     telemetry.links_to("https://wiki.example.com/runbook", None, None)
+    telemetry.judgements_read([("2026-11-20T0000Z-a.csv", "ab", "2026-11-20T00:00:00Z")])
+    telemetry.classes_read("traffic", [("2026-11-20T0000Z-a.csv", "ab", "2026-11-20T00:00:00Z")])
     return telemetry
 
 

@@ -1,0 +1,154 @@
+"""Small lanes with judged rows, built hour by hour, for tests of the reading side."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from relevanced.daemon.exporter.judged import Scorer, JudgedScores, rows_plan
+from relevanced.daemon.exporter.judged_files import LaneFiles
+from relevanced.daemon.exporter.lane_view import JudgedLane, LaneView, Names
+from relevanced.daemon.exporter.pane_reader import Reading
+from relevanced.daemon.exporter.selection import busiest
+from relevanced.daemon.exporter.snapshot import WHOLE, Segment, evaluate
+from relevanced.daemon.judgements.index import Entry
+from relevanced.daemon.judgements.scoring import judged_plan
+from relevanced.daemon.lane.judged import final_before_ms
+from relevanced.daemon.lane.paged_rows import Pages, Rows
+from relevanced.daemon.panes import HOUR_MS, timing
+from relevanced.daemon.plan import Plan
+from relevanced.daemon.storage.packing import pack_page
+from tests.lane_views import PLAN as BASE, pages_of
+
+NOON: Final = 1_795_176_000_000
+PLAN: Final = replace(
+    BASE,
+    timing=timing([("10m", 600), ("1h", 3600), ("24h", 86_400)], attribution_s=1800, lateness_s=60),
+    history_hours=35 * 24,
+    judged=judged_plan(["nDCG@10", "P@5", "Judged@10"], relevant_from=1, max_grade=3),
+)
+ROWS: Final = rows_plan(PLAN)
+US: Final = ("country", "US")
+NAMES: Final = (WHOLE, US)
+
+
+def entry(start_ms: int, name: str = "a") -> Entry:
+    return Entry(start_ms, f"{name}.csv", name[0] * 64)
+
+
+@dataclass(frozen=True)
+class JudgedHour:
+    """What was shown in an hour: alike in all of its panes, alike in both segments."""
+
+    impressions: int = 120
+    score: float = 0.8
+    judged: float = 0.9
+    """Share of the places."""
+
+
+def row(impressions: int, score: float, judged: float = 0.9) -> list[int]:
+    """The row of impressions of ten places that are all scored the same but for some spread."""
+    counts = [impressions, 10 * impressions, round(10 * impressions * judged)]
+    squares = round(1e6 * impressions * (score**2 + 0.04))
+    of_metric = [impressions, round(1e6 * impressions * score), squares]
+    return counts + of_metric * len(ROWS.metrics)
+
+
+def lane(
+    hours: Mapping[int, JudgedHour],
+    files: LaneFiles,
+    *,
+    until_ms: int = NOON,
+    number: int = 0,
+    names: Sequence[Segment] = NAMES,
+    plan: Plan = PLAN,
+) -> LaneView:
+    """A lane whose judged rows are final until then. `hours` are by their starts."""
+    watermark_ms = until_ms + plan.timing.lateness_ms
+    packed: dict[int, Mapping[int, bytes]] = {}
+    panes: dict[tuple[int, int], Pages] = {}
+    for start, hour in hours.items():
+        shown = row(hour.impressions, hour.score, hour.judged)
+        packed[start] = {page: pack_page(rows) for page, rows in _pages(shown, names).items()}
+    for index, window in enumerate(plan.timing.windows):
+        first = plan.timing.dropped_before(window, watermark_ms)
+        for start in range(first, until_ms, window.pane_ms):
+            cells = [
+                _part(hours[of], max(start, of), min(start + window.pane_ms, of + HOUR_MS))
+                for of in range(start // HOUR_MS * HOUR_MS, start + window.pane_ms, HOUR_MS)
+                if of in hours
+            ]
+            if cells:
+                shown = np.sum(cells, axis=0).tolist()
+                panes[index, start] = _pages(shown, names)
+    return LaneView(
+        lane=number,
+        token="t",
+        sequence=1,
+        names=Names(names),
+        panes={},
+        totals={},
+        counts={"events": {"impression": 1}},
+        watermark_ms=watermark_ms,
+        settled_before=until_ms - plan.timing.attribution_ms,
+        judged=JudgedLane(files, panes, packed),
+    )
+
+
+def _part(hour: JudgedHour, from_ms: int, until_ms: int) -> list[int]:
+    return row(hour.impressions * (until_ms - from_ms) // HOUR_MS, hour.score, hour.judged)
+
+
+def _pages(shown: Sequence[int], names: Sequence[Segment]) -> Mapping[int, Rows]:
+    return pages_of(np.array([shown] * len(names), np.int64))
+
+
+def steady(hours: int, score: float = 0.8, until_ms: int = NOON) -> dict[int, JudgedHour]:
+    """So many hours that end then."""
+    starts = range(until_ms - hours * HOUR_MS, until_ms, HOUR_MS)
+    return {start: JudgedHour(score=score) for start in starts}
+
+
+def scored(*lanes: LaneView, plan: Plan = PLAN) -> JudgedScores:
+    """The judged scores of these lanes, of all segments."""
+    found = judged_reading(*lanes, plan=plan).by_judgements
+    assert found is not None
+    return found
+
+
+def judged_reading(*lanes: LaneView, plan: Plan = PLAN) -> Reading:
+    """What requests about these lanes are answered from."""
+    views = [replace(view, panes=_shown(view, plan)) for view in lanes]
+    whole = evaluate(views, plan)
+    gauges = busiest(whole, plan)
+    found = Scorer(plan).of(views, whole.as_of_ms, gauges)
+    return Reading(plan, views, whole, gauges, by_judgements=found)
+
+
+def _shown(view: LaneView, plan: Plan) -> dict[tuple[int, int], Pages]:
+    """Panes in which every segment of the lane has an impression."""
+    last = final_before_ms(view.watermark_ms or 0, plan.timing) - plan.timing.attribution_ms
+    rows = np.zeros((len(view.names), plan.row_width), np.int64)
+    rows[:, 0] = 1
+    found = {}
+    for index, window in enumerate(plan.timing.windows):
+        found[index, last // window.pane_ms * window.pane_ms] = pages_of(rows)
+    return found
+
+
+def means(scores: JudgedScores, window: str, segment: Segment = WHOLE) -> dict[str, float]:
+    """Metric → mean of a window."""
+    (rows,) = (each.rows for each in scores.windows if each.window == window)
+    line = rows[scores.segments.index(segment)]
+    found = {}
+    for index, metric in enumerate(scores.plan.metrics):
+        column = scores.plan.metric_column(index)
+        if line[column]:
+            found[metric.name] = line[column + 1] / metric.unit / line[column]
+    return found
+
+
+def units(scores: JudgedScores) -> dict[str, tuple[str, int]]:
+    """Window → (unit, periods) of what is compared."""
+    return {each.window: (each.unit, len(each.periods)) for each in scores.comparisons}

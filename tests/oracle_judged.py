@@ -1,0 +1,93 @@
+"""What the oracle says of judged rows: record by record, each list scored by `evaluate`."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from relevanced.metrics import evaluate
+from tests import oracle
+from tests.oracle import Accepted, Impression, LaneResult, OracleConfig, Record
+
+Grades = Mapping[str, Mapping[str, float]]
+Key = tuple[int, int, str, str]
+
+
+def run(
+    of_topic: Mapping[str, Sequence[Record]],
+    config: OracleConfig,
+    names: Sequence[str],
+    files: Sequence[tuple[int, Grades]],
+    query_of: Callable[[Impression], str],
+) -> tuple[dict[Key, list[int]], Counter[str]]:
+    """(window s, pane start s, grouping, segment) → row of every pane that was ever touched, and
+    how many records came too late. `files` are (start in ms, query → item → grade)."""
+    result = LaneResult(watermarks=dict.fromkeys(of_topic))
+    rows: dict[Key, list[int]] = {}
+    late: Counter[str] = Counter()
+    base = oracle.base_pane_ms(config)
+    for records in of_topic.values():
+        by_id: dict[str, list[Accepted]] = {}
+        seen: dict[str, dict[str, int]] = {}
+        for read in oracle.read_partition(records, config, result):
+            event = read.event
+            if not isinstance(event, Impression):
+                continue
+            of_id = by_id.setdefault(event.id, [])
+            lists = [list(impression.items) for impression in of_id]
+            outcome = oracle.decide_impression(event, read.watermark, of_id, config)
+            if outcome == "accepted":
+                of_id[-1].event = event
+                of_id[-1].segments = oracle.admit(
+                    event, read.watermark, seen, result.segment_overflow, config
+                )
+            elif outcome not in ("filled", "extended"):
+                continue
+            (index,) = [
+                n for n, one in enumerate(of_id) if n >= len(lists) or lists[n] != one.items
+            ]
+            shown = of_id[index]
+            assert shown.event is not None
+            started = [grades for start, grades in files if start <= shown.time_ms]
+            judged = started[-1].get(query_of(shown.event)) if started else None
+            if judged is None:
+                continue
+            if read.watermark >= shown.time_ms // base * base + base + config.lateness_s * 1000:
+                late["impression" if outcome == "accepted" else "page"] += 1
+                continue
+            row = row_of(shown.items, judged, names)
+            if outcome != "accepted":
+                row = [n - m for n, m in zip(row, row_of(lists[index], judged, names))]
+            _count(rows, shown, row, config)
+    return {key: row for key, row in rows.items() if any(row)}, late
+
+
+def _count(
+    rows: dict[Key, list[int]], shown: Accepted, row: Sequence[int], config: OracleConfig
+) -> None:
+    for grouping, segment in shown.segments.items():
+        for window_s in config.windows_s:
+            pane_s = oracle.pane_s(window_s)
+            key = (window_s, shown.time_ms // 1000 // pane_s * pane_s, grouping, segment)
+            before = rows.setdefault(key, [0] * len(row))
+            rows[key] = [n + m for n, m in zip(before, row)]
+
+
+def row_of(
+    items: Sequence[str | None], judged: Mapping[str, float], names: Sequence[str]
+) -> list[int]:
+    """What a list counts: 1, places, judged places, then scored, sum, squares of each metric."""
+    # An item that is shown twice is unjudged at its second place.
+    shown = [
+        f"\0blank {n}" if item is None or item in items[:n] else item
+        for n, item in enumerate(items)
+    ]
+    depth = max(int(name.split("@")[1]) for name in names)
+    row = [1, min(len(shown), depth), sum(item in judged for item in shown[:depth])]
+    scores = evaluate({"q": shown}, names, judgements={"q": judged}, relevant_from=2, max_grade=3)
+    for of_metric in scores.values():
+        value = float(of_metric.values[0])
+        number = 0.0 if np.isnan(value) else value
+        steps = (oracle.steps(number, 10**6), oracle.steps(number * number, 10**6))
+        row += [int(not np.isnan(value)), *steps]
+    return row
