@@ -24,6 +24,7 @@ DAY: Final = 24
 WEEK: Final = 7 * DAY
 WEEKS: Final = 3
 DAYS: Final = 6
+HOURS: Final = 6
 FINE_PANE: Final = 4
 """A configured window is used as it is where its panes are at most this part of an hour."""
 FAR_LESS_THAN_WEEKS: Final = 0.25
@@ -57,7 +58,7 @@ class Comparison:
     """The last hours: an interval of event time, without its end."""
     recent: Floats
     unit: str
-    """`week` or `day`."""
+    """`week` or `day`; of judged scores also `hour`."""
     periods: Mapping[int, Floats]
     """How many milliseconds before the last hours each period lies, the latest first → its rows."""
     yesterday: Floats | None
@@ -70,18 +71,25 @@ def compare(
     snapshot: Snapshot,
     selection: Selection,
     plan: Plan,
+    *,
+    since_ms: int | None = None,
 ) -> list[Comparison]:
     """The comparison of each of `WINDOWS` for which there are enough hours. `history` must have
-    taken these views. Raises Damaged."""
+    taken these views. Raises Damaged.
+
+    With `since_ms`, a whole hour, nothing from before then is on either side, and while no day is
+    known either, the hours before serve.
+    """
     traffic = history.traffic()
     if snapshot.as_of_ms is None or not history.starts or not plan.history_hours:
         return []
     end_ms = snapshot.as_of_ms - plan.timing.settle_ms
-    # The first hour is left out: the lane may have begun within it.
-    covered = range(min(traffic) + plan.hour_ms, pane_start(end_ms, plan.hour_ms), plan.hour_ms)
+    covered = _covered(min(traffic), end_ms, since_ms, plan.hour_ms)
     left_out = outages(traffic, covered) | history.lost
     compared, needed = [], set[int]()
     for name, hours in WINDOWS:
+        if since_ms is not None and end_ms - hours * plan.hour_ms < since_ms - 1:
+            continue
         period = _from_panes(snapshot, selection, plan, hours, end_ms)
         if period is None:
             period = _from_hours(history, views, selection, end_ms - hours * plan.hour_ms, end_ms)
@@ -89,6 +97,8 @@ def compare(
             continue
         span = period.from_ms, period.until_ms
         unit, earlier_weights = earlier(*span, covered, left_out)
+        if since_ms is not None and not earlier_weights:
+            unit, earlier_weights = hours_before(*span, hours, covered, left_out)
         day_before = at_shifts(*span, [DAY * plan.hour_ms], covered, left_out)
         all_weights = [shares(*span, plan.hour_ms), *earlier_weights.values(), *day_before.values()]
         needed |= {start for weights in all_weights for start in weights}
@@ -99,6 +109,13 @@ def compare(
         )
     history.pack_all_but(needed)
     return compared
+
+
+def _covered(first_ms: int, end_ms: int, since_ms: int | None, hour_ms: int) -> range:
+    """The starts of the whole hours that may be compared with."""
+    # The first hour is left out: the lane may have begun within it.
+    begin_ms = first_ms + hour_ms if since_ms is None else max(first_ms, since_ms)
+    return range(begin_ms, pane_start(end_ms, hour_ms), hour_ms)
 
 
 def _from_panes(
@@ -170,6 +187,16 @@ def earlier(
         if found := at_shifts(from_ms, until_ms, shifts, covered, left_out):
             return unit, found
     return "week", {}
+
+
+def hours_before(
+    from_ms: int, until_ms: int, hours: int, covered: range, left_out: frozenset[int]
+) -> tuple[str, dict[int, Weights]]:
+    """(unit, how long before → weights): the periods of so many hours just before this one, of less
+    than a day together."""
+    most = min(HOURS, (DAY - 1) // hours)
+    shifts = [count * hours * covered.step for count in range(1, most + 1)]
+    return "hour", at_shifts(from_ms, until_ms, shifts, covered, left_out)
 
 
 def at_shifts(

@@ -31,7 +31,7 @@ from .kept_markers import KeptMarkers
 from .lane_pulses import Pulses
 from .lane_reads import LaneReads, Lanes, Reads
 from .past_reads import PastReads
-from .published import Condition, MetricsText, Published, has_caught_up
+from .published import Condition, MetricsText, Published, of_reading
 from .publisher import Publisher
 
 log = structlog.get_logger(__name__)
@@ -293,7 +293,7 @@ class Exporter:
             Condition("lanes_whole", not damaged, whole),
             # Whether workers move the lanes changes nothing about what this process can do.
             Condition("lanes", True, "" if self._problem else stalled),
-            *has_caught_up(self._published, self._was_ready),
+            *of_reading(self._published, self._was_ready),
         )
         self._published = replace(self._published, conditions=conditions)
         self._was_ready = self._was_ready or self._published.ready

@@ -23,12 +23,14 @@ from ..plan import COUNT_COLUMNS, WEIGHT_UNIT, Plan, Surfaces
 from ..telemetry import families
 from ..telemetry.compared_families import BASELINE, RECENT, PeriodFamilies
 from ..telemetry.family import Family
-from . import layout_series, query_series
-from .baselines import Comparison, averaged
+from . import judged_series, layout_series, query_series
+from .baselines import Comparison
 from .chunks import Chunks, gathered
 from .counters import Counters
 from .experiment_series import samples
+from .judged import JudgedScores
 from .labels import escape, label_names, segment_labels
+from .period_lines import add_scores, of_periods
 from .sample_lines import Bodies, add, add_defined, add_lines
 from .sample_means import list_lengths
 from .selection import Selection
@@ -62,6 +64,7 @@ FAMILY_OF_COUNT: Final[Mapping[str, tuple[Family, tuple[str, ...]]]] = {
     "gap_records": (families.GAP_RECORDS, ()),
     "ahead_events": (families.AHEAD_EVENTS, ()),
     "replaced_logs": (families.REPLACED_LOGS, ()),
+    "judged_late": (families.JUDGED_IMPRESSIONS_LATE, ()),
     "skipped": (families.SKIPPED_EVENTS, ()),
 }
 """Family of stored counts → its family of series, and the label values that are exposed even at 0.
@@ -111,6 +114,13 @@ def render_compared(comparisons: Sequence[Comparison], gauges: Selection, plan: 
             _add_period(bodies, BASELINE, [*comparison.periods.values()], labels, tail, plan)
         unit = f'{{window="{comparison.window}",unit="{comparison.unit}"}} '
         add(bodies, families.BASELINE_PERIODS, "", [""], unit, [len(comparison.periods)])
+    return _texts(bodies)
+
+
+def render_judged(scores: JudgedScores) -> Exposition:
+    """Both texts of the judged scores."""
+    bodies: Bodies = {}
+    judged_series.add_judged(bodies, scores)
     return _texts(bodies)
 
 
@@ -204,27 +214,12 @@ def _add_period(
     expected = np.mean(rows_of_periods, axis=0)
     for column, family in enumerate(period.counts):
         add_defined(bodies, family, "{", labels, tail, expected[:, column])
-    means, errors = _of_periods(period, [list_lengths(rows) for rows in rows_of_periods])
+    is_baseline = period is BASELINE
+    lengths = [list_lengths(rows) for rows in rows_of_periods]
+    means, errors = of_periods(lengths, is_baseline=is_baseline)
     add_defined(bodies, period.list_length, "{", labels, tail, means)
     add_defined(bodies, period.list_length_stderr, "{", labels, tail, errors)
-    for index, metric in enumerate(plan.metrics):
-        head = f'{{metric="{escape(metric.name)}",'
-        values = [estimates(rows, plan, index) for rows in rows_of_periods]
-        means, errors = _of_periods(period, values)
-        add_defined(bodies, period.score, head, labels, tail, means)
-        add_defined(bodies, period.score_stderr, head, labels, tail, errors)
-        scored = expected[:, plan.metric_column(index)]
-        add_defined(bodies, period.scored_impressions, head, labels, tail, scored)
-
-
-def _of_periods(
-    period: PeriodFamilies, values: Sequence[tuple[Floats, Floats]]
-) -> tuple[Floats, Floats]:
-    """((n,) means, (n,) standard errors): those of the last hours, or the average of a baseline."""
-    if period is not BASELINE:
-        return values[0]
-    means, errors = zip(*values, strict=True)
-    return averaged(np.array(means), np.array(errors))
+    add_scores(bodies, period, rows_of_periods, labels, tail, plan, is_baseline=is_baseline)
 
 
 def _add_propensities(bodies: Bodies, surfaces: Surfaces) -> None:

@@ -4,7 +4,7 @@ against earlier weeks or days.
 Pure, apart from what it keeps from look to look.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -13,7 +13,8 @@ import numpy as np
 from relevanced.metrics.lists import Floats, Integers
 
 from ..judging.design_effect import BEFORE_KNOWN
-from ..judging.ledger import Call, Fall, Look, advanced, calls_of, without_falls
+from ..judging.judged_levels import JudgedBins
+from ..judging.ledger import Call, Fall, Graded, Look, advanced, calls_of, without_falls
 from ..judging.noise import Noise
 from ..judging.noticeable import by_earlier, by_scan
 from ..judging.onset import Onsets, onsets
@@ -42,6 +43,8 @@ ONSET_HOURS: Final = 8 * 24
 CELLS_PER_MS: Final = 50
 """Looks are as far apart as there are milliseconds of event time for so many cells (bins times
 series), which take a small part of one: the share of a CPU is bounded whatever the size."""
+SIGNS: Final = {"up": 1.0, "down": -1.0, "none": 0.0}
+"""What a better score does."""
 _AGAINST: Final = {"week": "weeks", "day": "day"}
 
 
@@ -54,6 +57,8 @@ class Basis:
     comparisons: Sequence[Comparison] = ()
     """Of these segments."""
     design_effect: float = BEFORE_KNOWN
+    judged: Callable[[], JudgedBins | None] = lambda: None
+    """The judged rows, asked for where something fell."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,11 +94,11 @@ class Judgement:
 class Judge:
     """Looks at the settled scores no more often than once per base pane."""
 
-    def __init__(self, plan: Plan, judging: Judging) -> None:
-        self._plan, self._judging = plan, judging
-        self._timelines = Timelines(plan)
-        signs = {"up": 1.0, "down": -1.0, "none": 0.0}
-        self._signs = np.array([signs[metric.direction] for metric in plan.metrics])
+    def __init__(self, plan: Plan, judging: Judging, graded: Graded | None = None) -> None:
+        """Of judged rows `graded` is what grades them: earlier hours are left out."""
+        self._plan, self._judging, self._graded = plan, judging, graded
+        self._timelines = Timelines(plan, 0 if graded is None else graded.since_ms)
+        self._signs = np.array([SIGNS[metric.direction] for metric in plan.metrics])
         self._looked_ms: int | None = None
         self.apart_ms = 0
         """The least event time between two looks."""
@@ -134,10 +139,9 @@ class Judge:
         segments = self._timelines.segments
         begin_ms = min((*history.starts[:1], int(timeline.starts[0])))
         of_metrics = self._noise(basis.design_effect)
-        noise = Noise(basis.design_effect, np.tile(of_metrics.drift_ratio, len(segments)))
-        directions = np.tile(self._signs, len(segments))
-        names = [(*segment, metric.name) for segment in segments for metric in self._plan.metrics]
-        whole = Look(timeline, names, directions, noise)
+        found_at = look_at(timeline, segments, self._plan, self._judging, basis.design_effect)
+        whole = replace(found_at, graded=self._graded)
+        noise, directions = whole.noise, whole.directions
         look = replace(whole, timeline=without_falls(whole, self.falls))
         calls, by_hour = _scanned(look.timeline, directions, noise)
         found = [self._of_hour(look.timeline, directions, calls, noise)]
@@ -160,8 +164,8 @@ class Judge:
             noticeable,
             begin_ms if self._plan.history_hours else None,
             end_ms,
-            Scene(look, counts, self._judging).stories(self.falls),
-            Scene(whole, counts, self._judging).ended(self.falls, day_ago),
+            Scene(look, counts, self._judging, basis.judged).stories(self.falls),
+            Scene(whole, counts, self._judging, basis.judged).ended(self.falls, day_ago),
         )
 
     def _called_by_usual(self, look: Look, basis: Basis, rows: Integers) -> list[Call]:
@@ -219,6 +223,23 @@ class Judge:
             three = by_earlier(3, error / np.sqrt(3), periods, unit, noise)
             found = np.minimum(found, three)
         return z, np.where(np.isnan(found), np.inf, found)
+
+
+def look_at(
+    timeline: Timeline,
+    segments: Sequence[Segment],
+    plan: Plan,
+    judging: Judging,
+    design_effect: float,
+) -> Look:
+    """The look at a timeline whose series are these segments times the metrics of the plan."""
+    drifts = np.array([judging.drift_of(metric.name) for metric in plan.metrics])
+    return Look(
+        timeline,
+        [(*segment, metric.name) for segment in segments for metric in plan.metrics],
+        np.tile([SIGNS[metric.direction] for metric in plan.metrics], len(segments)),
+        Noise(design_effect, np.tile(drifts, len(segments))),
+    )
 
 
 def _scanned(timeline: Timeline, directions: Floats, noise: Noise) -> tuple[Calls, Floats]:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from ..lane.segments import attribute_values
 from ..plan import ALL, OTHER
 from ..telemetry.family import SCORE
 from .snapshot import Segment
@@ -13,8 +14,6 @@ TAKEN: Final = frozenset((*SCORE, "le", "quantile", "cluster", "namespace", "job
 
 _VALID: Final = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*\Z")
 _INVALID_CHARACTER: Final = re.compile(r"[^a-zA-Z0-9_]")
-_PARTS: Final = re.compile(r"(?:[^,\\]|\\.)*", re.DOTALL)
-_ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
 def label_names(groupings: Iterable[Sequence[str]]) -> dict[str, str]:
@@ -32,22 +31,6 @@ def label_names(groupings: Iterable[Sequence[str]]) -> dict[str, str]:
             labels[name] = _free("attr_" + _INVALID_CHARACTER.sub("_", name), used)
             used.add(labels[name])
     return labels
-
-
-def attribute_values(segment: str) -> list[str]:
-    """The attribute values that a segment joins, unescaped.
-
-    >>> attribute_values("US,a\\\\,b")
-    ['US', 'a,b']
-    """
-    parts = []
-    start = 0
-    while start <= len(segment):
-        found = _PARTS.match(segment, start)
-        end = found.end() if found else start
-        parts.append(_ESCAPED.sub(r"\1", segment[start:end]))
-        start = end + 1
-    return parts
 
 
 def escape(value: str) -> str:

@@ -19,8 +19,9 @@ from ..plan import ALL, Plan
 from ..storage.head import whole_or_damaged
 from ..storage.layouts import LaneLayouts, translated
 from ..storage.packing import unpack_page
-from ..storage.queries import QueryHead
+from ..storage.query_head import QueryHead
 from .coverage import ALWAYS, Coverage
+from .judged_files import LaneFiles
 
 Counts: TypeAlias = Mapping[str, Mapping[str, int]]
 """Family → label → count. The families are those of `COUNT_FAMILIES`."""
@@ -66,6 +67,17 @@ class Names:
 
 
 @dataclass(frozen=True)
+class JudgedLane:
+    """The judged rows of a lane, in its own segment ids."""
+
+    files: LaneFiles
+    panes: Mapping[PaneKey, Pages] = field(default_factory=dict)
+    hours: HourPages = field(default_factory=dict)
+    lost_hours: frozenset[int] = frozenset()
+    """Starts of hours of which the store lost pages."""
+
+
+@dataclass(frozen=True)
 class LaneView:
     """One lane at one commit. Its rows are never changed: newer ones replace them."""
 
@@ -92,6 +104,11 @@ class LaneView:
     lost_hours: frozenset[int] = frozenset()
     """Starts of hours of which the store lost rows."""
     queries: QueryHead | None = None
+    judged: JudgedLane | None = None
+    """None where the lane has no judged columns, or others than its reader expects."""
+    classes: Mapping[str, LaneFiles] = field(default_factory=dict)
+    """Attribute that is derived by files of classes → these; without those that nothing was derived
+    of so far."""
     layouts: LaneLayouts | None = None
     """Those of the lane; None: its rows always had the columns that its reader expects."""
     coverage: Coverage | None = None
@@ -174,3 +191,17 @@ def _covered(view: LaneView, coverage: Coverage) -> LaneView:
                 for page, rows in pages.items()
             }
     return replace(view, panes=panes, coverage=coverage)
+
+
+def classes_by_attribute(
+    views: Iterable[LaneView], plan: Plan
+) -> Mapping[str, Sequence[LaneFiles]]:
+    """The lanes' files of classes of each attribute that is derived by files."""
+    found: dict[str, list[LaneFiles]] = {
+        one.attribute: [] for one in plan.derivations if one.by_files
+    }
+    for view in views:
+        for attribute, files in view.classes.items():
+            if attribute in found:
+                found[attribute].append(files)
+    return found

@@ -14,7 +14,9 @@ from ..lane.paged_rows import Pages, Rows
 from ..panes import PaneKey
 from ..plan import Plan
 from ..storage import experiments as stored_experiments
+from ..storage.class_files import ClassesHead
 from ..storage.head import Head, whole_or_damaged
+from ..storage.judged import PREFIX as JUDGED_PREFIX
 from ..storage.keys import (
     EXPERIMENTS_PREFIX,
     HOURS_PREFIX,
@@ -26,6 +28,8 @@ from ..storage.layouts import LAYOUTS_KEY, LaneLayouts, layouts_of, translated
 from ..storage.log_marks import ids_of
 from ..storage.packing import unpack_page
 from ..storage.store import LaneDelta
+from .judged_files import LaneFiles, files_of
+from .judged_mirror import JudgedMirror
 from .lane_view import LaneView, Names, shown_as
 
 
@@ -51,6 +55,10 @@ class Mirror:
     The pages of an hour are replaced, never changed, so that identity tells whether they are the
     same."""
 
+    def __post_init__(self) -> None:
+        self.judged = JudgedMirror(self.lane, self.plan)
+        """Its judged rows."""
+
     @property
     def token(self) -> str:
         """The owner's token at the last read; "" before the first."""
@@ -72,12 +80,16 @@ class Mirror:
             self.layouts = layouts_of(delta.pages) or self.layouts
             self._name(delta.names)
         changed: dict[PaneKey | None, dict[int, Rows]] = {}
+        judged: dict[str, bytes] = {}
         experiments = {
             key: data for key, data in delta.pages.items() if key.startswith(EXPERIMENTS_PREFIX)
         }
         self._apply_experiments(experiments)
         for key, data in delta.pages.items():
             if key in experiments or key == LAYOUTS_KEY or not has_window(self.plan.timing, key):
+                continue
+            if key.startswith(JUDGED_PREFIX):
+                judged[key] = data
                 continue
             with whole_or_damaged(f"lane {self.lane}, {key}"):
                 if key.startswith(HOURS_PREFIX):
@@ -86,6 +98,7 @@ class Mirror:
                 pane, page = parse_page_key(self.plan.timing, key)
                 changed.setdefault(pane, {})[page] = self._rows(data)
         self._apply_rows(changed)
+        self.judged.apply(delta, judged)
         self._drop_old()
 
     def _name(self, names: Sequence[tuple[int, str]]) -> None:
@@ -134,6 +147,7 @@ class Mirror:
         timing = self.plan.timing
         limits = [timing.dropped_before(span, watermark) for span in timing.windows]
         self.panes = {key: rows for key, rows in self.panes.items() if key[1] >= limits[key[0]]}
+        self.judged.drop_old(watermark)
         if self.settled_before is not None:
             first = hours.kept_from(self.settled_before, self.plan)
             self.hours = {start: pages for start, pages in self.hours.items() if start >= first}
@@ -173,4 +187,15 @@ class Mirror:
             lost_hours=frozenset(self.head.state.lost_hours),
             queries=self.head.queries,
             layouts=self.layouts,
+            judged=self.judged.view(self.head),
+            classes=_classes(self.lane, self.head.classes),
         )
+
+
+def _classes(lane: int, head: ClassesHead | None) -> dict[str, LaneFiles]:
+    if head is None:
+        return {}
+    return {
+        attribute: files_of(lane, files.timeline, head.latest_ms)
+        for attribute, files in head.timelines.items()
+    }

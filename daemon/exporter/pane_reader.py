@@ -16,6 +16,7 @@ from ..experiments.types import NOTHING, Findings
 from ..judging.markers import Marker
 from ..lane.paged_rows import Rows
 from ..plan import Plan
+from .judged import JudgedScores
 from .judgements import Judgement
 from .lane_view import LaneView
 from .past import HourSources
@@ -35,6 +36,10 @@ class Reading:
     experiments: Findings = NOTHING
     judged: Judgement = Judgement()
     """What fell and has not recovered, as of the last look."""
+    by_judgements: JudgedScores | None = None
+    """None where no metrics are judged."""
+    judged_falls: Judgement = Judgement()
+    """The same of judged scores."""
     usual: Usual = Usual()
     """The last hours, and the same hours before."""
     markers: tuple[Marker, ...] = ()

@@ -18,6 +18,8 @@ import msgspec
 from .catching_up import Progress
 from .chunks import Chunks
 from .exposition import Exposition
+from .judged_files import refusals, words_of
+from .lane_view import classes_by_attribute
 from .pane_reader import Reading
 from .scores import Report
 
@@ -101,6 +103,21 @@ def has_caught_up(published: Published, was_ready: bool) -> list[Condition]:
         return [Condition("caught_up", True)]
     lost = "Redis lost the state, which is read again: " if was_ready else ""
     return [Condition("caught_up", was_ready, lost + progress.words())]
+
+
+def of_reading(published: Published, was_ready: bool) -> list[Condition]:
+    """The conditions that what is served says by itself."""
+    found = has_caught_up(published, was_ready)
+    reading = published.reading
+    if reading is None:
+        return found
+    graded = reading.by_judgements
+    if graded is not None:
+        # Other lanes and the scores of clicks are as good as without judgements.
+        found.append(Condition("judged_scores", True, words_of(graded.files, graded.measure)))
+    for attribute, lanes in classes_by_attribute(reading.views, reading.plan).items():
+        found.append(Condition(f"classes of {attribute}", True, "; ".join(refusals(lanes))))
+    return found
 
 
 def publish(

@@ -15,13 +15,15 @@ from ..judging.settings import DEFAULTS, Judging
 from ..panes import pane_start
 from ..plan import Plan
 from ..storage.past import StoredPast
-from . import baselines, change_series, exposition, scores, selection, snapshot
+from . import baselines, change_series, exposition, file_series, scores, selection, snapshot
 from .counters import HighestTotals, PreviousSelection, counters_of
 from .exposition import Exposition
 from .first_sights import FirstSights
 from .history import History
+from .judged import JudgedScores, Scorer, rows_plan
+from .judged_falls import JudgedBasis, JudgedFalls
 from .judgements import Basis, Judge, Judgement
-from .lane_view import LaneView, covered
+from .lane_view import LaneView, classes_by_attribute, covered
 from .measuring import Measuring
 from .pane_reader import Reading
 from .published import Published, publish
@@ -60,17 +62,27 @@ class Publisher:
         self._comparisons: Sequence[baselines.Comparison] = ()
         self._outages: frozenset[int] = frozenset()
         self._judge = Judge(plan, judging)
+        self._scorer = None if plan.judged is None else Scorer(plan)
+        self._judged_falls: JudgedFalls | None = None
+        if plan.judged is not None:
+            self._judged_falls = JudgedFalls(rows_plan(plan), judging)
         self._judged = Judgement()
         self._judged_texts = Exposition()
+        self._graded_scores: JudgedScores | None = None
+        self._graded_texts = Exposition()
 
     @property
     def falls(self) -> tuple[Fall, ...]:
-        """The falls that are open or over, which another process may take over."""
-        return self._judge.falls
+        """The falls that are open or over, which another process may take over: of scores of
+        feedback, and of judged ones."""
+        judged = () if self._judged_falls is None else self._judged_falls.falls
+        return (*self._judge.falls, *judged)
 
     @falls.setter
     def falls(self, falls: tuple[Fall, ...]) -> None:
-        self._judge.falls = falls
+        self._judge.falls = tuple(fall for fall in falls if fall.graded is None)
+        if self._judged_falls is not None:
+            self._judged_falls.falls = tuple(fall for fall in falls if fall.graded is not None)
 
     def forget_totals(self) -> None:
         """Forget the highest totals: another process serves the counters from now on."""
@@ -85,7 +97,7 @@ class Publisher:
         Without the series the texts are empty, and nothing of the counters is remembered. The
         answers are the same. Takes long: meant for a thread, and for one call at a time.
         """
-        views = covered(views, self._plan)
+        read, views = views, covered(views, self._plan)
         raised = self._totals.raised(views) if with_series else views
         requested = self.previous.segments if with_series else ()
         whole = snapshot.evaluate(raised, self._plan, requested, now_ms)
@@ -97,12 +109,14 @@ class Publisher:
             [view.experiments for view in views], whole.as_of_ms, report.as_of
         )
         self._compare(views, whole, gauges)
-        judged = self._judge.look(
-            views,
-            self._history,
-            Basis(gauges, self._comparisons, self._measuring.found.used),
-            whole.as_of_ms,
-        )
+        scorer = self._scorer
+        by_judgements = None
+        if scorer is not None:
+            by_judgements = scorer.of(read, whole.as_of_ms, gauges, whole.coverage)
+        basis = Basis(gauges, self._comparisons, self._measuring.found.used)
+        basis = basis if scorer is None else replace(basis, judged=scorer.bins)
+        judged = self._judge.look(views, self._history, basis, whole.as_of_ms)
+        judged_falls = self._look_at_judged(read, by_judgements)
         used = replace(self._judging, design_effect=self._measuring.found.used)
         usual = Usual(self._comparisons, used)
         self.first_sights = self._first_sights.of(views, whole.as_of_ms, self.markers)
@@ -114,6 +128,8 @@ class Publisher:
             gauges,
             experiments,
             judged,
+            by_judgements,
+            judged_falls,
             usual,
             markers,
             self._history.sources,
@@ -122,6 +138,13 @@ class Publisher:
         texts = self._series(whole, reading) if with_series else Exposition()
         return publish(texts, report, reading, ())
 
+    def _look_at_judged(self, views: Sequence[LaneView], scores: JudgedScores | None) -> Judgement:
+        """Which judged scores fell."""
+        if self._scorer is None or self._judged_falls is None or scores is None:
+            return Judgement()
+        basis = JudgedBasis(scores, self._scorer.history, self._measuring.found.used)
+        return self._judged_falls.look(views, basis)
+
     def _series(self, whole: Snapshot, reading: Reading) -> Exposition:
         """The series of all the traffic: of the one process that serves them."""
         gauges = reading.selection
@@ -129,6 +152,11 @@ class Publisher:
         texts = exposition.render(whole, gauges, counters, self._plan, reading.experiments)
         texts = exposition.joined(texts, self._compared(gauges))
         texts = exposition.joined(texts, self._changes(reading.judged))
+        texts = exposition.joined(texts, self._graded(reading.by_judgements))
+        graded = reading.by_judgements
+        classes = classes_by_attribute(reading.views, self._plan)
+        refused = file_series.samples(() if graded is None else graded.files, classes)
+        texts = exposition.joined(texts, exposition.render_changes(refused))
         marked = change_series.marker_samples(reading.markers, whole.as_of_ms)
         return exposition.joined(texts, exposition.render_changes(marked))
 
@@ -154,6 +182,12 @@ class Publisher:
                 exposition.render_design_effect(effect.used, effect.measured),
             )
         return self._compared_texts
+
+    def _graded(self, scores: JudgedScores | None) -> Exposition:
+        """The texts of the judged scores, kept while these are the same."""
+        if scores is not None and scores is not self._graded_scores:
+            self._graded_scores, self._graded_texts = scores, exposition.render_judged(scores)
+        return self._graded_texts
 
     def _changes(self, judged: Judgement) -> Exposition:
         """The texts of what fell, since when, and what could be noticed."""

@@ -7,16 +7,23 @@ import numpy as np
 
 from relevanced.metrics.lists import Integers
 
-from ..lane.queries import COUNT_COLUMNS, METRIC_COLUMNS, ZERO
+from ..lane.queries import COUNT_COLUMNS, METRIC_COLUMNS, MISSING, ZERO
 from ..plan import Plan
+from ..queries.examples import Examples
 from ..queries.merging import Page
 from ..queries.table import Table
 from ..queries.users import DAY_MS
+from ..storage import query_examples
 from ..storage.head import whole_or_damaged
 from ..storage.queries import StoredHour, table_of, unpacked_hour
+from ..storage.query_examples import by_key_of
 
 Hours = Mapping[int, Sequence[Sequence[bytes]]]
 """Start of an hour → for each lane that has it, its page or its parts, as they are stored."""
+
+
+ExamplesOfHour = tuple[int, Mapping[str, Examples]]
+"""(how many users a query had before an example was taken, key → examples)."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +34,23 @@ class QueryTables:
     hours: Hours = field(default_factory=dict)
     lost: frozenset[int] = frozenset()
     """Starts of hours of which a lane lost its page."""
+    closed_examples: Mapping[int, Sequence[bytes]] = field(default_factory=dict)
+    """Start of an hour → the examples of each lane that has closed it, as they are stored."""
+    open_hours: Hours = field(default_factory=dict)
+    """Of the hours that lanes have not closed, the parts."""
+    lost_examples: frozenset[int] = frozenset()
+    """Starts of hours of which a lane lost its examples."""
+
+    def examples(self, starts: Sequence[int]) -> list[ExamplesOfHour]:
+        """The examples of these hours, of every lane. Raises Damaged."""
+        found: list[ExamplesOfHour] = []
+        for start in starts:
+            with whole_or_damaged(f"examples of queries of {start}"):
+                closed = map(query_examples.unpacked_hour, self.closed_examples.get(start, ()))
+                found += [(one.min_users, by_key_of(one.examples)) for one in closed]
+                opened = self.open_hours.get(start, ())
+                found += [_of_parts([unpacked_hour(part) for part in parts]) for parts in opened]
+        return found
 
     def pages(self, kind: str, starts: Sequence[int]) -> list[Page]:
         """The tables of a kind of these hours. Raises Damaged."""
@@ -40,9 +64,16 @@ class QueryTables:
         return found
 
 
+def _of_parts(parts: Sequence[StoredHour]) -> ExamplesOfHour:
+    by_key: dict[str, Examples] = {}
+    for part in parts:
+        by_key = ({} if part.is_whole else by_key) | by_key_of(part.examples)
+    return parts[0].min_users, by_key
+
+
 def columns_of(plan: Plan, kind: str) -> int:
     """How many columns the tables of a kind have."""
-    return 1 if kind == ZERO else len(COUNT_COLUMNS) + METRIC_COLUMNS * len(plan.metrics)
+    return 1 if kind in (ZERO, MISSING) else len(COUNT_COLUMNS) + METRIC_COLUMNS * len(plan.metrics)
 
 
 def page_of(table: Table, start: int) -> Page:
@@ -52,7 +83,7 @@ def page_of(table: Table, start: int) -> Page:
         keys=table.keys,
         sums=table.sums,
         missing=table.missing,
-        users=table.users,
+        users=list(table.users),
         min_users=table.min_users,
         other=table.other,
         bound=table.bound,
@@ -74,7 +105,7 @@ def _page(plan: Plan, kind: str, start: int, parts: Sequence[StoredHour]) -> Pag
 
 def _translated(sums: Integers, columns: Sequence[str], plan: Plan, kind: str) -> Integers:
     """(n, columns) under the metrics of the plan: 0 in those that the table does not have."""
-    if kind == ZERO or tuple(columns) == plan.column_ids:
+    if kind in (ZERO, MISSING) or tuple(columns) == plan.column_ids:
         return sums
     moved = np.zeros((len(sums), columns_of(plan, kind)), np.int64)
     counts = len(COUNT_COLUMNS)

@@ -6,7 +6,7 @@ from typing import Final
 
 from ..panes import pane_start
 from ..queries.usual_hours import usual_hours
-from ..storage.queries import QueryHead
+from ..storage.query_head import QueryHead
 
 NOW: Final = "now"
 WINDOWS: Final[Mapping[str, int]] = {NOW: 1, "1h": 1, "6h": 6, "24h": 24, "7d": 168}
@@ -71,6 +71,14 @@ def of_hours(
     return _with_usual(
         hours, lanes, range(_covered_from(lanes, open_ms), open_ms, hours.step), outages
     )
+
+
+def missing_window(lanes: Sequence[LaneHours], name: str, hour_ms: int) -> QueryWindow:
+    """The hours of a window that have the table of items without a judgement in all lanes; none
+    where it begins later."""
+    hours = window_of(lanes, name, hour_ms).hours
+    since_ms = max((lane.head.missing_since_ms or 0 for lane in lanes), default=0)
+    return QueryWindow(range(min(max(hours.start, since_ms), hours.stop), hours.stop, hour_ms))
 
 
 def _with_usual(

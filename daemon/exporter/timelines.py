@@ -15,7 +15,7 @@ from relevanced.metrics.lists import Booleans, Floats, Integers
 from ..judging.counted import Counts
 from ..judging.timeline import Timeline
 from ..panes import pane_start
-from ..plan import COUNT_COLUMNS, Plan
+from ..plan import Plan
 from .baselines import WEEK, WEEKS, outages
 from .history import History
 from .lane_view import LaneView
@@ -48,8 +48,9 @@ class _Sum:
 class Timelines:
     """Makes the timeline of each look."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+    def __init__(self, plan: Plan, since_ms: int = 0) -> None:
+        """Hours that start before `since_ms` are left out."""
+        self._plan, self._since_ms = plan, since_ms
         self.segments: tuple[Segment, ...] = ()
         """The segments of the timeline; its series are these times the metrics."""
         self._selection: Selection | None = None
@@ -57,7 +58,7 @@ class Timelines:
         self._panes: dict[_Key, _Sum] = {}
         self._hours: dict[int, _Sum] = {}
         self._columns = slice(0, plan.weight_column)
-        nothing = np.zeros((0, 0, len(COUNT_COLUMNS)))
+        nothing = np.zeros((0, 0, len(plan.count_columns)))
         self.counts = Counts({}, nothing)
         """The counts of the segments in the bins of the last timeline."""
 
@@ -149,7 +150,8 @@ class Timelines:
         traffic = history.traffic()
         covered = range(min(traffic, default=0), max(traffic, default=0) + 1, self._plan.hour_ms)
         left_out = outages(traffic, covered) | history.lost if traffic else history.lost
-        wanted = [start for start in history.starts if start not in left_out]
+        known = (start for start in history.starts if start >= self._since_ms)
+        wanted = [start for start in known if start not in left_out]
         wanted = wanted[-max(CELLS // width, 1) :]
         summed: dict[int, _Sum] = {}
         left = SUMMED_AT_ONCE
@@ -168,9 +170,9 @@ class Timelines:
         self, rows: Floats, starts: Integers, ends: Integers, hourly: Booleans, hours: list[int]
     ) -> Timeline:
         units = np.array([metric.unit for metric in self._plan.metrics], np.float64)
-        counted = len(COUNT_COLUMNS)
+        counted = len(self._plan.count_columns)
         at = {segment: index for index, segment in enumerate(self.segments)}
-        self.counts = Counts(at, rows[..., :counted])
+        self.counts = Counts(at, rows[..., :counted], self._plan.count_columns)
         rows = rows[..., counted:]
 
         def column(of: Floats, which: int, scale: Floats | float = 1.0) -> Floats:
@@ -195,7 +197,7 @@ class Timelines:
         if not hours or hours[0] > starts[-1] - WEEK * hour_ms:
             return None
         rows = np.array([self._hours[start].rows for start in hours])
-        rows = rows[..., len(COUNT_COLUMNS) :]
+        rows = rows[..., len(self._plan.count_columns) :]
         scored, sums = rows[..., 0::3], rows[..., 1::3] / units
         means = np.divide(sums, scored, out=np.full(scored.shape, np.nan), where=scored > 0)
         table = np.concatenate([means.reshape(len(hours), -1), np.full((1, means[0].size), np.nan)])

@@ -57,8 +57,10 @@ class UsualCalls:
         design_effect: float,
     ) -> tuple[str, Booleans] | None:
         """(lane, (segments, metrics) whether it calls each); None without a comparison of the last
-        hour."""
-        by_window = {each.window: each for each in comparisons if each.periods}
+        hour with weeks or days."""
+        by_window = {
+            each.window: each for each in comparisons if each.periods and each.unit in LANES
+        }
         hour = by_window.get(weeks.HOUR)
         if segments != self._segments or hour is None:
             self._segments, self._ends = segments, []

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 from aiohttp import web
@@ -16,14 +16,15 @@ from ..errors import Damaged, Unavailable
 from ..exporter.pane_reader import Reading
 from ..exporter.published import Published
 from ..exporter.query_reads import QueryReads, StoredQueries, WindowOf
-from ..exporter.query_windows import WINDOWS, of_hours, window_of
+from ..exporter.query_windows import WINDOWS, QueryWindow, missing_window, of_hours, window_of
+from .api import judged_missing
 from .api import queries as api
 from .api import tables
 from .api.answers import Answer, error, packed
-from .api.parameters import BadRequest, read_query
-from .api.query_lists import Found
-
-Query = Mapping[str, Sequence[str]]
+from .api.parameters import BadRequest, read_query, whole_number
+from .api.query_lists import Found, QueryTables
+from .api.query_tables import TABLES
+from .api.query_rows import Queries
 
 
 class Served(Protocol):
@@ -44,7 +45,7 @@ class QueryRoutes:
         """The routes, for an application; `send` sends an answer."""
         return [
             web.get(path + suffix, partial(self._answer, send, path, bool(suffix)))
-            for path in api.TABLES
+            for path in TABLES
             for suffix in ("", tables.SUFFIX)
         ]
 
@@ -63,21 +64,26 @@ class QueryRoutes:
         reading, store = self._served.published.reading, self._served.queries
         if reading is None:
             raise BadRequest(503, "this process has no scores yet: /readyz states the reason")
-        rows, kind, parameters = api.TABLES[path]
-        query = read_query(given, parameters, _allowed(reading))
-        asked = _asked(path, reading, query)
+        route = TABLES[path]
+        query = read_query(given, route.parameters, _allowed(reading))
+        asked = _ASKED[path](reading, {name: values[0] for name, values in query.items()})
         if store is None:
             raise BadRequest(503, "this process has no store to read queries from")
         if self._reads is None or self._reads.store is not store:
             self._reads = QueryReads(store)
         lanes = [view.lane for view in reading.views if view.has_events]
-        window, found = await self._reads.read(lanes, reading.plan, asked.window_of)
+        window, found = await self._reads.read(
+            lanes, reading.plan, asked.window_of, examples=asked.with_examples
+        )
         if not window.until_ms:
             raise BadRequest(503, "no pane has settled yet whose impressions have queries")
-        make = partial(_made, path, Found(found, window, asked.metric, asked.segment), asked)
         loop = asyncio.get_running_loop()
-        answer = await loop.run_in_executor(self._threads(), make)
-        return tables.table_text(answer, rows, kind) if as_csv else msgspec.json.encode(answer)
+        answer = await loop.run_in_executor(self._threads(), asked.answer, found, window)
+        if not as_csv:
+            return msgspec.json.encode(answer)
+        if isinstance(answer, Queries):
+            answer = api.with_unlisted_row(answer)
+        return tables.table_text(answer, route.rows, route.row)
 
 
 Send = Callable[[web.Request, Answer, bool], Awaitable[web.StreamResponse]]
@@ -86,12 +92,8 @@ Send = Callable[[web.Request, Answer, bool], Awaitable[web.StreamResponse]]
 @dataclass(frozen=True)
 class _Asked:
     window_of: WindowOf
-    metric: str
-    order: str
-    segment: str | None
-    limit: int
-    skipped: int
-    query: str
+    answer: Callable[[QueryTables, QueryWindow], msgspec.Struct]
+    with_examples: bool = False
 
 
 def _allowed(reading: Reading) -> dict[str, tuple[str, ...]]:
@@ -102,25 +104,51 @@ def _allowed(reading: Reading) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _asked(path: str, reading: Reading, query: Query) -> _Asked:
-    plan, hour_ms = reading.plan, reading.plan.hour_ms
-    one = {name: values[0] for name, values in query.items()}
-    if path == api.DETAIL_PATH and "query" not in one:
+def _list_asked(reading: Reading, one: Mapping[str, str]) -> _Asked:
+    metric, hours, skipped = _checked(reading, one)
+    order, segment = one["order"], one.get("segment")
+    limit = whole_number("limit", one["limit"], api.MOST_ROWS)
+
+    def answer(tables: QueryTables, window: QueryWindow) -> msgspec.Struct:
+        return api.queries(Found(tables, window, metric, segment), order, limit, skipped)
+
+    return _Asked(hours, answer)
+
+
+def _detail_asked(reading: Reading, one: Mapping[str, str]) -> _Asked:
+    if "query" not in one:
         raise BadRequest(400, "query: must be given")
+    metric, hours, _ = _checked(reading, one)
+    query, segment = one["query"], one.get("segment")
+
+    def answer(tables: QueryTables, window: QueryWindow) -> msgspec.Struct:
+        return api.detail(Found(tables, window, metric, segment), query)
+
+    return _Asked(hours, answer, with_examples=True)
+
+
+def _checked(reading: Reading, one: Mapping[str, str]) -> tuple[str, WindowOf, int]:
+    """(metric, hours, rows that a list skips) that are asked for. Raises BadRequest."""
+    plan, hour_ms = reading.plan, reading.plan.hour_ms
     metric, order = one.get("metric", plan.metrics[0].name), one.get("order", "impressions")
-    segment, window = one.get("segment"), one["window"]
-    api.check(plan, window, metric, order, segment)
-    hours: WindowOf = partial(window_of, name=window, hour_ms=hour_ms, outages=reading.outages)
-    skipped = 0
-    if "cursor" in one:
-        cursor = api.cursor_of(one["cursor"], hour_ms)
-        span = range(cursor.from_ms, cursor.until_ms, hour_ms)
-        hours, skipped = partial(of_hours, hours=span, outages=reading.outages), cursor.skipped
-    limit = api.limit_of(one.get("limit", "1"))
-    return _Asked(hours, metric, order, segment, limit, skipped, one.get("query", ""))
+    api.check(plan, one["window"], metric, order, one.get("segment"))
+    hours = partial(window_of, name=one["window"], hour_ms=hour_ms, outages=reading.outages)
+    if "cursor" not in one:
+        return metric, hours, 0
+    cursor = api.cursor_of(one["cursor"], hour_ms)
+    span = range(cursor.from_ms, cursor.until_ms, hour_ms)
+    return metric, partial(of_hours, hours=span, outages=reading.outages), cursor.skipped
 
 
-def _made(path: str, found: Found, asked: _Asked) -> msgspec.Struct:
-    if path == api.DETAIL_PATH:
-        return api.detail(found, asked.query)
-    return api.queries(found, asked.order, asked.limit, asked.skipped)
+def _missing_asked(reading: Reading, one: Mapping[str, str]) -> _Asked:
+    judged_missing.check(reading.plan)
+    hours = partial(missing_window, name=one["window"], hour_ms=reading.plan.hour_ms)
+    limit = whole_number("limit", one["limit"], judged_missing.MOST_PAIRS)
+    return _Asked(hours, partial(judged_missing.unjudged_items, limit=limit))
+
+
+_ASKED: Final[Mapping[str, Callable[[Reading, Mapping[str, str]], _Asked]]] = {
+    api.PATH: _list_asked,
+    api.DETAIL_PATH: _detail_asked,
+    judged_missing.PATH: _missing_asked,
+}

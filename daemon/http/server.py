@@ -23,7 +23,8 @@ from ..telemetry.process import Telemetry
 from .api import openapi, tables
 from .api.answers import Answer, answer, error, packed
 from .api.health import Role
-from .api.routes import ROUTES, RequestContext, Route
+from .api.route import RequestContext, Route
+from .api.routes import ROUTES
 from .assets import ASSETS, HEADERS, Asset
 from .connections import Connections
 from .listener import Listener, open_sockets

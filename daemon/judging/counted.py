@@ -20,7 +20,7 @@ COUNTS: Final = (
     "items_listed",
     "squared_items_listed",
 )
-"""The columns of `Counts.values`, in their order."""
+"""The columns of `Counts.values` of feedback, in their order."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,13 +29,19 @@ class Counts:
 
     segments: Mapping[tuple[str, str], int]
     values: Floats
-    """(bins, segments, `COUNTS`)."""
+    """(bins, segments, `names`)."""
+    names: Sequence[str] = COUNTS
 
     def summed(self, grouping: str, segments: Sequence[str], share: Floats) -> Mapping[str, float]:
         """The sums of some segments of one grouping over a stretch; `share` is (bins, 1)."""
         at = [self.segments[grouping, name] for name in segments]
         sums = np.tensordot(share[:, 0], self.values[:, at].sum(axis=1), axes=1)
-        return dict(zip(COUNTS, sums.tolist(), strict=True))
+        return dict(zip(self.names, sums.tolist(), strict=True))
+
+    def judged_share(self, grouping: str, segments: Sequence[str], share: Floats) -> float | None:
+        """The share of the places whose item is judged, of judged rows; None without any place."""
+        sums = self.summed(grouping, segments, share)
+        return sums["judged_places"] / sums["places"] if sums["places"] else None
 
 
 def side_of(

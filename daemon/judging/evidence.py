@@ -1,4 +1,4 @@
-"""The numbers by which patterns are told apart: logarithmic changes and their distances in errors.
+"""The numbers that distinguish patterns: logarithmic changes and their distances in errors.
 
 Success says how many searches find a relevant item, RR also at which rank: ln RR = ln Success + ln
 shape, where shape is the mean of 1 / rank over the searches that succeed. Pure; unknown is NaN.
@@ -34,6 +34,10 @@ class Side:
     rr_stderr: float = UNKNOWN
     list_length: float = UNKNOWN
     list_length_stderr: float = UNKNOWN
+    judged: tuple[tuple[float, float], ...] = ()
+    """(mean, standard error) of each judged metric that is better where it is higher."""
+    judged_impressions: float = UNKNOWN
+    """Impressions whose query is judged."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,7 @@ def evidence(
         "mix_share": mix_share,
     }
     success = found["success"]
+    found |= _of_judgements(recent, baseline, periods, noise, success)
     fell = success if success < 0 else UNKNOWN
     found["clicks_of_success"] = _ratio(found["clicks"], fell)
     found["shape_of_success"] = _ratio(found["shape"], fell)
@@ -176,6 +181,25 @@ def _of_lengths(recent: Side, baseline: Side, periods: float, noise: Noise) -> d
     )
     error = _root(noise.design_effect * sampling + RATIO_DRIFT * noise.drift_variance(periods))
     return {"length": length, "length_z": _ratio(length, error)}
+
+
+def _of_judgements(
+    recent: Side, baseline: Side, periods: float, noise: Noise, success: float
+) -> dict[str, float]:
+    """Of judged scores: the metric that fell furthest, and what would be seen if they had fallen as
+    Success did."""
+    z, expected = [], []
+    for (now, error), (before, error_before) in zip(recent.judged, baseline.judged, strict=False):
+        drift = noise.drift_variance(periods) * before**2
+        distance = _root(noise.design_effect * (error**2 + error_before**2) + drift)
+        z.append(_ratio(now - before, distance))
+        expected.append(_ratio(success * before, distance))
+    shares = [_ratio(side.judged_impressions, side.impressions) for side in (recent, baseline)]
+    return {
+        "judged_z": min(z, default=UNKNOWN),
+        "judged_expected_z": min(expected, default=UNKNOWN),
+        "judged_share": _change(*shares),
+    }
 
 
 def _ratio(value: float, by: float) -> float:

@@ -18,6 +18,8 @@ from .onset import Onsets
 from .recovery import Falls, recovered
 from .timeline import HOUR_MS, Timeline
 
+MIXED: Final = "mixed"
+"""Instead of the name of a file: lanes grade by different ones."""
 Series: TypeAlias = tuple[str, str, str]
 """(grouping, segment, metric)."""
 
@@ -47,6 +49,16 @@ class Onset:
 
 
 @dataclass(frozen=True)
+class Graded:
+    """The judgements that judged scores are made of. Those of others are another measure."""
+
+    judgements: str
+    """Name of the file, or `MIXED`."""
+    since_ms: int
+    """Since when they are in force."""
+
+
+@dataclass(frozen=True)
 class Fall:
     """One metric of one segment that fell."""
 
@@ -61,10 +73,21 @@ class Fall:
     low_since_ms: float
     """The onset; of a fall that was reopened, that of the last time it fell."""
     recovered_ms: float | None = None
+    graded: Graded | None = None
+    """Of a judged score: by what. None of a score of feedback."""
+    superseded: Graded | None = None
+    """What came into force before a judged score had recovered: nothing can be compared with it any
+    more."""
+
+    @property
+    def ended_ms(self) -> float | None:
+        """When it recovered, or nothing was comparable any more; None while it is open."""
+        superseded_ms = None if self.superseded is None else float(self.superseded.since_ms)
+        return superseded_ms if self.recovered_ms is None else self.recovered_ms
 
     def is_standing(self, end_ms: int) -> bool:
         """Whether it has been open for so long that it is no news."""
-        return self.recovered_ms is None and end_ms - self.onset.likely > STANDING_MS
+        return self.ended_ms is None and end_ms - self.onset.likely > STANDING_MS
 
 
 @dataclass(frozen=True)
@@ -84,6 +107,8 @@ class Look:
     series: Sequence[Series]
     directions: Floats
     noise: Noise
+    graded: Graded | None = None
+    """Where the scores are judged: by what, in all bins."""
 
     @property
     def end_ms(self) -> int:
@@ -135,7 +160,7 @@ def advanced(falls: Sequence[Fall], look: Look, calls: Iterable[Call]) -> tuple[
             by_series.setdefault(fall.series, []).append(fall)
     for call in calls:
         of_series = by_series.setdefault(call.series, [])
-        of_series[-1:] = _called(of_series[-1] if of_series else None, call, look.end_ms)
+        of_series[-1:] = _called(of_series[-1] if of_series else None, call, look)
     open_now = {
         series: of_series[-1]
         for series, of_series in by_series.items()
@@ -146,11 +171,32 @@ def advanced(falls: Sequence[Fall], look: Look, calls: Iterable[Call]) -> tuple[
     return tuple(fall for of_series in by_series.values() for fall in of_series)
 
 
-def _called(last: Fall | None, call: Call, end_ms: int) -> list[Fall]:
+def superseded(falls: Iterable[Fall], graded: Graded) -> tuple[Fall, ...]:
+    """The falls now that these judgements are in force: one that is open by earlier judgements is
+    over, since what follows is another measure."""
+    return tuple(
+        (
+            replace(fall, superseded=graded)
+            if fall.ended_ms is None
+            and fall.graded is not None
+            and fall.graded.since_ms < graded.since_ms
+            else fall
+        )
+        for fall in falls
+    )
+
+
+def _called(last: Fall | None, call: Call, look: Look) -> list[Fall]:
     """The last fall of a series, and the one that the call opens, if it opens one."""
-    onset = call.onset
+    onset, end_ms = call.onset, look.end_ms
     opened = Fall(
-        call.series, round(onset.likely), onset, (call.lane,), end_ms, low_since_ms=onset.likely
+        call.series,
+        round(onset.likely),
+        onset,
+        (call.lane,),
+        end_ms,
+        low_since_ms=onset.likely,
+        graded=look.graded,
     )
     if last is None:
         return [opened]

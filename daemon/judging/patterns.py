@@ -67,6 +67,10 @@ NUMBERS: Final[Mapping[str, str]] = {
     "clicks_z": "logarithm of the items with feedback per impression with feedback, recent / "
     "baseline, in errors",
     "clicks_of_success": "the same change, as a part of the fall of Success",
+    "judged_z": "judged score, recent less baseline, in errors: of the judged metric that fell "
+    "most",
+    "judged_expected_z": "what that would be if judged scores had fallen as Success did",
+    "judged_share": "logarithm of the share of searches whose query is judged, recent / baseline",
 }
 """Name of a number of the evidence that a condition reads → what it says."""
 
@@ -74,6 +78,9 @@ FELL: Final = Compare("success_z", "<", -4)
 """Fewer searches succeed."""
 STEADY_EMPTY: Final = (Compare("empty_z", ">", 3),)
 """Excluded: that more lists are empty."""
+
+SAME_QUERIES: Final = (Compare("judged_share", ">", -0.1), Compare("judged_share", "<", 0.1))
+"""The share of searches whose query is judged held: judged scores are of the same queries."""
 
 PATTERNS: Final = (
     Pattern(
@@ -112,6 +119,13 @@ PATTERNS: Final = (
         "ranker release, features, boosts",
     ),
     Pattern(
+        "RANKING or RETRIEVAL",
+        Every((Compare("judged_z", "<", -4), *SAME_QUERIES)),
+        "by the judgements, too, the results are worse: worse items are shown, or good ones at "
+        "lower ranks",
+        "ranker release, features, boosts; then index, filters and catalogue",
+    ),
+    Pattern(
         "TRACKING",
         Every(
             (
@@ -123,6 +137,20 @@ PATTERNS: Final = (
             )
         ),
         "single clicks are missing: fewer searches get a click, and those that do get fewer",
+        "click collection, consent banner, producers",
+    ),
+    Pattern(
+        "TRACKING",
+        Every(
+            (
+                FELL,
+                Compare("shape_share", "<", 0.2),
+                Compare("judged_z", ">", -2),
+                Compare("judged_expected_z", "<", -6),
+                *SAME_QUERIES,
+            )
+        ),
+        "fewer searches get a click, but by the judgements their results are as good as before",
         "click collection, consent banner, producers",
     ),
     Pattern(

@@ -4,11 +4,15 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
-from .ledger import Onset
+from .ledger import MIXED, Onset
 from .markers import Marker
 from .story import ALL, Story
 
 Tone: TypeAlias = str
+LITTLE_JUDGED: Final = 0.6
+"""Of lists of which less is judged, judged scores say little."""
+LESS_JUDGED: Final = 0.9
+"""Below this part of the share before, other items are shown than those that were judged."""
 NARROW_MS: Final = 10 * 60_000
 """An onset whose interval is at most this long is said as one time."""
 NEARLY_ALL: Final = 0.95
@@ -27,6 +31,13 @@ def where(grouping: str, segments: Sequence[str]) -> str:
     names = [printable(name) for name in segments]
     listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
     return f" of {grouping} {listed}"
+
+
+def score(story: Story) -> str:
+    """`RR@10 of country DE`, or `Judged P@5 of country DE`."""
+    grouping, _, metric = story.fall.series
+    judged = "" if story.fall.graded is None else "Judged "
+    return f"{judged}{metric}{where(grouping, story.segments)}"
 
 
 def level(mean: float | None) -> str:
@@ -55,24 +66,19 @@ def since(onset: Onset, now_ms: float) -> str:
 
 def fell(story: Story, now_ms: float) -> str:
     """`RR@10 of country DE fell from 0.55 to 0.19 at 16:34`; `rose` where less is better."""
-    grouping, _, metric = story.fall.series
     before, now = story.own.before.mean, story.own.now.mean
     verb = "rose" if before is not None and now is not None and now > before else "fell"
     when = since(story.fall.onset, now_ms)
-    return (
-        f"{metric}{where(grouping, story.segments)} {verb} from {level(before)} to {level(now)} "
-        f"{when}"
-    )
+    return f"{score(story)} {verb} from {level(before)} to {level(now)} {when}"
 
 
 def headline(story: Story, now_ms: float, marker: Marker | None = None) -> str:
     """The sentence of an open change, with the marker that is named beside it."""
     if story.fall.is_standing(round(now_ms)) and story.own.change_ratio is not None:
-        grouping, _, metric = story.fall.series
         more = "lower" if story.own.change_ratio < 0 else "higher"
         when = f"{datetime.fromtimestamp(story.fall.onset.likely / 1000, UTC):%-d %b}"
         ratio = f"{abs(story.own.change_ratio):.0%}".replace("%", " %")
-        return f"{metric}{where(grouping, story.segments)} is {ratio} {more} since {when}."
+        return f"{score(story)} is {ratio} {more} since {when}."
     named = "" if marker is None else f", {after(story.fall.onset, marker)}"
     return f"{fell(story, now_ms)}{named}, not recovered."
 
@@ -87,30 +93,45 @@ def after(onset: Onset, marker: Marker) -> str:
 
 def planned(story: Story, now_ms: float, marker: Marker) -> str:
     """`RR@10 is 8 % lower since 12:00, as planned ("diversity v2").`"""
-    grouping, _, metric = story.fall.series
     ratio, when = story.own.change_ratio, since(story.fall.onset, now_ms)
     quoted = f'as planned ("{printable(marker.text)}").'
     if ratio is None:
         return f"{fell(story, now_ms)}, {quoted}"
     more = "lower" if ratio < 0 else "higher"
     when = when.replace("at ", "since ", 1) if when.startswith("at ") else f"since {when}"
-    named = f"{metric}{where(grouping, story.segments)}"
-    return f"{named} is {_percent(abs(ratio))} {more} {when}, {quoted}"
+    return f"{score(story)} is {_percent(abs(ratio))} {more} {when}, {quoted}"
 
 
 def recovery(story: Story, now_ms: float) -> str:
     """The sentence of a change that is over."""
-    grouping, _, metric = story.fall.series
+    if story.fall.recovered_ms is None and story.fall.superseded is not None:
+        return _superseded(story, now_ms)
     ended = story.fall.recovered_ms or now_ms
     lasted = _duration(ended - story.fall.onset.likely)
     return (
-        f"{metric}{where(grouping, story.segments)} recovered at {clock(ended, now_ms)} after "
+        f"{score(story)} recovered at {clock(ended, now_ms)} after "
         f"{lasted} at {level(story.own.now.mean)}; it was {level(story.own.before.mean)} before."
     )
 
 
+def _superseded(story: Story, now_ms: float) -> str:
+    """The sentence of a judged change that ended with its judgements."""
+    graded, other = story.fall.graded, story.fall.superseded
+    assert graded is not None and other is not None
+    why = f"other judgements ({printable(other.judgements)}) are in force since"
+    if other.judgements == MIXED:
+        why = "lanes grade by different judgements since"
+    elif other.judgements == graded.judgements:
+        why = "judged scores began anew then"
+    return (
+        f"{fell(story, now_ms)}; ended at {clock(other.since_ms, now_ms)}: {why}, so whether it "
+        "recovered is not known."
+    )
+
+
 def detail(story: Story) -> str:
-    """Who carries it, what it looks like, and where to look."""
+    """Who carries it, what it looks like, and where to look; of a judged change, what makes it
+    doubtful."""
     parts = []
     explanation = story.explanation
     if explanation is not None:
@@ -120,6 +141,29 @@ def detail(story: Story) -> str:
     if story.pattern is not None:
         parts.append(f"Looks like {story.pattern.name}: {story.pattern.words}.")
         parts.append(f"Look at: {story.pattern.look_at}.")
+    parts.append(doubts(story))
+    return " ".join(filter(None, parts))
+
+
+def judged_alone(until_ms: float, now_ms: float) -> str:
+    """That only judgements show a change, as far as is known."""
+    return f"Clicks show no such fall so far; they are known up to {clock(until_ms, now_ms)}."
+
+
+def doubts(story: Story) -> str:
+    """That little of the lists is judged, or less than before; empty where nothing is to say."""
+    before, now = story.judged_shares or (None, None)
+    if now is None:
+        return ""
+    parts = []
+    if now < LITTLE_JUDGED:
+        only = f"Only {_percent(now)} of the first places are judged"
+        parts.append(f"{only}, so judged scores say little of these lists.")
+    if before is not None and now < LESS_JUDGED * before:
+        parts.append(
+            f"{_percent(before)} of the first places were judged before, {_percent(now)} are since:"
+            " new items that nobody has judged look like this, too."
+        )
     return " ".join(parts)
 
 

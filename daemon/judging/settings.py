@@ -5,7 +5,7 @@ The thresholds of z are not among them: see `thresholds`.
 """
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Final
 
 
@@ -52,6 +52,11 @@ class Judging:
         """Name → value of each setting that is one number: the samples of `relevanced_setting`."""
         values = ((entry.name, getattr(self, entry.name)) for entry in fields(self))
         return {name: float(value) for name, value in values if isinstance(value, int | float)}
+
+    @property
+    def of_judged(self) -> "Judging":
+        """The settings for judged scores: those of single metrics are of feedback."""
+        return replace(self, metric_drift_ratios={})
 
     def drift_of(self, metric: str) -> float:
         """Standard deviation of the drift of a metric from week to week, as a share of it."""

@@ -58,6 +58,8 @@ class Story:
     also: tuple[Moved, ...] = ()
     shares: tuple[Moved, ...] = ()
     """What is low, by any metric, because it shares traffic with the segments that are named."""
+    judged_shares: tuple[float | None, float | None] | None = None
+    """Of a judged score: how much of the first places was judged before and is now."""
 
     @property
     def diluted(self) -> tuple[Moved, ...]:
@@ -71,4 +73,5 @@ class Story:
     def identity(self) -> str:
         """The same while the change is open."""
         grouping, segment, _ = self.fall.series
-        return f"c-{self.fall.first_ms // 1000}-{grouping}-{segment}"
+        kind = "c" if self.fall.graded is None else "j"
+        return f"{kind}-{self.fall.first_ms // 1000}-{grouping}-{segment}"

@@ -2,8 +2,8 @@
 segments carry it, what it looks like, and what is low only because it shares traffic. Pure.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
@@ -14,8 +14,10 @@ from relevanced.metrics.lists import Floats
 from . import carriers
 from .carriers import Explanation
 from .counted import Counts, side_of
-from .evidence import evidence, largest_mix_share
 from .evidence import Noise as EvidenceNoise
+from .evidence import Side, evidence, largest_mix_share
+from .families import family, pair
+from .judged_levels import JudgedBins
 from .ledger import Fall, Look, Series
 from .levels import Level, level, loss, within
 from .patterns import Pattern, pattern_of
@@ -24,8 +26,6 @@ from .settings import Judging
 from .story import ALL, Measured, Moved, Story
 from .timeline import HOUR_MS, MINUTE_MS
 
-FAMILIES: Final = ("RR", "Success", "P", "ERR", "nDCG")
-"""The score that tells a change is of the first of these families that fell."""
 AT_ONCE_MS: Final = 10 * MINUTE_MS
 """Falls whose intervals are no further apart are one fault."""
 LATELY_MS: Final = 24 * HOUR_MS
@@ -41,6 +41,13 @@ class Scene:
     look: Look
     counts: Counts
     judging: Judging
+    judged: Callable[[], JudgedBins | None] = lambda: None
+    """The judged rows, asked for where there is a fault to tell; None where there are none."""
+
+    @cached_property
+    def judged_bins(self) -> JudgedBins | None:
+        """The same, asked for once."""
+        return self.judged()
 
     @cached_property
     def index(self) -> Mapping[Series, int]:
@@ -49,16 +56,16 @@ class Scene:
 
     def stories(self, falls: Sequence[Fall]) -> tuple[Story, ...]:
         """The open faults, the largest first."""
-        open_now = [fall for fall in falls if fall.recovered_ms is None]
+        open_now = [fall for fall in falls if fall.ended_ms is None]
         found = [self._story(together) for together in _at_once(open_now)]
         return tuple(sorted(found, key=lambda story: story.z or 0.0))
 
     def ended(self, falls: Sequence[Fall], since_ms: float) -> tuple[Story, ...]:
         """The faults that are over since then, the latest first: once each, by the fall that named
         them."""
-        over = [f for f in falls if f.recovered_ms is not None and f.recovered_ms >= since_ms]
+        over = [fall for fall in falls if (fall.ended_ms or -np.inf) >= since_ms]
         found = [self._story(together) for together in _at_once(over)]
-        return tuple(sorted(found, key=lambda story: -(story.fall.recovered_ms or 0.0)))
+        return tuple(sorted(found, key=lambda story: -(story.fall.ended_ms or 0.0)))
 
     def _story(self, together: Sequence[Fall]) -> Story:
         known = [fall for fall in together if fall.series in self.index]
@@ -92,14 +99,15 @@ class _Fault:
 
     def __init__(self, scene: Scene, falls: Sequence[Fall], since_ms: float) -> None:
         self.scene, self.look, self.falls = scene, scene.look, falls
-        ends = [fall.recovered_ms for fall in falls if fall.recovered_ms is not None]
+        ends = [fall.ended_ms for fall in falls if fall.ended_ms is not None]
         self.end_ms = float(min(ends)) if len(ends) == len(falls) else float(self.look.end_ms)
         self.since_ms = since_ms
         now_from = max(since_ms, self.end_ms - LATELY_MS)
-        self.before_share, self.now_share = (
-            self._within(float(before_from(np.array(since_ms), int(self.end_ms))), since_ms),
-            self._within(now_from, self.end_ms),
+        self.spans = (
+            (now_from, self.end_ms),
+            (float(before_from(np.array(since_ms), int(self.end_ms))), since_ms),
         )
+        self.now_share, self.before_share = (self._within(*span) for span in self.spans)
         self.before = level(self.look.timeline, self.before_share)
         self.now = level(self.look.timeline, self.now_share)
         self.loss = loss(self.before, self.now, self.look.directions, self.look.noise)
@@ -112,7 +120,7 @@ class _Fault:
         index, z = self.scene.index, self.loss.z
         metric = min(
             (fall.series[2] for fall in self.falls),
-            key=lambda name: (_family(name), _lowest(self.falls, name, index, z)),
+            key=lambda name: (family(name), _lowest(self.falls, name, index, z)),
         )
         of_metric = [fall for fall in self.falls if fall.series[2] == metric]
         explanation = carriers.explained(self._groupings(metric))
@@ -121,10 +129,7 @@ class _Fault:
         fall = next((each for each in self.falls if each.series == series), of_metric[0])
         at = index.get(series, index[fall.series])
         first = min(self.falls, key=lambda each: each.called_ms)
-        shown = Fall(
-            series, first.first_ms, fall.onset, fall.lanes, fall.called_ms, fall.low_since_ms,
-            fall.recovered_ms,
-        )  # fmt: skip
+        shown = replace(fall, series=series, first_ms=first.first_ms)
         others = tuple(self._others(shown.series, segments))
         return Story(
             fall=shown,
@@ -138,6 +143,7 @@ class _Fault:
             pattern=self._pattern(grouping, segments),
             also=tuple(moved for moved, is_own in others if is_own),
             shares=tuple(moved for moved, is_own in others if not is_own),
+            judged_shares=self._judged_shares(grouping, segments),
         )
 
     def _named(
@@ -207,15 +213,31 @@ class _Fault:
             (round(impressions[0]), round(impressions[1])),
         )
 
+    def _judged_shares(
+        self, grouping: str, segments: tuple[str, ...]
+    ) -> tuple[float | None, float | None] | None:
+        if self.look.graded is None:
+            return None
+        share = self.scene.counts.judged_share
+        before, now = self.before_share, self.now_share
+        return share(grouping, segments, before), share(grouping, segments, now)
+
     def _pattern(self, grouping: str, segments: tuple[str, ...]) -> Pattern | None:
-        pair = _pair([name for *_, name in self.scene.index])
+        if self.look.graded is not None:
+            return None  # judged rows say nothing of feedback, by which patterns are distinguished
+        pair_of = pair([name for *_, name in self.scene.index])
         sides = [
-            side_of(
-                self.scene.counts.summed(grouping, segments, share),
-                self._score(share, grouping, segments, pair[0]),
-                self._score(share, grouping, segments, pair[1]),
+            self._with_judged(
+                side_of(
+                    self.scene.counts.summed(grouping, segments, share),
+                    self._score(share, grouping, segments, pair_of[0]),
+                    self._score(share, grouping, segments, pair_of[1]),
+                ),
+                grouping,
+                segments,
+                span,
             )
-            for share in (self.now_share, self.before_share)
+            for share, span in zip((self.now_share, self.before_share), self.spans, strict=True)
         ]
         judging = self.scene.judging
         noise = EvidenceNoise(
@@ -223,6 +245,15 @@ class _Fault:
         )
         mix = largest_mix_share(self._mixes()) if grouping == "all" else float("nan")
         return pattern_of(evidence(sides[0], sides[1], 1.0, noise, mix_share=mix))
+
+    def _with_judged(
+        self, side: Side, grouping: str, segments: tuple[str, ...], span: tuple[float, float]
+    ) -> Side:
+        judged = self.scene.judged_bins
+        if judged is None:
+            return side
+        scores, impressions = judged.over(grouping, segments, *span)
+        return replace(side, judged=scores, judged_impressions=impressions)
 
     def _score(
         self, share: Floats, grouping: str, segments: tuple[str, ...], metric: str | None
@@ -246,35 +277,16 @@ class _Fault:
     def _mixes(self) -> Iterator[tuple[float, float, float]]:
         """(z of the whole, mix, within), for each metric RR or Success and each grouping."""
         for (grouping, segment, metric), index in self.scene.index.items():
-            if (grouping, segment) == ALL and _family(metric) < 2:
+            if (grouping, segment) == ALL and family(metric) < 2:
                 for change in self._groupings(metric).values():
                     mix, own = float(change.mix.sum()), float(change.within.sum())
                     yield float(self.loss.z[index]), mix, own
-
-
-def _family(metric: str) -> int:
-    name = metric.partition("@")[0].partition("(")[0]
-    order = {**{known: at for at, known in enumerate(FAMILIES)}, "nDCG": len(FAMILIES) + 1}
-    return order.get(name, len(FAMILIES))
 
 
 def _lowest(falls: Sequence[Fall], metric: str, index: Mapping[Series, int], z: Floats) -> float:
     return min(
         float(np.nan_to_num(z[index[fall.series]])) for fall in falls if fall.series[2] == metric
     )
-
-
-def _pair(metrics: Sequence[str]) -> tuple[str | None, str | None]:
-    """The deepest Success for which there is an RR of the same parameters, and that RR; else the
-    deepest Success alone."""
-    names = dict.fromkeys(metrics)
-    successes = [name for name in names if name.startswith("Success@")]
-    successes.sort(key=lambda name: -int(name.rpartition("@")[2]))
-    for name in successes:
-        rr = name.replace("Success", "RR", 1)
-        if rr in names:
-            return name, rr
-    return (successes[0] if successes else None), None
 
 
 def _measured(of: Level, at: int, look: Look, means: Floats) -> Measured:

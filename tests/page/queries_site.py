@@ -31,7 +31,7 @@ from tests.daemon.http.test_queries import Record, Site, Stored
 from tests.fakes import MemoryLane
 from tests.lane_views import published_of, reading_of
 from tests.page.browser import Page
-from tests.page.served import Daemon
+from tests.page.served import HOSTILE, Daemon
 from tests.whole_batch import process_batch
 
 DAY: Final = 24
@@ -44,6 +44,7 @@ DEMO_START_MS: Final = 1_795_176_000_000 + 5 * 60_000
 """So that the live traffic of the demo begins at a quarter past an hour."""
 DEMO_BROKEN_S: Final = 300
 BATCH: Final = 4_000
+HOSTILE_ITEMS: Final = (HOSTILE, "\u202e" * 9, "x" * 256)
 SITE_PLAN: Final = Plan(
     timing=timing([("1h", 3600)], 1800, 60),
     metrics=(catalog.parse("P@1"), catalog.parse("RR@10"), catalog.parse("FirstFeedbackSeconds")),
@@ -70,9 +71,17 @@ def broken_site(names: tuple[str, ...] = ()) -> Site:
                 fails = is_broken and (text.lower() in BROKEN or number >= QUERIES)
                 country = "DE" if number % 2 or number >= QUERIES else "US"
                 for turn in range(SEARCHES):
-                    clicked = not fails and turn % 4 > 0
-                    user = f"u{turn % 4}"
-                    site.search(day * DAY + hour, text, user, clicked=clicked, country=country)
+                    # What fails is clicked at its second rank now and then.
+                    site.search(
+                        day * DAY + hour,
+                        text,
+                        f"u{turn % 4}",
+                        clicked=turn % 4 == 0 if fails else turn % 4 > 0,
+                        country=country,
+                        items=HOSTILE_ITEMS if number >= QUERIES else ("a", "b"),
+                        rank=2 if fails else 1,
+                        prefix=HOSTILE if number >= QUERIES else "i",
+                    )
     for turn in range(6):
         site.search(7 * DAY + 1, "nothing there", f"u{turn}", clicked=False, country="DE")
         site.search(7 * DAY + 1, None, f"u{turn}", clicked=False)

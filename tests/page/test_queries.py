@@ -1,18 +1,17 @@
 """Queries on the page: from the red segment to the query to the searches as they were shown, by
 mouse and by keyboard; whatever the texts are."""
 
-import re
 from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 
 from relevanced.daemon.commands.demo.run import BROKEN_QUERIES
+from tests.daemon.http.test_queries import DAY, HOUR_MS, START_MS
 from tests.page.browser import Page
 from tests.page.queries_site import BROKEN, DEMO_SETTINGS, broken_site, demo_lane, serving, stored
 from tests.page.served import HOSTILE, Daemon, api, text
 
-DETAIL: Final = "*/api/v1/queries/detail*"
 LIST: Final = "*/api/v1/queries?*"
 NAMES: Final = "[...document.querySelectorAll('#queries button.query')].map(one => one.innerText)"
 LOST: Final = (
@@ -24,19 +23,28 @@ RED: Final = "[...document.querySelectorAll('#movers tr:has(.call.worse) button'
 NOTE: Final = "document.querySelector('#query-note').innerText"
 LISTED_NOTE: Final = "document.querySelector('#queries-note').innerText"
 TABBED: Final = "document.activeElement"
-EXAMPLE: Final = {
-    "impression_id": "i17",
-    "time": "2026-11-27T13:10:00.000Z",
-    "items": ["shoe-1", "shoe-2", "shoe-3"],
-    "gains": [0, 1, 0],
-    "attributes": {"country": "DE"},
-}
-UNCLICKED: Final = {**EXAMPLE, "impression_id": "i18", "gains": [0, 0, 0]}
+EXAMPLES: Final = (
+    "[...document.querySelectorAll('#examples article')].map(one => ({"
+    "id: one.querySelector('.id').innerText,"
+    "heading: one.querySelector('h4').innerText,"
+    "items: [...one.querySelectorAll('li')].map(item => item.querySelector('bdi').innerText),"
+    "clicked: [...one.querySelectorAll('li')].map(item => item.className === 'clicked'),"
+    "quiet: one.innerText.includes('Nothing was clicked.')}))"
+)
 
 
-def with_examples(answer: dict[str, Any]) -> dict[str, Any]:
-    """The answer about a query with two searches as they were shown."""
-    return answer | {"examples": [EXAMPLE, UNCLICKED] if answer["shown"] else []}
+async def examples_are_real(page: Page, query: str) -> None:
+    """The page shows searches of the query in the hour in which it broke, as they were."""
+    shown = await page.value(EXAMPLES)
+    searched = {str(e["impression_id"]): e for e in broken_site().searches if e.get("query")}
+    clicked = {e["impression_id"] for e in broken_site().searches if e.get("kind") == "click"}
+    broke_ms = START_MS + (7 * DAY + 1) * HOUR_MS
+    for number, one in enumerate(shown):
+        search = searched[one["id"]]
+        assert search["query"].lower() == query and one["heading"].endswith("country DE")
+        assert one["items"] == ["a", "b"] and not one["clicked"][0], "these scored worst"
+        assert one["clicked"][1] == (one["id"] in clicked) != one["quiet"]
+        assert number >= 2 or search["timestamp"] >= broke_ms, "those of the hours listed first"
 
 
 async def address(page: Page) -> dict[str, str]:
@@ -46,7 +54,6 @@ async def address(page: Page) -> dict[str, str]:
 
 async def test_two_clicks_lead_from_the_red_segment_to_the_example(page: Page) -> None:
     async with serving(stored(), page) as daemon:
-        await page.alter(DETAIL, with_examples)
         await page.open(daemon.url + "#grouping=all&segment=all")
         await page.until(f"{RED}.some(one => one.dataset.segment === 'DE')")
         await page.value(f"{RED}.find(one => one.dataset.segment === 'DE').click()")
@@ -55,10 +62,8 @@ async def test_two_clicks_lead_from_the_red_segment_to_the_example(page: Page) -
         first = await page.value(f"{NAMES}[0]")
         assert first in BROKEN
         await page.value("document.querySelector('#queries button.query').click()")
-        await page.until("document.querySelectorAll('#examples article').length === 2")
-        shown = await text(page, "#examples article")
-        assert "shoe-2clicked" in re.sub(r"\s", "", shown) and "country DE" in shown
-        assert "Nothing was clicked." in await text(page, "#examples article:nth-child(2)")
+        await page.until("document.querySelectorAll('#examples article').length === 4")
+        await examples_are_real(page, first)
         assert await page.value("document.querySelector('#query-chart path.line') !== null")
         assert (await text(page, "#query-title")).startswith(first)
         selected = await address(page)
@@ -67,7 +72,6 @@ async def test_two_clicks_lead_from_the_red_segment_to_the_example(page: Page) -
 
 async def test_keyboard_leads_there_and_back(page: Page) -> None:
     async with serving(stored(), page) as daemon:
-        await page.alter(DETAIL, with_examples)
         await page.open(daemon.url + "#grouping=all&segment=all")
         await page.until(f"{RED}.some(one => one.dataset.segment === 'DE')")
         await page.value("document.querySelector('#movers-title').focus()")
@@ -77,7 +81,8 @@ async def test_keyboard_leads_there_and_back(page: Page) -> None:
         await page.until(f"{NAMES}[0]?.startsWith('query')")
         await tab_to(page, f"{TABBED}.className === 'query'")
         await page.press("Enter", text="\r")
-        await page.until("document.querySelectorAll('#examples article').length === 2")
+        await page.until("document.querySelectorAll('#examples article').length === 4")
+        await examples_are_real(page, (await address(page))["query"])
         assert await page.value(f"{TABBED}.id") == "query-title"
         await page.press("Escape")
         await page.until("document.querySelector('#query').hidden")
@@ -127,6 +132,18 @@ async def test_texts_of_too_few_users_are_counted_and_not_shown(page: Page) -> N
         assert "own question" not in await text(page, "#queries")
 
 
+async def test_searches_that_name_no_user_are_said(page: Page) -> None:
+    def unnamed(answer: dict[str, Any]) -> dict[str, Any]:
+        return answer | {"rows": [], "listed": 0, "rare": answer["whole"], "next": None}
+
+    async with serving(stored(), page) as daemon:
+        await page.alter(LIST, unnamed)
+        await page.open(daemon.url + "#queries=1h&grouping=all&segment=all")
+        await page.until("document.querySelector('#queries-left').innerText !== ''")
+        left = await text(page, "#queries-left")
+        assert "a search that names no user (queries.user) counts no one" in left
+
+
 async def test_search_box_finds_a_query_however_it_is_spelled(page: Page) -> None:
     async with serving(stored(), page) as daemon:
         await page.open(daemon.url + "#queries=1h&grouping=all&segment=all")
@@ -172,9 +189,6 @@ async def test_hostile_texts_are_text(page: Page) -> None:
     piled = "e\u0301\u0300\u0302" * 30
     names = (HOSTILE, "\u202eDE \x1b[2J\x00 x", "w" * 400, piled, "שלום 12 עולם")
     async with serving(stored(names), page) as daemon:
-        evil = EXAMPLE | {"impression_id": HOSTILE, "items": [HOSTILE, "\u202e" * 9, "x" * 256]}
-        evil["attributes"] = {HOSTILE: HOSTILE}
-        await page.alter(DETAIL, lambda answer: answer | {"examples": [evil]})
         for width in (390, 1360):
             selected = "#grouping=country&segment=DE&queries=1h"
             await page.open(f"{daemon.url}?{width}{selected}", width=width)
@@ -187,6 +201,8 @@ async def test_hostile_texts_are_text(page: Page) -> None:
                 ".find(one => one.innerText[0] === '<').click()"
             )
             await page.until("document.querySelector('#examples li') !== null")
+            shown_items = await text(page, "#examples")
+            assert shown_items.count("<img") >= 4 and "\\u202e" in shown_items
             assert await page.value("document.querySelectorAll('img').length") == 0
             assert await page.value("document.title") != "taken"
             assert "\u202e" not in await page.value("document.body.innerText")
@@ -224,6 +240,26 @@ async def test_what_is_missing_is_said(page: Page) -> None:
         assert "+\u202f7 at most" in await text(page, "#queries tbody")
         left = await text(page, "#queries-left")
         assert "2 hours are missing: Redis lost them." in left and "at most 7 searches" in left
+
+
+async def test_what_the_tail_lost_and_what_redis_lost_of_examples_is_said(page: Page) -> None:
+    figures = {"stderr": 0.01, "usual_scored": 700, "usual_mean": 0.75, "lost": 135.0}
+    figures |= {"lost_stderr": 8.25, "lost_at_least": 113.9, "gained_at_least": -156, "sure": True}
+
+    def lossy(answer: dict[str, Any]) -> dict[str, Any]:
+        if "hours" in answer and "rows" not in answer:
+            return answer | {"lost_examples": 3}
+        sums = {**answer["none"], "impressions": 180, "mean": 0.25}
+        return answer | {"other": sums | figures}
+
+    async with serving(stored(), page) as daemon:
+        await page.alter("*/api/v1/queries*", lossy)
+        await page.open(daemon.url + "#queries=1h&grouping=all&segment=all&query=query 3")
+        await page.until("document.querySelector('#queries-left').innerText.includes('Together')")
+        left = (await text(page, "#queries-left")).replace("\u202f", " ")
+        assert "that the tables do not list: 180 searches" in left
+        assert "lost 135 ± 8.3 searches' worth, for sure: 0.2500, usually 0.7500." in left
+        await page.until(f"{NOTE}.includes('of 6 hours as they were shown are missing')")
 
 
 async def test_nothing_usual_yet_lists_the_worst(page: Page) -> None:

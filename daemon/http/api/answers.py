@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from .parameters import BadRequest, read_query
-from .routes import RequestContext, Route
+from .route import RequestContext, Route
 from .tables import table_text
 
 GZIP_FROM_BYTES: Final = 1_000

@@ -10,11 +10,12 @@ import msgspec
 from ...events.timestamps import timestamp_text
 from ...exporter.pane_reader import Reading
 from ...exporter.snapshot import SETTLED
+from .change_types import Headline, Noticeable, OpenChange
 from .compared import FALSE_CALLS, Change, compared_rows
 from .one_voice import in_one_voice, without_shared
 from .parameters import BadRequest
 from .periods import Stretch
-from .stories import Headline, Noticeable, OpenChange, headline, noticeable, open_changes
+from .stories import headline, noticeable, open_changes
 from .usual import Table, usual_rows
 
 Against: TypeAlias = Literal["worst", "hour", "day", "weeks"]
@@ -49,9 +50,9 @@ class Changes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     headline: Headline
     noticeable: tuple[Noticeable, ...]
     open: tuple[OpenChange, ...]
-    """Of all metrics and segments, the clearest first."""
+    """Of all metrics and segments, judged ones included, the clearest first."""
     closed: tuple[OpenChange, ...]
-    """Those that recovered within the last day."""
+    """Those that recovered within the last day, or ended with their judgements."""
     standing: tuple[OpenChange, ...]
     """Open ones that have lasted for more than a week."""
 
@@ -67,7 +68,7 @@ def changes(
     Raises BadRequest."""
     as_of_ms, judged = reading.snapshot.as_of_ms, reading.judged
     beyond = NormalDist().inv_cdf(1 - FALSE_CALLS / (2 * len(reading.selection.segments)))
-    open_now, closed, standing = open_changes(judged, as_of_ms or 0, reading.markers)
+    open_now, closed, standing = open_changes(reading)
     if against == "day" or against == "weeks":
         if view != SETTLED:
             rule = f"must be {SETTLED} with against={against}, which compares whole hours"
@@ -89,7 +90,7 @@ def changes(
         changes=table.rows,
         against=against,
         settled_until=None if judged.end_ms is None else timestamp_text(judged.end_ms),
-        headline=headline(judged, as_of_ms, reading.markers),
+        headline=headline(reading),
         noticeable=noticeable(reading),
         open=open_now,
         closed=closed,

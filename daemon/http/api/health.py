@@ -46,7 +46,7 @@ class KeptQueries(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     compared_windows: tuple[str, ...]
     """Those for which enough days are kept to say what is usual."""
     compared_metrics: tuple[str, ...]
-    """Those by which losses can be told."""
+    """Those by which losses are known."""
 
 
 class Partition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -108,6 +108,8 @@ class Health(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """From live to settled."""
     metrics: tuple[Measured, ...]
     windows: tuple[Kept, ...]
+    judged_metrics: tuple[str, ...]
+    """Those that are scored by judgements; none where nothing is judged."""
     queries: KeptQueries | None
     """null where no queries are kept."""
     events: Events | None
@@ -144,6 +146,7 @@ def health(
         settling_seconds=None if reading is None else reading.plan.timing.settle_ms // 1000,
         metrics=() if reading is None else _metrics(reading.plan),
         windows=() if reading is None else _windows(reading.plan),
+        judged_metrics=() if reading is None else _judged_metrics(reading.plan),
         queries=None if reading is None else _queries(reading.plan),
         events=None if report is None else report.events,
         gap_records=sum(counts.get("gap_records", {}).values()),
@@ -197,6 +200,10 @@ def _windows(plan: Plan) -> tuple[Kept, ...]:
         Kept(span.name, span.length_ms // 1000, span.pane_ms // 1000)
         for span in plan.timing.windows
     )
+
+
+def _judged_metrics(plan: Plan) -> tuple[str, ...]:
+    return () if plan.judged is None else tuple(metric.name for metric in plan.judged.metrics)
 
 
 def _queries(plan: Plan) -> KeptQueries | None:

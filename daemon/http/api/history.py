@@ -70,7 +70,7 @@ def history(reading: Reading, metric: str, segment: Segment, window: str) -> His
         pane_seconds=span.pane_ms // 1000,
         as_of=None if as_of_ms is None else timestamp_text(as_of_ms),
         settled_until=None if settled_ms is None else timestamp_text(settled_ms),
-        panes=_panes(rows, starts, span, plan, metric_index(plan, metric)),
+        panes=panes_of(rows, starts, span, plan, metric_index(plan, metric)),
     )
 
 
@@ -85,9 +85,10 @@ def kept_starts(reading: Reading, window_at: int, end_ms: int) -> list[int]:
     return list(range(first, end_ms + 1, span.pane_ms))
 
 
-def _panes(
+def panes_of(
     rows: Rows, starts: list[int], span: Window, plan: Plan, metric_at: int
 ) -> tuple[Pane, ...]:
+    """The panes that begin then, of one row each."""
     means, errors = (optional(values) for values in estimates(rows, plan, metric_at))
     scored = rows[:, plan.metric_column(metric_at)].tolist()
     return tuple(

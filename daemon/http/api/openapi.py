@@ -10,9 +10,8 @@ from . import tables
 from .field_texts import EXAMPLES, TIME
 from .markers import SPAN, MarkerAnswer, MarkerPosted, Markers, Removed
 from .parameters import Parameter
-from . import queries as of_queries
-from .query_rows import Queries, QueryDetail
-from .routes import Route
+from .query_tables import TABLES, TableRoute
+from .route import Route
 from .schemas import REFERENCE, described
 
 PATH: Final = "/api/v1/openapi.json"
@@ -52,8 +51,7 @@ def document(version: str, routes: Sequence[Route]) -> bytes:
         MarkerPosted,
         Markers,
         Removed,
-        Queries,
-        QueryDetail,
+        *(route.answer for route in TABLES.values()),
         Alive,
         Readiness,
         Error,
@@ -177,21 +175,21 @@ _MARKERS: Final = {
 }
 
 
-def _of_queries(path: str, summary: str, answer: type[msgspec.Struct]) -> dict[str, Any]:
-    """The routes of one path of queries: as JSON, and its table as CSV."""
-    rows, kind, parameters = of_queries.TABLES[path]
+def _of_tables(path: str, route: TableRoute) -> dict[str, Any]:
+    """The routes of one path of tables of queries: as JSON, and its table as CSV."""
     csv = {
-        "description": f"`{rows}` of the JSON answer, a line for each {kind.__name__}.",
+        "description": f"`{route.rows}` of the JSON answer, a line for each {route.row.__name__}.",
         "content": {"text/csv": {"schema": {"type": "string"}}},
     }
-    made = {path: _json("The answer.", answer), path + tables.SUFFIX: csv}
-    refused = {str(status): _json(QUERY_ERRORS[status], Error) for status in QUERY_ERRORS}
+    made = {path: _json("The answer.", route.answer), path + tables.SUFFIX: csv}
+    errors = {**QUERY_ERRORS, 404: route.off}
+    refused = {str(status): _json(errors[status], Error) for status in sorted(errors)}
     return {
         each: {
             "get": {
-                "summary": summary,
+                "summary": route.summary,
                 "operationId": _operation_id(each),
-                "parameters": [_parameter(parameter) for parameter in parameters],
+                "parameters": [_parameter(parameter) for parameter in route.parameters],
                 "responses": {"200": response, **refused},
             }
         }
@@ -201,16 +199,12 @@ def _of_queries(path: str, summary: str, answer: type[msgspec.Struct]) -> dict[s
 
 QUERY_ERRORS: Final = {
     400: "A parameter is unknown or not allowed: the error names the rule, or the setting.",
-    404: "No queries are kept.",
     503: "Nothing is known yet, or Redis does not answer.",
 }
 _QUERIES: Final = {
-    **_of_queries(of_queries.PATH, of_queries.SUMMARIES[of_queries.PATH], Queries),
-    **_of_queries(
-        of_queries.DETAIL_PATH,
-        of_queries.SUMMARIES[of_queries.DETAIL_PATH],
-        QueryDetail,
-    ),
+    name: methods
+    for path, route in TABLES.items()
+    for name, methods in _of_tables(path, route).items()
 }
 _OTHERS: Final = {
     **_MARKERS,

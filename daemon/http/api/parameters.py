@@ -63,6 +63,13 @@ def read_query(
     return values_of
 
 
+def whole_number(name: str, text: str, most: int) -> int:
+    """The number that a parameter is, from 1 to `most`, below 10^9. Raises BadRequest."""
+    if not text.isascii() or not text.isdigit() or len(text) > 9 or not 0 < int(text) <= most:
+        raise BadRequest(400, f"{name}={text}: must be a whole number between 1 and {most:,}")
+    return int(text)
+
+
 def _listed(values: Sequence[str]) -> str:
     more = f"; … ({len(values)} in all)" if len(values) > LISTED_VALUES else ""
     return "; ".join(sorted(values)[:LISTED_VALUES]) + more

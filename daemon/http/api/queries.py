@@ -2,8 +2,8 @@
 
 import math
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -14,8 +14,11 @@ from ...events.timestamps import timestamp_text
 from ...exporter.query_windows import NOW, WINDOWS, QueryWindow
 from ...plan import Plan
 from ...queries.decomposition import decompose
+from ...queries.examples import first
 from ...queries.keys import NO_QUERY, hashed, key_of
-from ...queries.plan import HASHED
+from ...queries.losses import Losses
+from ...queries.plan import HASHED, OFF
+from ...queries.searches import Searches
 from ...queries.usual_hours import days_to_keep
 from .parameters import BadRequest, Parameter
 from .query_lists import (
@@ -31,10 +34,21 @@ from .query_lists import (
     in_order,
 )
 
-from .query_rows import Queries, QueryDetail, QueryHour, QueryRow, QuerySums
+from .query_rows import (
+    Queries,
+    QueryDetail,
+    QueryExample,
+    QueryHour,
+    QueryRow,
+    QuerySums,
+    UnlistedSums,
+)
 
 ALLOWED_ORDERS: Final = (*ORDERS, ZERO_ORDER)
 MOST_ROWS: Final = 1_000
+_LOSSES: Final = ("lost", "lost_stderr", "lost_at_least", "gained_at_least", "sure")
+UNLISTED: Final = "(other)"
+"""In the place of a query: all that is not listed. It is the last row of a table."""
 CARRIED_BY: Final = 10
 """It is said which part of a change the first so many queries carry."""
 PARAMETERS: Final = (
@@ -47,23 +61,11 @@ PARAMETERS: Final = (
 )
 DETAIL_PARAMETERS: Final = (
     Parameter("query", "The text of the query."),
-    *(parameter for parameter in PARAMETERS if parameter.name in ("window", "metric", "segment")),
+    *(one for one in PARAMETERS if one.name in ("window", "metric", "segment")),
+    Parameter("cursor", "The hours of a list instead of a window: its `next`."),
 )
-
-
 PATH: Final = "/api/v1/queries"
 DETAIL_PATH: Final = f"{PATH}/detail"
-TABLES: Final[Mapping[str, tuple[str, type[msgspec.Struct], tuple[Parameter, ...]]]] = {
-    PATH: ("rows", QueryRow, PARAMETERS),
-    DETAIL_PATH: ("hours", QueryHour, DETAIL_PARAMETERS),
-}
-"""Path → (the attribute of the answer that is a table, the type of its rows, parameters)."""
-
-
-SUMMARIES: Final = {
-    PATH: "Queries of a window: by searches, without results, and what lost or gained most.",
-    DETAIL_PATH: "One query by hour.",
-}
 
 
 class Cursor(msgspec.Struct, frozen=True, array_like=True):
@@ -84,13 +86,6 @@ def cursor_of(text: str, hour_ms: int) -> Cursor:
     if not 0 < hours <= max(WINDOWS.values()) or cursor.from_ms % hour_ms or cursor.skipped < 0:
         raise BadRequest(400, "cursor: must be `next` of an answer")
     return cursor
-
-
-def limit_of(text: str) -> int:
-    """The most rows of an answer. Raises BadRequest."""
-    if not text.isascii() or not text.isdigit() or not 0 < int(text[:9]) <= MOST_ROWS:
-        raise BadRequest(400, f"limit={text}: must be a whole number between 1 and {MOST_ROWS:,}")
-    return int(text)
 
 
 def check(plan: Plan, window: str, metric: str, order: str, segment: str | None) -> None:
@@ -132,11 +127,12 @@ def queries(found: Found, order: str, limit: int, skipped: int = 0) -> Queries:
         rows=tuple(_row(found, line, order) for line in shown),
         none=_sums(found, merged.sums[none].sum(axis=0)),
         rare=_sums(found, merged.rare),
-        other=_sums(found, merged.other) if whole else None,
+        other=_unlisted(found, order) if whole else None,
         whole=_sums(found, merged.total) if whole else None,
         unlisted_at_most=merged.bound,
         carried=_carried(found, lines) if order in (LOST, GAINED) else None,
         next=_next(window, last) if last < len(lines) else None,
+        text=OFF if found.plan.queries is None else found.plan.queries.text,
     )
 
 
@@ -146,6 +142,8 @@ def _next(window: QueryWindow, skipped: int) -> str:
 
 
 def _carried(found: Found, lines: Sequence[Line]) -> float | None:
+    if found.segment is not None and not found.lists_all:
+        return None
     parts = decompose(found.searches)
     first = [line.index for line in lines[:CARRIED_BY] if line.index is not None]
     return None if parts is None else parts.carried_by(np.array(first, np.int64))
@@ -156,12 +154,9 @@ def _row(found: Found, line: Line, order: str) -> QueryRow:
     if index is None:
         nothing = [None] * 12
         return QueryRow(line.key, line.missing, line.zero_results, *nothing)
-    sums, searches, losses = found.merged.sums[index], found.listed, found.losses
-    scored, usual = int(searches.scored[index]), int(searches.usual_scored[index])
+    sums, searches = found.merged.sums[index], found.listed
+    scored = int(searches.scored[index])
     mean = float(searches.total[index]) / scored if scored else None
-    sure = None
-    if losses is not None:
-        sure = bool((losses.surely_gained if order == GAINED else losses.surely_lost)[index])
     return QueryRow(
         query=line.key,
         missing_at_most=line.missing,
@@ -171,13 +166,45 @@ def _row(found: Found, line: Line, order: str) -> QueryRow:
         scored=scored,
         mean=mean,
         stderr=_stderr(mean, scored) if found.can_lose else None,
-        usual_scored=usual,
-        usual_mean=float(searches.usual_total[index]) / usual if usual else None,
-        lost=None if losses is None else float(losses.lost[index]),
-        lost_stderr=None if losses is None else float(losses.error[index]),
-        lost_at_least=None if losses is None else float(losses.lost_at_least[index]),
-        gained_at_least=None if losses is None else float(losses.gained_at_least[index]),
-        sure=sure,
+        **_against_usual(searches, found.losses, index, order),
+    )
+
+
+def _against_usual(
+    searches: Searches, losses: Losses | None, index: int, order: str
+) -> dict[str, Any]:
+    """What was usual for the searches at an index, and what they lost or gained."""
+    usual = int(searches.usual_scored[index])
+    known = {
+        "usual_scored": usual,
+        "usual_mean": float(searches.usual_total[index]) / usual if usual else None,
+    }
+    if losses is None:
+        return known | dict.fromkeys(_LOSSES)
+    surely = losses.surely_gained if order == GAINED else losses.surely_lost
+    columns = (losses.lost, losses.error, losses.lost_at_least, losses.gained_at_least)
+    values = [float(column[index]) for column in columns]
+    return known | dict(zip(_LOSSES, (*values, bool(surely[index])), strict=True))
+
+
+def _unlisted(found: Found, order: str) -> UnlistedSums:
+    """What is not listed, as a whole."""
+    sums = _sums(found, found.merged.other)
+    return UnlistedSums(
+        **msgspec.structs.asdict(sums),
+        stderr=_stderr(sums.mean, sums.scored) if found.can_lose else None,
+        **_against_usual(found.unlisted, found.unlisted_losses, 0, order),
+    )
+
+
+def with_unlisted_row(found: Queries) -> Queries:
+    """The answer with a last row for all that is not listed, where the list ends: as CSV says
+    it."""
+    if found.other is None or found.next is not None:
+        return found
+    other = msgspec.structs.asdict(found.other)
+    return msgspec.structs.replace(
+        found, rows=(*found.rows, QueryRow(query=UNLISTED, missing_at_most=0, **other))
     )
 
 
@@ -199,14 +226,43 @@ def _sums(found: Found, sums: Integers) -> QuerySums:
 
 
 def detail(found: Found, query: str) -> QueryDetail:
-    """One query by hour. Raises Damaged."""
+    """One query by hour, and its examples. Raises Damaged."""
     key, plan = key_of(query), found.plan.queries
     if plan is not None and plan.text == HASHED:
         (key,) = hashed([key], plan.key)
     index = found.merged.index().get(key)
     shown = index is not None and bool(found.merged.is_shown[index])
-    hours = tuple(_hour(found, key, start) for start in found.window.hours) if shown else ()
-    return QueryDetail(key, found.metric, found.segment, shown, hours)
+    return QueryDetail(
+        query=key,
+        metric=found.metric,
+        segment=found.segment,
+        shown=shown,
+        hours=tuple(_hour(found, key, start) for start in found.window.hours) if shown else (),
+        examples=examples_of(found, key) if shown else (),
+        lost_examples=len(found.tables.lost_examples.intersection(found.window.hours)),
+    )
+
+
+def examples_of(found: Found, key: str) -> tuple[QueryExample, ...]:
+    """Those of a query that is shown. Examples that were taken under a lower `min_users` are left
+    out: the query may have had too few users then."""
+    plan = found.plan.queries
+    assert plan is not None
+    hours = found.tables.examples(found.window.hours)
+    known = (
+        one for users, by_key in hours if users >= plan.min_users for one in by_key.get(key, ())
+    )
+    own = (one for one in known if found.segment is None or one.segment == found.segment)
+    return tuple(
+        QueryExample(
+            impression_id=one.impression_id,
+            time=timestamp_text(one.time_ms),
+            items=one.items,
+            gains=one.gains,
+            attributes=one.attributes,
+        )
+        for one in first(own, plan.examples)
+    )
 
 
 def _hour(found: Found, key: str, start: int) -> QueryHour:

@@ -11,7 +11,7 @@ import numpy as np
 from relevanced.metrics.lists import Booleans, Floats, Integers
 from relevanced.metrics.metric import Metric
 
-from ...exporter.query_pages import columns_of
+from ...exporter.query_pages import ExamplesOfHour, columns_of
 from ...exporter.query_windows import QueryWindow
 from ...lane.queries import BY, COUNT_COLUMNS, METRIC_COLUMNS, WHOLE, ZERO
 from ...plan import Plan
@@ -22,7 +22,7 @@ from ...queries.prior import Prior, day_variation, fit_prior
 from ...queries.searches import Searches
 
 UNIT_RANGE: Final = (0.0, 1.0)
-"""The range of metrics whose losses can be told: errors need values in it."""
+"""The range of metrics whose losses are known: errors need values in it."""
 IMPRESSIONS, ZERO_RESULTS, WITH_FEEDBACK = range(len(COUNT_COLUMNS))
 
 
@@ -38,6 +38,13 @@ class QueryTables(Protocol):
 
     def pages(self, kind: str, starts: Sequence[int]) -> list[Page]:
         """The tables of a kind of these hours. Raises Damaged."""
+
+    @property
+    def lost_examples(self) -> frozenset[int]:
+        """Starts of hours of which a lane lost its examples."""
+
+    def examples(self, starts: Sequence[int]) -> list[ExamplesOfHour]:
+        """The examples of these hours, of every lane. Raises Damaged."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +74,7 @@ class Found:
 
     @property
     def can_lose(self) -> bool:
-        """Whether losses by this metric can be told."""
+        """Whether losses by this metric are known."""
         return self.of_metric.entry.range == UNIT_RANGE
 
     @cached_property
@@ -103,14 +110,24 @@ class Found:
         return len(COUNT_COLUMNS) + METRIC_COLUMNS * index
 
     @cached_property
+    def usual_days(self) -> list[Merged]:
+        """The queries of each usual day. Raises Damaged."""
+        return [self.of(hours) for hours in self.window.usual]
+
+    @property
+    def lists_all(self) -> bool:
+        """Whether the tables list every query of the window and of its usual days: else nothing
+        is known of the rest of a segment. Raises Damaged."""
+        return not any(found.bound for found in (self.merged, *self.usual_days))
+
+    @cached_property
     def searches(self) -> Searches:
         """Those of the queries, in their order, and last of all that is not listed. What was usual
         for a query that is not listed now is usual for the rest. Raises Damaged."""
         index, queries = self.merged.index(), len(self.merged.keys)
         shape = (len(self.window.usual), queries + 1)
         daily_scored, daily_total = np.zeros(shape, np.int64), np.zeros(shape)
-        for day, hours in enumerate(self.window.usual):
-            found = self.of(hours)
+        for day, found in enumerate(self.usual_days):
             at = np.array([index.get(key, queries) for key in found.keys], np.int64)
             np.add.at(daily_scored[day], at, self.scored(found.sums))
             np.add.at(daily_total[day], at, self.score_sums(found.sums))
@@ -122,24 +139,30 @@ class Found:
     @cached_property
     def listed(self) -> Searches:
         """Those of the listed queries alone."""
-        whole = self.searches
-        return Searches(
-            whole.scored[:-1],
-            whole.total[:-1],
-            whole.daily_scored[:, :-1],
-            whole.daily_total[:, :-1],
-        )
+        return _part(self.searches, slice(None, -1))
+
+    @cached_property
+    def unlisted(self) -> Searches:
+        """Those of all that is not listed, as if it were one query."""
+        return _part(self.searches, slice(-1, None))
 
     @cached_property
     def losses(self) -> Losses | None:
-        """What each listed query lost; None where nothing is usual, or it cannot be told."""
-        if not self.can_lose:
-            return None
-        searches = self.listed
-        prior = fit_prior(searches.usual_scored, searches.usual_total)
+        """What each listed query lost; None where nothing is usual, or it is not known."""
+        return self._compared(self.listed)
+
+    @cached_property
+    def unlisted_losses(self) -> Losses | None:
+        """What all that is not listed lost as a whole; None where it is not known either, and
+        for a segment, of which it is not known."""
+        return self._compared(self.unlisted) if self.segment is None else None
+
+    def _compared(self, searches: Searches) -> Losses | None:
+        listed = self.listed
+        prior = fit_prior(listed.usual_scored, listed.usual_total) if self.can_lose else None
         if prior is None:
             return None
-        variation = day_variation(searches.daily_scored, searches.daily_total)
+        variation = day_variation(listed.daily_scored, listed.daily_total)
         lower_is_better = self.of_metric.direction == "down"
         return compare(searches, prior, variation, lower_is_better=lower_is_better)
 
@@ -157,6 +180,15 @@ class Found:
     def _mean(self) -> float:
         searches = self.listed
         return float(searches.total.sum()) / max(int(searches.scored.sum()), 1)
+
+
+def _part(searches: Searches, part: slice) -> Searches:
+    return Searches(
+        searches.scored[part],
+        searches.total[part],
+        searches.daily_scored[:, part],
+        searches.daily_total[:, part],
+    )
 
 
 Order = Callable[[Found], Floats]

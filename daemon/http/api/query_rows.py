@@ -47,6 +47,30 @@ class QuerySums(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mean: float | None
 
 
+class UnlistedSums(QuerySums, frozen=True, forbid_unknown_fields=True):
+    """The sums of the queries that the tables do not list, and what they lost as a whole."""
+
+    stderr: float | None
+    """Standard error of the mean, at most."""
+    usual_scored: int
+    """Scored impressions in the same hours of the seven days before, of these queries, and of those
+    that are not listed now."""
+    usual_mean: float | None
+    """Mean of these."""
+    lost: float | None
+    """Searches that scored less than usual; negative where they gained. Null where nothing is
+    usual, as all of the following."""
+    lost_stderr: float | None
+    """Its standard error."""
+    lost_at_least: float | None
+    """Of a loss, what is left after 2.5 errors: above 0, the tail as a whole is worse than
+    usual."""
+    gained_at_least: float | None
+    """The same of a gain."""
+    sure: bool | None
+    """Whether the loss, or the gain, passes 3.5 errors too."""
+
+
 class Queries(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Queries of a window. All listed ones, `none`, `rare` and `other` are together the whole."""
 
@@ -74,16 +98,19 @@ class Queries(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Searches without a query."""
     rare: QuerySums
     """Queries of fewer users."""
-    other: QuerySums | None
+    other: UnlistedSums | None
     """Queries that the tables do not list; null for a segment, of which it is not known."""
     whole: QuerySums | None
     unlisted_at_most: int
     """The most impressions that any query has that the tables do not list."""
     carried: float | None
     """The part of the whole's change that the first ten queries carry, beside changes of the mix;
-    null where the whole has not changed by more than two errors."""
+    null where the whole has not changed by more than two errors, and for a segment of which the
+    tables do not list every query."""
     next: str | None
     """The cursor of the rows that follow."""
+    text: str
+    """How queries are stored: `plain`, or `hashed`, where the rows have hashes."""
 
 
 class QueryHour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -101,6 +128,21 @@ class QueryHour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mean: float | None
 
 
+class QueryExample(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One search as it was shown. It never says who searched."""
+
+    impression_id: str
+    """The id of the search."""
+    time: str
+    """When it happened."""
+    items: tuple[str | None, ...]
+    """The first ten items of its list; null where the item stands further up."""
+    gains: tuple[float, ...]
+    """Those of the items: 0 for one without feedback."""
+    attributes: dict[str, str]
+    """Attributes that groupings name, as far as the impression has them."""
+
+
 class QueryDetail(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One query by hour. A query of too few users is answered like one that nobody searched for."""
 
@@ -112,3 +154,8 @@ class QueryDetail(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether tables list it, with enough users."""
     hours: tuple[QueryHour, ...]
     """Its hours; none where it is not shown."""
+    examples: tuple[QueryExample, ...]
+    """Its searches that scored worst by the first metric, of the hours whose examples are kept;
+    equal scores are in an order without meaning."""
+    lost_examples: int
+    """Hours whose examples Redis has lost."""

@@ -3,89 +3,29 @@
 The handlers and the OpenAPI document are made from it: a new route is one new entry.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, TypeAlias
-
-import msgspec
+from typing import Final
 
 from ...errors import Damaged
 from ...experiments.types import DayEffect, Findings, OverTime
-from ...exporter.pane_reader import Reading
-from ...exporter.published import Published
 from ...exporter.scores import Report, Score, matching
-from ...exporter.snapshot import VIEWS
+from ...exporter.snapshot import Segment
 from ...plan import ALL
-from ...telemetry.process import Telemetry
 from . import tables
 from .buckets import Bucket, Buckets, buckets
 from .changes import AGAINST, Changes, changes
 from .compared import Change
-from .health import Health, Role, health
+from .dated_files import CLASSES_PATH, ClassFiles, class_files
+from .health import Health, health
 from .history import History, Pane, history
 from .hours import Hours, HourScore, hours
 from .index import MARKER_PATHS, Index, Listed
+from .judged import PATH as JUDGED_PATH
+from .judged import Judged, JudgedHistory, JudgedScore, judged, judged_history
 from .over_time import over_time
 from .parameters import BadRequest, Parameter
-from .queries import SUMMARIES
+from .query_tables import TABLES
+from .route import Query, RequestContext, Route
 from .segments import Segments, segments
-
-Query: TypeAlias = Mapping[str, Sequence[str]]
-
-
-@dataclass(frozen=True)
-class RequestContext:
-    """What answers are made of: the published values, this process, and the time of its clock."""
-
-    published: Published
-    telemetry: Telemetry
-    role: Role
-    version: str
-    now_ms: int
-
-    @property
-    def reading(self) -> Reading:
-        """The published reading. Raises BadRequest if this process has none."""
-        if self.role == "worker":
-            raise BadRequest(
-                404, "role worker serves no scores: ask a process of role exporter or all"
-            )
-        if self.published.reading is None:
-            raise BadRequest(503, "this process has no scores yet: /readyz states the reason")
-        return self.published.reading
-
-    def allowed_values(self) -> dict[str, tuple[str, ...]]:
-        """Parameter → allowed values. A segment may have any: segments come and go with traffic."""
-        plan = self.reading.plan
-        return {
-            "metric": tuple(metric.name for metric in plan.metrics),
-            "grouping": plan.grouping_names,
-            "window": tuple(window.name for window in plan.timing.windows),
-            "view": VIEWS,
-            "against": AGAINST,
-        }
-
-
-@dataclass(frozen=True)
-class Route:
-    """One route. `make` runs in a thread and may raise BadRequest."""
-
-    path: str
-    summary: str
-    parameters: tuple[Parameter, ...]
-    answer: type[msgspec.Struct]
-    make: Callable[[RequestContext, Query], msgspec.Struct]
-    of_scores: bool = True
-    """False if every process can answer it at any time."""
-    table: tuple[str, type[msgspec.Struct]] | None = None
-    """The attribute of the answer that is a table, and the type of its rows: the same path with
-    `.csv` has it as CSV."""
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The path, and that of the table."""
-        return (self.path,) if self.table is None else (self.path, self.path + tables.SUFFIX)
-
 
 _FILTERS: Final = (
     Parameter("metric", "Only this metric.", repeatable=True),
@@ -101,30 +41,33 @@ def _scores(context: RequestContext, query: Query) -> Report:
 
 
 def _history(context: RequestContext, query: Query) -> History:
-    (metric,), (grouping,), (segment,), (window,) = (
-        query[name] for name in ("metric", "grouping", "segment", "window")
-    )
+    return history(context.reading, query["metric"][0], *_shown(context, query))
+
+
+def _shown(context: RequestContext, query: Query) -> tuple[Segment, str]:
+    """(segment, window). Raises BadRequest where no such segment is shown."""
+    (grouping,), (segment,), (window,) = (query[name] for name in ("grouping", "segment", "window"))
     if (grouping, segment) not in context.reading.selection.segments:
         raise BadRequest(
             404,
             f"segment={segment}: no segment of grouping={grouping} is shown under this name; "
             "/api/v1/segments lists them",
         )
-    return history(context.reading, metric, (grouping, segment), window)
+    return (grouping, segment), window
+
+
+def _judged(context: RequestContext, query: Query) -> Judged:
+    return judged(context.reading, query)
+
+
+def _judged_history(context: RequestContext, query: Query) -> JudgedHistory:
+    return judged_history(context.reading, query["judged_metric"][0], *_shown(context, query))
 
 
 def _changes(context: RequestContext, query: Query) -> Changes:
     (window,), (view,) = query["window"], query["view"]
     against = AGAINST[AGAINST.index(query["against"][0])]
     return changes(context.reading, window, view, query, against)
-
-
-def _segments(context: RequestContext, query: Query) -> Segments:
-    return segments(context.reading)
-
-
-def _experiments(context: RequestContext, query: Query) -> Findings:
-    return context.reading.experiments
 
 
 def _buckets(context: RequestContext, query: Query) -> Buckets:
@@ -146,8 +89,8 @@ def _hours(context: RequestContext, query: Query) -> Hours:
 def _index(context: RequestContext, query: Query) -> Index:
     listed = [Listed(path, route.summary) for route in ROUTES for path in route.paths]
     of_queries = [
-        Listed(path + suffix, text)
-        for path, text in SUMMARIES.items()
+        Listed(path + suffix, route.summary)
+        for path, route in TABLES.items()
         for suffix in ("", tables.SUFFIX)
     ]
     return Index((*listed, *of_queries, *MARKER_PATHS))
@@ -198,6 +141,40 @@ ROUTES: Final = (
         table=("rows", HourScore),
     ),
     Route(
+        JUDGED_PATH,
+        "The scores by judgements, which wait for no feedback: of every window, and beside earlier"
+        " hours that the same file graded.",
+        (
+            Parameter("judged_metric", "Only this judged metric.", repeatable=True),
+            *_FILTERS[1:],
+            Parameter("window", "Only scores of this window.", repeatable=True),
+        ),
+        Judged,
+        _judged,
+        table=("scores", JudgedScore),
+    ),
+    Route(
+        "/api/v1/judged/history",
+        "One judged metric of one segment, pane by pane, since the file that grades it began.",
+        (
+            Parameter("judged_metric", "The judged metric.", required=True),
+            Parameter("window", "The window whose panes are returned.", required=True),
+            Parameter("grouping", "The grouping.", default=ALL),
+            Parameter("segment", "The segment.", default=ALL),
+        ),
+        JudgedHistory,
+        _judged_history,
+        table=("panes", Pane),
+    ),
+    Route(
+        CLASSES_PATH,
+        "The files of classes by which the lanes derive attributes of queries, and those that they"
+        " refused.",
+        (),
+        ClassFiles,
+        lambda context, _: class_files(context.reading),
+    ),
+    Route(
         "/api/v1/changes",
         "What got better or worse: the open changes, and each segment now and before.",
         (
@@ -220,14 +197,14 @@ ROUTES: Final = (
         "The shown segments of each grouping, busiest first.",
         (),
         Segments,
-        _segments,
+        lambda context, _: segments(context.reading),
     ),
     Route(
         "/api/v1/experiments",
         "The experiments: each variant against its control, valid however often it is read.",
         (),
         Findings,
-        _experiments,
+        lambda context, _: context.reading.experiments,
     ),
     Route(
         "/api/v1/experiments/{experiment}/buckets",

@@ -1,8 +1,9 @@
 """Open and closed changes, and the headline, as the API returns them. Pure."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-import msgspec
 import numpy as np
 
 from ...events.timestamps import timestamp_text
@@ -13,169 +14,115 @@ from ...judging.ledger import Onset as KnownOnset
 from ...judging.markers import Marker, beside, nearest, plan_of
 from ...judging.patterns import Pattern
 from ...judging.story import Measured, Moved, Story
-from .markers import MarkerAnswer, shown
+from ...judging.incidents import Incident, incidents
+from .change_types import (
+    Another,
+    Explained,
+    GradedBy,
+    Headline,
+    Level,
+    LooksLike,
+    Noticeable,
+    Onset,
+    OpenChange,
+    State,
+    Tone,
+)
+from .markers import shown
 
-State: TypeAlias = Literal["open", "planned", "recovered", "standing"]
 Marks: TypeAlias = tuple[Marker, ...]
-Tone: TypeAlias = Literal["worse", "good", ""]
 
 
-class Headline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The state of search in a sentence: the worst of all metrics and segments, whatever the
-    request asks for."""
+@dataclass(frozen=True)
+class Incidents:
+    """Each incident once, by feedback and by judgements."""
 
-    tone: Tone
-    """`worse` while a change is open, `good` where none is, empty while nothing is known or all
-    open changes are planned."""
-    text: str
-    detail: str
-    """Who carries it, what it looks like, and where to look; empty where there is nothing to
-    say."""
-    change: str | None
-    """The id of the change that it tells."""
+    open: tuple[Incident, ...]
+    """The clearest first."""
+    closed: tuple[Incident, ...]
+    """The latest first."""
+    standing: tuple[Incident, ...]
 
 
-class Onset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """When a change began, as an interval of event time."""
-
-    at: str | None
-    """The likeliest instant; null where it is older than what is kept."""
-    earliest: str | None
-    latest: str | None
-    from_: Literal["panes", "hours", "unknown"] = msgspec.field(name="from")
-    """What tells it."""
-
-
-class Level(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A mean score over a stretch of event time."""
-
-    mean: float | None
-    stderr: float | None
-    """Standard error, widened by the design effect."""
-    scored: int
-    """Impressions for which the metric is defined."""
-    basis: Literal["hour", "weeks"] | None = None
-    """Of the level before: `hour`, what lay just before the change; `weeks`, that as far from its
-    own earlier weeks as these are from the weeks of now."""
+def incidents_of(reading: Reading) -> Incidents:
+    """All incidents, as of the last looks."""
+    by_feedback, judged = reading.judged, reading.judged_falls
+    as_of_ms = reading.snapshot.as_of_ms or 0
+    together = incidents(
+        (*by_feedback.open, *by_feedback.closed),
+        (*judged.open, *judged.closed),
+        reading.plan.timing.attribution_ms,
+    )
+    found = [
+        each for incident in together for each in _by_plan(incident, reading.markers, as_of_ms)
+    ]
+    open_now = sorted((each for each in found if each.is_open), key=lambda each: each.story.z or 0)
+    closed = [each for each in found if not each.is_open]
+    return Incidents(
+        tuple(each for each in open_now if not each.story.fall.is_standing(as_of_ms)),
+        tuple(sorted(closed, key=lambda each: -(each.story.fall.ended_ms or 0.0))),
+        tuple(each for each in open_now if each.story.fall.is_standing(as_of_ms)),
+    )
 
 
-class Explained(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The segments that carry a change of the whole."""
-
-    grouping: str
-    segments: tuple[str, ...]
-    carried: float
-    """Their share of the change of the whole."""
-    within: float
-    """Their part of the change, from their own scores."""
-    mix: float
-    """The part that comes from all shares of the traffic."""
-    whole: float
-    """The change of the whole."""
+def _by_plan(incident: Incident, markers: Marks, as_of_ms: int) -> tuple[Incident, ...]:
+    """The incident, or both of its changes where a plan is of one of them only: what is planned
+    must not hide what is not."""
+    both = [story for story in (incident.story, incident.beside) if story is not None]
+    planned = {plan_of(story, markers, as_of_ms) is not None for story in both}
+    if len(planned) == 1:
+        return (incident,)
+    return tuple(Incident(story, None, story.identity) for story in both)
 
 
-class LooksLike(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a change looks like."""
-
-    name: str
-    words: str
-    look_at: str
-
-
-class Another(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Another score that moved at the same time."""
-
-    metric: str
-    grouping: str
-    segment: str
-    change_ratio: float | None
-
-
-class OpenChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One fault: a score that fell, until it has recovered."""
-
-    id: str
-    state: State
-    """`planned`: as a marker says; `standing`: low for more than a week."""
-    metric: str
-    grouping: str
-    segment: str
-    segments: tuple[str, ...]
-    """All that are named, of one grouping; `segment` is the first."""
-    direction: Literal["worse"]
-    onset: Onset
-    level_before: Level
-    level_now: Level
-    """Since the onset, at most of the last 24 hours; of a change that is over, until its end."""
-    change_ratio: float | None
-    z: float | None
-    """The change in standard errors, negative where it is worse."""
-    called_by: tuple[str, ...]
-    """The comparisons that called it: `hour`, `day`, `weeks`."""
-    called_at: str
-    """What had settled by then was enough to call it."""
-    view: Literal["settled"]
-    recovered: str | None
-    explained_by: Explained | None
-    """null where it is everywhere, or too small to say."""
-    pattern: LooksLike | None
-    also: tuple[Another, ...]
-    """Other metrics of the same segments that are worse."""
-    diluted: tuple[Another, ...]
-    """Segments that are low only because they share traffic with those that are named."""
-    markers: tuple[MarkerAnswer, ...]
-    """What happened at its onset, or less than 10 min before: not what caused it."""
-    text: str
-
-
-class Noticeable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The smallest fall of the whole that would be noticed in 9 of 10 cases."""
-
-    grouping: str
-    segment: str
-    metric: str
-    lane: str
-    smallest_drop: float
-    """As a share of the score."""
-
-
-def headline(judged: Judgement, as_of_ms: int | None, markers: Marks = ()) -> Headline:
+def headline(reading: Reading) -> Headline:
     """The worst open change, one that nobody planned before all others; else that nothing is
     worse, and what would have been noticed."""
+    as_of_ms, judged, markers = reading.snapshot.as_of_ms, reading.judged, reading.markers
+    found = incidents_of(reading)
+    if as_of_ms is not None and found.open:
+        return _worst(found.open, reading, as_of_ms)
     if as_of_ms is None or judged.end_ms is None:
         return Headline("", sentences.watching(judged.begin_ms, as_of_ms or 0), "", None)
-    news = [story for story in judged.open if not story.fall.is_standing(judged.end_ms)]
-    plans = {story.identity: plan_of(story, markers, as_of_ms) for story in news}
-    if news:
-        story = min(news, key=lambda each: plans[each.identity] is not None)
-        text = _sentence(story, as_of_ms, markers)
-        tone: Tone = "worse" if plans[story.identity] is None else ""
-        more = len(news) - 1
-        others = f" {more} more {'change is' if more == 1 else 'changes are'} open." * (more > 0)
-        return Headline(tone, text, sentences.detail(story) + others, story.identity)
     least, lane = _best(judged)
     if lane is None:
         return Headline("", sentences.watching(judged.begin_ms, as_of_ms), "", None)
-    standing = [sentences.headline(story, as_of_ms) for story in judged.open]
-    ended = [sentences.recovery(story, as_of_ms) for story in judged.closed[:1]]
+    standing = [sentences.headline(incident.story, as_of_ms) for incident in found.standing]
+    ended = [_sentence(incident.story, as_of_ms, markers) for incident in found.closed[:1]]
     detail = " ".join((*ended, *standing))
     return Headline("good", sentences.good(least, lane), detail, None)
 
 
+def _worst(news: Sequence[Incident], reading: Reading, as_of_ms: int) -> Headline:
+    markers = reading.markers
+    plans = {incident.identity: plan_of(incident.story, markers, as_of_ms) for incident in news}
+    incident = min(news, key=lambda each: plans[each.identity] is not None)
+    tone: Tone = "worse" if plans[incident.identity] is None else ""
+    more, parts = len(news) - 1, [sentences.detail(incident.story)]
+    if incident.beside is not None:
+        parts += [_sentence(incident.beside, as_of_ms, markers), sentences.doubts(incident.beside)]
+    elif incident.story.fall.graded is not None and reading.judged.end_ms is not None:
+        parts.append(sentences.judged_alone(reading.judged.end_ms, as_of_ms))
+    if more:
+        parts.append(f"{more} more {'change is' if more == 1 else 'changes are'} open.")
+    text = _sentence(incident.story, as_of_ms, markers)
+    return Headline(tone, text, " ".join(filter(None, parts)), incident.identity)
+
+
 def open_changes(
-    judged: Judgement, as_of_ms: int, markers: Marks = ()
+    reading: Reading,
 ) -> tuple[tuple[OpenChange, ...], tuple[OpenChange, ...], tuple[OpenChange, ...]]:
     """(open, closed, standing)."""
-    end_ms = judged.end_ms or as_of_ms
-    standing = [story for story in judged.open if story.fall.is_standing(end_ms)]
-    news = [story for story in judged.open if story not in standing]
-    return (
-        tuple(
-            _change(story, _state(story, markers, as_of_ms), as_of_ms, markers) for story in news
-        ),
-        tuple(_change(story, "recovered", as_of_ms, markers) for story in judged.closed),
-        tuple(_change(story, "standing", as_of_ms, markers) for story in standing),
+    found, as_of_ms, markers = (
+        incidents_of(reading),
+        reading.snapshot.as_of_ms or 0,
+        reading.markers,
     )
+    of_open, of_closed, of_standing = (
+        tuple(_entry(incident, as_of_ms, markers) for incident in part)
+        for part in (found.open, found.closed, found.standing)
+    )
+    return of_open, of_closed, of_standing
 
 
 def noticeable(reading: Reading) -> tuple[Noticeable, ...]:
@@ -201,12 +148,19 @@ def _best(judged: Judgement) -> tuple[float | None, str | None]:
 
 
 def _state(story: Story, markers: Marks, as_of_ms: int) -> State:
+    fall = story.fall
+    if fall.recovered_ms is not None:
+        return "recovered"
+    if fall.superseded is not None:
+        return "superseded"
+    if fall.is_standing(as_of_ms):
+        return "standing"
     return "open" if plan_of(story, markers, as_of_ms) is None else "planned"
 
 
 def _sentence(story: Story, as_of_ms: int, markers: Marks) -> str:
     """The sentence of a change, with what was planned or what is named beside it."""
-    if story.fall.recovered_ms is not None:
+    if story.fall.ended_ms is not None:
         return sentences.recovery(story, as_of_ms)
     plan = plan_of(story, markers, as_of_ms)
     if plan is not None and not story.fall.is_standing(as_of_ms):
@@ -214,12 +168,20 @@ def _sentence(story: Story, as_of_ms: int, markers: Marks) -> str:
     return sentences.headline(story, as_of_ms, nearest(story, markers))
 
 
-def _change(story: Story, state: State, as_of_ms: int, markers: Marks) -> OpenChange:
+def _entry(incident: Incident, as_of_ms: int, markers: Marks) -> OpenChange:
+    other = incident.beside
+    other_entry = None if other is None else _change(other, other.identity, None, as_of_ms, markers)
+    return _change(incident.story, incident.identity, other_entry, as_of_ms, markers)
+
+
+def _change(
+    story: Story, identity: str, other: OpenChange | None, as_of_ms: int, markers: Marks
+) -> OpenChange:
     grouping, segment, metric = story.fall.series
     ended = story.fall.recovered_ms
     return OpenChange(
-        id=story.identity,
-        state=state,
+        id=identity,
+        state=_state(story, markers, as_of_ms),
         metric=metric,
         grouping=grouping,
         segment=segment,
@@ -240,6 +202,25 @@ def _change(story: Story, state: State, as_of_ms: int, markers: Marks) -> OpenCh
         diluted=_others(story.diluted),
         markers=tuple(shown(marker) for marker in beside(story, markers)),
         text=_sentence(story, as_of_ms, markers),
+        judged=story.fall.graded is not None,
+        graded=_graded(story),
+        beside=other,
+    )
+
+
+def _graded(story: Story) -> GradedBy | None:
+    graded, other = story.fall.graded, story.fall.superseded
+    if graded is None:
+        return None
+    before, now = story.judged_shares or (None, None)
+    return GradedBy(
+        judgements=graded.judgements,
+        since=timestamp_text(graded.since_ms),
+        items_share_before=before,
+        items_share=now,
+        superseded_by=None if other is None else other.judgements,
+        superseded_at=None if other is None else timestamp_text(other.since_ms),
+        doubts=sentences.doubts(story),
     )
 
 

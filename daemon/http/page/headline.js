@@ -11,15 +11,17 @@ export const headlineOf = ({ headline }) => headline ?? UNKNOWN;
 export const headlineChange = ({ headline, open, standing }) =>
   [...open, ...standing].find((one) => one.id === headline?.change) ?? null;
 
-// A text that leads to the chart of a metric and segment; plain where it leads nowhere.
+// A text that leads to the chart of a metric, of feedback or judged, and segment; plain where it leads nowhere.
 function leading(node, text, target) {
   if (!target) {
     if (node.firstElementChild || node.textContent !== text) node.textContent = text;
     return;
   }
   if (!node.firstElementChild) node.replaceChildren(element("button", { type: "button" }));
-  const { metric, grouping, segment } = target;
-  Object.assign(node.firstElementChild.dataset, { metric, grouping, segment });
+  const { metric, grouping, segment, judged } = target;
+  const { dataset } = node.firstElementChild;
+  delete dataset[judged ? "metric" : "judged"];
+  Object.assign(dataset, { [judged ? "judged" : "metric"]: metric, grouping, segment });
   setText(node.firstElementChild, text);
 }
 
@@ -35,7 +37,10 @@ function first(found) {
 }
 
 // The alert that tells of a change: its name is that of a section of the runbook.
-const alertOf = ({ called_by: lanes = [] }) => (lanes.includes("hour") ? "RelevancedScoreFell" : "RelevancedScoreDropped");
+function alertOf({ judged, called_by: lanes = [] }) {
+  if (judged) return "RelevancedJudgedScoreDropped";
+  return lanes.includes("hour") ? "RelevancedScoreFell" : "RelevancedScoreDropped";
+}
 
 // What to do about the change in the headline: the section of the runbook, with a link where its address is set.
 function showRunbook(change, runbook) {

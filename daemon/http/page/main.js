@@ -6,6 +6,7 @@ import { $, element, keyed, setText, shape, visible } from "./dom.js";
 import { headlineChange, headlineOf, showHeadline } from "./headline.js";
 import { sharedWith, showOpen } from "./open.js";
 import { SPANS } from "./hours.js";
+import { JudgedPanel } from "./judgedpanel.js";
 import { showHealth, showVariants } from "./panels.js";
 import { QueryPanel } from "./querypanel.js";
 import { ask, requestAll } from "./requests.js";
@@ -21,6 +22,7 @@ const THEMES = ["auto", "light", "dark"];
 const charts = new Map();
 const hourly = new Chart("an hour", "hour by hour");
 const queries = new QueryPanel();
+const judged = new JudgedPanel();
 const state = { health: null, paths: [], failures: 0, lostSince: null, headlined: undefined, unsettled: false, round: 0, timer: null, rows: FIRST_ROWS };
 
 // ---- display ----
@@ -129,7 +131,8 @@ async function update(round) {
   let at = served ? selection(health, state) : null;
   let found = served && health.as_of ? await requestAll(health, at, state.paths) : null;
   if (found) {
-    state.headlined = headlineChange(found.settled)?.metric;
+    const headlined = headlineChange(found.settled);
+    state.headlined = headlined?.judged ? undefined : headlined?.metric;
     state.unsettled = Boolean(health.recording) && !found.settled.settled_until;
     const now = selection(health, state);
     if (now.metric !== at.metric || now.view !== at.view) {
@@ -144,6 +147,7 @@ async function update(round) {
   $("stale").hidden = !$("stale").textContent;
   for (const name of ["controls", "movers", "metrics", "lines", "variants"]) $(name).hidden = !found;
   queries.show(health, at, found);
+  judged.show(health, at, found);
   if (!found) for (const name of ["open", "second"]) $(name).hidden = true;
   if (!found) return showNothing(health);
   showControls(health, at);
@@ -188,12 +192,13 @@ function choose(change) {
 }
 
 function pick(event) {
-  const { grouping, segment, metric } = event.target.closest("button")?.dataset ?? {};
+  const { grouping, segment, metric, judged: graded } = event.target.closest("button")?.dataset ?? {};
   const wanted = { grouping, segment, metric };
   const given = Object.entries(wanted).filter(([, value]) => value !== undefined);
   if (!given.length) return;
+  if (graded) judged.select(graded);
   choose(Object.fromEntries(given));
-  if (event.target.closest("#verdict, #open")) $("lines-title").focus(); // below the tables, so it scrolls there
+  if (event.target.closest("#verdict, #open")) $(graded ? "judged-title" : "lines-title").focus(); // below the tables, so it scrolls there
 }
 
 document.body.append(shape("svg", { id: "definitions", "aria-hidden": "true" }, shape("defs", {},
@@ -206,6 +211,7 @@ for (const name of ["controls", "span"]) $(name).addEventListener("change", (eve
 $("hours").append(hourly.node);
 for (const name of ["movers", "metrics", "verdict", "open"]) $(name).addEventListener("click", pick);
 queries.wire(choose);
+judged.wire();
 $("more").addEventListener("click", () => {
   state.rows = state.rows > FIRST_ROWS ? FIRST_ROWS : Infinity;
   refresh();

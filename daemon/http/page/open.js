@@ -11,6 +11,11 @@ const WORDS = {
   better: { called: "better", move: "rise" },
 };
 
+// A fault by one measure: of feedback, or by judgements.
+const by = (one, judged) => [one, one.beside].find((part) => part && Boolean(part.judged) === judged);
+const openBy = ({ open, standing }, judged) => [...open, ...standing].map((one) => by(one, judged))
+  .filter((one) => one && ["open", "planned", "standing"].includes(one.state));
+
 const isEverywhere = (one) => one.grouping === "all";
 export const segmentsOf = (one) => one.segments ?? [one.segment];
 const names = (one) => (isEverywhere(one) ? "everything" : segmentsOf(one).map(visible).join(", "));
@@ -41,8 +46,10 @@ function facts(change, now) {
 
 // What else is said of a change, a line each. What the headline's detail says is not said twice.
 function lines(change, now, detail) {
-  if (change.state === "recovered") return [];
+  if (["recovered", "superseded"].includes(change.state)) return [];
   const found = [facts(change, now)];
+  if (change.graded) found.push(`Graded by ${change.graded.judgements}. No clicks are in it. ${change.graded.doubts}`.trim());
+  if (change.beside?.graded?.doubts) found.push(change.beside.graded.doubts);
   const { pattern, also = [], diluted = [], segment } = change;
   const { called } = WORDS[change.direction];
   if (pattern && !detail.includes(pattern.words)) {
@@ -59,33 +66,39 @@ function lines(change, now, detail) {
   return found;
 }
 
+const link = (change) => element("button", {
+  type: "button", [change.judged ? "data-judged" : "data-metric"]: change.metric, "data-grouping": change.grouping, "data-segment": change.segment,
+});
+
 function make(change) {
-  const link = element("button", { type: "button", "data-metric": change.metric, "data-grouping": change.grouping, "data-segment": change.segment });
-  return element("li", {}, element("span", { class: "state" }, change.state), link, element("div", {}));
+  const links = [change, change.beside].filter(Boolean).map(link);
+  return element("li", {}, element("span", { class: "state" }, change.state), ...links, element("div", {}));
 }
 
 export function showOpen(section, { open, standing, closed, as_of: now }, headline) {
   const shown = [...open, ...standing, ...closed];
   section.hidden = !shown.length;
-  keyed(section.querySelector("ul"), shown, (one) => `${one.id} ${one.state} ${one.metric}`, make, (item, change) => {
+  const key = (one) => [one.id, one.state, one.metric, one.beside?.metric].join(" ");
+  keyed(section.querySelector("ul"), shown, key, make, (item, change) => {
     item.className = change.state + (change.direction === "better" ? " rise" : "");
     setText(item.children[1], visible(change.text));
+    if (change.beside) setText(item.children[2], visible(change.beside.text));
     const detail = change.id === headline.change ? headline.detail : "";
     item.lastElementChild.replaceChildren(...lines(change, now, detail).map((line) => element("p", {}, visible(line))));
   });
 }
 
-// The change that is open on this metric of this segment, if there is one.
-export function openOn({ open, standing }, metric, { grouping, segment }) {
+// The change that is open on this metric of this segment, if there is one: of feedback, unless `judged`.
+export function openOn(changes, metric, { grouping, segment }, judged = false) {
   const names = ({ also = [] }) => also.some((one) => one.metric === metric && one.grouping === grouping && one.segment === segment);
-  return [...open, ...standing].find((one) =>
+  return openBy(changes, judged).find((one) =>
     (one.metric === metric && one.grouping === grouping && segmentsOf(one).includes(segment)) || names(one));
 }
 
 // The names of the segments through which a row of the tables is low, "" where that is not known.
-export function sharedWith({ open, standing }, row) {
+export function sharedWith(changes, row) {
   const same = (one) => one.grouping === row.grouping && one.segment === row.segment;
-  const all = [...open, ...standing];
+  const all = openBy(changes, false);
   const found = all.find((one) => (one.diluted ?? []).some((other) => same(other) && other.metric === row.metric))
     ?? all.find((one) => (one.diluted ?? []).some(same))
     ?? (all.length === 1 ? all[0] : null);

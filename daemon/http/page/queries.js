@@ -11,6 +11,7 @@ const SLOWLY = 5; // minutes
 const ROWS = 50;
 const MOST_HOURS = 168; // of a list
 const LINE_WINDOWS = ["7d", "now"]; // the hours of one query: those that are over, and the open one
+const EXAMPLES = 4; // of one query
 
 export const LOST = "lost";
 export const WORST = "worst";
@@ -58,13 +59,14 @@ export function wanted(health, at, found) {
 
 const signature = (want, names) => JSON.stringify(names.map((name) => want[name]));
 const LISTED = ["window", "cursor", "mayBeNow", "round", "metric", "order", "segment"];
-const OPENED = ["query", "metric", "segment", "slowly"];
+const OPENED = ["query", "metric", "segment", "slowly", "window", "cursor"];
 
 const shared = ({ metric, segment }) => [["metric", metric], ...(segment === null ? [] : [["segment", segment]])];
 
+const span = (want) => (want.cursor ? ["cursor", want.cursor] : ["window", want.window]);
+
 function list(want, order) {
-  const span = want.cursor ? [["cursor", want.cursor]] : [["window", want.window]];
-  return ask("queries", [...span, ["order", order], ["limit", ROWS], ...shared(want)], PATIENCE_MS);
+  return ask("queries", [span(want), ["order", order], ["limit", ROWS], ...shared(want)], PATIENCE_MS);
 }
 
 // Where nothing is usual yet, nothing can be said to be lost: then the worst queries are listed.
@@ -79,12 +81,16 @@ async function lists(want) {
   return { main, empty, of };
 }
 
+// Examples are first those of the hours that are listed, then of the open hour, then of all.
 async function detail(want) {
-  const [over, open] = await Promise.all(LINE_WINDOWS.map((window) =>
-    ask("queries/detail", [["query", want.query], ["window", window], ...shared(want)], PATIENCE_MS)));
+  const spans = [...LINE_WINDOWS.map((window) => ["window", window]), span(want)];
+  const [over, open, listed] = await Promise.all(spans.map((one) =>
+    ask("queries/detail", [["query", want.query], one, ...shared(want)], PATIENCE_MS)));
   const hours = [...over.hours, ...open.hours];
-  const examples = new Map([...(open.examples ?? []), ...(over.examples ?? [])].map((one) => [one.impression_id, one]));
-  return { ...over, shown: over.shown || open.shown, hours, examples: [...examples.values()] };
+  const found = [listed, open, over].flatMap((one) => one.examples ?? []);
+  const examples = [...new Map(found.map((one) => [`${one.impression_id} ${one.time}`, one])).values()].slice(0, EXAMPLES);
+  const lost = (over.lost_examples ?? 0) + (open.lost_examples ?? 0);
+  return { ...over, shown: over.shown || open.shown, hours, examples, lost_examples: lost };
 }
 
 const nothing = () => ({ of: null, found: null, fault: "", busy: false });

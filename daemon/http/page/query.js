@@ -27,7 +27,9 @@ function since(hours) {
 // An item as it stood in the list, with the gain that feedback gave it.
 function item(name, gain) {
   const mark = gain > 0 ? element("b", { class: "clicked" }, gain === 1 ? "clicked" : `gain ${count(gain)}`) : "";
-  return element("li", { class: gain > 0 ? "clicked" : "" }, element("bdi", {}, visible(name)), mark);
+  // A blank: the item stands further up.
+  const shown = name === null ? element("span", { class: "quiet" }, "shown further up") : element("bdi", {}, visible(name));
+  return element("li", { class: gain > 0 ? "clicked" : "" }, shown, mark);
 }
 
 function example(one, asOf) {
@@ -60,6 +62,8 @@ function note(found, want) {
   const all = [`${count(sum("impressions"))} searches in the last 7 days, ${count(sum("impressions_with_feedback"))} with feedback, ${count(sum("zero_result_impressions"))} without a result.`];
   if (missing) all.push(`At most ${count(missing)} more may be missing: hatched hours do not list it.`);
   if (want.elsewhere) all.push("Of all segments.");
+  const lost = found.lost_examples;
+  if (lost) all.push(`The searches of ${count(lost)} ${lost === 1 ? "hour" : "hours"} as they were shown are missing: Redis lost them.`);
   return all.join(" ");
 }
 

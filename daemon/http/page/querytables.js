@@ -106,15 +106,23 @@ function carried({ carried: part, order }) {
 
 const searched = ({ impressions }) => `${count(impressions)} ${impressions === 1 ? "search" : "searches"}`;
 
+// What the queries that are not listed lost together.
+function tail({ other, order }) {
+  if (order !== LOST || !other || other.lost === null || other.lost_at_least <= 0) return "";
+  return `Together they lost ${searches(other.lost)}${NARROW}±${NARROW}${searches(other.lost_stderr)} searches' worth${other.sure ? ", for sure" : ""}: ${score(other.mean)}, usually ${score(other.usual_mean)}.`;
+}
+
 // What no row shows, and what is missing.
-function left({ none, rare, other, min_users: users, unlisted_at_most: bound, lost_hours: lost }) {
+function left(main) {
+  const { none, rare, other, listed, min_users: users, unlisted_at_most: bound, lost_hours: lost } = main;
   const words = [];
   if (lost) words.push(`${count(lost)} hours are missing: Redis lost them.`);
   if (rare.impressions) words.push(`Queries of fewer than ${users} users, whose texts are not shown: ${searched(rare)}.`);
-  if (other?.impressions) words.push(`Queries that the tables do not list: ${searched(other)}${bound ? `, at most ${count(bound)} of each` : ""}.`);
+  if (rare.impressions && !listed) words.push("No query has that many: a search that names no user (queries.user) counts no one. With queries.min_users = 0, all texts are shown.");
+  if (other?.impressions) words.push(`Queries that the tables do not list: ${searched(other)}${bound ? `, at most ${count(bound)} of each` : ""}.`, tail(main));
   else if (bound) words.push(`A query that is not listed has at most ${count(bound)} searches.`);
   if (none.impressions) words.push(`Without a query: ${searched(none)}.`);
-  return words.join(" ");
+  return words.filter(Boolean).join(" ");
 }
 
 function elsewhere({ elsewhere: segment, kept }) {

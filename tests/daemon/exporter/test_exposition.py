@@ -22,21 +22,26 @@ from relevanced.daemon.exporter.exposition import (
     joined,
     render_changes,
     render_design_effect,
+    render_judged,
 )
+from relevanced.daemon.exporter.file_series import samples as file_samples
+from relevanced.daemon.exporter.judged_files import LaneFiles
 from relevanced.daemon.exporter.judgements import Found, Judgement
-from relevanced.daemon.exporter.labels import TAKEN, attribute_values, label_names
+from relevanced.daemon.exporter.labels import TAKEN, label_names
 from relevanced.daemon.exporter.lane_view import LaneView, Names
 from relevanced.daemon.judging.markers import Marker, Scope
 from relevanced.daemon.judging.onset import Onsets
 from relevanced.daemon.lane.counts import COUNT_FAMILIES, FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES
 from relevanced.daemon.lane.layouts import Since
-from relevanced.daemon.lane.segments import escape
+from relevanced.daemon.lane.segments import attribute_values, escape
 from relevanced.daemon.plan import NONE
 from relevanced.daemon.storage.layouts import InForce, first_layouts
-from relevanced.daemon.storage.queries import QueryHead
+from relevanced.daemon.storage.query_head import QueryHead
 from relevanced.daemon.telemetry.families import BY_NAME, FAMILIES
 from tests.arms import SPEC, found_of, partly_defined, stratified_arms, with_interleaved
 from tests.daemon.test_surfaces import seen_by
+from tests.judged_lanes import entry, scored, steady
+from tests.judged_lanes import lane as judged_lane
 from tests.lane_views import (
     NOW_MS,
     PLAN,
@@ -285,7 +290,7 @@ def test_series_are_those_of_the_table(parse: Parse) -> None:
     expected = {family.name for family in FAMILIES if family.source == "snapshot"}
     shown = [Shown(country=name, values=(1.0, 1.0, 1.0)) for name in "AABBC"]
     counts = {name: {"t": 1} for name in ("gap_records", "ahead_events", "replaced_logs")}
-    counts["skipped"] = {"t/not_mapped": 1}
+    counts |= {"skipped": {"t/not_mapped": 1}, "judged_late": {"impression": 1}}
     views = [lane_view(shown, counts={"events": {"feedback": 1}, **counts})]
     arms = with_interleaved(stratified_arms(*[{"DE": (300, 0.5), "US": (300, 0.5)}] * 2))
     families = parse(
@@ -303,6 +308,9 @@ def test_series_are_those_of_the_table(parse: Parse) -> None:
     families += parse(exposed([replace(lane_view(shown), queries=TABLES)], PLAN))
     marker = Marker("m", NOW_MS, "release", 'the "8th"', scope=Scope(None, "country", "DE"))
     families += parse(render_changes(marker_samples([marker], NOW_MS)))
+    refusing = LaneFiles(0, (entry(0),), (entry(NOW_MS),))
+    families += parse(render_judged(scored(judged_lane(steady(24 * 15), refusing))))
+    families += parse(render_changes(file_samples([refusing], {"traffic": [refusing]})))
     found = {sample.name: set(sample.labels) for family in families for sample in family.samples}
     assert set(found) == expected
     for name, labels in found.items():

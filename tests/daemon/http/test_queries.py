@@ -1,20 +1,25 @@
 """The routes of queries: lists, one query by hour, pages of a list, and what is never shown."""
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+from zlib import crc32
 
 import aiohttp
 import pytest
 from jsonschema import Draft202012Validator
 
 from relevanced.daemon.events.decoder import decoder
+from relevanced.daemon.events.timestamps import timestamp_text
 from relevanced.daemon.events.types import Limits
 from relevanced.daemon.exporter.mirror import Mirror
 from relevanced.daemon.http.api import openapi
 from relevanced.daemon.http.api.routes import ROUTES
 from relevanced.daemon.http.server import HttpServer
+from relevanced.daemon.judgements.grades import Judgements
+from relevanced.daemon.judgements.index import Entry
+from relevanced.daemon.judgements.timeline import Timeline
 from relevanced.daemon.lane.lane import Lane, new_lane
 from relevanced.daemon.panes import timing
 from relevanced.daemon.plan import Plan
@@ -22,6 +27,7 @@ from relevanced.daemon.queries.plan import HASHED, QueryPlan
 from relevanced.daemon.storage.commit import ClaimedLane, confirm, plan_commit
 from relevanced.daemon.storage.head import Head, head_of
 from relevanced.daemon.storage.layouts import InForce, first_layouts
+from relevanced.daemon.storage.packing import zstd
 from relevanced.daemon.storage.restore import names_of
 from relevanced.daemon.storage.store import LaneDelta
 from relevanced.daemon.telemetry.process import Telemetry
@@ -57,17 +63,27 @@ class Site:
 
     plan: Plan = PLAN
     searches: list[dict[str, Any]] = field(default_factory=list)
+    files: Mapping[Entry, Judgements] = field(default_factory=dict)
 
     def search(
-        self, hour: float, query: str | None, user: str, *, clicked: bool, country: str = "US"
+        self,
+        hour: float,
+        query: str | None,
+        user: str,
+        *,
+        clicked: bool,
+        country: str = "US",
+        items: Sequence[str] = ("a", "b"),
+        rank: int = 1,
+        prefix: str = "i",
     ) -> None:
         number = len(self.searches)
         at_ms = START_MS + int(hour * HOUR_MS) + number % 3000 * 1000
         shown: dict[str, Any] = {
             "type": "impression",
-            "impression_id": f"i{number}",
+            "impression_id": f"{prefix}{number}",
             "timestamp": at_ms,
-            "items": [] if query == "nothing there" else ["a", "b"],
+            "items": [] if query == "nothing there" else items,
             "attributes": {"country": country},
             "user_id": user,
             "query": query,
@@ -76,10 +92,10 @@ class Site:
         self.searches.append(
             {
                 "type": "feedback",
-                "impression_id": f"i{number}",
+                "impression_id": f"{prefix}{number}",
                 "timestamp": at_ms + 1000,
                 "kind": "click" if clicked else "scroll",
-                "item": "a",
+                "item": items[rank - 1],
             }
         )
 
@@ -90,6 +106,8 @@ class Site:
         memory.claim("a", b'{"t":0}')
         claimed = ClaimedLane(lane, first_layouts(InForce(self.plan)), "a", 0, [], 1, 0, 0)
         claimed.layouts_stored = False
+        if lane.judged is not None:
+            lane.judged.prepare(Timeline(tuple(sorted(self.files))), self.files)
         limits = Limits(attributes=("country",), queries=True)
         for first in range(0, len(records), 400):
             part = records[first : first + 400]
@@ -112,15 +130,20 @@ class Stored:
 
 
 class Client:
-    def __init__(self, server: HttpServer, session: aiohttp.ClientSession) -> None:
-        self.server, self._session = server, session
+    def __init__(
+        self, server: HttpServer, session: aiohttp.ClientSession, site: Site, memory: MemoryLane
+    ) -> None:
+        self.server, self._session, self.site, self.memory = server, session, site, memory
 
     async def get(self, path: str = "", **query: str) -> tuple[int, Any]:
-        url = f"http://127.0.0.1:{self.server.port}/api/v1/queries{path}"
+        return await self.at(f"/api/v1/queries{path}", **query)
+
+    async def at(self, path: str, **query: str) -> tuple[int, Any]:
+        url = f"http://127.0.0.1:{self.server.port}{path}"
         async with self._session.get(url, params=query) as response:
             is_json = response.content_type == "application/json"
             body = await (response.json() if is_json else response.text())
-        document = DOCUMENT["paths"][f"/api/v1/queries{path}"]["get"]["responses"]
+        document = DOCUMENT["paths"][path]["get"]["responses"]
         if is_json:
             schema = document[str(response.status)]["content"]["application/json"]["schema"]
             whole = {"components": DOCUMENT["components"], **schema}
@@ -162,7 +185,7 @@ async def serving(site: Site) -> AsyncIterator[Client]:
     server.published = published_of(reading_of([mirror.view()], site.plan))
     await server.start("127.0.0.1", 0)
     async with aiohttp.ClientSession() as session:
-        yield Client(server, session)
+        yield Client(server, session, site, memory)
     await server.stop()
 
 
@@ -196,6 +219,52 @@ async def test_what_lost_most_is_named_and_carries_the_change(client: Client) ->
     assert found["carried"] is None or 0 < found["carried"] <= 2
     gained = await client.ok(window="1h", order="gained")
     assert all(row["gained_at_least"] <= 0 for row in gained["rows"])
+
+
+def week_of_a_tail(*, breaks: bool, kept: int = 3) -> Site:
+    """Three queries that the tables list, and many that they do not, which may break at the end."""
+    site = Site(replace(PLAN, queries=QueryPlan(kept=kept, by="country", min_users=3, salt=b"s")))
+    for day in range(8):
+        for number in range(18):
+            for turn in range(40 if number < 3 else 12):
+                fails = breaks and day == 7 and number >= 3
+                clicked = not fails and turn % 4 > 0
+                country = "DE" if number % 2 else "US"
+                query, user = f"query {number}", f"u{turn % 4}"
+                site.search(day * DAY, query, user, clicked=clicked, country=country)
+    for turn in range(90):  # so that the hour is over
+        site.search(7 * DAY + 1.4, f"later {turn}", "u1", clicked=True)
+    return site
+
+
+@pytest.mark.parametrize("breaks", [False, True])
+async def test_tail_has_a_usual_and_says_what_it_lost(breaks: bool) -> None:
+    async for client in serving(week_of_a_tail(breaks=breaks)):
+        found = await client.ok(window="1h", order="lost")
+        assert [row["query"] for row in found["rows"]] != [] and found["listed"] == 3
+        other = found["other"]
+        assert (other["impressions"], other["usual_scored"]) == (15 * 12, 7 * 15 * 12)
+        assert other["usual_mean"] == 0.75 and other["mean"] == (0.0 if breaks else 0.75)
+        assert abs(other["lost"] - (0.75 * 180 if breaks else 0)) < 2
+        least = other["lost"] - 0.5 - 2.5 * other["lost_stderr"]
+        assert other["lost_at_least"] == pytest.approx(least)
+        assert (other["lost_at_least"] > 0, other["sure"]) == (breaks, breaks)
+        assert all(row["lost_at_least"] <= 0 for row in found["rows"])
+        table = await client.ok(".csv", window="1h", order="lost")
+        last = dict(
+            zip(*[line.split(",") for line in table.splitlines()[:: len(found["rows"]) + 1]])
+        )
+        assert last["query"] == "(other)" and float(last["lost"]) == other["lost"]
+        part = await client.ok(".csv", window="1h", order="lost", limit="1")
+        assert "(other)" not in part, "only where the list ends"
+
+
+@pytest.mark.parametrize("kept", [3, 50])
+async def test_share_that_queries_of_a_segment_carry_needs_all_of_them_listed(kept: int) -> None:
+    async for client in serving(week_of_a_tail(breaks=True, kept=kept)):
+        found = await client.ok(window="1h", order="lost", segment="DE")
+        assert found["rows"] and (found["unlisted_at_most"] > 0) == (kept == 3)
+        assert (found["carried"] is None) == (kept == 3)
 
 
 async def test_worst_and_without_results(client: Client) -> None:
@@ -233,6 +302,89 @@ async def test_one_query_by_hour(client: Client) -> None:
     assert found["query"] == "query 3" and found["shown"] and len(found["hours"]) == 168
     counted = [hour["impressions"] for hour in found["hours"] if hour["impressions"]]
     assert counted == [12] * 7
+
+
+async def test_examples_are_the_searches_that_scored_worst(client: Client) -> None:
+    found = await client.ok("/detail", window="1h", query="query 4")
+    assert found["lost_examples"] == 0 and len(found["examples"]) == 2
+    shown = worst_of(client.site, "query  4", 7 * DAY, count=2)
+    assert found["examples"] == [
+        {
+            "impression_id": one["impression_id"],
+            "time": timestamp_text(one["timestamp"]),
+            "items": ["a", "b"],
+            "gains": [0, 0],
+            "attributes": {"country": "US"},
+        }
+        for one in shown
+    ]
+    day_before = await client.ok("/detail", window="24h", query="query 4")
+    assert [one["impression_id"] for one in day_before["examples"]] == [
+        one["impression_id"] for one in shown
+    ]
+    table = await client.ok("/detail.csv", window="1h", query="query 4")
+    assert shown[0]["impression_id"] not in table
+
+
+def worst_of(site: Site, query: str, hour: int, count: int) -> list[dict[str, Any]]:
+    """The searches of this hour that were not clicked, in the order of examples."""
+    clicked = {e["impression_id"] for e in site.searches if e.get("kind") == "click"}
+    of_query = [e for e in site.searches if str(e.get("query")).lower() == query]
+    start_ms = START_MS + hour * HOUR_MS
+    bad = [
+        one
+        for one in of_query
+        if 0 <= one["timestamp"] - start_ms < HOUR_MS and one["impression_id"] not in clicked
+    ]
+    return sorted(bad, key=lambda one: crc32(one["impression_id"].encode()))[:count]
+
+
+async def test_examples_of_a_segment_are_its_own(client: Client) -> None:
+    own = await client.ok("/detail", window="1h", query="query 5", segment="DE")
+    assert [one["attributes"] for one in own["examples"]] == [{"country": "DE"}] * 2
+    other = await client.ok("/detail", window="1h", query="query 5", segment="US")
+    assert not other["shown"] and other["examples"] == []
+
+
+async def test_examples_follow_the_hours_of_a_list(client: Client) -> None:
+    listed = await client.ok(window="1h", limit="1")
+    found = await client.ok("/detail", query="query 4", cursor=listed["next"])
+    assert [hour["start"] for hour in found["hours"]] == [listed["from"]]
+    assert len(found["examples"]) == 2
+
+
+async def test_examples_of_the_open_hour_come_from_its_parts() -> None:
+    site = Site()
+    for number in range(300):
+        site.search(0, "shoes", f"u{number % 5}", clicked=number % 3 > 0)
+    for number, event in enumerate(site.searches):
+        event["timestamp"] = START_MS + number * 5_000
+    async for client in serving(site):
+        found = await client.ok("/detail", window="now", query="shoes")
+        assert len(found["examples"]) == 2 and found["hours"][0]["impressions"] > 50
+        assert [one["gains"] for one in found["examples"]] == [[0, 0], [0, 0]]
+
+
+async def test_lost_examples_are_counted_whatever_is_asked(client: Client) -> None:
+    lost = [key for key in client.memory.blobs if key.startswith("examples:")]
+    assert len(lost) == 1
+    del client.memory.blobs[lost[0]]
+    for query in ("query 4", "nobody ever asked this"):
+        found = await client.ok("/detail", window="24h", query=query)
+        assert (found["examples"], found["lost_examples"]) == ([], 1)
+
+
+async def test_examples_of_fewer_users_than_now_asked_for_are_not_shown(client: Client) -> None:
+    reading = client.server.published.reading
+    assert reading is not None and reading.plan.queries is not None
+    kept = replace(reading.plan.queries, min_users=0)
+    lower = replace(reading, plan=replace(reading.plan, queries=kept))
+    client.server.published = replace(client.server.published, reading=lower)
+    assert len((await client.ok("/detail", window="1h", query="query 4"))["examples"]) == 2
+    higher = replace(reading, plan=replace(reading.plan, queries=replace(kept, min_users=4)))
+    client.server.published = replace(client.server.published, reading=higher)
+    found = await client.ok("/detail", window="1h", query="query 4")
+    assert found["examples"] == []
 
 
 async def test_tables_are_csv_too(client: Client) -> None:
@@ -292,6 +444,9 @@ async def test_text_of_one_user_is_nowhere(client: Client) -> None:
     known = await client.ok("/detail", query=RARE, window="24h")
     unknown = await client.ok("/detail", query="nobody ever asked this", window="24h")
     assert {**known, "query": ""} == {**unknown, "query": ""} and not known["shown"]
+    assert known["examples"] == [] and known["hours"] == []
+    stored = [zstd.decompress(v) for k, v in client.memory.blobs.items() if k[:9] == "examples:"]
+    assert stored and not [mark for mark in marks for data in stored if mark.encode() in data]
     url = f"http://127.0.0.1:{client.server.port}"
     for path in ("/metrics", "/api/v1/scores", "/api/v1/segments", "/readyz", "/"):
         async with client._session.get(url + path) as response:

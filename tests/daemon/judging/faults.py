@@ -29,6 +29,8 @@ from relevanced.metrics.lists import Booleans, Floats, Integers
 NOISE: Final = Noise(design_effect=1.2, drift_ratio=0.006, share_drift_ratio=0.05)
 PERIODS: Final = 3
 EMPTY: Final = 0.02
+JUDGED_SHARE: Final = 0.5
+"""Of the searches: those whose query is judged."""
 GOOD: Final = 0.05
 """Attraction from which an item is a good one."""
 WEAK: Final = 0.6
@@ -101,6 +103,9 @@ def side(searches: Searches, clicks: Booleans, periods: int = 1) -> Side:
     count, success = len(clicks), clicks.any(axis=1)
     rr = (clicks / RANKS).max(axis=1, initial=0.0)
 
+    shown = searches.candidates[:, :SHOWN] * (RANKS <= searches.lengths[:, None])
+    gains = (shown >= GOOD) @ (1 / np.log2(RANKS + 1))
+
     def error(values: Floats | Integers | Booleans) -> float:
         return float(np.std(values.astype(np.float64), ddof=1) / np.sqrt(count))
 
@@ -115,6 +120,8 @@ def side(searches: Searches, clicks: Booleans, periods: int = 1) -> Side:
         rr_stderr=error(rr),
         list_length=float(searches.lengths.mean()),
         list_length_stderr=error(searches.lengths),
+        judged=((float(gains.mean()), error(gains)),),
+        judged_impressions=JUDGED_SHARE * count / periods,
     )
 
 
@@ -146,9 +153,11 @@ def sides(fault: Fault, count: int, seed: int) -> tuple[Side, Side, float]:
     return side(now, clicks), side(then, clicks_then, PERIODS), share
 
 
-def said(fault: Fault, count: int, seed: int) -> str:
-    """The pattern that is said of a fault."""
+def said(fault: Fault, count: int, seed: int, *, judged: bool = False) -> str:
+    """The pattern that is said of a fault, by clicks alone or by judgements too."""
     recent, before, share = sides(fault, count, seed)
+    if not judged:
+        recent, before = (replace(one, judged=()) for one in (recent, before))
     found = pattern_of(evidence(recent, before, PERIODS, NOISE, mix_share=share))
     return TOO_SMALL if found is None else found.name
 
@@ -256,6 +265,18 @@ FAULTS: Final[Mapping[str, tuple[Fault, str, frozenset[str]]]] = {
     "nothing": (nothing, TOO_SMALL, frozenset()),
 }
 """Name → (fault, what is said of many searches, what else may be said of few)."""
+BY_JUDGEMENTS: Final[Mapping[str, tuple[str, frozenset[str]]]] = {
+    name: (
+        {
+            "10 % lose good items, full": _OR_RANKING,
+            "every item gone with 20 %": _OR_RANKING,
+            "banner, 40 % of users": "TRACKING",
+        }.get(name, of_many),
+        of_few,
+    )
+    for name, (_, of_many, of_few) in FAULTS.items()
+}
+"""The same where scores are judged, too: lost clicks and lost items do not look alike any more."""
 
 
 def main() -> None:

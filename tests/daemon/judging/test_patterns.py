@@ -1,6 +1,7 @@
 """What a drop looks like: every fault of the table is named rightly, and nothing else is."""
 
 import math
+from dataclasses import replace
 from itertools import product
 from typing import Final
 
@@ -21,6 +22,7 @@ from relevanced.daemon.judging.patterns import (
     pattern_of,
 )
 from tests.daemon.judging.faults import (
+    BY_JUDGEMENTS,
     EMPTY,
     FAULTS,
     NOISE,
@@ -62,6 +64,27 @@ def test_fault_in_few_searches_is_never_named_wrongly(fault: str, seed: int) -> 
     assert said(play, FEW, seed) in {name, *others}
 
 
+@pytest.mark.parametrize(("fault", "seed"), list(product(FAULTS, (1, 2))))
+def test_judgements_tell_lost_clicks_from_lost_items(fault: str, seed: int) -> None:
+    play, of_many, of_few = FAULTS[fault][0], *BY_JUDGEMENTS[fault]
+    assert said(play, MANY, seed, judged=True) == of_many
+    few = {said(play, FEW, seed + more, judged=True) for more in range(3)}
+    assert few <= {of_many, *of_few} - {"TRACKING or RETRIEVAL"} | {TOO_SMALL}
+
+
+def test_judgements_of_other_queries_say_nothing() -> None:
+    recent, before, _ = sides(FAULTS["banner, 40 % of users"][0], MANY, 1)
+    assert name_of(recent, before) == "TRACKING"
+    fewer = replace(recent, judged_impressions=0.7 * recent.judged_impressions)
+    assert name_of(fewer, before) == "TRACKING or RETRIEVAL"
+
+
+def test_judgements_that_could_not_show_a_fall_say_nothing() -> None:
+    recent, before, _ = sides(FAULTS["banner, 40 % of users"][0], MANY, 1)
+    few = (replace(one, judged=((one.judged[0][0], 0.2),)) for one in (recent, before))
+    assert name_of(*few) == "TRACKING or RETRIEVAL"
+
+
 def test_every_pattern_is_what_some_fault_looks_like_or_may_look_like() -> None:
     seen = {name for _, name, others in FAULTS.values() for name in (name, *others)}
     assert seen == {*NAMES, TOO_SMALL}
@@ -90,6 +113,7 @@ def test_the_cascade_is_that_of_the_simulator() -> None:
 
 def test_clicks_that_join_badly_are_tracking() -> None:
     recent, before, _ = sides(FAULTS["banner, 40 % of users"][0], MANY, 1)
+    recent, before = (replace(one, judged=()) for one in (recent, before))
     assert name_of(recent, before, tracking_fault=0) == "TRACKING or RETRIEVAL"
     assert name_of(recent, before, tracking_fault=1) == "TRACKING"
 
@@ -117,7 +141,8 @@ def test_without_a_metric_rr_lists_alone_are_judged() -> None:
     for fault in ("shuffled", "10 % of searches empty", "20 % of clicks lost"):
         recent, before, _ = sides(FAULTS[fault][0], MANY, 1)
         without = [
-            Side(**{**vars(one), "rr": UNKNOWN, "rr_stderr": UNKNOWN}) for one in (recent, before)
+            Side(**{**vars(one), "rr": UNKNOWN, "rr_stderr": UNKNOWN, "judged": ()})
+            for one in (recent, before)
         ]
         names[fault] = name_of(without[0], without[1])
     assert names == {

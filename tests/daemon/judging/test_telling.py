@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from relevanced.daemon.judging.counted import COUNTS, Counts
+from relevanced.daemon.judging.judged_levels import JudgedBins
 from relevanced.daemon.judging.ledger import Call, Fall, Look, Onset, advanced
 from relevanced.daemon.judging.noise import Noise
 from relevanced.daemon.judging.onset import onsets
@@ -139,6 +140,36 @@ def test_what_breaks_everywhere_is_told_of_the_whole(effect: Effect, pattern: st
     (story,) = stories(effect)
     assert story.fall.series[:2] == ("all", "all") and story.explanation is None
     assert story.pattern is not None and story.pattern.name == pattern
+
+
+def judged_bins(look: Look, *, score: float, since_ms: int = 0) -> JudgedBins:
+    """Half of the searches of the whole are judged; from the fault on they have this score."""
+    timeline = look.timeline
+    counted = np.full((len(timeline.starts), 1), PER_PANE / 2)
+    means = np.where(timeline.starts >= END - 40 * MINUTE_MS, score, 0.8)[:, None]
+    rows = (counted, counted * means, counted * (means**2 + 0.04))
+    judged = Timeline(timeline.starts, timeline.ends, *rows, timeline.hourly)
+    return JudgedBins(judged, counted, {("all", "all"): 0}, 1, (0,), since_ms)
+
+
+@pytest.mark.parametrize(
+    ("score", "since_ms", "pattern"),
+    [
+        (0.8, 0, "TRACKING"),
+        (0.72, 0, "RANKING or RETRIEVAL"),
+        # Nothing that another file graded is compared: what the file has not graded is not known.
+        (0.8, END - 30 * MINUTE_MS, "TRACKING or RETRIEVAL"),
+    ],
+)
+def test_judged_scores_say_whether_results_or_clicks_are_missing(
+    score: float, since_ms: int, pattern: str
+) -> None:
+    look, counts = site(only(found=0.7), 40 * MINUTE_MS)
+    bins = judged_bins(look, score=score, since_ms=since_ms)
+    (story,) = Scene(look, counts, Judging(), lambda: bins).stories(called(look))
+    assert story.pattern is not None and story.pattern.name == pattern
+    (plain,) = Scene(look, counts, Judging()).stories(called(look))
+    assert plain.pattern is not None and plain.pattern.name == "TRACKING or RETRIEVAL"
 
 
 def test_traffic_that_moves_to_weak_segments_is_mix() -> None:

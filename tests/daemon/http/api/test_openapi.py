@@ -13,22 +13,29 @@ from jsonschema import Draft202012Validator
 
 from relevanced.daemon.experiments.specs import Tracking
 from relevanced.daemon.experiments.tallies import Tallies
+from relevanced.daemon.exporter.judged_files import LaneFiles
 from relevanced.daemon.exporter.published import Condition
-from relevanced.daemon.http.api import openapi, queries
+from relevanced.daemon.http.api import openapi
+from relevanced.daemon.http.api.query_tables import TABLES
 from relevanced.daemon.http.api.compared import Estimate
 from relevanced.daemon.http.api.field_texts import EXAMPLES, TEXTS
 from relevanced.daemon.http.api.hours import Hours
-from relevanced.daemon.http.api.routes import ROUTES, Route
+from relevanced.daemon.http.api.route import Route
+from relevanced.daemon.http.api.routes import ROUTES
 from relevanced.daemon.http.api.schemas import field_docs
 from relevanced.daemon.http.server import HttpServer
 from relevanced.daemon.storage.packing import pack_page
 from relevanced.daemon.telemetry.process import Telemetry
 from tests.arms import SPEC, dealt_arms
+from tests.judged_lanes import PLAN as JUDGED
+from tests.judged_lanes import entry, scored, steady
+from tests.judged_lanes import lane as judged_lane
 from tests.lane_views import NOW_MS, PLAN, Shown, lane_view, pages_of, published_of, reading_of
 
 DOCUMENT: Final[dict[str, Any]] = json.loads(openapi.document("1.2.3", ROUTES))
 GOOD: Final = {
     "metric": "P@1",
+    "judged_metric": "P@5",
     "grouping": "country",
     "segment": "DE",
     "window": "1m",
@@ -42,7 +49,7 @@ OPERATIONS: Final = [
     (path, name, parameter)
     for path, item in DOCUMENT["paths"].items()
     # tests/services/test_markers.py and tests/daemon/http/test_queries.py have the others
-    if not path.startswith((openapi.MARKERS_PATH, queries.PATH))
+    if not path.startswith((openapi.MARKERS_PATH, *TABLES))
     for name, parameter in [(None, None)]
     + [(one["name"], one) for one in item["get"].get("parameters", [])]
 ]
@@ -80,7 +87,10 @@ async def served() -> AsyncIterator[Served]:
     lanes = [
         replace(lane, experiments=experiments, hours=hour, settled_before=NOW_MS) for lane in lanes
     ]
-    reading = reading_of(lanes, plan)
+    plan = replace(plan, judged=JUDGED.judged, history_hours=24 * 9)
+    graded = judged_lane(steady(24 * 8), LaneFiles(0, (entry(0), entry(1, "b"))), plan=plan)
+    by_judgements = scored(graded, plan=plan)
+    reading = replace(reading_of(lanes, plan), by_judgements=by_judgements)
     server.published = published_of(reading, Condition("lanes", False, "one stands"))
     await server.start("127.0.0.1", 0)
     async with aiohttp.ClientSession() as session:
@@ -172,7 +182,7 @@ def test_no_shared_text_or_example_is_left_over() -> None:
     known = {field for schema in schemas.values() for field in schema["properties"]}
     known |= {f"{name}.{field}" for name, s in schemas.items() for field in s["properties"]}
     asked = {parameter.name for route in ROUTES for parameter in route.parameters}
-    asked |= {one.name for _, _, parameters in queries.TABLES.values() for one in parameters}
+    asked |= {one.name for route in TABLES.values() for one in route.parameters}
     assert not TEXTS.keys() - known and not EXAMPLES.keys() - known - asked
 
 

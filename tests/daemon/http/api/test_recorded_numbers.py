@@ -17,7 +17,8 @@ from relevanced.daemon.http.api.answers import answer
 from relevanced.daemon.http.api.buckets import Buckets, buckets
 from relevanced.daemon.http.api.hours import MOST_ROWS, Hours, hours
 from relevanced.daemon.http.api.parameters import BadRequest
-from relevanced.daemon.http.api.routes import ROUTES, RequestContext
+from relevanced.daemon.http.api.route import RequestContext
+from relevanced.daemon.http.api.routes import ROUTES
 from relevanced.daemon.telemetry.process import Telemetry
 from relevanced.metrics import Buckets as Tallied, Design, compare_arms
 from relevanced.metrics.defined import over_all

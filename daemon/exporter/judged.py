@@ -1,0 +1,229 @@
+"""The judged scores of all lanes: windows that end where judged rows are final, and the last hours
+beside earlier ones that the same file graded.
+
+Pure. Judged rows wait for no feedback: they are the rows of a plan whose attribution window is 0,
+and everything that sums and compares rows takes them as such. What is final does not change, so
+all of it is made anew only when another base pane is final.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from relevanced.metrics.lists import Floats
+
+from ..judging.judged_levels import JudgedBins
+from ..lane.judged import COUNT_COLUMNS, final_before_ms
+from ..lane.paged_rows import Rows
+from ..plan import Plan
+from . import baselines
+from .baselines import Comparison
+from .coverage import ALWAYS, Coverage
+from .history import History
+from .judged_files import LaneFiles, Measure, measure_at
+from .lane_view import LaneView
+from .selection import Selection, select
+from .snapshot import SETTLED, Segment, Snapshot, WindowRows, evaluate
+from .timelines import Timelines
+
+IMPRESSIONS, PLACES, JUDGED_PLACES = range(len(COUNT_COLUMNS))
+"""The columns that count; those of the metrics follow them."""
+PRESENCE: Final = "Judged"
+"""A metric whose name begins like this says how much of a list is judged, not how good it is."""
+
+_Key: TypeAlias = tuple[int, tuple[Segment, ...], Measure | None, int]
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedScores:
+    """The judged scores at one instant."""
+
+    plan: Plan
+    """That of judged rows: see `rows_plan`."""
+    files: tuple[LaneFiles, ...] = ()
+    """Of the lanes that have ever counted an event, as far as they grade."""
+    measure: Measure | None = None
+    """What grades at the end of what is final; None: nothing does, and there are no windows."""
+    until_ms: int | None = None
+    """All judged rows of impressions before then are final. None while no lane has a time."""
+    views: Sequence[LaneView] = ()
+    """The lanes with their judged rows in the place of their rows, since the measure began."""
+    snapshot: Snapshot | None = None
+    selection: Selection | None = None
+    """The segments with gauges, by the rows of `snapshot`."""
+    windows: tuple[WindowRows, ...] = ()
+    """Folded: (selected segments, columns). They contain only what the measure graded, so one that
+    is longer begins with it."""
+    comparisons: Sequence[Comparison] = ()
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The selected segments."""
+        return () if self.selection is None else self.selection.segments
+
+
+def rows_plan(plan: Plan) -> Plan:
+    """The plan of judged rows: other columns, and no wait for feedback. `plan` must have judged
+    metrics."""
+    assert plan.judged is not None
+    return replace(
+        plan,
+        timing=replace(plan.timing, attribution_ms=0),
+        metrics=plan.judged.metrics,
+        count_columns=COUNT_COLUMNS,
+        tracking=None,
+        surfaces=None,
+        queries=None,
+    )
+
+
+def judged_shares(rows: Rows | Floats) -> Floats:
+    """(n,): the share of the first places of the lists whose item is judged; NaN without any."""
+    places = rows[:, PLACES].astype(np.float64)
+    shares: Floats = np.full(len(rows), np.nan)
+    np.divide(rows[:, JUDGED_PLACES], places, out=shares, where=places > 0)
+    return shares
+
+
+class Scorer:
+    """Keeps the judged scores up to date, snapshot after snapshot."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = rows_plan(plan)
+        self.history = History(self._plan)
+        """The judged hours, whatever graded them."""
+        self._key: _Key | None = None
+        self._scores = JudgedScores(self._plan)
+        self._gauges: Selection | None = None
+        self._timelines = Timelines(self._plan)
+
+    def of(
+        self,
+        views: Sequence[LaneView],
+        as_of_ms: int | None,
+        gauges: Selection,
+        coverage: Coverage | None = None,
+    ) -> JudgedScores:
+        """The judged scores of these lanes. `coverage` is that of their rows. Raises Damaged and
+        OverflowError."""
+        files = tuple(view.judged.files for view in views if view.judged and view.has_events)
+        if as_of_ms is None:
+            return JudgedScores(self._plan, files)
+        until_ms = final_before_ms(as_of_ms, self._plan.timing)
+        measure = _measure(views, until_ms)
+        key = (until_ms, gauges.segments, measure, len(views))
+        if key == self._key:
+            if files != self._scores.files:
+                self._scores = replace(self._scores, files=files)
+            return self._scores
+        scores = JudgedScores(self._plan, files, measure, until_ms)
+        if measure is not None:
+            scores = self._scored(scores, measure, views, gauges, coverage)
+        self._key, self._scores = key, scores
+        return scores
+
+    def _scored(
+        self,
+        scores: JudgedScores,
+        measure: Measure,
+        views: Sequence[LaneView],
+        gauges: Selection,
+        coverage: Coverage | None,
+    ) -> JudgedScores:
+        plan, until_ms = self._plan, scores.until_ms
+        assert until_ms is not None
+        self._gauges = gauges
+        judged = [judged_view(view, measure.since_ms, plan) for view in views if view.judged]
+        # The last millisecond that is final: then the last pane of a window is, too.
+        whole = evaluate(judged, plan, gauges.segments, until_ms + plan.timing.settle_ms - 1)
+        chosen = select(whole, plan, frozenset(gauges.segments), empty_other=False)
+        comparisons: Sequence[Comparison] = ()
+        self.history.take(judged)
+        if not measure.is_mixed:
+            since_ms = max(measure.since_ms, ALWAYS if coverage is None else coverage.hours)
+            since_ms = -(-since_ms // plan.hour_ms) * plan.hour_ms
+            settled = replace(whole, windows=tuple(_settled(whole, plan, coverage)))
+            comparisons = baselines.compare(
+                self.history, judged, settled, chosen, plan, since_ms=since_ms
+            )
+        return replace(
+            scores,
+            views=judged,
+            snapshot=whole,
+            selection=chosen,
+            windows=tuple(
+                replace(window, rows=chosen.fold(window.rows))
+                for window in _settled(whole, plan, coverage)
+            ),
+            comparisons=comparisons,
+        )
+
+    def bins(self) -> JudgedBins | None:
+        """The judged rows of the last snapshot along event time; None where nothing grades, or
+        lanes disagree. Raises Damaged."""
+        scores, measure = self._scores, self._scores.measure
+        if measure is None or measure.is_mixed or self._gauges is None or scores.until_ms is None:
+            return None
+        timeline = self._timelines.of(scores.views, self.history, self._gauges, scores.until_ms)
+        if timeline is None:
+            return None
+        counted = timeline.since(measure.since_ms)
+        counts = self._timelines.counts
+        impressions = counts.values[len(timeline.starts) - len(counted.starts) :, :, IMPRESSIONS]
+        directions = [metric.direction for metric in self._plan.metrics]
+        compared = tuple(at for at, direction in enumerate(directions) if direction == "up")
+        return JudgedBins(
+            counted, impressions, counts.segments, len(directions), compared, measure.since_ms
+        )
+
+
+def _measure(views: Sequence[LaneView], until_ms: int) -> Measure | None:
+    """What grades just before this instant; None also where a lane with events has no columns."""
+    lanes = [view.judged for view in views if view.has_events]
+    files = [lane.files for lane in lanes if lane is not None]
+    return measure_at(files, until_ms - 1) if len(files) == len(lanes) else None
+
+
+def _settled(whole: Snapshot, plan: Plan, coverage: Coverage | None) -> list[WindowRows]:
+    """The windows of judged rows that the lanes keep from their beginning."""
+    since = (
+        {} if coverage is None else dict(zip(plan.timing.windows, coverage.windows, strict=True))
+    )
+    first_ms = {window.name: first for window, first in since.items()}
+    return [
+        window
+        for window in whole.windows
+        if window.view == SETTLED and first_ms.get(window.window, ALWAYS) <= window.first_ms
+    ]
+
+
+def judged_view(view: LaneView, since_ms: int, plan: Plan) -> LaneView:
+    """A lane with judged rows in the place of its rows; panes since then. `plan` is that of judged
+    rows."""
+    assert view.judged is not None
+    final_ms = None
+    if view.watermark_ms is not None:
+        final_ms = final_before_ms(view.watermark_ms, plan.timing)
+    return replace(
+        view,
+        panes={key: pages for key, pages in view.judged.panes.items() if key[1] >= since_ms},
+        totals={},
+        hours=view.judged.hours,
+        lost_hours=view.judged.lost_hours,
+        settled_before=final_ms,
+        experiments={},
+        experiment_days={},
+        queries=None,
+        layouts=None,
+        coverage=None,
+        raised={},
+    )
+
+
+def first_of_window(scores: JudgedScores, window: WindowRows) -> int:
+    """When the window begins: with the measure where that is later."""
+    return (
+        window.first_ms if scores.measure is None else max(window.first_ms, scores.measure.since_ms)
+    )

@@ -1,0 +1,122 @@
+"""Judged falls on the page: a line among the changes, which leads to the judged chart."""
+
+from typing import Any, Final
+
+import pytest
+
+from relevanced.daemon.exporter.judged_files import LaneFiles
+from relevanced.daemon.exporter.publisher import Publisher
+from relevanced.daemon.panes import HOUR_MS
+from tests.daemon.exporter.judged_site import MINUTE_MS, ONE_FILE, PLAN, JudgedSite, reading
+from tests.judged_lanes import NOON, entry
+from tests.page.browser import Page
+from tests.page.served import Daemon, text
+
+BROKEN: Final = NOON - 40 * MINUTE_MS
+NEW: Final = entry(NOON + 26 * HOUR_MS, "b")
+FILES: Final = LaneFiles(0, (*ONE_FILE.entries, NEW))
+FELL: Final = "Judged nDCG(ideal=pool)@10 of country DE fell from 0."
+LINES: Final = (
+    "[...document.querySelectorAll('#open li')].map(one => [one.className,"
+    " ...[...one.querySelectorAll('button, p')].map(part => part.innerText)])"
+)
+CLICKED: Final = "Success@10 of country DE fell from 0.55 to 0.19 at 11:24, not recovered."
+
+
+class Days:
+    """A site whose judged scores of DE fell, and what is said of it as time goes by."""
+
+    def __init__(self, site: JudgedSite) -> None:
+        self.site, self.publisher = site, Publisher(PLAN)
+
+    async def show(self, page: Page, daemon: Daemon, until_ms: int) -> list[list[str]]:
+        """The lines of the list when judged rows are final until then."""
+        found = reading(self.site, until_ms, self.publisher, FILES)
+        daemon.show(found)
+        daemon.now_s = until_ms / 1000 + PLAN.timing.lateness_ms / 1000
+        await page.open("about:blank")  # the same address alone would not be loaded anew
+        await page.open(daemon.url + "#window=1h")
+        await page.until("document.querySelectorAll('#open li').length > 0")
+        lines: list[list[str]] = await page.value(LINES)
+        return lines
+
+
+@pytest.fixture(scope="module")
+def site() -> JudgedSite:
+    return JudgedSite(
+        lambda at_ms, country: 0.6 if country == "DE" and at_ms >= BROKEN else 0.8,
+        NOON - 20 * HOUR_MS,
+        NOON + 27 * HOUR_MS,
+        judged=0.43,
+        per_hour=6000,
+    )
+
+
+@pytest.fixture
+def days(site: JudgedSite) -> Days:
+    return Days(site)
+
+
+async def test_a_judged_fall_is_told_at_once_an_hour_later_a_day_later_and_until_its_file_ends(
+    page: Page, days: Days
+) -> None:
+    daemon = Daemon()
+    await daemon.start()
+    for later_ms, when in (
+        (15 * MINUTE_MS, "at 11:20, not recovered."),
+        (HOUR_MS, "at 11:20, not recovered."),
+        (24 * HOUR_MS, "at 20 Nov 11:20, not recovered."),
+    ):
+        ((state, said, since, graded, also),) = await days.show(page, daemon, BROKEN + later_ms)
+        assert state == "open" and said.startswith(FELL) and said.endswith(when)
+        assert since.startswith("Since ") and "Carries nearly all of the fall of the" in since
+        assert graded.startswith("Graded by a.csv. No clicks are in it. Only 43 % of the first")
+        assert also.startswith("Also worse: P@5 ")
+        assert await text(page, "#headline") == said
+        assert "RelevancedJudgedScoreDropped" in await text(page, "#runbook")
+    ((state, said, *more),) = await days.show(page, daemon, NEW.start_ms + 10 * MINUTE_MS)
+    assert state == "superseded" and not more
+    assert "; ended at 14:00: other judgements (b.csv) are in force since, so whether" in said
+    await daemon.stop(page)
+
+
+async def test_a_judged_fall_leads_to_its_chart_where_its_onset_is_marked(
+    page: Page, days: Days
+) -> None:
+    daemon = Daemon()
+    await daemon.start()
+    await days.show(page, daemon, NOON)
+    await page.value("location.hash = 'window=1h&grouping=country&segment=US'")
+    await page.until("document.querySelector('#judged-title').innerText.startsWith('US by')")
+    assert await page.value("document.querySelector('#judged-chart .onset') === null")
+    await page.value("document.querySelector('#open button').focus()")
+    await page.press("Enter", text="\r")
+    await page.until("document.querySelector('#judged-chart .onset') !== null")
+    assert (await text(page, "#judged-title")).startswith("DE by judgements")
+    assert await page.value("document.activeElement.id") == "judged-title"
+    assert (await text(page, "#judged-chart h3")).startswith("nDCG(ideal=pool)@10 by judgements")
+    label = "document.querySelector('#judged-chart svg').ariaLabel"
+    assert "Open change since 11:20" in await page.value(label)
+    await daemon.stop(page)
+
+
+async def test_a_fault_that_clicks_show_too_is_one_entry_with_both_lines(
+    page: Page, days: Days
+) -> None:
+    def joined(answer: dict[str, Any]) -> dict[str, Any]:
+        (judged,) = answer["open"]
+        clicked = judged | {"metric": "P@1", "text": CLICKED, "judged": False, "graded": None}
+        clicked |= {"beside": judged, "also": [], "called_by": ["hour"]}
+        return answer | {"open": [clicked]}
+
+    daemon = Daemon()
+    await daemon.start()
+    await page.alter("*/api/v1/changes*", joined)
+    ((state, clicked, judged, _, doubts),) = await days.show(page, daemon, NOON)
+    assert state == "open" and clicked == CLICKED and judged.startswith(FELL)
+    assert doubts.startswith("Only 43 % of the first places are judged")
+    assert "RelevancedScoreFell" in await text(page, "#runbook")
+    await page.value("document.querySelectorAll('#open button')[1].click()")
+    await page.until("document.querySelector('#judged-chart .onset') !== null")
+    assert await page.value("document.activeElement.id") == "judged-title"
+    await daemon.stop(page)
