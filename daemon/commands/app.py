@@ -57,6 +57,7 @@ from .redis_client import client_of, connected
 from .schema_registry import filler_of
 from .signals import stopping_on_signals
 from .waiting import RedisAnswer, waiting_text
+from .judgements.library import class_libraries, library_of
 from .unreadable_topics import warn_of_unreadable
 from .worker_conditions import unreadable, worker_conditions
 
@@ -147,7 +148,15 @@ class Service:
     ) -> Worker:
         """Make the worker that reads this source under a layout, until that is over."""
         config = working.config
-        ports = Ports(source, self.store, letters, self.schemas)
+        ports = Ports(
+            source,
+            self.store,
+            letters,
+            self.schemas,
+            library_of(config),
+            class_libraries(config),
+            config.limits.max_future_ms,
+        )
         process = Process(self.telemetry, time.time, working.over, config.log.record_values)
         layouts = self.following.layouts(working)
         self.ownership = Ownership(ports, process, layouts, beginning)

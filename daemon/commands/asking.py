@@ -3,15 +3,17 @@
 import os
 import ssl
 from base64 import b64encode
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Final, TypeVar
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, urlencode, urlsplit
 
 import click
 import msgspec
 
 from ..config.loading import read
+from ..exporter.query_windows import WINDOWS
 from .healthcheck import answer, connection
 
 TIMEOUT_S: Final = 10.0
@@ -24,6 +26,19 @@ class Refusal(msgspec.Struct):
     """The answer to a request that cannot be answered."""
 
     error: str
+
+
+url_option = click.option(
+    "--url", help=f"Address at which the daemon serves its scores.  [default: {DEFAULT_URL}]"
+)
+
+window_option = click.option(
+    "--window",
+    type=click.Choice([*WINDOWS]),
+    default="24h",
+    show_default=True,
+    help="The last hours that have settled; now: the open hour so far.",
+)
 
 
 @dataclass(frozen=True)
@@ -54,6 +69,23 @@ class Daemon:
         except msgspec.DecodeError as error:
             where = f"{self.to.host}:{self.to.port}{self.before}{path}"
             raise click.ClickException(f"{where}: is no answer of this program: {error}") from error
+
+    def printed(
+        self,
+        path: str,
+        given: Mapping[str, str],
+        output: str,
+        kind: type[T],
+        table: Callable[[T], str],
+    ) -> str:
+        """The answer at a path that has a table, with these parameters, as text in one of the
+        formats table, json and csv. Raises click.ClickException."""
+        asked = f"?{urlencode(given)}"
+        if output == "table":
+            text = table(self.fetched(path + asked, kind))
+        else:
+            text = self.text(f"{path}.csv{asked}" if output == "csv" else path + asked)
+        return text.removesuffix("\n")
 
 
 def daemon_at(url: str | None, config_file: str | None) -> Daemon:

@@ -1,7 +1,9 @@
 """`relevanced check-config`: lists every fault of a configuration, or prints the effective one."""
 
 import os
+import time
 from collections.abc import Iterator
+from itertools import chain
 
 import click
 
@@ -10,11 +12,12 @@ from ..config.fingerprint import describe, differing_keys, restarting_keys
 from ..config.kinds import JOIN, ConfigError
 from ..config.layout import layout_of
 from ..config.loading import load, read, read_file
-from ..config.mapped_sources import slow_expressions
+from ..config.mapped_sources import slow_expressions, without_users
 from ..config.settings import SETTINGS, Config
 from ..errors import Unavailable
 from ..http.web_files import check as check_web_config
 from ..storage.schema import consumer_group, namespace
+from .judgements.in_force import in_force_lines
 from .layout_changes import BACKFILL, layout_changes
 
 FILE = click.Path(exists=True, dir_okay=False)
@@ -39,8 +42,8 @@ FILE = click.Path(exists=True, dir_okay=False)
 @click.option(
     "--secret-files/--no-secret-files",
     default=True,
-    help="Whether files with secrets, the web configuration and its certificates are read too"
-    " (they may be on other machines only).",
+    help="Whether files with secrets, the web configuration and its certificates, and files of"
+    " judgements and classes are read too (they may be on other machines only).",
 )
 def check_config_command(
     file: str, old_file: str | None, in_place: bool, secret_files: bool
@@ -51,10 +54,12 @@ def check_config_command(
     secrets masked, its namespace, and the keys whose change starts a fresh one.
     """
     config, old = _read_both(file, old_file, secret_files)
+    in_force = in_force_lines(config, time.time_ns() // 1_000_000) if secret_files else ()
     click.echo(describe(config))
-    for slow in slow_expressions(config.sources):
-        click.echo(f"# warning {slow}")
-    for line in _restart_lines(config):
+    warnings = slow_expressions(config.sources), without_users(config.sources, config.queries)
+    for warning in chain(*warnings):
+        click.echo(f"# warning {warning}")
+    for line in (*in_force, *_restart_lines(config)):
         click.echo(f"# {line}")
     if old is not None:
         for line in _changes(old, config):

@@ -123,6 +123,12 @@ def _judgements() -> click.Command:
     return judgements_command
 
 
+def _classes() -> click.Command:
+    from .judgements.classes_command import classes_command
+
+    return classes_command
+
+
 def _healthcheck() -> click.Command:
     from .healthcheck import healthcheck_command
 
@@ -144,7 +150,8 @@ LAZY_COMMANDS: Final[Mapping[str, tuple[Callable[[], click.Command], str]]] = {
     "plan": (_plan, "Say how long an experiment takes until it detects a change."),
     "report": (_report, "Print what an experiment has shown so far."),
     "queries": (_queries, "Print which queries are frequent, bad, or worse than usual."),
-    "judgements": (_judgements, "Check files of judgements."),
+    "judgements": (_judgements, "Check files of judgements, put them in place, list gaps."),
+    "classes": (_classes, "Check files of classes of queries, and put them in place."),
     "propensities": (
         _propensities,
         "Estimate how likely each rank is looked at, from recorded events.",
@@ -168,6 +175,7 @@ ORDER: Final = (
     "queries",
     "eval",
     "judgements",
+    "classes",
     "propensities",
     "simulate",
     "metrics",

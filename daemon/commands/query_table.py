@@ -1,14 +1,23 @@
 """A list of queries as a table for a terminal. Pure."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from ..http.api.query_rows import Queries, QueryRow, QuerySums
-from ..http.api.tables import table_text
+from ..http.api.queries import UNLISTED, with_unlisted_row
+from ..http.api.query_rows import (
+    Queries,
+    QueryDetail,
+    QueryExample,
+    QueryRow,
+    QuerySums,
+    UnlistedSums,
+)
+from ..http.api.tables import table_text as csv_of
+from ..queries.losses import SURE_ERRORS
 
 _UNBOUNDED = 10_000
 
@@ -18,40 +27,115 @@ def query_text(found: Queries, output: str) -> str:
     if output == "json":
         return msgspec.json.encode(found).decode() + "\n"
     if output == "csv":
-        return table_text(found, "rows", QueryRow).decode()
+        return csv_of(with_unlisted_row(found), "rows", QueryRow).decode()
     return query_table(found)
 
 
 def query_table(found: Queries) -> str:
     """The rows of an answer, what they leave out, and what is to be said of them."""
-    console = Console(file=io.StringIO(), width=_UNBOUNDED, force_terminal=False)
-    table = Table(title=_title(found), title_justify="left")
-    table.add_column("query")
-    for name in ("searches", "no result", "scored", found.metric, "usual", "lost", "at least"):
-        table.add_column(name, justify="right")
+    numbers = ("searches", "no result", "scored", found.metric, "usual", "lost", "at least")
+    return table_text(_title(found), ("query",), numbers, _rows(found), _notes(found))
+
+
+def _rows(found: Queries) -> Iterator[Sequence[str]]:
     for row in found.rows:
-        table.add_row(_visible(row.query), *_cells(row, gained=found.order == "gained"))
+        yield visible(row.query), *_cells(row, gained=found.order == "gained")
     for name, sums in (
         ("(no query)", found.none),
         (f"(rare: fewer than {found.min_users} users)", found.rare),
-        ("(other)", found.other),
+        (UNLISTED, found.other),
         ("all", found.whole),
     ):
-        if sums is not None:
-            table.add_row(name, *_sum_cells(sums))
+        if isinstance(sums, UnlistedSums):
+            yield name, *_cells(sums, gained=found.order == "gained")
+        elif sums is not None:
+            yield name, *_sum_cells(sums)
+
+
+def table_text(
+    title: str,
+    texts: Sequence[str],
+    numbers: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    notes: Iterable[str],
+) -> str:
+    """A table with columns of texts and of numbers, and lines below it."""
+    console = Console(file=io.StringIO(), width=_UNBOUNDED, force_terminal=False)
+    table = Table()
+    for name in texts:
+        table.add_column(name)
+    for name in numbers:
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(*row)
     with console.capture() as capture:
+        console.print(title, markup=False, highlight=False)  # that of a table has its width
         console.print(table, markup=False)
-        for line in _notes(found):
+        for line in notes:
             console.print(line, markup=False, highlight=False)
     return "".join(line.rstrip() + "\n" for line in capture.get().split("\n")).rstrip() + "\n"
 
 
+def detail_text(found: QueryDetail) -> str:
+    """One query by hour, and its examples."""
+    query = visible(found.query)
+    if not found.shown:
+        return f"{query}: is not listed in these hours, or by fewer users than queries.min_users\n"
+    where = "" if found.segment is None else f", segment {visible(found.segment)}"
+    numbers = ("searches", "no result", "with feedback", "scored", found.metric)
+    rows = (
+        (
+            hour.start,
+            _count(hour.impressions),
+            _count(hour.zero_result_impressions),
+            _count(hour.impressions_with_feedback),
+            _count(hour.scored),
+            _mean(hour.mean, None),
+        )
+        for hour in found.hours
+        if hour.impressions
+    )
+    text = table_text(f"{query}{where}, by hour", ("hour",), numbers, rows, _detail_notes(found))
+    return text + examples_text({found.query: found.examples})
+
+
+def _detail_notes(found: QueryDetail) -> Iterator[str]:
+    without = [hour for hour in found.hours if not hour.impressions]
+    if without:
+        most = max(hour.missing_at_most for hour in without)
+        searches = f"at most {most:,} searches in each, not listed" if most else "no searches"
+        yield f"{_counted(len(without), 'more hour')}: {searches}."
+    missing = max((hour.missing_at_most for hour in found.hours if hour.impressions), default=0)
+    if missing:
+        yield f"Up to {missing:,} searches may be missing, at most in its hours."
+    if found.lost_examples:
+        lost = _counted(found.lost_examples, "hour")
+        yield f"The examples of {lost} are missing: Redis lost them."
+
+
+def examples_text(by_query: Mapping[str, Sequence[QueryExample]]) -> str:
+    """Searches of queries as they were shown, a block for each."""
+    lines: list[str] = []
+    for query, examples in by_query.items():
+        for one in examples:
+            of = ", ".join(f"{name} {value}" for name, value in one.attributes.items())
+            lines += [
+                "",
+                visible(", ".join([query, one.time, one.impression_id, *([of] * bool(of))])),
+            ]
+            lines += [] if one.items else ["  no result"]
+            for rank, (item, gain) in enumerate(zip(one.items, one.gains, strict=True), 1):
+                name = "shown further up" if item is None else visible(item)
+                lines.append(f"  {rank:>2}. {name}" + (f"  <- gain {gain:g}" if gain else ""))
+    return "".join(f"{line}\n" for line in lines)
+
+
 def _title(found: Queries) -> str:
-    where = "" if found.segment is None else f", segment {_visible(found.segment)}"
+    where = "" if found.segment is None else f", segment {visible(found.segment)}"
     return f"queries by {found.order}{where}, {found.from_} to {found.until}"
 
 
-def _cells(row: QueryRow, *, gained: bool) -> Iterator[str]:
+def _cells(row: QueryRow | UnlistedSums, *, gained: bool) -> Iterator[str]:
     yield _count(row.impressions)
     yield _count(row.zero_result_impressions)
     yield _count(row.scored)
@@ -76,6 +160,10 @@ def _count(count: int | None) -> str:
     return "" if count is None else f"{count:,}"
 
 
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
 def _mean(mean: float | None, stderr: float | None) -> str:
     if mean is None:
         return ""
@@ -92,12 +180,14 @@ def _notes(found: Queries) -> Iterator[str]:
         yield f"{found.lost_hours} hours are missing: Redis lost them."
     if found.order in ("lost", "gained") and not found.usual_days:
         yield "Nothing is usual yet: that needs the same hours of a day before."
+    if any(row.sure for row in found.rows):
+        yield f"! passes {SURE_ERRORS:g} errors: by chance one query in two to four hours does."
     if found.carried is not None:
         yield f"The first ten carry {found.carried:.0%} of the change of all."
     if found.next is not None:
         yield f"{found.listed - len(found.rows):,} more: --limit"
 
 
-def _visible(text: str) -> str:
+def visible(text: str) -> str:
     """The text with control characters, which a terminal would act upon, as escapes."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

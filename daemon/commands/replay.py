@@ -7,7 +7,7 @@ are those of the daemon's own snapshot of it.
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TextIO
 
 import msgspec
@@ -17,25 +17,25 @@ from rich.progress import Progress
 from ..config.loading import Config
 from ..errors import StartError, Unavailable
 from ..events.timestamps import timestamp_text
-from ..experiments.exclusion import Stretch
 from ..experiments.findings import findings
 from ..experiments.types import Findings
 from ..exporter import scores, selection, snapshot
 from ..exporter.scores import Report
-from ..judging.story import Story
 from ..lane.experiments import settle_pane
 from ..lane.lane import Lane
 from ..queries.plan import OFF, PLAIN
-from .query_table import query_text
 from .experiment_report import UnknownExperiment, experiment_report, with_days
-from .recorded.buckets import Buckets, OverTime
+from .judgements.library import whole_index
+from .query_table import examples_text, query_text
+from .recorded.asked import SCORES, Asked
 from .recorded.experiments import NothingLeft, days_of, with_excluded
-from .recorded.falls import fallen
 from .recorded.format_guess import explained
+from .recorded.judged import JudgedHours
+from .recorded.judged_report import as_csv, as_tables, judged_report
 from .recorded.line_decoding import UnknownTopic
-from .recorded.over_time import as_csv, as_json_lines, as_table, changes_text
+from .recorded.over_time_output import print_over_time
 from .recorded.pipeline import Replayed, replayed
-from .recorded.query_hours import ALL_DAYS
+from .recorded.query_hours import ALL_DAYS, NothingUsual
 from .recorded.report import ReplayReport, replay_report, summary
 from .recorded.time_order import NoRoom
 from .recorded.views import view_of
@@ -43,55 +43,11 @@ from .recorded.views import view_of
 if TYPE_CHECKING:
     from .recorded.looks import Looks
 
-CHANGES_EVERY_MS: Final = 60_000
-"""The buckets that changes are looked for in, unless others are asked for."""
-PLOT_EVERY_MS: Final = 600_000
-LATEST_MS: Final = 10**14
 DEFAULT_PORT: Final = 9465
 """That of the demo."""
 WIDEST_TABLE: Final = 10_000
 NARROWEST_TABLE: Final = 100
 """Columns of the table on a narrower terminal, or on none."""
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What is printed in place of the scores."""
-
-    experiment: str | None = None
-    every_ms: int | None = None
-    """The scores in each bucket of so much event time."""
-    changes: bool = False
-    """Which scores fell, by these buckets."""
-    from_ms: int = 0
-    to_ms: int = LATEST_MS
-    excluded: tuple[Stretch, ...] = ()
-    """Stretches of time that are left out of the experiment."""
-    by_day: bool = False
-    """The effect of the experiment on each day, and up to its end."""
-    plot: str | None = None
-    """The file that the scores in these buckets are drawn to."""
-    serve_at: int | None = None
-    """Serve the page at this port of the loopback, 0 for any that is free."""
-    queries: str | None = None
-    """The order in which queries are listed."""
-
-    @property
-    def needs_changes(self) -> bool:
-        """Whether it is asked which scores fell."""
-        return self.changes or self.plot is not None
-
-    @property
-    def bucket_ms(self) -> int | None:
-        """The length of buckets; None where none are needed."""
-        if self.every_ms is not None:
-            return self.every_ms
-        if self.changes:
-            return CHANGES_EVERY_MS
-        return None if self.plot is None else PLOT_EVERY_MS
-
-
-SCORES: Final = Asked()
 
 
 def replay(
@@ -109,8 +65,9 @@ def replay(
     code: 1 where a file cannot be read, or nothing in them counts."""
     console = Console(file=sys.stderr, quiet=not progress)
     config = keeping_queries(config, asked)
-    looks = None if asked.serve_at is None else _looks(config)
     try:
+        judged = _judged(config, asked)
+        looks = None if asked.serve_at is None else _looks(config, judged)
         with Progress(console=console, transient=True) as bars:
             found = replayed(
                 paths,
@@ -119,19 +76,13 @@ def replay(
                 as_is=as_is,
                 every_ms=asked.bucket_ms,
                 looks=looks,
+                judged=judged,
                 excluded=asked.excluded,
                 kcat=kcat,
                 topic=topic,
             )
-    except (NoRoom, StartError, Unavailable, UnknownTopic) as error:
-        print(error, file=sys.stderr)
-        return 2 if isinstance(error, UnknownTopic) else 1
-    except ValueError as error:
-        print(f"--every: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"{error.filename}: cannot be read: {error.strerror}", file=sys.stderr)
-        return 1
+    except (NoRoom, StartError, Unavailable, UnknownTopic, ValueError, OSError) as error:
+        return _failed(error)
     report = whole_report(found, paths)
     if asked == SCORES:
         print_report(report, output, sys.stdout)
@@ -141,79 +92,75 @@ def replay(
         print(_explained(found, config), file=sys.stderr)
         return 1
     if looks is not None and asked.serve_at is not None:
-        from .recorded.serving import serve, words_of
-
-        served = looks.published(found.lane, words_of(paths, found.lane))
-        return serve(served, found.lane, asked.serve_at, config.links.runbook)
+        return _serve(found, looks, paths, asked.serve_at, config.links.runbook)
     return print_asked(found, config, asked, output)
+
+
+def _failed(error: Exception) -> int:
+    """Print why nothing was replayed; returns the exit code."""
+    if isinstance(error, NoRoom | StartError | Unavailable | UnknownTopic):
+        print(error, file=sys.stderr)
+        return 2 if isinstance(error, UnknownTopic) else 1
+    if isinstance(error, OSError):
+        print(f"{error.filename}: cannot be read: {error.strerror}", file=sys.stderr)
+        return 1
+    print(f"--every: {error}", file=sys.stderr)
+    return 2
+
+
+def _serve(
+    found: Replayed, looks: "Looks", paths: Sequence[str], port: int, runbook: str | None
+) -> int:
+    from .recorded.serving import serve, words_of
+
+    served = looks.published(found.lane, words_of(paths, found.lane))
+    stored = None if found.queries is None else found.queries.stored(found.lane)
+    return serve(served, found.lane, port, runbook, stored)
 
 
 def print_asked(found: Replayed, config: Config, asked: Asked, output: str) -> int:
     """Print what was asked for in place of the scores; returns the exit code."""
     if asked.queries is not None and found.queries is not None:
-        listed = found.queries.finished(found.lane, asked.queries)
+        try:
+            listed = found.queries.finished(found.lane, asked.queries)
+        except NothingUsual as error:
+            print(error, file=sys.stderr)
+            return 1
         print(query_text(listed, output), end="")
+        if output == "table":
+            print(examples_text(listed.examples), end="")
         return 0
     if found.buckets is not None:
-        return print_over_time(found.buckets, found.lane, config, asked, output)
+        return print_over_time(found, config, asked, output)
     if asked.experiment is None:
         return 0
     return print_experiment(found.lane, asked.experiment, output, asked.by_day)
 
 
 def keeping_queries(config: Config, asked: Asked) -> Config:
-    """The configuration with all hours of queries where they are asked for, and none where not."""
+    """The configuration with all hours of queries where they are asked for, and none where not: a
+    page has those that the configuration keeps, too."""
     text = config.queries.text if config.queries.is_on else PLAIN
-    text = OFF if asked.queries is None else text
+    is_served = asked.serve_at is not None and config.queries.is_on
+    text = OFF if asked.queries is None and not is_served else text
     return replace(config, queries=replace(config.queries, text=text, days=ALL_DAYS))
 
 
-def _looks(config: Config) -> "Looks":
+def _judged(config: Config, asked: Asked) -> JudgedHours | None:
+    """What grades, where scores or changes are printed, drawn or served. Raises StartError where a
+    file of judgements cannot be read."""
+    if asked != SCORES and asked.serve_at is None and asked.bucket_ms is None:
+        return None
+    found = whole_index(config)
+    return None if found is None else JudgedHours(found.timeline, found.judgements)
+
+
+def _looks(config: Config, judged: JudgedHours | None) -> "Looks":
     # Exporter and HTTP server are loaded where they are needed only: they take memory.
     from .recorded.looks import Looks
 
-    return Looks(config.plan, config.resolved_judging, config.segments.version_attribute)
-
-
-def print_over_time(buckets: Buckets, lane: Lane, config: Config, asked: Asked, output: str) -> int:
-    """Print the scores in each bucket, or which scores fell, and draw them; returns the exit
-    code."""
-    shown = _shown(lane)
-    buckets.finish(lane)
-    found = OverTime.of(buckets, lane, shown, range(asked.from_ms, asked.to_ms))
-    stories = fallen(found.settled, config.resolved_judging) if asked.needs_changes else ((), ())
-    if asked.changes:
-        for line in changes_text(found.settled, *stories):
-            print(line)
-    elif asked.every_ms is None:
-        pass  # only drawn
-    elif output == "table":
-        Console(width=WIDEST_TABLE).print(as_table(found))
-    else:
-        print(as_csv(found) if output == "csv" else as_json_lines(found), end="")
-    return 0 if asked.plot is None else _draw(found, (*stories[0], *stories[1]), asked.plot)
-
-
-def _draw(found: OverTime, changes: Sequence[Story], path: str) -> int:
-    try:
-        from .recorded.plot import plot  # matplotlib is optional, and slow to load
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != "matplotlib":
-            raise
-        print("--plot needs matplotlib: pip install 'relevanced[plot]'", file=sys.stderr)
-        return 1
-    try:
-        plot(found, changes, path)
-    except (OSError, ValueError) as error:
-        print(f"--plot {path}: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
-def _shown(lane: Lane) -> selection.Selection:
-    view = view_of(lane)
-    whole = snapshot.evaluate([view], lane.plan, view.names.segments)
-    return selection.busiest(snapshot.with_everything(whole, [view], lane.plan), lane.plan)
+    version = config.segments.version_attribute
+    return Looks(config.plan, config.resolved_judging, version, judged)
 
 
 def read_lane(paths: Sequence[str], config: Config, bars: Progress, *, as_is: bool) -> Lane:
@@ -225,9 +172,9 @@ def whole_report(found: Replayed, paths: Sequence[str]) -> ReplayReport:
     """The scores, and what became of every event of these files."""
     lane = found.lane
     kinds = found.ignored_kinds.by_kind()
-    return replay_report(
-        report_of(lane), found.refusals.listed(paths), kinds, waiting=len(lane.waiting)
-    )
+    judged = None if found.judged is None else judged_report(lane, found.judged)
+    refused, waiting = found.refusals.listed(paths), len(lane.waiting)
+    return replay_report(report_of(lane), refused, kinds, waiting, judged)
 
 
 def _explained(found: Replayed, config: Config) -> str:
@@ -284,11 +231,14 @@ def print_report(report: ReplayReport, output: str, stream: TextIO) -> None:
     if output == "json":
         print(msgspec.json.encode(report).decode(), file=stream)
     elif output == "csv":
-        print(scores.to_csv(of_scores), end="", file=stream)
+        text = None if report.judged is None else as_csv(report.scores, report.judged)
+        print(scores.to_csv(of_scores) if text is None else text, end="", file=stream)
     else:
         width = max(Console(file=stream).width, NARROWEST_TABLE)
         whole = report.whole
         print(
             scores.to_table(of_scores, whole.window, whole.view, width=width), end="", file=stream
         )
+        for part in () if report.judged is None else as_tables(report.judged):
+            Console(file=stream, width=WIDEST_TABLE).print(part)
         print(summary(report), file=stream)

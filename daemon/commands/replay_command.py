@@ -10,7 +10,7 @@ from . import options
 if TYPE_CHECKING:
     from ..config.settings import Config
     from .from_kafka.run import AskedHours
-    from .replay import Asked
+    from .recorded.asked import Asked
 
 
 @click.command("replay")
@@ -61,8 +61,9 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--queries",
-    type=click.Choice(("impressions", "worst", "zero_results")),
-    help="Print the queries in this order instead of the scores, as [queries] says.",
+    type=click.Choice(("impressions", "worst", "zero_results", "lost", "gained")),
+    help="Print the queries in this order instead of the scores, as [queries] says, or serve them"
+    " with --serve. lost, gained: the last 24 hours against the days before.",
 )
 @click.option(
     "--port",
@@ -122,7 +123,8 @@ def replay_command(
         raise click.UsageError("Missing argument 'FILE...'.")
     if stored_file is not None:
         raise click.UsageError("--stored: only with --kafka")
-    from .replay import DEFAULT_PORT, LATEST_MS, Asked, replay
+    from .recorded.asked import LATEST_MS, Asked
+    from .replay import DEFAULT_PORT, replay
 
     asked = Asked(
         experiment,
@@ -179,7 +181,7 @@ def _check_together(asked: "Asked", output: str, *, has_span: bool, port: int | 
         "--serve: not together with what is printed in its place": asked.serve_at is not None
         and (over_time or of_experiment or output != "table"),
         "--queries: not together with what is printed in its place": asked.queries is not None
-        and (over_time or of_experiment or asked.serve_at is not None),
+        and (over_time or of_experiment),
         "--port: only with --serve": port is not None and asked.serve_at is None,
         f"--changes: no {output}, but text": asked.changes and output != "table",
     }

@@ -18,6 +18,7 @@ from ..worker.dead_letters import DeadLetterTopic
 from ..worker.ownership import Beginning
 from ..worker.source import Source
 from .app import Service, serve
+from .judgements.library import faults_of_files
 from .waiting import ASK_EVERY_S
 
 log = structlog.get_logger(__name__)
@@ -39,6 +40,10 @@ async def _run(config: Config, role: Role) -> int:
         return 2
     except StartError as error:
         log.error("cannot run", reason=str(error))
+        return 1
+    faults = [] if role == "exporter" else await asyncio.to_thread(faults_of_files, config)
+    if faults:
+        log.error("cannot run", reason="files cannot be read", faults=faults)
         return 1
     return await serve(service, None if role == "exporter" else work_on_kafka)
 

@@ -1,5 +1,6 @@
 """What the readiness of a worker depends on, in words."""
 
+import time
 from collections.abc import Sequence
 
 from ..exporter.published import Condition
@@ -29,7 +30,14 @@ def worker_conditions(
         Condition("events", True, _silence(ownership, brokers)),
         Condition("history", True, missing),
         Condition("queries", True, _other_unicode(ownership)),
+        *_files(worker),
     ]
+
+
+def _files(worker: Worker) -> list[Condition]:
+    """Dated files that cannot be read, or were refused by lanes, by what lanes need them for."""
+    stated = worker.files.stated(time.time_ns() // 1_000_000)
+    return [Condition(name, True, text) for name, text in stated.items()]
 
 
 def _other_unicode(ownership: Ownership) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import msgspec
 import pytest
@@ -63,6 +64,11 @@ def listed(daemon: Daemon, **query: object) -> Any:
     return json.loads(daemon.get(f"/api/v1/queries?{asked}"))
 
 
+def detail(daemon: Daemon, query: str, window: str) -> Any:
+    asked = urlencode({"query": query, "window": window})
+    return json.loads(daemon.get(f"/api/v1/queries/detail?{asked}"))
+
+
 async def settled(daemon: Daemon, stage: QueryStage, name: str) -> Any:
     """The whole of all hours once the daemon has read the topic."""
     await stage.wait_for(name, EVENTS)
@@ -96,6 +102,14 @@ async def test_tables_survive_a_crash_and_show_no_text_of_one_user(stage: QueryS
             texts.append(json.dumps(listed(reader, window=window, order=order, limit=1000)))
             asked = f"window={window}&order={order}&limit=1000"
             texts.append(reader.get(f"/api/v1/queries.csv?{asked}").decode())
+    for row in expected["rows"][:20]:
+        for window in ("now", "24h"):
+            one = detail(calm, row["query"], window)
+            assert detail(reader, row["query"], window) == one, "examples survive the crash too"
+            texts.append(json.dumps(one))
+        assert one["shown"] and len(one["examples"]) == 2 and one["lost_examples"] == 0
+    rare, unknown = detail(reader, RARE, "24h"), detail(reader, "nobody asked this", "24h")
+    assert {**rare, "query": ""} == {**unknown, "query": ""} and not rare["shown"]
     assert "relevanced_query_tables_bytes" in texts[0]
     for daemon in (calm, again, reader):
         assert daemon.terminate() == 0, daemon.log()

@@ -144,6 +144,40 @@ def test_metrics_page_and_index_are_served(broken: Served) -> None:
     assert f"http://127.0.0.1:{broken.port}/  the web page: " in said and "Ctrl-C" in said
 
 
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Two days, on the second of which one query breaks."""
+    folder = tmp_path_factory.mktemp("searched")
+    made = {"config": folder / "c.toml", "days": folder / "days.jsonl", "broken": folder / "q"}
+    made["config"].write_text(CONFIG + '[queries]\ntext = "plain"\nby = "country"\n')
+    made["broken"].write_text("blue office kettle\n")
+    done = relevanced("simulate", "--rate", "2", "--out", made["days"], "--start", START,
+                      "--duration", "50h", "--break-queries", made["broken"],
+                      "--break-after", "26h")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    yield from served(made, folder / "log", "days")
+
+
+def test_queries_of_a_recording_are_served_with_what_they_lost(searched: Served) -> None:
+    found = searched.get("api/v1/queries?window=24h&order=lost&limit=5")
+    first = found["rows"][0]
+    assert (found["hours"], found["usual_days"]) == (24, 1)
+    assert first["query"] == "blue office kettle" and first["lost_at_least"] > 0
+    assert found["whole"]["impressions"] > 50_000
+    one = searched.get("api/v1/queries/detail?window=24h&query=Blue+office+kettle")
+    assert one["shown"] and sum(hour["impressions"] for hour in one["hours"]) > 50
+    assert len(one["examples"]) == 2 and all(one["examples"][0]["items"])
+    opened = searched.get("api/v1/queries?window=now")
+    assert 0 < opened["whole"]["impressions"] < 5_000
+    part = searched.get("api/v1/queries?window=24h&segment=DE&limit=1")
+    assert part["rows"] and part["segment"] == "DE"
+    assert searched.get("api/v1/health")["queries"]["by"] == "country"
+
+
+def test_recording_is_served_without_queries_where_none_are_kept(broken: Served) -> None:
+    assert broken.get("api/v1/health")["queries"] is None
+
+
 def test_a_taken_port_is_a_sentence(recorded: dict[str, Path]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

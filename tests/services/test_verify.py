@@ -34,12 +34,20 @@ BETWEEN_S = 0.2
 GROUPINGS = ("country", "device", "country,device", "experiment:ranker-v2")
 
 
+class StageWithQueries(Stage):
+    """Its workers keep tables of queries."""
+
+    def toml(self, name: str) -> str:
+        more = '[queries]\ntext = "plain"\nby = "country"\nkept = 5\nmin_users = 2\n'
+        return super().toml(name) + more
+
+
 @pytest.fixture
 async def stage(
     kafka: Broker, one_redis: RedisServer, make_topic: MakeTopic, tmp_path: Path
 ) -> Iterator[Stage]:
     topic = await make_topic(partitions=PARTITIONS)
-    built = Stage(kafka, one_redis.url, topic, tmp_path, rate=RATE)
+    built = StageWithQueries(kafka, one_redis.url, topic, tmp_path, rate=RATE)
     yield built
     built.close()
 
@@ -108,6 +116,7 @@ async def test_living_lanes_are_proven_and_a_changed_integer_is_named(stage: Sta
         read = sum(lane["records"] for lane in found)
         await stage.wait_for(NAME, read + 1)  # the worker has gone on
         assert all(lane["hours"] and lane["panes"] and lane["integers"] > 1000 for lane in found)
+        assert all(lane["query_hours"] for lane in found)
     assert worker.terminate(signal.SIGKILL)
     await stage.wait_for(NAME, EVENTS)
     stage.daemon(NAME)

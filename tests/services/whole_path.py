@@ -62,6 +62,9 @@ class Stage:
     `rate` is in events per second of event time, whatever the clock of the wall says.
     """
 
+    config = CONFIG
+    """What `toml` says, for the oracle."""
+
     def __init__(
         self, kafka: Broker, redis_url: str, topic: str, directory: Path, rate: float = 150
     ) -> None:
@@ -135,11 +138,11 @@ class Stage:
 
     async def assert_equals_oracle(self, name: str, expected: dict[int, oracle.LaneResult]) -> None:
         """Every number, and no key that nobody would ever read or unlink."""
-        store = self.store(name)
+        store, layouts = self.store(name), Layouts(InForce(plan_of(self.config)))
         for lane in range(PARTITIONS):
             head = await store.claim(lane, f"reader-{random.random()}", {})
             names, blobs = await store.load(lane, head, every_key)
-            held = rebuild(lane, Layouts(InForce(plan_of(CONFIG))), self.topics, head, names, blobs)
+            held = rebuild(lane, layouts, self.topics, head, names, blobs)
             assert_equal(held.lane, expected[lane])
             assert hours_of(held.lane) == expected[lane].hours
             assert await stray_keys(store._client, store._namespace, held) == []

@@ -65,9 +65,9 @@ def backfill_command(
     show them within seconds, marked as filled.
 
     The lanes are not touched, and what they have is not replaced: of each hour, a column comes from
-    the lanes or from one filling. Windows and counters are not filled. All of a run is published
-    at its end, or nothing; it may be ended and started again at any time. No consumer group is
-    joined.
+    the lanes or from one filling. Windows, counters and judged scores are not filled. All of a run
+    is published at its end, or nothing; it may be ended and started again at any time. No consumer
+    group is joined.
 
     Exits with 0 where nothing is missing or something was filled, 1 where nothing could be, and 2
     for a wrong configuration.

@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from ...events.timestamps import timestamp_text
 from ...exporter.past import COUNTS_CELL, Cells
 from ...plan import Plan
 from ...storage.past import Filling
+
+NOT_JUDGED: Final = "Judged scores are not filled: they begin where the lanes began to grade."
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ def lines(filled: Filled) -> Iterator[str]:
     if filled.gained:
         yield f"Filled from {filled.source}: {_span(range_of(filled.gained, filled.plan.hour_ms))}."
         yield from (f"  {line}" for line in _columns(filled.plan, filled.gained))
+        if filled.plan.judged is not None:
+            yield NOT_JUDGED
     elif filled.whole:
         yield f"Filled already, as far as {filled.source} has it: {_span(filled.whole)}."
     else:

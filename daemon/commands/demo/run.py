@@ -20,7 +20,9 @@ from ...backoff import stopped_within
 from ...config import loading as config
 from ...config.loading import Config
 from ...config.start import LogEnd
-from ...http.api.stories import Headline, headline
+from ...http.api.judged import judged
+from ...http.api.change_types import Headline
+from ...http.api.stories import headline
 from ...http.server import ListenError
 from ...worker.ownership import Beginning
 from ..app import Service, serve_until_stopped
@@ -28,8 +30,9 @@ from ..simulate.broken_queries import BrokenQueries
 from ..simulate.traffic import Regression, Traffic, generate_events
 from ..simulate.world import KINDS
 from ..taken_port import taken_port
+from .judgements import judgements_of
 from .source import LANES, DemoSource
-from .story import news, story
+from .story import by_judgements, news, story
 
 BACKFILL_S: Final = 70 * 60
 """Simulated history, so that the windows are full and there is an hour ago to compare with."""
@@ -43,6 +46,7 @@ URLS: Final = (
     ("/metrics", "the series for Prometheus"),
     ("/api/v1/scores", "the scores as JSON"),
     ("/api/v1/queries?order=worst&window=now", "the worst queries"),
+    ("/api/v1/judged", "the scores by judgements, which need no clicks"),
     ("/api/v1/experiments", "what the experiment shows so far"),
 )
 SETTINGS: Final = """
@@ -64,14 +68,17 @@ guardrails = ["Success@10"]
 
 def demo(port: int, seed: int, rate: int, regression_after_s: int, max_seconds: int | None) -> int:
     """Run the demo until interrupted, or for `max_seconds`; returns the exit code."""
-    with embedded_valkey() as url:
+    traffic = demo_traffic(seed, rate, BACKFILL_S + regression_after_s)
+    start_ms = int((time.time() - BACKFILL_S) * 1000)
+    with embedded_valkey() as url, judgements_of(traffic.world, start_ms) as judgements:
         environment = {
             "RELEVANCED_REDIS__URL": url,
             "RELEVANCED_HTTP__LISTEN": f"127.0.0.1:{port}",
+            "RELEVANCED_JUDGEMENTS__DIRECTORY": str(judgements),
+            "RELEVANCED_JUDGEMENTS__MISSING": "true",
         }
         settings = config.load(SETTINGS, environment, "demo")
-        traffic = demo_traffic(seed, rate, BACKFILL_S + regression_after_s)
-        return asyncio.run(_run(settings, traffic, max_seconds))
+        return asyncio.run(_run(settings, traffic, start_ms, max_seconds))
 
 
 def demo_traffic(seed: int, rate: float, regression_after_s: float) -> Traffic:
@@ -84,9 +91,8 @@ def demo_traffic(seed: int, rate: float, regression_after_s: float) -> Traffic:
     )
 
 
-async def _run(settings: Config, traffic: Traffic, max_seconds: int | None) -> int:
+async def _run(settings: Config, traffic: Traffic, start_ms: int, max_seconds: int | None) -> int:
     service = Service(settings, "all")
-    start_ms = int((time.time() - BACKFILL_S) * 1000)
     source = DemoSource(generate_events(traffic, start_ms), time.time)
 
     async def work(of: Service) -> None:
@@ -125,7 +131,8 @@ async def _print_story(service: Service, traffic: Traffic, start_ms: int) -> Non
         if report is None or reading is None:
             continue
         lines = [story(report, traffic.regression, start_ms, int(time.time() * 1000))]
-        now = headline(reading.judged, reading.snapshot.as_of_ms)
+        lines += filter(None, [by_judgements(judged(reading, {}), traffic.regression)])
+        now = headline(reading)
         lines += filter(None, [news(said, now)])
         said = now
         for line in lines:

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from ...exporter.scores import Report, Score
-from ...http.api.stories import Headline
+from ...http.api.judged import Judged, JudgedScore
+from ...http.api.change_types import Headline
 from ..simulate.traffic import Regression
 
 METRIC: Final = "RR@10"
@@ -32,6 +33,19 @@ def story(report: Report, regression: Regression | None, start_ms: int, now_ms: 
     return f"{time}  {METRIC} over {WINDOW}: {', '.join(parts)}  ({broken or 'nothing breaks'})"
 
 
+def by_judgements(judged: Judged, regression: Regression | None) -> str:
+    """The first judged metric over all traffic and in the segment that breaks; nothing where
+    nothing is judged yet."""
+    metric = next(iter(judged.judged_metrics), "")
+    found = [s for s in judged.scores if (s.judged_metric, s.window) == (metric, WINDOW)]
+    if not found:
+        return ""
+    parts = [_mean_text(found, "all", "all")]
+    if regression is not None:
+        parts += [_mean_text(found, *names) for names in regression.segment.items()]
+    return f"          by judgements, {metric}: {', '.join(parts)}"
+
+
 def news(said: Headline | None, headline: Headline) -> str:
     """What the page says now, where it says something else than `said`; else nothing."""
     if said is not None and (said.tone, said.change) == (headline.tone, headline.change):
@@ -39,7 +53,7 @@ def news(said: Headline | None, headline: Headline) -> str:
     return f"          {headline.text}"
 
 
-def _mean_text(scores: Iterable[Score], grouping: str, segment: str) -> str:
+def _mean_text(scores: Iterable[Score | JudgedScore], grouping: str, segment: str) -> str:
     for score in scores:
         if (score.grouping, score.segment) == (grouping, segment):
             mean = "undefined" if score.mean is None else f"{score.mean:.3f}"

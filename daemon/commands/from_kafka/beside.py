@@ -1,6 +1,6 @@
 """Hourly scores that were computed anew beside the stored ones, as table, CSV and JSON. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -51,9 +51,12 @@ class _Counts(msgspec.Struct, frozen=True):
     impressions: int | None = None
 
 
-def scores(computed: HourRows, stored: HourRows) -> Iterator[BesideScore]:
-    """A row for each hour, segment with an impression, and metric of the computed ones."""
-    busiest = computed.busiest()
+def scores(
+    computed: HourRows, stored: HourRows, busiest: Sequence[Segment] | None = None
+) -> Iterator[BesideScore]:
+    """A row for each hour, segment with an impression, and metric of the computed ones: of these
+    segments, or of the busiest ones."""
+    busiest = computed.busiest() if busiest is None else busiest
     for start in computed.starts:
         at, settled = timestamp_text(start), computed.is_settled(start)
         rows, stored_rows = computed.rows[start], stored.settled_rows(start)
@@ -112,14 +115,20 @@ def as_json_lines(computed: HourRows, stored: HourRows) -> str:
 def as_table(computed: HourRows, stored: HourRows) -> Table:
     """A line for each hour and segment, and a column for each metric: the mean that was computed
     now, and the stored one."""
-    table = Table(box=SIMPLE_HEAD, caption=LEGEND, caption_justify="left")
+    return table_of(scores(computed, stored), LEGEND)
+
+
+def table_of(rows: Iterable[BesideScore], caption: str) -> Table:
+    """The same of these rows."""
+    lines: dict[tuple[str, str, str], list[BesideScore]] = {}
+    for one in rows:
+        lines.setdefault((one.start, one.grouping, one.segment), []).append(one)
+    table = Table(box=SIMPLE_HEAD, caption=Text(caption), caption_justify="left")
     for name in ("start", "grouping", "segment"):
         table.add_column(name, no_wrap=True)
-    for name in ("impressions", *(metric.name for metric in computed.plan.metrics)):
+    metrics = dict.fromkeys(one.metric for of_metrics in lines.values() for one in of_metrics)
+    for name in ("impressions", *metrics):
         table.add_column(Text(name), justify="right", no_wrap=True)
-    lines: dict[tuple[str, str, str], list[BesideScore]] = {}
-    for one in scores(computed, stored):
-        lines.setdefault((one.start, one.grouping, one.segment), []).append(one)
     for (start, grouping, segment), of_metrics in lines.items():
         first = of_metrics[0]
         names = (start + ("" if first.settled else " *"), grouping, segment)

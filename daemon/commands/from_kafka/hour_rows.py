@@ -10,7 +10,7 @@ from relevanced.metrics.lists import Integers
 
 from ...lane import hours
 from ...lane.lane import Lane
-from ...lane.paged_rows import PAGE_ROWS, Pages
+from ...lane.paged_rows import PAGE_ROWS, PagedRows, Pages
 from ...panes import HOUR_MS
 from ...plan import ALL, Plan
 from ..recorded.buckets import NO_END, settle_rest
@@ -23,6 +23,11 @@ LATEST_MS: Final = 10**14
 def plan_of_hours(plan: Plan) -> Plan:
     """The plan with hours that are kept for ever."""
     return replace(plan, hour_ms=HOUR_MS, history_hours=NO_END)
+
+
+def has_events(lane: Lane) -> bool:
+    """Whether a lane has counted an event: of one that has not, nothing is missing."""
+    return any(lane.counts["events"].values())
 
 
 @dataclass
@@ -55,20 +60,38 @@ class HourRows:
     def past_hours(self, lane: Lane, first_ms: int | None) -> None:
         """Take over the hours that cannot change any more; see `Watching`."""
         if lane.settled_before is not None:
-            self._take(lane, first_ms, hours.open_hour(lane.settled_before, lane.plan))
+            self.take(lane, lane.hours, first_ms, hours.open_hour(lane.settled_before, lane.plan))
 
     def finish(self, lane: Lane, first_ms: int | None) -> None:
         """Take over the rest of a lane, as if time had passed since its last event. It can take no
         more events afterwards. `first_ms`: None where nothing of it is known."""
-        if not any(lane.counts["events"].values()):
-            return  # nothing is missing of a lane without events
-        self.settled_ms = min(self.settled_ms, lane.settled_before or 0)
-        settle_rest(lane)
-        self._take(lane, first_ms, LATEST_MS)
+        if has_events(lane):
+            settled_before = lane.settled_before
+            settle_rest(lane)
+            self.take_rest(lane, lane.hours, first_ms, settled_before)
+
+    def take_rest(
+        self,
+        lane: Lane,
+        rows_by_hour: Mapping[int, PagedRows],
+        first_ms: int | None,
+        settled_before: int | None,
+    ) -> None:
+        """Take over all that is left of a lane. It had settled until `settled_before` by its
+        events."""
+        self.settled_ms = min(self.settled_ms, settled_before or 0)
+        self.take(lane, rows_by_hour, first_ms, LATEST_MS)
         self.first_ms = max(self.first_ms, LATEST_MS if first_ms is None else first_ms)
 
-    def _take(self, lane: Lane, first_ms: int | None, before_ms: int) -> None:
-        for start, rows in lane.hours.items():
+    def take(
+        self,
+        lane: Lane,
+        rows_by_hour: Mapping[int, PagedRows],
+        first_ms: int | None,
+        before_ms: int,
+    ) -> None:
+        """Take over the hours of a lane that start from `first_ms` to before `before_ms`."""
+        for start, rows in rows_by_hour.items():
             if start < before_ms and first_ms is not None and start >= first_ms:
                 self.add(start, lane.segments.names, rows.pages)
 

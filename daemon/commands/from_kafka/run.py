@@ -16,8 +16,10 @@ from ...events.timestamps import timestamp_text
 from ...panes import HOUR_MS
 from ...worker.memory import configure_allocator
 from ...worker.source import LogChanged
+from . import judged_beside
 from .beside import as_csv, as_json_lines, as_table
 from .hour_rows import LATEST_MS, HourRows
+from .judged_hours import AllHours
 from .lanes import computed_hours, stored_hours
 
 WIDEST_TABLE = 10_000
@@ -51,17 +53,25 @@ def replay_hours(config: Config, asked: AskedHours, output: str, *, progress: bo
     except (Unavailable, StartError, LogChanged, OverflowError) as error:
         raise click.ClickException(str(error)) from error
     _print(computed, stored, output)
-    if unproven := unproven_text(computed):
+    if unproven := unproven_text(computed.clicks):
         print(unproven, file=sys.stderr)
-    return 0 if computed.starts else 1
+    return 0 if computed.clicks.starts else 1
 
 
-def _print(computed: HourRows, stored: HourRows, output: str) -> None:
+def _print(computed: AllHours, stored: AllHours, output: str) -> None:
+    clicks = computed.clicks, stored.clicks
     if output == "table":
-        Console(width=WIDEST_TABLE).print(as_table(computed, stored))
+        console = Console(width=WIDEST_TABLE)
+        console.print(as_table(*clicks))
+        for part in judged_beside.as_tables(computed, stored):
+            console.print(part)
+    elif output == "json":
+        print(as_json_lines(*clicks), end="")
+        print(judged_beside.as_json_lines(computed, stored), end="")
+    elif computed.judged is None:
+        print(as_csv(*clicks), end="")
     else:
-        text = (as_csv if output == "csv" else as_json_lines)(computed, stored)
-        print(text, end="")
+        print(judged_beside.as_csv(computed, stored), end="")
 
 
 def unproven_text(computed: HourRows) -> str:

@@ -1,1 +1,1 @@
-"""`relevanced judgements`: check files of judgements, and put them in place."""
+"""`relevanced judgements` and `relevanced classes`: check dated files, and put them in place."""

@@ -4,27 +4,37 @@ apart from what it keeps from look to look.
 
 from dataclasses import replace
 
+from ...exporter.judged_files import files_of
 from ...exporter.lane_view import HourPages, LaneView
 from ...exporter.published import Condition, Published
 from ...exporter.publisher import Publisher
 from ...judging.settings import Judging
 from ...lane import hours
+from ...lane.class_settling import latest_ms
 from ...lane.lane import Lane
 from ...panes import HOUR_MS, pane_start
 from ...plan import Plan
 from ...storage.packing import pack_page
+from .judged import JudgedHours
 from .views import view_of
 
 
 class Looks:
     """Looks at the lane of a replay."""
 
-    def __init__(self, plan: Plan, judging: Judging, version_attribute: str | None = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        judging: Judging,
+        version_attribute: str | None = None,
+        judged: JudgedHours | None = None,
+    ) -> None:
+        """`judged` takes the judged hours of the lane, before each look."""
         self.apart_ms = HOUR_MS
         """Event time between two looks. An exporter looks more often: a fall that begins and is
         over between two looks is not seen."""
         self._publisher = Publisher(plan, judging, version_attribute)
-        self._plan = plan
+        self._plan, self._judged = plan, judged
         self._hours: dict[int, dict[int, bytes]] = {}
         self._looked_ms: int | None = None
 
@@ -55,4 +65,10 @@ class Looks:
             experiments=dict(lane.experiments.by_name),
             settled_before=lane.settled_before,
             hours=kept,
+            judged=None if self._judged is None else self._judged.view(lane),
+            classes={
+                attribute: files_of(lane.number, files.timeline, latest_ms(lane))
+                for attribute, files in lane.class_files.items()
+                if files.timeline is not None
+            },
         )

@@ -1,6 +1,7 @@
 """What `replay --every` and `replay --changes` print. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -15,12 +16,15 @@ from ...exporter.scores import optional
 from ...exporter.snapshot import estimates
 from ...judging import sentences
 from ...judging.story import Story
+from ...judging.incidents import Incident
 from .buckets import OverTime
 
 NOTHING_SETTLED: Final = (
     "Nothing has settled: the files end before the attribution window of their first searches has"
     " passed. Record for longer, or configure a shorter attribution.window."
 )
+CUT: Final = "feedback may have come after the end of the files"
+"""What may be missing of a bucket that has not settled."""
 NOTHING_FELL: Final = "No score fell by more than chance explains."
 
 
@@ -70,11 +74,27 @@ def as_json_lines(found: OverTime) -> str:
 
 def as_table(found: OverTime) -> Table:
     """A line for each bucket and segment, and a column for each metric."""
-    note = "*: feedback may have come after the end of the files." if _is_cut(found) else None
+    return table_of(found, CUT)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table beside those of scores."""
+
+    name: str
+    cells: Mapping[tuple[str, str, str], str]
+    """By (start, grouping, segment)."""
+
+
+def table_of(found: OverTime, cut: str, column: Column | None = None) -> Table:
+    """As `as_table`, with another column before the metrics; `cut` says what may be missing of
+    buckets that have not settled."""
+    note = f"*: {cut}." if _is_cut(found) else None
     table = Table(box=SIMPLE_HEAD, caption=note, caption_justify="left")
     for name in ("start", "grouping", "segment"):
         table.add_column(name, no_wrap=True)
-    for name in ("impressions", *(metric.name for metric in found.plan.metrics)):
+    further = () if column is None else (column.name,)
+    for name in ("impressions", *further, *(metric.name for metric in found.plan.metrics)):
         table.add_column(Text(name), justify="right", no_wrap=True)
     lines: dict[tuple[str, str, str], list[BucketScore]] = {}
     for one in scores(found):
@@ -82,9 +102,10 @@ def as_table(found: OverTime) -> Table:
     for (start, grouping, segment), of_metrics in lines.items():
         means = ["undefined" if s.mean is None else f"{s.mean:.4f}" for s in of_metrics]
         count = f"{of_metrics[0].impressions:,}"
+        cells = [] if column is None else [column.cells[start, grouping, segment]]
         mark = "" if of_metrics[0].settled else " *"
         names = [sentences.printable(name) for name in (start + mark, grouping, segment)]
-        table.add_row(*map(Text, names), count, *means)
+        table.add_row(*map(Text, names), count, *cells, *means)
     return table
 
 
@@ -93,20 +114,29 @@ def _is_cut(found: OverTime) -> bool:
 
 
 def changes_text(
-    found: OverTime, open_now: tuple[Story, ...], closed: tuple[Story, ...]
+    found: OverTime, incidents: Sequence[Incident], judged_until_ms: int | None
 ) -> Iterator[str]:
-    """What fell by the buckets that have settled: a line for each change, and what else is known of
-    it."""
+    """What fell by the buckets that have settled, and by those that are judged for good where any
+    are: a line for each incident, and what else is known of it."""
     if not len(found.starts):
         yield NOTHING_SETTLED
-        return
-    end_ms = found.end_ms
-    yield f"Up to {sentences.clock(end_ms, 0)} UTC, where the feedback of all searches is known:"
-    if not open_now and not closed:
+    else:
+        until = sentences.clock(found.end_ms, 0)
+        yield f"Up to {until} UTC, where the feedback of all searches is known:"
+    if judged_until_ms is not None:
+        yield f"By judgements up to {sentences.clock(judged_until_ms, 0)} UTC."
+    if not incidents and (judged_until_ms is not None or len(found.starts)):
         yield NOTHING_FELL
-    for story in open_now:
-        yield sentences.headline(story, end_ms)
-        if detail := sentences.detail(story):
+    end_ms = max(found.end_ms, judged_until_ms or 0)
+    for incident in sorted(incidents, key=lambda incident: not incident.is_open):
+        yield _sentence(incident.story, end_ms)
+        if incident.is_open and (detail := sentences.detail(incident.story)):
             yield f"    {detail}"
-    for story in closed:
-        yield sentences.recovery(story, end_ms)
+        if incident.beside is not None:
+            yield f"    {_sentence(incident.beside, end_ms)}"
+
+
+def _sentence(story: Story, now_ms: int) -> str:
+    if story.fall.ended_ms is None:
+        return sentences.headline(story, now_ms)
+    return sentences.recovery(story, now_ms)

@@ -22,12 +22,15 @@ from ...events.decoder import decoder
 from ...events.types import Decoder, Rejected
 from ...experiments.exclusion import Stretch, joined
 from ...lane.lane import Lane, new_lane
+from ...plan import Plan
 from ...worker import batch
 from ...worker.memory import configure_allocator
 from ...worker.pacing import MAX_BATCH_BYTES
-from .buckets import Buckets, plan_in_buckets
+from ..judgements.library import class_by_the_whole_index
+from .buckets import NO_END, Buckets, plan_in_buckets
 from .event_reader import EventReader
 from .ignored_kinds import IgnoredKinds
+from .judged import JudgedHours
 from .key_scan import KEYS_PER_MS
 from .line_decoding import line_decoder, most_line_bytes
 from .line_files import read_lines
@@ -110,6 +113,8 @@ class Replayed:
     looks: Watching | None = None
     queries: QueryHours | None = None
     """Where queries were asked for."""
+    judged: JudgedHours | None = None
+    """Where lists are graded."""
 
     @property
     def accepted(self) -> int:
@@ -125,14 +130,15 @@ def replayed(
     as_is: bool,
     every_ms: int | None = None,
     looks: Watching | None = None,
+    judged: JudgedHours | None = None,
     excluded: Sequence[Stretch] = (),
     kcat: bool = False,
     topic: str | None = None,
 ) -> Replayed:
     """One lane to which all events of the files were applied, in order of their time, or in that of
     the files with `as_is`; and what settled in each bucket of `every_ms`, or what `looks` saw.
-    Experiments leave out what was shown in the excluded stretches. Sets the allocator of this
-    process: buffers come and go like batches.
+    Lists are graded where `judged` takes the judged hours. Experiments leave out what was shown in
+    the excluded stretches. Sets the allocator of this process: buffers come and go like batches.
 
     The lines are values of `topic`, or, with `kcat`, records as `kcat -J` prints them.
 
@@ -141,19 +147,23 @@ def replayed(
     do not divide the buckets.
     """
     configure_allocator()
-    buckets = None
-    if looks is not None:
-        plan = config.plan
-    elif every_ms is None:
-        plan = replace(config.plan, history_hours=0)
-    else:
-        plan, buckets = plan_in_buckets(config.plan, every_ms), Buckets()
+    plan = config.plan
+    if looks is None:
+        plan = _plan_without_looks(plan, every_ms, is_judged=judged is not None)
     if excluded and plan.tracking is not None:
         tracking = replace(plan.tracking, excluded=joined(excluded))
         plan = replace(plan, tracking=tracking)
+    if judged is None:
+        plan = replace(plan, judged=None)
     lane = new_lane(0, plan, {TOPIC: 0}, [TOPIC])
+    class_by_the_whole_index(lane, config)
+    if judged is not None:
+        judged.begin(lane)
     kept = None if plan.queries is None else QueryHours(plan)
-    found = Replayed(lane, Refusals(), IgnoredKinds(config.plan.grades), buckets, looks, kept)
+    kinds, buckets = IgnoredKinds(config.plan.grades), None
+    if looks is None and every_ms is not None:
+        buckets = Buckets(every_ms)
+    found = Replayed(lane, Refusals(), kinds, buckets, looks, kept, judged)
     most_bytes = most_line_bytes(config, kcat=kcat)
     known_format = None if config.sources or kcat else config.events.format
     # Refused by their size are the lines of the files, not the events as they were rewritten.
@@ -168,6 +178,14 @@ def replayed(
             _apply(found, records, decode)
     lane.counts["rejected"].update(found.refusals.counts)
     return found
+
+
+def _plan_without_looks(plan: Plan, every_ms: int | None, *, is_judged: bool) -> Plan:
+    """The plan with the hours that are needed where nobody looks at the lane meanwhile. Raises
+    ValueError where the panes do not divide the buckets."""
+    if every_ms is not None:
+        return plan_in_buckets(plan, every_ms, is_judged=is_judged)
+    return replace(plan, history_hours=NO_END if is_judged else 0)
 
 
 def _in_order(parts: Iterable[Records], order: TimeOrder, bars: Progress) -> Iterator[Ordered]:
@@ -243,6 +261,8 @@ def _look(found: Replayed) -> None:
     lane = found.lane
     if found.buckets is not None:
         found.buckets.take(lane)
+    if found.judged is not None:
+        found.judged.take(lane)
     if found.looks is not None:
         found.looks.take(lane)
     if found.queries is not None:

@@ -17,37 +17,37 @@ from relevanced.metrics.lists import Booleans
 from ...exporter.snapshot import WHOLE, estimates
 from ...judging.story import Story
 from .buckets import OverTime
+from .judged_over_time import OfFile
 
 MOST_SEGMENTS: Final = 8
-"""The busiest are drawn beside the whole: more lines could not be told apart."""
+"""The busiest are drawn beside the whole: more lines would be unreadable."""
 WIDTH_INCHES, PANEL_INCHES = 11.0, 2.6
 DOTS_PER_INCH: Final = 110
 NORMAL_95: Final = 1.96
 ONSET_COLOR: Final = "#dc143c"
 
 
-def plot(found: OverTime, changes: Sequence[Story], path: str) -> None:
+def plot(found: OverTime, judged: Sequence[OfFile], changes: Sequence[Story], path: str) -> None:
     """Draw a panel for each metric: the whole with its 95 % interval, the busiest segments, and a
-    line where each change began. What has not settled is dashed.
+    line where each change began; then those of judged metrics, with a new line for each file. What
+    has not settled is dashed.
 
     The suffix of `path` selects the format. Raises ValueError for one that matplotlib lacks, and
     OSError where the file cannot be written.
     """
-    metrics = found.plan.metrics
-    size = WIDTH_INCHES, PANEL_INCHES * len(metrics)
-    figure = Figure(figsize=size, layout="constrained")
-    panels = figure.subplots(len(metrics), 1, squeeze=False, sharex=True)[:, 0]
-    for index, (axes, metric) in enumerate(zip(panels, metrics, strict=True)):
-        _draw(axes, found, index)
+    figure = Figure(layout="constrained")
+    panels = _panels(figure, found, judged)
+    for axes in panels:
         for story in changes:
-            axes.axvline(
-                np.datetime64(round(story.fall.onset.likely), "ms"), color=ONSET_COLOR, lw=1
-            )
-        axes.set_ylabel(metric.name)
+            onset = np.datetime64(round(story.fall.onset.likely), "ms")
+            axes.axvline(onset, color=ONSET_COLOR, lw=1)
     last = panels[-1]
     ticks = last.xaxis.get_major_locator()
     last.xaxis.set_major_formatter(ConciseDateFormatter(ticks))  # type: ignore[no-untyped-call]
-    last.set_xlabel("event time, UTC; dashed: feedback may have come after the end of the files")
+    why = "feedback may have come after the end of the files"
+    if judged:
+        why = "later feedback or searches may be missing"
+    last.set_xlabel(f"event time, UTC; dashed: {why}")
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper")
     # The same input gives the same bytes: by default an SVG contains random ids and the date.
     with matplotlib.rc_context({"svg.hashsalt": "relevanced"}):
@@ -55,19 +55,37 @@ def plot(found: OverTime, changes: Sequence[Story], path: str) -> None:
         figure.savefig(path, dpi=DOTS_PER_INCH, metadata=metadata)
 
 
-def _draw(axes: Axes, found: OverTime, metric: int) -> None:
+def _panels(figure: Figure, found: OverTime, judged: Sequence[OfFile]) -> NDArray[np.object_]:
+    """(metrics,) panels, the first one at the top: each has one metric."""
+    rows, metrics = _busiest(found), found.plan.metrics
+    of_judged = judged[0].over_time.plan.metrics if judged else ()
+    count = len(metrics) + len(of_judged)
+    figure.set_size_inches(WIDTH_INCHES, PANEL_INCHES * count)
+    panels: NDArray[np.object_] = figure.subplots(count, 1, squeeze=False, sharex=True)[:, 0]
+    for index, (axes, metric) in enumerate(zip(panels, metrics)):
+        _draw(axes, found, index, rows)
+        axes.set_ylabel(metric.name)
+    for index, (axes, metric) in enumerate(zip(panels[len(metrics) :], of_judged, strict=True)):
+        for of_file in judged:
+            _draw(axes, of_file.over_time, index, rows)
+        axes.set_ylabel(f"{metric.name}\nby judgements")
+    return panels
+
+
+def _draw(axes: Axes, found: OverTime, metric: int, rows: Sequence[int]) -> None:
+    """Draw one metric of the segments in these rows."""
     times = (found.starts + found.plan.hour_ms // 2).astype("datetime64[ms]")
     settled = found.starts + found.plan.hour_ms <= found.settled_ms
-    for line, row in enumerate(_busiest(found)):
+    for line, row in enumerate(rows):
         segment = found.selection.segments[row]
         mean, error = estimates(found.rows[:, row], found.plan, metric)
         is_whole = segment == WHOLE
         color = "black" if is_whole else f"C{line}"
         label = "everything" if is_whole else f"{segment[1]} ({segment[0]})"
         width = 2.0 if is_whole else 1.0
-        axes.plot(
-            times, np.where(settled, mean, np.nan), color=color, lw=width, label=_plain(label)
-        )
+        marker = "." if len(times) == 1 else None  # a line needs two points
+        shown = np.where(settled, mean, np.nan)
+        axes.plot(times, shown, color=color, lw=width, marker=marker, label=_plain(label))
         _dashed(axes, times, mean, settled, color)
         if is_whole:
             half = np.where(settled, NORMAL_95 * error, np.nan)

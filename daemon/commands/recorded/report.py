@@ -8,6 +8,7 @@ import msgspec
 from ...events.types import DROP_REASONS, REJECTION_REASONS
 from ...exporter.scores import Events, Report, Score
 from ...exporter.snapshot import EVERYTHING, LIVE
+from .judged_report import ReplayJudged
 from .refusals import Refused
 
 WAITING: Final = "waiting"
@@ -41,10 +42,16 @@ class ReplayReport(msgspec.Struct, frozen=True):
     refused: tuple[Refused, ...]
     """Each reason why something was refused or left out, the most frequent first."""
     scores: tuple[Score, ...]
+    judged: ReplayJudged | None = None
+    """None where [judgements] is off."""
 
 
 def replay_report(
-    report: Report, refused: Sequence[Refused], ignored_kinds: Mapping[str, int], waiting: int
+    report: Report,
+    refused: Sequence[Refused],
+    ignored_kinds: Mapping[str, int],
+    waiting: int,
+    judged: ReplayJudged | None = None,
 ) -> ReplayReport:
     """The report of a replay, from that of its lane."""
     events = msgspec.structs.asdict(report.events)
@@ -56,6 +63,7 @@ def replay_report(
         events=ReplayEvents(**events, ignored_kinds=dict(ignored_kinds)),
         refused=tuple(refused),
         scores=tuple(scores),
+        judged=judged,
     )
 
 

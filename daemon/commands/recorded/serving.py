@@ -1,8 +1,9 @@
 """The page and the API over recorded events, until somebody ends it."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
+from typing import TypeAlias
 
 import click
 
@@ -10,6 +11,7 @@ from ...events.timestamps import timestamp_text
 from ...exporter.published import Published
 from ...http.server import HttpServer, ListenError
 from ...lane.lane import Lane
+from ...storage.head import Head
 from ...telemetry.process import Telemetry
 from ..signals import stopping_on_signals
 from ..taken_port import taken_port
@@ -23,21 +25,49 @@ def words_of(paths: Sequence[str], lane: Lane) -> str:
     return f"{files} ends at {timestamp_text(lane.watermark_ms or 0)}"
 
 
-def serve(published: Published, lane: Lane, port: int, runbook: str | None) -> int:
+Stored: TypeAlias = tuple[Head, Mapping[str, bytes]]
+"""The head of the lane, and the values of its tables of queries by their keys."""
+
+
+class RecordedQueries:
+    """The tables of queries of a recording, where the server looks for those of lanes."""
+
+    def __init__(self, stored: Stored) -> None:
+        self._head, self._values = stored
+
+    async def head(self, lane: int) -> Head | None:
+        """The head of the lane."""
+        return self._head
+
+    async def values(self, lane: int, keys: Sequence[str]) -> dict[str, bytes | None]:
+        """The values of these keys."""
+        return {key: self._values.get(key) for key in keys}
+
+
+def serve(
+    published: Published, lane: Lane, port: int, runbook: str | None, stored: Stored | None = None
+) -> int:
     """Serve it at the end of the recording: the clock stands. Returns the exit code."""
+    queries, at_s = stored and RecordedQueries(stored), (lane.watermark_ms or 0) / 1000
     try:
-        asyncio.run(_serve(published, (lane.watermark_ms or 0) / 1000, port, runbook))
+        asyncio.run(_serve(published, at_s, port, runbook, queries))
     except ListenError:
         click.echo(taken_port(port), err=True)
         return 1
     return 0
 
 
-async def _serve(published: Published, at_s: float, port: int, runbook: str | None) -> None:
+async def _serve(
+    published: Published,
+    at_s: float,
+    port: int,
+    runbook: str | None,
+    queries: RecordedQueries | None,
+) -> None:
     telemetry = Telemetry(version("relevanced"), "exporter")
     telemetry.links_to(runbook, None, None)
     server, stop = HttpServer(telemetry, "exporter", clock=lambda: at_s), asyncio.Event()
-    server.published = published
+    server.published, server.queries = published, queries
     with stopping_on_signals(stop):
         await server.start(HOST, port)
         try:

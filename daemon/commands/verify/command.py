@@ -39,9 +39,9 @@ def verify_command(
     """Prove the numbers in Redis from the records in Kafka.
 
     Reads each lane as it is stored at one commit, then its records from the lane's first offset to
-    those of this commit, and compares every integer: rows of panes and hours, totals, counts of
-    events and outcomes, experiments, watermarks. The workers go on meanwhile; nothing is written,
-    neither to Redis nor to Kafka, and no consumer group is joined.
+    those of this commit, and compares every integer: rows of panes and hours, judged rows, totals,
+    counts of events and outcomes, experiments, watermarks. The workers go on meanwhile; nothing is
+    written, neither to Redis nor to Kafka, and no consumer group is joined.
 
     Where Kafka has deleted the first records of a lane, panes and hours are compared from the
     instant on from which the rest proves them.

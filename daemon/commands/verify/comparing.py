@@ -13,13 +13,17 @@ from ...lane.paged_rows import PagedRows, Pages
 from ...exporter.coverage import ALWAYS
 from ...plan import Plan
 from .differences import Difference, Differences
+from .judged_rows import JudgedComparison
+from .query_tables import QueryComparison
 from .rows import Matching, Unequal, beside, columns_of
 from .stored import Stored
 from .tallies import integers_of, users_apart
 
-BY_OPERATION: Final = ("gap_records", "replaced_logs")
-"""Families of counts that say what happened to a worker: they do not follow from the log."""
+BY_OPERATION: Final = ("gap_records", "replaced_logs", "judged_late")
+"""Families of counts that say what happened to a worker, or follow from files of judgements: they
+do not follow from the log alone."""
 OVERFLOW: Final = "experiment_overflow"
+SEGMENT_OVERFLOW: Final = "segment_overflow"
 ROWS_ONLY: Final = (
     "the log no longer has all records of the lane: totals, counts and experiments cannot be"
     " proven, and of a grouping with more values than are admitted only the sum over its segments"
@@ -28,6 +32,11 @@ RECONFIGURED: Final = (
     "the experiments were configured anew since the lane began: undeclared experiments, and what"
     " was not admitted, cannot be proven"
 )
+BY_FILES: Final = (
+    "which query has which class follows from files, and not from the log: of a grouping by such"
+    " classes only the sum over its segments is compared"
+)
+STRATIFIED: Final = "is stratified by classes that follow from files, so it is not compared"
 CHANGED: Final = (
     "the lane went to another layout: metrics, groupings and windows are compared from where each"
     " of them begins, and not in the totals"
@@ -53,11 +62,18 @@ class Comparison:
         self._matching = Matching(self.stored.names, self.proven.segments.names)
         self._columns = columns_of(self._plan)
         self._compared_hours: set[int] = set()
-        overflow = self.stored.head.counts.get("segment_overflow", {})
+        overflow = self.stored.head.counts.get(SEGMENT_OVERFLOW, {})
         names = self._plan.grouping_names
         crowded = {index for index, name in enumerate(names) if overflow.get(name)}
         # Which values were admitted before the first record that is left is not known.
-        self._summed = frozenset() if self.is_whole else frozenset(crowded)
+        self._by_files = frozenset(_groupings_by_files(self._plan))
+        self._summed = self._by_files.union(() if self.is_whole else crowded)
+        by = None if self._plan.queries is None else self._plan.queries.by
+        is_crowded = by is not None and names.index(by) in self._summed
+        self.queries = QueryComparison(self.stored, self._plan, is_crowded, self.differences)
+        self.judged = JudgedComparison(
+            self.stored, self._plan, self._matching, self._summed, self.differences
+        )
 
     def past_hours(self, lane: Lane, first_ms: int | None) -> None:
         """Compare the hours that cannot change any more; see `Watching`."""
@@ -65,6 +81,8 @@ class Comparison:
             still_open = hours.open_hour(lane.settled_before, self._plan)
             for start in [start for start in lane.hours if start < still_open]:
                 self._hour(start, lane.hours[start].pages, first_ms)
+        self.queries.past_hours(lane, first_ms)
+        self.judged.past_hours(lane, first_ms)
 
     def _hour(self, start: int, proven: Pages, first_ms: int | None) -> None:
         self._compared_hours.add(start)
@@ -90,6 +108,12 @@ class Comparison:
             self._hour(start, {}, first_ms)
         if not self.stored.coverage.is_whole:
             self.notes.append(CHANGED)
+        if self._by_files:
+            self.notes.append(BY_FILES)
+        self.queries.finish(self.proven, first_ms)
+        self.notes += self.queries.notes
+        self.judged.finish(self.proven, first_ms)
+        self.notes += self.judged.notes
         if first_ms is not None:
             self._panes(first_ms)
             self._watermarks()
@@ -146,8 +170,8 @@ class Comparison:
             self.notes.append(RECONFIGURED)
         for family in COUNT_FAMILIES:
             if family not in BY_OPERATION and not (reconfigured and family == OVERFLOW):
-                stored = _prefixed(family, self.stored.head.counts.get(family, {}))
-                proven = _prefixed(family, self.proven.counts[family])
+                stored = self._prefixed(family, self.stored.head.counts.get(family, {}))
+                proven = self._prefixed(family, self.proven.counts[family])
                 self.differences.compare("count", stored, proven)
         if tracking is None:
             return
@@ -157,6 +181,12 @@ class Comparison:
             if spec is not None and (spec.declared or not reconfigured):
                 self._experiment(name, spec.digest)
 
+    def _prefixed(self, family: str, counts: Mapping[str, int]) -> dict[str, int]:
+        left_out = {self._plan.grouping_names[index] for index in self._by_files}
+        left_out = left_out if family == SEGMENT_OVERFLOW else set()
+        kept = (pair for pair in counts.items() if pair[0] not in left_out)
+        return {f"{family} {label}": count for label, count in kept}
+
     def _experiment(self, name: str, digest: str) -> None:
         tracking = self._plan.tracking
         spec = None if tracking is None else tracking.spec(name)
@@ -165,10 +195,17 @@ class Comparison:
         if spec is None or (stored is not None and stored.digest != digest):
             self.notes.append(f"experiment {name}: was counted under another configuration of it")
             return
+        if spec.stratify_by in {self._plan.grouping_names[index] for index in self._by_files}:
+            self.notes.append(f"experiment {name}: {STRATIFIED}")
+            return
         pair = [{} if one is None else integers_of(name, one, spec) for one in (stored, proven)]
         self.differences.compare("experiment", *pair)
         self.differences.compare("experiment", *users_apart(name, stored, proven))
 
 
-def _prefixed(family: str, counts: Mapping[str, int]) -> dict[str, int]:
-    return {f"{family} {label}": count for label, count in counts.items()}
+def _groupings_by_files(plan: Plan) -> Iterator[int]:
+    """The indices of groupings whose segments follow from files of classes."""
+    by_files = {one.attribute for one in plan.derivations if one.by_files}
+    for index, attributes in enumerate(plan.groupings, start=1):
+        if not by_files.isdisjoint(attributes):
+            yield index

@@ -16,7 +16,8 @@ class Difference(msgspec.Struct, frozen=True):
     """One integer that is stored and another one that the log proves. None: there is none."""
 
     what: str
-    """`pane`, `hour`, `totals`, `watermark`, `count` or `experiment`."""
+    """`pane`, `hour`, `judged pane`, `judged hour`, `totals`, `watermark`, `count` or
+    `experiment`."""
     column: str
     """The column of a row, such as `RR@10 sum`; of anything else, what is counted."""
     stored: int | None

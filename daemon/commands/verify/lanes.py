@@ -25,17 +25,20 @@ from ...kafka.settings import kafka_settings
 from ...storage.layouts import layouts_of
 from ...storage.redis.lane_store import LaneStore
 from ...storage.redis.namespace import Namespace
+from ...storage.redis.query_store import QueryStore
 from ...storage.schema import namespace
-from ...storage.store import DamagedLane
+from ...storage.store import DamagedLane, LaneDelta, missing_keys
 from ...telemetry import logs as process_log
 from ...worker.memory import configure_allocator
 from ...worker.source import LogChanged
+from ..judgements.library import library_of
 from ..redis_client import connected
 from ..schema_registry import RecordReader, record_reader
+from .judged_rows import NO_DIRECTORY, Grading, grading_of
 from .outcome import Outcome, not_provable
 from .proof import Proof
 from .replaying import Replay
-from .stored import Stored, begin_of, stored_lane
+from .stored import Stored, begin_of, query_keys_of, stored_lane
 
 SHOW_EVERY_S: Final = 0.25
 UNKNOWN_SCHEMA: Final = "unknown_schema"
@@ -117,10 +120,11 @@ async def _verify(config: Config, lane: int, show: Show) -> Outcome:
             # Asked first: a lane that begins meanwhile has a head by the time it is noted.
             begun = await Namespace(client, config.redis.namespace, name).begun()
             delta = await LaneStore(client, name).read(lane, "", None, 1)
+            queries = await _queries_of(QueryStore(client, name), lane, delta)
         if delta is None:
             return _without_head(lane, lane in begun)
         config = _under_its_layout(config, delta.pages)
-        stored = stored_lane(lane, delta.head, delta.names, delta.pages, config.plan)
+        stored = stored_lane(lane, delta.head, delta.names, delta.pages, config.plan, queries)
     except Damaged as error:
         return not_provable(lane, str(error))
     if passed_over := stored.head.counts.get("rejected", {}).get("stalls"):
@@ -130,6 +134,21 @@ async def _verify(config: Config, lane: int, show: Show) -> Outcome:
         return await _proven(config, stored, show)
     except (LogChanged, Damaged, OverflowError) as error:
         return not_provable(lane, str(error))
+
+
+async def _queries_of(
+    store: QueryStore, lane: int, delta: LaneDelta | None
+) -> dict[str, bytes | None]:
+    """Key → value of the tables of queries that a lane has. Raises Damaged where one is missing
+    that the lane still has."""
+    if delta is None:
+        return {}
+    found = await store.values(lane, query_keys_of(delta.head))
+    gone = [key for key, value in found.items() if value is None]
+    if gone and (head := await store.head(lane)) is not None:
+        if missing := sorted({*gone} & {*query_keys_of(head)}):
+            raise Damaged(missing_keys(missing))
+    return found
 
 
 def _under_its_layout(config: Config, pages: Mapping[str, bytes]) -> Config:
@@ -146,8 +165,19 @@ def _without_head(lane: int, has_begun: bool) -> Outcome:
     return Outcome(lane, "not begun")
 
 
+def _grading(config: Config, stored: Stored) -> Grading:
+    """By which files the lane is graded again, as they are in the directory now."""
+    library, head = library_of(config), stored.head
+    if library is None:
+        return Grading(obstacle=NO_DIRECTORY)
+    library.refresh([] if head.judgements is None else [head.judgements.history])
+    if library.index_faults:
+        return Grading(obstacle="; ".join(map(str, library.index_faults)))
+    return grading_of(head, library.index, library.readable, library.faults)
+
+
 async def _proven(config: Config, stored: Stored, show: Show) -> Outcome:
-    head = stored.head
+    head, grading = stored.head, await asyncio.to_thread(_grading, config, stored)
     begin = begin_of(head)
     async with LaneLogs(kafka_settings(config)) as logs:
         log = await logs.open(stored.lane, begin, head.offsets, head.logs)
@@ -157,7 +187,8 @@ async def _proven(config: Config, stored: Stored, show: Show) -> Outcome:
         most_ms = config.limits.max_future_ms
         async with record_reader(config) as reader:
             decode = reader.decoder
-            proof = Proof(stored, config.plan, decode, log.next_offsets, not is_whole, most_ms)
+            offsets = log.next_offsets
+            proof = Proof(stored, config.plan, decode, offsets, not is_whole, most_ms, grading)
             await _read_to_the_end(log, reader, proof.replay, show)
     refused = [
         counts.get("rejected", {}).get(UNKNOWN_SCHEMA, 0)

@@ -29,6 +29,10 @@ class Outcome(msgspec.Struct, frozen=True):
     records: int = 0
     panes: int = 0
     hours: int = 0
+    query_hours: int = 0
+    """Hours of tables of queries."""
+    judged_hours: int = 0
+    """Hours of judged rows."""
     integers: int = 0
     """That were compared."""
     differences: int = 0
@@ -63,6 +67,8 @@ def outcome_of(found: Comparison, records: int, first_ms: int | None, missing: s
         records=records,
         panes=found.panes,
         hours=found.hours,
+        query_hours=found.queries.hours,
+        judged_hours=found.judged.hours,
         integers=differences.compared,
         differences=differences.count,
         first=tuple(differences.first),
@@ -92,6 +98,10 @@ def _lines(outcome: Outcome) -> list[str]:
         return [head]
     since = "" if outcome.proven_from is None else f" from {outcome.proven_from} on"
     compared = f"{outcome.records:,} records, {outcome.panes:,} panes, {outcome.hours:,} hours"
+    if outcome.query_hours:
+        compared += f", {outcome.query_hours:,} hours of queries"
+    if outcome.judged_hours:
+        compared += f", {outcome.judged_hours:,} judged hours"
     counted = f" in {outcome.differences:,} integers" if outcome.differences else ""
     lines = [f"{head}{counted}{since} ({compared}, {outcome.integers:,} integers)"]
     lines += [f"  {difference.text()}" for difference in outcome.first]

@@ -9,6 +9,7 @@ from ...events.types import Decoder
 from ...lane.lane import Lane, new_lane
 from ...plan import Plan
 from .comparing import Comparison
+from .judged_rows import NO_DIRECTORY, Grading
 from .outcome import Outcome, outcome_of
 from .provable import Reach
 from .replaying import Replay
@@ -27,14 +28,16 @@ class Proof:
         begin: Mapping[str, int],
         lost_beginning: bool,
         max_future_ms: int,
+        grading: Grading = Grading(obstacle=NO_DIRECTORY),
     ) -> None:
         """`begin`: the offset of each topic from which its records come; `lost_beginning` where
         that is not where the lane began. `max_future_ms`: how far an event that counts may be ahead
-        of its record."""
+        of its record. `grading`: by which files its lists are graded again."""
         topics = list(stored.head.offsets)
         lane = new_lane(stored.lane, plan, dict(begin), topics)
         _count_experiments_since(lane, stored)
         self.comparison = Comparison(stored, lane, not lost_beginning)
+        self.comparison.judged.begin(lane, grading, is_whole=not lost_beginning)
         self._reach = Reach(plan.timing, max_future_ms, topics) if lost_beginning else None
         self.replay = Replay(lane, decode, self._reach, self.comparison)
 

@@ -1,7 +1,7 @@
 """A lane as one read of the store found it, packed as it is stored. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
@@ -14,6 +14,7 @@ from ...panes import PaneKey
 from ...plan import ALL, Plan
 from ...storage import experiments as stored_experiments
 from ...storage.head import Head, whole_or_damaged
+from ...storage.judged import PREFIX as JUDGED
 from ...storage.keys import (
     EXPERIMENTS_PREFIX,
     HOURS_PREFIX,
@@ -47,6 +48,10 @@ class Stored:
     """By the start of the hour in ms."""
     experiments: Mapping[str, Tallies]
     """By name."""
+    queries: Mapping[str, bytes | None] = field(default_factory=dict)
+    """Key → value of what the head lists of tables of queries; None where it was gone by then."""
+    judged: Mapping[str, bytes] = field(default_factory=dict)
+    """Key → page of judged rows."""
 
     @cached_property
     def coverage(self) -> Coverage:
@@ -111,6 +116,7 @@ def stored_lane(
     names: Sequence[tuple[int, str]],
     pages: Mapping[str, bytes],
     plan: Plan,
+    queries: Mapping[str, bytes | None] | None = None,
 ) -> Stored:
     """Return the lane of a whole read: its head, the names of its segments but for the whole, and
     its pages by key.
@@ -123,7 +129,7 @@ def stored_lane(
     with whole_or_damaged(f"lane {lane}"):
         layouts = layouts_of(pages)
         for key, data in pages.items():
-            if key == LAYOUTS_KEY or not has_window(plan.timing, key):
+            if key == LAYOUTS_KEY or not has_window(plan.timing, key) or key.startswith(JUDGED):
                 continue
             if key.startswith(EXPERIMENTS_PREFIX):
                 blobs[key] = data
@@ -148,7 +154,17 @@ def stored_lane(
         totals,
         _kept_hours(of_hours, head, plan),
         experiments,
+        queries=queries or {},
+        judged={key: data for key, data in pages.items() if key.startswith(JUDGED)},
     )
+
+
+def query_keys_of(head: Head) -> list[str]:
+    """The keys of tables and examples of queries that a head lists."""
+    queries = head.queries
+    if queries is None:
+        return []
+    return [*queries.part_keys, *queries.hour_keys, *queries.example_keys]
 
 
 def _named(

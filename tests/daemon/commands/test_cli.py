@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 import tomllib
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,9 +16,14 @@ from click.testing import CliRunner, Result
 
 from relevanced.daemon.commands import options
 from relevanced.daemon.commands.cli import LAZY_COMMANDS, ORDER, cli
-from relevanced.daemon.commands.replay import DEFAULT_PORT, LATEST_MS, SCORES, Asked
+from relevanced.daemon.commands.recorded.asked import LATEST_MS, SCORES, Asked
+from relevanced.daemon.commands.replay import DEFAULT_PORT
 from relevanced.daemon.commands.simulate.sending import Span, span_of
 from relevanced.daemon.config.loading import Config
+from relevanced.daemon.judgements.classes import read as read_classes
+from relevanced.daemon.judgements.directory import add
+from relevanced.daemon.judgements.index import start_text
+from relevanced.daemon.panes import HOUR_MS
 
 HEAVY = ("numpy", "aiokafka", "redis", "aiohttp", "msgspec", "rich", "structlog")
 START = "2026-11-20T12:00:00Z"
@@ -212,6 +218,56 @@ def test_check_config_gives_a_verdict(tmp_path: Path, text: str, verdict: str) -
     old = config_file(tmp_path, "", "old.toml")
     result = relevanced("check-config", config_file(tmp_path, text), "--against", old)
     assert verdict in result.stdout.splitlines()[-1]
+
+
+def refusal(config: str) -> str:
+    """What `check-config` says of a faulty configuration."""
+    refused = relevanced("check-config", config)
+    assert refused.exit_code == 2 and not refused.stdout
+    return refused.stderr
+
+
+def test_check_config_says_which_judgements_are_in_force(tmp_path: Path) -> None:
+    directory, grades = tmp_path / "judgements", tmp_path / "grades.csv"
+    directory.mkdir()
+    config = config_file(tmp_path, f'[judgements]\ndirectory = "{directory}"\n')
+    assert "# judgements: the index lists no file" in relevanced("check-config", config).stdout
+    grades.write_text("query,docid,rating\nred shoes,d1,3\n")
+    now_ms = time.time_ns() // 1_000_000 // HOUR_MS * HOUR_MS
+    coming = add(directory, grades, now_ms + 2 * HOUR_MS, 0)[0]
+    assert "# judgements: no file is in force yet" in relevanced("check-config", config).stdout
+    for back in (3, 2, 1):
+        current = add(directory, grades, now_ms - back * HOUR_MS, 0)[0]
+    lines = relevanced("check-config", config).stdout.splitlines()
+    found = [line for line in lines if line.startswith("# judgements: ")]
+    assert len(found) == 3 and found[2] == "# judgements: 2 earlier, for late events only"
+    assert found[0].startswith(f"# judgements: {current.name}: in force from ")
+    assert found[0].endswith(f"1 query, 1 judgement, until {start_text(coming.start_ms)}")
+    assert found[1].startswith(f"# judgements: {coming.name}: ") and "until" not in found[1]
+    (directory / coming.name).write_text("query,docid,rating\nred")
+    assert f"{directory / coming.name}: sha256=" in refusal(config)
+    with (directory / "index").open("ab") as index:
+        index.write(b"half\n")
+    assert f"{directory / 'index'}:5: 'half': must be 3 fields" in refusal(config)
+    elsewhere = relevanced("check-config", config, "--no-secret-files")
+    assert elsewhere.exit_code == 0 and "# judgements: " not in elsewhere.stdout
+
+
+def test_check_config_says_which_classes_are_in_force(tmp_path: Path) -> None:
+    directory, classes = tmp_path / "classes", tmp_path / "classes.csv"
+    directory.mkdir()
+    text = '[segments]\ngroupings = [["tier"]]\n[[derive]]\nattribute = "tier"\nfrom = "query"\n'
+    text += f'directory = "{directory}"\n'
+    config = config_file(tmp_path, text)
+    classes.write_text("query,class\nred shoes,head\n")
+    now_ms = time.time_ns() // 1_000_000 // HOUR_MS * HOUR_MS
+    entry = add(directory, classes, now_ms - HOUR_MS, 0, read_classes)[0]
+    lines = relevanced("check-config", config).stdout.splitlines()
+    found = f"# classes of tier: {entry.name}: in force from "
+    (line,) = [line for line in lines if line.startswith("# classes of ")]
+    assert line.startswith(found) and line.endswith(", 1 query head")
+    (directory / entry.name).write_text("query,class\nred shoes,tail\n")
+    assert entry.name in refusal(config)
 
 
 def test_check_config_names_the_file_of_each_fault(tmp_path: Path) -> None:

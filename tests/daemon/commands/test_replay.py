@@ -24,8 +24,10 @@ from relevanced.daemon.commands.replay import (
     view_of,
     whole_report,
 )
-from relevanced.daemon.config.loading import Config
+from relevanced.daemon.config.loading import Config, load
 from relevanced.daemon.exporter.scores import Report, Score
+from relevanced.daemon.judgements import classes
+from relevanced.daemon.judgements.directory import add
 from relevanced.daemon.panes import CONFIRMED_OVER_MS
 from tests.builders import START_MS, clicked, lane_of, passing, settled, shown
 
@@ -91,6 +93,33 @@ def counted(outcomes: Mapping[str, int]) -> dict[str, int]:
 
 
 # Reading
+
+
+def test_queries_have_the_class_that_was_in_force_at_their_time(
+    write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    heads, source = tmp_path / "heads", tmp_path / "a.csv"
+    heads.mkdir()
+    for number, text in enumerate(("Shoes,head", "hats,head\nshoes,torso")):
+        source.write_text(f"query,class\n{text}\n")
+        entry, _ = add(heads, source, START_MS + number * HOUR_MS, 0, classes.read)
+    text = f'[[derive]]\nattribute = "traffic"\ndirectory = "{heads}"\n'
+    config = load(f'{text}[segments]\ngroupings = [["traffic"]]\n', {}, "test")
+    times = (-1, 0, HOUR_MS - 1, HOUR_MS)
+    path = write(
+        *(impression(at, f"a{at}") | {"query": "SHOES"} for at in times),
+        impression(0, "b") | {"query": "hats"},
+        impression(0, "c"),
+    )
+    report = report_of(read_lane([path], config, bars(), as_is=False))
+    all_of_it = (
+        s for s in report.scores if (s.window, s.metric, s.view) == ("all", "RR@10", "live")
+    )
+    segments = {s.segment: s.impressions for s in all_of_it if s.grouping == "traffic"}
+    assert segments == {"(none)": 2, "head": 2, "tail": 1, "torso": 1}
+    (heads / entry.name).unlink()
+    assert replay.replay([path], config, "table", as_is=False, progress=False) == 1
+    assert f"{entry.name}: cannot be read: No such file" in capsys.readouterr().err
 
 
 def test_lines_of_all_files_are_read(write: Write) -> None:

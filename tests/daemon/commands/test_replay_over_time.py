@@ -18,7 +18,7 @@ from relevanced.daemon.commands.recorded.buckets import OverTime
 from relevanced.daemon.commands.recorded.over_time import BucketScore
 from relevanced.daemon.commands.recorded.pipeline import replayed
 from relevanced.daemon.commands.recorded.plot import ONSET_COLOR
-from relevanced.daemon.commands.replay import _shown
+from relevanced.daemon.commands.recorded.views import selection_of
 from relevanced.daemon.commands.simulate.traffic import Regression, Traffic, generate_events
 from relevanced.daemon.config import loading as config
 
@@ -77,9 +77,9 @@ def test_each_impression_is_in_one_bucket_integer_for_integer(
     bars = Progress(disable=True)
     found = replayed([path], settings, bars, as_is=False, every_ms=every_s * 1000)
     assert found.buckets is not None
-    shown = _shown(found.lane)
+    shown = selection_of(found.lane)
     found.buckets.finish(found.lane)
-    over_time = OverTime.of(found.buckets, found.lane, shown, range(0, 10**14))
+    over_time = OverTime.of(found.buckets, found.lane, shown, range(0, 10**14), found.lane.plan)
     assert set(np.diff(over_time.starts).tolist()) <= {every_s * 1000}
     names = [
         (found.lane.plan.grouping_names[grouping], value)

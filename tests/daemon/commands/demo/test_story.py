@@ -1,14 +1,24 @@
 """The demo's line: the whole, the segment that breaks, and when."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from relevanced.daemon.commands.demo.story import METRIC, WINDOW, news, story
-from relevanced.daemon.commands.simulate.traffic import Regression
+from relevanced.daemon.commands.demo.judgements import judgements_of
+from relevanced.daemon.commands.demo.story import METRIC, WINDOW, by_judgements, news, story
+from relevanced.daemon.commands.simulate.judged_set import JUDGED_QUERIES
+from relevanced.daemon.commands.simulate.traffic import Regression, Traffic
+from relevanced.daemon.exporter.judged_files import LaneFiles
 from relevanced.daemon.exporter.scores import Events, Report, Score
-from relevanced.daemon.http.api.stories import Headline
+from relevanced.daemon.http.api.judged import judged
+from relevanced.daemon.http.api.change_types import Headline
+from relevanced.daemon.judgements.directory import read_entry, read_index
+from relevanced.daemon.judgements.formats import read
+from relevanced.daemon.panes import HOUR_MS, timing
+from tests.judged_lanes import NOON, PLAN, JudgedHour, entry, judged_reading, lane
+from tests.lane_views import lane_view, reading_of
 
 START_MS = int(datetime(2026, 11, 20, 12, tzinfo=UTC).timestamp() * 1000)
 REGRESSION = Regression(after_s=60, segment={"country": "DE"})
@@ -65,3 +75,22 @@ def test_the_headline_is_printed_when_it_says_something_else() -> None:
     assert news(None, good) == "          Good."
     assert news(good, worse) == "          Worse."
     assert news(worse, Headline("worse", "Still worse.", "", "c-1")) == ""
+
+
+def test_judged_scores_stand_below_those_of_clicks() -> None:
+    hours = {NOON - HOUR_MS: JudgedHour(36_000, score=0.71)}
+    plan = replace(PLAN, timing=timing([("1m", 60)], attribution_s=60, lateness_s=4))
+    view = lane(hours, LaneFiles(0, (entry(0),)), plan=plan)
+    found = judged(judged_reading(view, plan=plan), {})
+    line = by_judgements(found, REGRESSION)
+    assert line == "          by judgements, nDCG(ideal=pool)@10: all 0.710, DE no traffic"
+    assert by_judgements(judged(reading_of([lane_view([])]), {}), REGRESSION) == ""
+
+
+def test_the_demo_is_judged_by_a_file_that_is_in_force_before_its_history() -> None:
+    world = Traffic(seed=1).world
+    with judgements_of(world, NOON + 5 * 60_000) as folder:
+        (listed,) = read_index(folder)
+        assert listed.start_ms == NOON
+        assert len(read_entry(folder, listed, read).by_query) == JUDGED_QUERIES
+    assert not folder.exists()

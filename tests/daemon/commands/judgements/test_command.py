@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from click import Group
 from click.testing import CliRunner, Result
 
+from relevanced.daemon.commands.judgements.classes_command import classes_command
 from relevanced.daemon.commands.judgements.command import judgements_command
 from relevanced.daemon.judgements.index import HOUR_MS, earliest_start_ms
 
@@ -28,8 +30,8 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
-def call(*arguments: object) -> Result:
-    return CliRunner().invoke(judgements_command, [str(argument) for argument in arguments])
+def call(*arguments: object, of: Group = judgements_command) -> Result:
+    return CliRunner().invoke(of, [str(argument) for argument in arguments])
 
 
 def hours_from_now(hours: int, max_future_ms: int = FIVE_MINUTES_MS) -> str:
@@ -69,6 +71,15 @@ def test_file_needs_a_lead(directory: Path, source: Path, tmp_path: Path) -> Non
     )
     assert late.exit_code == 2 and "and not before" in late.stderr
     assert not list(directory.iterdir())
+
+
+def test_file_for_a_replay_may_start_in_the_past(directory: Path, source: Path) -> None:
+    start = "2026-01-20T12:00:00Z"
+    arguments = ("add", source, "--from", start, "--directory", directory)
+    assert call(*arguments).exit_code == 2
+    assert call(*arguments, "--past").stdout.startswith(f"2026-01-20T1200Z-{source.name}: ")
+    half = call("add", source, "--from", "2026-01-20T12:30:00Z", "--directory", directory, "--past")
+    assert half.exit_code == 2 and "must be a whole hour" in half.stderr
 
 
 def test_faulty_file_is_not_added(directory: Path, source: Path) -> None:
@@ -134,3 +145,21 @@ def test_faulty_index_is_a_fault(directory: Path, source: Path) -> None:
         refused = call(*arguments)
         assert refused.exit_code == 2
         assert f"{directory / 'index'}:1: 'a.csv': must be 3 fields" in refused.stderr
+
+
+def test_file_of_classes_is_put_in_place_as_one_of_judgements_is(
+    directory: Path, tmp_path: Path
+) -> None:
+    heads = tmp_path / "head.csv"
+    heads.write_text("query,class\nRed shoes,head\nred shoes,tail\n")
+    start = hours_from_now(1)
+    arguments = ("add", heads, "--from", start, "--directory", directory)
+    faulty = call(*arguments, of=classes_command)
+    assert faulty.exit_code == 2 and not (directory / "index").exists()
+    assert faulty.stderr == (
+        f"{heads}:3: class='tail' of query 'red shoes': must be 'head', its class further up\n"
+    )
+    heads.write_text("query,class\nRed shoes,head\n")
+    added = call(*arguments, of=classes_command)
+    assert added.stdout == f"{start[:13]}00Z-head.csv: in force from {start}, 1 query head\n"
+    assert call("check", directory, of=classes_command).stdout == added.stdout

@@ -2,13 +2,19 @@
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 
 import msgspec
 
 from relevanced.daemon.commands.verify.outcome import Outcome
 from relevanced.daemon.commands.verify.proof import Proof
-from relevanced.daemon.commands.verify.stored import Stored, stored_lane
+from relevanced.daemon.commands.verify.stored import Stored, query_keys_of, stored_lane
+from relevanced.daemon.events.decoder import decoder
+from relevanced.daemon.events.types import Decoder
+from relevanced.daemon.lane.lane import Lane
+from relevanced.daemon.plan import Plan
+from relevanced.daemon.queries.plan import QueryPlan
 from relevanced.daemon.storage.layouts import InForce, Layouts
 from relevanced.daemon.storage.commit import confirm, plan_commit
 from relevanced.daemon.storage.restore import rebuild
@@ -42,12 +48,18 @@ def as_log_record(record: Record) -> SimpleNamespace:
 
 
 def written(
-    logs: Logs, config: OracleConfig, rng: random.Random, store: MemoryLane | None = None
+    logs: Logs,
+    config: OracleConfig,
+    rng: random.Random,
+    store: MemoryLane | None = None,
+    queries: QueryPlan | None = None,
+    give_files: Callable[[Lane], None] = lambda _: None,
 ) -> MemoryLane:
     """The store after a worker has read the rest of the logs, in batches of any size."""
-    store, plan, decode = store or MemoryLane(), plan_of(config), decoder_of(config)
+    store, (plan, decode) = store or MemoryLane(), with_queries(config, queries)
     head = store.claim("t", msgspec.json.encode(dict.fromkeys(logs, 0)))
     held = rebuild(0, Layouts(InForce(plan)), list(logs), head, store.names, store.load(head))
+    give_files(held.lane)
     offsets = dict(head.offsets)
     while any(offsets[topic] < len(log) for topic, log in logs.items()):
         batch = {}
@@ -61,7 +73,15 @@ def written(
     return store
 
 
-def stored_of(store: MemoryLane, config: OracleConfig) -> Stored:
+def with_queries(config: OracleConfig, queries: QueryPlan | None) -> tuple[Plan, Decoder]:
+    """The plan and the decoder of a configuration, with tables of queries or without."""
+    decode = decoder_of(config)
+    if queries is not None:
+        decode = decoder("native", msgspec.structs.replace(decode.limits, queries=True))
+    return replace(plan_of(config), queries=queries), decode
+
+
+def stored_of(store: MemoryLane, config: OracleConfig, queries: QueryPlan | None = None) -> Stored:
     """What a reader of the store is given."""
     head = store.claim("t", b"")
     names = [
@@ -69,7 +89,8 @@ def stored_of(store: MemoryLane, config: OracleConfig) -> Stored:
         for n in range(1, len(store.names) + 1)
     ]
     pages = {key: store.blobs[key] for key, sequence in store.listed.items() if sequence}
-    return stored_lane(0, head, names, pages, plan_of(config))
+    values = {key: store.blobs.get(key) for key in query_keys_of(head)}
+    return stored_lane(0, head, names, pages, with_queries(config, queries)[0], values)
 
 
 def proven(
@@ -78,6 +99,7 @@ def proven(
     config: OracleConfig,
     begin: Mapping[str, int] | None = None,
     change: Callable[[Proof], None] = lambda _: None,
+    queries: QueryPlan | None = None,
 ) -> Outcome:
     """The proof of a store from the records of its logs, or from those from `begin` on."""
     at, lost, most_ms = (
@@ -85,7 +107,8 @@ def proven(
         begin is not None,
         config.max_future_s * 1000,
     )
-    proof = Proof(stored_of(store, config), plan_of(config), decoder_of(config), at, lost, most_ms)
+    plan, decode = with_queries(config, queries)
+    proof = Proof(stored_of(store, config, queries), plan, decode, at, lost, most_ms)
     change(proof)
     replay = proof.replay
     while unread := [topic for topic, log in logs.items() if at[topic] < len(log)]:

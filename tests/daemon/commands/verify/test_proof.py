@@ -8,15 +8,22 @@ import msgspec
 import numpy as np
 import pytest
 
+from relevanced.daemon.commands.verify.comparing import BY_FILES
 from relevanced.daemon.commands.verify.outcome import as_text, exit_code
 from relevanced.daemon.commands.verify.proof import Proof
 from relevanced.daemon.commands.verify.provable import Reach
+from relevanced.daemon.judgements.classes import QueryClasses
+from relevanced.daemon.judgements.index import Entry
+from relevanced.daemon.judgements.timeline import begun
+from relevanced.daemon.lane.lane import Lane
 from relevanced.daemon.storage.packing import pack_page, unpack_page
 from tests.daemon.commands.verify.stages import Logs, logs_of, proven, written
 from tests.daemon.test_experiments_equality import CONFIGS, dealt
 from tests.fakes import MemoryLane
 from tests.oracle import OracleConfig, Record
-from tests.streams import SMALL_CONFIG, random_records, shifted, with_wrong_clocks
+from tests.oracle_queries import Dated
+from tests.searches import searched
+from tests.streams import SMALL_CONFIG, START_MS, random_records, shifted, with_wrong_clocks
 
 SEEDS = range(6)
 CUTS = 80
@@ -66,11 +73,34 @@ def test_wrong_clocks_are_proven_by_a_whole_log(seed: int) -> None:
     assert found.result == "equal", as_text([found])
 
 
-def plus_one(store: MemoryLane, prefix: str) -> str:
-    """Add 1 to the impressions of segment 0 in the first page with this prefix; returns its key."""
+def give_classes(lane: Lane) -> None:
+    """Files of classes that a worker has, and nobody else."""
+    later = Entry(START_MS + 600_000, "later", "2")
+    files = {Entry(0, "first", "1"): QueryClasses({"shoes": "head"}), later: QueryClasses({})}
+    lane.class_files["traffic"].prepare(begun([*files]), files)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_classes_by_files_are_proven_as_far_as_the_log_says_them(seed: int) -> None:
+    rng, groupings = random.Random(seed), (("country",), ("traffic",), ("traffic", "country"))
+    config = replace(SMALL_CONFIG, groupings=groupings, derive={"traffic": Dated([])})
+    records = random_records(rng, topics=1, partitions=1, events=EVENTS, config=config)
+    logs = logs_of(searched(records, rng), 1)
+    store = written(logs, config, rng, give_files=give_classes)
+    head = b'[2,"head"]'
+    (segment,) = (int(id_) for id_, name in store.names.items() if name == head)
+    found = proven(store, logs, config)
+    assert (found.result, found.notes) == ("equal", (BY_FILES,)), as_text([found])
+    plus_one(store, "rows:120:", segment)
+    [difference] = proven(store, logs, config).first
+    assert (difference.segment, difference.column) == ("(all together)", "impressions")
+
+
+def plus_one(store: MemoryLane, prefix: str, segment: int = 0) -> str:
+    """Add 1 to the impressions of a segment in the first page with this prefix; returns its key."""
     key = min(key for key in store.listed if key.startswith(prefix))
     rows = np.array(unpack_page(store.blobs[key]))
-    rows[0, 0] += 1
+    rows[segment, 0] += 1
     store.blobs[key] = pack_page(rows)
     return key
 

@@ -1,0 +1,17 @@
+"""What a backfill says, also of what it leaves out."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from relevanced.daemon.commands.backfill.words import NOT_JUDGED, Filled, lines
+from relevanced.daemon.panes import HOUR_MS
+from tests.judged_lanes import NOON, PLAN
+
+
+def test_judged_scores_are_said_not_to_be_filled() -> None:
+    cells = np.ones((len(PLAN.grouping_names), 1 + len(PLAN.metrics)), np.bool_)
+    hours = range(NOON, NOON + HOUR_MS, HOUR_MS)
+    filled = Filled(PLAN, hours, "Kafka", hours, gained={NOON: cells})
+    assert NOT_JUDGED in list(lines(filled))
+    assert NOT_JUDGED not in list(lines(replace(filled, plan=replace(PLAN, judged=None))))

@@ -1,0 +1,95 @@
+"""Attributes by files of classes on real parts: the rows are the oracle's after a crash, and a lane
+whose file is gone says which one to put back."""
+
+import itertools
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from relevanced.daemon.judgements.classes import read
+from relevanced.daemon.judgements.directory import INDEX, add
+from relevanced.daemon.judgements.index import HOUR_MS
+from tests import oracle
+from tests.oracle_queries import Dated
+from tests.services.daemons import until
+from tests.services.fixtures import MakeTopic
+from tests.services.kafka_server import Broker
+from tests.services.redis_server import RedisServer
+from tests.services.whole_path import CONFIG, PARTITIONS, START_MS, Stage
+
+EVENTS = 5_000
+GROUPINGS = (("country",), ("traffic",), ("traffic", "device"))
+
+
+class ClassedStage(Stage):
+    """A stage whose daemons class queries by files."""
+
+    @property
+    def heads(self) -> Path:
+        return self.directory / "heads"
+
+    def toml(self, name: str) -> str:
+        text, before, _ = super().toml(name).partition("groupings = ")
+        groupings = [list(names) for names in GROUPINGS]
+        # A group of its own: nobody waits until that of the killed worker misses it.
+        text = text.replace(f'group_id = "{name}"', f'group_id = "{name}-{len(self.daemons)}"')
+        derive = f'[[derive]]\nattribute = "traffic"\ndirectory = "{self.heads}"\n'
+        return f"{text}{before}{groupings}\n{derive}".replace("'", '"')
+
+    def class_queries(self) -> Path:
+        """Put two files in place, which begin an hour apart; the path of the second."""
+        shown, self.events = itertools.tee(self.events)
+        found = Counter(e["query"] for _, e in itertools.islice(shown, 1_000) if e.get("query"))
+        most = [query for query, _ in found.most_common(40)]
+        self.heads.mkdir()
+        dated, path = [], self.heads
+        for number, classes in enumerate(("head", "torso")):
+            start_ms, source = START_MS + number * HOUR_MS, self.directory / "classes.csv"
+            lines = [(query, classes if n < 20 else "rest") for n, query in enumerate(most)]
+            rows = (f'"{query}",{of}' for query, of in lines)
+            source.write_text("\n".join(["query,class", *rows]))
+            entry, _ = add(self.heads, source, start_ms, 0, read)
+            dated.append((start_ms, lines))
+            path = self.heads / entry.name
+        self.config = replace(CONFIG, groupings=GROUPINGS, derive={"traffic": Dated(dated)})
+        return path
+
+
+@pytest.fixture
+async def stage(
+    kafka: Broker, one_redis: RedisServer, make_topic: MakeTopic, tmp_path: Path
+) -> AsyncIterator[ClassedStage]:
+    topic = await make_topic(partitions=PARTITIONS)
+    built = ClassedStage(kafka, one_redis.url, topic, tmp_path, rate=1.2)
+    yield built
+    built.close()
+
+
+async def test_classes_survive_a_crash_and_a_missing_file_is_waited_for(
+    stage: ClassedStage,
+) -> None:
+    path = stage.class_queries()
+    await stage.produce(EVENTS // 2)
+    crashed = stage.daemon("classed")
+    await stage.wait_for("classed", EVENTS // 2)
+    await stage.produce(EVENTS // 2)
+    crashed.process.send_signal(signal.SIGKILL)
+    crashed.process.wait()
+    again = stage.daemon("classed")
+    await stage.wait_for("classed", EVENTS)
+    assert again.terminate() == 0, again.log()
+    expected = oracle.run(await stage.records(), stage.topics, stage.config)
+    segments = {key[-1] for lane in expected.values() for key in lane.rows}
+    assert {"head", "torso", "rest", "tail"} <= segments
+    await stage.assert_equals_oracle("classed", expected)
+    for gone in (path, stage.heads / INDEX):
+        gone.unlink()
+    await stage.produce(100)
+    waiting = stage.daemon("classed")
+    wanted = f"put back the file {path.name} of SHA-256"
+    await until(lambda: wanted in waiting.readiness(), waiting)
+    assert waiting.terminate() == 0, waiting.log()
