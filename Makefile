@@ -16,7 +16,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTHON_FOLDERS := daemon deploy metrics tests
 NEEDS_PYTHON = "import sys; sys.exit(sys.version_info < (3, 11))"
 
-.PHONY: demo test chaos fuzz soak bench-metrics bench-experiments bench-alerts bench-queries lint format lock sbom clean dashboards rules tables chart-readme screenshots page-pictures bench bench-compare trial
+.PHONY: demo test chaos fuzz soak bench-metrics bench-experiments bench-alerts bench-queries lint format lock sbom clean dashboards rules tables doctor-examples query-examples chart-readme screenshots page-pictures bench bench-compare trial
 .DELETE_ON_ERROR:
 
 demo: .venv/.has-demo
@@ -76,6 +76,12 @@ rules: .venv/.has-lint
 
 tables: .venv/.has-lint
 	$(BIN)/python -m deploy.tables
+
+doctor-examples: .venv/.has-lint
+	$(BIN)/python -m deploy.doctor_examples
+
+query-examples: .venv/.has-lint
+	$(BIN)/python -m deploy.query_examples
 
 chart-readme: .venv/.has-lint
 	$(BIN)/python -m deploy.kubernetes.readme

@@ -22,9 +22,11 @@ SECOND: Final = (
     "tests/fuzz",
     "tests/metrics",
     "tests/deploy",
+    "tests/bench",
+    "tests/page",
 )
-"""Tests of the second run: those that compute, and those of `deploy/`, about half of the time. All
-others are in the first run."""
+"""Tests of the second run: those that compute, of `deploy/`, the benchmark and the page, about
+half of the time. All others are in the first run."""
 PYTEST: Final = (sys.executable, "-m", "pytest")
 APART: Final = ("-o", "cache_dir=.pytest_cache/second")
 """The second run has its own cache, so that `--last-failed` works for both."""

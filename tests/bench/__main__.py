@@ -23,11 +23,13 @@ from tests.bench import (
     exposition_cost,
     freshness,
     growth,
+    judged_cost,
     mapping_cost,
     memory,
     open_impressions,
     peers_cost,
     profiling,
+    query_cost,
     recovery,
     redis_cost,
     replay_cost,
@@ -60,6 +62,8 @@ PARTS: Final[Mapping[str, Part]] = {
     "stalls": stalls.measure,
     "replay": replay_cost.measure,
     "mapping": mapping_cost.measure,
+    "queries": query_cost.measure,
+    "judged": judged_cost.measure,
 }
 ON_DEMAND: Final[Mapping[str, Part]] = {"profile": profiling.measure}
 IDLE_LOAD: Final = 0.3

@@ -4,17 +4,21 @@ The same searches and clicks as native records, as an own format with a list of 
 Snowplow and GA4 write them, with as many members that no expression reads as theirs have. Own
 records are compared with native ones; the others, which are many times as large, with a typed
 decode of the same bytes that is written out by hand here. Searches in Avro and Protobuf, of twenty
-products and some 2 kB, are read to plain events by a mapping of their list.
+products and some 2 kB, are read to plain events by a mapping of their list, and compared with what
+the libraries take to parse the same bodies.
 """
 
+import io
 import json
 import random
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Final
 
+import fastavro
 import msgspec
 from msgspec import Struct, field
 
@@ -41,9 +45,8 @@ ITEMS: Final = 20
 SHOWN_SHARE: Final = 0.6
 GOAL_OWN: Final = 1.35
 GOAL_TYPED: Final = 2.2
+PARSERS: Final = {"avro": "fastavro's", "protobuf": "upb's"}
 GOALS_US: Final = {"avro": 20.0, "protobuf": 7.0}
-SLICE: Final = 100
-"""Records that are read at once."""
 LIMITS: Final = Limits(attributes=("country", "device"))
 PLAN: Final = plan_with(groupings=(("country",), ("device",)), depth=100)
 OWN: Final = """[[sources]]
@@ -199,6 +202,10 @@ class Format:
     records: LoggedRecords
     decoder: Decoder
     typed: Callable[[bytes], Any] | None = None
+    parse: Callable[[bytes], Any] | None = None
+    """The library's own parser of a body."""
+    frame_bytes: int = 0
+    """Before each body."""
 
     def read_us(self) -> float:
         """CPU time of `runs.read` for each record."""
@@ -208,11 +215,12 @@ class Format:
         return (time.process_time() - began_s) / len(self.records) * 1e6
 
     def plain_us(self) -> float:
-        """CPU time to plain events for each record."""
+        """CPU time to plain events for each record, in slices as the reader takes them."""
         logged = self.records.logged()
         began_s = time.process_time()
-        for first in range(0, len(logged), SLICE):
-            found = self.decoder.plain(LoggedRecords(logged[first : first + SLICE]), 1 << 20)
+        size = slice_of(self.records)
+        for first in range(0, len(logged), size):
+            found = self.decoder.plain(LoggedRecords(logged[first : first + size]), 1 << 20)
             assert not found.left
         return (time.process_time() - began_s) / len(logged) * 1e6
 
@@ -225,6 +233,14 @@ class Format:
         for first in range(0, len(values), size):
             list(map(self.typed, values[first : first + size]))
         return (time.process_time() - began_s) / len(values) * 1e6
+
+    def parse_us(self) -> float:
+        """CPU time of the library's parser for each record, of whose results none is kept."""
+        bodies = [value[self.frame_bytes :] for value in self.records.values()]
+        assert self.parse is not None
+        began_s = time.process_time()
+        deque(map(self.parse, bodies), maxlen=0)
+        return (time.process_time() - began_s) / len(bodies) * 1e6
 
 
 def events(count: int) -> list[dict[str, Any]]:
@@ -290,8 +306,24 @@ def coded(count: int) -> dict[str, Format]:
         "avro": _logged(map(codec_records.avro, searches)),
         "protobuf": _logged(map(codec_records.protobuf, messages)),
     }
+    schema = fastavro.parse_schema(avro_bodies.TRACK)
+    parsers: dict[str, tuple[Callable[[bytes], Any], int]] = {
+        "avro": (
+            lambda body: fastavro.schemaless_reader(io.BytesIO(body), schema, None),
+            len(codec_records.AVRO_HEAD),
+        ),
+        "protobuf": (
+            protobuf_messages.message_class("acme.Track").FromString,
+            len(codec_records.PROTOBUF_HEAD),
+        ),
+    }
     return {
-        codec: Format(one, codec_records.mapper_of(f'codec = "{codec}"\n{LISTS[codec]}', LIMITS))
+        codec: Format(
+            one,
+            codec_records.mapper_of(f'codec = "{codec}"\n{LISTS[codec]}', LIMITS),
+            parse=parsers[codec][0],
+            frame_bytes=parsers[codec][1],
+        )
         for codec, one in records.items()
     }
 
@@ -310,6 +342,11 @@ def _logged(values: Any) -> LoggedRecords:
 
 async def measure(stage: Stage, effort: Effort) -> PartResult:
     """The ratios of each format, and the time for a record."""
+    # One after the other: what only the others need would be in memory.
+    return PartResult([*_of_json(effort), *_of_codecs(effort)])
+
+
+def _of_json(effort: Effort) -> list[Finding]:
     found = formats(effort.of(RECORDS))
     read_us: dict[str, list[float]] = {name: [] for name in found}
     typed_us: dict[str, list[float]] = {name: [] for name in TYPED}
@@ -331,8 +368,18 @@ async def measure(stage: Stage, effort: Effort) -> PartResult:
         findings.append(
             number(f"mapping.{name}_us", f"reading {name}, CPU per record", times, "µs")
         )
+    return findings
+
+
+def _of_codecs(effort: Effort) -> list[Finding]:
+    findings: list[Finding] = []
     for name, one in coded(effort.of(RECORDS // 4)).items():
-        times = [one.plain_us() for _ in range(effort.rounds(ROUNDS))]
-        words = f"reading a search of {ITEMS} products in {name.title()}, CPU"
-        findings.append(number(f"mapping.{name}_us", words, times, "µs", GOALS_US[name]))
-    return PartResult(findings)
+        pairs = [(one.plain_us(), one.parse_us()) for _ in range(effort.rounds(ROUNDS))]
+        read_us, parse_us = map(list, zip(*pairs, strict=True))
+        words, parse = f"reading a search of {ITEMS} products in {name.title()}", PARSERS[name]
+        findings += [
+            number(f"mapping.{name}_us", f"{words}, CPU", read_us, "µs", GOALS_US[name]),
+            number(f"mapping.{name}_parse_us", f"{parse} parse of it, CPU", parse_us, "µs"),
+            ratio(f"mapping.{name}", f"{words} ÷ {parse} parse of it", pairs),
+        ]
+    return findings

@@ -52,6 +52,8 @@ class Job:
     """Long enough for all feedback, and short enough for panes to settle within the traffic."""
     lateness: str = "10s"
     session_timeout: str = "45s"
+    more: str = ""
+    """Further sections of the file."""
 
 
 @dataclass
@@ -124,7 +126,7 @@ names = {json.dumps(job.metrics)}
 [segments]
 groupings = {json.dumps(job.groupings)}
 max_segments = {job.max_segments}
-"""
+{job.more}"""
 
     @contextmanager
     def worker(

@@ -2,12 +2,14 @@
 records.
 
 55 % are impressions of 10 items with two attributes and one experiment; the rest is feedback
-(clicks, add-to-cart, purchases) 1 to 60 s later. A record has about 220 bytes.
+(clicks, add-to-cart, purchases) 1 to 60 s later. A record has about 220 bytes. On request,
+impressions have a query and a user as well: texts of some 20 characters by Zipf's law, or one that
+is new in each.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import product
+from itertools import product, repeat
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -22,6 +24,10 @@ KIND_SHARES: Final = (0.85, 0.10, 0.05)
 CATALOGUE: Final = 50_000
 """Number of different items, `sku-00000` and so on: 9 characters."""
 ID_LETTERS: Final = 16
+NEW_QUERIES: Final = -1
+"""In the place of how many queries there are: each impression has one of its own."""
+USERS: Final = 1_000_000
+WORDS: Final = ("shoes", "red", "running", "laptop", "phone", "garden chair", "tv", "winter coat")
 
 Lists: TypeAlias = NDArray[np.int64]
 """(impressions, items): indices into the catalogue, distinct within a list."""
@@ -55,6 +61,9 @@ class Traffic:
     keyed_by_segment: bool = False
     """Whether the key is the country or the kind instead of the id, for stream processors that
     group by key. Partitions and values are the same."""
+    queries: int = 0
+    """Distinct queries: the one of rank r is searched for in proportion to 1/r. Or NEW_QUERIES, or
+    0, for impressions without a query and a user."""
 
     @property
     def impressions(self) -> int:
@@ -109,22 +118,46 @@ def _impression_writer(
     quoted = [f'"{item}"' for item in _items()]
     tails = [
         f'],"attributes":{{"country":"C{index}","device":"{device}"}}'
-        f',"experiments":{{"{EXPERIMENT}":"{variant}"}}}}'
+        f',"experiments":{{"{EXPERIMENT}":"{variant}"}}'
         for index, device, variant in product(range(traffic.countries), DEVICES, VARIANTS)
     ]
     shares = 1 / np.arange(1, traffic.countries + 1)
     country = rng.choice(traffic.countries, traffic.impressions, p=shares / shares.sum())
     others = len(DEVICES) * len(VARIANTS)
     tail_of = country * others + rng.integers(0, others, traffic.impressions)
+    searches = _searches(traffic)
 
     def write(index: int, id_: str, time_ms: int) -> tuple[str, str]:
         items = ",".join([quoted[item] for item in lists[index].tolist()])
         return f"C{country[index]}", (
             f'{{"type":"impression","impression_id":"{id_}","timestamp":{time_ms},"items":[{items}'
-            f"{tails[tail_of[index]]}"
+            f"{tails[tail_of[index]]}{next(searches)}}}"
         )
 
     return write
+
+
+def _searches(traffic: Traffic) -> Iterator[str]:
+    """The fields of query and user of each impression, in the order of event time: from a generator
+    of their own, so that all other fields are the same with and without."""
+    if not traffic.queries:
+        yield from repeat("")
+        return
+    rng = np.random.default_rng(SEED)
+    users = rng.integers(0, USERS, traffic.impressions).tolist()
+    if traffic.queries == NEW_QUERIES:
+        ranks = range(traffic.impressions)
+    else:
+        shares = np.cumsum(1 / np.arange(1, traffic.queries + 1))
+        ranks = np.searchsorted(shares, rng.random(traffic.impressions) * shares[-1]).tolist()
+    for rank, user in zip(ranks, users, strict=True):
+        yield f',"query":"{query_text(rank)}","user_id":"user-{user}"'
+
+
+def query_text(rank: int) -> str:
+    """The query of a rank from 0: 7 to 23 characters, some in upper case as people write."""
+    words = f"{WORDS[rank % len(WORDS)]} {WORDS[rank // 7 % len(WORDS)]} {rank}"
+    return words.title() if rank % 3 == 0 else words
 
 
 def _feedback_writer(

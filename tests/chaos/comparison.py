@@ -62,11 +62,9 @@ def differences(lane: Lane, expected: LaneResult, start: Mapping[str, int]) -> I
     the lane was counts the records in between as a gap: at most all records before the start.
     """
     gaps = {topic: min(count, start[topic]) for topic, count in gaps_of(lane).items()}
-    yield from _differences(
-        lane.number, "gaps", gaps_of(lane), {t: n for t, n in gaps.items() if n}
-    )
+    yield from of_part(lane.number, "gaps", gaps_of(lane), {t: n for t, n in gaps.items() if n})
     for part, stored, oracle_values in _parts(lane, expected):
-        yield from _differences(lane.number, part, stored, oracle_values)
+        yield from of_part(lane.number, part, stored, oracle_values)
 
 
 def gaps_of(lane: Lane) -> Mapping[str, int]:
@@ -74,7 +72,8 @@ def gaps_of(lane: Lane) -> Mapping[str, int]:
     return counts_of(lane)["gap_records"]
 
 
-def _differences(lane: int, part: str, stored: Numbers, expected: Numbers) -> Iterator[Difference]:
+def of_part(lane: int, part: str, stored: Numbers, expected: Numbers) -> Iterator[Difference]:
+    """The values of a part that differ."""
     for key in sorted(stored.keys() | expected.keys(), key=repr):
         if stored.get(key) != expected.get(key):
             yield Difference(lane, part, repr(key), stored.get(key), expected.get(key))

@@ -14,12 +14,14 @@ from typing import Final
 
 import msgspec
 
+from relevanced.daemon.commands.judgements.library import library_of
+from relevanced.daemon.config.decoders import decoder_of
 from relevanced.daemon.config.layout import Layout, layout_of, under
 from relevanced.daemon.config.loading import load
 from relevanced.daemon.errors import Damaged, Lost
 from relevanced.daemon.plan import Plan as ProductPlan
 from relevanced.daemon.storage.commit import ClaimedLane
-from relevanced.daemon.storage.layouts import InForce, Layouts, StoredLayout
+from relevanced.daemon.storage.layouts import InForce, Layouts, StoredLayout, layouts_of
 from relevanced.daemon.storage.redis.client import connect
 from relevanced.daemon.storage.redis.lane_store import LaneStore
 from relevanced.daemon.storage.redis.layout_registry import LayoutRegistry
@@ -32,7 +34,8 @@ from tests.chaos.redis_pair import RedisPair
 from tests.chaos.schedule import SESSION_S, Plan
 from tests.chaos.served import unready, wrong_events
 from tests.chaos.stage import Slot, Stage
-from tests.chaos.traffic import PARTITIONS, TOPIC_SETTINGS, Producer, read_all
+from tests.chaos.traffic import PARTITIONS, TOPIC_SETTINGS, Producer, put_in_place, read_all
+from tests.chaos.undisturbed import Files, StoredLane, disturbances, undisturbed, with_past_queries
 from tests.oracle import DEFAULT_METRICS, LaneResult, OracleConfig, Record
 from tests.replica import every_key
 from tests.services.processes import tail
@@ -104,11 +107,14 @@ text = "plain"
 by = "country"
 kept = 3
 min_users = 2
+examples = 2
 [experiments.ranker-v2]
 planned_impressions = 1000
 metrics = {compared}
 primary = "P@1"
 stratify_by = "country"
+[judgements]
+directory = "{judgements}"
 """
 
 
@@ -155,9 +161,11 @@ class Round:
         """Those that any had so far."""
         self.problems: list[str] = []
         """Violations found so far."""
+        self.judgements = directory / "judgements"
 
     async def __aenter__(self) -> "Round":
         self.directory.mkdir(parents=True)
+        put_in_place(self.judgements, self.producer.traffic.world)
         self.stage.rng.seed(f"proxies {self.plan.seed}")
         for topic in self.topics:
             await self.stage.broker.create_topic(topic, PARTITIONS, TOPIC_SETTINGS)
@@ -256,7 +264,7 @@ class Round:
         result.problems += await self._ask_workers(expected)
         result.problems += await self._missing_lanes()
         result.problems += await self._end_workers()
-        await self._compare(expected, starts, result)
+        await self._compare(records, expected, starts, result)
         return result
 
     async def _wait_until_caught_up(self, records: Sequence[Record]) -> None:
@@ -352,14 +360,16 @@ class Round:
 
     async def _compare(
         self,
+        records: Sequence[Record],
         expected: Mapping[int, LaneResult],
         starts: Mapping[int, Mapping[str, int]],
         result: RoundResult,
     ) -> None:
+        files = self._files()
         for number, lane_result in sorted(expected.items()):
-            claimed = await self._load(number)
-            found = differences(claimed.lane, lane_result, starts[number])
-            first = next(found, None)
+            stored, claimed = await self._load(number)
+            first = next(differences(claimed.lane, lane_result, starts[number]), None)
+            first = first or self._disturbance(stored, records, starts[number], files)
             result.first = result.first or first
             result.silent += first is not None  # its keys are all there: nobody would know
             lost, doubled = lost_and_doubled(claimed.lane, lane_result)
@@ -367,18 +377,42 @@ class Round:
             result.doubled += doubled
             result.problems += await self._stray_keys(claimed)
 
+    def _files(self) -> Files:
+        """The files of judgements, as workers read them."""
+        library = library_of(load(self._toml(self.slots[0], 0), {}, "chaos"))
+        assert library is not None
+        library.refresh(())
+        return library.readable
+
+    def _disturbance(
+        self,
+        stored: StoredLane,
+        records: Sequence[Record],
+        start: Mapping[str, int],
+        files: Files,
+    ) -> Difference | None:
+        """The first value that differs from that of a run without faults."""
+        layouts = layouts_of(stored.blobs)
+        assert layouts is not None, "a lane that was read has committed"
+        config = load(self._toml(self.slots[0], 0), {}, "chaos")
+        plan = under(config, Layout(layouts.last.digest, layouts.last.text)).plan
+        calm = undisturbed(stored, records, start, plan, decoder_of(config), files)
+        return next(disturbances(stored, calm, plan), None)
+
     async def _stray_keys(self, claimed: ClaimedLane) -> list[str]:
         """Problems: keys of a lane that no owner would ever read or unlink."""
         async with connect(self.redis.master.url) as client:
             return await stray_keys(client, self._namespace(), claimed)
 
-    async def _load(self, lane: int) -> ClaimedLane:
+    async def _load(self, lane: int) -> tuple[StoredLane, ClaimedLane]:
         async with connect(self.redis.master.url) as client:
             store = LaneStore(client, self._namespace())
             head = await store.claim(lane, f"reader-{random.random()}", {})
             await store.sweep()  # as the next owner does, if the former owner did not finish
-            names, blobs = await store.load(lane, head, every_key)
-            return rebuild(lane, self._layouts(), self.topics, head, names, blobs)
+            names, blobs = await store.load(lane, head, with_past_queries)
+            stored = StoredLane(lane, head, names, blobs)
+            read = {key: blobs[key] for key in every_key(head, list(blobs)) if key in blobs}
+            return stored, rebuild(lane, self._layouts(), self.topics, head, names, read)
 
     def _layouts(self) -> Layouts:
         """Read lanes under the first layout, whatever was in force last: what all layouts have must
@@ -409,6 +443,7 @@ class Round:
             name=self.name,
             start=self.plan.start,
             session=SESSION_S,
+            judgements=self.judgements,
         )
 
     def logs(self) -> str:

@@ -2,20 +2,25 @@
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from random import Random
 from typing import Final
 
 import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from relevanced.daemon.commands.simulate.judged_set import judged_set
 from relevanced.daemon.commands.simulate.traffic import (
     Faults,
     NativeEvent,
     Traffic,
     generate_events,
 )
+from relevanced.daemon.commands.simulate.world import World
 from relevanced.daemon.errors import Unavailable
+from relevanced.daemon.judgements.directory import add
 from relevanced.daemon.kafka.client import KafkaSettings
+from relevanced.daemon.panes import HOUR_MS
 from tests.kafka_compression import Lz4Producer
 from tests.oracle import Record
 
@@ -37,6 +42,17 @@ TOPIC_SETTINGS: Final = {"retention.ms": "-1", "message.timestamp.after.max.ms":
 FAULTS: Final = Faults(duplicates=0.01, disorder=0.02, orphans=0.01, off_list=0.01)
 
 
+def put_in_place(directory: Path, world: World) -> None:
+    """Put files of judgements in place: for the hour in which the traffic begins, for the next one
+    with other grades, and for the one that only clocks reach which are wrong."""
+    directory.mkdir()
+    source, whole = directory.parent / "grades.csv", judged_set(world)
+    first_ms = START_MS // HOUR_MS * HOUR_MS
+    for number in range(3):
+        source.write_bytes(whole if number % 2 else whole.replace(b",3\n", b",2\n"))
+        add(directory, source, first_ms + number * HOUR_MS, 0)
+
+
 class Producer:
     """Sends traffic until `stop`. While the broker is unavailable it retries; records that are sent
     twice are twice in the log."""
@@ -44,8 +60,8 @@ class Producer:
     def __init__(self, bootstrap: str, topics: Sequence[str], seed: int) -> None:
         self._topics = topics
         self._random = Random(f"rubbish {seed}")
-        traffic = Traffic(seed=seed, rate=EVENT_TIME_RATE, faults=FAULTS)
-        self._events = generate_events(traffic, START_MS)
+        self.traffic = Traffic(seed=seed, rate=EVENT_TIME_RATE, faults=FAULTS)
+        self._events = generate_events(self.traffic, START_MS)
         self._producer = Lz4Producer(KafkaSettings(bootstrap))
         self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None

@@ -19,8 +19,9 @@ from relevanced.daemon.events.types import (
     Limits,
     Rejected,
 )
-from relevanced.daemon.exporter.labels import attribute_values, label_names
+from relevanced.daemon.exporter.labels import label_names
 from relevanced.daemon.lane.counts import FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES
+from relevanced.daemon.lane.segments import attribute_values
 from relevanced.daemon.plan import OTHER, Plan
 from relevanced.daemon.storage.layouts import InForce, Layouts
 from relevanced.daemon.storage.commit import ClaimedLane, Commit, confirm, plan_commit

@@ -60,10 +60,12 @@ def test_arms_without_and_with_many_successes_differ(rng: np.random.Generator) -
 
 
 def test_outcomes_in_plenty_leave_the_variance_as_it_is(rng: np.random.Generator) -> None:
-    arms = binary(rng, 0.3, 5_000), binary(rng, 0.3, 500)
-    assert not any(rests_on_few(arm) for arm in arms)
-    for arm, found in zip(arms, paired(*arms), strict=True):
-        assert found.variance == mean_variance(arm)
+    pairs = [(binary(rng, 0.3, 5_000), binary(rng, 0.3, 500)) for _ in range(50)]
+    kept = [arms for arms in pairs if not any(map(rests_on_few, arms))]
+    assert len(kept) > 40, "one of sixty looks by chance as if it rested on few"
+    for arms in kept:
+        for arm, found in zip(arms, paired(*arms), strict=True):
+            assert found.variance == mean_variance(arm)
     assert [bool(rests_on_few(binary(rng, rate, 5_000))) for rate in (0.0, 0.0005)] == [True, True]
 
 

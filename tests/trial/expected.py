@@ -114,6 +114,11 @@ EXPECTED: Final[Mapping[str, Expected]] = {
     "topic-recreated": Expected(
         18, (Alert("RelevancedLaneStopped", 3, "pages", {}, ("created again",)),), most=2
     ),
+    "registry-away": Expected(
+        15,
+        (Alert("RelevancedRegistryFails", 8, "pages", {}, ("gets no schemas",)),),
+        besides=INFORMS,
+    ),
     # Changes.
     "changed-configuration": Expected(12),
     # No alert on the gap. An alert that waits for less than 10 minutes begins to wait anew: that is

@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from tests.services.daemons import Daemon
 from tests.services.kafka_server import Broker
 from tests.services.processes import free_port
 from tests.services.redis_server import RedisServer
 from tests.trial.monitoring import Monitoring
+from tests.trial.registered import Registered
 from tests.trial.sighting import INSTALLATION, Labels
 from tests.trial.traffic import Encoded, Searchers, Timed
 
@@ -19,7 +22,7 @@ PARTITIONS: Final = 2
 TOML: Final = """
 [kafka]
 bootstrap_servers = ["{kafka}"]
-topics = ["{topic}"]
+{topics}
 start = "earliest"
 session_timeout = "10s"
 [redis]
@@ -31,6 +34,7 @@ window = "{attribution}"
 names = ["Success@10", "RR@10", "nDCG@10"]
 [segments]
 groupings = [{groupings}]
+{sections}
 """
 
 
@@ -59,6 +63,8 @@ class Installation:
         self.topic = f"{self.name}-events"
         self.attribution = "2m"
         self.groupings = '["country"], ["device"]'
+        self.registered: Registered | None = None
+        """What writes the records, where they are not native JSON."""
         self.daemons: dict[str, Daemon] = {}
         self._searchers: list[Searchers] = []
         directory.mkdir(parents=True, exist_ok=True)
@@ -76,7 +82,9 @@ class Installation:
 
     def search(self, stream: Iterator[Timed], before: Sequence[Encoded] = ()) -> None:
         """Begin to search; returns when the history is in the topic."""
-        self._searchers.append(Searchers(self.kafka.bootstrap, self.topic, stream, before))
+        encode = msgspec.json.encode if self.registered is None else self.registered.encode
+        searchers = Searchers(self.kafka.bootstrap, self.topic, stream, before, encode)
+        self._searchers.append(searchers)
         self._searchers[-1].wait()
 
     def stop_searching(self) -> None:
@@ -85,9 +93,13 @@ class Installation:
 
     def run(self, **roles: str) -> None:
         """Start processes: name=role. They are scraped from now on."""
+        topics, sections = f'topics = ["{self.topic}"]', ""
+        if self.registered is not None:
+            topics, sections = "", self.registered.sections(self.topic)
         config = TOML.format(
             kafka=self.kafka.bootstrap,
-            topic=self.topic,
+            topics=topics,
+            sections=sections,
             redis=self.redis.url,
             name=self.name,
             attribution=self.attribution,

@@ -6,6 +6,7 @@ from typing import Final
 
 from tests.trial.expected import SCORE
 from tests.trial.installation import Installation, until
+from tests.trial.registered import Registered
 from tests.trial.sighting import Labels
 from tests.trial.stage import Stage
 from tests.trial.traffic import Fault
@@ -205,6 +206,19 @@ def topic_recreated(stage: Stage) -> None:
     stage.searched(made, hours=1)
 
 
+def registry_away(stage: Stage) -> None:
+    """Producers begin to write by a new version of their schema while the registry is away."""
+    made = stage.installation()
+    made.registered = Registered()
+    stage.ends.callback(made.registered.stop)
+    stage.searched(made, hours=1)
+    made.run(worker="worker", exporter="exporter")
+    made.catch_up()
+    stage.broken()
+    made.registered.stop()
+    made.registered.version = 1
+
+
 def changed_configuration(stage: Stage) -> None:
     """A rolling update: the new processes come while the old ones still run."""
     made = whole(stage)
@@ -249,6 +263,7 @@ SCENARIOS: Final[Mapping[str, Callable[[Stage], None]]] = {
     "empty-topic": empty_topic,
     "missing-topic": missing_topic,
     "topic-recreated": topic_recreated,
+    "registry-away": registry_away,
     "changed-configuration": changed_configuration,
     "prometheus-restart": prometheus_restart,
 }

@@ -8,7 +8,7 @@ import asyncio
 import threading
 import time
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -47,6 +47,8 @@ PATIENCE_S: Final = 300.0
 Timed = tuple[int, dict[str, Any]]
 Encoded = tuple[int, bytes, bytes]
 """Time, key and value of a record."""
+Encode = Callable[[dict[str, Any]], bytes]
+"""From an event to the value of its record."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +105,9 @@ def encoded_past(now_ms: int) -> list[Encoded]:
     return [_encoded(timed) for timed in past(now_ms)]
 
 
-def _encoded(timed: Timed) -> Encoded:
+def _encoded(timed: Timed, encode: Encode = msgspec.json.encode) -> Encoded:
     at_ms, event = timed
-    return at_ms, event["impression_id"].encode(), msgspec.json.encode(event)
+    return at_ms, event["impression_id"].encode(), encode(event)
 
 
 def _week(start_ms: int, regression: Regression | None) -> Iterator[Timed]:
@@ -157,11 +159,16 @@ class Searchers:
     time comes. A broker that is away is waited for."""
 
     def __init__(
-        self, kafka: str, topic: str, stream: Iterator[Timed], before: Sequence[Encoded] = ()
+        self,
+        kafka: str,
+        topic: str,
+        stream: Iterator[Timed],
+        before: Sequence[Encoded] = (),
+        encode: Encode = msgspec.json.encode,
     ) -> None:
         """`before`: records to send first."""
         self._settings, self._topic = KafkaSettings(kafka, (topic,), "none"), topic
-        self._stream, self._before = stream, before
+        self._stream, self._before, self._encode = stream, before, encode
         self._ahead = next(stream)
         self._producer: KafkaProducer | None = None
         self._caught_up, self._stop = threading.Event(), threading.Event()
@@ -192,7 +199,7 @@ class Searchers:
         """The next records up to now; the event after them is kept for later."""
         due: list[Encoded] = []
         while self._ahead[0] <= now_ms and len(due) < MOST_AT_ONCE:
-            due.append(_encoded(self._ahead))
+            due.append(_encoded(self._ahead, self._encode))
             self._ahead = next(self._stream)
         return due
 

@@ -1,0 +1,214 @@
+"""The lane as a run without faults leaves it, and what a lane after faults has of queries, their
+examples and judged rows beside it: the same rows, and the same bytes of hours that are over.
+
+The oracle has no tables of queries. What they must be follows from the log, so one process that
+reads all of it, undisturbed, says it. Where a lane went to another layout, tables and judged rows
+began anew with a whole hour, and are compared from there.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any, Final
+
+import msgspec
+
+from relevanced.daemon.events.types import Decoder
+from relevanced.daemon.judgements.grades import Judgements
+from relevanced.daemon.judgements.index import Entry
+from relevanced.daemon.lane import hours
+from relevanced.daemon.lane.judged_rows import ShownInBatch
+from relevanced.daemon.lane.lane import Lane
+from relevanced.daemon.lane.paged_rows import PAGE_ROWS
+from relevanced.daemon.plan import Plan
+from relevanced.daemon.storage import query_examples
+from relevanced.daemon.storage.commit import confirm, plan_commit
+from relevanced.daemon.storage.head import Head, head_of
+from relevanced.daemon.storage.judged import PREFIX as JUDGED
+from relevanced.daemon.storage.judged import JudgedHead, parse_judged_hour_key, parse_judged_key
+from relevanced.daemon.storage.layouts import InForce, Layouts
+from relevanced.daemon.storage.packing import unpack_page
+from relevanced.daemon.storage.query_head import QueryHead, hour_key
+from relevanced.daemon.storage.restore import rebuild
+from tests.chaos.comparison import Difference, of_part
+from tests.daemon.test_examples_equality import examples_in
+from tests.daemon.test_queries_equality import decoded, tables_in
+from tests.fakes import MemoryLane
+from tests.oracle import Record
+from tests.replica import every_key
+from tests.whole_batch import process_batch
+
+BATCH_RECORDS: Final = 700
+MOST_EVENTS: Final = 8
+"""No record of the tests has more."""
+Files = Mapping[Entry, Judgements]
+
+
+@dataclass(frozen=True)
+class StoredLane:
+    """Everything that a store has of a lane."""
+
+    number: int
+    head: Head
+    names: Mapping[str, bytes]
+    blobs: Mapping[str, bytes | None]
+
+
+def with_past_queries(head: Head, listed: Sequence[str]) -> list[str]:
+    """All keys of a lane, also those that only the head lists."""
+    queries = head.queries or QueryHead()
+    return [*every_key(head, listed), *queries.hour_keys, *queries.example_keys]
+
+
+def undisturbed(
+    stored: StoredLane,
+    records: Sequence[Record],
+    start: Mapping[str, int],
+    plan: Plan,
+    decode: Decoder,
+    files: Files,
+) -> StoredLane:
+    """The lane of these records, read from its starting offsets on in one process: graded by the
+    files that the stored one knows, from the hour on in which its judged rows begin."""
+    store = MemoryLane()
+    head = store.claim("t", msgspec.json.encode(start))
+    layouts = Layouts(InForce(replace(plan, tracking=None)))  # experiments are the oracle's
+    claimed = rebuild(stored.number, layouts, [*start], head, store.names, store.load(head))
+    _grade_as(stored.head, claimed.lane, files)
+    mine = [one for one in records if one.partition == stored.number]
+    unread = {
+        topic: [as_log_record(one) for one in mine if one.topic == topic and one.offset >= at]
+        for topic, at in start.items()
+    }
+    offsets, lane = dict(start), claimed.lane
+    while any(unread.values()):
+        size = _batch_size(lane)
+        batch = {topic: log[:size] for topic, log in unread.items()}
+        unread = {topic: log[size:] for topic, log in unread.items()}
+        offsets |= {topic: log[-1].offset + 1 for topic, log in batch.items() if log}
+        process_batch(lane, batch, offsets, decode)
+        commit = plan_commit(claimed)
+        assert store.commit(commit) == "applied"
+        confirm(claimed, commit)
+    return StoredLane(stored.number, head_of(store.fields), store.names, store.blobs)
+
+
+def _batch_size(lane: Lane) -> int:
+    """How many records to read next. Slots follow the log from batch to batch, not within one: a
+    batch ends with the last impression that was accepted before judged rows began."""
+    from_slot = 0 if lane.judged is None else lane.judged.from_slot
+    left = from_slot - lane.open.next_slot
+    return min(max(left // MOST_EVENTS, 1), BATCH_RECORDS) if left > 0 else BATCH_RECORDS
+
+
+def as_log_record(record: Record) -> SimpleNamespace:
+    stamp = -1 if record.timestamp_ms is None else record.timestamp_ms
+    return SimpleNamespace(**vars(record), timestamp=stamp, key=b"k")
+
+
+def _grade_as(head: Head, lane: Lane, files: Files) -> None:
+    judged = lane.judged
+    if judged is None or head.judged is None or head.judgements is None:
+        return
+    # All impressions come from one topic: so many as there were, they are the same.
+    judged.since_ms, judged.from_slot = head.judged.since_ms, head.judged.from_slot
+    judged.shown = ShownInBatch(judged.from_slot)
+    judged.prepare(head.judgements.history, files)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What is compared: what a lane lost, or had before its rows began anew, is not."""
+
+    queries_from: int
+    lost_queries: frozenset[int]
+    lost_examples: frozenset[int]
+    judged_from: int
+    lost_judged: frozenset[int]
+
+    @classmethod
+    def of(cls, head: Head) -> "Scope":
+        queries, judged = head.queries or QueryHead(), head.judged or JudgedHead()
+        return cls(
+            queries.since_ms or 0,
+            frozenset(queries.lost),
+            frozenset((*queries.lost, *queries.lost_examples)),
+            judged.since_ms,
+            frozenset(judged.lost_hours),
+        )
+
+
+def disturbances(found: StoredLane, calm: StoredLane, plan: Plan) -> Iterator[Difference]:
+    """Every value of queries, examples and judged rows that differs from the undisturbed run."""
+    scope = Scope.of(found.head)
+    pairs = [
+        ("tables of queries", [_tables(lane, plan, scope) for lane in (found, calm)]),
+        ("examples", [_examples(lane, scope) for lane in (found, calm)]),
+        ("judged rows", [_judged_rows(lane, plan, scope) for lane in (found, calm)]),
+        ("bytes", [_bytes(lane, plan, scope) for lane in (found, calm)]),
+    ]
+    if found.names != calm.names:  # a page of rows has other segments then
+        both = [{k: v for k, v in of.items() if not k.startswith(JUDGED)} for of in pairs[-1][1]]
+        pairs[-1] = ("bytes", both)
+    if not scope.judged_from:
+        late = [lane.head.counts.get("judged_late", {}) for lane in (found, calm)]
+        pairs.append(("judged late", [dict(counts) for counts in late]))
+    for part, (stored, expected) in pairs:
+        yield from of_part(found.number, part, stored, expected)
+
+
+def _tables(lane: StoredLane, plan: Plan, scope: Scope) -> dict[Any, Any]:
+    if lane.head.queries is None:
+        return {}
+    found = tables_in(lane.head.queries, lane.blobs, plan, scope.queries_from)
+    return {
+        (start, kind, key): value
+        for start, tables in found.items()
+        if start >= scope.queries_from and start not in scope.lost_queries
+        for kind, (rows, other, bound) in decoded(tables).items()
+        for key, value in {**rows, "(other)": other, "(bound)": bound}.items()
+    }
+
+
+def _examples(lane: StoredLane, scope: Scope) -> dict[Any, Any]:
+    if lane.head.queries is None:
+        return {}
+    return {
+        (start, key): examples
+        for start, by_key in examples_in(lane.head.queries, lane.blobs).items()
+        if start >= scope.queries_from and start not in scope.lost_examples
+        for key, examples in by_key.items()
+    }
+
+
+def _judged_rows(lane: StoredLane, plan: Plan, scope: Scope) -> dict[Any, Any]:
+    """(window or hour, start, segment) → its row."""
+    found: dict[Any, Any] = {}
+    for key, data in lane.blobs.items():
+        if key.startswith(JUDGED) and data is not None:
+            if (of_hour := parse_judged_hour_key(key)) is not None:
+                window, (start, page) = "hour", of_hour
+            elif (of_pane := parse_judged_key(plan.timing, key)) is not None:
+                (index, start), page = of_pane
+                window = plan.timing.windows[index].name
+            if start >= scope.judged_from and not (window == "hour" and start in scope.lost_judged):
+                for line, row in enumerate(unpack_page(data).tolist()):
+                    if any(row):
+                        name = lane.names[str(id_)] if (id_ := page * PAGE_ROWS + line) else b""
+                        found[window, start, name] = row
+    return found
+
+
+def _bytes(lane: StoredLane, plan: Plan, scope: Scope) -> dict[str, Any]:
+    """The pages of hours that are over."""
+    queries, settled = lane.head.queries or QueryHead(), lane.head.state.settled_before or 0
+    tables = [hour_key(s) for s in queries.hours if s not in scope.lost_queries]
+    examples = [
+        query_examples.hour_key(s) for s in queries.examples if s not in scope.lost_examples
+    ]
+    keys = [key for key in tables + examples if int(key.split(":")[1]) >= scope.queries_from]
+    for key in lane.blobs:
+        if (of_hour := parse_judged_hour_key(key)) is not None:
+            is_over = scope.judged_from <= of_hour[0] < hours.open_hour(settled, plan)
+            keys += [key] if is_over and of_hour[0] not in scope.lost_judged else []
+    return {key: lane.blobs.get(key) for key in keys}
