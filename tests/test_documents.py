@@ -20,7 +20,7 @@ ROOT: Final = Path(__file__).parent.parent
 DOCUMENTS: Final = (
     *("README.md", ".github/CONTRIBUTING.md", "daemon/README.md"),
     *("deploy/README.md", "deploy/operations.md", "deploy/runbook.md"),
-    "deploy/privacy-and-cost.md",
+    *("deploy/privacy-and-cost.md", "deploy/doctor.md"),
 )
 EXAMPLE: Final = str(ROOT / "deploy/relevanced.toml")
 

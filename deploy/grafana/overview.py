@@ -10,7 +10,7 @@ from grafana_foundation_sdk.builders import (
     timeseries,
 )
 
-from deploy.grafana import frame
+from deploy.grafana import frame, judged
 from deploy.grafana.carriers import carriers
 from deploy.grafana.fresh import noticeable
 from deploy.grafana.frame import ALERTS, SEGMENT_URL, framed, rowed
@@ -79,6 +79,7 @@ def overview() -> builders.Dashboard:
     compared = (_against_baseline(), _changes(), _verdicts(), _by_metric())
     built = rowed(built, "Against the baseline", compared)
     built = rowed(built, "Which segments", (_by_segment(), *carriers()))
+    built = rowed(built, judged.TITLE, judged.judged())
     built = rowed(built, "What would be noticed", noticeable())
     return rowed(built, "Traffic", (_traffic(), _shares()))
 

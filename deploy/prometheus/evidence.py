@@ -1,4 +1,4 @@
-"""The recording rules of the numbers by which patterns are told apart, as
+"""The recording rules of the numbers that distinguish patterns, as
 `daemon.judging.evidence` computes them; a test feeds both with the same searches.
 """
 
@@ -286,5 +286,23 @@ ln(
   )""",
             "0.25 * relevanced:drift:variance",
         ),
+    ),
+    Rule(
+        "relevanced:judged:z",
+        "min without (metric) (relevanced:judged_score:z)",
+        "Of judged scores, which are recorded in judged.yml: the metric that fell most, and what "
+        "would be seen if they had fallen as Success did.",
+    ),
+    Rule(
+        "relevanced:judged:expected_z",
+        """\
+min without (metric) (
+  relevanced:judged_score:baseline / relevanced:judged_score:error
+  * ignoring (metric) group_left () relevanced:success:change
+)""",
+    ),
+    Rule(
+        "relevanced:judged_share:change",
+        "ln(relevanced:judged_share:recent / relevanced:judged_share:baseline)",
     ),
 )

@@ -29,6 +29,9 @@ SERIES: Final[Mapping[str, str]] = {
     "shape_of_success": "relevanced:shape:success_ratio",
     "clicks_z": "relevanced:clicks_per_success:z",
     "clicks_of_success": "relevanced:clicks_per_success:success_ratio",
+    "judged_z": "relevanced:judged:z",
+    "judged_expected_z": "relevanced:judged:expected_z",
+    "judged_share": "relevanced:judged_share:change",
 }
 """Number of the evidence → recorded series."""
 OF_INSTALLATION: Final = ("tracking_fault",)

@@ -9,7 +9,7 @@ together as they do in real traffic. Each installation is a `job` of one Prometh
 import json
 import re
 import subprocess
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -197,20 +197,31 @@ def fired(
     every five minutes. Each installation is a test of its own: promtool bounds samples per query.
     """
     rng = np.random.default_rng(seed)
-    path = directory / f"scenes-{seed}.yml"
+    served = {job: list(gauges(scene, hours, rng)) for job, scene in scenes.items()}
+    return fired_by(served, rules, directory, hours)
+
+
+def fired_by(
+    served: Mapping[str, Sequence[tuple[str, Floats]]],
+    rules: list[Path],
+    directory: Path,
+    hours: int,
+) -> dict[str, list[tuple[int, Fired]]]:
+    """As `fired`, of these series: job → (series without its job, value every five minutes)."""
+    path = directory / "scenes.yml"
     groups = [group["name"] for r in rules for group in yaml.safe_load(r.read_text())["groups"]]
     files = [str(rule) for rule in rules]
     head = {"rule_files": files, "evaluation_interval": "5m", "group_eval_order": groups}
     with path.open("w") as file:  # JSON is YAML
         file.write(json.dumps(head)[:-1] + ', "tests": [\n')
-        file.write(",\n".join(_test(job, scene, hours, rng) for job, scene in scenes.items()))
+        file.write(",\n".join(_test(job, series, hours) for job, series in served.items()))
         file.write("]}")
     done = subprocess.run(
         [program("promtool"), "test", "rules", path], text=True, capture_output=True, check=False
     )
     output = done.stdout + done.stderr
     assert "err: " not in output, output
-    found: dict[str, list[tuple[int, Fired]]] = {job: [] for job in scenes}
+    found: dict[str, list[tuple[int, Fired]]] = {job: [] for job in served}
     for hour, minute, texts in _LOOK.findall(output):
         at = 60 * int(hour or 0) + int(minute)
         for labels in _LABELS.findall(texts):
@@ -233,12 +244,12 @@ def _fired(labels: Mapping[str, str]) -> Fired:
     return Fired(whole, name, labels.get("metric", ""), labels["severity"])
 
 
-def _test(job: str, scene: Scene, hours: int, rng: np.random.Generator) -> str:
+def _test(job: str, served: Sequence[tuple[str, Floats]], hours: int) -> str:
     looks = [
         {"expr": _FIRING, "eval_time": f"{minute}m", "exp_samples": []}
         for minute in range(5, hours * 60, 5)
     ]
-    series = ",\n".join(_line(job, *one, hours) for one in gauges(scene, hours, rng))
+    series = ",\n".join(_line(job, *one, hours) for one in served)
     return (
         f'{{"interval": "5m", "promql_expr_test": {json.dumps(looks)}, "input_series": [{series}]}}'
     )
@@ -246,6 +257,7 @@ def _test(job: str, scene: Scene, hours: int, rng: np.random.Generator) -> str:
 
 def _line(job: str, series: str, values: Floats, hours: int) -> str:
     steps = hours * PANES_PER_HOUR
-    each = [f"{value:.6g}" for value in values]
+    # As in a scrape that does not find the series any more.
+    each = ["stale" if np.isnan(value) else f"{value:.6g}" for value in values]
     text = f"{each[0]}x{steps}" if len(each) == 1 else " ".join(each)
     return json.dumps({"series": f'{series},job="{job}"}}', "values": text})

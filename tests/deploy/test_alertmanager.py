@@ -59,6 +59,7 @@ INHIBITED: Final[Mapping[str, tuple[list[Labels], list[Labels]]]] = {
     "the whole inhibits no segment": ([WHOLE, OTHER_METRIC, SEGMENT], []),
     "a segment alone notifies": ([SEGMENT, EXPERIMENT], []),
     "feedback stopped inhibits scores": ([STOPPED], [WHOLE, SEGMENT]),
+    "feedback stopped inhibits no judged score": ([STOPPED, score("JudgedScoreDropped")], [WHOLE]),
     "the most urgent alert on a score inhibits the others": (
         [score("ScoreFarBelowUsual"), SEGMENT],
         [WHOLE, score("ScoreSinking")],

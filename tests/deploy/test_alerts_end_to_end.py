@@ -47,7 +47,8 @@ def test_a_broken_ranking_of_one_segment_raises_alerts_on_that_segment_only(
         name = "RelevancedScoreFarBelowUsual"  # on the worst metric, whichever it is
         until(lambda: played.firing(name, segment="BR"), what="the alert on BR fires")
         (said,) = played.descriptions(name, segment="BR")
-        assert "Looks like RANKING: relevant items are still found, but at lower ranks" in said
+        # or RETRIEVAL: of 250 searches an hour, the ranks of the clicks are too few to say in some
+        assert "Looks like RANKING" in said
         received = played.received()
         assert set(received) == {"/tickets"}, received
         assert [labels["alertname"] for labels in received["/tickets"]].count(name) == 1

@@ -7,9 +7,11 @@ from typing import Any, Final
 
 import yaml
 
-from relevanced.daemon.exporter.exposition import Exposition
+from relevanced.daemon.exporter.exposition import Exposition, render_judged
+from relevanced.daemon.exporter.judged_files import LaneFiles
 from relevanced.daemon.exporter.snapshot import VIEWS
 from tests.deploy.test_rules import rules
+from tests.judged_lanes import JudgedHour, entry, lane, scored, steady
 from tests.lane_views import NOW_MS, PLAN, Shown, exposed, exposed_compared, lane_view, read_text
 
 PAGE: Final = (Path(__file__).parent.parent.parent / "deploy/privacy-and-cost.md").read_text()
@@ -56,6 +58,18 @@ def served() -> list[tuple[str, dict[str, str]]]:
     views = [lane_view([Shown(at, values=(1.0, 0.5, 0.2)) for at in times], watermark_ms=until_ms)]
     hours = of_the_whole([exposed_compared(views)])
     return of_the_whole([exposed(views)]) + 3 * hours
+
+
+def test_judged_metrics_add_as_many_as_the_page_says() -> None:
+    (text,) = re.findall(r"`\[judgements\]` come S × (.+?)\n", PAGE)
+    hours = {start: JudgedHour(3600) for start in steady(24 * 23)}
+    scores = scored(lane(hours, LaneFiles(0, (entry(0),))))
+    values = {"J": len(scores.plan.metrics), "W": len(scores.plan.timing.windows)}
+    for name, value in values.items():
+        text = text.replace(name, str(value))
+    count = int(eval(text.replace("×", "*"), {"__builtins__": {}}))  # noqa: S307
+    assert len(of_the_whole([render_judged(scores)])) == count == 99
+    assert f"{count} per segment" in PAGE
 
 
 def test_a_segment_has_as_many_series_as_the_formula_says() -> None:

@@ -59,20 +59,32 @@ def lines(name: str, side: Side) -> Iterator[str]:
         yield f"relevanced_{name}_score{labelled} {mean!r}"
         yield f"relevanced_{name}_score_stderr{labelled} {error!r}"
         yield f"relevanced_{name}_scored_impressions{labelled} {side.impressions!r}"
+    yield f"relevanced_{name}_judged_impressions{{{labels}}} {side.judged_impressions!r}"
+    for number, (mean, error) in enumerate(side.judged):
+        labelled = f'{{metric="DCG@{number + 1}",{labels}}}'
+        yield f"relevanced_{name}_judged_score{labelled} {mean!r}"
+        yield f"relevanced_{name}_judged_score_stderr{labelled} {error!r}"
+        yield f"relevanced_{name}_judged_scored_impressions{labelled} {side.judged_impressions!r}"
 
 
 @cache
 def of_table(fault: str, count: int) -> tuple[Side, Side]:
     """As floats; MIX is left to the texts of the daemon, which have segments."""
     recent, before, _ = sides(FAULTS[fault][0], count, SEED)
-    plain = [Side(**{name: float(n) for name, n in vars(one).items()}) for one in (recent, before)]
-    return plain[0], plain[1]
+    recent, before = (
+        Side(**{name: n if name == "judged" else float(n) for name, n in vars(one).items()})
+        for one in (recent, before)
+    )
+    return recent, before
 
 
 def text_of(fault: str, count: int) -> str:
     recent, before = of_table(fault, count)
-    periods = f'relevanced_baseline_periods{{window="1h",unit="week"}} {PERIODS}'
-    return "\n".join([*lines("recent", recent), *lines("baseline", before), periods, ""])
+    periods = [
+        f'relevanced_{of}baseline_periods{{window="1h",unit="week"}} {PERIODS}'
+        for of in ("", "judged_")
+    ]
+    return "\n".join([*lines("recent", recent), *lines("baseline", before), *periods, ""])
 
 
 def firing(running: Watched, job: str) -> list[dict[str, Any]]:

@@ -28,6 +28,8 @@ ALWAYS_FIRES: Final = "RelevancedWatchdog"
 ABOUT_PROMETHEUS: Final = ("RelevancedWatchdog",)
 """Alerts on Prometheus and its rules: not on one installation."""
 HOLDING_BACK: Final = ("RelevancedNoData", "RelevancedFeedbackStopped")
+WITHOUT_FEEDBACK: Final = ("RelevancedJudgedScoreDropped",)
+"""Alerts on scores that no missing click moves."""
 
 ADDED_BY_PROMETHEUS: Final = (
     *("cluster", "job", "instance", "namespace", "pod"),
@@ -179,13 +181,14 @@ def test_runbook_has_no_section_for_a_removed_alert() -> None:
     assert documented == {alert["alert"].lower() for alert in alerts()}
 
 
-def test_rules_know_the_direction_of_each_metric() -> None:
-    (loss,) = (rule for rule in rules() if rule.get("record") == "relevanced:score:loss")
+@pytest.mark.parametrize("name", ["score", "judged_score"])
+def test_rules_know_the_direction_of_each_metric(name: str) -> None:
+    (loss,) = (rule for rule in rules() if rule.get("record") == f"relevanced:{name}:loss")
     patterns = re.findall(r'metric(?:=~|!~)"([^"]+)"', loss["expr"])
     excluded, down = (re.compile(pattern.replace("\\\\", "\\")) for pattern in patterns)
-    for name, entry in CATALOG.items():
-        directions = (not excluded.fullmatch(f"{name}@10"), bool(down.fullmatch(f"{name}@10")))
-        assert directions == (entry.direction == "up", entry.direction == "down"), name
+    for metric, entry in CATALOG.items():
+        directions = (not excluded.fullmatch(f"{metric}@10"), bool(down.fullmatch(f"{metric}@10")))
+        assert directions == (entry.direction == "up", entry.direction == "down"), metric
 
 
 def test_settings_missing_compares_with_the_number_of_settings() -> None:
@@ -260,7 +263,8 @@ def test_what_an_alert_asks_for_is_of_its_installation(alert: dict[str, Any]) ->
 def test_alert_on_quality_is_held_back_by_its_own_expression(alert: dict[str, Any]) -> None:
     if alert["labels"]["kind"] != "quality":
         return
-    by = "pipeline_fault" if alert["alert"] in HOLDING_BACK else "scores_unusable"
+    independent = (*HOLDING_BACK, *WITHOUT_FEEDBACK)
+    by = "pipeline_fault" if alert["alert"] in independent else "scores_unusable"
     assert alert["expr"].endswith(f"unless on (cluster, namespace, job) relevanced:{by}")
 
 
