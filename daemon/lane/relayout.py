@@ -20,10 +20,10 @@ from .attribute_texts import AttributeTexts
 from .class_files import class_files_under
 from .columns.column import column
 from .gain_states import NO_STATE, GainStates
-from .judged_beginning import begin_searches
 from .lane import BatchChanges, Lane
 from .layouts import BEFORE, Instant, Since, columns_of, kept_columns, latest
 from .paged_rows import PAGE_ROWS, PagedRows
+from .relayout_searches import begin_searches
 from .scoring import apply_changes
 from .segments import Segments
 
