@@ -1,10 +1,12 @@
-"""Attributes by files of classes on real parts: the rows are the oracle's after a crash, and a lane
-whose file is gone says which one to put back."""
+"""Attributes by files of classes on real parts: the rows are the oracle's after a crash, a lane
+whose file is gone says which one to put back, and a file that was listed too late is refused.
+"""
 
 import itertools
+import json
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,23 +42,29 @@ class ClassedStage(Stage):
         derive = f'[[derive]]\nattribute = "traffic"\ndirectory = "{self.heads}"\n'
         return f"{text}{before}{groupings}\n{derive}".replace("'", '"')
 
-    def class_queries(self) -> Path:
-        """Put two files in place, which begin an hour apart; the path of the second."""
+    def class_queries(self, *kinds: str) -> Path:
+        """Put a file in place for each kind of frequent queries, which begin an hour apart; the
+        path of the last."""
         shown, self.events = itertools.tee(self.events)
         found = Counter(e["query"] for _, e in itertools.islice(shown, 1_000) if e.get("query"))
         most = [query for query, _ in found.most_common(40)]
         self.heads.mkdir()
         dated, path = [], self.heads
-        for number, classes in enumerate(("head", "torso")):
-            start_ms, source = START_MS + number * HOUR_MS, self.directory / "classes.csv"
-            lines = [(query, classes if n < 20 else "rest") for n, query in enumerate(most)]
-            rows = (f'"{query}",{of}' for query, of in lines)
-            source.write_text("\n".join(["query,class", *rows]))
-            entry, _ = add(self.heads, source, start_ms, 0, read)
+        for number, kind in enumerate(kinds):
+            start_ms = START_MS + number * HOUR_MS
+            lines = [(query, kind if n < 20 else "rest") for n, query in enumerate(most)]
+            path = self.put(start_ms, lines)
             dated.append((start_ms, lines))
-            path = self.heads / entry.name
         self.config = replace(CONFIG, groupings=GROUPINGS, derive={"traffic": Dated(dated)})
         return path
+
+    def put(self, start_ms: int, classes: Sequence[tuple[str, str]]) -> Path:
+        """Put a file of (query, class) in place; its path."""
+        source = self.directory / "classes.csv"
+        rows = (f'"{query}",{of}' for query, of in classes)
+        source.write_text("\n".join(["query,class", *rows]))
+        entry, _ = add(self.heads, source, start_ms, 0, read)
+        return self.heads / entry.name
 
 
 @pytest.fixture
@@ -72,7 +80,7 @@ async def stage(
 async def test_classes_survive_a_crash_and_a_missing_file_is_waited_for(
     stage: ClassedStage,
 ) -> None:
-    path = stage.class_queries()
+    path = stage.class_queries("head", "torso")
     await stage.produce(EVENTS // 2)
     crashed = stage.daemon("classed")
     await stage.wait_for("classed", EVENTS // 2)
@@ -93,3 +101,26 @@ async def test_classes_survive_a_crash_and_a_missing_file_is_waited_for(
     wanted = f"put back the file {path.name} of SHA-256"
     await until(lambda: wanted in waiting.readiness(), waiting)
     assert waiting.terminate() == 0, waiting.log()
+
+
+async def test_a_file_that_is_listed_too_late_is_refused_by_every_lane_and_named(
+    stage: ClassedStage,
+) -> None:
+    stage.class_queries("head")
+    await stage.produce(EVENTS)
+    before = stage.daemon("late")
+    await stage.wait_for("late", EVENTS)
+    assert before.terminate() == 0, before.log()
+    late = stage.put(START_MS + HOUR_MS, [("a query", "torso")])
+    await stage.produce(100)
+    daemon = stage.daemon("late", "all")
+    await stage.wait_for("late", EVENTS + 100)
+    named = f'attribute="traffic",name="{late.name}",start="2026-11-20T13:00:00Z"'
+    series = f"relevanced_query_classes_refused_lanes{{{named}}}"
+    await until(lambda: daemon.series(series) == PARTITIONS, daemon)
+    assert f"lanes 0, 1, 2, 3 refused {late.name}" in daemon.readiness()
+    (traffic,) = json.loads(daemon.get("/api/v1/classes"))["derived"]
+    assert [file["name"] for file in traffic["refused"]] == [late.name]
+    assert daemon.terminate() == 0, daemon.log()
+    expected = oracle.run(await stage.records(), stage.topics, stage.config)
+    await stage.assert_equals_oracle("late", expected)
