@@ -1,6 +1,8 @@
 """No batch keeps the event loop, and so heartbeats and scrapes, from its turn for long."""
 
 import json
+import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle, islice
 from typing import Any, Final
@@ -74,21 +76,20 @@ def holds(
     values: Sequence[bytes],
     decode: Decoder,
     plan: Plan = PLAN,
-    most_batch_s: float = MAX_BATCH_S,
     most_stall_s: float = MAX_STALL_S,
     has_happened: Callable[[Lane], bool] = lambda lane: True,
+    allowed_s: Callable[[], float] = lambda: 0.0,
 ) -> bool:
-    """One trial."""
-    before = slowdown()
+    """One trial. `allowed_s` does what these records cannot be without, and says how long that
+    took: it is not counted."""
+    before, allowed = slowdown(), allowed_s()
     done = worked(values, decode, plan)
     assert has_happened(done.lane), f"{title}: has not happened"
     slower = max(before, slowdown())
-    batch_s = done.total_s * times_in_a_batch(values)
+    batch_s = (done.total_s - max(allowed, allowed_s())) * times_in_a_batch(values)
     print(f"{title}: longest stall {done.stall_s:.3f} s; {batch_s:.2f} s in a full batch;", end=" ")
-    print(
-        f"limits {most_stall_s * slower:.2f} s and {most_batch_s * slower:.1f} s ({slower:.2f} ×)"
-    )
-    return done.stall_s <= most_stall_s * slower and batch_s <= most_batch_s * slower
+    print(f"limits {most_stall_s * slower:.2f} s and {MAX_BATCH_S * slower:.1f} s ({slower:.2f} ×)")
+    return done.stall_s <= most_stall_s * slower and batch_s <= MAX_BATCH_S * slower
 
 
 def times_in_a_batch(values: Sequence[bytes]) -> float:
@@ -187,8 +188,6 @@ def test_many_small_records_leave_turns_to_others(title: str) -> None:
 
 SLOW_PATTERN: Final = r"\w*\w*x"
 """Two repeats in a row, each of which may begin and end anywhere: 1 to 2 ms on 128 letters."""
-SLOW_BATCH_S: Final = 2 * MAX_BATCH_S
-"""Of 10,000 queries made for it. Heartbeats get their turns meanwhile, so it costs no lane."""
 WITH_QUERIES: Final = plan_with(groupings=(("country",),), depth=100, queries=QueryPlan())
 DERIVING: Final = plan_with(
     groupings=(("kind",),),
@@ -222,9 +221,23 @@ def test_hostile_queries_leave_turns_to_others(
     if in_arrays:
         whole = [searches[first : first + 200] for first in range(0, len(searches), 200)]
     values = [json.dumps(one, ensure_ascii=False).encode() for one in whole]
-    most_batch_s = SLOW_BATCH_S if plan is DERIVING else MAX_BATCH_S
-    limits = {"most_batch_s": most_batch_s, "most_stall_s": MAX_STALL_S / 2}
-    check(f"queries: {title}", values, plan=plan, **limits)
+    # Heartbeats get their turns while a pattern is matched once for each query: it costs no lane.
+    texts = [query_of(n) for n in range(800)] if plan is DERIVING else []
+    check(
+        f"queries: {title}",
+        values,
+        plan=plan,
+        most_stall_s=MAX_STALL_S / 2,
+        allowed_s=lambda: matching_s(texts),
+    )
+
+
+def matching_s(texts: Sequence[str]) -> float:
+    """CPU time of matching the slowest pattern once with each text."""
+    search, began_s = re.compile(SLOW_PATTERN).search, time.thread_time()
+    for text in texts:
+        search(text)
+    return time.thread_time() - began_s
 
 
 def test_a_million_new_queries_settle_in_one_batch() -> None:
