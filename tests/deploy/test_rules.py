@@ -110,6 +110,15 @@ def test_linter_finds_no_problem() -> None:
     assert output.count("SUCCESS") == len(RULES)
 
 
+def test_texts_list_series_in_an_order_of_their_own() -> None:
+    """Prometheus gives those of an aggregation in any order."""
+    queries = re.findall(
+        r'range [^"]*query \(printf\s+"([\w:]+)', "\n".join(map(Path.read_text, RULES))
+    )
+    assert len(queries) > 5
+    assert {*queries} <= {"sort", "sort_desc", "topk", "relevanced:links_info"}
+
+
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_rules_pass_their_unit_tests(path: Path) -> None:
     assert "SUCCESS" in run("promtool", ["test", "rules", path])
