@@ -21,7 +21,7 @@ from relevanced.daemon.config.loading import load
 from relevanced.daemon.events.types import Rejected
 
 START_MS = 1_795_176_000_000
-EVENTS = 1_500
+EVENTS = 1_000
 IDS = {
     "segment": "properties.search_id",
     "snowplow": "contexts_com_acme_search_1[0].search_id",
@@ -140,7 +140,9 @@ def test_records_of_no_preset_are_wrong_and_refusals_have_an_example() -> None:
         broken[place] = msgspec.structs.replace(broken[place], value=value)
     for values, words in ((False, "--show-values"), (True, "the first: timestamp")):
         finding = said(diagnosed({"shop": broken}, [], values=values)[0])["records of shop"]
-        assert finding.level == "wrong" and f"150 bad_timestamp ({words}" in finding.words
+        assert (
+            finding.level == "wrong" and f"{EVENTS // 10} bad_timestamp ({words}" in finding.words
+        )
         assert ("planted" in finding.words) == values
 
 

@@ -29,7 +29,7 @@ from relevanced.daemon.config.loading import load
 from relevanced.daemon.events.timestamps import instant_ms
 from relevanced.daemon.judging.noise import Noise
 from relevanced.daemon.plan import Plan
-from tests.daemon.commands.doctor.test_diagnosis import START_MS, native_events, said
+from tests.daemon.commands.doctor.test_diagnosis import EVENTS, START_MS, native_events, said
 
 PARTITIONS = 6
 PLACES: dict[str | None, Callable[[bytes], int]] = {
@@ -109,7 +109,7 @@ def test_flags_of_consent_that_are_false_are_said() -> None:
     lines, _ = diagnosis(segment_records(change))
     assert lines["consent"].level == "look"
     assert lines["consent"].words.startswith(
-        "context.consent.analytics_consent is false in 25.0 % of 1,500 records"
+        f"context.consent.analytics_consent is false in 25.0 % of {EVENTS:,} records"
     )
 
 
@@ -127,9 +127,9 @@ def test_disorder_beyond_the_lateness_proposes_a_longer_one() -> None:
 
 def test_repeated_events_are_counted() -> None:
     records = segment_records(lambda offset, value: None)
-    lines, _ = diagnosis([*records, *records[:100]])
-    lists = sum(event["type"] == "impression" for _, event in native_events()[:100])
-    words = f"{lists} impressions and {100 - lists} pieces of feedback repeat an earlier one"
+    lines, _ = diagnosis([*records, *records[:60]])
+    lists = sum(event["type"] == "impression" for _, event in native_events()[:60])
+    words = f"{lists} impressions and {60 - lists} pieces of feedback repeat an earlier one"
     assert lines["duplicates"].words.startswith(words)
 
 

@@ -28,7 +28,7 @@ lateness = "10s"
 """
 PARTS: Final = ("algolia-search-log", "algolia-insights")
 """Two topics of one traffic."""
-TRAFFIC: Final = Traffic(seed=3, rate=40, faults=Faults(0.05, 0.05, 0.05, 0.05))
+TRAFFIC: Final = Traffic(seed=3, rate=12, faults=Faults(0.05, 0.05, 0.05, 0.05))
 
 
 def events() -> Sequence[Any]:
