@@ -7,6 +7,7 @@
 #   make chaos SEED=7 ROUNDS=20     faults on real servers; without SEED another one each time
 #   make fuzz TIMES=100             hostile records, so many times the examples of make test
 #   make soak HOURS=24              hours of event time in minutes: memory, keys, sockets stay flat
+#   make same-bytes FILE=before.json           writes the hashes of what moves of code must leave equal; then compares with them
 #   make trial SCENARIO="ranking redis-down"    which alerts come when something breaks; all scenarios take 40 minutes
 
 PYTHON ?= python3
@@ -16,7 +17,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTHON_FOLDERS := daemon deploy metrics tests
 NEEDS_PYTHON = "import sys; sys.exit(sys.version_info < (3, 11))"
 
-.PHONY: demo test chaos fuzz soak bench-metrics bench-experiments bench-alerts bench-queries lint format lock sbom clean dashboards rules tables doctor-examples query-examples chart-readme screenshots page-pictures bench bench-compare trial
+.PHONY: demo test same-bytes chaos fuzz soak bench-metrics bench-experiments bench-alerts bench-queries lint format lock sbom clean dashboards rules tables doctor-examples query-examples chart-readme screenshots page-pictures bench bench-compare trial
 .DELETE_ON_ERROR:
 
 demo: .venv/.has-demo
@@ -33,6 +34,9 @@ fuzz: .venv/.has-test
 
 soak: .venv/.has-test
 	$(BIN)/python -m tests.soak $(if $(SEED),--seed $(SEED)) $(if $(HOURS),--hours $(HOURS))
+
+same-bytes: .venv/.has-test
+	$(BIN)/python -m tests.same_bytes $(if $(wildcard $(FILE)),check,write) $(FILE)
 
 trial: .venv/.has-test
 	$(BIN)/python -m tests.trial $(ARGS) $(SCENARIO)
