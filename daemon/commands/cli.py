@@ -7,8 +7,9 @@ Exit codes: 0, 1 failure, 2 bad usage or configuration (every fault listed).
 """
 
 import sys
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
@@ -21,172 +22,81 @@ if TYPE_CHECKING:
 USAGE_EXIT: Final = 2
 
 
-def _eval() -> click.Command:
-    from .evaluation.command import eval_command
-
-    return eval_command
-
-
-def _simulate() -> click.Command:
-    from .simulate.command import simulate_command
-
-    return simulate_command
-
-
-def _check_config() -> click.Command:
-    from .check_config import check_config_command
-
-    return check_config_command
-
-
-def _plan() -> click.Command:
-    from .plan_experiment import plan_command
-
-    return plan_command
-
-
-def _metrics() -> click.Command:
-    from .list_metrics import metrics_command
-
-    return metrics_command
-
-
-def _settings() -> click.Command:
-    from .list_settings import settings_command
-
-    return settings_command
-
-
-def _report() -> click.Command:
-    from .report import report_command
-
-    return report_command
-
-
-def _propensities() -> click.Command:
-    from .propensities import propensities_command
-
-    return propensities_command
-
-
-def _lane() -> click.Command:
-    from .lane.command import lane_command
-
-    return lane_command
-
-
-def _layout() -> click.Command:
-    from .layout_command import layout_command
-
-    return layout_command
-
-
-def _replay() -> click.Command:
-    from .replay_command import replay_command
-
-    return replay_command
-
-
-def _map() -> click.Command:
-    from .map_command import map_command
-
-    return map_command
-
-
-def _doctor() -> click.Command:
-    from .doctor.command import doctor_command
-
-    return doctor_command
-
-
-def _verify() -> click.Command:
-    from .verify.command import verify_command
-
-    return verify_command
-
-
-def _backfill() -> click.Command:
-    from .backfill.command import backfill_command
-
-    return backfill_command
-
-
-def _queries() -> click.Command:
-    from .queries_command import queries_command
-
-    return queries_command
-
-
-def _judgements() -> click.Command:
-    from .judgements.command import judgements_command
-
-    return judgements_command
-
-
-def _classes() -> click.Command:
-    from .judgements.classes_command import classes_command
-
-    return classes_command
-
-
-def _healthcheck() -> click.Command:
-    from .healthcheck import healthcheck_command
-
-    return healthcheck_command
-
-
-LAZY_COMMANDS: Final[Mapping[str, tuple[Callable[[], click.Command], str]]] = {
-    "eval": (_eval, "Score TREC run files against judgements, offline."),
-    "replay": (_replay, "Score recorded events with the daemon's own pipeline."),
-    "doctor": (_doctor, "Look at topics, say what they come to, and propose a configuration."),
-    "map": (_map, "Print what records of [[sources]] come to, as native events."),
-    "simulate": (_simulate, "Produce simulated search traffic to a topic or a file."),
-    "check-config": (
-        _check_config,
-        "List every fault of a configuration, or its effective values.",
+LAZY_COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
+    "replay": (
+        "replay_command:replay_command",
+        "Score recorded events with the daemon's own pipeline.",
     ),
-    "metrics": (_metrics, "List the metrics that can be named, or explain some of them."),
-    "settings": (_settings, "List every setting as commented TOML."),
-    "plan": (_plan, "Say how long an experiment takes until it detects a change."),
-    "report": (_report, "Print what an experiment has shown so far."),
-    "queries": (_queries, "Print which queries are frequent, bad, or worse than usual."),
-    "judgements": (_judgements, "Check files of judgements, put them in place, list gaps."),
-    "classes": (_classes, "Check files of classes of queries, and put them in place."),
+    "doctor": (
+        "doctor.command:doctor_command",
+        "Look at topics, say what they come to, and propose a configuration.",
+    ),
+    "map": (
+        "map_command:map_command",
+        "Print what records of [[sources]] come to, as native events.",
+    ),
+    "plan": (
+        "plan_experiment:plan_command",
+        "Say how long an experiment takes until it detects a change.",
+    ),
+    "report": ("report:report_command", "Print what an experiment has shown so far."),
+    "queries": (
+        "queries_command:queries_command",
+        "Print which queries are frequent, bad, or worse than usual.",
+    ),
+    "eval": (
+        "evaluation.command:eval_command",
+        "Score TREC run files against judgements, offline.",
+    ),
+    "judgements": (
+        "judgements.command:judgements_command",
+        "Check files of judgements, put them in place, list gaps.",
+    ),
+    "classes": (
+        "judgements.classes_command:classes_command",
+        "Check files of classes of queries, and put them in place.",
+    ),
     "propensities": (
-        _propensities,
+        "propensities:propensities_command",
         "Estimate how likely each rank is looked at, from recorded events.",
     ),
-    "lane": (_lane, "Let lanes that have stopped continue, at an operator's decision."),
-    "layout": (_layout, "Show which layout is in force, or put one in force."),
-    "verify": (_verify, "Prove the numbers in Redis from the records in Kafka."),
-    "backfill": (_backfill, "Fill the hours that the lanes do not have, from Kafka or files."),
-    "healthcheck": (_healthcheck, "Ask the daemon on this machine for its health."),
+    "simulate": (
+        "simulate.command:simulate_command",
+        "Produce simulated search traffic to a topic or a file.",
+    ),
+    "metrics": (
+        "list_metrics:metrics_command",
+        "List the metrics that can be named, or explain some of them.",
+    ),
+    "settings": ("list_settings:settings_command", "List every setting as commented TOML."),
+    "check-config": (
+        "check_config:check_config_command",
+        "List every fault of a configuration, or its effective values.",
+    ),
+    "lane": (
+        "lane.command:lane_command",
+        "Let lanes that have stopped continue, at an operator's decision.",
+    ),
+    "layout": (
+        "layout_command:layout_command",
+        "Show which layout is in force, or put one in force.",
+    ),
+    "verify": (
+        "verify.command:verify_command",
+        "Prove the numbers in Redis from the records in Kafka.",
+    ),
+    "backfill": (
+        "backfill.command:backfill_command",
+        "Fill the hours that the lanes do not have, from Kafka or files.",
+    ),
+    "healthcheck": (
+        "healthcheck:healthcheck_command",
+        "Ask the daemon on this machine for its health.",
+    ),
 }
-"""Command → (what loads it, its line in the list of commands)."""
-
-ORDER: Final = (
-    "run",
-    "demo",
-    "replay",
-    "doctor",
-    "map",
-    "plan",
-    "report",
-    "queries",
-    "eval",
-    "judgements",
-    "classes",
-    "propensities",
-    "simulate",
-    "metrics",
-    "settings",
-    "check-config",
-    "lane",
-    "layout",
-    "verify",
-    "backfill",
-    "healthcheck",
-)
+"""Command → (where it is, its line in the list of commands), in the order in which a user needs
+them; `run` and `demo` come first."""
+ORDER: Final = ("run", "demo", *LAZY_COMMANDS)
 
 
 class LazyGroup(click.Group):
@@ -200,8 +110,8 @@ class LazyGroup(click.Group):
         """The command, or None where there is none of that name."""
         if cmd_name not in LAZY_COMMANDS:
             return super().get_command(ctx, cmd_name)
-        load, _ = LAZY_COMMANDS[cmd_name]
-        return load()
+        module, _, name = LAZY_COMMANDS[cmd_name][0].partition(":")
+        return cast(click.Command, getattr(import_module(f".{module}", __package__), name))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands, without loading any."""

@@ -2,28 +2,20 @@
 
 Pure. The exporter reads every lane about once a second, so a read transfers only what changed.
 Nothing that a view contains is changed in place: requests are answered from an earlier view in
-other threads while this one takes in what changed. Pages and mappings are replaced instead.
+other threads while this one takes in what changed.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..experiments.tallies import Tallies
-from ..lane import hours
+from ..lane.judged import final_before_ms
 from ..lane.paged_rows import Pages, Rows
-from ..panes import PaneKey
 from ..plan import Plan
 from ..storage import experiments as stored_experiments
 from ..storage.class_files import ClassesHead
 from ..storage.head import Head, whole_or_damaged
-from ..storage.judged import PREFIX as JUDGED_PREFIX
-from ..storage.keys import (
-    EXPERIMENTS_PREFIX,
-    HOURS_PREFIX,
-    has_window,
-    parse_hour_page_key,
-    parse_page_key,
-)
+from ..storage.keys import CLICKS, EXPERIMENTS_PREFIX, totals_page_of
 from ..storage.layouts import LAYOUTS_KEY, LaneLayouts, layouts_of, translated
 from ..storage.log_marks import ids_of
 from ..storage.packing import unpack_page
@@ -31,6 +23,7 @@ from ..storage.store import LaneDelta
 from .judged_files import LaneFiles, files_of
 from .judged_mirror import JudgedMirror
 from .lane_view import LaneView, Names, shown_as
+from .rows_mirror import RowsMirror
 
 
 @dataclass
@@ -43,21 +36,16 @@ class Mirror:
     layouts: LaneLayouts | None = None
     """None before its first commit."""
     names: Names = field(default_factory=Names)
-    panes: dict[PaneKey, Pages] = field(default_factory=dict)
     totals: Pages = field(default_factory=dict)
     experiments: Mapping[str, Tallies] = field(default_factory=dict)
     _blobs: dict[str, bytes] = field(default_factory=dict)
     """The stored bytes of the experiments, by key; without their days."""
     _days: Mapping[str, bytes] = field(default_factory=dict)
     """The ended days of experiments, by key, packed as they are stored: few are ever asked for."""
-    hours: dict[int, Mapping[int, bytes]] = field(default_factory=dict)
-    """Start of an hour → page → rows, packed as they are stored: there are many and few are needed.
-    The pages of an hour are replaced, never changed, so that identity tells whether they are the
-    same."""
 
     def __post_init__(self) -> None:
+        self.rows = RowsMirror(self.lane, self.plan, CLICKS)
         self.judged = JudgedMirror(self.lane, self.plan)
-        """Its judged rows."""
 
     @property
     def token(self) -> str:
@@ -72,33 +60,22 @@ class Mirror:
     def apply(self, delta: LaneDelta) -> None:
         """Apply what changed. Raises Damaged; the mirror must be thrown away then."""
         if delta.whole:
-            self.names, self.panes, self.totals = Names(), {}, {}
+            self.names, self.totals = Names(), {}
             self.experiments, self._blobs, self._days = {}, {}, {}
-            self.hours = {}
+            self.rows.clear()
         self.head = delta.head
         with whole_or_damaged(f"lane {self.lane}, {LAYOUTS_KEY}"):
             self.layouts = layouts_of(delta.pages) or self.layouts
             self._name(delta.names)
-        changed: dict[PaneKey | None, dict[int, Rows]] = {}
-        judged: dict[str, bytes] = {}
-        experiments = {
-            key: data for key, data in delta.pages.items() if key.startswith(EXPERIMENTS_PREFIX)
-        }
-        self._apply_experiments(experiments)
-        for key, data in delta.pages.items():
-            if key in experiments or key == LAYOUTS_KEY or not has_window(self.plan.timing, key):
-                continue
-            if key.startswith(JUDGED_PREFIX):
-                judged[key] = data
-                continue
-            with whole_or_damaged(f"lane {self.lane}, {key}"):
-                if key.startswith(HOURS_PREFIX):
-                    self._apply_hour(key, data)
-                    continue
-                pane, page = parse_page_key(self.plan.timing, key)
-                changed.setdefault(pane, {})[page] = self._rows(data)
-        self._apply_rows(changed)
-        self.judged.apply(delta, judged)
+        self._apply_experiments(
+            {key: data for key, data in delta.pages.items() if key.startswith(EXPERIMENTS_PREFIX)}
+        )
+        with whole_or_damaged(f"lane {self.lane}, totals"):
+            for key, data in delta.pages.items():
+                if (page := totals_page_of(key)) is not None:
+                    self.totals = {**self.totals, page: self._rows(data)}
+        self.rows.apply(delta.pages, self._rows)
+        self.judged.apply_delta(delta)
         self._drop_old()
 
     def _name(self, names: Sequence[tuple[int, str]]) -> None:
@@ -127,30 +104,12 @@ class Mirror:
             self._blobs = stored_experiments.of_names(self._blobs, self.experiments)
             self._days = stored_experiments.of_names(self._days, self.experiments)
 
-    def _apply_hour(self, key: str, data: bytes) -> None:
-        start, page = parse_hour_page_key(key)
-        self.hours[start] = {**self.hours.get(start, {}), page: data}
-
-    def _apply_rows(self, changed: Mapping[PaneKey | None, Pages]) -> None:
-        """Replace pages; None stands for the totals. The mappings that a view may contain are not
-        touched."""
-        for pane, pages in changed.items():
-            if pane is None:
-                self.totals = {**self.totals, **pages}
-            else:
-                self.panes[pane] = {**self.panes.get(pane, {}), **pages}
-
     def _drop_old(self) -> None:
         watermark = self.watermark_ms
         if watermark is None:
             return
-        timing = self.plan.timing
-        limits = [timing.dropped_before(span, watermark) for span in timing.windows]
-        self.panes = {key: rows for key, rows in self.panes.items() if key[1] >= limits[key[0]]}
-        self.judged.drop_old(watermark)
-        if self.settled_before is not None:
-            first = hours.kept_from(self.settled_before, self.plan)
-            self.hours = {start: pages for start, pages in self.hours.items() if start >= first}
+        self.rows.drop_old(watermark, self.settled_before)
+        self.judged.drop_old(watermark, final_before_ms(watermark, self.plan.timing))
 
     @property
     def settled_before(self) -> int | None:
@@ -173,7 +132,7 @@ class Mirror:
             token=self.head.token,
             sequence=self.head.sequence,
             names=self.names,
-            panes=dict(self.panes),
+            panes=dict(self.rows.panes),
             totals=self.totals,
             counts=self.head.counts,
             watermark_ms=self.watermark_ms,
@@ -183,7 +142,7 @@ class Mirror:
             experiments=self.experiments,
             experiment_days=self._days,
             settled_before=self.settled_before,
-            hours=dict(self.hours),
+            hours=dict(self.rows.hours),
             lost_hours=frozenset(self.head.state.lost_hours),
             queries=self.head.queries,
             layouts=self.layouts,

@@ -15,7 +15,7 @@ import numpy as np
 
 from relevanced.metrics.lists import Booleans, Floats, Integers
 
-from ..lane import hours
+from ..lane import row_set
 from ..lane.paged_rows import Rows
 from ..plan import COUNT_COLUMNS, METRIC_COLUMNS, WEIGHT_COLUMNS, Plan
 from ..storage.head import whole_or_damaged
@@ -140,7 +140,7 @@ class HourSources:
         begun = (min(view.hours, default=NEVER) for view in views)
         settled = [v.settled_before for v in views if v.has_events and v.settled_before is not None]
         born_ms = max(min(begun, default=NEVER), ALWAYS if coverage is None else coverage.hours)
-        kept_ms = hours.kept_from(min(settled), plan) if settled else ALWAYS
+        kept_ms = row_set.kept_from(min(settled), plan) if settled else ALWAYS
         found = HourSources(plan, coverage, born_ms, kept_ms, views, (), past)
         if before is not None and found._key == before._key:
             parts, taken = before.parts, before.taken

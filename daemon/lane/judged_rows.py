@@ -19,12 +19,10 @@ from ..judgements.grades import Judgements
 from ..judgements.index import Entry
 from ..judgements.scoring import NO_ITEM, JudgedPlan
 from ..judgements.timeline import NOTHING_READ, Timeline
-from ..panes import PaneKey
 from ..plan import Plan
-from . import hours
-from .judged import Grader
-from .paged_rows import PagedRows
+from .judged import Grader, row_width
 from .query_keys import QueryKeys
+from .row_set import RowSet
 
 BEFORE_ALL_MS: Final = -(2**62)
 """The watermark of a topic-partition before its first event."""
@@ -104,7 +102,7 @@ class ShownInBatch:
 
 
 @dataclass
-class LaneJudged:
+class LaneJudged(RowSet):
     """The judged rows of one lane."""
 
     plan: JudgedPlan
@@ -127,30 +125,8 @@ class LaneJudged:
     there is no watermark."""
     keys: QueryKeys = field(default_factory=QueryKeys)
     """Of open impressions, where no tables of queries are kept."""
-    panes: dict[PaneKey, PagedRows] = field(default_factory=dict)
-    hours: dict[int, PagedRows] = field(default_factory=dict)
-    """Those that can still change, as `Lane.hours`."""
-    stored_hours: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    lost_hours: set[int] = field(default_factory=set)
-    # What the batch changed.
     shown: ShownInBatch = field(default_factory=ShownInBatch)
-    """Lists that are not graded yet."""
-    pages: set[tuple[PaneKey, int]] = field(default_factory=set)
-    hour_pages: set[tuple[int, int]] = field(default_factory=set)
-    dropped: list[tuple[PaneKey, int]] = field(default_factory=list)
-    dropped_hours: list[tuple[int, int]] = field(default_factory=list)
-
-    def start_batch(self, plan: Plan, settled_before: int | None) -> None:
-        """Forget what the last batch changed, which is durable by now."""
-        self.pages, self.hour_pages = set(), set()
-        self.dropped, self.dropped_hours = [], []
-        if settled_before is not None:
-            hours.close_before(self, hours.open_hour(settled_before, plan))
-
-    def lose_hours(self, starts: set[int]) -> None:
-        """Note that pages of these earlier hours are missing in the store: the rest of them is
-        removed, and no sum may contain the hours."""
-        self.dropped_hours += hours.lose(self, starts)
+    """Lists that the batch showed and that are not graded yet."""
 
     def prepare(self, timeline: Timeline, judgements: Mapping[Entry, Judgements]) -> None:
         """Set by which files the next batch is graded. `judgements` has all of the timeline."""
@@ -161,4 +137,4 @@ def judged_rows_of(plan: Plan) -> LaneJudged | None:
     """Those of a lane that begins; None where nothing is judged."""
     if plan.judged is None:
         return None
-    return LaneJudged(plan.judged, Grader(plan.judged, plan.timing))
+    return LaneJudged(plan.judged, Grader(plan.judged, plan.timing), width=row_width(plan.judged))

@@ -12,12 +12,11 @@ import numpy as np
 from ..judgements.index import Entry
 from ..judgements.timeline import pruned
 from ..panes import pane_start
-from . import hours
+from . import row_set
 from .columns.column import column
-from .judged import ShownLists, final_before_ms, row_width
+from .judged import ShownLists, final_before_ms
 from .judged_rows import DecodedLists, LaneJudged, ShownInBatch, items_of
 from .lane import Lane
-from .paged_rows import PagedRows
 from .scoring import spread, summed_by_pane
 
 IMPRESSION: Final = "impression"
@@ -64,8 +63,7 @@ def grade_shown(lane: Lane) -> None:
         base_ms, pane_start(times_ms[which], base_ms), combinations, graded.rows[which]
     )
     for key, segments, added in spread(lane.plan.timing, lane.segments, starts, combinations, rows):
-        into = judged.panes.setdefault(key, PagedRows(row_width(judged.plan)))
-        judged.pages.update((key, page) for page in into.add(segments, added))
+        judged.add_rows(key, segments, added)
 
 
 def settle_judged(lane: Lane) -> None:
@@ -78,41 +76,19 @@ def settle_judged(lane: Lane) -> None:
     before = final_before_ms(watermark, timing)
     if judged.final_before is None or before > judged.final_before:
         since, judged.final_before = judged.final_before, before
-        if lane.plan.history_hours:
-            _add_to_hours(lane, judged, since, before)
+        for pane, pages in judged.newly_final(since, before) if lane.plan.history_hours else ():
+            judged.add_to_hour(pane, pages, lane.settled_before or 0, lane.plan)
     if lane.plan.history_hours:
-        _drop_old_hours(lane, judged)
-    judged.dropped += hours.drop_panes(judged.panes, timing, watermark)
-    judged.pages = {page for page in judged.pages if page[0] in judged.panes}
+        judged.drop_hours(_kept_from(lane))
+    judged.drop_panes(timing, watermark)
     panes_from = min(timing.dropped_before(span, watermark) for span in timing.windows)
     _let_files_go(lane, judged, watermark, panes_from)
-
-
-def _add_to_hours(lane: Lane, judged: LaneJudged, since: int | None, before: int) -> None:
-    first = _kept_from(lane)
-    for window, pane in sorted(judged.panes):
-        if window or pane >= before or (since is not None and pane < since):
-            continue
-        start = hours.open_hour(pane, lane.plan)
-        if start < first:
-            continue
-        for page, rows in judged.panes[window, pane].pages.items():
-            if rows.any():
-                into = judged.hours.setdefault(start, PagedRows(row_width(judged.plan)))
-                into.add_page(page, rows)
-                judged.hour_pages.add((start, page))
 
 
 def _kept_from(lane: Lane) -> int:
     """Start of the first hour that is kept: as that of the hours of clicks."""
     assert lane.settled_before is not None
-    return hours.kept_from(lane.settled_before, lane.plan)
-
-
-def _drop_old_hours(lane: Lane, judged: LaneJudged) -> None:
-    first = _kept_from(lane)
-    judged.dropped_hours += hours.drop_before(judged, first)
-    judged.hour_pages = {page for page in judged.hour_pages if page[0] >= first}
+    return row_set.kept_from(lane.settled_before, lane.plan)
 
 
 def _let_files_go(lane: Lane, judged: LaneJudged, watermark: int, panes_from: int) -> None:

@@ -7,7 +7,7 @@ adds settled rows to the totals, `storage` writes it down.
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,9 +17,7 @@ from relevanced.metrics.lists import Integers
 
 from ..events.types import Rejected, Skipped
 from ..experiments.tallies import Experiments
-from ..panes import PaneKey
 from ..plan import Plan
-from . import hours
 from .admission import Admission
 from .attribute_texts import AttributeTexts
 from .class_files import ClassFiles, class_files_of
@@ -31,6 +29,7 @@ from .open_impressions import OpenImpressions
 from .paged_rows import PagedRows
 from .queries import LaneQueries, queries_of
 from .query_keys import QueryKeys
+from .row_set import RowSet
 from .searches import SearchColumns
 from .segments import Segments
 from .subjects import Assignments, SubjectColumns
@@ -58,15 +57,7 @@ class BatchChanges:
     """Serials of waiting feedback whose impression came, but not its item."""
     joined: dict[int, int] = field(default_factory=dict)
     """Serial of waiting feedback that joined → the watermark at which it would have expired."""
-    pages: set[tuple[PaneKey, int]] = field(default_factory=set)
-    """Pages of rows that changed."""
     total_pages: set[int] = field(default_factory=set)
-    hour_pages: set[tuple[int, int]] = field(default_factory=set)
-    """(start of the hour, page) of hourly rows that changed."""
-    dropped: list[tuple[PaneKey, int]] = field(default_factory=list)
-    """Pages of panes that are no longer kept."""
-    dropped_hours: list[tuple[int, int]] = field(default_factory=list)
-    """Pages of hours that are no longer kept."""
 
     def add(self, pane: int, combination: int, before: int, after: int) -> None:
         """Note that an impression of this pane and combination changed its gain state."""
@@ -86,8 +77,9 @@ class BatchChanges:
 
 
 @dataclass
-class Lane:
-    """The memory of one lane. Its topics' watermarks are None until their first event."""
+class Lane(RowSet):
+    """The memory of one lane, with the rows of clicks. Its topics' watermarks are None until their
+    first event."""
 
     number: int
     plan: Plan
@@ -101,7 +93,6 @@ class Lane:
     segments: Segments
     admissions: dict[str, Admission]
     states: GainStates
-    panes: dict[PaneKey, PagedRows]
     totals: PagedRows
     settled_before: int | None
     """The base panes that start before this instant have settled; None while there is no
@@ -114,12 +105,6 @@ class Lane:
     """By grouping id less one: all that the lane ever had, so that names keep their meaning."""
     assignments: Assignments = field(default_factory=Assignments)
     experiments: Experiments = field(default_factory=Experiments)
-    hours: dict[int, PagedRows] = field(default_factory=dict)
-    """Rows of the hours that can still change, or whose changes are not durable yet."""
-    stored_hours: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """Start of an earlier hour → its pages in the store."""
-    lost_hours: set[int] = field(default_factory=set)
-    """Starts of earlier hours of which the store lost pages."""
     queries: LaneQueries | None = None
     """The tables of queries; None where none are kept."""
     judged: LaneJudged | None = None
@@ -151,26 +136,22 @@ class Lane:
         self.experiments.start_batch()
         if self.queries is not None:
             self.queries.start_batch()
-        if self.judged is not None:
-            self.judged.start_batch(self.plan, self.settled_before)
-        if self.settled_before is not None:
-            still_open = hours.open_hour(self.settled_before, self.plan)
-            hours.close_before(self, still_open)
+        for rows in self.row_sets:
+            rows.start_rows(self.settled_before, self.plan)
         for admission in self.admissions.values():
             admission.changed = False
 
-    def lose_hours(self, starts: Iterable[int]) -> None:
-        """Note that pages of these earlier hours are missing in the store: the rest of them is
-        removed, and no sum may contain the hours."""
-        self.changes.dropped_hours += hours.lose(self, set(starts))
+    @property
+    def row_sets(self) -> tuple[RowSet, ...]:
+        """The rows of every measure: of clicks, and of judgements if there are any."""
+        return (self,) if self.judged is None else (self, self.judged)
 
     @property
     def has_lost_hours(self) -> bool:
         """Whether the next commit removes hours of which the store lost a part."""
         queries = self.queries
         of_queries = queries is not None and bool(queries.dropped or queries.examples.dropped)
-        of_judged = self.judged is not None and bool(self.judged.dropped_hours)
-        return bool(self.changes.dropped_hours) or of_queries or of_judged
+        return of_queries or any(rows.dropped_hours for rows in self.row_sets)
 
     @property
     def query_keys(self) -> QueryKeys | None:
@@ -278,7 +259,7 @@ def new_lane(number: int, plan: Plan, offsets: dict[str, int], topics: Sequence[
         segments=Segments(),
         admissions={topic: Admission.empty(plan) for topic in topics},
         states=GainStates(plan),
-        panes={},
+        width=plan.row_width,
         totals=PagedRows(plan.row_width),
         settled_before=None,
         counts={family: Counter() for family in COUNT_FAMILIES},

@@ -14,7 +14,7 @@ from relevanced.metrics.lists import Integers
 
 from ..panes import JUMP_MS, PaneKey, Window, pane_start
 from ..plan import NO_SURFACE, Plan
-from . import hours
+from . import row_set
 from .admission import Admission
 from .attribute_texts import AttributeTexts
 from .class_files import class_files_under
@@ -88,8 +88,13 @@ def relaid(lane: Lane, plan: Plan, since: Since) -> tuple[Lane, Since]:
         plan=plan,
         states=GainStates(plan),
         texts=AttributeTexts(plan),
+        width=plan.row_width,
         panes={},
         hours={},
+        pages=set(),
+        hour_pages=set(),
+        dropped=[],
+        dropped_hours=[],
         totals=PagedRows(plan.row_width),
         segments=_segments(lane, plan),
         groupings=_groupings(lane, plan),
@@ -106,7 +111,7 @@ def relaid(lane: Lane, plan: Plan, since: Since) -> tuple[Lane, Since]:
         new.timed_from = lane.open.next_slot
     _make_new_columns(new, change)
     if not plan.history_hours:
-        _drop_hours(new)
+        new.drop_hours(first=2**62)
     begin_searches(new, lane.plan, change.next_pane_ms)
     return new, _since(change, windows, lane)
 
@@ -244,13 +249,6 @@ def _renumber_combinations(lane: Lane, new: Lane, change: _Change) -> None:
     ids[:] = renamed[ids]
 
 
-def _drop_hours(lane: Lane) -> None:
-    lane.changes.dropped_hours += [
-        (start, page) for start, pages in lane.stored_hours.items() for page in pages
-    ]
-    lane.stored_hours = {}
-
-
 def _make_new_columns(new: Lane, change: _Change) -> None:
     """Add what open impressions contribute to the columns that are new."""
     index = np.flatnonzero(np.frombuffer(new.open.is_open, np.bool_))
@@ -283,7 +281,7 @@ def _since(change: _Change, windows: Mapping[int, Instant], lane: Lane) -> Since
     }
     hours_since = of.hours
     if new.history_hours and not change.old.history_hours and lane.settled_before is not None:
-        hours_since = hours.open_hour(lane.settled_before, new) + new.hour_ms
+        hours_since = row_set.open_hour(lane.settled_before, new) + new.hour_ms
     return Since(
         columns,
         groupings,

@@ -23,7 +23,7 @@ from ..panes import PaneKey, Timing
 from .columns.column import column, grouped
 from .gain_states import score_delays
 from .lane import Lane
-from .paged_rows import LARGEST_SUM, PagedRows, Rows
+from .paged_rows import LARGEST_SUM, Rows
 from .segments import Segments
 
 
@@ -44,7 +44,7 @@ def apply_changes(lane: Lane, left_out: Integers | None = None) -> None:
     for key, segments, rows in spread(
         lane.plan.timing, lane.segments, starts, combinations, differences
     ):
-        _add(lane, key, segments, rows)
+        lane.add_rows(key, segments, rows)
 
 
 def spread(
@@ -153,14 +153,6 @@ def _delay_differences(lane: Lane) -> tuple[NDArray[np.int64], NDArray[np.int64]
     panes, combinations, before, after = zip(*lane.changes.delays, strict=True)
     differences = score_delays(after, lane.plan) - score_delays(before, lane.plan)
     return np.array(panes, np.int64), np.array(combinations, np.int64), differences
-
-
-def _add(lane: Lane, key: PaneKey, segments: Integers, sums: Rows) -> None:
-    """Add the sums of distinct segments to one pane."""
-    rows = lane.panes.get(key)
-    if rows is None:
-        rows = lane.panes[key] = PagedRows(lane.plan.row_width)
-    lane.changes.pages.update((key, page) for page in rows.add(segments, sums))
 
 
 def _check_sum(differences: Rows, count: int) -> None:

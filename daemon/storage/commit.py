@@ -11,19 +11,20 @@ import msgspec
 
 from relevanced.metrics.arithmetic import distinct
 
-from ..lane import hours
+from ..lane import row_set
 from ..lane.columns.column import column
 from ..lane.lane import Lane
 from . import experiments as stored_experiments
 from . import judged_rows as stored_judged
 from . import log_marks
 from . import queries as stored_queries
+from . import rows as stored_rows
 from .block_log import Block, merged
 from .blocks import encode
 from .class_files import CLASSES_FIELD, NOTHING, packed_class_files
 from . import layouts as stored_layouts
 from .head import IDLE_FIELD, LOGS_FIELD, NO_QUERIES, QUERIES_FIELD, STALL_FIELD, WriterState
-from .keys import ADMITTED_KEY, block_key, hour_page_key, page_key, totals_key
+from .keys import ADMITTED_KEY, ROW_KEYS, block_key, totals_key
 from .layouts import LAYOUTS_KEY, LaneLayouts
 from .log_marks import LogMark
 from .packing import pack, pack_page
@@ -149,28 +150,20 @@ def _class_fields(claimed: ClaimedLane) -> dict[str, bytes]:
 def _followed(lane: Lane) -> dict[str, bytes]:
     """Return key → value of the changed rows and experiments, which readers follow."""
     changes = lane.changes
-    panes = {
-        page_key(lane.plan.timing, key, page): pack_page(lane.panes[key].page(page))
-        for key, page in sorted(changes.pages)
-    }
     totals = {
         totals_key(page): pack_page(lane.totals.page(page)) for page in sorted(changes.total_pages)
     }
-    of_hours = {
-        hour_page_key(start, page): pack_page(lane.hours[start].page(page))
-        for start, page in sorted(changes.hour_pages)
-    }
-    of_judged = stored_judged.blobs_of(lane)
-    return panes | totals | stored_experiments.blobs_of(lane.experiments) | of_hours | of_judged
+    blobs = totals | stored_experiments.blobs_of(lane.experiments)
+    for rows, keys in zip(lane.row_sets, ROW_KEYS):
+        blobs |= stored_rows.blobs_of(rows, keys, lane.plan.timing)
+    return blobs
 
 
 def _dropped(lane: Lane) -> list[str]:
     """Return the keys of rows and experiments that are no longer kept."""
-    changes = lane.changes
-    panes = [page_key(lane.plan.timing, key, page) for key, page in changes.dropped]
-    of_hours = [hour_page_key(start, page) for start, page in changes.dropped_hours]
-    of_judged = stored_judged.dropped(lane)
-    return [*panes, *of_hours, *of_judged, *stored_experiments.unlinked(lane.experiments)]
+    timing, pairs = lane.plan.timing, zip(lane.row_sets, ROW_KEYS)
+    rows = [key for pair in pairs for key in stored_rows.dropped(*pair, timing)]
+    return [*rows, *stored_experiments.unlinked(lane.experiments)]
 
 
 def _state(lane: Lane, log: Sequence[Block]) -> WriterState:
@@ -192,7 +185,9 @@ def _state(lane: Lane, log: Sequence[Block]) -> WriterState:
 
 
 def _open_hour(lane: Lane) -> int | None:
-    return None if lane.settled_before is None else hours.open_hour(lane.settled_before, lane.plan)
+    return (
+        None if lane.settled_before is None else row_set.open_hour(lane.settled_before, lane.plan)
+    )
 
 
 def _append_block(claimed: ClaimedLane, blobs: dict[str, bytes]) -> tuple[list[Block], list[str]]:

@@ -13,8 +13,7 @@ from . import log_marks
 from .class_files import CLASSES_FIELD, ClassesHead
 from .experiments import Tracked
 from .judged import JUDGED_FIELD, JUDGEMENTS_FIELD, JudgedHead, TimelineHead
-from .judged import parse_judged_hour_key
-from .keys import ADMITTED_KEY, HOURS_PREFIX, block_key, parse_hour_page_key
+from .keys import ADMITTED_KEY, ROW_KEYS, block_key
 from .log_marks import LaneStart, LogMarks, ids_of
 from .packing import PackingError, unpack
 from .query_examples import hour_of as example_hour_of
@@ -183,7 +182,5 @@ def is_past(head: Head, key: str) -> bool:
             or example_hour_of(key) in head.queries.examples
         ):
             return True
-    first, of_judged = head.state.open_hour, parse_judged_hour_key(key)
-    if first is None or not (of_judged or key.startswith(HOURS_PREFIX)):
-        return False
-    return (of_judged or parse_hour_page_key(key))[0] < first
+    hours = [hour for keys in ROW_KEYS if (hour := keys.of_hour(key)) is not None]
+    return bool(hours) and head.state.open_hour is not None and hours[0][0] < head.state.open_hour

@@ -1,12 +1,4 @@
-"""Judged rows as a lane stores them: keys, and what its head says of them. Pure.
-
-    judged:W:START:P      page P of the judged rows of the pane that begins at START (ms) of the
-                          window of W seconds
-    judged:hours:START:P  page P of those of an hour, as far as judged panes are final
-
-Readers follow these keys as they follow `rows:` and `hours:`. A page has the same 64 segments, and
-the columns of `lane.judged`: COUNT_COLUMNS, then METRIC_COLUMNS of each judged metric.
-"""
+"""What the head of a lane says of its judged rows, and of the files that grade them. Pure."""
 
 from typing import Final
 
@@ -14,12 +6,9 @@ import msgspec
 
 from ..judgements.index import Entry
 from ..judgements.timeline import NOTHING_READ, Timeline
-from ..panes import PaneKey, Timing
 
-PREFIX: Final = "judged:"
 JUDGED_FIELD: Final = "judged"
 JUDGEMENTS_FIELD: Final = "judgements"
-HOURS_PREFIX: Final = f"{PREFIX}hours:"
 
 
 class JudgedHead(msgspec.Struct, array_like=True, frozen=True):
@@ -85,32 +74,3 @@ def _stored(entries: tuple[Entry, ...]) -> tuple[StoredEntry, ...]:
 
 def _entries(stored: tuple[StoredEntry, ...]) -> tuple[Entry, ...]:
     return tuple(Entry(each.start_ms, each.name, each.sha256) for each in stored)
-
-
-def judged_key(timing: Timing, key: PaneKey, page: int) -> str:
-    """Return the key of a page of the judged rows of a pane."""
-    window, start = key
-    return f"{PREFIX}{timing.windows[window].length_ms // 1000}:{start}:{page}"
-
-
-def parse_judged_key(timing: Timing, key: str) -> tuple[PaneKey, int] | None:
-    """Return (pane, page) of the key of a page of judged rows of a pane; None for other keys, and
-    where there is no such window."""
-    if not key.startswith(PREFIX) or key.startswith(HOURS_PREFIX):
-        return None
-    length_s, start, page = map(int, key.removeprefix(PREFIX).split(":"))
-    window = timing.index_by_length_ms.get(length_s * 1000)
-    return None if window is None else ((window, start), page)
-
-
-def judged_hour_key(start: int, page: int) -> str:
-    """Return the key of a page of the judged rows of an hour that begins at `start`, in ms."""
-    return f"{HOURS_PREFIX}{start}:{page}"
-
-
-def parse_judged_hour_key(key: str) -> tuple[int, int] | None:
-    """Return (start of the hour in ms, page); None for other keys."""
-    if not key.startswith(HOURS_PREFIX):
-        return None
-    start, page = key.removeprefix(HOURS_PREFIX).split(":")
-    return int(start), int(page)

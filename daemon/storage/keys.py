@@ -27,23 +27,60 @@ Keys of a lane, after its prefix:
                     mark of that commit, which is no key: it makes the lane damaged (see commit.lua)
 """
 
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
 from ..panes import PaneKey, Timing
 
 ADMITTED_KEY: Final = "admitted"
-HOURS_PREFIX: Final = "hours:"
-"""The prefix of the keys of hourly rows."""
 EXPERIMENTS_PREFIX: Final = "experiment:"
 USERS_MARK: Final = ":users:"
 DAY_MARK: Final = ":day:"
 
 
-def page_key(timing: Timing, key: PaneKey, page: int) -> str:
-    """Return the key of a page of rows."""
-    window, start = key
-    return f"rows:{timing.windows[window].length_ms // 1000}:{start}:{page}"
+@dataclass(frozen=True)
+class RowKeys:
+    """The names of the keys of the pages of a row set."""
+
+    panes: str
+    """Prefix of those of panes; it may be one of `hours`, too."""
+    hours: str
+    """Prefix of those of hours."""
+
+    def pane(self, timing: Timing, key: PaneKey, page: int) -> str:
+        """Return the key of a page of the rows of a pane."""
+        window, start = key
+        return f"{self.panes}{timing.windows[window].length_ms // 1000}:{start}:{page}"
+
+    def hour(self, start: int, page: int) -> str:
+        """Return the key of a page of the rows of an hour that begins at `start`, in ms."""
+        return f"{self.hours}{start}:{page}"
+
+    def of_hour(self, key: str) -> tuple[int, int] | None:
+        """Return (start of the hour in ms, page); None for other keys."""
+        if not key.startswith(self.hours):
+            return None
+        start, page = key.removeprefix(self.hours).split(":")
+        return int(start), int(page)
+
+    def of_pane(self, timing: Timing, key: str) -> tuple[PaneKey, int] | None:
+        """Return (pane, page); None for other keys, and where there is no such window."""
+        if not key.startswith(self.panes) or key.startswith(self.hours):
+            return None
+        length_s, start, page = map(int, key.removeprefix(self.panes).split(":"))
+        window = timing.index_by_length_ms.get(length_s * 1000)
+        return None if window is None else ((window, start), page)
+
+    def own(self, key: str) -> bool:
+        """Whether a key is one of these."""
+        return key.startswith((self.panes, self.hours))
+
+
+CLICKS: Final = RowKeys("rows:", "hours:")
+JUDGED: Final = RowKeys("judged:", "judged:hours:")
+ROW_KEYS: Final = (CLICKS, JUDGED)
+"""Of every row set, as `Lane.row_sets`."""
 
 
 def totals_key(page: int) -> str:
@@ -51,36 +88,14 @@ def totals_key(page: int) -> str:
     return f"totals:{page}"
 
 
-def parse_page_key(timing: Timing, key: str) -> tuple[PaneKey | None, int]:
-    """Return (pane, page) of the key of a page of rows or of totals, whose pane is None. Raises
-    KeyError where there is no such window."""
-    kind, *numbers = key.split(":")
-    if kind == "totals":
-        return None, int(numbers[0])
-    length_s, start, page = map(int, numbers)
-    return (timing.index_by_length_ms[length_s * 1000], start), page
-
-
-def has_window(timing: Timing, key: str) -> bool:
-    """Whether a key is not one of rows of a window that is not configured."""
-    kind, _, rest = key.partition(":")
-    return kind != "rows" or int(rest.partition(":")[0]) * 1000 in timing.index_by_length_ms
+def totals_page_of(key: str) -> int | None:
+    """Return the page of the key of a page of totals; None for other keys."""
+    return int(key.removeprefix("totals:")) if key.startswith("totals:") else None
 
 
 def block_key(number: int) -> str:
     """Return the key of a block of open state."""
     return f"open:{number}"
-
-
-def hour_page_key(start: int, page: int) -> str:
-    """Return the key of a page of the rows of an hour that begins at `start`, in ms."""
-    return f"{HOURS_PREFIX}{start}:{page}"
-
-
-def parse_hour_page_key(key: str) -> tuple[int, int]:
-    """Return (start of the hour in ms, page)."""
-    start, page = key.removeprefix(HOURS_PREFIX).split(":")
-    return int(start), int(page)
 
 
 def experiment_key(name: str) -> str:

@@ -12,10 +12,9 @@ from ..experiments.tallies import USER_PAGES
 from ..lane.lane import Lane
 from . import query_examples
 from .commit import ClaimedLane, Commit, plan_commit
-from .judged import parse_judged_hour_key
-from .judged_rows import mark_all_as_changed, past_keys
-from .keys import HOURS_PREFIX, block_key, hour_page_key, parse_hour_page_key
+from .keys import ROW_KEYS, block_key
 from .query_head import hour_key, hour_of
+from .rows import past_keys
 
 
 def past_hour_keys(lane: Lane) -> list[str]:
@@ -24,9 +23,7 @@ def past_hour_keys(lane: Lane) -> list[str]:
 
 
 def _followed_keys(lane: Lane) -> list[str]:
-    hours = lane.stored_hours.items()
-    of_hours = [hour_page_key(start, page) for start, pages in hours for page in pages]
-    return of_hours + past_keys(lane)
+    return [key for pair in zip(lane.row_sets, ROW_KEYS) for key in past_keys(*pair)]
 
 
 def _query_keys(lane: Lane) -> list[str]:
@@ -39,10 +36,8 @@ def _query_keys(lane: Lane) -> list[str]:
 
 def lose_hours(lane: Lane, missing: Sequence[str]) -> None:
     """Note that these pages of past hours are missing in the store."""
-    lane.lose_hours({parse_hour_page_key(k)[0] for k in missing if k.startswith(HOURS_PREFIX)})
-    if lane.judged is not None:
-        of_judged = [parse_judged_hour_key(key) for key in missing]
-        lane.judged.lose_hours({parsed[0] for parsed in of_judged if parsed is not None})
+    for rows, keys in zip(lane.row_sets, ROW_KEYS):
+        rows.lose_hours({hour[0] for key in missing if (hour := keys.of_hour(key)) is not None})
     for start in [hour_of(key) for key in missing]:
         if start is not None and lane.queries is not None:
             lane.queries.lose(start)
@@ -74,12 +69,10 @@ def plan_repair(claimed: ClaimedLane, idle_ms: int | None = None) -> Commit:
 
 
 def _mark_all_as_changed(lane: Lane) -> None:
-    changes, experiments = lane.changes, lane.experiments
-    changes.pages |= {(key, page) for key, rows in lane.panes.items() for page in rows.page_numbers}
-    changes.total_pages |= set(lane.totals.page_numbers)
-    changes.hour_pages |= {
-        (start, page) for start, rows in lane.hours.items() for page in rows.page_numbers
-    }
+    experiments = lane.experiments
+    for rows in lane.row_sets:
+        rows.mark_all_rows()
+    lane.changes.total_pages |= set(lane.totals.page_numbers)
     experiments.changed |= experiments.by_name.keys()
     experiments.user_pages |= {
         (name, page) for name in experiments.by_name for page in range(USER_PAGES)
@@ -87,7 +80,6 @@ def _mark_all_as_changed(lane: Lane) -> None:
     experiments.ended |= {
         (name, day_ms) for name, one in experiments.by_name.items() for day_ms in one.ends
     }
-    mark_all_as_changed(lane)
     if lane.queries is not None:
         lane.queries.is_outdated = True
     if len(lane.segments.names) > 1:

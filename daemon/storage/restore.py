@@ -3,15 +3,15 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from functools import partial
 
 import msgspec
 
-from ..lane import hours
+from ..lane import row_set
 from ..lane.admission import Admitted, admitted_of
 from ..lane.counts import COUNT_FAMILIES
 from ..lane.lane import Lane, new_lane
-from ..lane.paged_rows import PagedRows
+from ..lane.paged_rows import Rows
 from ..lane.queries import has_same_queries
 from ..lane.relayout import next_pane_ms, relaid
 from ..lane.segments import Segments
@@ -27,7 +27,7 @@ from .blocks import replay
 from .class_files import NOTHING, restore_class_files
 from .commit import ClaimedLane
 from .head import QUERIES_FIELD, Head, WriterState, is_past, whole_or_damaged
-from .keys import ADMITTED_KEY, HOURS_PREFIX, block_key, parse_hour_page_key, parse_page_key
+from .keys import ADMITTED_KEY, CLICKS, JUDGED, block_key, totals_page_of
 from .layouts import (
     LAYOUTS_KEY,
     InForce,
@@ -42,8 +42,7 @@ from .layouts import (
 )
 from .packing import pack, unpack, unpack_page
 from .query_head import packed_head
-
-Key = TypeVar("Key")
+from .rows import restore
 
 
 def rebuild(
@@ -93,7 +92,8 @@ def rebuild(
         claimed.outdated = frozenset(k for k in blobs if not is_past(head, k))
         if lane.queries is not None and claimed.lane.queries is None and head.queries is not None:
             claimed.outdated |= {*head.queries.hour_keys, *head.queries.example_keys}
-        claimed.outdated |= stored_judged.outdated(lane, claimed.lane, blobs)
+        if lane.judged is not None and lane.judged is not claimed.lane.judged:
+            claimed.outdated |= frozenset(filter(JUDGED.own, blobs))
     elif stored.last.generation != in_force.generation:
         claimed.layouts = renewed(stored, in_force)
         claimed.layouts_stored = False
@@ -132,8 +132,8 @@ def _change_layout(claimed: ClaimedLane, in_force: InForce) -> None:
         in_force,
         lane.groupings,
         since,
-        None if settled is None else hours.open_hour(settled, plan),
-        None if settled is None else hours.kept_from(settled, plan),
+        None if settled is None else row_set.open_hour(settled, plan),
+        None if settled is None else row_set.kept_from(settled, plan),
     )
     claimed.layouts_stored = False
 
@@ -150,14 +150,11 @@ def _rebuilt(
     lane = _counts_and_names(number, plan, topics, head, names, stored)
     _rebuild_admission(lane, blobs, topics)
     log = [replay(lane, e, _blob(blobs, block_key(e.number))) for e in head.state.blocks]
-    _rebuild_rows(lane, blobs)
+    _rebuild_rows(lane, blobs, head, stored)
     tallies = stored_experiments.read(blobs)
     stored_experiments.read_days(tallies, blobs)
-    _rebuild_hours(lane, blobs, head, stored)
     if lane.queries is not None and head.sequence:
         _rebuild_queries(lane, head, blobs)
-    if lane.judged is not None and head.sequence:
-        stored_judged.restored(lane, head, blobs)
     if head.sequence:
         restore_class_files(lane, head.classes)
     _remove_expired(lane, head.state)
@@ -212,43 +209,28 @@ def _rebuild_admission(
     lane.admissions = {topic: admitted_of(stored, topic, lane.plan) for topic in topics}
 
 
-def _rebuild_rows(lane: Lane, blobs: Mapping[str, bytes | None]) -> None:
-    for key in blobs:
-        if not key.startswith(("rows:", "totals:")):
-            continue
-        pane, page = parse_page_key(lane.plan.timing, key)
-        rows = lane.totals if pane is None else _rows_of(lane.panes, pane, lane.plan)
-        rows.set_page(page, unpack_page(_blob(blobs, key)))
-
-
-def _rebuild_hours(
-    lane: Lane, blobs: Mapping[str, bytes | None], head: Head, stored_layouts: LaneLayouts
+def _rebuild_rows(
+    lane: Lane, blobs: Mapping[str, bytes | None], head: Head, stored: LaneLayouts
 ) -> None:
-    """Read the hours that can still change, and note which pages are stored of the others."""
-    stored: dict[int, list[int]] = {}
-    for key, data in blobs.items():
-        if not key.startswith(HOURS_PREFIX):
-            continue
-        start, page = parse_hour_page_key(key)
-        if data is None and is_past(head, key):
-            stored.setdefault(start, []).append(page)
-        else:
-            rows = unpack_page(_blob(blobs, key))
-            written = translated(rows, stored_layouts.of_hour(start), lane.plan)
-            _rows_of(lane.hours, start, lane.plan).set_page(page, written)
-    lane.stored_hours = {start: tuple(pages) for start, pages in stored.items()}
+    """Read totals, panes, and the hours that can still change, and note which pages are stored of
+    the others."""
+    for key in blobs:
+        if (page := totals_page_of(key)) is not None:
+            lane.totals.set_page(page, unpack_page(_blob(blobs, key)))
+
+    def of_hour(start: int, rows: Rows) -> Rows:
+        return translated(rows, stored.of_hour(start), lane.plan)
+
+    restore(lane, CLICKS, lane.plan.timing, blobs, partial(is_past, head), of_hour)
+    if lane.judged is not None and head.sequence:
+        stored_judged.restore_head(lane, head)
+        restore(lane.judged, JUDGED, lane.plan.timing, blobs, partial(is_past, head))
 
 
 def _rebuild_queries(lane: Lane, head: Head, blobs: Mapping[str, bytes | None]) -> None:
     if head.queries is None:
         raise KeyError(QUERIES_FIELD)
     stored_queries.restored(lane, head.queries, blobs)
-
-
-def _rows_of(by_key: dict[Key, PagedRows], key: Key, plan: Plan) -> PagedRows:
-    if key not in by_key:
-        by_key[key] = PagedRows(plan.row_width)
-    return by_key[key]
 
 
 def _remove_expired(lane: Lane, state: WriterState) -> None:

@@ -16,7 +16,7 @@ import msgspec
 from relevanced.daemon.events.types import Decoder
 from relevanced.daemon.judgements.grades import Judgements
 from relevanced.daemon.judgements.index import Entry
-from relevanced.daemon.lane import hours
+from relevanced.daemon.lane import row_set
 from relevanced.daemon.lane.judged_rows import ShownInBatch
 from relevanced.daemon.lane.lane import Lane
 from relevanced.daemon.lane.paged_rows import PAGE_ROWS
@@ -209,6 +209,6 @@ def _bytes(lane: StoredLane, plan: Plan, scope: Scope) -> dict[str, Any]:
     keys = [key for key in tables + examples if int(key.split(":")[1]) >= scope.queries_from]
     for key in lane.blobs:
         if (of_hour := parse_judged_hour_key(key)) is not None:
-            is_over = scope.judged_from <= of_hour[0] < hours.open_hour(settled, plan)
+            is_over = scope.judged_from <= of_hour[0] < row_set.open_hour(settled, plan)
             keys += [key] if is_over and of_hour[0] not in scope.lost_judged else []
     return {key: lane.blobs.get(key) for key in keys}

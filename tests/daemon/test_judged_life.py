@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
+from relevanced.daemon.storage.keys import JUDGED
 from relevanced.daemon.lane.lane import Lane
 from relevanced.daemon.storage.commit import confirm, plan_commit
 from relevanced.daemon.storage.head import head_of
-from relevanced.daemon.storage.judged import HOURS_PREFIX, PREFIX
 from relevanced.daemon.storage.repair import lose_hours, past_hour_keys, plan_repair
 from tests import oracle_judged
 from tests.daemon.test_equality import logs_of
@@ -123,8 +123,8 @@ def test_repair_writes_all_judged_rows_that_are_in_memory(seed: int) -> None:
     whole = all_of(machine.claim(every_key).lane)
     machine.claimed = machine.claim()
     past = set(past_hour_keys(machine.claimed.lane))
-    kept = [key for key in machine.store.blobs if key.startswith(PREFIX) and key not in past]
-    assert kept and any(key.startswith(HOURS_PREFIX) for key in past)
+    kept = [key for key in machine.store.blobs if key.startswith(JUDGED.panes) and key not in past]
+    assert kept and any(key.startswith(JUDGED.hours) for key in past)
     for key in machine.rng.sample(kept, len(kept) // 2):
         del machine.store.blobs[key]
     commit = plan_repair(machine.claimed)
@@ -137,7 +137,7 @@ def test_repair_writes_all_judged_rows_that_are_in_memory(seed: int) -> None:
 def test_hour_whose_judged_rows_are_lost_is_in_no_sum_and_all_others_are(seed: int) -> None:
     machine, logs, files = read_lane(seed)
     machine.claimed = machine.claim()
-    past = [k for k in past_hour_keys(machine.claimed.lane) if k.startswith(HOURS_PREFIX)]
+    past = [k for k in past_hour_keys(machine.claimed.lane) if k.startswith(JUDGED.hours)]
     lost = machine.rng.choice(past)
     start = int(lost.split(":")[2])
     del machine.store.blobs[lost]
@@ -147,7 +147,7 @@ def test_hour_whose_judged_rows_are_lost_is_in_no_sum_and_all_others_are(seed: i
     machine.store._count()
     assert machine.store.commit(commit) == "applied"
     confirm(machine.claimed, commit)
-    assert not [key for key in machine.store.blobs if key.startswith(f"{HOURS_PREFIX}{start}:")]
+    assert not [key for key in machine.store.blobs if key.startswith(f"{JUDGED.hours}{start}:")]
     rows, _ = expected(logs, files, CONFIG)
     lane = machine.claim(every_key).lane
     of_hours = expected_hours(rows, lane, CONFIG)
@@ -163,7 +163,7 @@ def test_lane_that_is_begun_anew_takes_the_whole_index(seed: int) -> None:
     before = all_of(machine.claim(every_key).lane)
     token = machine.store.fields["token"].decode()
     machine.store.begin_anew(token, "anew", json.dumps(dict.fromkeys(logs, 0)).encode())
-    assert not [key for key in machine.store.blobs if key.startswith(PREFIX)]
+    assert not [key for key in machine.store.blobs if key.startswith(JUDGED.panes)]
     machine.claimed = machine.claim()
     judged = machine.claimed.lane.judged
     assert judged is not None and judged.timeline is not None

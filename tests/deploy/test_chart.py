@@ -13,7 +13,7 @@ import yaml
 from click.testing import CliRunner
 
 from deploy.kubernetes import readme
-from relevanced.daemon.commands.cli import LAZY_COMMANDS, cli
+from relevanced.daemon.commands.cli import cli
 from relevanced.daemon.config.loading import load
 from relevanced.daemon.config.settings import SETTINGS
 from tests.deploy.chart import CHART, DEPLOY, FULL, default_values, merged, of_kind, rendered
@@ -199,7 +199,9 @@ def test_before_an_upgrade_the_new_program_checks_the_configuration_that_is_to_c
     assert weights == sorted(weights, key=int), "it comes first"
     assert all(container[key] == worker[key] for key in ("image", "env", "volumeMounts"))
     command, *arguments = container["args"]
-    options = {name for parameter in LAZY_COMMANDS[command][0]().params for name in parameter.opts}
+    options = {
+        name for parameter in cli.get_command(None, command).params for name in parameter.opts
+    }
     mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
     assert arguments[0] in options and arguments[1] in mounts and len(arguments) == 2
     assert (job["spec"]["backoffLimit"], pod["restartPolicy"]) == (0, "Never")

@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable
 
 from ...config.settings import Config
 from ...errors import Unavailable
-from ...lane import hours
+from ...lane import row_set
 from ...plan import Plan
 from ...storage.former import former_namespace
-from ...storage.keys import HOURS_PREFIX, parse_hour_page_key
+from ...storage.keys import CLICKS
 from ...storage.redis.client import Client
 from ...storage.redis.lane_store import LaneStore
 from ...storage.redis.namespace import Namespace
@@ -52,15 +52,13 @@ def _take(staging: Staging, delta: LaneDelta) -> list[int]:
     if state.settled_before is None:
         return []
     pages = {
-        parse_hour_page_key(key): data
-        for key, data in delta.pages.items()
-        if key.startswith(HOURS_PREFIX)
+        hour: data for key, data in delta.pages.items() if (hour := CLICKS.of_hour(key)) is not None
     }
     for (start, page), data in pages.items():
         if start in staging.span:
             staging.take(start, page, data)
     staging.finish_part(_named(plan, delta))
-    still_open = hours.open_hour(state.settled_before, plan)
+    still_open = row_set.open_hour(state.settled_before, plan)
     staging.settled_ms = min(staging.settled_ms, still_open)
     if state.lost_hours:
         staging.first_ms = max(staging.first_ms, max(state.lost_hours) + plan.hour_ms)

@@ -14,7 +14,7 @@ from ...exporter.coverage import ALWAYS
 from ...exporter.lane_view import LaneView, covered
 from ...exporter.mirror import Mirror
 from ...exporter.past import HourSources
-from ...lane import hours
+from ...lane import row_set
 from ...panes import HOUR_MS, pane_start
 from ...storage.layouts import InForce
 from ...storage.past import Filling, StoredPast
@@ -106,7 +106,7 @@ class Backfill:
         now_ms, hour_ms = await self._namespace.now_ms(), self._plan.hour_ms
         kept_ms = sources.kept_ms
         if kept_ms == ALWAYS and asked.from_ms is None:  # no lane has settled yet
-            kept_ms = hours.kept_from(now_ms, self._plan)
+            kept_ms = row_set.kept_from(now_ms, self._plan)
         first = max(kept_ms, 0 if asked.from_ms is None else asked.from_ms)
         until = min(now_ms, now_ms if asked.to_ms is None else asked.to_ms)
         starts = range(pane_start(first + hour_ms - 1, hour_ms), until - hour_ms + 1, hour_ms)

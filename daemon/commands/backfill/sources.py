@@ -9,7 +9,7 @@ from rich.progress import Progress
 from ...config.settings import Config
 from ...kafka.lane_log import LaneLogs
 from ...kafka.settings import kafka_settings
-from ...lane import hours
+from ...lane import row_set
 from ...lane.lane import Lane
 from ...panes import HOUR_MS
 from ..from_kafka.hour_rows import plan_of_hours
@@ -91,5 +91,5 @@ class _PastHours:
     def take(self, lane: Lane) -> None:
         """See `pipeline.Watching`."""
         if self.first_ms is None and lane.settled_before is not None and lane.hours:
-            self.first_ms = hours.open_hour(min(lane.hours), lane.plan) + lane.plan.hour_ms
+            self.first_ms = row_set.open_hour(min(lane.hours), lane.plan) + lane.plan.hour_ms
         self._staging.past_hours(lane, self.first_ms)

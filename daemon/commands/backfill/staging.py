@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from ...lane import hours, settling
+from ...lane import row_set, settling
 from ...lane.lane import Lane
 from ...plan import Plan
 from ...storage.packing import pack_page
@@ -41,7 +41,7 @@ class Staging:
         """Take over the hours that cannot change any more; see `replaying.Watching`."""
         if lane.settled_before is None or first_ms is None:
             return
-        still_open = hours.open_hour(lane.settled_before, lane.plan)
+        still_open = row_set.open_hour(lane.settled_before, lane.plan)
         for start, rows in lane.hours.items():
             if max(first_ms, self.span.start) <= start < min(still_open, self.span.stop):
                 for page in rows.page_numbers:

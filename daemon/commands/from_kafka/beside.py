@@ -1,59 +1,40 @@
-"""Hourly scores that were computed anew beside the stored ones, as table, CSV and JSON. Pure."""
+"""Hourly scores that were computed anew beside the stored ones, of clicks and of judgements. Pure.
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+What a lane has refused makes a difference to judged scores: hours are graded anew by the whole
+index, and those in Redis were graded by the files that the lanes had adopted.
+"""
 
-import msgspec
+from collections.abc import Iterator, Sequence
+from typing import Final, TypeAlias
+
 import numpy as np
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
 from relevanced.metrics.lists import Integers
 
-from ...events.timestamps import timestamp_text
-from ...exporter.csv_cells import csv_text
-from ...exporter.scores import optional
-from ...exporter.snapshot import estimates
+from ...events.timestamps import instant_ms, timestamp_text
 from ...judging import sentences
 from ...plan import Plan
+from .. import score_rows
+from ..recorded.judged_report import NOTHING_JUDGED, title_of
+from ..score_rows import Row
 from .hour_rows import HourRows, Segment
+from .judged_hours import AllHours, empty
 
-LEGEND: Final = "Computed now / stored; –: there is none. *: feedback may still come."
-
-
-class BesideScore(msgspec.Struct, frozen=True, gc=False):
-    """One metric of one segment in one hour, computed now and as it is stored. null: there is
-    none."""
-
-    start: str
-    grouping: str
-    segment: str
-    metric: str
-    mean: float | None
-    stderr: float | None
-    scored: int
-    impressions: int
-    settled: bool
-    """False where feedback may still come."""
-    stored_mean: float | None
-    stored_stderr: float | None
-    stored_scored: int | None
-    stored_impressions: int | None
-
-
-class _Counts(msgspec.Struct, frozen=True):
-    """What one row says of one metric."""
-
-    mean: float | None = None
-    stderr: float | None = None
-    scored: int | None = None
-    impressions: int | None = None
+LEGEND: Final = "Computed now / stored; –: there is none. *: {} may still come."
+_STORED: Final = ("mean", "stderr", "scored", "impressions")
+FIELDS: Final = ("start", *score_rows.FIELDS, "settled", *(f"stored_{name}" for name in _STORED))
+"""`settled` is False where feedback may still come, or searches to be judged."""
+JUDGED_FIELDS: Final = ("judged_metric", "judgements", "stored_judgements")
+"""The fields that only judged scores have; these have no `metric`."""
+_Files: TypeAlias = tuple[str | None, str | None]
+"""The names of the file that graded now and of the one that had graded."""
 
 
 def scores(
     computed: HourRows, stored: HourRows, busiest: Sequence[Segment] | None = None
-) -> Iterator[BesideScore]:
+) -> Iterator[Row]:
     """A row for each hour, segment with an impression, and metric of the computed ones: of these
     segments, or of the busiest ones."""
     busiest = computed.busiest() if busiest is None else busiest
@@ -61,90 +42,71 @@ def scores(
         at, settled = timestamp_text(start), computed.is_settled(start)
         rows, stored_rows = computed.rows[start], stored.settled_rows(start)
         for segment in busiest:
-            if segment in rows:
-                other = stored_rows.get(segment)
-                known = {} if other is None else _metrics(other, stored.plan)
-                absent = _Counts() if other is None else _Counts(impressions=int(other[0]))
-                for name, one in _metrics(rows[segment], computed.plan).items():
-                    pair = one, known.get(name, absent)
-                    yield _score(at, segment, name, settled, *pair)
+            other = stored_rows.get(segment)
+            known = (
+                {} if other is None else {r["metric"]: r for r in _of(other, segment, stored.plan)}
+            )
+            absent = {} if other is None else {"impressions": int(other[0])}
+            for row in _of(rows[segment], segment, computed.plan) if segment in rows else ():
+                before = known.get(row["metric"], absent)
+                beside = {f"stored_{name}": before.get(name) for name in _STORED}
+                yield {"start": at, **row, "settled": settled, **beside}
 
 
-def _score(
-    at: str, segment: Segment, metric: str, settled: bool, computed: _Counts, stored: _Counts
-) -> BesideScore:
-    return BesideScore(
-        start=at,
-        grouping=segment[0],
-        segment=segment[1],
-        metric=metric,
-        mean=computed.mean,
-        stderr=computed.stderr,
-        scored=computed.scored or 0,
-        impressions=computed.impressions or 0,
-        settled=settled,
-        stored_mean=stored.mean,
-        stored_stderr=stored.stderr,
-        stored_scored=stored.scored,
-        stored_impressions=stored.impressions,
+def _of(row: Integers, segment: Segment, plan: Plan) -> Iterator[Row]:
+    return score_rows.rows_of(row[np.newaxis], [segment], plan)
+
+
+def judged_scores(computed: AllHours, stored: AllHours) -> Iterator[Row]:
+    """The same by judgements."""
+    if computed.judged is None:
+        return
+    now = computed.judged
+    before = stored.judged or empty(computed.clicks.plan, computed.clicks.span)
+    for row in scores(now.known(), before.known(), computed.clicks.busiest()):
+        at_ms = instant_ms(row["start"])
+        files = dict(judgements=now.file_of(at_ms), stored_judgements=before.file_of(at_ms))
+        yield score_rows.judged(row, **files)
+
+
+def all_scores(computed: AllHours, stored: AllHours) -> list[Row]:
+    """The rows of both."""
+    return [*scores(computed.clicks, stored.clicks), *judged_scores(computed, stored)]
+
+
+def as_csv(computed: AllHours, stored: AllHours) -> str:
+    """A header, and a line for each row."""
+    header = FIELDS if computed.judged is None else (*FIELDS, *JUDGED_FIELDS)
+    return score_rows.as_csv(header, all_scores(computed, stored))
+
+
+def as_tables(computed: AllHours, stored: AllHours) -> Iterator[Table | str]:
+    """A line for each hour and segment, and a column for each metric; then the same for each file
+    that graded now, and the one that had graded."""
+    yield _table([*scores(computed.clicks, stored.clicks)], "metric", "feedback")
+    by_files: dict[_Files, list[Row]] = {}
+    for row in judged_scores(computed, stored):
+        by_files.setdefault((row["judgements"], row["stored_judgements"]), []).append(row)
+    for (now, before), rows in by_files.items():
+        title = title_of(now or "–")
+        if before is not None and before != now:
+            title += Text(f" / {sentences.printable(before)}")
+        yield _table(rows, "judged_metric", "searches", title)
+    if computed.judged is not None and not by_files:
+        yield NOTHING_JUDGED
+
+
+def _table(rows: Sequence[Row], metric: str, waits_for: str, title: Text | None = None) -> Table:
+    return score_rows.as_table(
+        rows,
+        dict.fromkeys(row[metric] for row in rows),
+        lambda row: _pair(row, "mean", "{:.4f}"),
+        counts={"impressions": lambda row: _pair(row, "impressions", "{:,}")},
+        caption=LEGEND.format(waits_for),
+        title=title,
     )
 
 
-def _metrics(row: Integers, plan: Plan) -> dict[str, _Counts]:
-    """By name."""
-    rows, found = row[np.newaxis], {}
-    for index, metric in enumerate(plan.metrics):
-        (mean,), (error,) = (optional(values) for values in estimates(rows, plan, index))
-        scored = int(row[plan.metric_column(index)])
-        found[metric.name] = _Counts(mean, error, scored, int(row[0]))
-    return found
-
-
-def as_csv(computed: HourRows, stored: HourRows) -> str:
-    """A header, and a line for each row; null is an empty field."""
-    rows = map(msgspec.structs.astuple, scores(computed, stored))
-    return csv_text(BesideScore.__struct_fields__, rows)
-
-
-def as_json_lines(computed: HourRows, stored: HourRows) -> str:
-    """A JSON object a line."""
-    lines = (msgspec.json.encode(one).decode() + "\n" for one in scores(computed, stored))
-    return "".join(lines)
-
-
-def as_table(computed: HourRows, stored: HourRows) -> Table:
-    """A line for each hour and segment, and a column for each metric: the mean that was computed
-    now, and the stored one."""
-    return table_of(scores(computed, stored), LEGEND)
-
-
-def table_of(rows: Iterable[BesideScore], caption: str) -> Table:
-    """The same of these rows."""
-    lines: dict[tuple[str, str, str], list[BesideScore]] = {}
-    for one in rows:
-        lines.setdefault((one.start, one.grouping, one.segment), []).append(one)
-    table = Table(box=SIMPLE_HEAD, caption=Text(caption), caption_justify="left")
-    for name in ("start", "grouping", "segment"):
-        table.add_column(name, no_wrap=True)
-    metrics = dict.fromkeys(one.metric for of_metrics in lines.values() for one in of_metrics)
-    for name in ("impressions", *metrics):
-        table.add_column(Text(name), justify="right", no_wrap=True)
-    for (start, grouping, segment), of_metrics in lines.items():
-        first = of_metrics[0]
-        names = (start + ("" if first.settled else " *"), grouping, segment)
-        counts = _pair(f"{first.impressions:,}", _count(first.stored_impressions))
-        means = [_pair(_mean(one.mean), _mean(one.stored_mean)) for one in of_metrics]
-        table.add_row(*(Text(sentences.printable(name)) for name in names), counts, *means)
-    return table
-
-
-def _pair(computed: str, stored: str) -> Text:
-    return Text(f"{computed} / {stored}")
-
-
-def _count(count: int | None) -> str:
-    return "–" if count is None else f"{count:,}"
-
-
-def _mean(mean: float | None) -> str:
-    return "–" if mean is None else f"{mean:.4f}"
+def _pair(row: Row, name: str, form: str) -> str:
+    values = (row[name], row[f"stored_{name}"])
+    return " / ".join("–" if value is None else form.format(value) for value in values)

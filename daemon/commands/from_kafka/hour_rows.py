@@ -8,7 +8,7 @@ import numpy as np
 
 from relevanced.metrics.lists import Integers
 
-from ...lane import hours
+from ...lane import row_set
 from ...lane.lane import Lane
 from ...lane.paged_rows import PAGE_ROWS, PagedRows, Pages
 from ...panes import HOUR_MS
@@ -60,7 +60,7 @@ class HourRows:
     def past_hours(self, lane: Lane, first_ms: int | None) -> None:
         """Take over the hours that cannot change any more; see `Watching`."""
         if lane.settled_before is not None:
-            self.take(lane, lane.hours, first_ms, hours.open_hour(lane.settled_before, lane.plan))
+            self.take(lane, lane.hours, first_ms, row_set.open_hour(lane.settled_before, lane.plan))
 
     def finish(self, lane: Lane, first_ms: int | None) -> None:
         """Take over the rest of a lane, as if time had passed since its last event. It can take no

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 from ...exporter.judged import rows_plan
 from ...exporter.judged_files import LaneFiles, measure_at
 from ...judgements.timeline import Timeline
-from ...lane import hours, judged_settling
+from ...lane import row_set, judged_settling
 from ...lane.judged import final_before_ms
 from ...lane.lane import Lane
 from ...plan import Plan
 from ...storage.head import whole_or_damaged
-from ...storage.judged import parse_judged_hour_key
+from ...storage.keys import JUDGED
 from ...storage.packing import unpack_page
 from ..recorded.judged import rows_of
 from ..verify.stored import NOT_COUNTED, Stored, names_of, watermark_of
@@ -58,7 +58,7 @@ class AllHours:
         """Take over the hours that cannot change any more; see `Watching`."""
         self.clicks.past_hours(lane, first_ms)
         if self.judged is not None and lane.settled_before is not None:
-            open_ms = hours.open_hour(lane.settled_before, lane.plan)
+            open_ms = row_set.open_hour(lane.settled_before, lane.plan)
             self.judged.rows.take(lane, rows_of(lane).hours, first_ms, open_ms)
 
     def finish(self, lane: Lane, first_ms: int | None, timeline: Timeline) -> None:
@@ -90,7 +90,7 @@ def add_stored(into: JudgedHourRows, stored: Stored) -> None:
     into.rows.settled_ms = min(into.rows.settled_ms, final_ms)
     with whole_or_damaged(f"lane {stored.lane}, judged hours"):
         for key, data in stored.judged.items():
-            if (of_hour := parse_judged_hour_key(key)) is not None:
+            if (of_hour := JUDGED.of_hour(key)) is not None:
                 start, page = of_hour
                 rows = unpack_page(data).copy()
                 rows[_left_out(stored.names, page)] = 0

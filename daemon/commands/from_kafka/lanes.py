@@ -132,6 +132,6 @@ async def _read(store: LaneStore, lane: int, found: AllHours) -> None:
     rows.settled_ms = min(rows.settled_ms, delta.head.state.settled_before or 0)
     rows.missing.update(delta.head.state.lost_hours)
     for start in stored.hours:
-        rows.add(start, stored.names, stored.hour(start))
+        rows.add(start, stored.names, stored.rows(stored.hours[start], start, start))
     if found.judged is not None:
         add_stored(found.judged, stored)

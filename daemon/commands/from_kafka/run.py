@@ -16,8 +16,8 @@ from ...events.timestamps import timestamp_text
 from ...panes import HOUR_MS
 from ...worker.memory import configure_allocator
 from ...worker.source import LogChanged
-from . import judged_beside
-from .beside import as_csv, as_json_lines, as_table
+from ..score_rows import as_json_lines
+from .beside import all_scores, as_csv, as_tables
 from .hour_rows import LATEST_MS, HourRows
 from .judged_hours import AllHours
 from .lanes import computed_hours, stored_hours
@@ -59,19 +59,14 @@ def replay_hours(config: Config, asked: AskedHours, output: str, *, progress: bo
 
 
 def _print(computed: AllHours, stored: AllHours, output: str) -> None:
-    clicks = computed.clicks, stored.clicks
     if output == "table":
         console = Console(width=WIDEST_TABLE)
-        console.print(as_table(*clicks))
-        for part in judged_beside.as_tables(computed, stored):
+        for part in as_tables(computed, stored):
             console.print(part)
     elif output == "json":
-        print(as_json_lines(*clicks), end="")
-        print(judged_beside.as_json_lines(computed, stored), end="")
-    elif computed.judged is None:
-        print(as_csv(*clicks), end="")
+        print(as_json_lines(all_scores(computed, stored)), end="")
     else:
-        print(judged_beside.as_csv(computed, stored), end="")
+        print(as_csv(computed, stored), end="")
 
 
 def unproven_text(computed: HourRows) -> str:

@@ -11,7 +11,7 @@ from relevanced.metrics.lists import Floats, Integers
 
 from ...exporter.lane_view import Names
 from ...exporter.selection import Selection
-from ...lane import hours, settling
+from ...lane import row_set, settling
 from ...lane.lane import Lane
 from ...lane.paged_rows import Pages, Rows
 from ...panes import HOUR_MS, pane_start
@@ -70,7 +70,7 @@ class Buckets:
     def take(self, lane: Lane) -> None:
         """Take over what has settled. Before the lane starts its next batch."""
         if lane.settled_before is not None:
-            still_open = hours.open_hour(lane.settled_before, lane.plan)
+            still_open = row_set.open_hour(lane.settled_before, lane.plan)
             self._take(lane, still_open)
 
     def finish(self, lane: Lane) -> None:

@@ -9,7 +9,7 @@ from ...exporter.lane_view import JudgedLane
 from ...judgements.grades import Judgements
 from ...judgements.index import Entry
 from ...judgements.timeline import Timeline
-from ...lane import hours, judged_settling
+from ...lane import row_set, judged_settling
 from ...lane.judged import row_width
 from ...lane.judged_rows import LaneJudged
 from ...lane.lane import Lane
@@ -54,7 +54,7 @@ class JudgedHours:
     def view(self, lane: Lane) -> JudgedLane:
         """The judged rows as a reader of the store would see them."""
         judged, before = rows_of(lane), lane.settled_before
-        first = 0 if before is None else hours.kept_from(before, lane.plan)
+        first = 0 if before is None else row_set.kept_from(before, lane.plan)
         return JudgedLane(
             LaneFiles(judged.since_ms, self.timeline.entries, lane=lane.number),
             {key: rows.pages for key, rows in judged.panes.items()},

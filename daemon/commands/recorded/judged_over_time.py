@@ -5,13 +5,12 @@ A new file is a new measure, so what two files graded in one bucket is not added
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Final
 
-import msgspec
 from rich.table import Table
 
 from ...events.timestamps import timestamp_text
-from ...exporter.csv_cells import csv_text
 from ...exporter.judged import judged_shares, rows_plan
 from ...exporter.scores import optional
 from ...judgements.index import Entry
@@ -19,10 +18,12 @@ from ...judging.ledger import MIXED
 from ...lane.lane import Lane
 from ...lane.paged_rows import Pages
 from ...storage.packing import unpack_page
+from .. import score_rows
+from ..score_rows import Row
 from .buckets import OverTime
 from .judged import JudgedHours
-from .judged_report import JUDGED_FIELDS, judged_note, share_text, title_of
-from .over_time import BucketScore, Column, scores, table_of
+from .judged_report import judged_note, share_text, title_of
+from .over_time import as_table, scores
 from .views import view_of
 
 CUT: Final = "searches may have come after the end of the files"
@@ -36,28 +37,6 @@ class OfFile:
     """Name of the file; `mixed` of a pane within which a file starts."""
     over_time: OverTime
     """By judged rows. Settled is what no later search can change."""
-
-
-class JudgedBucketScore(msgspec.Struct, frozen=True, gc=False):
-    """One judged metric of one segment in one bucket of event time."""
-
-    start: str
-    grouping: str
-    segment: str
-    judged_metric: str
-    """Name of the metric that is scored by judgements."""
-    mean: float | None
-    stderr: float | None
-    """null below two scored impressions."""
-    scored: int
-    impressions: int
-    """Impressions whose query is judged."""
-    settled: bool
-    """False where searches may have come after the end of the files."""
-    items_share: float | None
-    """Share of the first places of their lists whose item is judged."""
-    judgements: str
-    """Name of the file that graded."""
 
 
 def judged_over_time(
@@ -86,58 +65,30 @@ def _files_of(hours: JudgedHours, start: int, length_ms: int) -> tuple[Entry, ..
     return tuple(sorted(entry for entry in found if entry is not None))
 
 
-def judged_scores(files: Sequence[OfFile]) -> Iterator[JudgedBucketScore]:
-    """A row for each bucket, file, segment with a judged impression, and metric."""
-    rows = [(score, of.judgements, share) for of in files for score, share in _with_shares(of)]
-    for score, judgements, share in sorted(rows, key=lambda row: row[0].start):
-        yield JudgedBucketScore(
-            start=score.start,
-            grouping=score.grouping,
-            segment=score.segment,
-            judged_metric=score.metric,
-            mean=score.mean,
-            stderr=score.stderr,
-            scored=score.scored,
-            impressions=score.impressions,
-            settled=score.settled,
-            items_share=share,
-            judgements=judgements,
-        )
-
-
-def _with_shares(of: OfFile) -> Iterator[tuple[BucketScore, float | None]]:
+def judged_scores(of: OfFile) -> Iterator[Row]:
+    """A row for each bucket, segment with a judged impression, and metric."""
     found, shares = of.over_time, dict[tuple[str, str, str], float | None]()
     for start, rows in zip(found.starts.tolist(), found.rows, strict=True):
         at = timestamp_text(start)
         for segment, share in zip(found.selection.segments, optional(judged_shares(rows))):
             shares[at, *segment] = share
-    for score in scores(found):
-        yield score, shares[score.start, score.grouping, score.segment]
+    for row in scores(found):
+        share = shares[row["start"], row["grouping"], row["segment"]]
+        yield score_rows.judged(row, items_share=share, judgements=of.judgements)
 
 
-def as_csv(clicks: OverTime, files: Sequence[OfFile]) -> str:
-    """A header, the rows of `clicks`, and the judged ones, which have a `judged_metric` in place of
-    a `metric`; null is an empty field."""
-    header = (*BucketScore.__struct_fields__, *JUDGED_FIELDS)
-    rows = (*scores(clicks), *judged_scores(files))
-    return csv_text(header, ([getattr(row, name, None) for name in header] for row in rows))
-
-
-def as_json_lines(files: Sequence[OfFile]) -> str:
-    """A JSON object a line."""
-    return "".join(msgspec.json.encode(one).decode() + "\n" for one in judged_scores(files))
+def all_scores(files: Sequence[OfFile]) -> list[Row]:
+    """The rows of all files, by bucket."""
+    return sorted((row for of in files for row in judged_scores(of)), key=itemgetter("start"))
 
 
 def as_tables(files: Sequence[OfFile]) -> Iterator[Table]:
     """A table for each file."""
     for of in files:
-        shares = {
-            (score.start, score.grouping, score.segment): share for score, share in _with_shares(of)
-        }
-        column = Column("judged", {at: share_text(share) for at, share in shares.items()})
-        table = table_of(of.over_time, CUT, column)
-        table.title, table.title_justify = title_of(of.judgements), "left"
         assert of.over_time.plan.judged is not None
         note = judged_note(of.over_time.plan.judged.depth)
-        table.caption = note if table.caption is None else f"{table.caption}\n{note}"
-        yield table
+        counts = {"judged": lambda row: share_text(row["items_share"])}
+        title = title_of(of.judgements)
+        yield as_table(
+            of.over_time, judged_scores(of), CUT, counts=counts, notes=(note,), title=title
+        )

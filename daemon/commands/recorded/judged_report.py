@@ -6,14 +6,12 @@ from itertools import groupby
 from typing import Final, Literal
 
 import msgspec
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
 from ...events.timestamps import timestamp_text
 from ...exporter import snapshot
 from ...exporter.judged import IMPRESSIONS, Scorer, judged_shares, rows_plan
-from ...exporter.csv_cells import csv_text
 from ...exporter.lane_view import LaneView
 from ...exporter.pane_reader import Reading
 from ...exporter.scores import Score, optional
@@ -27,6 +25,8 @@ from ...lane.judged import row_width
 from ...lane.lane import Lane
 from ...lane.paged_rows import PagedRows
 from ...plan import Plan
+from .. import score_rows
+from ..score_rows import Row
 from .judged import JudgedHours
 from .views import selection_of, view_of
 
@@ -105,12 +105,8 @@ def _everything(
 def as_csv(scores: Sequence[Score], report: ReplayJudged) -> str:
     """A header, a line for each score, and one for each judged score, which has a `judged_metric`
     in place of a `metric`."""
-    header = (*Score.__struct_fields__, *JUDGED_FIELDS)
-    found = [
-        *((*msgspec.structs.astuple(one), *(None for _ in JUDGED_FIELDS)) for one in scores),
-        *(tuple(getattr(one, name, None) for name in header) for one in report.scores),
-    ]
-    return csv_text(header, found)
+    rows = map(msgspec.structs.asdict, (*scores, *report.scores))
+    return score_rows.as_csv((*Score.__struct_fields__, *JUDGED_FIELDS), rows)
 
 
 def as_tables(report: ReplayJudged) -> Iterator[Table | str]:
@@ -126,24 +122,18 @@ def as_tables(report: ReplayJudged) -> Iterator[Table | str]:
 
 
 def _table(name: str, scores: list[JudgedScore], depth: int) -> Table:
-    table = Table(
-        title=Text(f"{EVERYTHING}, ") + title_of(name), title_justify="left", box=SIMPLE_HEAD,
-        caption=judged_note(depth), caption_justify="left",
-    )  # fmt: skip
-    for column in ("grouping", "segment"):
-        table.add_column(column, no_wrap=True)
-    metrics = dict.fromkeys(score.judged_metric for score in scores)
-    for column in ("impressions", "judged", *metrics):
-        table.add_column(Text(column), justify="right", no_wrap=True)
-    segments: dict[tuple[str, str], list[JudgedScore]] = {}
-    for score in scores:
-        segments.setdefault((score.grouping, score.segment), []).append(score)
-    for segment, of_segment in segments.items():
-        first = of_segment[0]
-        share = share_text(first.items_share)
-        cells = (f"{first.impressions:,}", share, *map(_cell, of_segment))
-        table.add_row(*(Text(sentences.printable(part)) for part in segment), *map(Text, cells))
-    return table
+    return score_rows.as_table(
+        map(msgspec.structs.asdict, scores),
+        dict.fromkeys(score.judged_metric for score in scores),
+        _mean,
+        names=("grouping", "segment"),
+        counts={
+            "impressions": lambda row: f"{row['impressions']:,}",
+            "judged": lambda row: share_text(row["items_share"]),
+        },
+        caption=judged_note(depth),
+        title=Text(f"{EVERYTHING}, ") + title_of(name),
+    )
 
 
 def title_of(name: str) -> Text:
@@ -161,7 +151,7 @@ def share_text(share: float | None) -> str:
     return "–" if share is None else f"{share:.1%}"
 
 
-def _cell(score: JudgedScore) -> str:
-    if score.mean is None:
+def _mean(row: Row) -> str:
+    if row["mean"] is None:
         return "undefined"
-    return f"{score.mean:.4f}" + ("" if score.stderr is None else f" ±{score.stderr:.4f}")
+    return f"{row['mean']:.4f}" + ("" if row["stderr"] is None else f" ±{row['stderr']:.4f}")

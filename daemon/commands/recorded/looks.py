@@ -9,7 +9,7 @@ from ...exporter.lane_view import HourPages, LaneView
 from ...exporter.published import Condition, Published
 from ...exporter.publisher import Publisher
 from ...judging.settings import Judging
-from ...lane import hours
+from ...lane import row_set
 from ...lane.class_settling import latest_ms
 from ...lane.lane import Lane
 from ...panes import HOUR_MS, pane_start
@@ -45,7 +45,7 @@ class Looks:
             return
         for start, rows in lane.hours.items():
             self._hours[start] = {page: pack_page(rows.page(page)) for page in rows.page_numbers}
-        first = hours.kept_from(lane.settled_before, self._plan)
+        first = row_set.kept_from(lane.settled_before, self._plan)
         self._hours = {start: pages for start, pages in self._hours.items() if start >= first}
         looked_ms = pane_start(lane.settled_before, self.apart_ms)
         if self._looked_ms is not None and looked_ms > self._looked_ms:

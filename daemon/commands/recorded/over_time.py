@@ -1,22 +1,16 @@
 """What `replay --every` and `replay --changes` print. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 
-import msgspec
-import numpy as np
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
-from rich.text import Text
 
 from ...events.timestamps import timestamp_text
-from ...exporter.csv_cells import csv_text
-from ...exporter.scores import optional
-from ...exporter.snapshot import estimates
 from ...judging import sentences
-from ...judging.story import Story
 from ...judging.incidents import Incident
+from ...judging.story import Story
+from .. import score_rows
+from ..score_rows import Row
 from .buckets import OverTime
 
 NOTHING_SETTLED: Final = (
@@ -28,85 +22,32 @@ CUT: Final = "feedback may have come after the end of the files"
 NOTHING_FELL: Final = "No score fell by more than chance explains."
 
 
-class BucketScore(msgspec.Struct, frozen=True, gc=False):
-    """One metric of one segment in one bucket of event time."""
-
-    start: str
-    grouping: str
-    segment: str
-    metric: str
-    mean: float | None
-    """null where no impression has a defined value."""
-    stderr: float | None
-    """null below two scored impressions."""
-    scored: int
-    impressions: int
-    settled: bool
-    """False where feedback may have come after the end of the files."""
+FIELDS: Final = ("start", *score_rows.FIELDS, "settled")
+"""`settled` is False where feedback may have come after the end of the files."""
 
 
-def scores(found: OverTime) -> Iterator[BucketScore]:
+def scores(found: OverTime) -> Iterator[Row]:
     """A row for each bucket, segment with an impression, and metric."""
     for start, rows in zip(found.starts.tolist(), found.rows, strict=True):
-        at, impressions = timestamp_text(start), rows[:, 0].astype(np.int64).tolist()
         settled = start + found.plan.hour_ms <= found.settled_ms
-        columns = []
-        for index, metric in enumerate(found.plan.metrics):
-            means, errors = (optional(each) for each in estimates(rows, found.plan, index))
-            scored = rows[:, found.plan.metric_column(index)].astype(np.int64).tolist()
-            columns.append((metric.name, means, errors, scored))
-        for row, segment in enumerate(found.selection.segments):
-            for name, means, errors, scored in columns:
-                if impressions[row]:
-                    counts = (scored[row], impressions[row])
-                    yield BucketScore(at, *segment, name, means[row], errors[row], *counts, settled)
+        at = timestamp_text(start)
+        for row in score_rows.rows_of(rows, found.selection.segments, found.plan, start=at):
+            yield row | {"settled": settled}
 
 
-def as_csv(found: OverTime) -> str:
-    """A header, and a line for each row; null is an empty field."""
-    return csv_text(BucketScore.__struct_fields__, map(msgspec.structs.astuple, scores(found)))
+def as_table(found: OverTime, rows: Iterable[Row], cut: str = CUT, **more: Any) -> Table:
+    """A line for each bucket and segment, and a column for each metric. `cut`: what may be missing
+    of buckets that have not settled."""
+    note = [f"*: {cut}."] if _is_cut(found) else []
+    counts = {"impressions": lambda row: f"{row['impressions']:,}", **more.pop("counts", {})}
+    metrics = [metric.name for metric in found.plan.metrics]
+    notes = "\n".join([*note, *more.pop("notes", ())]) or None
+    return score_rows.as_table(rows, metrics, mean_of, counts=counts, caption=notes, **more)
 
 
-def as_json_lines(found: OverTime) -> str:
-    """A JSON object a line."""
-    return "".join(msgspec.json.encode(one).decode() + "\n" for one in scores(found))
-
-
-def as_table(found: OverTime) -> Table:
-    """A line for each bucket and segment, and a column for each metric."""
-    return table_of(found, CUT)
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a table beside those of scores."""
-
-    name: str
-    cells: Mapping[tuple[str, str, str], str]
-    """By (start, grouping, segment)."""
-
-
-def table_of(found: OverTime, cut: str, column: Column | None = None) -> Table:
-    """As `as_table`, with another column before the metrics; `cut` says what may be missing of
-    buckets that have not settled."""
-    note = f"*: {cut}." if _is_cut(found) else None
-    table = Table(box=SIMPLE_HEAD, caption=note, caption_justify="left")
-    for name in ("start", "grouping", "segment"):
-        table.add_column(name, no_wrap=True)
-    further = () if column is None else (column.name,)
-    for name in ("impressions", *further, *(metric.name for metric in found.plan.metrics)):
-        table.add_column(Text(name), justify="right", no_wrap=True)
-    lines: dict[tuple[str, str, str], list[BucketScore]] = {}
-    for one in scores(found):
-        lines.setdefault((one.start, one.grouping, one.segment), []).append(one)
-    for (start, grouping, segment), of_metrics in lines.items():
-        means = ["undefined" if s.mean is None else f"{s.mean:.4f}" for s in of_metrics]
-        count = f"{of_metrics[0].impressions:,}"
-        cells = [] if column is None else [column.cells[start, grouping, segment]]
-        mark = "" if of_metrics[0].settled else " *"
-        names = [sentences.printable(name) for name in (start + mark, grouping, segment)]
-        table.add_row(*map(Text, names), count, *cells, *means)
-    return table
+def mean_of(row: Row) -> str:
+    """The mean of a row, for people."""
+    return "undefined" if row["mean"] is None else f"{row['mean']:.4f}"
 
 
 def _is_cut(found: OverTime) -> bool:

@@ -10,13 +10,14 @@ from ...config.loading import Config
 from ...exporter.selection import Selection
 from ...judging.story import Story
 from ...judging.incidents import incidents
+from .. import score_rows
 from . import judged_over_time, over_time
 from .asked import Asked
 from .buckets import OverTime
 from .falls import fallen, judged_fallen
 from .judged import rows_of
 from .judged_over_time import OfFile
-from .judged_report import NOTHING_JUDGED
+from .judged_report import JUDGED_FIELDS, NOTHING_JUDGED
 from .pipeline import Replayed
 from .views import selection_of
 
@@ -63,15 +64,15 @@ def _judged_fallen(
 
 def _print(found: OverTime, judged: Sequence[OfFile] | None, output: str) -> None:
     """`judged`: None where nothing is graded."""
+    rows = [*over_time.scores(found), *judged_over_time.all_scores(judged or ())]
     if output == "csv":
-        text = over_time.as_csv(found)
-        print(text if judged is None else judged_over_time.as_csv(found, judged), end="")
+        header = over_time.FIELDS if judged is None else (*over_time.FIELDS, *JUDGED_FIELDS)
+        print(score_rows.as_csv(header, rows), end="")
     elif output == "json":
-        print(over_time.as_json_lines(found), end="")
-        print(judged_over_time.as_json_lines(judged or ()), end="")
+        print(score_rows.as_json_lines(rows), end="")
     else:
         console = Console(width=WIDEST_TABLE)
-        console.print(over_time.as_table(found))
+        console.print(over_time.as_table(found, over_time.scores(found)))
         for table in judged_over_time.as_tables(judged or ()):
             console.print(table)
         if judged == ():

@@ -5,17 +5,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from ...events.timestamps import timestamp_text
-from ...lane import hours
 from ...lane.counts import COUNT_FAMILIES
 from ...lane.lane import Lane
-from ...lane.paged_rows import PagedRows, Pages
 from ...exporter.coverage import ALWAYS
 from ...plan import Plan
 from .differences import Difference, Differences
 from .judged_rows import JudgedComparison
 from .query_tables import QueryComparison
-from .rows import Matching, Unequal, beside, columns_of
+from .row_sets import RowsComparison
+from .rows import Matching, columns_of
 from .stored import Stored
 from .tallies import integers_of, users_apart
 
@@ -53,15 +51,11 @@ class Comparison:
     is_whole: bool
     """Whether the log has every record of the lane."""
     differences: Differences = field(default_factory=Differences)
-    panes: int = 0
-    hours: int = 0
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._plan: Plan = self.proven.plan
-        self._matching = Matching(self.stored.names, self.proven.segments.names)
-        self._columns = columns_of(self._plan)
-        self._compared_hours: set[int] = set()
+        matching = Matching(self.stored.names, self.proven.segments.names)
         overflow = self.stored.head.counts.get(SEGMENT_OVERFLOW, {})
         names = self._plan.grouping_names
         crowded = {index for index, name in enumerate(names) if overflow.get(name)}
@@ -71,41 +65,45 @@ class Comparison:
         by = None if self._plan.queries is None else self._plan.queries.by
         is_crowded = by is not None and names.index(by) in self._summed
         self.queries = QueryComparison(self.stored, self._plan, is_crowded, self.differences)
-        self.judged = JudgedComparison(
-            self.stored, self._plan, self._matching, self._summed, self.differences
+        coverage, names_of_proven = self.stored.coverage, self.proven.segments.names
+        self.rows = RowsComparison(
+            measure="",
+            plan=self._plan,
+            head=self.stored.head,
+            stored=(self.stored.panes, self.stored.hours),
+            columns=columns_of(self._plan),
+            matching=matching,
+            summed=self._summed,
+            differences=self.differences,
+            hours_from=coverage.hours,
+            panes_from=coverage.windows,
+            lost_hours=self.stored.head.state.lost_hours,
+            unpacked=self.stored.rows,
+            covered=lambda pages, start: self.stored.covered(pages, names_of_proven, start),
         )
+        self.judged = JudgedComparison(
+            self.stored, self._plan, matching, self._summed, self.differences
+        )
+
+    @property
+    def panes(self) -> int:
+        """How many panes were compared."""
+        return self.rows.panes
+
+    @property
+    def hours(self) -> int:
+        """How many hours were."""
+        return self.rows.hours
 
     def past_hours(self, lane: Lane, first_ms: int | None) -> None:
         """Compare the hours that cannot change any more; see `Watching`."""
-        if lane.settled_before is not None:
-            still_open = hours.open_hour(lane.settled_before, self._plan)
-            for start in [start for start in lane.hours if start < still_open]:
-                self._hour(start, lane.hours[start].pages, first_ms)
+        self.rows.past_hours(lane, lane.settled_before, first_ms)
         self.queries.past_hours(lane, first_ms)
         self.judged.past_hours(lane, first_ms)
 
-    def _hour(self, start: int, proven: Pages, first_ms: int | None) -> None:
-        self._compared_hours.add(start)
-        head = self.stored.head.state
-        lost, before = start in head.lost_hours, head.settled_before
-        kept = before is not None and start >= hours.kept_from(before, self._plan)
-        if (
-            lost
-            or not kept
-            or first_ms is None
-            or start < max(first_ms, self.stored.coverage.hours)
-        ):
-            return
-        self.hours += 1
-        at = partial(Difference, "hour", start=timestamp_text(start))
-        self._rows(at, self.stored.hour(start), proven, start)
-
     def finish(self, first_ms: int | None) -> None:
         """Compare all that is left, once the lane has read up to the stored offsets."""
-        for start, rows in self.proven.hours.items():
-            self._hour(start, rows.pages, first_ms)
-        for start in sorted(self.stored.hours.keys() - self._compared_hours):
-            self._hour(start, {}, first_ms)
+        self.rows.finish(self.proven, first_ms)
         if not self.stored.coverage.is_whole:
             self.notes.append(CHANGED)
         if self._by_files:
@@ -115,44 +113,14 @@ class Comparison:
         self.judged.finish(self.proven, first_ms)
         self.notes += self.judged.notes
         if first_ms is not None:
-            self._panes(first_ms)
             self._watermarks()
         if not self.is_whole:
             self.notes.append(ROWS_ONLY)
             return
-        stored = self.stored.rows(self.stored.totals, ALWAYS)
-        self._rows(partial(Difference, "totals"), stored, self.proven.totals.pages, ALWAYS)
+        stored = self.stored.rows(self.stored.totals, None, ALWAYS)
+        at = partial(Difference, "totals")
+        self.rows.compare(at, stored, self.proven.totals.pages, ALWAYS)
         self._experiments()
-
-    def _panes(self, first_ms: int) -> None:
-        empty, windows = PagedRows(self._plan.row_width), self._plan.timing.windows
-        for key in sorted(self.stored.panes.keys() | self.proven.panes.keys()):
-            window, start = key
-            if start >= max(first_ms, self.stored.coverage.windows[window]):
-                self.panes += 1
-                name = windows[window].name
-                at = partial(Difference, "pane", start=timestamp_text(start), window=name)
-                proven = self.proven.panes.get(key, empty).pages
-                stored = self.stored.rows(self.stored.panes.get(key, {}), start)
-                self._rows(at, stored, proven, start)
-
-    def _rows(self, at: "partial[Difference]", stored: Pages, proven: Pages, start: int) -> None:
-        proven = self.stored.covered(proven, self.proven.segments.names, start)
-        compared = beside(self._matching, stored, proven, self._plan.row_width)
-        count, unequal = compared.unequal(self._summed)
-        self.differences.compared += compared.stored.size
-        self.differences.note(self._named(at, unequal), count)
-
-    def _named(self, at: "partial[Difference]", found: Iterator[Unequal]) -> Iterator[Difference]:
-        names = self._plan.grouping_names
-        for one in found:
-            yield at(
-                self._columns[one.column],
-                one.stored,
-                one.proven,
-                grouping=names[one.grouping] if one.grouping >= 0 else None,
-                segment="(all together)" if one.segment is None else one.segment,
-            )
 
     def _watermarks(self) -> None:
         stored, proven = self.stored.head.watermarks, self.proven.watermarks

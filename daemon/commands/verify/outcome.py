@@ -68,7 +68,7 @@ def outcome_of(found: Comparison, records: int, first_ms: int | None, missing: s
         panes=found.panes,
         hours=found.hours,
         query_hours=found.queries.hours,
-        judged_hours=found.judged.hours,
+        judged_hours=found.judged.rows.hours,
         integers=differences.compared,
         differences=differences.count,
         first=tuple(differences.first),

@@ -7,23 +7,17 @@ from typing import Final
 
 from ...exporter.coverage import Coverage
 from ...experiments.tallies import Tallies
-from ...lane import hours
+from ...lane import row_set
 from ...lane.layouts import BEFORE
 from ...lane.paged_rows import PAGE_ROWS, Pages, Rows
 from ...panes import PaneKey
 from ...plan import ALL, Plan
 from ...storage import experiments as stored_experiments
 from ...storage.head import Head, whole_or_damaged
-from ...storage.judged import PREFIX as JUDGED
-from ...storage.keys import (
-    EXPERIMENTS_PREFIX,
-    HOURS_PREFIX,
-    has_window,
-    parse_hour_page_key,
-    parse_page_key,
-)
-from ...storage.layouts import LAYOUTS_KEY, LaneLayouts, StoredLayout, layouts_of, translated
+from ...storage.keys import CLICKS, EXPERIMENTS_PREFIX, JUDGED, totals_page_of
+from ...storage.layouts import LaneLayouts, layouts_of, translated
 from ...storage.packing import unpack_page
+from ...storage.rows import by_start
 
 NOT_COUNTED: Final = -1
 Packed = Mapping[int, bytes]
@@ -58,16 +52,12 @@ class Stored:
         """From when on the lane has what its plan says."""
         return Coverage.of([] if self.layouts is None else [self.layouts.since], self.plan)
 
-    def hour(self, start: int) -> Pages:
-        """The rows of an hour, as far as the lane had them by then. Raises Damaged."""
-        layout = None if self.layouts is None else self.layouts.of_hour(start)
-        return self._unpacked(self.hours.get(start, {}), layout, start)
-
-    def rows(self, pages: Packed, start: int) -> Pages:
-        """The rows of pages of a pane, as far as the lane had them by then. Raises Damaged."""
-        return self._unpacked(pages, None if self.layouts is None else self.layouts.last, start)
-
-    def _unpacked(self, pages: Packed, layout: StoredLayout | None, start: int) -> Pages:
+    def rows(self, pages: Packed, hour: int | None, start: int) -> Pages:
+        """The rows of pages of an hour, or of a pane, as far as the lane had them by then. Raises
+        Damaged."""
+        layout = None if self.layouts is None else self.layouts.last
+        if self.layouts is not None and hour is not None:
+            layout = self.layouts.of_hour(hour)
         with whole_or_damaged(f"lane {self.lane}"):
             rows = {page: unpack_page(data) for page, data in pages.items()}
             if layout is not None:
@@ -124,22 +114,12 @@ def stored_lane(
     A page that was dropped while the lane was read, in several calls, is left out: after the last
     call, everything else is as of its head. Raises Damaged."""
     layouts = None
-    panes, totals = dict[PaneKey, dict[int, bytes]](), dict[int, bytes]()
-    of_hours, blobs = dict[int, dict[int, bytes]](), dict[str, bytes]()
     with whole_or_damaged(f"lane {lane}"):
         layouts = layouts_of(pages)
-        for key, data in pages.items():
-            if key == LAYOUTS_KEY or not has_window(plan.timing, key) or key.startswith(JUDGED):
-                continue
-            if key.startswith(EXPERIMENTS_PREFIX):
-                blobs[key] = data
-            elif key.startswith(HOURS_PREFIX):
-                start, page = parse_hour_page_key(key)
-                of_hours.setdefault(start, {})[page] = data
-            else:
-                pane, page = parse_page_key(plan.timing, key)
-                of_pane = totals if pane is None else panes.setdefault(pane, {})
-                of_pane[page] = data
+        panes, of_hours = by_start(pages.items(), CLICKS, plan.timing)
+        at = {key: page for key in pages if (page := totals_page_of(key)) is not None}
+        totals = {page: pages[key] for key, page in at.items()}
+        blobs = {key: data for key, data in pages.items() if key.startswith(EXPERIMENTS_PREFIX)}
         known = [entry.name for entry in head.state.experiments]
         blobs = stored_experiments.of_names(blobs, known)
         experiments = stored_experiments.read(blobs)
@@ -150,12 +130,12 @@ def stored_lane(
         plan,
         layouts,
         [(0, ALL), *_named(names, layouts, plan)],
-        _kept_panes(panes, head, plan),
+        kept_panes(panes, head, plan),
         totals,
         _kept_hours(of_hours, head, plan),
         experiments,
         queries=queries or {},
-        judged={key: data for key, data in pages.items() if key.startswith(JUDGED)},
+        judged={key: data for key, data in pages.items() if JUDGED.own(key)},
     )
 
 
@@ -176,9 +156,8 @@ def _named(
     return [(NOT_COUNTED if name == BEFORE else at[of], name) for of, name in names]
 
 
-def _kept_panes(
-    panes: Mapping[PaneKey, Packed], head: Head, plan: Plan
-) -> Mapping[PaneKey, Packed]:
+def kept_panes(panes: Mapping[PaneKey, Packed], head: Head, plan: Plan) -> Mapping[PaneKey, Packed]:
+    """The panes that a lane still keeps."""
     watermark, timing = watermark_of(head), plan.timing
     if watermark is None:
         return panes
@@ -190,5 +169,5 @@ def _kept_hours(found: Mapping[int, Packed], head: Head, plan: Plan) -> Mapping[
     settled_before = head.state.settled_before
     if settled_before is None:
         return found
-    first, lost = hours.kept_from(settled_before, plan), set(head.state.lost_hours)
+    first, lost = row_set.kept_from(settled_before, plan), set(head.state.lost_hours)
     return {s: pages for s, pages in found.items() if s >= first and s not in lost}

@@ -15,7 +15,7 @@ from rich.progress import Progress
 
 from relevanced.daemon.commands.cli import cli
 from relevanced.daemon.commands.recorded.buckets import OverTime
-from relevanced.daemon.commands.recorded.over_time import BucketScore
+from relevanced.daemon.commands.recorded.over_time import FIELDS
 from relevanced.daemon.commands.recorded.pipeline import replayed
 from relevanced.daemon.commands.recorded.plot import ONSET_COLOR
 from relevanced.daemon.commands.recorded.views import selection_of
@@ -95,7 +95,7 @@ def test_each_impression_is_in_one_bucket_integer_for_integer(
 def test_rows_are_the_same_in_csv_and_in_json_lines(tmp_path: Path, recorded: Recorded) -> None:
     by_csv = rows(tmp_path, recorded(30), "--every", "10m")
     lines = run(tmp_path, recorded(30), "--every", "10m", "--output", "json").stdout.splitlines()
-    assert tuple(by_csv[0]) == BucketScore.__struct_fields__
+    assert tuple(by_csv[0]) == FIELDS
     told = [json.loads(line) for line in lines]
     assert [{k: str(v) for k, v in one.items()} for one in told] == by_csv
     assert {one["start"] for one in told} == {f"2026-11-20T12:{m}0:00.000Z" for m in range(6)}

@@ -53,10 +53,10 @@ def same_rows(one: Pages, other: Pages) -> bool:
 
 def assert_same(one: Mirror, other: Mirror) -> None:
     assert one.names.segments == other.names.segments
-    assert one.panes.keys() == other.panes.keys()
-    assert all(same_rows(pages, other.panes[key]) for key, pages in one.panes.items())
+    assert one.rows.panes.keys() == other.rows.panes.keys()
+    assert all(same_rows(pages, other.rows.panes[key]) for key, pages in one.rows.panes.items())
     assert same_rows(one.totals, other.totals)
-    assert one.hours == other.hours
+    assert one.rows.hours == other.rows.hours
 
 
 def test_a_new_reader_reads_from_the_beginning() -> None:
@@ -95,14 +95,14 @@ def test_a_later_read_applies_what_changed() -> None:
     assert set(delta(store, mirror).pages) < set(store.listed)
     read(store, mirror)
     assert [name for _, name in mirror.names.segments] == ["all", "US", "DE"]
-    assert mirror.panes.keys() == {(0, START_MS), (0, START_MS + BASE_MS), (1, START_MS)}
+    assert mirror.rows.panes.keys() == {(0, START_MS), (0, START_MS + BASE_MS), (1, START_MS)}
 
 
 def test_a_new_owner_means_reading_everything_again() -> None:
     store = MemoryLane()
     commit(store, claimed(store), shown(0, attributes={"country": "US"}))
     mirror = read(store)
-    mirror.panes[0, START_MS][0][0, 0] = 99
+    mirror.rows.panes[0, START_MS][0][0, 0] = 99
     claimed(store, "t2")
     assert_same(read(store, mirror), read(store))
     assert [name for _, name in mirror.names.segments] == ["all", "US"]
@@ -114,7 +114,7 @@ def test_panes_that_no_view_needs_are_dropped() -> None:
     commit(store, owned, shown(0))
     mirror = read(store)
     commit(store, owned, *leaping(10**9))
-    assert read(store, mirror).panes == {}
+    assert read(store, mirror).rows.panes == {}
     assert mirror.view().totals[0][0, 0] == 1
 
 
@@ -135,7 +135,7 @@ def test_rows_grow_by_pages_and_keep_their_values() -> None:
     commit(store, owned, *many[:3])
     mirror = read(store, plan=plan)
     commit(store, owned, *many[3:])
-    first, second = (read(store, mirror).panes[0, START_MS][page] for page in (0, 1))
+    first, second = (read(store, mirror).rows.panes[0, START_MS][page] for page in (0, 1))
     assert first.shape == second.shape == (PAGE_ROWS, plan.row_width)
     assert first[:, 0].tolist() == [PAGE_ROWS + 5] + [1] * (PAGE_ROWS - 1)
     assert second[:, 0].tolist() == [1] * 6 + [0] * (PAGE_ROWS - 6)

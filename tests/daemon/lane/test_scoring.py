@@ -120,7 +120,7 @@ def test_rows_of_many_segments_take_several_pages() -> None:
         settled(lane, shown(0, of=f"q{number}", attributes={"country": f"c{number}"}))
     assert row(lane, 0)["impressions"] == PAGE_ROWS + 1
     assert row(lane, 0, segment=f"c{PAGE_ROWS}")["impressions"] == 1
-    assert lane.changes.pages == {((w, START_MS), page) for w in (0, 1) for page in (0, 1)}
+    assert lane.pages == {((w, START_MS), page) for w in (0, 1) for page in (0, 1)}
 
 
 def test_only_the_pages_that_changed_are_noted() -> None:
@@ -128,7 +128,7 @@ def test_only_the_pages_that_changed_are_noted() -> None:
     many = [shown(0, of=f"q{n}", attributes={"country": f"c{n}"}) for n in range(2 * PAGE_ROWS)]
     settled(lane, *many)
     settled(lane, shown(0, of="again", attributes={"country": "c3"}))
-    assert {page for _, page in lane.changes.pages} == {0}
+    assert {page for _, page in lane.pages} == {0}
 
 
 # Overflow

@@ -154,14 +154,14 @@ def test_panes_are_dropped_when_no_view_needs_them() -> None:
     assert (0, START_MS) in lane.panes
     settled(lane, passing(BASE_MS + kept_ms))
     assert lane.panes.keys() == {(1, START_MS)}
-    assert lane.changes.dropped == [((0, START_MS), 0)]
+    assert lane.dropped == [((0, START_MS), 0)]
 
 
 def test_a_dropped_pane_has_no_pages_to_write() -> None:
     lane = lane_of()
     settled(lane, shown(0), *leaping(10**9))
-    assert not lane.changes.pages
-    assert sorted(lane.changes.dropped) == [((0, START_MS), 0), ((1, START_MS), 0)]
+    assert not lane.pages
+    assert sorted(lane.dropped) == [((0, START_MS), 0), ((1, START_MS), 0)]
 
 
 def test_an_impression_may_be_older_than_the_epoch_of_its_panes() -> None:

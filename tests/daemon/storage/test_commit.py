@@ -5,21 +5,14 @@ from typing import Final
 
 import pytest
 
+from relevanced.daemon.storage.keys import CLICKS
 from relevanced.daemon.errors import Damaged
 from relevanced.daemon.events.types import Event
-from relevanced.daemon.lane import hours
+from relevanced.daemon.lane import row_set
 from relevanced.daemon.lane.paged_rows import PAGE_ROWS
 from relevanced.daemon.storage.commit import ClaimedLane, Commit, confirm, plan_commit
 from relevanced.daemon.storage.head import Head, WriterState, blob_keys, head_of
-from relevanced.daemon.storage.keys import (
-    ADMITTED_KEY,
-    HOURS_PREFIX,
-    hour_page_key,
-    page_key,
-    parse_hour_page_key,
-    parse_page_key,
-    totals_key,
-)
+from relevanced.daemon.storage.keys import ADMITTED_KEY, totals_key
 from relevanced.daemon.storage.layouts import LAYOUTS_KEY
 from relevanced.daemon.storage.packing import unpack_page
 from relevanced.daemon.storage.restore import names_of
@@ -49,7 +42,7 @@ from tests.streams import SMALL_CONFIG, random_records
 from tests.whole_batch import process_batch
 
 SETTLES_MS = BASE_MS + SETTLE_MS
-PAGE: Final = page_key(PLAN.timing, (0, START_MS), 0)
+PAGE: Final = CLICKS.pane(PLAN.timing, (0, START_MS), 0)
 LONG_AFTER_MS: Final = 10**9
 
 
@@ -74,7 +67,7 @@ def test_a_commit_writes_what_changed_and_nothing_else(
     store: MemoryLane, owned: ClaimedLane
 ) -> None:
     first = commit(store, owned, shown(0, attributes={"country": "US"}))
-    pages = {PAGE, page_key(PLAN.timing, (1, START_MS), 0)}
+    pages = {PAGE, CLICKS.pane(PLAN.timing, (1, START_MS), 0)}
     assert set(first.blobs) == {*pages, "open:1", ADMITTED_KEY, LAYOUTS_KEY}
     second = commit(store, owned, clicked(1, "a"))
     assert set(second.blobs) == {*pages, "open:2"}
@@ -100,7 +93,7 @@ def test_only_new_names_are_written(store: MemoryLane, owned: ClaimedLane) -> No
 def test_only_pages_that_changed_are_written(store: MemoryLane) -> None:
     owned = claimed(store, plan=plan_with(max_segments=100))
     many = [shown(0, of=f"q{n}", attributes={"country": f"c{n}"}) for n in range(PAGE_ROWS + 6)]
-    assert page_key(PLAN.timing, (0, START_MS), 1) in commit(store, owned, *many).blobs
+    assert CLICKS.pane(PLAN.timing, (0, START_MS), 1) in commit(store, owned, *many).blobs
     again = commit(store, owned, shown(0, of="again", attributes={"country": "c0"}))
     assert [key for key in again.listed if key.startswith("rows:300:")] == [PAGE]
     assert unpack_page(again.blobs[PAGE])[0, 0] == PAGE_ROWS + 7
@@ -130,7 +123,7 @@ def test_planning_changes_nothing_until_it_is_confirmed(
     assert (owned.sequence, owned.log, owned.names, owned.next_slot) == (0, [], 1, 0)
     confirm(owned, planned)
     assert (owned.sequence, len(owned.log), owned.names, owned.next_slot) == (1, 1, 2, 1)
-    assert not owned.lane.changes.pages
+    assert not owned.lane.pages
 
 
 def test_confirming_twice_is_confirming_once(store: MemoryLane, owned: ClaimedLane) -> None:
@@ -210,7 +203,7 @@ def needed(store: MemoryLane, owned: ClaimedLane) -> set[str]:
     """The keys that a rebuild reads, and no others."""
     blocks = {f"open:{entry.number}" for entry in head_of(store.fields).state.blocks}
     pages = {
-        page_key(owned.lane.plan.timing, key, page)
+        CLICKS.pane(owned.lane.plan.timing, key, page)
         for key, rows in owned.lane.panes.items()
         for page, page_rows in rows.pages.items()
         if page_rows.any()
@@ -218,9 +211,9 @@ def needed(store: MemoryLane, owned: ClaimedLane) -> set[str]:
     totals_pages = {
         totals_key(page) for page, rows in owned.lane.totals.pages.items() if rows.any()
     }
-    past = {key for key in store.blobs if key.startswith(HOURS_PREFIX)}
-    kept = hours.kept_from(owned.lane.settled_before or 0, owned.lane.plan)
-    past = {key for key in past if parse_hour_page_key(key)[0] >= kept}
+    past = {key for key in store.blobs if key.startswith(CLICKS.hours)}
+    kept = row_set.kept_from(owned.lane.settled_before or 0, owned.lane.plan)
+    past = {key for key in past if CLICKS.of_hour(key)[0] >= kept}
     return blocks | pages | totals_pages | past | ({ADMITTED_KEY, LAYOUTS_KEY} & store.blobs.keys())
 
 
@@ -320,7 +313,7 @@ def test_admission_continues_where_it_was(store: MemoryLane, owned: ClaimedLane)
 
 
 @pytest.mark.parametrize(
-    "part", ["open:1", PAGE, page_key(PLAN.timing, (1, START_MS), 0), totals_key(0)]
+    "part", ["open:1", PAGE, CLICKS.pane(PLAN.timing, (1, START_MS), 0), totals_key(0)]
 )
 def test_a_missing_part_is_an_error(store: MemoryLane, owned: ClaimedLane, part: str) -> None:
     commit(store, owned, shown(0), shown(9 * BASE_MS, of="p"), passing(SETTLES_MS))
@@ -390,20 +383,18 @@ def test_a_head_of_other_values_is_none(name: str, value: bytes) -> None:
 @pytest.mark.parametrize(
     ("key", "parts"),
     [
-        (page_key(PLAN.timing, (0, 10_000), 3), ((0, 10_000), 3)),
-        (page_key(PLAN.timing, (1, -10_000), 0), ((1, -10_000), 0)),
-        (totals_key(12), (None, 12)),
+        (CLICKS.pane(PLAN.timing, (0, 10_000), 3), ((0, 10_000), 3)),
+        (CLICKS.pane(PLAN.timing, (1, -10_000), 0), ((1, -10_000), 0)),
     ],
 )
 def test_a_key_that_readers_follow_is_read_back(
     key: str, parts: tuple[tuple[int, int] | None, int]
 ) -> None:
-    assert parse_page_key(PLAN.timing, key) == parts
+    assert CLICKS.of_pane(PLAN.timing, key) == parts
 
 
-def test_a_key_of_a_window_that_is_not_configured_is_an_error() -> None:
-    with pytest.raises(KeyError):
-        parse_page_key(PLAN.timing, "rows:7:10000:0")
+def test_a_key_of_a_window_that_is_not_configured_is_no_key_of_a_pane() -> None:
+    assert CLICKS.of_pane(PLAN.timing, "rows:7:10000:0") is None
 
 
 def test_names_are_by_segment_id_and_the_whole_is_always_there() -> None:
@@ -418,11 +409,11 @@ def test_a_claim_reads_only_hours_that_may_still_change() -> None:
     owned = claimed(store, plan=plan)
     for number in range(5):
         commit(store, owned, *leaping(number * hour), shown(number * hour, of=f"q{number}"))
-    past = sorted(key for key in store.blobs if key.startswith(HOURS_PREFIX))
+    past = sorted(key for key in store.blobs if key.startswith(CLICKS.hours))
     first = START_MS // hour * hour
-    assert past == [hour_page_key(first + number * hour, 0) for number in range(4)]
+    assert past == [CLICKS.hour(first + number * hour, 0) for number in range(4)]
     (read,) = (key for key in blob_keys(head_of(store.fields), past) if key in past)
-    assert parse_hour_page_key(read)[0] == hours.open_hour(owned.lane.settled_before or 0, plan)
+    assert CLICKS.of_hour(read)[0] == row_set.open_hour(owned.lane.settled_before or 0, plan)
 
 
 @pytest.mark.parametrize("new_owner", [False, True])
@@ -440,7 +431,7 @@ def test_only_stored_pages_are_unlinked(new_owner: bool, leap_hours: int) -> Non
     stored = set(store.blobs)
     over = commit(store, owned, *leaping((4 + leap_hours) * hour))
     assert {key for key in over.unlinked if not key.startswith("open:")} <= stored
-    left = {parse_hour_page_key(key)[0] for key in store.blobs if key.startswith(HOURS_PREFIX)}
+    left = {CLICKS.of_hour(key)[0] for key in store.blobs if key.startswith(CLICKS.hours)}
     assert left == owned.lane.stored_hours.keys() | owned.lane.hours.keys()
-    first = hours.kept_from(owned.lane.settled_before or 0, plan)
+    first = row_set.kept_from(owned.lane.settled_before or 0, plan)
     assert min(left, default=first) >= first and bool(left) == (leap_hours < 4)

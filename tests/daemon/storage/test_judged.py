@@ -1,5 +1,6 @@
 """Keys of judged rows, and what the head says of them."""
 
+from relevanced.daemon.storage.keys import JUDGED
 from relevanced.daemon.judgements.index import HOUR_MS, Entry, file_name
 from relevanced.daemon.judgements.timeline import Timeline
 from relevanced.daemon.panes import timing
@@ -9,10 +10,6 @@ from relevanced.daemon.storage.judged import (
     JUDGEMENTS_FIELD,
     JudgedHead,
     TimelineHead,
-    judged_hour_key,
-    judged_key,
-    parse_judged_hour_key,
-    parse_judged_key,
     timeline_head,
 )
 from relevanced.daemon.storage.packing import pack, unpack
@@ -25,23 +22,23 @@ ENTRIES = tuple(
 
 def test_key_names_its_pane_and_page() -> None:
     for window, length_s in ((0, 300), (1, 3600)):
-        key = judged_key(TIMING, (window, 7_200_000), 3)
+        key = JUDGED.pane(TIMING, (window, 7_200_000), 3)
         assert key == f"judged:{length_s}:7200000:3"
-        assert parse_judged_key(TIMING, key) == ((window, 7_200_000), 3)
-        assert parse_judged_hour_key(key) is None
+        assert JUDGED.of_pane(TIMING, key) == ((window, 7_200_000), 3)
+        assert JUDGED.of_hour(key) is None
 
 
 def test_key_of_an_hour_is_none_of_a_pane() -> None:
-    key = judged_hour_key(3 * HOUR_MS, 12)
+    key = JUDGED.hour(3 * HOUR_MS, 12)
     assert key == "judged:hours:10800000:12"
-    assert parse_judged_hour_key(key) == (3 * HOUR_MS, 12)
-    assert parse_judged_key(TIMING, key) is None
+    assert JUDGED.of_hour(key) == (3 * HOUR_MS, 12)
+    assert JUDGED.of_pane(TIMING, key) is None
 
 
 def test_other_keys_are_not_those_of_judged_rows() -> None:
     for key in ("rows:300:0:1", "hours:0:1", "totals:1", "layouts", "judged:60:0:1"):
-        assert parse_judged_key(TIMING, key) is None
-        assert parse_judged_hour_key(key) is None
+        assert JUDGED.of_pane(TIMING, key) is None
+        assert JUDGED.of_hour(key) is None
 
 
 def test_head_has_what_was_packed() -> None:
@@ -66,7 +63,7 @@ def test_history_says_which_file_graded_a_kept_hour() -> None:
 
 def test_judged_hours_are_past_when_the_settled_ones_are() -> None:
     head = Head("t", 1, {}, state=WriterState(open_hour=2 * HOUR_MS))
-    hours = [judged_hour_key(hour * HOUR_MS, 0) for hour in range(4)]
+    hours = [JUDGED.hour(hour * HOUR_MS, 0) for hour in range(4)]
     assert [is_past(head, key) for key in hours] == [True, True, False, False]
-    assert not is_past(head, judged_key(TIMING, (0, 0), 0))
+    assert not is_past(head, JUDGED.pane(TIMING, (0, 0), 0))
     assert not is_past(Head("t", 1, {}), hours[0])

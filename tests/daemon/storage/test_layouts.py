@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from relevanced.daemon.storage.keys import CLICKS
 from relevanced.daemon.errors import Damaged
 from relevanced.daemon.exporter.counters import PreviousSelection, counters_of
 from relevanced.daemon.exporter.history import History
@@ -22,7 +23,6 @@ from relevanced.daemon.lane.lane import Lane
 from relevanced.daemon.plan import OTHER, Plan
 from relevanced.daemon.storage.commit import ClaimedLane, confirm, plan_commit
 from relevanced.daemon.storage.head import blob_keys, head_of
-from relevanced.daemon.storage.keys import HOURS_PREFIX
 from relevanced.daemon.storage.layouts import LAYOUTS_KEY, InForce, Layouts
 from relevanced.daemon.storage.repair import plan_repair
 from relevanced.daemon.storage.restore import names_of, rebuild
@@ -210,7 +210,7 @@ def test_nothing_of_an_earlier_layout_is_left_in_the_store(seed: int) -> None:
     rows = {key for key in machine.store.blobs if key.startswith("rows:")}
     assert {int(key.split(":")[1]) for key in rows} <= lengths
     if not plan.history_hours:
-        assert not any(key.startswith(HOURS_PREFIX) for key in machine.store.blobs)
+        assert not any(key.startswith(CLICKS.hours) for key in machine.store.blobs)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

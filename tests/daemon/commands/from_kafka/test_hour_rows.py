@@ -1,8 +1,11 @@
 """Hours of several lanes are summed by the names of segments, and only where they are whole."""
 
+from types import SimpleNamespace
+
 import numpy as np
 
-from relevanced.daemon.commands.from_kafka.beside import BesideScore, as_csv, as_table, scores
+from relevanced.daemon.commands.from_kafka.beside import FIELDS, as_csv, as_tables, scores
+from relevanced.daemon.commands.from_kafka.judged_hours import AllHours
 from relevanced.daemon.commands.from_kafka.hour_rows import LATEST_MS, HourRows, plan_of_hours
 from relevanced.daemon.commands.from_kafka.run import unproven_text
 from relevanced.daemon.lane.paged_rows import PAGE_ROWS
@@ -65,22 +68,24 @@ def test_scores_stand_beside_the_stored_ones() -> None:
     other = plan_with(metrics=(parse("RR"), parse("P@2")), groupings=())
     stored = HourRows(other, SPAN)
     stored.add(START_MS, [(0, "all")], page(other, 10))
-    found = [one for one in scores(summed(), stored) if one.segment == "all"]
+    found = [SimpleNamespace(**one) for one in scores(summed(), stored) if one["segment"] == "all"]
     assert [one.metric for one in found] == ["P@2", "RR", "nDCG@5"]
     precision = found[0]
     assert (precision.mean, precision.scored, precision.impressions) == (0.5, 12, 12)
     assert (precision.stored_mean, precision.stored_impressions) == (None, 10)
     assert (found[1].stored_mean, found[1].stored_scored) == (0.5, 10)
     assert (found[2].stored_mean, found[2].stored_scored) == (None, None)
-    assert "0.5000 / –" in str([*as_table(summed(), stored).columns[4].cells])
-    lines = as_csv(summed(), stored).splitlines()
-    assert lines[0].split(",") == list(BesideScore.__struct_fields__) and len(lines) == 1 + 2 * 3
+    assert "0.5000 / –" in str(
+        [*next(as_tables(AllHours(summed()), AllHours(stored))).columns[4].cells]
+    )
+    lines = as_csv(AllHours(summed()), AllHours(stored)).splitlines()
+    assert lines[0].split(",") == list(FIELDS) and len(lines) == 1 + 2 * 3
 
 
 def test_stored_hour_that_can_change_is_not_shown() -> None:
     stored = summed()
     stored.settled_ms = START_MS + HOUR_MS - BASE_MS
-    assert all(one.stored_mean is None for one in scores(summed(), stored))
+    assert all(one["stored_mean"] is None for one in scores(summed(), stored))
 
 
 def test_lane_is_taken_over_hour_by_hour() -> None:

@@ -5,13 +5,13 @@ import csv
 import io
 import random
 from dataclasses import replace
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 
-from relevanced.daemon.commands.from_kafka import judged_beside
 from relevanced.daemon.commands.from_kafka.hour_rows import HourRows, plan_of_hours
-from relevanced.daemon.commands.from_kafka.judged_beside import judged_scores
+from relevanced.daemon.commands.from_kafka.beside import as_csv, as_tables, judged_scores
 from relevanced.daemon.commands.from_kafka.judged_hours import AllHours, add_stored, empty
 from relevanced.daemon.commands.recorded.judged import rows_of
 from relevanced.daemon.commands.recorded.judged_report import NOTHING_JUDGED
@@ -95,12 +95,12 @@ def test_hours_graded_anew_are_those_that_are_stored(topics: int) -> None:
     for start in (start for start in now.starts if now.is_settled(start)):
         both = [{s: row.tolist() for s, row in one.rows[start].items()} for one in (now, before)]
         assert both[0] == both[1]
-    rows = [*judged_scores(computed, stored)]
+    rows = [SimpleNamespace(**one) for one in judged_scores(computed, stored)]
     for one in rows:
         assert one.stored_mean == (one.mean if one.settled else None)
         assert one.judgements is not None and one.judgements == one.stored_judgements
     assert {one.settled for one in rows} == {True, False} and len(rows) > 20
-    lines = [*csv.DictReader(io.StringIO(judged_beside.as_csv(computed, stored)))]
+    lines = [*csv.DictReader(io.StringIO(as_csv(computed, stored)))]
     of_judged = [line for line in lines if line["judged_metric"]]
     means = ["" if one.mean is None else str(one.mean) for one in rows]
     assert [line["mean"] for line in of_judged] == means
@@ -123,4 +123,4 @@ def test_hours_are_not_shown_where_a_lane_does_not_judge() -> None:
     other = msgspec.structs.replace(lane_now.head.judged, columns=("P@1",))
     add_stored(stored.judged, replace(lane_now, head=replace(lane_now.head, judged=other)))
     assert not stored.judged.known().starts
-    assert [*judged_beside.as_tables(nothing(machine.plan), stored)] == [NOTHING_JUDGED]
+    assert [*as_tables(nothing(machine.plan), stored)][1:] == [NOTHING_JUDGED]

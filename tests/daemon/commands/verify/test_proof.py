@@ -286,7 +286,7 @@ def test_without_the_margin_the_rest_of_a_log_would_differ() -> None:
 
 def test_without_the_sum_crowded_groupings_would_differ() -> None:
     def each_segment(proof: Proof) -> None:
-        proof.comparison._summed = frozenset()
+        proof.comparison.rows.summed = frozenset()
 
     assert "differs" in outcomes_of_cuts(each_segment)
 
