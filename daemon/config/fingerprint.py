@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 
-from ..events.ubi import LOGGED
 from . import derive, experiments, judgements, mapped_sources, propensities, queries, sources
 from .kinds import JOIN, LAYOUT
 from .settings import SETTINGS, Config, Setting
@@ -41,19 +40,12 @@ def join_values(config: Config) -> dict[str, object]:
     """Everything of a configuration that the join depends on, by key: spellings and orders that
     mean the same give the same values. The namespace is named by them."""
     values = {s.key: s.value(config) for s in SETTINGS if s.shapes == JOIN}
-    values |= {
+    return values | {
         "kafka.topics": sorted(config.kafka.topics),
         "metrics.max_grade": config.resolved_max_grade,
         "attribution.pane": config.timing.base_ms // 1000,
         sources.SECTION: mapped_sources.shape(config.sources),
     }
-    if not config.sources:
-        # Keeps the hash of configurations that are older than sources.
-        del values[sources.SECTION]
-    if config.events.ubi_lists == LOGGED:
-        # Keeps the hash of configurations that are older than the setting.
-        del values["events.ubi_lists"]
-    return values
 
 
 def layout_values(config: Config) -> dict[str, object]:
@@ -61,13 +53,12 @@ def layout_values(config: Config) -> dict[str, object]:
     values = {s.key: s.value(config) for s in _layout_settings(config)}
     if config.plan.judged is not None:
         values["judgements.metrics"] = list(config.plan.judged.column_ids)
-    if config.derive:  # else the digest of layouts that are older than the key stays
-        values[derive.SECTION] = derive.shape(config.derive)
     return values | {
         "windows": sorted(config.windows, key=lambda window: window[1]),
         "metrics.names": [metric.full_name for metric in config.parsed_metrics],
         "segments.max_values": config.plan.admitted_values,
         propensities.SECTION: propensities.shape(config.propensities),
+        derive.SECTION: derive.shape(config.derive),
         experiments.SECTION: {} if config.tracking is None else config.tracking.digests(),
     }
 

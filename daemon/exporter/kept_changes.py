@@ -10,16 +10,9 @@ from .counters import PreviousSelection
 log = structlog.get_logger(__name__)
 
 
-class _Kept(msgspec.Struct, frozen=True):
-    """The falls where some are of judged scores: a version that does not know these reads none."""
-
-    falls: tuple[Fall, ...]
-
-
 def packed(falls: tuple[Fall, ...]) -> bytes:
     """The falls as JSON."""
-    is_judged = any(fall.graded is not None for fall in falls)
-    return msgspec.json.encode(_Kept(falls) if is_judged else falls)
+    return msgspec.json.encode(falls)
 
 
 def restored(stored: bytes | None) -> tuple[Fall, ...]:
@@ -28,8 +21,7 @@ def restored(stored: bytes | None) -> tuple[Fall, ...]:
     if stored is None:
         return ()
     try:
-        kept = msgspec.json.decode(stored, type=tuple[Fall, ...] | _Kept)
-        return kept.falls if isinstance(kept, _Kept) else kept
+        return msgspec.json.decode(stored, type=tuple[Fall, ...])
     except msgspec.DecodeError as error:
         log.warning("the stored changes cannot be read", reason=str(error))
         return ()

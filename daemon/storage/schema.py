@@ -12,7 +12,7 @@ from typing import Final
 from ..config.fingerprint import join_values
 from ..config.settings import Config
 
-SCHEMA_VERSION: Final = 6
+SCHEMA_VERSION: Final = 1
 """Of every stored byte: the fields of heads and `WriterState` (`head`), the names of keys (`keys`),
 pages and integers (`packing`), blocks (`blocks`), experiments (`experiments`), admitted values.
 

@@ -3,17 +3,14 @@ that ends at any of its steps leaves nothing that is seen."""
 
 import asyncio
 import csv
-import gzip
 import io
 import json
-from base64 import b64decode
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from msgspec import structs
 from rich.progress import Progress
 
 from relevanced.daemon.commands.backfill.run import Asked, Backfill, Refused
@@ -22,10 +19,7 @@ from relevanced.daemon.commands.backfill.words import lines
 from relevanced.daemon.commands.simulate.traffic import Traffic, generate_events
 from relevanced.daemon.config.layout import layout_of
 from relevanced.daemon.config.loading import load
-from relevanced.daemon.exporter.history import History
 from relevanced.daemon.panes import HOUR_MS
-from relevanced.daemon.storage.head import WriterState
-from relevanced.daemon.storage.packing import pack, unpack
 from relevanced.daemon.storage.redis.client import close, connect
 from relevanced.daemon.storage.redis.layout_registry import LayoutRegistry
 from relevanced.daemon.storage.redis.namespace import Namespace
@@ -44,12 +38,6 @@ RATE = 0.5
 COMBINED = "device,country"
 PART = 4_000
 """Events: some two hours."""
-FORMER = json.loads(
-    gzip.decompress(
-        (Path(__file__).parents[1] / "daemon/compatibility/schema5.json.gz").read_bytes()
-    )
-)
-"""What the release before wrote, and its hourly rows as integers: lane → segment → row."""
 Row = tuple[str, str, str, str]
 """Start, grouping, segment, metric."""
 
@@ -271,56 +259,3 @@ async def past_of(client: Any, name: str, _said: str) -> list[tuple[Any, Any]]:
                 values |= {(number, start_ms, page): data for page, data in pages.items()}
         found.append(((filling.first_ms, filling.until_ms), values))
     return found
-
-
-async def put_former(client: Any, *, lost_hour: int | None = None) -> None:
-    """The lanes as the release before stored them."""
-    for number, lane in enumerate(FORMER["lanes"]):
-        prefix = f"{{{FORMER['namespace']}:{number}}}:"
-        fields, names, blobs = (
-            {key: b64decode(data) for key, data in lane[kind].items()}
-            for kind in ("fields", "names", "blobs")
-        )
-        if lost_hour is not None:
-            state = structs.replace(unpack(fields["state"], WriterState), lost_hours=[lost_hour])
-            fields["state"] = pack(state)
-        await client.hset(f"{prefix}head", mapping=fields)
-        await client.hset(f"{prefix}names", mapping=names)
-        await client.zadd(f"{prefix}changes", lane["listed"])
-        for key, data in blobs.items():
-            await client.set(prefix + key, data)
-    await client.hset(f"{FORMER['namespace']}:meta", "lanes", len(FORMER["lanes"]))
-
-
-@pytest.mark.parametrize(("lost", "hours_filled"), [(None, 6), (2, 4)])
-async def test_hours_that_the_release_before_stored_are_taken_over(
-    one_redis: RedisServer, tmp_path: Path, lost: int | None, hours_filled: int
-) -> None:
-    """But for the one in which its lanes began, and what it had lost and before."""
-    client, path = connect(one_redis.url), tmp_path / "relevanced.toml"
-    path.write_text(FORMER["config"] + f'\n[redis]\nurl = "{one_redis.url}"\n')
-    config = load(path.read_text(), {}, "test")
-    own, name = layout_of(config), namespace(config)
-    await LayoutRegistry(client, name).use(own.digest, own.text)
-    await Namespace(client, config.redis.namespace, name).register(2)
-    arguments = ("backfill", "--former", "--config", str(path), "--from", "2026-11-20T00:00:00Z")
-    code, said = await command(*arguments)
-    assert code == 1 and f"there is no namespace {FORMER['namespace']}: either" in said
-    starts = sorted(map(int, FORMER["hours"]))
-    await put_former(client, lost_hour=None if lost is None else starts[lost])
-    code, said = await command(*arguments)
-    assert code == 0 and f"hours that the lanes do not have: {hours_filled}" in said, said
-    store = PastStore(client, name)
-    past = [await store.load(filling) for filling in (await store.fillings()).values()]
-    history = History(config.plan)
-    history.take([], past)
-    filled = starts[7 - hours_filled : 7]
-    assert list(history.starts) == filled
-    for start_ms in filled:
-        lanes = FORMER["hours"][str(start_ms)].values()
-        segments = sorted({segment for lane in lanes for segment in lane})
-        found = history.rows_of(start_ms, [tuple(json.loads(segment)) for segment in segments])
-        for segment, row in zip(segments, found.tolist(), strict=True):
-            rows = [lane[segment] for lane in lanes if segment in lane]
-            assert row == [sum(column) for column in zip(*rows, strict=True)], segment
-    await close(client)

@@ -29,12 +29,6 @@ if TYPE_CHECKING:
 @click.option(
     "--kafka", "from_kafka", is_flag=True, help="Count what Kafka has, in place of files."
 )
-@click.option(
-    "--former",
-    is_flag=True,
-    help="Take over the hours that the release before stored, with the configuration of its"
-    " workers, as long as Redis keeps them.",
-)
 @click.option("--format", "format_name", help="Format of the files.  [default: as configured]")
 @options.kcat_option()
 @options.topic_option()
@@ -49,15 +43,13 @@ def backfill_command(
     files: tuple[str, ...],
     config_file: str | None,
     from_kafka: bool,
-    former: bool,
     format_name: str | None,
     kcat: bool,
     topic: str | None,
     from_ms: int | None,
     to_ms: int | None,
 ) -> None:
-    """Fill the hours that the lanes do not have: from Kafka, from recorded events, or from what the
-    release before stored.
+    """Fill the hours that the lanes do not have, from Kafka or from recorded events.
 
     The hours of the last weeks are what baselines and the hourly scores are made of. They lack a
     metric or a grouping that was added since, and all that was before the lanes began. This counts
@@ -72,8 +64,8 @@ def backfill_command(
     Exits with 0 where nothing is missing or something was filled, 1 where nothing could be, and 2
     for a wrong configuration.
     """
-    if [from_kafka, former, bool(files)].count(True) != 1:
-        raise click.UsageError("one of FILE..., --kafka and --former")
+    if from_kafka == bool(files):
+        raise click.UsageError("one of FILE... and --kafka")
     if not files and (format_name or kcat or topic):
         raise click.UsageError("--format, --kcat, --topic: only with files")
     if from_ms is not None and to_ms is not None and from_ms >= to_ms:
@@ -82,13 +74,12 @@ def backfill_command(
     config = options.configured(config_file, given, takes_sources=True)
     span = from_ms, to_ms
 
-    def source_at(client: "Client", bars: Progress) -> "Source":
-        from .former import FormerSource
+    def source_at(bars: Progress) -> "Source":
         from .sources import FilesSource, KafkaSource
 
         if files:
             return FilesSource(config, files, bars, kcat=kcat, topic=topic)
-        return KafkaSource(config) if from_kafka else FormerSource(config, client)
+        return KafkaSource(config)
 
     found = _run(config, source_at, span, progress=sys.stderr.isatty())
     from .words import lines

@@ -42,8 +42,6 @@ class Source(Protocol):
 
     words: str
     """For people."""
-    of_any_layout: bool
-    """Whether it may be counted under another layout than the one in force."""
 
     async def count(self, staging: Staging, applied: Callable[[float], Awaitable[None]]) -> None:
         """Count the events; `staging` takes over past hours, and `applied` takes the share of
@@ -73,7 +71,7 @@ class Backfill:
     async def run(self, asked: Asked, source: Source, show: Callable[[float], None]) -> Filled:
         """Fill what is missing of the hours that are asked for. Raises Refused, and what the source
         raises."""
-        generation = await self._in_force(of_any_layout=source.of_any_layout)
+        generation = await self._in_force()
         if not await self._past.begin():
             raise Refused("another backfill is under way in this namespace: wait for its end")
         try:
@@ -84,15 +82,13 @@ class Backfill:
         finally:
             await self._past.end()
 
-    async def _in_force(self, *, of_any_layout: bool) -> Generation:
+    async def _in_force(self) -> Generation:
         if not self._plan.history_hours:
             raise Refused("history.days is 0: no hours are kept")
         generation = await LayoutRegistry(self._client, self._name).in_force()
         if generation is None:
             raise Refused("no worker has registered under this configuration yet: start one first")
         own = layout_of(self._config)
-        if of_any_layout:
-            return Generation(generation.number, own.digest, own.text)
         if generation.digest != own.digest:
             raise Refused(
                 f"generation {generation.number} of the layout is in force, and this configuration"

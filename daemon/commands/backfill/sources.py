@@ -25,7 +25,6 @@ class KafkaSource:
     and OverflowError."""
 
     words = "Kafka"
-    of_any_layout = False
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -51,8 +50,6 @@ async def _of_lane(applied: Applied, number: int, lanes: int, share: float) -> N
 class FilesSource:
     """Recorded events, in the order of their time. Raises OSError, UnknownTopic, NoRoom and
     OverflowError."""
-
-    of_any_layout = False
 
     def __init__(
         self, config: Config, files: Sequence[str], bars: Progress, *, kcat: bool, topic: str | None
