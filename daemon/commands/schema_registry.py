@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..backoff import pause_s
 from ..config.decoders import book_of, decoder_of
-from ..config.sections import GLUE
+from ..config.registry_urls import login_of, urls_of
+from ..config.sections import GLUE, RegistrySection
 from ..config.settings import Config
 from ..errors import RegistryUnavailable, StartError, Unavailable
 from ..events.types import Decoded, Decoder, LogRecord
+from ..registry.settings import RegistrySettings
 from ..schemas.book import SchemaBook
 from ..worker.schema_waits import names
 
@@ -42,7 +44,6 @@ def _registry_of(config: Config, count: "Callable[[Outcome], None]") -> "Registr
         # The HTTP client is slow to load, and few commands have a registry to ask.
         from ..registry.client import RegistryClient
         from ..registry.registry import ConfluentRegistry
-        from ..registry.settings import registry_settings
 
         return ConfluentRegistry(RegistryClient(registry_settings(config.registry)), count)
     try:
@@ -142,3 +143,22 @@ def file_record_reader(config: Config) -> Iterator[FileRecordReader]:
         yield reader
     finally:
         reader.close()
+
+
+def registry_settings(section: RegistrySection) -> RegistrySettings:
+    """Addresses and credentials of this section."""
+    url = "" if section.url is None else section.url.reveal()
+    password = None if section.password is None else section.password.reveal()
+    username, password = login_of(url) or (section.username, password)
+    key_password = section.ssl_key_password
+    return RegistrySettings(
+        urls=urls_of(url),
+        username=username,
+        password=password,
+        bearer_token_file=section.bearer_token_file,
+        ssl_cafile=section.ssl_cafile,
+        ssl_certfile=section.ssl_certfile,
+        ssl_keyfile=section.ssl_keyfile,
+        ssl_key_password=None if key_password is None else key_password.reveal(),
+        ssl_check_hostname=section.ssl_check_hostname,
+    )

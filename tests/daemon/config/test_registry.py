@@ -7,7 +7,7 @@ import pytest
 from relevanced.daemon.config.fingerprint import describe
 from relevanced.daemon.config.loading import Config, ConfigError, load, read
 from relevanced.daemon.config.registry_urls import login_of, masked_urls, urls_of
-from relevanced.daemon.registry.settings import registry_settings
+from relevanced.daemon.commands.schema_registry import registry_settings
 from relevanced.daemon.storage.schema import namespace
 
 URL = "https://sr:8081"
