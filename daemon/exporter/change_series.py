@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from math import isfinite
-from typing import Final
+from typing import Final, TypeAlias
 
 from ..judging.markers import Marker, newest
 from ..plan import Plan
@@ -11,7 +11,7 @@ from ..telemetry.family import Family
 from .judgements import Found, Judgement
 from .labels import escape, label_names, segment_labels
 
-Sample = tuple[Family, str, float]
+Sample: TypeAlias = tuple[Family, str, float]
 """(family, labels, value)."""
 MARKERS_WITHIN_MS: Final = 86_400_000
 MARKERS_OF_KIND: Final = 5

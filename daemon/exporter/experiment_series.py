@@ -9,7 +9,7 @@ from ..telemetry.family import Family
 from .labels import escape
 
 Sample: TypeAlias = tuple[Family, str, float]
-"""(family, labels, value)"""
+"""(family, labels, value)."""
 
 
 def samples(findings: Findings) -> Iterator[Sample]:

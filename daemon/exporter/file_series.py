@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from ..judgements.index import Entry, start_text
 from ..telemetry import file_families as families
@@ -10,7 +10,7 @@ from ..telemetry.family import Family
 from .judged_files import LaneFiles
 from .labels import escape
 
-Sample = tuple[Family, str, float]
+Sample: TypeAlias = tuple[Family, str, float]
 """(family, labels, value)."""
 JUDGEMENTS: Final = "judgements"
 

@@ -4,13 +4,15 @@ samples. Pure."""
 from collections import Counter
 from collections.abc import Iterator
 
+from typing import TypeAlias
+
 from ..plan import Plan
 from ..telemetry import layout_families as families
 from ..telemetry.family import Family
 from .labels import escape
 from .snapshot import SETTLED, Snapshot
 
-Sample = tuple[Family, str, float]
+Sample: TypeAlias = tuple[Family, str, float]
 """(family, labels, value)."""
 
 

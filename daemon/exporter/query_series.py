@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 
+from typing import TypeAlias
+
 from ..storage.query_head import QueryHead
 from ..telemetry import query_families as families
 from ..telemetry.family import Family
 from .snapshot import Snapshot
 
-Sample = tuple[Family, str, float]
+Sample: TypeAlias = tuple[Family, str, float]
 """(family, labels, value)."""
 
 

@@ -24,8 +24,8 @@ from relevanced.daemon.plan import Plan
 from relevanced.daemon.storage import query_examples
 from relevanced.daemon.storage.commit import confirm, plan_commit
 from relevanced.daemon.storage.head import Head, head_of
-from relevanced.daemon.storage.judged import PREFIX as JUDGED
-from relevanced.daemon.storage.judged import JudgedHead, parse_judged_hour_key, parse_judged_key
+from relevanced.daemon.storage.judged import JudgedHead
+from relevanced.daemon.storage.keys import JUDGED
 from relevanced.daemon.storage.layouts import InForce, Layouts
 from relevanced.daemon.storage.packing import unpack_page
 from relevanced.daemon.storage.query_head import QueryHead, hour_key
@@ -148,7 +148,7 @@ def disturbances(found: StoredLane, calm: StoredLane, plan: Plan) -> Iterator[Di
         ("bytes", [_bytes(lane, plan, scope) for lane in (found, calm)]),
     ]
     if found.names != calm.names:  # a page of rows has other segments then
-        both = [{k: v for k, v in of.items() if not k.startswith(JUDGED)} for of in pairs[-1][1]]
+        both = [{k: v for k, v in of.items() if not JUDGED.own(k)} for of in pairs[-1][1]]
         pairs[-1] = ("bytes", both)
     if not scope.judged_from:
         late = [lane.head.counts.get("judged_late", {}) for lane in (found, calm)]
@@ -185,10 +185,10 @@ def _judged_rows(lane: StoredLane, plan: Plan, scope: Scope) -> dict[Any, Any]:
     """(window or hour, start, segment) → its row."""
     found: dict[Any, Any] = {}
     for key, data in lane.blobs.items():
-        if key.startswith(JUDGED) and data is not None:
-            if (of_hour := parse_judged_hour_key(key)) is not None:
+        if JUDGED.own(key) and data is not None:
+            if (of_hour := JUDGED.of_hour(key)) is not None:
                 window, (start, page) = "hour", of_hour
-            elif (of_pane := parse_judged_key(plan.timing, key)) is not None:
+            elif (of_pane := JUDGED.of_pane(plan.timing, key)) is not None:
                 (index, start), page = of_pane
                 window = plan.timing.windows[index].name
             if start >= scope.judged_from and not (window == "hour" and start in scope.lost_judged):
@@ -208,7 +208,7 @@ def _bytes(lane: StoredLane, plan: Plan, scope: Scope) -> dict[str, Any]:
     ]
     keys = [key for key in tables + examples if int(key.split(":")[1]) >= scope.queries_from]
     for key in lane.blobs:
-        if (of_hour := parse_judged_hour_key(key)) is not None:
+        if (of_hour := JUDGED.of_hour(key)) is not None:
             is_over = scope.judged_from <= of_hour[0] < row_set.open_hour(settled, plan)
             keys += [key] if is_over and of_hour[0] not in scope.lost_judged else []
     return {key: lane.blobs.get(key) for key in keys}

@@ -14,7 +14,8 @@ from relevanced.daemon.http.api.judged import judged
 from relevanced.daemon.judgements.timeline import Timeline
 from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.storage.head import JUDGED_FIELD, JUDGEMENTS_FIELD
-from relevanced.daemon.storage.judged import JudgedHead, judged_hour_key, judged_key, timeline_head
+from relevanced.daemon.storage.judged import JudgedHead, timeline_head
+from relevanced.daemon.storage.keys import JUDGED
 from relevanced.daemon.storage.packing import pack, pack_page
 from relevanced.daemon.storage.redis.lane_store import LaneStore
 from tests.judged_lanes import NOON, PLAN, entry, row
@@ -53,9 +54,9 @@ def pages(score: float) -> dict[str, bytes]:
     """Of the last two hours, and of the panes of the window of an hour in them."""
     pane_ms = PLAN.timing.windows[HOUR_WINDOW].pane_ms
     starts = range(NOON - 2 * HOUR_MS, NOON, pane_ms)
-    panes = {judged_key(PLAN.timing, (HOUR_WINDOW, start), 0): page(score, 20) for start in starts}
+    panes = {JUDGED.pane(PLAN.timing, (HOUR_WINDOW, start), 0): page(score, 20) for start in starts}
     hours = range(NOON - 2 * HOUR_MS, NOON, HOUR_MS)
-    return panes | {judged_hour_key(start, 0): page(score) for start in hours}
+    return panes | {JUDGED.hour(start, 0): page(score) for start in hours}
 
 
 async def commit(
@@ -85,7 +86,7 @@ async def test_what_is_committed_is_served_and_followed(redis: AnyRedis) -> None
         assert (found.judgements, [file.name for file in found.refused]) == ("b.csv", ["c.csv"])
         assert mirror.view().judged is not None
         last = NOON - PLAN.timing.windows[HOUR_WINDOW].pane_ms
-        changed = {judged_key(PLAN.timing, (HOUR_WINDOW, last), 0): page(0.0, 20)}
+        changed = {JUDGED.pane(PLAN.timing, (HOUR_WINDOW, last), 0): page(0.0, 20)}
         await commit(store, 1, changed, head_fields(COLUMNS))
         (score,) = (await read(store, mirror)).scores
         assert score.mean == pytest.approx(0.75 * 29 / 30)
@@ -109,7 +110,7 @@ async def test_columns_that_begin_anew_have_no_older_pages(redis: AnyRedis) -> N
         mirror = Mirror(LANE, PLAN)
         assert (await read(store, mirror)).scores[0].impressions == 600
         last = NOON - PLAN.timing.windows[HOUR_WINDOW].pane_ms
-        key = judged_key(PLAN.timing, (HOUR_WINDOW, last), 0)
+        key = JUDGED.pane(PLAN.timing, (HOUR_WINDOW, last), 0)
         await commit(store, 1, {key: page(0.5, 20)}, head_fields(COLUMNS, NOON - HOUR_MS))
         assert (await read(store, mirror)).scores[0].impressions == 20
 

@@ -27,7 +27,6 @@ from relevanced.daemon.queries.plan import HASHED, QueryPlan
 from relevanced.daemon.storage.commit import ClaimedLane, confirm, plan_commit
 from relevanced.daemon.storage.head import Head, head_of
 from relevanced.daemon.storage.layouts import InForce, first_layouts
-from relevanced.daemon.storage.packing import zstd
 from relevanced.daemon.storage.restore import names_of
 from relevanced.daemon.storage.store import LaneDelta
 from relevanced.daemon.telemetry.process import Telemetry
@@ -35,6 +34,11 @@ from relevanced.metrics import catalog
 from tests.fakes import MemoryLane
 from tests.lane_views import published_of, reading_of
 from tests.whole_batch import process_batch
+
+try:
+    from compression import zstd
+except ImportError:  # before Python 3.14
+    from backports import zstd
 
 HOUR_MS = 3_600_000
 START_MS = 1_795_176_000_000  # a whole hour
