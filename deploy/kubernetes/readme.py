@@ -1,4 +1,4 @@
-"""README.md of the chart: its values, with types and descriptions from the schema and defaults from
+"""README.md of the chart: its values, with descriptions from the schema and defaults from
 values.yaml.
 
     python -m deploy.kubernetes.readme    # writes it: make chart-readme
