@@ -22,11 +22,11 @@ def section_of(commands: list[str], output: str) -> str:
     return f"\n{lines}\n```text\n{output.rstrip()}\n```\n"
 
 
-def with_section(readme: str, commands: list[str], output: str) -> str:
-    """README.md with another output below these commands. Raises ValueError where the first of them
+def with_section(page: str, commands: list[str], output: str) -> str:
+    """The page with another output below these commands. Raises ValueError where the first of them
     does not stand in it."""
-    before, mark, rest = readme.partition(f"\n    {commands[0]}\n")
+    before, mark, rest = page.partition(f"\n    {commands[0]}\n")
     if not mark:
-        raise ValueError(f"{commands[0]}: does not stand in README.md")
+        raise ValueError(f"{commands[0]}: does not stand in the page")
     _, _, rest = rest.partition("\n```text\n")
     return before + section_of(commands, output) + rest.partition("\n```\n")[2]

@@ -1,8 +1,8 @@
-"""README.md: what `relevanced queries` says of simulated traffic in which five queries break, and
-`relevanced judgements missing` of what its judgements lack; and `relevanced judgements check` of a
-file with faults.
+"""The pages of queries and judgements: what `relevanced queries` says of simulated traffic in which
+five queries break, and `relevanced judgements missing` of what its judgements lack; and `relevanced
+judgements check` of a file with faults.
 
-python -m deploy.query_examples    # writes it: make query-examples
+python -m deploy.query_examples    # writes them: make query-examples
 """
 
 import shlex
@@ -18,7 +18,9 @@ from .example_commands import output_of, with_section
 
 GRADES: Final = "grades"
 """The directory of judgements."""
-README: Final = Path(__file__).parent.parent / "README.md"
+GUIDE: Final = Path(__file__).parent / "guide"
+QUERIES: Final = GUIDE / "queries.md"
+JUDGEMENTS: Final = GUIDE / "judgements.md"
 FILES: Final = {
     "broken.txt": "".join(
         f"blue {kind} lamp\n" for kind in ("running", "kids", "outdoor", "office", "travel")
@@ -35,20 +37,21 @@ RECORDING: Final = (
     "relevanced judgements add grades.csv --directory grades --from 2026-11-19T12:00Z --past",
 )
 SERVING: Final = "relevanced replay yesterday.jsonl today.jsonl --config shop.toml --serve"
-SHOWN: Final = (
-    "relevanced queries --window 1h --order lost --metric RR@10 --limit 6",
-    'relevanced queries --window 7d --query "blue kids lamp" --metric RR@10',
-    "relevanced judgements missing --window 1h --limit 4",
-)
-"""The commands whose output stands below them in README.md."""
+LISTING: Final = "relevanced queries --window 1h --order lost --metric RR@10 --limit 5"
 CHECKED: Final = "relevanced judgements check ratings.csv"
-"""So does that of this one, which finds faults."""
+"""It finds faults."""
+SHOWN: Final = {
+    LISTING: QUERIES,
+    CHECKED: JUDGEMENTS,
+    "relevanced judgements missing --window 1h --limit 3": JUDGEMENTS,
+}
+"""The commands, and the page where the output of each stands below it."""
 FAULTY_EXIT: Final = 2
 _WAIT_S: Final = 60.0
 
 
 def outputs() -> dict[str, str]:
-    """What `CHECKED` and each command of `SHOWN` print. Raises RuntimeError for one that fails."""
+    """What each command of `SHOWN` prints. Raises RuntimeError for one that fails."""
     with TemporaryDirectory() as folder, chdir(folder):
         for name, text in FILES.items():
             Path(name).write_text(text)
@@ -56,14 +59,16 @@ def outputs() -> dict[str, str]:
         for command in RECORDING:
             output_of(command)
         found = {CHECKED: output_of(CHECKED, FAULTY_EXIT)}
-        with served() as url:
-            return found | {command: output_of(f"{command} --url {url}") for command in SHOWN}
+        asking = [command for command in SHOWN if command not in found]
+        with served(SERVING) as url:
+            return found | {command: output_of(f"{command} --url {url}") for command in asking}
 
 
 @contextmanager
-def served() -> Iterator[str]:
-    """The URL of the recording, served on a port that is free."""
-    command = [sys.executable, "-m", "relevanced.daemon", *shlex.split(SERVING)[1:], "--port", "0"]
+def served(replaying: str) -> Iterator[str]:
+    """The URL of the recording that this command serves, on a port that is free."""
+    words = shlex.split(replaying)[1:]
+    command = [sys.executable, "-m", "relevanced.daemon", *words, "--port", "0"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as run:
@@ -72,19 +77,22 @@ def served() -> Iterator[str]:
             urls = (line.split()[0] for line in run.stdout if line.startswith("http://"))
             url = next(urls, None)
             if url is None:
-                raise RuntimeError(f"{SERVING}: has ended: {run.communicate()[1]}")
+                raise RuntimeError(f"{replaying}: has ended: {run.communicate()[1]}")
             yield url.rstrip("/")
         finally:
             run.terminate()
             run.communicate(timeout=_WAIT_S)
 
 
-def with_examples(readme: str, shown: dict[str, str]) -> str:
-    """README.md with the outputs as they are now."""
+def with_examples(page: Path, text: str, shown: dict[str, str]) -> str:
+    """The text of the page with the outputs as they are now."""
     for command, output in shown.items():
-        readme = with_section(readme, [command], output)
-    return readme
+        if SHOWN[command] == page:
+            text = with_section(text, [command], output)
+    return text
 
 
 if __name__ == "__main__":
-    README.write_text(with_examples(README.read_text(), outputs()))
+    now = outputs()
+    for one in (QUERIES, JUDGEMENTS):
+        one.write_text(with_examples(one, one.read_text(), now))

@@ -1,24 +1,67 @@
 """Renews the tables in the documents that are made from the code: `make tables`."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from relevanced.daemon.commands.list_settings import rows, table
+from relevanced.daemon.commands.list_settings import Row, rows
+from relevanced.daemon.http.api import openapi
+from relevanced.daemon.http.api.routes import ROUTES
 from relevanced.metrics.descriptions import markdown
 
 ROOT: Final = Path(__file__).parent.parent
 HEADER: Final = "\n| "
+CSV: Final = ".csv"
 
 
 def settings() -> str:
-    """The table of all settings."""
-    return "\n".join(table(list(rows()))) + "\n"
+    """The table of all settings, a row for those of one meaning."""
+    keys: dict[tuple[str, str], list[str]] = {}
+    for row in rows():
+        default = row.kind.name if row.written is None else f"`{row.written}`"
+        cells = (default, row.meaning + _choice(row))
+        keys.setdefault(cells, []).append(f"`{row.key}`{' *' * row.restarts}")
+    lines = ["| setting | default, or kind | meaning |", "|---|---|---|"]
+    for cells, named in keys.items():
+        escaped = (cell.replace("|", "\\|") for cell in (", ".join(named), *cells))
+        lines.append(f"| {' | '.join(escaped)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _choice(row: Row) -> str:
+    """The values that can be chosen, where neither the kind nor the meaning names them."""
+    values = row.kind.name.split(" | ")
+    told = all(value.strip('"') in row.meaning for value in values)
+    chosen = row.written is not None and '" | "' in row.kind.name
+    return f" One of {row.kind.name}." if chosen and not told else ""
+
+
+def paths() -> str:
+    """The table of the API: `.csv` after a path says that it is served as CSV too."""
+    served = json.loads(openapi.document("", ROUTES))["paths"]
+    lines = ["| path | parameters | answer |", "|---|---|---|"]
+    for path, methods in served.items():
+        if path.endswith(CSV):
+            continue
+        for method, operation in methods.items():
+            called = "" if method == "get" else f"{method.upper()} "
+            suffix = f", `{CSV}`" if f"{path}{CSV}" in served else ""
+            given = ", ".join(_parameter(one) for one in operation.get("parameters", []))
+            lines.append(f"| {called}`{path}`{suffix} | {given} | {operation['summary']} |")
+    return "\n".join(lines) + "\n"
+
+
+def _parameter(described: dict[str, Any]) -> str:
+    """Its name; bold where it must be given."""
+    name = described["name"]
+    return f"**{name}**" if described["required"] else str(name)
 
 
 TABLES: Final[tuple[tuple[str, str, Callable[[], str]], ...]] = (
-    ("metrics/README.md", "## Metrics", markdown),
-    ("deploy/settings.md", "# Settings", settings),
+    ("deploy/guide/metrics.md", "# Metrics", markdown),
+    ("deploy/guide/settings.md", "# Settings", settings),
+    ("deploy/guide/api.md", "## Paths", paths),
 )
 """(document, heading of the section whose first table is made, what makes it)."""
 

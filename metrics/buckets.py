@@ -18,7 +18,7 @@ from .lists import Floats, Integers
 BUCKETS: Final = 64
 MINIMUM_BUCKETS: Final = 16.0
 """With fewer effective buckets the variance is too uncertain; A/A tests hold from 16 on, to ten
-times the planned total (README.md)."""
+times the planned total (deploy/guide/metrics.md)."""
 LARGEST_SUM: Final = 2**56
 """A tally of this size is an error; the sum over 64 buckets below it still fits in int64."""
 _ROUNDING: Final = 1e-14

@@ -1,4 +1,4 @@
-"""The metrics in words: the table in README.md, and what `relevanced metrics` prints."""
+"""The metrics in words: the table of the guide, and what `relevanced metrics` prints."""
 
 import math
 from collections.abc import Iterator, Mapping

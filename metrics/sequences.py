@@ -19,7 +19,7 @@ E_n is below 1 / alpha. The one-sided statements average over l > 0 only.
 What is asymptotic: that S_n is Brownian, and that sigma is known. For the second, z is the normal
 deviate that is as unlikely as the estimate in standard errors under Student's t with the degrees of
 freedom of the variance (`Estimate.z`): exact at one look at normal data, an approximation over all
-looks together, whose error rates README.md gives.
+looks together, whose error rates deploy/guide/metrics.md gives.
 Source: Howard, Ramdas, McAuliffe and Sekhon 2021 (normal mixture); Waudby-Smith, Arbour, Sinha,
 Kennedy and Ramdas 2024 (asymptotic).
 """

@@ -1,7 +1,9 @@
-"""Commands, flags, series, settings, files and paths named in the documents exist."""
+"""Commands, flags, series, settings, files and paths named in the documents exist, what commands
+print is what stands below them, and no document grows beyond its size."""
 
 import re
 import shlex
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -10,26 +12,47 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from deploy import query_examples
 from relevanced.daemon.commands.cli import cli
 from relevanced.daemon.config.settings import SETTINGS
 from relevanced.daemon.telemetry.families import BY_NAME
 from tests.bench import findings, results
 from tests.deploy.commands import parsed, served_paths
+from tests.test_layout import project_files
 
 ROOT: Final = Path(__file__).parent.parent
-DOCUMENTS: Final = (
-    *("README.md", ".github/CONTRIBUTING.md", "daemon/README.md"),
-    *("deploy/README.md", "deploy/operations.md", "deploy/runbook.md"),
-    *("deploy/privacy-and-cost.md", "deploy/doctor.md"),
+DOCUMENTS: Final = sorted(name for name in project_files() if name.endswith(".md"))
+GUIDE: Final = "deploy/guide/"
+MADE: Final = frozenset(f"{GUIDE}{name}.md" for name in ("settings", "metrics", "api"))
+"""Pages that are mostly made of the code."""
+VALUES: Final = "deploy/kubernetes/relevanced/README.md"
+"""Of the chart, not of the configuration."""
+LIMITS: Final = (
+    (re.compile(r"README\.md"), 12 * 1024),
+    (re.compile(r"CHANGELOG\.md"), 5 * 1024),
+    (re.compile(rf"{GUIDE}.*|metrics/README\.md|\.github/.*"), 8 * 1024),
+    (re.compile(r"deploy/runbook\.md"), 45 * 1024),
+    (re.compile(r"daemon/README\.md|deploy/README\.md"), 3 * 1024),
+    (re.compile(r"daemon/\w+/README\.md"), 6 * 1024),
 )
+"""(documents, the most bytes of each)."""
+MOST_BYTES: Final = 200 * 1024
+"""Of all documents together: each sentence stands once."""
 EXAMPLE: Final = str(ROOT / "deploy/relevanced.toml")
 
 FENCE: Final = re.compile(r"^(?:> )?```\w*\n(.*?)^```", re.M | re.S)
 EVENTS: Final = re.compile(r"^```json\n(.*?)^```", re.M | re.S)
+PIECE: Final = re.compile(
+    r"`(?P<name>[\w-]+\.[a-z]+)`[^`\n]*:\n\n```\w+\n(?P<content>.*?)^```$"
+    r"|(?P<commands>(?:^    (?:relevanced|curl -s) [^\n]*\n)+)\n```text\n(?P<output>.*?)^```$",
+    re.M | re.S,
+)
+"""A file that a sentence names, or commands and what the last of them prints."""
+SCRAPE: Final = re.compile(r"curl -s '?http://127.0.0.1:9465(/[^' ]+)'?(?: \| grep '(.*)')?$")
 INDENTED: Final = re.compile(r"^ {4}(\S.*)$", re.M)
 INLINE: Final = re.compile(r"`([^`\n]+)`")
 COMMAND: Final = re.compile(r"(?:^|/)relevanced ([a-z][a-z-]*(?: [^|#>]*|$))")
-RECORDED: Final = re.compile(r"\.(?:jsonl|txt|gz|test|trunc)$|FILE…|QRELS|RUN$")
+RECORDED: Final = re.compile(r"\.(?:jsonl|txt|gz)$|FILE…?$|QRELS|RUN…?$")
 FLAG: Final = re.compile(r"(?<![\w-])(--[a-z][a-z-]*)")
 SERIES: Final = re.compile(r"(?:\brelevanced_|…_)[a-z0-9_…]*[a-z0-9…]")
 SETTING: Final = re.compile(r"^([a-z_]+)\.([a-z_]+)\b(?!\.)")
@@ -47,6 +70,7 @@ FOREIGN_FLAGS: Final = frozenset(
     ("--file", "--tag", "--values", "--install", "--now")
     + ("--series-weeks", "--trials", "--require-hashes", "--no-deps", "--requirement")
     + ("--add", "--allow-principal", "--operation", "--group", "--resource-pattern-type")
+    + ("--alter", "--entity-type", "--entity-name", "--add-config")
 )
 """Flags of Docker, Helm, pip, systemd and Kafka's tools in deploy/, and of `make bench-alerts`."""
 
@@ -79,48 +103,78 @@ def test_commands_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             assert name in commands_by_name(), command
 
 
-def test_the_replay_in_the_readme_is_the_output_of_the_commands(
+@pytest.mark.parametrize("name", [name for name, text in texts() if PIECE.search(text)])
+def test_commands_print_what_stands_below_them(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a folder of the files that the page shows before; `query_examples` has those that ask a
+    daemon."""
+    monkeypatch.chdir(tmp_path)
+    for piece in PIECE.finditer((ROOT / name).read_text()):
+        if piece["name"]:
+            Path(piece["name"]).write_text(piece["content"])
+            continue
+        commands = [line.strip() for line in piece["commands"].splitlines()]
+        if commands[-1] in query_examples.SHOWN or commands[-1].startswith("curl"):
+            continue
+        check_stated(piece["output"], [printed_by(command) for command in commands][-1])
+
+
+def test_what_is_served_of_the_events_in_the_readme_is_what_stands_in_the_guide(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    text = (ROOT / "README.md").read_text()
-    start = text.index("    relevanced simulate --out")
-    output = ""
-    for line in text[start : text.index("```", start)].split("\n\n")[0].splitlines():
-        output = printed_by(line)
-    check_stated(FENCE.findall(text[start:])[0], output)
+    Path("searches.jsonl").write_text(EVENTS.findall((ROOT / "README.md").read_text())[0])
+    pieces = [piece for _, text in texts() for piece in PIECE.finditer(text) if piece["commands"]]
+    shown = [(SCRAPE.search(piece["commands"].strip()), piece["output"]) for piece in pieces]
+    asked = [(found, output) for found, output in shown if found]
+    assert len(asked) > 1
+    with query_examples.served("relevanced replay searches.jsonl --serve") as url:
+        for found, output in asked:
+            with urllib.request.urlopen(url + found[1]) as answer:
+                lines = answer.read().decode().splitlines()
+            pattern = found[2] or ""
+            check_stated(output, "\n".join(line for line in lines if re.search(pattern, line)))
 
 
-def test_the_events_in_the_readme_can_be_pasted_and_replayed(
+def test_the_events_of_the_guide_are_accepted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first ones give the numbers that stand below them; all of them are accepted."""
     monkeypatch.chdir(tmp_path)
-    text = (ROOT / "README.md").read_text()
-    command = "    relevanced replay searches.jsonl\n"
-    pasted, (first, *others) = Path("searches.jsonl"), EVENTS.findall(text)
-    pasted.write_text(first)
-    check_stated(FENCE.findall(text[text.index(command) :])[0], printed_by(command))
-    pasted.write_text(events := "".join((first, *others)))
-    shown, clicks = (events.count(f'"type":"{kind}"') for kind in ("impression", "feedback"))
-    whole = f"{shown} impressions: accepted {shown}\n{clicks} feedback: joined {clicks}\n"
-    assert others and printed_by(command).endswith(whole)
+    text = (ROOT / GUIDE / "events.md").read_text()
+    Path("events.jsonl").write_text(EVENTS.findall(text)[0])
+    output = printed_by("relevanced replay events.jsonl")
+    assert output.endswith("1 impressions: accepted 1\n1 feedback: joined 1\n")
 
 
 def printed_by(line: str) -> str:
-    result = CliRunner().invoke(cli, shlex.split(line)[1:])
-    assert result.exit_code == 0, result.output
-    return result.stdout
+    """What a command prints, also where it finds faults."""
+    return CliRunner().invoke(cli, shlex.split(line)[1:]).output
 
 
 def check_stated(block: str, output: str) -> None:
-    """Its lines in their order; `…` and the line under the heading stand for others."""
-    printed = iter([" ".join(line.split()) for line in output.splitlines()])
-    stated = [" ".join(line.split()) for line in block.splitlines()]
-    stated = [line for line in stated if not re.fullmatch("[…─]*", line)]
-    assert len(stated) > 6
-    for line in stated:
-        assert line in printed, line
+    """Its lines one after the other. `…` on a line of its own stands for any lines, at the end of a
+    line for the rest of it."""
+    printed = iter(_lines(output))
+    passing = False
+    for line in _lines(block):
+        if line == "…":
+            passing = True
+            continue
+        following = printed if passing else [next(printed, "nothing more")]
+        assert any(_is_stated(one, line) for one in following), line
+        passing = False
+    assert passing or not list(printed)
+
+
+def _lines(text: str) -> list[str]:
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    return [line for line in lines if line and not re.fullmatch("─+", line)]
+
+
+def _is_stated(line: str, stated: str) -> bool:
+    beginning = stated.removesuffix("…")
+    return line.startswith(beginning) if beginning != stated else line == stated
 
 
 def commands_by_name() -> dict[str, click.Command]:
@@ -160,7 +214,7 @@ def test_settings_exist() -> None:
     named = {
         (name, ".".join(match.groups()))
         for name, line in code()
-        if (match := SETTING.match(line)) and match[1] in sections
+        if name != VALUES and (match := SETTING.match(line)) and match[1] in sections
     }
     assert {setting for _, setting in named} >= {"kafka.start", "worker.max_memory_mib"}
     assert not [pair for pair in named if pair[1] not in existing]
@@ -177,13 +231,10 @@ def test_links_and_files_exist() -> None:
     for name, text in texts():
         here = (ROOT / name).parent
         for target, anchor in LINK.findall(text):
-            assert (here / (target or Path(name).name)).exists(), (name, target)
-            if anchor and not target:
-                headings = re.findall(r"^#+ (.+)$", text, re.M)
-                assert anchor in {heading.lower().replace(" ", "-") for heading in headings}, (
-                    name,
-                    anchor,
-                )
+            linked = here / target if target else ROOT / name
+            assert linked.exists(), (name, target)
+            if anchor:
+                assert anchor in anchors(linked.read_text()), (name, target, anchor)
     for name, piece in code():
         if FILE.match(piece):
             folders = (ROOT, ROOT / "deploy", (ROOT / name).parent)
@@ -191,12 +242,28 @@ def test_links_and_files_exist() -> None:
             assert any(list(folder.glob(pattern)) for folder in folders), (name, piece)
 
 
-def test_the_walk_names_each_file_once() -> None:
-    text = (ROOT / "daemon/README.md").read_text()
-    walk = text[text.index("## One walk") : text.index("## The rules of the join")]
-    named = [piece for piece in INLINE.findall(walk) if FILE.match(piece)]
-    assert len(named) > 25
-    assert sorted(named) == sorted(set(named))
+def anchors(text: str) -> set[str]:
+    """Of the headings outside of blocks."""
+    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", text), re.M)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_readme_leads_to_every_page_of_the_guide() -> None:
+    linked = {target for target, _ in LINK.findall((ROOT / "README.md").read_text())}
+    pages = {name for name in DOCUMENTS if name.startswith(GUIDE)}
+    assert len(pages) > 12 and pages <= linked
+
+
+def test_documents_stay_short() -> None:
+    sizes = {name: (ROOT / name).stat().st_size for name in DOCUMENTS}
+    too_long = {
+        name: (size, most)
+        for name, size in sizes.items()
+        for pattern, most in LIMITS
+        if name not in MADE and pattern.fullmatch(name) and size > most
+    }
+    assert not too_long
+    assert sum(sizes.values()) <= MOST_BYTES
 
 
 def test_paths_are_served() -> None:
@@ -205,8 +272,10 @@ def test_paths_are_served() -> None:
     assert not [p for p in named if p[1].replace("NAME", "{experiment}") not in served_paths()]
 
 
-def test_ratios_in_the_readme_are_those_measured() -> None:
-    text, measured = (ROOT / "README.md").read_text(), results.read(results.RESULTS)
+def test_ratios_in_the_guide_are_those_measured() -> None:
+    text, measured = (ROOT / GUIDE / "cost-and-privacy.md").read_text(), results.read(
+        results.RESULTS
+    )
     assert measured is not None
     values = {f.words: findings.formatted(f.value) for f in measured.findings.values()}
     stated = dict(MEASURED.findall(text))

@@ -1,4 +1,4 @@
-"""README.md of the chart: its values, with types and descriptions from the schema and defaults from
+"""README.md of the chart: its values, with descriptions from the schema and defaults from
 values.yaml.
 
     python -m deploy.kubernetes.readme    # writes it: make chart-readme
@@ -15,12 +15,11 @@ CHART: Final = Path(__file__).parent / "relevanced"
 HEAD: Final = """\
 # The chart of relevanced
 
-Workers and exporters as two Deployments, with a Service for the page and the API. How to install
-it, and what it needs, is described in [deploy/README.md](../../README.md). This table is made from
+How to install it: [deploy/guide/install.md](../../guide/install.md). This table is made from
 `values.schema.json` and `values.yaml` (`make chart-readme`).
 
-| value | type | default | description |
-|---|---|---|---|
+| value | default | description |
+|---|---|---|
 """
 LONGEST_DEFAULT: Final = 60
 
@@ -28,14 +27,18 @@ Schema = Mapping[str, Any]
 
 
 def readme(schema: Schema, defaults: Mapping[str, Any]) -> str:
-    """The text of the file."""
-    return HEAD + "".join(f"| {' | '.join(row)} |\n" for row in rows(schema, schema, defaults, ""))
+    """The text of the file: values of one description have one row."""
+    names: dict[tuple[str, ...], list[str]] = {}
+    for name, *rest in rows(schema, schema, defaults, ""):
+        names.setdefault(tuple(rest), []).append(name)
+    lines = (f"| {', '.join(of)} | {' | '.join(rest)} |\n" for rest, of in names.items())
+    return HEAD + "".join(lines)
 
 
 def rows(
     whole: Schema, part: Schema, defaults: Mapping[str, Any], prefix: str
-) -> Iterator[tuple[str, str, str, str]]:
-    """(value, type, default, description) of every value in a part of the schema; an object whose
+) -> Iterator[tuple[str, str, str]]:
+    """(value, default, description) of every value in a part of the schema; an object whose
     values are listed has no row of its own."""
     for name, described in part["properties"].items():
         known = {**resolved(whole, described), **described}
@@ -43,7 +46,7 @@ def rows(
         if "properties" in known:
             yield from rows(whole, known, default or {}, f"{path}.")
         elif name in defaults:
-            yield f"`{path}`", type_of(known), text_of(default), known["description"]
+            yield f"`{path}`", text_of(default), described_as(known)
 
 
 def resolved(whole: Schema, described: Schema) -> Schema:
@@ -54,12 +57,11 @@ def resolved(whole: Schema, described: Schema) -> Schema:
     return definition
 
 
-def type_of(described: Schema) -> str:
-    """The type in words: alternatives are separated by `or`."""
-    if "enum" in described:
-        return " or ".join(f"`{value}`" for value in described["enum"])
-    types = described["type"]
-    return types if isinstance(types, str) else " or ".join(types)
+def described_as(described: Schema) -> str:
+    """The description, and the choices where there are some."""
+    choices = " or ".join(f"`{value}`" for value in described.get("enum", ()))
+    text = str(described["description"])
+    return f"{text} {choices}." if choices else text
 
 
 def text_of(default: object) -> str:

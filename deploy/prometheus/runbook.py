@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from deploy.prometheus.patterns import SERIES, promql
-from relevanced.daemon.judging.patterns import NUMBERS, PATTERNS
+from relevanced.daemon.judging.patterns import PATTERNS
 
 RUNBOOK: Final = Path(__file__).parent.parent / "runbook.md"
 BEGIN: Final = "<!-- made by `make rules` from daemon/judging/patterns.py -->\n"
@@ -12,13 +11,9 @@ END: Final = "<!-- end of what is made -->\n"
 
 
 def described() -> str:
-    """The table of patterns, and that of the numbers that decide."""
+    """The table of patterns: of several whose conditions hold, the first one is named."""
     lines = ["", "| looks like | what is seen | look at |", "|---|---|---|"]
     lines += [f"| {one.name} | {one.words} | {one.look_at} |" for one in PATTERNS]
-    lines += ["", "The first condition that holds decides:", "", "| looks like | where |"]
-    lines += ["|---|---|", *(f"| {one.name} | `{promql(one.when)}` |" for one in PATTERNS)]
-    lines += ["", "| series | what it says |", "|---|---|"]
-    lines += [f"| `{SERIES[name]}` | {words} |" for name, words in NUMBERS.items()]
     return "\n".join([*lines, "", ""])
 
 

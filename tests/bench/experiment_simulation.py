@@ -1,4 +1,4 @@
-"""How often experiments mislead, and what they find: the simulations behind metrics/README.md.
+"""How often experiments mislead, and what they find: the simulations behind the guide's numbers.
 
     python -m tests.bench.experiment_simulation [--runs N] [--seed N] [--part PART]
 

@@ -113,7 +113,7 @@ def table(findings: Sequence[Finding]) -> str:
 
 
 def markdown(findings: Iterable[Finding]) -> str:
-    """The ratios as a Markdown table for a README: all other figures depend on the machine."""
+    """The ratios as a Markdown table for the guide: all other figures depend on the machine."""
     lines = ["| what | measured | goal |", "|---|--:|--:|"]
     for finding in findings:
         if finding.unit == "×" or (not finding.unit and finding.goal is not None):

@@ -1,4 +1,4 @@
-"""What deploy/privacy-and-cost.md says that series cost is what the exporter serves."""
+"""What deploy/guide/cost-and-privacy.md says that series cost is what the exporter serves."""
 
 import re
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from tests.deploy.test_rules import rules
 from tests.judged_lanes import JudgedHour, entry, lane, scored, steady
 from tests.lane_views import NOW_MS, PLAN, Shown, exposed, exposed_compared, lane_view, read_text
 
-PAGE: Final = (Path(__file__).parent.parent.parent / "deploy/privacy-and-cost.md").read_text()
+PAGE: Final = (Path(__file__).parent.parent.parent / "deploy/guide/cost-and-privacy.md").read_text()
 HOUR_MS: Final = 3_600_000
 
 
@@ -61,7 +61,7 @@ def served() -> list[tuple[str, dict[str, str]]]:
 
 
 def test_judged_metrics_add_as_many_as_the_page_says() -> None:
-    (text,) = re.findall(r"`\[judgements\]` come S × (.+?)\n", PAGE)
+    (text,) = re.findall(r"`\[judgements\]` come S × (.+?)\s+more", PAGE)
     hours = {start: JudgedHour(3600) for start in steady(24 * 23)}
     scores = scored(lane(hours, LaneFiles(0, (entry(0),))))
     values = {"J": len(scores.plan.metrics), "W": len(scores.plan.timing.windows)}

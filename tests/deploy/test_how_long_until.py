@@ -1,4 +1,4 @@
-"""The table of deploy/README.md, how long until a fall is noticed, is computed, not guessed."""
+"""The table of the guide, how long until a fall is noticed, is computed, not guessed."""
 
 from math import isinf
 from pathlib import Path
@@ -7,7 +7,7 @@ from relevanced.daemon.judging.design_effect import BEFORE_KNOWN
 from relevanced.daemon.judging.noise import Noise
 from relevanced.daemon.judging.noticeable import Site, earlier_lane, hour_lane_knowing
 
-README = Path(__file__).parent.parent.parent / "deploy" / "README.md"
+PAGE = Path(__file__).parent.parent.parent / "deploy" / "guide" / "alerts.md"
 UNKNOWN, KNOWN = Noise(BEFORE_KNOWN), Noise()
 RATES = (1_000, 5_000, 20_000)
 
@@ -48,6 +48,6 @@ def rows() -> list[str]:
 
 
 def test_the_table_says_what_the_thresholds_give() -> None:
-    text = README.read_text()
+    text = PAGE.read_text()
     missing = [row for row in rows() if row not in text]
     assert not missing, "\n".join(missing)

@@ -1,4 +1,4 @@
-"""The image installs as the README does, contains only what it needs, and runs unprivileged."""
+"""The image installs as the guide does, contains only what it needs, and runs unprivileged."""
 
 import json
 import shutil
@@ -36,13 +36,13 @@ def copied() -> list[str]:
     return [source for rest in of("COPY", stages()[0]) for source in rest.split()[:-1]]
 
 
-def test_image_is_installed_as_the_readme_does() -> None:
+def test_image_is_installed_as_the_guide_does() -> None:
     """As `make` does: what the lock pins, checked by its hashes, in a virtual environment."""
     steps = of("RUN", stages()[0])
     makefile = (ROOT / "Makefile").read_text()
     hashed = "--require-hashes --no-deps --requirement"
     for words in ("-m venv", "deploy/locked.py requirements", hashed):
-        assert words in makefile and words in (DEPLOY / "README.md").read_text()
+        assert words in makefile and words in (DEPLOY / "guide" / "install.md").read_text()
         assert any(words in step for step in steps)
     packages, itself = (step for step in steps if "pip install" in step)
     assert hashed in packages and itself.endswith("--no-deps .")

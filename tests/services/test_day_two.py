@@ -1,12 +1,12 @@
-"""The steps of deploy/operations.md on real servers: whatever is done, the numbers in the end are
-those of a run that nobody disturbed."""
+"""The steps of deploy/guide/operations.md on real servers: whatever is done, the numbers in the end
+are those of a run that nobody disturbed."""
 
 import asyncio
 import json
 import re
 import shutil
 import subprocess
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 
+from deploy.send_again import send_again
 from tests import oracle
 from tests.services.daemons import Daemon, until
 from tests.services.fixtures import MakeTopic, OwnKafka
@@ -21,7 +22,7 @@ from tests.services.kafka_server import Broker, KafkaServer
 from tests.services.redis_server import RedisServer, one_binary
 from tests.services.whole_path import CONFIG, PARTITIONS, Stage
 
-OPERATIONS = Path(__file__).parents[2] / "deploy" / "operations.md"
+OPERATIONS = Path(__file__).parents[2] / "deploy" / "guide" / "operations.md"
 EVENTS = 3000
 NOW_MS = 1_795_176_000_000
 TOML = """
@@ -241,16 +242,6 @@ async def test_with_more_partitions_only_feedback_whose_key_moved_is_lost(
         daemon.close()
 
 
-def documented_function() -> Callable[..., Any]:
-    """`send_again` as the document prints it."""
-    (code,) = re.findall(r"```python\n(.*?)```", OPERATIONS.read_text(), re.DOTALL)
-    names: dict[str, Any] = {}
-    exec(code, names)
-    function = names["send_again"]
-    assert callable(function)
-    return function
-
-
 async def test_dead_letters_are_sent_again(
     kafka: Broker, make_topic: MakeTopic, one_redis: RedisServer, tmp_path: Path
 ) -> None:
@@ -269,7 +260,7 @@ async def test_dead_letters_are_sent_again(
     daemon = Daemon(tmp_path, config.replace('start = "earliest"', 'start = "latest"'))
     try:
         await until(lambda: daemon.series("relevanced_owned_lanes") == 2, daemon)
-        assert await documented_function()(kafka.bootstrap, letters, "too_large") == 10
+        assert await send_again(kafka.bootstrap, letters, "too_large") == 10
         accepted = 'relevanced_impression_outcomes_total{outcome="accepted"}'
         await until(lambda: daemon.series(accepted) == 10, daemon)
     finally:

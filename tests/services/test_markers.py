@@ -263,8 +263,8 @@ async def test_markers_that_redis_lost_are_put_back(client: Client) -> None:
 async def test_the_line_in_the_documentation_works_as_it_stands(
     client: Client, tmp_path: Path
 ) -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    (line,) = [each.strip() for each in readme.splitlines() if "curl" in each and "markers" in each]
+    page = (Path(__file__).parents[2] / "deploy" / "guide" / "alerts.md").read_text()
+    (line,) = [each.strip() for each in page.splitlines() if "curl" in each and "markers" in each]
     async with serving(client) as call:
         port = (await call("PORT"))[0]
         shell = await asyncio.create_subprocess_shell(line.replace(":9465/", f":{port}/"))

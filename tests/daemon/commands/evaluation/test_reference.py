@@ -3,15 +3,12 @@
 import json
 import math
 import re
-import shlex
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from relevanced.daemon.commands.evaluation.command import eval_command
 from relevanced.daemon.commands.evaluation.results import Policies, ScoredRun, score
 from relevanced.daemon.commands.evaluation.trec import Qrels, parse_qrels, parse_run
 from relevanced.metrics import geometric, parse
@@ -172,18 +169,3 @@ def test_small_reference_run_of_ir_measures(shared: Path) -> None:
     }
     for name, values in wanted.items():
         np.testing.assert_allclose(scored.values[name], values, atol=6e-5)
-
-
-def test_readme_shows_what_is_printed_for_them(
-    shared: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    readme = (Path(__file__).parents[4] / "README.md").read_text()
-    match = re.search(
-        r"^    relevanced eval (qrels.test [^\n]*)\n\n```\n(.*?)```", readme, re.M | re.S
-    )
-    assert match is not None
-    monkeypatch.chdir(shared / "data" / "trec_eval")
-    printed = CliRunner().invoke(eval_command, shlex.split(match[1])).output.splitlines()
-    for line in match[2].splitlines():
-        beginning = line.removesuffix("…")
-        assert any(one.startswith(beginning) for one in printed), line
