@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...config.settings import Config
-    from ...storage.redis.client import Client
     from .run import Source
     from .words import Filled
 
@@ -91,7 +90,7 @@ def backfill_command(
 
 def _run(
     config: "Config",
-    source_at: "Callable[[Client, Progress], Source]",
+    source_at: "Callable[[Progress], Source]",
     span: tuple[int | None, int | None],
     *,
     progress: bool,
@@ -114,6 +113,6 @@ def _run(
             def show(share: float) -> None:
                 bars.update(bar, completed=share)
 
-            return backfill(config, Asked(*span), lambda client: source_at(client, bars), show)
+            return backfill(config, Asked(*span), source_at(bars), show)
     except (*known, UnknownTopic, NoRoom, OSError) as error:
         raise click.ClickException(str(error)) from error

@@ -197,14 +197,13 @@ def _without_rows(filling: Filling) -> StoredPast:
 def backfill(
     config: Config,
     asked: Asked,
-    source_at: Callable[[Client], Source],
+    source: Source,
     show: Callable[[float], None],
 ) -> Filled:
-    """Run it; `source_at` takes the client of Redis. Raises Refused, Unavailable, Damaged, and what
-    the source raises."""
+    """Run it. Raises Refused, Unavailable, Damaged, and what the source raises."""
 
     async def run() -> Filled:
         async with connected(config) as client:
-            return await Backfill(config, client).run(asked, source_at(client), show)
+            return await Backfill(config, client).run(asked, source, show)
 
     return asyncio.run(run())
