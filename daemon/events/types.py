@@ -1,7 +1,6 @@
 """The events that every format is decoded into, and the reasons why a record is refused.
 
-Pure values. Formats (`native`, `ubi`) turn bytes into these, and nothing after them knows a wire
-format.
+Formats (`native`, `ubi`) turn bytes into these, and nothing after them knows a wire format. Pure.
 """
 
 from collections.abc import Iterator, Sequence

@@ -169,8 +169,8 @@ def _check_new(directory: Path, start_ms: int, entries: tuple[Entry, ...]) -> No
     for entry in entries:
         if entry.start_ms == start_ms:
             raise NotAdded(
-                f"start={index.start_text(start_ms)}: {entry.name} starts then, and an entry of the"
-                " index is never changed: choose another hour"
+                f"start={index.start_text(start_ms)}: {entry.name} starts then, and an entry of"
+                " the index is never changed: choose another hour"
             )
     if len(entries) >= index.MOST_FILES:
         raise NotAdded(f"{directory / INDEX}: lists {len(entries)} files, the most that it may")
