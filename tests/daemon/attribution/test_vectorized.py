@@ -21,6 +21,7 @@ from tests.daemon.mapping.sources import mapper_of
 from tests.builders import LATENESS_MS, START_MS, TOPIC, lane_of, plan_with, record
 from tests.replica import counts_of, open_of, rows_of
 from tests.searches import QUERIES
+from tests.seeds import seeds
 from tests.whole_batch import process_batch
 
 DECODE = decoder("native", Limits(max_grade=3.0, queries=True))
@@ -126,7 +127,7 @@ def after(
 
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12))
 def test_joined_at_once_is_joined_one_by_one(seed: int, plan: Plan) -> None:
     values = traffic(random.Random(seed), 600)
     one_by_one = after(values, plan, small_run=ALONE, cut=150)
@@ -160,7 +161,7 @@ rank = "rank"
 """
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_mapped_records_derive_the_same_at_once_and_one_by_one(seed: int) -> None:
     decode = mapper_of(MAPPING, DECODE.limits)
     plan = replace(PLANS["units derived"], max_segments=20)
@@ -175,7 +176,7 @@ def test_mapped_records_derive_the_same_at_once_and_one_by_one(seed: int) -> Non
     assert found == {"1", "2", "3+", "(none)"}
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_a_batch_in_pieces_gives_the_same_numbers(seed: int) -> None:
     values = traffic(random.Random(seed), 600)
     whole, cut = after(values, PLAN, small_run=1, cut=600), lane_of(plan=PLAN)
@@ -192,7 +193,7 @@ def test_a_batch_in_pieces_gives_the_same_numbers(seed: int) -> None:
     )
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_records_that_are_long_are_applied_in_their_order(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
