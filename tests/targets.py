@@ -26,6 +26,8 @@ TABLE: Final = {
     "tests/fuzz": REST,
     "tests/page": REST,
     "tests/services": REST,
+    "tests/services/test_layout_registry.py": TEST,
+    "tests/services/test_redis_store.py": TEST,
     "tests/soak": REST,
     "tests/trial": REST,
 }

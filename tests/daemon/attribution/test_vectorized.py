@@ -242,16 +242,45 @@ def test_a_stated_rank_of_zero_is_a_mismatch() -> None:
     assert counts_of(lane)["feedback_outcomes"] == {"joined": 1, "rank_mismatch": 1}
 
 
-def test_ids_with_the_same_hash_are_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("passed_ms", "joined"), [(-1, 1), (0, 0)])
+def test_an_impression_that_closes_within_the_run_takes_no_more_feedback(
+    passed_ms: int, joined: int
+) -> None:
+    first = {"type": "impression", "impression_id": "q", "timestamp": START_MS, "items": ["a"]}
+    closed_ms = PLAN.timing.closes_at(START_MS) + passed_ms
+    click = {"type": "feedback", "impression_id": "q", "timestamp": START_MS + 9, "kind": "click"}
+    events = [first, first | {"impression_id": "p", "timestamp": closed_ms}, click | {"item": "a"}]
+    lane = after([json.dumps(one).encode() for one in events], PLAN, small_run=1, cut=3)
+    assert counts_of(lane)["feedback_outcomes"] == ({"joined": 1} if joined else {})
+    assert len(lane.waiting) == 1 - joined
+
+
+@pytest.fixture
+def one_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All ids have the same hash."""
     for module in (vectorized, plain_columns, runs):
         monkeypatch.setattr(
             module, "hashes_of", lambda ids, count: vectorized.np.zeros(count, "i8")
         )
     monkeypatch.setattr("relevanced.daemon.lane.open_impressions.hash_of", lambda text: 0)
+
+
+def test_ids_with_the_same_hash_are_distinguished(
+    one_hash: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     values = traffic(random.Random(3), 200)
     collided = after(values, PLAN, small_run=1, cut=50)
     monkeypatch.undo()
     assert rows_of(collided) == rows_of(after(values, PLAN, small_run=ALONE, cut=50))
+
+
+@pytest.mark.usefixtures("one_hash")
+def test_feedback_does_not_join_an_impression_that_only_has_the_hash_of_its_id() -> None:
+    shown = {"type": "impression", "impression_id": "q", "timestamp": START_MS, "items": ["a"]}
+    click = {"type": "feedback", "impression_id": "p", "timestamp": START_MS + 1, "kind": "click"}
+    values = [json.dumps(one).encode() for one in (shown, click | {"item": "a"})]
+    lane = after(values, PLAN, small_run=1, cut=2)
+    assert len(lane.waiting) == 1 and not counts_of(lane)["feedback_outcomes"]
 
 
 @pytest.mark.parametrize("waiting", [1, 400])
