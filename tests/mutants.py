@@ -49,7 +49,7 @@ VECTORS: Final = "tests/daemon/attribution/test_vectorized.py tests/daemon/test_
 WATERMARKS: Final = "tests/daemon/lane/test_watermarks.py tests/daemon/test_equality.py"
 SETTLING: Final = "tests/daemon/lane/test_settling.py tests/daemon/test_equality.py"
 PANES: Final = "tests/daemon/test_panes.py tests/daemon/test_equality.py"
-STORE: Final = "tests/services/test_redis_store.py"
+STORE: Final = "tests/services/test_redis_store.py tests/services/test_damage.py"
 COMMIT: Final = "tests/daemon/storage/test_commit.py tests/daemon/test_equality.py"
 WORKER: Final = "tests/daemon/worker/test_worker.py tests/daemon/worker"
 METRICS: Final = "tests/metrics"
@@ -341,9 +341,9 @@ OF_THE_PROTOCOL: Final = (
         STORE,
     ),
     Mutant(
-        "touch.lua: an owner that was rolled back does not learn it",
-        "then return 0 end\nif ARGV[3] ~= '' then",
-        "and stored[1] then return 0 end\nif ARGV[3] ~= '' then",
+        "touch.lua: an owner that lost the lane does not learn it",
+        "if stored[1] ~= ARGV[1] or stored[2] ~= ARGV[2] then return 0 end\nif ARGV[3] ~= ''",
+        "if stored[2] ~= ARGV[2] then return 0 end\nif ARGV[3] ~= ''",
         STORE,
     ),
     Mutant(
@@ -623,7 +623,7 @@ OF_STATEMENTS: Final = (
         "evidence: the design effect is left out of feedback",
         "variance = noise.design_effect * inverse * mean * (1 - mean)",
         "variance = inverse * mean * (1 - mean)",
-        f"{JUDGING} tests/deploy/test_rules.py",
+        JUDGING,
     ),
     Mutant(
         "evidence: the shape of RR contains Success",
@@ -635,7 +635,7 @@ OF_STATEMENTS: Final = (
         "evidence: drift of the mean over earlier periods",
         "return self.drift_ratio**2 * (1 + 1 / periods)",
         "return self.drift_ratio**2 / periods",
-        f"{JUDGING} tests/deploy/test_rules.py",
+        JUDGING,
     ),
 )
 
@@ -704,7 +704,7 @@ OF_VIEWS: Final = (
         "mirror: what a new owner did not list stays",
         "            self.names, self.panes, self.totals = Names(), {}, {}\n",
         "            self.names, self.totals = Names(), {}\n",
-        "tests/daemon/exporter/test_mirror.py tests/daemon/exporter",
+        "tests/daemon/exporter/test_mirror.py tests/services/test_redis_mirror.py",
     ),
     Mutant(
         "mirror: the greatest watermark of the topics",

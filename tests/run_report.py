@@ -28,7 +28,7 @@ class RunReport(msgspec.Struct):
     """All of one run."""
 
     seconds: dict[str, Seconds] = {}
-    outcomes: Counter[str] = Counter()
+    outcomes: dict[str, int] = {}
     skipped: dict[str, int] = {}
     """Reason → number of tests."""
 
@@ -66,7 +66,7 @@ class Reporter:
             self._skipped[reason_of(report)] += 1
 
     def pytest_sessionfinish(self) -> None:
-        found = RunReport(dict(self._seconds), self._outcomes, dict(self._skipped))
+        found = RunReport(dict(self._seconds), dict(self._outcomes), dict(self._skipped))
         self._path.write_bytes(msgspec.json.encode(found))
 
 

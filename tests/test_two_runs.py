@@ -3,6 +3,7 @@
 from collections import Counter
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests import durations, targets
@@ -95,14 +96,19 @@ def test_the_target_is_taken_out_of_the_arguments() -> None:
 
 def test_what_was_not_run_is_said_with_the_command_that_runs_it() -> None:
     reports = [
-        RunReport(outcomes=Counter(passed=1000, skipped=2), skipped={"no chromium": 2}),
-        RunReport(outcomes=Counter(passed=500, failed=1), skipped={"no chromium": 1}),
+        RunReport(outcomes={"passed": 1000, "skipped": 2}, skipped={"no chromium": 2}),
+        RunReport(outcomes={"passed": 500, "failed": 1}, skipped={"no chromium": 1}),
     ]
     text = summary("test", reports, took_s=390, rest_s=1260)
     assert text.startswith("1 failed, 1,500 passed, 2 skipped in 6.5 minutes.")
     assert "3 tests: no chromium" in text
     assert "the rest, some 21 minutes: make test-rest" in text and "make chaos" in text
     assert "make test-rest" not in summary("rest", reports, 1, 1)
+
+
+def test_a_report_is_read_as_it_was_written() -> None:
+    report = RunReport({"tests/a.py": Seconds(1, 2, True)}, {"passed": 3}, {"no printer": 1})
+    assert msgspec.json.decode(msgspec.json.encode(report), type=RunReport) == report
 
 
 def test_every_mutant_has_its_place_and_its_tests() -> None:
