@@ -1,11 +1,14 @@
 # make demo, make test, make lint: each makes its own virtual environment first, or brings it up to date.
 #   PYTHON=python3.12 make test     another interpreter for a new environment (3.11 or newer)
-#   make test ARGS="-k kafka -x"    arguments for pytest
+#   make test-rest                  the tests that make test leaves out for time; make test-all runs both
+#   make test ARGS="-k kafka -x"    arguments for pytest; with ARGS=tests/daemon/lane all tests in there, and no others
+#   make durations                  measures again how long each file takes, which shares the tests out over processors
+#   make mutants NAME=commit.lua    plants faults and shows which quick tests find them; all take half an hour
 #   make screenshots                takes the README's pictures of the running demo
 #   make page-pictures              the page at a break and later, on a desktop, a phone and in the dark, in .pictures
 #   make bench PART="end_to_end redis" SCALE=0.1    some parts of the benchmark, with fewer records
 #   make chaos SEED=7 ROUNDS=20     faults on real servers; without SEED another one each time
-#   make fuzz TIMES=100             hostile records, so many times the examples of make test
+#   make fuzz TIMES=100             hostile records, so many times the examples of make test-rest
 #   make soak HOURS=24              hours of event time in minutes: memory, keys, sockets stay flat
 #   make same-bytes FILE=before.json           writes the hashes of what moves of code must leave equal; then compares with them
 #   make trial SCENARIO="ranking redis-down"    which alerts come when something breaks; all scenarios take 40 minutes
@@ -17,7 +20,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTHON_FOLDERS := daemon deploy metrics tests
 NEEDS_PYTHON = "import sys; sys.exit(sys.version_info < (3, 11))"
 
-.PHONY: demo test same-bytes chaos fuzz soak bench-metrics bench-experiments bench-alerts bench-queries lint format lock sbom clean dashboards rules tables doctor-examples query-examples chart-readme screenshots page-pictures bench bench-compare trial
+.PHONY: demo test test-rest test-all durations mutants same-bytes chaos fuzz soak bench-metrics bench-experiments bench-alerts bench-queries lint format lock sbom clean dashboards rules tables doctor-examples query-examples chart-readme screenshots page-pictures bench bench-compare trial
 .DELETE_ON_ERROR:
 
 demo: .venv/.has-demo
@@ -25,6 +28,18 @@ demo: .venv/.has-demo
 
 test: .venv/.has-test
 	$(BIN)/python -m tests $(ARGS)
+
+test-rest: .venv/.has-test
+	$(BIN)/python -m tests --rest $(ARGS)
+
+test-all: .venv/.has-test
+	$(BIN)/python -m tests --all $(ARGS)
+
+durations: .venv/.has-test
+	$(BIN)/python -m tests --all --renew-durations $(ARGS)
+
+mutants: .venv/.has-test
+	$(BIN)/python -m tests.mutants $(NAME)
 
 chaos: .venv/.has-test
 	$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(ROUNDS),--rounds $(ROUNDS))

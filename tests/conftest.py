@@ -11,7 +11,7 @@ import hypothesis
 import numpy as np
 import pytest
 
-pytest_plugins = ("tests.services.fixtures", "tests.skips")
+pytest_plugins = ("tests.services.fixtures", "tests.skips", "tests.targets", "tests.run_report")
 
 ROOT: Final = Path(__file__).parent.parent
 LEAK_PATIENCE_S: Final = 1.0

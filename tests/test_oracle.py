@@ -16,6 +16,7 @@ import pytest
 
 from tests.oracle import LaneResult, OracleConfig, Record, pane_s, run, steps, time_ms
 from tests.oracle_metrics import score
+from tests.seeds import seeds
 from tests.streams import SMALL_CONFIG, START_MS, Json, random_records, timestamp, topic_names
 
 START_S = START_MS // 1000
@@ -612,7 +613,7 @@ def test_metric_by_hand(name: str, gains: list[float], expected: float | None) -
 # Streams --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_result_does_not_depend_on_how_topics_interleave(seed: int) -> None:
     rng = random.Random(seed)
     stream = random_records(rng, events=300)

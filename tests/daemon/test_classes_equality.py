@@ -33,12 +33,13 @@ from tests.oracle import OracleConfig, Record
 from tests.oracle_queries import Dated, normalised
 from tests.replica import assert_equal, plan_of
 from tests.searches import QUERIES, RULES, searched
+from tests.seeds import seeds
 from tests.streams import SMALL_CONFIG, random_records, topic_names, with_wrong_clocks
 
 TRAFFIC, SEASON = "traffic", "season"
 GROUPINGS = ((TRAFFIC,), ("country", TRAFFIC), (SEASON, "length"))
 CONFIG: Final = replace(SMALL_CONFIG, max_segments=3, groupings=GROUPINGS)
-SEEDS = range(8)
+SEEDS = seeds(8)
 Lines: TypeAlias = Sequence[tuple[str, str]]
 Files: TypeAlias = Mapping[str, Mapping[Entry, Lines]]
 """Attribute → its files, by ascending start."""
@@ -268,7 +269,7 @@ def test_attribute_that_stays_goes_on_and_one_that_begins_takes_the_whole_index(
     assert machine.store.fields[CLASSES_FIELD] == b""
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_grouping_by_files_that_begins_equals_a_run_that_always_had_it(seed: int) -> None:
     rng = random.Random(seed)
     records, times = logs_with_queries(rng, 1, partitions=1)

@@ -21,6 +21,7 @@ from tests.fakes import MemoryLane
 from tests.oracle import OracleConfig, Record
 from tests.searches import RULES, searched
 from tests.replica import assert_equal, decoder_of, every_key, hours_of, plan_of
+from tests.seeds import seeds
 from tests.streams import (
     SMALL_CONFIG,
     as_plain_records,
@@ -31,8 +32,8 @@ from tests.streams import (
 from tests.ubi_streams import random_ubi_records
 from tests.whole_batch import process_batch
 
-SEEDS = range(40)
-FEWER_SEEDS = range(8)
+SEEDS = seeds(40)
+FEWER_SEEDS = seeds(8)
 OTHER_CONFIGS: Final[dict[str, OracleConfig]] = {
     "fractions": OracleConfig(
         windows_s=(60, 600),

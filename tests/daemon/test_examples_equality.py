@@ -26,9 +26,10 @@ from tests.daemon.test_queries_equality import CONFIG, QueryMachine, with_querie
 from tests.daemon.test_equality import Machine, logs_of
 from tests.fakes import MemoryLane
 from tests.oracle import Accepted, LaneResult, OracleConfig, Record
+from tests.seeds import seeds
 from tests.streams import random_records, topic_names
 
-SEEDS = range(10)
+SEEDS = seeds(10)
 FEW = replace(CONFIG, max_segments=1)
 """So few values are admitted that many impressions count as `other`."""
 CONFIGS: Final = {
@@ -207,7 +208,7 @@ def test_row_that_comes_back_begins_without_examples(seed: int, crashes: bool) -
 def test_logs_of_these_tests_have_what_may_go_wrong() -> None:
     """Examples of undefined scores, blanks, later gains, rows that were cut, hours that went."""
     seen: set[str] = set()
-    for seed in SEEDS:
+    for seed in range(10):
         for name, config in CONFIGS.items():
             rng = random.Random(seed)
             records = random_logs(rng, 1, config)
@@ -246,7 +247,7 @@ def test_hours_that_are_over_have_the_same_bytes(seed: int) -> None:
         assert {store.listed[key] for key in pages[0]} == {0}
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_repair_writes_the_examples_of_the_open_hour(seed: int) -> None:
     rng, names = random.Random(seed), topic_names(1)
     records = random_logs(rng, 1, CONFIG)

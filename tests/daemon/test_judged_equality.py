@@ -35,12 +35,13 @@ from tests.daemon.test_queries_equality import (
 )
 from tests.oracle import OracleConfig, Record, hour_start_s
 from tests.replica import every_key
+from tests.seeds import seeds
 from tests.streams import random_records, topic_names
 
 NAMES = ("nDCG@3", "P@2", "Judged@3")
 PLAN = judged_plan(NAMES, relevant_from=2, max_grade=3)
 FULL = [metric.name for metric in PLAN.metrics]
-SEEDS = range(10)
+SEEDS = seeds(10)
 Files = dict[Entry, Judgements]
 
 
@@ -258,7 +259,7 @@ def test_judgements_change_nothing_else_that_is_stored() -> None:
     assert "judged_late" not in off.store.fields["counts"].decode()
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12))
 def test_numbers_follow_from_the_files_that_were_adopted(seed: int) -> None:
     rng, names = random.Random(seed), topic_names(2)
     records = random_records(rng, topics=2, partitions=1, events=500, config=CONFIG)
@@ -288,7 +289,7 @@ def test_numbers_follow_from_the_files_that_were_adopted(seed: int) -> None:
     assert set(adopted).isdisjoint(lane.judged.timeline.refused)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_rows_that_begin_in_mid_life_begin_with_a_whole_hour(seed: int) -> None:
     rng, names = random.Random(seed), topic_names(1)
     config = replace(CONFIG, hour_s=60)

@@ -27,6 +27,7 @@ from tests.daemon.test_judged_equality import (
 from tests.daemon.test_queries_equality import CONFIG, with_queries
 from tests.oracle import OracleConfig, Record
 from tests.replica import every_key
+from tests.seeds import seeds
 from tests.streams import START_MS, random_records, topic_names
 
 ITEMS = [f"d{n}" for n in range(12)]
@@ -77,7 +78,7 @@ def expected(
 
 
 @pytest.mark.parametrize("by_item", [False, True], ids=["pages", "items"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_lists_that_change_near_a_start_and_the_lateness(seed: int, by_item: bool) -> None:
     rng = random.Random(seed)
     files = random_files(rng, START_MS, ITEMS)

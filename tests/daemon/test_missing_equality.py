@@ -28,9 +28,10 @@ from tests.daemon.test_queries_equality import (
     with_queries,
 )
 from tests.oracle import OracleConfig, Record
+from tests.seeds import seeds
 from tests.streams import random_records, topic_names
 
-SEEDS = range(8)
+SEEDS = seeds(8)
 ITEMS = [f"d{n}" for n in range(12)]
 Found = dict[int, tuple[Mapping[str, tuple[tuple[int, ...], int, int]], int, int]]
 
@@ -133,7 +134,7 @@ def test_hours_that_are_over_have_the_same_bytes_after_crashes() -> None:
         assert len({m.store.blobs[hour_key(start)] for m in machines}) == 1
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_counting_that_begins_in_mid_life_begins_with_a_whole_hour(seed: int) -> None:
     rng = random.Random(seed)
     config = replace(CONFIG, hour_s=30)

@@ -28,10 +28,11 @@ from tests.daemon.test_equality import Machine, logs_of
 from tests.fakes import MemoryLane
 from tests.oracle import OracleConfig, Record
 from tests.replica import columns_of
+from tests.seeds import seeds
 from tests.streams import SMALL_CONFIG, random_records, topic_names
 
 CONFIG = replace(SMALL_CONFIG, max_segments=100, history_hours=48)
-SEEDS = range(12)
+SEEDS = seeds(12)
 Decoded = dict[str, tuple[dict[str, tuple[list[int], int, object]], list[int], int]]
 
 

@@ -54,6 +54,19 @@ def test_arm_without_a_success_is_as_uncertain_as_the_other(rng: np.random.Gener
     assert compare_arms(control, binary(rng, 0.0, 40), DESIGN).absolute.verdict == "undecided"
 
 
+def test_arm_of_few_outcomes_has_at_least_the_variance_of_as_many_impressions_of_the_other() -> (
+    None
+):
+    """Of 6 and of 12 outcomes in 64 buckets of 100 impressions each."""
+    arms = []
+    for outcomes in (6, 12):
+        found = (np.arange(BUCKETS) < outcomes).astype(np.int64) * 1_000_000
+        arms.append(Buckets(np.full(BUCKETS, 100), found, found))
+    few, more = (float(mean_variance(arm)) for arm in arms)
+    assert rests_on_few(arms[0]) and few < more < 2 * few
+    assert [float(one.variance) for one in paired(*arms)] == pytest.approx([more, more])
+
+
 def test_arms_without_and_with_many_successes_differ(rng: np.random.Generator) -> None:
     found = compare_arms(binary(rng, 0.0, 5_000), binary(rng, 0.05, 5_000), DESIGN)
     assert found.absolute.verdict == "better"

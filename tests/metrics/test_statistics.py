@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import special, stats
 
 from relevanced.metrics import Lists, parse
 from relevanced.metrics.buckets import Buckets, estimate, independent_variance, mean_variance
@@ -29,7 +30,11 @@ from relevanced.metrics.propensities import (
     ips_dcg,
     weight_sums,
 )
-from relevanced.metrics.sample_ratio import sample_ratio_chi_square_p, sample_ratio_log_evalue
+from relevanced.metrics.sample_ratio import (
+    CONCENTRATIONS,
+    sample_ratio_chi_square_p,
+    sample_ratio_log_evalue,
+)
 from relevanced.metrics.sequences import (
     Design,
     always_valid_p,
@@ -166,6 +171,20 @@ def test_sample_ratio_equals_gbstats_and_ssrm(golden: Numbers) -> None:
         found = sample_ratio_log_evalue(row["counts"], row["p"], [row["dirichlet_concentration"]])
         assert found == near(row["log_bayes_factor"])
         assert always_valid_p(found) == near(row["p_value"])
+
+
+@pytest.mark.parametrize("counts", [(7_500, 2_500), (7_250, 2_750), (30, 30)])
+def test_sample_ratio_evidence_is_that_of_beta_binomial_mixtures_around_the_plan(
+    counts: tuple[int, int],
+) -> None:
+    first, users, share = counts[0], sum(counts), 0.75
+    planned = stats.binom.logpmf(first, users, share)
+    mixtures = [
+        stats.betabinom.logpmf(first, users, each * share, each * (1 - share)) - planned
+        for each in CONCENTRATIONS
+    ]
+    expected = special.logsumexp(mixtures) - math.log(len(CONCENTRATIONS))
+    assert sample_ratio_log_evalue(counts, (3.0, 1.0)) == pytest.approx(expected, rel=1e-6)
 
 
 def test_bucketed_variance_equals_the_delta_method(own: Numbers) -> None:

@@ -1,5 +1,6 @@
 """Fixtures of the tests of the page: the browser, a tab, daemons."""
 
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
@@ -25,6 +26,8 @@ BROKEN_FOR_MINUTES: Final = 10
 
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    if shutil.which("chromium") is None:
+        pytest.skip("no chromium: apt-get install chromium")
     with chromium(tmp_path_factory.mktemp("chromium")) as address:
         yield address
 

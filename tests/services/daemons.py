@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +13,8 @@ from urllib.request import urlopen
 from tests.services import processes
 
 PATIENCE_S = 60.0
+MOST_PATIENCE = 4
+"""So many times its patience does `until` wait for a daemon that goes on."""
 
 
 class Daemon:
@@ -73,15 +76,20 @@ class Daemon:
 async def until(
     ready: Callable[[], object], daemon: Daemon | None = None, patience_s: float = 90.0
 ) -> None:
-    """Wait until `ready` gives something true; a server that is not up yet is waited for. A failure
-    shows the log of the daemon."""
-    try:
-        async with asyncio.timeout(patience_s):
-            while True:
-                with suppress(OSError):
-                    if await asyncio.to_thread(ready):
-                        return
-                await asyncio.sleep(0.05)
-    except TimeoutError:
-        log = daemon.log() if daemon else "not given"
-        raise AssertionError(f"not within {patience_s} s; the log:\n{log}") from None
+    """Wait until `ready` gives something true; a server that is not up yet is waited for. Where the
+    daemon is given, patience begins anew whenever its log grows, up to `MOST_PATIENCE` times: a
+    slow machine is not a stall. A failure shows that log, and how its process ended."""
+    began_s = since_s = time.monotonic()
+    grown = -1
+    while True:
+        with suppress(OSError):
+            if await asyncio.wait_for(asyncio.to_thread(ready), patience_s):
+                return
+        now_s = time.monotonic()
+        size = daemon.log_path.stat().st_size if daemon else grown
+        if size > grown and now_s - began_s < patience_s * (MOST_PATIENCE - 1):
+            grown, since_s = size, now_s
+        if now_s - since_s > patience_s:
+            log = f"{daemon.log()}\nexit code: {daemon.process.poll()}" if daemon else "not given"
+            raise AssertionError(f"not within {now_s - began_s:.0f} s; the log:\n{log}")
+        await asyncio.sleep(0.05)

@@ -101,10 +101,10 @@ def own_kafka(tmp_path: Path) -> Iterator[OwnKafka]:
 
 
 def installed(flavour: str) -> str:
-    """The path of a server."""
+    """The path of a server; skips the test where it is not installed."""
     path = binaries()[flavour]
-    advice = f"needed for {flavour} (Debian: apt-get install {flavour}-server)"
-    assert path, f"redis-server is not on PATH: {advice}"
+    if path is None:
+        pytest.skip(f"no {flavour}-server: apt-get install {flavour}-server")
     return path
 
 

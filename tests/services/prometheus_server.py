@@ -130,4 +130,5 @@ def required(*names: str) -> pytest.MarkDecorator:
     """Skips where a program is missing, with what to install; CI has them all."""
     missing = [name for name in names if shutil.which(name) is None]
     packages = " ".join(sorted({PACKAGES[name] for name in missing}))
-    return pytest.mark.skipif(bool(missing), reason=f"no {missing}: apt-get install {packages}")
+    reason = f"no {' and no '.join(missing)}: apt-get install {packages}"
+    return pytest.mark.skipif(bool(missing), reason=reason)

@@ -84,7 +84,7 @@ async def test_the_clock_of_a_worker_jumps_and_comes_back(
 ) -> None:
     (worker, clock), (exporter, _) = start("worker"), start("exporter")
     await show(kafka, topic, range(10))
-    await until(lambda: exporter.series(ACCEPTED) == 10)
+    await until(lambda: exporter.series(ACCEPTED) == 10, worker)
     clocked.step(clock, step_s)
     await show(kafka, topic, range(10, 20))
     await until(lambda: exporter.series(ACCEPTED) == 20)
@@ -104,7 +104,7 @@ async def test_the_clock_of_an_exporter_jumps_and_comes_back(
 ) -> None:
     (worker, _), (exporter, clock) = start("worker"), start("exporter")
     await show(kafka, topic, range(10))
-    await until(lambda: exporter.series(ACCEPTED) == 10)
+    await until(lambda: exporter.series(ACCEPTED) == 10, worker)
     clocked.step(clock, step_s)
     await show(kafka, topic, range(10, 20))
     await until(lambda: exporter.series(ACCEPTED) == 20, patience_s=BACK_WITHIN_S)

@@ -40,6 +40,7 @@ from tests import oracle
 from tests.daemon.worker.test_worker import Log
 from tests.oracle import OracleConfig, Record
 from tests.replica import assert_equal, decoder_of, plan_of
+from tests.seeds import seeds
 from tests.services.fixtures import AnyRedis, OwnRedis
 from tests.services.redis_lanes import NAMESPACE, client_at, until
 from tests.services.redis_server import RedisServer
@@ -67,7 +68,7 @@ KINDS: Final = (
     "experiment",
 )
 OTHERS: Final = ("meta", "exporter", "shown", "namespaces")
-SEEDS: Final = range(4)
+SEEDS: Final = seeds(4)
 
 
 @pytest.fixture

@@ -469,7 +469,8 @@ BAD = {
 
 
 def promtool_takes(path: str) -> bool:
-    assert shutil.which("promtool"), "promtool is not on PATH (Debian: apt-get install prometheus)"
+    if shutil.which("promtool") is None:
+        pytest.skip("no promtool: apt-get install prometheus")
     command = ["promtool", "check", "web-config", path]
     return subprocess.run(command, capture_output=True, timeout=30, check=False).returncode == 0
 

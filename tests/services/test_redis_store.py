@@ -21,7 +21,7 @@ from relevanced.daemon.storage.redis import (
     scan as redis_keys,
 )
 from relevanced.daemon.storage.stall_mark import StallMark
-from relevanced.daemon.storage.store import LaneDelta
+from relevanced.daemon.storage.store import DamagedLane, LaneDelta
 from tests.services.fixtures import AnyRedis, OwnRedis
 from tests.services.proxy import Proxy
 from tests.services.redis_lanes import (
@@ -93,6 +93,19 @@ async def test_lane_without_head_starts_anew(redis: AnyRedis) -> None:
     assert (head.sequence, head.offsets) == (0, START)
     assert (names, blobs) == ({}, {ADMITTED_KEY: None})
     assert delta == LaneDelta(head, True, [], {})
+
+
+@pytest.mark.parametrize("left", ["names", "changes", ADMITTED_KEY])
+async def test_lane_of_which_anything_is_left_is_not_begun(redis: AnyRedis, left: str) -> None:
+    """Also where the note is gone that it had begun."""
+    async with store_at(redis.url) as store:
+        await lane_with(store, "a")
+        await lose(redis.url, *({"head", "names", "changes", ADMITTED_KEY} - {left}))
+        await ask(redis.url, "DEL", f"{NAMESPACE}:meta")
+        before = await lane_dump(redis.url)
+        with pytest.raises(DamagedLane, match="its head is gone"):
+            await store.claim(LANE, "b", START)
+        assert await lane_dump(redis.url) == before
 
 
 async def test_one_of_many_claims_wins(redis: AnyRedis) -> None:
@@ -280,6 +293,21 @@ async def test_commit_with_a_missing_part_is_lost(
         monkeypatch.setattr(store, "_stage", stage_some)
         assert await store.commit(commit_of("a", 1, blobs=parts, names={2: "x"})) == "lost"
     assert await lane_dump(redis.url) == before
+
+
+@pytest.mark.parametrize("hurt", [("HDEL", "names", "1"), ("ZREM", "changes", "totals:0")])
+async def test_lane_that_lost_an_entry_is_not_written(
+    redis: AnyRedis, hurt: tuple[str, str, str]
+) -> None:
+    """What this commit brings would make the lane look whole."""
+    command, key, entry = hurt
+    async with store_at(redis.url) as store:
+        await lane_with(store, "a", commits=2)
+        assert await ask(redis.url, command, PREFIX + key, entry)
+        before = await lane_dump(redis.url)
+        added = commit_of("a", 2, blobs={"totals:0": b"more"}, names={3: "s3"})
+        assert await store.commit(added) == "damaged"
+        assert await lane_dump(redis.url) == before
 
 
 @pytest.mark.parametrize(("along", "in_all"), [(0, 9), (9, 0), (9, 9), (9, 10**6)])

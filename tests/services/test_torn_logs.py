@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from relevanced.daemon.exporter.lane_view import LaneView
+from tests.seeds import seeds
 from tests.services.fixtures import OwnRedis
 from tests.services.redis_server import RedisServer
 from tests.services.test_damage import SOME, VALUES, assert_is_right, often, reference, scene_at
@@ -33,7 +34,7 @@ def tear_last_commit(server: RedisServer, fraction: float) -> None:
     path.write_bytes(data[: begin + len(BEGIN) + int((end - begin - len(BEGIN)) * fraction)])
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 async def test_no_part_of_a_torn_commit_is_ever_counted(own_redis: OwnRedis, seed: int) -> None:
     rng = random.Random(f"torn {seed}")
     server = own_redis(appendonly="yes", appendfsync="always")

@@ -20,6 +20,7 @@ from relevanced.daemon.events.types import MAX_TEXT_BYTES
 from relevanced.daemon.lane.columns.id_index import NOT_FOUND
 from relevanced.daemon.lane.columns.texts import Spans, Texts, joined, joined_texts
 from relevanced.daemon.lane.open_impressions import encode_items
+from tests.seeds import seeds
 
 PLAIN = {b"[]": 0, b'["a"]': 1, b'["a","b c,d","]["]': 3, b'["' + b"x" * 256 + b'"]': 1}
 NOT_PLAIN_TEXTS = (
@@ -84,7 +85,7 @@ def test_no_lists_have_no_lengths() -> None:
     assert lengths_of(joined([])).tolist() == []
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_a_batch_of_lists_counts_each_as_a_decoder_does(seed: int) -> None:
     rng = random.Random(seed)
     texts = [any_text(rng) for _ in range(rng.choice((1, 50, 500)))]
@@ -128,7 +129,7 @@ def fast_ranks0(lists: list[list[str]], items: list[str], ranks: list[int]) -> l
     return ranks0_of(rows, Spans.of(joined_texts(items)), np.array(ranks, np.int64)).tolist()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_ranks_are_those_that_decoding_the_lists_gives(seed: int) -> None:
     rng = random.Random(seed)
     print("seed", seed)

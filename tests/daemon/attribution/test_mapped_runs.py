@@ -19,6 +19,7 @@ from tests.builders import START_MS, TOPIC, lane_of, plan_with, record
 from tests.daemon.attribution.test_vectorized import ALONE, traffic
 from tests.daemon.mapping.sources import mapper_of
 from tests.replica import counts_of, open_of, rows_of
+from tests.seeds import seeds
 
 LIMITS = Limits(max_grade=3.0, attributes=("country", "device"))
 PLAN = plan_with(groupings=(("country",), ("country", "device")), max_segments=1)
@@ -112,7 +113,7 @@ def after(
 
 
 @pytest.mark.parametrize("name", MAPPERS)
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_compiled_and_joined_at_once_is_interpreted_one_by_one(seed: int, name: str) -> None:
     values = records_of(random.Random(seed), 600, objects=name == "objects")
     mapper = MAPPERS[name]

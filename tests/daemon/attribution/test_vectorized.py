@@ -21,6 +21,7 @@ from tests.daemon.mapping.sources import mapper_of
 from tests.builders import LATENESS_MS, START_MS, TOPIC, lane_of, plan_with, record
 from tests.replica import counts_of, open_of, rows_of
 from tests.searches import QUERIES
+from tests.seeds import seeds
 from tests.whole_batch import process_batch
 
 DECODE = decoder("native", Limits(max_grade=3.0, queries=True))
@@ -126,7 +127,7 @@ def after(
 
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12))
 def test_joined_at_once_is_joined_one_by_one(seed: int, plan: Plan) -> None:
     values = traffic(random.Random(seed), 600)
     one_by_one = after(values, plan, small_run=ALONE, cut=150)
@@ -160,7 +161,7 @@ rank = "rank"
 """
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_mapped_records_derive_the_same_at_once_and_one_by_one(seed: int) -> None:
     decode = mapper_of(MAPPING, DECODE.limits)
     plan = replace(PLANS["units derived"], max_segments=20)
@@ -175,7 +176,7 @@ def test_mapped_records_derive_the_same_at_once_and_one_by_one(seed: int) -> Non
     assert found == {"1", "2", "3+", "(none)"}
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_a_batch_in_pieces_gives_the_same_numbers(seed: int) -> None:
     values = traffic(random.Random(seed), 600)
     whole, cut = after(values, PLAN, small_run=1, cut=600), lane_of(plan=PLAN)
@@ -192,7 +193,7 @@ def test_a_batch_in_pieces_gives_the_same_numbers(seed: int) -> None:
     )
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_records_that_are_long_are_applied_in_their_order(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,16 +242,45 @@ def test_a_stated_rank_of_zero_is_a_mismatch() -> None:
     assert counts_of(lane)["feedback_outcomes"] == {"joined": 1, "rank_mismatch": 1}
 
 
-def test_ids_with_the_same_hash_are_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("passed_ms", "joined"), [(-1, 1), (0, 0)])
+def test_an_impression_that_closes_within_the_run_takes_no_more_feedback(
+    passed_ms: int, joined: int
+) -> None:
+    first = {"type": "impression", "impression_id": "q", "timestamp": START_MS, "items": ["a"]}
+    closed_ms = PLAN.timing.closes_at(START_MS) + passed_ms
+    click = {"type": "feedback", "impression_id": "q", "timestamp": START_MS + 9, "kind": "click"}
+    events = [first, first | {"impression_id": "p", "timestamp": closed_ms}, click | {"item": "a"}]
+    lane = after([json.dumps(one).encode() for one in events], PLAN, small_run=1, cut=3)
+    assert counts_of(lane)["feedback_outcomes"] == ({"joined": 1} if joined else {})
+    assert len(lane.waiting) == 1 - joined
+
+
+@pytest.fixture
+def one_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All ids have the same hash."""
     for module in (vectorized, plain_columns, runs):
         monkeypatch.setattr(
             module, "hashes_of", lambda ids, count: vectorized.np.zeros(count, "i8")
         )
     monkeypatch.setattr("relevanced.daemon.lane.open_impressions.hash_of", lambda text: 0)
+
+
+def test_ids_with_the_same_hash_are_distinguished(
+    one_hash: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     values = traffic(random.Random(3), 200)
     collided = after(values, PLAN, small_run=1, cut=50)
     monkeypatch.undo()
     assert rows_of(collided) == rows_of(after(values, PLAN, small_run=ALONE, cut=50))
+
+
+@pytest.mark.usefixtures("one_hash")
+def test_feedback_does_not_join_an_impression_that_only_has_the_hash_of_its_id() -> None:
+    shown = {"type": "impression", "impression_id": "q", "timestamp": START_MS, "items": ["a"]}
+    click = {"type": "feedback", "impression_id": "p", "timestamp": START_MS + 1, "kind": "click"}
+    values = [json.dumps(one).encode() for one in (shown, click | {"item": "a"})]
+    lane = after(values, PLAN, small_run=1, cut=2)
+    assert len(lane.waiting) == 1 and not counts_of(lane)["feedback_outcomes"]
 
 
 @pytest.mark.parametrize("waiting", [1, 400])

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from relevanced.daemon.commands.cli import cli
 from relevanced.daemon.events.timestamps import timestamp_text
 from tests.builders import START_MS
+from tests.seeds import seeds
 
 MINUTE_MS: Final = 60_000
 CONFIG: Final = '[experiments.x]\nprimary = "RR@10"\nplanned_impressions = 2000\n'
@@ -50,7 +51,7 @@ def text(at_ms: int) -> str:
     return timestamp_text(at_ms)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_what_is_left_is_what_events_without_the_stretch_would_give(
     seed: int, tmp_path: Path
 ) -> None:

@@ -15,6 +15,7 @@ from relevanced.metrics.distributions import wilson_interval
 from relevanced.metrics.users import bucket_indices, user_hashes
 from tests.arms import SPEC, dealt_arms, finding
 from tests.lane_views import PLAN
+from tests.seeds import seeds
 
 FIRST_DAY_MS: Final = 20_000 * DAY_MS
 RUNS: Final = 300
@@ -75,7 +76,7 @@ def test_the_last_day_ends_with_the_effect_of_the_report() -> None:
         assert row.difference is not None and row.day == "2024-10-04"
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_a_day_is_what_it_would_be_as_the_only_one(seed: int) -> None:
     print(f"seed {seed}")
     added = random_days(seed)
@@ -113,7 +114,7 @@ def test_the_cumulative_interval_of_two_equal_arms_rarely_leaves_out_zero_on_any
     assert wrong <= ALPHA * RUNS
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_lanes_sum_to_what_one_lane_would_have(seed: int) -> None:
     """Also where a lane saw nothing on some days."""
     print(f"seed {seed}")
@@ -145,7 +146,7 @@ def _silent_on_empty_days(added: dict[str, list[np.ndarray]]) -> Tallies:
     return tallies
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_days_that_are_left_out_might_never_have_been(seed: int) -> None:
     print(f"seed {seed}")
     rng, added = np.random.default_rng(seed), random_days(seed)

@@ -14,6 +14,7 @@ from relevanced.daemon.experiments.exclusion import (
 )
 from relevanced.daemon.experiments.types import SampleRatio
 from tests.arms import SPEC, arm
+from tests.seeds import seeds
 
 
 def test_utc_holds_unless_an_offset_is_given() -> None:
@@ -33,7 +34,7 @@ def test_what_is_no_stretch_is_refused_with_the_rule(text: str) -> None:
     assert str(refused.value).startswith(f"{text}: ")
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", seeds(200))
 def test_instants_of_joined_stretches_are_those_of_any_of_them(seed: int) -> None:
     print(f"seed {seed}")
     rng = random.Random(seed)

@@ -6,12 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from relevanced.daemon.experiments.merging import merge
 from relevanced.daemon.experiments.report import to_table
 from relevanced.daemon.experiments.specs import Spec
-from relevanced.daemon.experiments.tallies import Arm
+from relevanced.daemon.experiments.tallies import Arm, Tallies
 from relevanced.daemon.exporter.experiment_series import samples
 from tests.arms import (
     METRICS,
+    SPEC,
     arm,
     dealt_arms,
     finding,
@@ -74,6 +76,15 @@ def test_lanes_add_up_to_one_lane() -> None:
             }
         )
     assert finding(halves[0], halves[1]) == finding(whole)
+
+
+def test_a_lane_that_counted_under_another_configuration_is_left_out() -> None:
+    own, other = (dealt_arms(treatment=mean) for mean in (0.3, 0.5))
+    lanes = [Tallies(SPEC.digest, own), Tallies("another", other)]
+    found = merge(SPEC, lanes).arms
+    assert {name: one.impressions for name, one in found.items()} == {
+        name: one.impressions for name, one in own.items()
+    }
 
 
 def test_users_seen_in_two_arms_are_counted_and_warned_of() -> None:

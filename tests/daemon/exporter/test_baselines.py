@@ -28,6 +28,7 @@ from relevanced.daemon.panes import timing
 from relevanced.daemon.plan import OTHER
 from relevanced.daemon.storage.packing import pack_page
 from tests.lane_views import NOW_MS, PLAN as WITHOUT_HISTORY, pages_of
+from tests.seeds import seeds
 
 HOUR_MS: Final = 3_600_000
 PLAN: Final = replace(WITHOUT_HISTORY, history_hours=840)
@@ -221,7 +222,7 @@ def test_a_page_that_cannot_be_read_is_damage() -> None:
         History(PLAN).take([replace(lane, hours={NOON: {0: b"rubbish"}})])
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_any_history_equals_the_slow_twin(seed: int) -> None:
     """Lanes with different segment ids, gaps, and a time within an hour."""
     rng = random.Random(seed)

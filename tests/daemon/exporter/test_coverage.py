@@ -8,6 +8,7 @@ from msgspec import structs
 
 from relevanced.daemon.exporter.coverage import ALWAYS, NEVER, Coverage
 from relevanced.daemon.exporter.lane_view import LaneView, covered
+from relevanced.daemon.exporter.snapshot import LIVE, evaluate, pane_starts
 from relevanced.daemon.lane.layouts import Since
 from relevanced.daemon.plan import Plan
 from relevanced.daemon.queries.derivation import Derivation
@@ -49,6 +50,19 @@ def test_rows_lose_the_columns_and_the_segments_that_begin_later() -> None:
         assert PLAN.row_width - shown[0].sum() == hidden and shown[1].sum() == sums
         assert bool(shown[0, column]) == (hidden == 0)
     assert rows.all(), "they are not changed"
+
+
+def test_a_window_that_lanes_keep_for_a_while_only_is_shown_once_all_of_it_is_covered() -> None:
+    lane, longest = lane_of(steady(8)), PLAN.timing.longest
+    starts = pane_starts(longest, evaluate([lane], PLAN).as_of_ms or 0)
+    always: dict[int, int | None] = {one.length_ms: None for one in PLAN.timing.windows}
+    for begins, is_shown in ((starts[0], True), (starts[0] + 1, False)):
+        kept = since(lane, PLAN, windows={**always, longest.length_ms: begins})
+        found = evaluate([kept], PLAN)
+        shown = {(one.window, one.view) for one in found.windows}
+        assert ((longest.name, LIVE) in shown) == is_shown
+        assert ((longest.name, LIVE) in found.incomplete) != is_shown
+        assert (PLAN.timing.windows[0].name, LIVE) in shown
 
 
 def test_grouping_that_a_lane_derives_by_another_rule_is_hidden() -> None:

@@ -22,6 +22,7 @@ from relevanced.daemon.storage.packing import pack_page
 from relevanced.daemon.storage.past import Filling, Part, StoredPast
 from relevanced.metrics.catalog import parse
 from tests import lane_views
+from tests.seeds import seeds
 
 HOUR: Final = 3_600_000
 FIRST: Final = lane_views.NOW_MS // HOUR * HOUR - 12 * HOUR
@@ -141,7 +142,7 @@ def test_hours_filled_under_another_rule_do_not_say_what_a_grouping_was() -> Non
             assert cells_of[0].all() and cells_of[line].all() == (filled is plan)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_every_cell_of_an_hour_comes_from_one_source(seed: int) -> None:
     rng = random.Random(seed)
     views = covered([lane(rng, n) for n in range(rng.randint(1, 3))], PLAN)
@@ -158,7 +159,7 @@ def test_every_cell_of_an_hour_comes_from_one_source(seed: int) -> None:
         assert bool(history.sources.filled(start)[line, cell]) == source.startswith("f"), where
 
 
-@pytest.mark.parametrize("seed", range(40, 60))
+@pytest.mark.parametrize("seed", seeds(20, first=40))
 def test_hours_that_no_source_has_whole_beside_filled_ones_are_in_no_sum(seed: int) -> None:
     rng = random.Random(seed)
     views = covered([lane(rng, n) for n in range(2)], PLAN)

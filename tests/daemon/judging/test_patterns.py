@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from relevanced.daemon.commands.simulate.world import expected_reciprocal_rank
-from relevanced.daemon.judging.evidence import UNKNOWN, Side, evidence, largest_mix_share
+from relevanced.daemon.judging.evidence import UNKNOWN, Noise, Side, evidence, largest_mix_share
 from relevanced.daemon.judging.patterns import (
     NAMES,
     NUMBERS,
@@ -70,6 +70,26 @@ def test_judgements_tell_lost_clicks_from_lost_items(fault: str, seed: int) -> N
     assert said(play, MANY, seed, judged=True) == of_many
     few = {said(play, FEW, seed + more, judged=True) for more in range(3)}
     assert few <= {of_many, *of_few} - {"TRACKING or RETRIEVAL"} | {TOO_SMALL}
+
+
+def test_distances_are_in_errors_of_sampling_and_of_drift() -> None:
+    """Sampling alone and drift alone, of the share with feedback and of Success."""
+    recent = Side(10_000, 4_000, 5_000, 0, success=0.4, success_stderr=0.004)
+    before = replace(recent, with_feedback=5_000, success=0.5, success_stderr=0.003)
+    for periods in (1, 3):
+        sampled = evidence(recent, before, periods, Noise(2.0, 0.0, 0.0))
+        error = math.sqrt(2 * (1 / 10_000 + 1 / (10_000 * periods)) * 0.45 * 0.55)
+        assert sampled["feedback_z"] == pytest.approx(-0.1 / error)
+        error = math.sqrt(2 * ((0.004 / 0.4) ** 2 + (0.003 / 0.5) ** 2))
+        assert sampled["success_z"] == pytest.approx(math.log(0.8) / error)
+        drifted = evidence(
+            *(replace(side, success_stderr=0.0) for side in (recent, before)),
+            periods,
+            Noise(0.0, 0.05, 0.02),
+        )
+        assert drifted["feedback_z"] == pytest.approx(-0.1 / (0.02 * 0.5))
+        error = 0.05 * math.sqrt(1 + 1 / periods)
+        assert drifted["success_z"] == pytest.approx(math.log(0.8) / error)
 
 
 def test_judgements_of_other_queries_say_nothing() -> None:

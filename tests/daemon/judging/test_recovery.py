@@ -48,7 +48,9 @@ def instants(timeline: Timeline, ago_ms: int) -> Floats:
     return recovered(timeline, np.ones(SERIES), falls, Noise(1.2, 0.006))
 
 
-@pytest.mark.parametrize(("drop", "per_hour"), [(0.1, 10_000), (0.3, 1_000), (0.65, 5_700)])
+@pytest.mark.parametrize(
+    ("drop", "per_hour"), [(0.1, 10_000), (0.2, 300), (0.3, 1_000), (0.65, 5_700)]
+)
 @pytest.mark.parametrize("minutes", [5, 20, 75, 200, 24 * 60, 6 * 24 * 60])
 def test_a_fall_that_lasts_is_not_over(drop: float, per_hour: float, minutes: int) -> None:
     ago_ms = minutes * MINUTE_MS

@@ -18,10 +18,11 @@ from tests.oracle import OracleConfig, Record
 from tests.oracle_queries import Rule
 from tests.replica import decoder_of, plan_of
 from tests.searches import RULES, searched
+from tests.seeds import seeds
 from tests.streams import SMALL_CONFIG, random_records, topic_names
 from tests.whole_batch import process_batch
 
-SEEDS = range(12)
+SEEDS = seeds(12)
 CONFIG: Final = replace(SMALL_CONFIG, max_segments=1000)
 OTHERS: Final[dict[str, OracleConfig]] = {
     "a metric more": replace(CONFIG, metric_names=(*CONFIG.metric_names, "AP@3")),

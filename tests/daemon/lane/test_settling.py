@@ -25,6 +25,7 @@ from tests.builders import (
     totals,
 )
 from tests.replica import decoder_of, plan_of, row_dicts
+from tests.seeds import seeds
 from tests.streams import SMALL_CONFIG, random_records
 from tests.whole_batch import process_batch
 
@@ -127,7 +128,7 @@ def everything(lane: Lane) -> int:
     return int(with_everything(evaluate(views, PLAN), views, PLAN).windows[-1].rows[0, 0])
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_totals_never_fall(seed: int) -> None:
     rng = random.Random(seed)
     logs = random_records(rng, topics=1, partitions=1, events=300)

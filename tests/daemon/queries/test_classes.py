@@ -5,6 +5,7 @@ import random
 import pytest
 
 from relevanced.daemon.queries.classes import OutOfReach, Share, classed, shares_of
+from tests.seeds import seeds
 
 COUNTS = [("a", 40), ("b", 30), ("c", 20), ("d", 5)]
 """Of 100 searches: five are of queries that nobody knows."""
@@ -24,7 +25,7 @@ def test_what_is_out_of_reach_is_refused_with_how_far_it_gets() -> None:
     assert (raised.value.name, raised.value.asked, raised.value.reached) == ("torso", 0.96, 0.95)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_classes_carry_what_they_ask_for_and_no_query_too_many(seed: int) -> None:
     print(f"seed {seed}")
     dice = random.Random(seed)

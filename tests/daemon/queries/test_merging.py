@@ -10,8 +10,9 @@ from relevanced.daemon.queries.keys import NO_QUERY, with_segment
 from relevanced.daemon.queries.merging import Page, merge, of_segment
 from relevanced.daemon.queries.table import PaneSums, Table
 from relevanced.daemon.queries.users import ENOUGH, Users
+from tests.seeds import seeds
 
-SEEDS = range(100)
+SEEDS = seeds(100)
 
 
 def page(keys: dict[str, tuple[int, int, Users]], *, day: int = 0, min_users: int = 3) -> Page:

@@ -10,11 +10,12 @@ import pytest
 from relevanced.daemon.queries.table import CUT_TO, MOST_ROWS, PaneSums, Table
 from relevanced.daemon.queries.users import ENOUGH
 from tests.daemon.queries.oracle import OracleTable, Sums
+from tests.seeds import seeds
 
 Line = tuple[str, Sums, int]
 Panes = list[list[Line]]
 COLUMNS = 3
-SEEDS = range(300)
+SEEDS = seeds(300)
 
 
 def random_panes(rng: random.Random) -> Panes:
@@ -122,7 +123,7 @@ def test_sum_that_could_wrap_around_is_an_error() -> None:
         table.settle(PaneSums(["q"], np.array([[2**61]])))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_first_rows_are_those_of_the_order(seed: int) -> None:
     table, _, _ = tables_of(seed)
     for count in (1, 2, 7, 100, 1000):

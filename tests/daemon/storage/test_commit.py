@@ -38,6 +38,7 @@ from tests.builders import (
 )
 from tests.fakes import MemoryLane
 from tests.replica import decoder_of, plan_of, rows_of
+from tests.seeds import seeds
 from tests.streams import SMALL_CONFIG, random_records
 from tests.whole_batch import process_batch
 
@@ -217,7 +218,7 @@ def needed(store: MemoryLane, owned: ClaimedLane) -> set[str]:
     return blocks | pages | totals_pages | past | ({ADMITTED_KEY, LAYOUTS_KEY} & store.blobs.keys())
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_the_store_contains_what_a_rebuild_needs_and_nothing_else(seed: int) -> None:
     rng = random.Random(seed)
     records = random_records(rng, topics=1, partitions=1, events=400)

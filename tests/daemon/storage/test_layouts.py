@@ -39,6 +39,7 @@ from tests.fakes import MemoryLane
 from tests.oracle import Record
 from tests.replica import decoder_of, plan_of
 from tests.searches import searched
+from tests.seeds import seeds
 from tests.streams import random_records, topic_names
 
 CONFIGS: Final = {"before": CONFIG, **OTHERS}
@@ -133,7 +134,7 @@ def changed_and_undisturbed(seed: int, *names: str) -> tuple[ChangingMachine, Ma
     return machine, undisturbed
 
 
-SEEDS: Final = range(30)
+SEEDS: Final = seeds(30)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -147,7 +148,7 @@ def test_what_holds_is_stored_as_if_the_layout_had_never_changed(seed: int) -> N
     assert_same_rows(again.lane, lane)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_grouping_that_was_derived_by_another_rule_holds_from_its_own_instant_on(seed: int) -> None:
     names = ("derived", "derived by another rule", "derived")[seed % 2 :]
     machine, undisturbed = changed_and_undisturbed(seed, *names)
@@ -177,7 +178,7 @@ FULL: Final = {
 """Groupings have more values than these admit."""
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12))
 def test_groupings_that_are_full_depend_on_the_offsets_of_the_change_alone(seed: int) -> None:
     """Not on batches, crashes and restarts."""
     rng = random.Random(seed)
@@ -256,7 +257,7 @@ def assert_hours(ours: Sequence[LaneView], theirs: Sequence[LaneView], plan: Pla
     assert set(histories[0].starts) == {s for s in histories[1].starts if s >= coverage.hours}
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12))
 def test_other_of_a_new_grouping_starts_at_0(seed: int) -> None:
     rng = random.Random(seed)
     records = random_records(rng, topics=1, partitions=1, events=300, config=CONFIG)

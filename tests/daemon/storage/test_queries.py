@@ -29,6 +29,7 @@ from tests.daemon.test_queries_equality import (
     with_queries,
 )
 from tests.replica import plan_of
+from tests.seeds import seeds
 from tests.streams import random_records, topic_names
 
 HOUR_MS = CONFIG.hour_s * 1000
@@ -78,7 +79,7 @@ def machine(seed: int, first: str) -> Machine:
     return made
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_tables_begin_with_the_first_whole_hour_of_impressions_that_have_queries(seed: int) -> None:
     changed, always = machine(seed, "off"), machine(seed, "on")
     always.read_until(1)
@@ -95,7 +96,7 @@ def test_tables_begin_with_the_first_whole_hour_of_impressions_that_have_queries
         assert changed.store.blobs[hour_key(start)] == always.store.blobs[hour_key(start)]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_change_keeps_the_hours_that_are_over_and_drops_the_open_one(seed: int) -> None:
     changed = machine(seed, "on")
     changed.read_until(0.5)
@@ -112,7 +113,7 @@ def test_change_keeps_the_hours_that_are_over_and_drops_the_open_one(seed: int) 
     assert all(start in before.hours or start >= after.since_ms for start in head.hours)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_switched_off_a_claim_removes_all(seed: int) -> None:
     changed = machine(seed, "on")
     changed.read_until(0.6)
@@ -131,7 +132,7 @@ def test_switched_off_a_claim_removes_all(seed: int) -> None:
     assert rows[0] == rows[1]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_change_of_examples_begins_with_a_whole_hour_and_none_drops_those_that_are_stored(
     seed: int,
 ) -> None:
@@ -157,7 +158,7 @@ def test_change_of_examples_begins_with_a_whole_hour_and_none_drops_those_that_a
     assert not [key for key in (*changed.store.blobs, *changed.store.listed) if "examples" in key]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_examples_begin_with_the_first_whole_hour_of_their_layout(seed: int) -> None:
     changed, always = machine(seed, "no examples"), machine(seed, "on")
     always.read_until(1)

@@ -10,6 +10,7 @@ from relevanced.daemon.commands.evaluation.results import Policies, ScoredRun, U
 from relevanced.daemon.commands.evaluation.trec import parse_qrels, parse_run
 from relevanced.metrics import Metric, parse
 from tests.daemon.commands.evaluation.test_ties import as_lines, random_files
+from tests.seeds import seeds
 
 QRELS = b"1 0 a 1\n1 0 b 0\n2 0 a 2\n3 0 a 0\n4 0 a 1\n"
 FIRST = b"1 Q0 c 1 9 x\n1 Q0 a 2 8 x\n3 Q0 a 1 1 x\n4 Q0 b 1 1 x\n"
@@ -55,7 +56,7 @@ def test_a_query_that_is_undefined_for_one_run_alone_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("undefined", ["zero", "skip"])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_difference_is_that_of_the_means_where_all_queries_are_pairs(
     seed: int, undefined: Undefined
 ) -> None:

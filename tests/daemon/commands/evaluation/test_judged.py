@@ -11,6 +11,7 @@ from relevanced.daemon.commands.evaluation.results import Policies, ordered, sco
 from relevanced.daemon.commands.evaluation.trec import Qrels, RunFile, parse_qrels, parse_run
 from relevanced.metrics import parse
 from tests.daemon.commands.evaluation.test_ties import as_lines, random_files
+from tests.seeds import seeds
 
 CUTS: Final = (1, 3, 10, 100)
 
@@ -41,7 +42,7 @@ def compared(qrels: Qrels, run: RunFile, policies: Policies) -> int:
 
 
 @pytest.mark.parametrize("negative", ["unjudged", "nonrelevant"])
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_random_runs_have_the_judged_share_of_ir_measures(seed: int, negative: Any) -> None:
     grades, scores = random_files(random.Random(seed))
     qrels = as_lines([f"{q} 0 {i} {g}" for q, of in grades.items() for i, g in of.items()])

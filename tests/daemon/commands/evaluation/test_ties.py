@@ -9,6 +9,7 @@ import pytrec_eval
 from relevanced.daemon.commands.evaluation.results import Policies, score
 from relevanced.daemon.commands.evaluation.trec import parse_qrels, parse_run
 from relevanced.metrics import parse
+from tests.seeds import seeds
 
 MEASURES: Final = {
     "AP": "map",
@@ -46,7 +47,7 @@ def as_lines(rows: list[str]) -> bytes:
     return "".join(f"{row}\n" for row in rows).encode()
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", seeds(25))
 def test_tied_runs_score_as_pytrec_eval_scores_them(seed: int) -> None:
     grades, scores = random_files(random.Random(seed))
     qrels = as_lines([f"{q} 0 {i} {g}" for q, of in grades.items() for i, g in of.items()])

@@ -24,6 +24,7 @@ from tests.daemon.http.test_judged_missing import ENTRY, site_of
 from tests.daemon.http.test_queries import serving
 from tests.judged_lanes import NOON, entry, judged_reading, lane, steady
 from tests.lane_views import published_of
+from tests.seeds import seeds
 
 
 def lanes_of(*files: LaneFiles) -> tuple[LaneDatedFiles, ...]:
@@ -38,7 +39,7 @@ def named(hour: int, sha256: str = "0" * 64) -> Entry:
     return Entry(start_ms, file_name(start_ms, "a.csv"), sha256)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_what_is_said_is_what_a_lane_does(seed: int) -> None:
     rng = random.Random(seed)
     files = [named(hour) for hour in range(-6, 6)]

@@ -32,6 +32,7 @@ from tests.daemon.commands.recorded.one_by_one import (
 from tests.fuzz.hostile import records as hostile_records
 from tests.fuzz.settings import examples
 from tests.fuzz.test_any_bytes import GOOD
+from tests.seeds import seeds
 from tests.streams import SMALL_CONFIG, START_MS, as_plain_records, random_records
 
 TOML: Final = """
@@ -120,7 +121,7 @@ def traffic(rng: random.Random, *, plain: bool) -> list[bytes]:
 
 @pytest.mark.parametrize("as_is", [False, True], ids=["in order", "as is"])
 @pytest.mark.parametrize("plain", [False, True], ids=["all kinds", "plain"])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 @pytest.mark.usefixtures("small")
 def test_any_files_give_the_numbers_of_one_by_one(
     seed: int, plain: bool, as_is: bool, tmp_path: Path
@@ -169,7 +170,7 @@ def as_ubi(line: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("as_is", [False, True], ids=["in order", "as is"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 @pytest.mark.usefixtures("small")
 def test_another_format_gives_the_numbers_of_one_by_one(
     seed: int, as_is: bool, tmp_path: Path

@@ -23,9 +23,10 @@ from tests.fakes import MemoryLane
 from tests.oracle import OracleConfig, Record
 from tests.oracle_queries import Dated
 from tests.searches import searched
+from tests.seeds import seeds
 from tests.streams import SMALL_CONFIG, START_MS, random_records, shifted, with_wrong_clocks
 
-SEEDS = range(6)
+SEEDS = seeds(6)
 CUTS = 80
 EVENTS = 500
 """Of a log that is cut: 30 min of event time, twenty times what must be read before it proves."""
@@ -205,7 +206,7 @@ def test_missing_page_differs() -> None:
 
 
 @pytest.mark.parametrize("topics", [1, 2])
-@pytest.mark.parametrize("seed", range(CUTS // 2))
+@pytest.mark.parametrize("seed", seeds(CUTS // 2))
 def test_rest_of_a_log_proves_rows_from_an_instant_on(seed: int, topics: int) -> None:
     rng = random.Random(seed)
     store, logs = lane(rng, topics=topics)
