@@ -1,4 +1,4 @@
-"""Errors of other systems, by what the caller does about them."""
+"""Errors of other systems, by what the caller does about them. Pure."""
 
 
 class Unavailable(Exception):

@@ -1,4 +1,5 @@
 """What a configuration means to the arithmetic: one frozen value that every pure room takes.
+Pure.
 
 A row is a vector of int64 counters. Its columns are defined here, for the writer and for every
 reader.
@@ -12,15 +13,12 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from relevanced.metrics.lists import Booleans, Floats
-from relevanced.metrics.metric import Metric
-from relevanced.metrics.propensities import CLIP, Propensities
+from relevanced.metrics import CLIP, Booleans, Floats, Metric, Propensities
 
-from .experiments.specs import Tracking
-from .judgements.scoring import JudgedPlan
+from .experiments import Tracking
+from .judgements import JudgedPlan
 from .panes import HOUR_MS, Timing
-from .queries.derivation import Derivation
-from .queries.plan import KEYS_ALONE, QueryPlan
+from .queries import KEYS_ALONE, Derivation, QueryPlan
 
 NO_SURFACE: Final = 0
 """Id of no surface: the propensities of its ranks are unknown."""

@@ -17,8 +17,7 @@ from urllib.request import urlopen
 import matplotlib.pyplot as plt
 import numpy as np
 
-from relevanced.metrics import Buckets, Design, compare_arms
-from relevanced.metrics.defined import over_all
+from relevanced.metrics import Design, UserBuckets, compare_arms, over_all
 
 URL = os.environ.get("RELEVANCED_URL", "http://localhost:9465")
 
@@ -54,7 +53,7 @@ found = answer(f"experiments/{EXPERIMENT}/buckets")
 of = {metric["metric"]: metric for metric in found["metrics"]}[METRIC]
 
 
-def arm(variant: str) -> Buckets:
+def arm(variant: str) -> UserBuckets:
     rows = [
         row
         for row in found["rows"]
@@ -64,7 +63,7 @@ def arm(variant: str) -> Buckets:
         np.array([row[name] for row in rows])
         for name in ("impressions", "scored", "sum", "squares")
     )
-    tallies = Buckets(scored, sums, squares, of["unit"])
+    tallies = UserBuckets(scored, sums, squares, of["unit"])
     return over_all(tallies, impressions, of["worst"])
 
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from deploy.locked import PROJECT, Package, LOCK, direct, needed, packages, project
+from deploy.locked import LOCK, PROJECT, Package, direct, needed, packages, project
 
 PATH: Final = Path(__file__).parent / "sbom.cdx.json"
 FOR_USERS: Final = ("avro", "demo", "plot", "protobuf")

@@ -5,10 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from relevanced.daemon.commands.list_settings import Row, rows
-from relevanced.daemon.http.api import openapi
-from relevanced.daemon.http.api.routes import ROUTES
-from relevanced.metrics.descriptions import markdown
+from relevanced.daemon.http import ROUTES, openapi
+from relevanced.daemon.tools.list_settings import SettingRow, rows
+from relevanced.metrics import markdown
 
 ROOT: Final = Path(__file__).parent.parent
 HEADER: Final = "\n| "
@@ -29,7 +28,7 @@ def settings() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _choice(row: Row) -> str:
+def _choice(row: SettingRow) -> str:
     """The values that can be chosen, where neither the kind nor the meaning names them."""
     values = row.kind.name.split(" | ")
     told = all(value.strip('"') in row.meaning for value in values)

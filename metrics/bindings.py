@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from . import average_precision, behaviour, bpref, curves, dcg, err, precision, propensities, sets
+from . import behaviour, binary, graded, propensities, sets
 from .lists import Booleans, Floats, Integers, Lists
 from .metric import Metric
 from .names import number_text
@@ -22,13 +22,13 @@ def relevant(lists: Lists, metric: Metric) -> Booleans:
 def known_relevant(lists: Lists, metric: Metric) -> Integers:
     """(n,) number of items known to be relevant: in the pool if there is one, else in the list."""
     if lists.pool is None:
-        return precision.hits(relevant(lists, metric), lists.depth)
+        return binary.hits(relevant(lists, metric), lists.depth)
     return _count(lists.pool >= metric.number("rel"))
 
 
 def contingency(lists: Lists, metric: Metric) -> sets.Contingency:
     """The fourfold table of the items shown; 0 in cells for which the lists have no data."""
-    returned = precision.hits(relevant(lists, metric), lists.depth)
+    returned = binary.hits(relevant(lists, metric), lists.depth)
     missed = np.maximum(known_relevant(lists, metric) - returned, 0)
     nonrelevant = lists.lengths - returned
     rest = np.zeros_like(returned)
@@ -51,13 +51,13 @@ def precision_at(lists: Lists, metric: Metric) -> Floats:
     """P; without a cut-off, divided by the items shown."""
     if metric.k is None or metric.word("variant") == "shown":
         k = lists.depth if metric.k is None else metric.k
-        return precision.precision_of_shown(relevant(lists, metric), lists.lengths, k)
-    return precision.precision(relevant(lists, metric), metric.k)
+        return binary.precision_of_shown(relevant(lists, metric), lists.lengths, k)
+    return binary.precision(relevant(lists, metric), metric.k)
 
 
 def recall_at(lists: Lists, metric: Metric) -> Floats:
     """R."""
-    return precision.recall(
+    return binary.recall(
         relevant(lists, metric), known_relevant(lists, metric), metric.ranks(lists)
     )
 
@@ -123,17 +123,17 @@ def average_precision_at(lists: Lists, metric: Metric) -> Floats:
     mask, k = relevant(lists, metric), metric.ranks(lists)
     variant = metric.word("variant")
     if variant == "returned":
-        return average_precision.average_precision_of_returned(mask, k)
+        return binary.average_precision_of_returned(mask, k)
     total = known_relevant(lists, metric)
     if variant == "11pt":
-        return curves.eleven_point_average(mask, total, k)
-    return average_precision.average_precision(mask, total, k)
+        return behaviour.eleven_point_average(mask, total, k)
+    return binary.average_precision(mask, total, k)
 
 
 def interpolated_precision(lists: Lists, metric: Metric) -> Floats:
     """IPrec, at the recall level of the name."""
     level = Fraction(metric.word("recall"))
-    return curves.interpolated_precision(
+    return behaviour.interpolated_precision(
         relevant(lists, metric), known_relevant(lists, metric), level, lists.depth
     )
 
@@ -144,39 +144,43 @@ def binary_preference(lists: Lists, metric: Metric) -> Floats:
     nonrelevant = lists.judged & ~mask
     variant = metric.word("variant")
     if variant == "original":
-        return bpref.bpref_original(mask, nonrelevant, total)
+        return binary.bpref_original(mask, nonrelevant, total)
     if variant == "10":
-        return bpref.bpref_10(mask, nonrelevant, total)
+        return binary.bpref_10(mask, nonrelevant, total)
     pool = np.zeros((len(lists), 0)) if lists.pool is None else lists.pool
-    return bpref.bpref(mask, nonrelevant, total, _count(pool < metric.number("rel")))
+    return binary.bpref(mask, nonrelevant, total, _count(pool < metric.number("rel")))
 
 
 def judged_at(lists: Lists, metric: Metric) -> Floats:
     """Judged."""
     judged = lists.judged if lists.assessed is None else lists.assessed
-    return precision.judged_share(judged, lists.lengths, metric.ranks(lists))
+    return binary.judged_share(judged, lists.lengths, metric.ranks(lists))
 
 
-def _gain(metric: Metric, *grades: Floats) -> dcg.Gain:
+def _gain(metric: Metric, *grades: Floats) -> graded.Gain:
     """The gain function for these grades; negative ones count as 0, to keep nDCG in 0…1."""
-    gain = {"linear": dcg.linear_gain, "exponential": dcg.exponential_gain}[metric.word("gain")]
+    gain = {"linear": graded.linear_gain, "exponential": graded.exponential_gain}[
+        metric.word("gain")
+    ]
     negative = any(array.min(initial=0.0) < 0 for array in grades)
-    return dcg.not_below_zero(gain) if negative else gain
+    return graded.not_below_zero(gain) if negative else gain
 
 
-def _discount(metric: Metric) -> dcg.Discount:
+def _discount(metric: Metric) -> graded.Discount:
     base = metric.number("jk")
-    return dcg.base_discount(base) if base else dcg.log2_discount
+    return graded.base_discount(base) if base else graded.log2_discount
 
 
 def cumulated_gain(lists: Lists, metric: Metric) -> Floats:
     """CG, of the grades as they are, also negative ones."""
-    return dcg.dcg(lists.gains, metric.ranks(lists), dcg.linear_gain, dcg.no_discount)
+    return graded.dcg(lists.gains, metric.ranks(lists), graded.linear_gain, graded.no_discount)
 
 
 def discounted_gain(lists: Lists, metric: Metric) -> Floats:
     """DCG."""
-    return dcg.dcg(lists.gains, metric.ranks(lists), _gain(metric, lists.gains), _discount(metric))
+    return graded.dcg(
+        lists.gains, metric.ranks(lists), _gain(metric, lists.gains), _discount(metric)
+    )
 
 
 def _weights(lists: Lists) -> Floats:
@@ -210,7 +214,7 @@ def ips_discounted_gain(lists: Lists, metric: Metric) -> Floats:
 
 def normalised_gain(lists: Lists, metric: Metric) -> Floats:
     """nCG."""
-    return _normalised(lists, metric, dcg.no_discount)
+    return _normalised(lists, metric, graded.no_discount)
 
 
 def normalised_discounted_gain(lists: Lists, metric: Metric) -> Floats:
@@ -218,7 +222,7 @@ def normalised_discounted_gain(lists: Lists, metric: Metric) -> Floats:
     return _normalised(lists, metric, _discount(metric))
 
 
-def _normalised(lists: Lists, metric: Metric, discount: dcg.Discount) -> Floats:
+def _normalised(lists: Lists, metric: Metric, discount: graded.Discount) -> Floats:
     """DCG divided by that of the ideal order of the list itself, or of the pool."""
     pool = lists.gains
     if metric.word("ideal") == "pool" and lists.pool is not None:
@@ -226,8 +230,8 @@ def _normalised(lists: Lists, metric: Metric, discount: dcg.Discount) -> Floats:
     # The ideal of a pool may be longer than any list shown.
     k = max(lists.depth, pool.shape[1]) if metric.k is None else metric.k
     gain = _gain(metric, lists.gains, *([] if pool is lists.gains else [pool]))
-    actual = dcg.dcg(lists.gains, k, gain, discount)
-    return dcg.ndcg(actual, dcg.best_dcg(pool, k, gain, discount))
+    actual = graded.dcg(lists.gains, k, gain, discount)
+    return graded.ndcg(actual, graded.best_dcg(pool, k, gain, discount))
 
 
 def expected_reciprocal_rank(lists: Lists, metric: Metric) -> Floats:
@@ -239,16 +243,16 @@ def expected_reciprocal_rank(lists: Lists, metric: Metric) -> Floats:
             f"{metric.name}: grade {number_text(highest)} is above"
             f" max_grade={number_text(max_grade)}, the highest of the scale"
         )
-    discounts = {"reciprocal": err.reciprocal, "log2": _inverse_log2}
+    discounts = {"reciprocal": graded.reciprocal, "log2": _inverse_log2}
     discount = discounts[metric.word("discount")]
-    stop = err.stop_probability(max_grade)
-    return err.cascade(
+    stop = graded.stop_probability(max_grade)
+    return graded.cascade(
         lists.gains, metric.ranks(lists), lambda gains: stop(np.maximum(gains, 0.0)), discount
     )
 
 
 def _inverse_log2(rank: int) -> float:
-    return 1.0 / dcg.log2_discount(rank)
+    return 1.0 / graded.log2_discount(rank)
 
 
 def clicked(lists: Lists) -> Booleans:

@@ -2,17 +2,139 @@
 needs. Those over sets, without ranks, are in `set_entries`.
 
 `parse` resolves a name. README.md shows how to add a metric.
+
+The part of the catalog over sets: measures of the whole list that know no ranks.
 """
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
-from . import behaviour, bindings, curves, err, precision, reciprocal_rank
-from .metric import FROM_ZERO, UNBOUNDED, Entry, Metric
-from .parameters import BASE, GAIN, IDEAL, PERSISTENCE, REL, above, choice
-from .parsing import resolve
-from .set_entries import SET_ENTRIES
+from . import behaviour, binary, bindings, graded, sets
+from .metric import (
+    BASE,
+    FROM_ZERO,
+    GAIN,
+    IDEAL,
+    PERSISTENCE,
+    REL,
+    UNBOUNDED,
+    Entry,
+    Metric,
+    above,
+    choice,
+    resolve,
+    weight,
+)
+
+_of_set = partial(Entry, cutoff="none", parameters=REL)
+
+SET_ENTRIES: Final[Mapping[str, Entry]] = {
+    "SetP": _of_set(
+        bindings.of_table(sets.precision),
+        "trec_eval set_P",
+        meaning="share of the returned items that are relevant",
+    ),
+    "SetR": _of_set(
+        bindings.of_table(sets.recall),
+        "trec_eval set_recall",
+        meaning="share of the known relevant items that are returned",
+        needs="pool",
+    ),
+    "SetF": _of_set(
+        bindings.set_f,
+        "van Rijsbergen 1979; trec_eval set_F",
+        meaning="weighted harmonic mean of SetP and SetR",
+        needs="pool",
+        parameters=REL | {"beta": above(0, 1)},
+    ),
+    "SetE": _of_set(
+        bindings.e_measure,
+        "van Rijsbergen 1979",
+        meaning="1 - weighted harmonic mean of precision and recall",
+        direction="down",
+        needs="pool",
+        parameters=REL | {"stress": choice("precision", "recall", required=True), "b": above(0, 1)},
+    ),
+    "SetAccuracy": _of_set(
+        bindings.of_table(sets.accuracy),
+        "the fourfold table",
+        meaning="share of all items that are rightly returned or rightly left out",
+        undefined="the collection is empty",
+        needs="collection",
+    ),
+    "Miss": _of_set(
+        bindings.of_table(sets.miss),
+        "the fourfold table",
+        meaning="share of the relevant items that are not returned: 1 - SetR",
+        direction="down",
+        undefined="nothing is relevant",
+        needs="pool",
+    ),
+    "FalseRate": _of_set(
+        bindings.of_table(sets.false_rate),
+        "the fourfold table",
+        meaning="share of the returned items that are not relevant: 1 - SetP",
+        direction="down",
+        undefined="the list is empty",
+    ),
+    "Generality": _of_set(
+        bindings.of_table(sets.generality),
+        "the fourfold table",
+        meaning="share of the collection that is relevant",
+        direction="none",
+        undefined="the collection is empty",
+        needs="collection",
+    ),
+    "Fallout": _of_set(
+        bindings.of_table(sets.fallout),
+        "the fourfold table",
+        meaning="share of the items that are not relevant that are returned",
+        direction="down",
+        undefined="everything is relevant",
+        needs="collection",
+    ),
+    "Coverage": _of_set(
+        bindings.coverage,
+        "Baeza-Yates and Ribeiro-Neto 1999",
+        meaning="share of the relevant items known to the user that are returned",
+        undefined="the user knew no relevant item",
+        needs="known",
+    ),
+    "Novelty": _of_set(
+        bindings.novelty,
+        "Baeza-Yates and Ribeiro-Neto 1999",
+        meaning="share of the relevant items returned that were new to the user",
+        undefined="nothing relevant was returned",
+        needs="known",
+    ),
+    "Utility": _of_set(
+        bindings.utility,
+        "trec_eval utility",
+        meaning="a · relevant returned + b · others returned + c · relevant missed + d · the rest",
+        range=UNBOUNDED,
+        unit=1_000,
+        parameters=REL
+        | {"a": weight(1), "b": weight(-1)}
+        | {"c": weight(0, "pool"), "d": weight(0, "collection")},
+    ),
+    "T11U": _of_set(
+        bindings.of_table(sets.t11u),
+        "TREC-11 filtering track",
+        meaning="2 · relevant returned - others returned",
+        range=UNBOUNDED,
+        unit=1_000,
+    ),
+    "T11F": _of_set(
+        bindings.t11f,
+        "TREC-11 filtering track",
+        meaning="F of the filtering track: precision weighs twice as much as recall",
+        needs="pool",
+    ),
+}
+"""Family -> its entry."""
+
 
 _NO_IDEAL = "the ideal is 0: nothing has a gain"
 _NO_CLICK = "nothing was clicked"
@@ -41,15 +163,13 @@ CATALOG: Final[Mapping[str, Entry]] = {
         parameters=REL | {"beta": above(0, 1), "variant": choice("standard", "shown")},
     ),
     "Success": Entry(
-        lambda lists, metric: precision.success(
-            bindings.relevant(lists, metric), metric.ranks(lists)
-        ),
+        lambda lists, metric: binary.success(bindings.relevant(lists, metric), metric.ranks(lists)),
         "trec_eval success_k",
         meaning="1 if any of the first k items is relevant, else 0",
         parameters=REL,
     ),
     "RR": Entry(
-        lambda lists, metric: reciprocal_rank.reciprocal_rank(
+        lambda lists, metric: binary.reciprocal_rank(
             bindings.relevant(lists, metric), metric.ranks(lists)
         ),
         "Voorhees 1999; trec_eval recip_rank",
@@ -63,7 +183,7 @@ CATALOG: Final[Mapping[str, Entry]] = {
         parameters=REL | {"variant": choice("standard", "returned", "11pt")},
     ),
     "Rprec": Entry(
-        lambda lists, metric: precision.r_precision(
+        lambda lists, metric: binary.r_precision(
             bindings.relevant(lists, metric), bindings.known_relevant(lists, metric)
         ),
         "trec_eval Rprec",
@@ -73,7 +193,7 @@ CATALOG: Final[Mapping[str, Entry]] = {
         parameters=REL,
     ),
     "BreakEven": Entry(
-        lambda lists, metric: curves.break_even_point(
+        lambda lists, metric: behaviour.break_even_point(
             bindings.relevant(lists, metric), bindings.known_relevant(lists, metric)
         ),
         "van Rijsbergen 1979",
@@ -99,7 +219,7 @@ CATALOG: Final[Mapping[str, Entry]] = {
         parameters=REL | {"variant": choice("latest", "original", "10")},
     ),
     "RBP": Entry(
-        lambda lists, metric: err.rank_biased_precision(
+        lambda lists, metric: graded.rank_biased_precision(
             bindings.relevant(lists, metric), metric.ranks(lists), metric.number("p")
         ),
         "Moffat and Zobel 2008",

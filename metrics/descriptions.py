@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from .catalog import CATALOG, parse
 from .metric import Direction, Entry, Need, Parameter
-from .names import Spelling, join, number_text
-from .suggestions import other_names
+from .names import Spelling, join, number_text, other_names
 
 _BETTER = {"up": "higher", "down": "lower", "none": "neither"}
 

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from .buckets import Buckets, estimate, too_few_buckets
+from .buckets import UserBuckets, estimate, too_few_buckets
 from .distributions import fair_coin_two_sided
 from .estimates import Estimate
 from .inference import Statement
@@ -67,7 +67,7 @@ def credits(gains: Floats, teams: NDArray[np.int8], k: int) -> Floats:
     return np.sign(np.round(lead, _SAME)) + 0.0
 
 
-def preference(arm: Buckets, design: Design) -> Preference:
+def preference(arm: UserBuckets, design: Design) -> Preference:
     """Analyse interleaved impressions by the tallies of their credits, (buckets,).
 
     The statement is undefined (NaN) for too few effective buckets or a variance of 0.

@@ -1,4 +1,9 @@
-"""A metric with its settings, and the catalog entry of its family."""
+"""A metric with its settings, and the catalog entry of its family.
+
+Resolve a metric name by a catalog of entries.
+
+Kinds of parameters of metric names: how to parse a value, its default and its rule.
+"""
 
 import math
 from collections.abc import Callable, Collection, Mapping
@@ -8,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from .lists import Floats, Lists
-from .names import Spelling, join, number_text
+from .names import Spelling, join, number_text, split, suggest
 
 Value: TypeAlias = str | float
 Direction: TypeAlias = Literal["up", "down", "none"]
@@ -210,3 +215,171 @@ class Metric:
         }
         if not present[self.needs]:
             raise ValueError(f"{self.name} needs {NEEDS[self.needs]}: these lists have none")
+
+
+_SYNONYMS: Final = {
+    ("dcg", "log2"): ("gain", "linear"),
+    ("dcg", "exp-log2"): ("gain", "exponential"),
+}
+"""Spellings of ir_measures -> ours."""
+
+
+def resolve(
+    name: str,
+    catalog: Mapping[str, Entry],
+    *,
+    configured: Mapping[str, float],
+    ideal: str = "list",
+) -> Metric:
+    """Resolve a name in a catalog.
+
+    The canonical name states the parameters that differ from their defaults. Defaults in
+    `configured` replace those of the catalog. `ideal` replaces the default of that parameter, but
+    the canonical name states it if it is not `list`, since values differ. Raises ValueError.
+
+    >>> empty = Entry(lambda lists, metric: lists.lengths == 0, "", meaning="", cutoff="none")
+    >>> table = {"ZeroResults": empty}
+    >>> resolve("ZeroResults", table, configured={}).name
+    'ZeroResults'
+    """
+    spelling = split(name)
+    entry = catalog.get(spelling.family)
+    if entry is None:
+        raise ValueError(suggest(name, spelling, catalog))
+    given = _translated(name, spelling, entry)
+    settings: dict[str, Value] = {}
+    shown: dict[str, str] = {}
+    for key, parameter in entry.parameters.items():
+        default: Value = float(configured[key]) if key in configured else parameter.default
+        assumed = ideal if key == "ideal" else default
+        value = _read(name, key, given.get(key), parameter, assumed)
+        settings[key] = value
+        if parameter.required or value != default or value != assumed:
+            shown[key] = value if isinstance(value, str) else number_text(value)
+    k, recall = _cutoff(name, spelling, entry)
+    if recall is not None:
+        settings["recall"] = recall
+    cutoff = recall if k is None else str(k)
+    canonical = join(Spelling(spelling.family, shown, cutoff))
+    return Metric(canonical, k, tuple(settings.items()), entry)
+
+
+def _translated(name: str, spelling: Spelling, entry: Entry) -> dict[str, str]:
+    """The parameters in our spelling. Raises ValueError for one that the family does not have."""
+    given = dict(_SYNONYMS.get(pair, pair) for pair in spelling.parameters.items())
+    for key in given:
+        if key not in entry.parameters:
+            allowed = ", ".join(entry.parameters) or "none"
+            raise ValueError(
+                f"{name!r}: {key} is not a parameter of {spelling.family}, which takes {allowed}"
+            )
+    return given
+
+
+def _read(name: str, key: str, text: str | None, parameter: Parameter, default: Value) -> Value:
+    if text is None:
+        if parameter.required:
+            raise ValueError(f"{name!r}: {key} must be given: it {parameter.rule}")
+        return default
+    try:
+        return parameter.read(text)
+    except ValueError:
+        raise ValueError(f"{name!r}: {key}={text}: {parameter.rule}") from None
+
+
+def _cutoff(name: str, spelling: Spelling, entry: Entry) -> tuple[int | None, str | None]:
+    """(k, recall level): what follows the @, None for what does not."""
+    text = spelling.cutoff
+    if entry.cutoff == "recall":
+        return None, _recall(name, spelling)
+    if text is None:
+        return None, None
+    if entry.cutoff == "none":
+        raise ValueError(f"{name!r}: {spelling.family} takes the whole list, so no @{text}")
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"{name!r}: k={text}: must be a whole number >= 1")
+    return int(text), None
+
+
+def _recall(name: str, spelling: Spelling) -> str:
+    rule = f"{spelling.family} must have a recall level from 0 to 1: {spelling.family}@0.5"
+    try:
+        level = float(spelling.cutoff or "")
+    except ValueError:
+        raise ValueError(f"{name!r}: {rule}") from None
+    if not 0 <= level <= 1:
+        raise ValueError(f"{name!r}: {rule}")
+    return number_text(level)
+
+
+def _number(allowed: Callable[[float], bool]) -> Callable[[str], float]:
+    def read(text: str) -> float:
+        value = float(text)
+        if not math.isfinite(value) or not allowed(value):
+            raise ValueError(text)
+        return value
+
+    return read
+
+
+def _one_of(*words: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in words:
+            raise ValueError(text)
+        return text
+
+    return read
+
+
+def choice(*words: str, required: bool = False, pool_for: str = "") -> Parameter:
+    """One of several words; the first is the default. The word `pool_for` needs a judged pool.
+
+    >>> choice("list", "pool").default
+    'list'
+    """
+    return Parameter(
+        words[0],
+        _one_of(*words),
+        f"must be {' or '.join(words)}",
+        required=required,
+        needs=lambda value: "pool" if value == pool_for else "impression",
+    )
+
+
+def above(least: float, default: float) -> Parameter:
+    """A number greater than `least`, finite.
+
+    >>> above(0, 1).read("2.5")
+    2.5
+    """
+    rule = f"must be a number > {least:g}"
+    return Parameter(default, _number(lambda value: value > least), rule)
+
+
+def weight(default: float, need: Need = "impression") -> Parameter:
+    """Any finite number; one that is not 0 needs `need`.
+
+    >>> weight(0, "pool").needs(1.0)
+    'pool'
+    """
+    return Parameter(
+        default,
+        _number(lambda value: True),
+        "must be a number",
+        needs=lambda value: need if value else "impression",
+    )
+
+
+REL: Final = {"rel": above(0, 1)}
+GAIN: Final = {"gain": choice("exponential", "linear")}
+IDEAL: Final = {"ideal": choice("list", "pool", pool_for="pool")}
+BASE: Final = {
+    "jk": Parameter(
+        0.0,
+        _number(lambda value: value > 1),
+        "must be a number > 1, the base of Järvelin and Kekäläinen's discount",
+    )
+}
+PERSISTENCE: Final = {
+    "p": Parameter(0.8, _number(lambda value: 0 < value < 1), "must be a number between 0 and 1")
+}

@@ -18,9 +18,8 @@ from typing import Final
 
 import numpy as np
 
-from .arithmetic import ratio
-from .dcg import Discount, Gain, exponential_gain, log2_discount
-from .lists import Booleans, Floats, Integers
+from .graded import Discount, Gain, exponential_gain, log2_discount
+from .lists import Booleans, Floats, Integers, ratio
 
 CLIP: Final = 10.0
 """Highest weight of an item. Without it, the few items with feedback at rarely examined ranks would

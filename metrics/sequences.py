@@ -22,13 +22,39 @@ freedom of the variance (`Estimate.z`): exact at one look at normal data, an app
 looks together, whose error rates deploy/guide/metrics.md gives.
 Source: Howard, Ramdas, McAuliffe and Sekhon 2021 (normal mixture); Waudby-Smith, Arbour, Sinha,
 Kennedy and Ramdas 2024 (asymptotic).
+
+The relative difference of two arms: (treatment - control) / control, with its interval.
+
+Why it holds. Let m_C and m_T be the true means of the arms. The true relative difference is the rho
+for which m_T - (1 + rho) m_C is 0. For each rho, D_rho = mean_T - (1 + rho) mean_C is a mean of
+independent users like the difference itself, with the variance V_T + (1 + rho)^2 V_C, so that
+`sequences.py` gives it a confidence sequence in the same filtration, valid at all looks together.
+The set of all rho whose sequence contains 0 at a look holds the true one unless the sequence of
+that one misses: with a probability of at most alpha over all looks, asymptotically. No expansion
+of the ratio is involved, so the control's mean may be small.
+At rho = 0 the sequence is that of the absolute difference: so the set leaves 0 out exactly where
+that one does. It solves
+
+    (D - rho mean_C)^2 <= m^2 (V_T + (1 + rho)^2 V_C),
+
+with m the boundary in standard errors. It is an interval where mean_C > m sqrt(V_C). Elsewhere the
+control is too near 0: the set is unbounded, and there is no statement.
+What is asymptotic besides: m is taken with the degrees of freedom at rho = 0.
+Source: Fieller 1954.
+
+The effect that an experiment can detect, and the traffic it still needs for a verdict.
 """
 
 import math
 from dataclasses import dataclass
-from typing import Final
+from statistics import NormalDist
+from typing import Final, Literal, TypeAlias
 
+import numpy as np
+
+from .buckets import BUCKETS
 from .estimates import Estimate, Interval
+from .lists import Floats
 
 _FAR_LEFT: Final = -30.0
 """Below this erfc is close to underflow, and the series of the tail is exact to 11 digits."""
@@ -209,3 +235,158 @@ def log_scaled_cdf(x: float) -> float:
     inverse = 1.0 / (x * x)
     series = inverse * (-1.0 + inverse * (3.0 - inverse * (15.0 - 105.0 * inverse)))
     return math.log1p(series) - math.log(-x) - 0.5 * math.log(2.0 * math.pi)
+
+
+Unstated: TypeAlias = Literal["no difference", "the control is too near 0"]
+
+
+@dataclass(frozen=True)
+class Relative:
+    """The relative difference at one look; numbers are NaN where there is no statement."""
+
+    value: float
+    interval: Interval
+    """The probability that it ever misses the true value is at most alpha. It leaves 0 out exactly
+    where the interval of the absolute difference does."""
+    undefined: Unstated | None
+
+
+def relative_statement(
+    control: Estimate, difference: Estimate, design: Design, *, lowest: float = -math.inf
+) -> Relative:
+    """The statement about difference / control.
+
+    `lowest` is the lowest value of the metric: from 0 on, no relative difference is below -1.
+
+    >>> arm, change = Estimate(0.6, 3e-6, 100), Estimate(-0.015, 4e-6, 40_000)
+    >>> found = relative_statement(arm, change, Design(40_000))
+    >>> round(found.value, 3), round(found.interval.lower, 4), round(found.interval.upper, 4)
+    (-0.025, -0.0349, -0.015)
+    >>> rare, change = Estimate(0.008, 7.9e-6, 1_000), Estimate(-0.007, 8.9e-6, 2_000)
+    >>> relative_statement(rare, change, Design(20_000)).undefined
+    'the control is too near 0'
+    """
+    nothing = Interval(math.nan, math.nan)
+    if not difference.defined:
+        return Relative(math.nan, nothing, "no difference")
+    half_width = difference.reach(boundary(difference.n, design.rate, design.alpha))
+    bounds = relative_bounds(
+        np.array(control.value),
+        np.array(control.variance),
+        np.array(difference.value),
+        np.array(half_width / difference.stderr),
+        np.array(half_width),
+    )
+    lower, upper = (float(bound) for bound in bounds)
+    if math.isnan(lower):
+        return Relative(math.nan, nothing, "the control is too near 0")
+    value, least = difference.value / control.value, -1.0 if lowest >= 0.0 else -math.inf
+    # A rounding error must not leave the value outside.
+    interval = Interval(max(min(lower, value), least), max(upper, value))
+    return Relative(value, interval, None)
+
+
+def relative_bounds(
+    control: Floats, control_variance: Floats, difference: Floats, reach: Floats, half_width: Floats
+) -> tuple[Floats, Floats]:
+    """Both ends of the interval: (…,) each -> two (…,), NaN where the set is unbounded.
+
+    `half_width` is that of the absolute difference, `reach` the same in its standard errors.
+
+    >>> ends = relative_bounds(*np.array([[0.5], [1e-4], [0.1], [3.0], [0.04]]))
+    >>> [np.round(end, 3).tolist() for end in ends]
+    [[0.115], [0.294]]
+    """
+    noise = reach * reach * control_variance
+    with np.errstate(invalid="ignore", divide="ignore"):
+        # a rho^2 - 2 b rho + c <= 0, where c has the sign by which the absolute interval has 0.
+        a, b = control * control - noise, difference * control + noise
+        size = np.abs(difference)
+        c = (size - half_width) * (size + half_width)
+        root = np.sqrt(np.maximum(b * b - a * c, 0.0))
+        far = b + np.copysign(root, b)
+        ends = far / a, c / far
+        bounded = (control > 0.0) & (a > 0.0)
+    lower, upper = np.minimum(*ends), np.maximum(*ends)
+    return np.where(bounded, lower, np.nan), np.where(bounded, upper, np.nan)
+
+
+POWER: Final = 0.8
+_NEVER: Final = 1e18
+"""A number of impressions that is treated as infinite."""
+
+
+def minimum_detectable_effect(estimate: Estimate, design: Design, power: float = POWER) -> float:
+    """The least true effect for which the interval at the planned total excludes 0 with this power.
+
+    (boundary + normal quantile of the power) standard errors, with the variance extrapolated as
+    1 / n to the planned total, or taken as it is once that is passed. Earlier looks only add to the
+    power. In the units of `estimate.value`, > 0. NaN if undefined. 0 < power < 1.
+
+    >>> round(minimum_detectable_effect(Estimate(0.0, 1e-6, 10_000), Design(40_000)), 9)
+    0.001938415
+    """
+    if not estimate.defined:
+        return math.nan
+    n = max(estimate.n, design.planned_impressions)
+    reach = boundary(n, design.rate, design.alpha) + NormalDist().inv_cdf(power)
+    return estimate.reach(reach) * math.sqrt(estimate.n / n)
+
+
+def planned_impressions(
+    effect: float, variance: float, treated: float = 0.5, power: float = POWER, alpha: float = 0.05
+) -> int:
+    """The least planned total of both arms whose `minimum_detectable_effect` is at most `effect`.
+
+    `variance` is that of one impression, times the design effect; `treated` is the share of the
+    impressions in the treatment, 0 < treated < 1. Degrees of freedom are those of two arms with all
+    64 buckets. Raises ValueError for an effect or a variance that is not above 0.
+
+    >>> planned_impressions(0.0055, 2 * 0.55 * 0.45)
+    1049248
+    """
+    for name, value in (("effect", effect), ("variance", variance)):
+        if not value > 0:
+            raise ValueError(f"{name}={value}: must be > 0")
+    total = variance * (1 / treated + 1 / (1 - treated))
+
+    def detects(n: int) -> bool:
+        estimate = Estimate(0.0, total / n, n, 2.0 * (BUCKETS - 1))
+        return minimum_detectable_effect(estimate, Design(n, alpha), power) <= effect
+
+    # The boundary at the planned total does not depend on it: only the standard error does.
+    one = Estimate(0.0, total, 1, 2.0 * (BUCKETS - 1))
+    near = math.ceil((minimum_detectable_effect(one, Design(1, alpha), power) / effect) ** 2)
+    return next((n for n in (near - 1, near) if n > 0 and detects(n)), near + 1)
+
+
+def further_impressions(estimate: Estimate, design: Design) -> float:
+    """Impressions still needed until the interval excludes 0, if the value stays the same.
+
+    Of all arms together, in their present shares; with a probability of one half it takes more.
+    0 if the interval excludes 0 now, infinite if the value is 0, NaN if undefined.
+
+    >>> further_impressions(Estimate(0.002, 1e-6, 10_000), Design(40_000))
+    13459.0
+    """
+    if not estimate.defined:
+        return math.nan
+    if _decides(estimate, design, estimate.n):
+        return 0.0
+    if estimate.value == 0.0 or not _decides(estimate, design, _NEVER):
+        return math.inf
+    too_few, enough = float(estimate.n), 2.0 * estimate.n
+    while not _decides(estimate, design, enough):
+        too_few, enough = enough, 2.0 * enough
+    while enough - too_few > 1.0 and too_few < 0.5 * (too_few + enough) < enough:
+        middle = 0.5 * (too_few + enough)
+        too_few, enough = (
+            (too_few, middle) if _decides(estimate, design, middle) else (middle, enough)
+        )
+    return math.ceil(enough) - float(estimate.n)
+
+
+def _decides(estimate: Estimate, design: Design, n: float) -> bool:
+    """Whether the interval that the same value would have at n excludes 0."""
+    reach = estimate.reach(boundary(n, design.rate, design.alpha)) * math.sqrt(estimate.n / n)
+    return abs(estimate.value) > reach

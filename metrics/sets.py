@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .arithmetic import ratio
-from .lists import Floats, Integers
+from .lists import Floats, Integers, ratio
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,11 +19,19 @@ from typing import Final
 
 import numpy as np
 
-from .buckets import MINIMUM_BUCKETS, Buckets, effective_buckets, mean, residuals, scored
-from .deviates import welch_degrees
+from .buckets import (
+    MINIMUM_BUCKETS,
+    Moments,
+    UserBuckets,
+    effective_buckets,
+    mean,
+    paired,
+    residuals,
+    scored,
+)
+from .distributions import welch_degrees
 from .estimates import Estimate
 from .lists import Booleans, Floats
-from .pairs import Moments, paired
 
 LEAST_COVERED: Final = 0.5
 """With a smaller share of the traffic in segments that count there is no statement: it would be
@@ -31,7 +39,7 @@ about the lesser part of the traffic."""
 
 
 @dataclass(frozen=True)
-class Stratified:
+class StratifiedEffect:
     """A difference weighted over segments."""
 
     estimate: Estimate
@@ -40,7 +48,7 @@ class Stratified:
     """Share of the scored impressions in segments that count, 0…1."""
 
 
-def post_stratified(control: Buckets, treatment: Buckets) -> Stratified:
+def post_stratified(control: UserBuckets, treatment: UserBuckets) -> StratifiedEffect:
     """treatment - control: the differences of the segments, weighted by the traffic of both arms.
 
     The variance is that of the weighted residuals over buckets, so that a user with impressions in
@@ -54,10 +62,10 @@ def post_stratified(control: Buckets, treatment: Buckets) -> Stratified:
     -0.0998
     """
     change, covered = post_stratified_rows(control[None], treatment[None])
-    return Stratified(change.estimates()[0], float(covered[0]))
+    return StratifiedEffect(change.estimates()[0], float(covered[0]))
 
 
-def post_stratified_rows(control: Buckets, treatment: Buckets) -> tuple[Moments, Floats]:
+def post_stratified_rows(control: UserBuckets, treatment: UserBuckets) -> tuple[Moments, Floats]:
     """`post_stratified` of many: (…, segments, buckets) each -> Moments and shares covered, (…).
 
     >>> arms = Buckets.empty(5, 2, 64), Buckets.empty(5, 2, 64)
@@ -89,7 +97,7 @@ def post_stratified_rows(control: Buckets, treatment: Buckets) -> tuple[Moments,
 
 
 def _weighted(
-    arm: Buckets, segments: Moments, shares: Floats, counted: Booleans
+    arm: UserBuckets, segments: Moments, shares: Floats, counted: Booleans
 ) -> tuple[Floats, Floats]:
     """(variance, degrees of freedom) of one arm's weighted mean over segments, (…) each.
 

@@ -16,9 +16,8 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .arithmetic import distinct
 from .buckets import BUCKETS
-from .lists import Integers
+from .lists import Integers, distinct
 from .sample_ratio import CONCENTRATIONS, sample_ratio_log_evalue
 
 Hashes: TypeAlias = NDArray[np.uint64]

@@ -6,12 +6,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from relevanced.daemon.experiments.findings import findings
-from relevanced.daemon.experiments.specs import Spec, Tracking
-from relevanced.daemon.experiments.tallies import Arm, Tallies
-from relevanced.daemon.experiments.types import Finding, Findings
-from relevanced.metrics.buckets import Buckets
-from relevanced.metrics.users import bucket_indices, user_hashes
+from relevanced.daemon.experiments import Arm, Finding, Findings, Spec, Tallies, Tracking, findings
+from relevanced.metrics import UserBuckets, bucket_indices, user_hashes
 from tests.lane_views import PLAN
 
 METRICS: Final = tuple(metric.name for metric in PLAN.metrics)
@@ -38,7 +34,7 @@ def arm(
         values = (random.random(len(hashes)) < mean).astype(np.float64)
         if index == len(means) - 1 and defined < 1.0:
             values[random.random(len(hashes)) >= defined] = np.nan
-        found = Buckets.of(values, buckets)
+        found = UserBuckets.of(values, buckets)
         made.tallies[:, 1 + 3 * index : 4 + 3 * index] = np.stack(
             (found.counts, found.sums, found.squares), axis=1
         )

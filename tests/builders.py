@@ -8,15 +8,21 @@ from typing import Any, Final
 import msgspec
 
 from relevanced.daemon.attribution import rules
-from relevanced.daemon.events.types import Decoded, Feedback, Impression, LogRecord
-from relevanced.daemon.lane.lane import Lane, new_lane
+from relevanced.daemon.events import Decoded, Feedback, Impression, LogRecord
+from relevanced.daemon.lane import Lane, new_lane
 from relevanced.daemon.panes import CONFIRMED_OVER_MS, MOST_NEAR, timing
 from relevanced.daemon.plan import Plan
-from relevanced.daemon.storage.layouts import InForce, Layouts
-from relevanced.daemon.storage.commit import ClaimedLane, Commit, confirm, plan_commit
-from relevanced.daemon.storage.restore import rebuild
+from relevanced.daemon.storage import (
+    ClaimedLane,
+    Commit,
+    InForce,
+    Layouts,
+    confirm,
+    plan_commit,
+    rebuild,
+)
 from relevanced.daemon.worker import batch
-from relevanced.metrics.catalog import parse
+from relevanced.metrics import parse
 from tests.fakes import MemoryLane
 from tests.replica import Row, row_dicts, rows_of
 

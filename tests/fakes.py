@@ -6,10 +6,20 @@ from dataclasses import dataclass, field
 import msgspec
 
 from relevanced.daemon.errors import Damaged, Lost
-from relevanced.daemon.storage.commit import Commit
-from relevanced.daemon.storage.head import LOGS_FIELD, Head, blob_keys, head_of, start_of
-from relevanced.daemon.storage.log_marks import NO_MARKS, LaneStart, LogMarks, encoded
-from relevanced.daemon.storage.store import DamagedLane, missing_keys
+from relevanced.daemon.storage import (
+    LOGS_FIELD,
+    NO_MARKS,
+    Commit,
+    DamagedLane,
+    Head,
+    LaneStart,
+    LogMarks,
+    blob_keys,
+    encoded,
+    head_of,
+    missing_keys,
+    start_of,
+)
 
 KeysOf = Callable[[Head, Sequence[str]], list[str]]
 

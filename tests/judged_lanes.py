@@ -6,19 +6,22 @@ from typing import Final
 
 import numpy as np
 
-from relevanced.daemon.exporter.judged import Scorer, JudgedScores, rows_plan
-from relevanced.daemon.exporter.judged_files import LaneFiles
-from relevanced.daemon.exporter.lane_view import JudgedLane, LaneView, Names
-from relevanced.daemon.exporter.pane_reader import Reading
-from relevanced.daemon.exporter.selection import busiest
-from relevanced.daemon.exporter.snapshot import WHOLE, Segment, evaluate
-from relevanced.daemon.judgements.index import Entry
-from relevanced.daemon.judgements.scoring import judged_plan
-from relevanced.daemon.lane.judged import final_before_ms
-from relevanced.daemon.lane.paged_rows import Pages, Rows
+from relevanced.daemon.exporter import JudgedScores, Reading, Scorer, rows_plan
+from relevanced.daemon.judgements import IndexEntry, judged_plan
+from relevanced.daemon.lane import Pages, Rows, final_before_ms
 from relevanced.daemon.panes import HOUR_MS, timing
 from relevanced.daemon.plan import Plan
-from relevanced.daemon.storage.packing import pack_page
+from relevanced.daemon.storage import pack_page
+from relevanced.daemon.views import (
+    WHOLE,
+    JudgedLane,
+    LaneFiles,
+    LaneView,
+    Names,
+    Segment,
+    busiest,
+    evaluate,
+)
 from tests.lane_views import PLAN as BASE, pages_of
 
 NOON: Final = 1_795_176_000_000
@@ -33,8 +36,8 @@ US: Final = ("country", "US")
 NAMES: Final = (WHOLE, US)
 
 
-def entry(start_ms: int, name: str = "a") -> Entry:
-    return Entry(start_ms, f"{name}.csv", name[0] * 64)
+def entry(start_ms: int, name: str = "a") -> IndexEntry:
+    return IndexEntry(start_ms, f"{name}.csv", name[0] * 64)
 
 
 @dataclass(frozen=True)

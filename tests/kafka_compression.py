@@ -7,9 +7,7 @@ from typing import Any, Final
 import aiokafka.codec
 import lz4.frame
 
-from relevanced.daemon.kafka.aiokafka_patches import install_codecs
-from relevanced.daemon.kafka.producer import KafkaProducer
-from relevanced.daemon.kafka.snappy import LIBRARIES
+from relevanced.daemon.kafka import LIBRARIES, KafkaProducer, install_codecs
 
 try:
     from compression import zstd

@@ -8,21 +8,31 @@ from prometheus_client.metrics_core import Metric as SeriesFamily
 from prometheus_client.openmetrics import parser as openmetrics_parser
 from prometheus_client.parser import text_string_to_metric_families
 
-from relevanced.daemon.experiments.types import NOTHING, Findings
-from relevanced.daemon.exporter.baselines import Comparison
-from relevanced.daemon.exporter.counters import PreviousSelection, counters_of
-from relevanced.daemon.exporter.exposition import Exposition, render, render_compared
-from relevanced.daemon.exporter.lane_view import LaneView, Names
-from relevanced.daemon.exporter.pane_reader import Reading
-from relevanced.daemon.exporter.published import Condition, Published, publish
-from relevanced.daemon.exporter.scores import Report, report
-from relevanced.daemon.exporter.selection import busiest
-from relevanced.daemon.exporter.snapshot import evaluate
-from relevanced.daemon.lane.paged_rows import PAGE_ROWS, Pages, Rows
-from relevanced.daemon.lane.segments import escape
+from relevanced.daemon.experiments import NOTHING, Findings
+from relevanced.daemon.exporter import (
+    BaselineComparison,
+    Condition,
+    Exposition,
+    Published,
+    Reading,
+    publish,
+    render,
+    render_compared,
+)
+from relevanced.daemon.lane import PAGE_ROWS, Pages, Rows, escape
 from relevanced.daemon.panes import HOUR_MS, pane_start, timing
 from relevanced.daemon.plan import ALL, Plan
-from relevanced.metrics.catalog import parse
+from relevanced.daemon.views import (
+    LaneView,
+    Names,
+    PreviousSelection,
+    Report,
+    busiest,
+    counters_of,
+    evaluate,
+    report,
+)
+from relevanced.metrics import parse
 
 NOW_MS = 1_795_176_000_000
 """A multiple of every pane below."""
@@ -122,7 +132,7 @@ def exposed_compared(views: list[LaneView], plan: Plan = PLAN) -> Exposition:
     rows = selection.fold(snapshot.windows[-1].rows).astype(np.float64)
     until_ms = snapshot.as_of_ms or 0
     weeks = {week * 7 * 24 * HOUR_MS: rows for week in (1, 2)}
-    comparison = Comparison("1h", until_ms - HOUR_MS, until_ms, rows, "week", weeks, None)
+    comparison = BaselineComparison("1h", until_ms - HOUR_MS, until_ms, rows, "week", weeks, None)
     return render_compared([comparison], selection, plan)
 
 

@@ -2,17 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-from relevanced.daemon.events.decoder import decoder
-from relevanced.daemon.events.types import Decoder, Limits
-from relevanced.daemon.experiments.specs import IMPRESSION, USER, Spec, Tracking
-from relevanced.daemon.lane.lane import Lane
-from relevanced.daemon.lane.paged_rows import PAGE_ROWS, Pages, Rows
+from relevanced.daemon.events import Decoder, Limits, decoder
+from relevanced.daemon.experiments import IMPRESSION, USER, Spec, Tracking
+from relevanced.daemon.lane import PAGE_ROWS, Lane, Pages, Rows
 from relevanced.daemon.panes import timing
-from relevanced.daemon.queries.derivation import Derivation
 from relevanced.daemon.plan import COUNT_COLUMNS, METRIC_COLUMNS, WEIGHT_COLUMNS, Plan, Surfaces
-from relevanced.daemon.storage.head import Head, blob_keys
-from relevanced.metrics import catalog
-from relevanced.metrics.propensities import Propensities
+from relevanced.daemon.queries import Derivation
+from relevanced.daemon.storage import Head, blob_keys
+from relevanced.metrics import Propensities, catalog
 from tests import oracle_arms
 from tests.oracle import LaneResult, OracleConfig
 from tests.oracle_queries import Dated, Rule

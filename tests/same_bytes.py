@@ -22,25 +22,26 @@ import click
 import msgspec
 from click.testing import CliRunner
 
+from relevanced.daemon.changes import DEFAULTS
 from relevanced.daemon.commands.cli import cli
-from relevanced.daemon.commands.simulate.shapes import NATIVE, SHAPES
-from relevanced.daemon.config.decoders import decoder_of
-from relevanced.daemon.config.loading import load
-from relevanced.daemon.exporter.mirror import Mirror
-from relevanced.daemon.exporter.publisher import Publisher
-from relevanced.daemon.http.api import openapi
-from relevanced.daemon.http.api.routes import ROUTES
-from relevanced.daemon.judgements.grades import Judgements
-from relevanced.daemon.judgements.index import Entry
-from relevanced.daemon.judgements.timeline import Timeline
-from relevanced.daemon.judging.settings import DEFAULTS
-from relevanced.daemon.kafka.records import Record
-from relevanced.daemon.lane.lane import Lane, new_lane
+from relevanced.daemon.config import decoder_of, load
+from relevanced.daemon.exporter import Publisher
+from relevanced.daemon.http import ROUTES, openapi
+from relevanced.daemon.judgements import IndexEntry, Judgements, Timeline
+from relevanced.daemon.kafka import Record
+from relevanced.daemon.lane import Lane, new_lane
 from relevanced.daemon.plan import Plan
-from relevanced.daemon.storage.commit import ClaimedLane, confirm, plan_commit
-from relevanced.daemon.storage.head import head_of
-from relevanced.daemon.storage.layouts import InForce, first_layouts
-from relevanced.daemon.storage.store import LaneDelta
+from relevanced.daemon.storage import (
+    ClaimedLane,
+    InForce,
+    LaneDelta,
+    confirm,
+    first_layouts,
+    head_of,
+    plan_commit,
+)
+from relevanced.daemon.tools.traffic import NATIVE, SHAPES
+from relevanced.daemon.views import Mirror
 from relevanced.daemon.worker import batch
 from tests.fakes import MemoryLane
 
@@ -160,7 +161,7 @@ def run_of(shape: str, seed: int, folder: Path) -> tuple[str, str]:
 
 def _judged_lane(plan: Plan) -> Lane:
     lane = new_lane(0, plan, {TOPIC: 0}, [TOPIC])
-    entry = Entry(0, "a.csv", "0" * 64)
+    entry = IndexEntry(0, "a.csv", "0" * 64)
     grades = {f"query {n}": {f"d{m}": float(m % 3) for m in range(4)} for n in range(3)}
     lane.judged.prepare(Timeline((entry,)), {entry: Judgements(grades)})
     return lane

@@ -14,8 +14,8 @@ from click.testing import CliRunner
 
 from deploy import query_examples
 from relevanced.daemon.commands.cli import cli
-from relevanced.daemon.config.settings import SETTINGS
-from relevanced.daemon.telemetry.families import BY_NAME
+from relevanced.daemon.config import SETTINGS
+from relevanced.daemon.telemetry import BY_NAME
 from tests.bench import findings, results
 from tests.deploy.commands import parsed, served_paths
 from tests.test_layout import project_files

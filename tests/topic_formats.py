@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from relevanced.daemon.commands.simulate.shapes import SHAPES
-from relevanced.daemon.events.timestamps import timestamp_text
+from relevanced.daemon.events import timestamp_text
+from relevanced.daemon.tools.traffic import SHAPES
 
 Event = Mapping[str, Any]
 """An event of the native format."""

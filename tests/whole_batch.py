@@ -3,11 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from relevanced.daemon.attribution import vectorized
-from relevanced.daemon.events.types import Decoder, LogRecord
-from relevanced.daemon.lane.lane import Lane
-from relevanced.daemon.worker import batch
-from relevanced.daemon.worker.batch import DeadLetter
-from relevanced.daemon.worker.pacing import MAX_CHUNK_RECORDS
+from relevanced.daemon.events import Decoder, LogRecord
+from relevanced.daemon.lane import Lane
+from relevanced.daemon.worker import MAX_CHUNK_RECORDS, DeadLetter, batch
 
 
 def process_batch(

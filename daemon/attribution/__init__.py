@@ -1,3 +1,42 @@
 """The rules of the join: which impression an event belongs to and what it changes; pure, and
 nothing here knows how state is stored.
 """
+
+from . import columns, rules, runs, vectorized
+from .columns import slice_of
+from .item_lists import (
+    NO_RANK,
+    NOT_PLAIN,
+    LoggedRecords,
+    as_stored,
+    cut_to,
+    lengths_of,
+    queries_of,
+    ranks0_of,
+    respelled,
+)
+from .rules import PageMismatch, extended, placed
+from .runs import Run, Single, read
+
+__all__ = (
+    "as_stored",
+    "columns",
+    "cut_to",
+    "extended",
+    "lengths_of",
+    "LoggedRecords",
+    "NO_RANK",
+    "NOT_PLAIN",
+    "PageMismatch",
+    "placed",
+    "queries_of",
+    "ranks0_of",
+    "read",
+    "respelled",
+    "rules",
+    "Run",
+    "runs",
+    "Single",
+    "slice_of",
+    "vectorized",
+)

@@ -4,21 +4,48 @@
 
 Decoding a list costs an object for each id, and most lists are never clicked in. Here an id is
 found between two quotes, so that a click costs a few comparisons of bytes.
+
+Consecutive records of one topic-partition, as a run is read from them.
+
+What is kept of a new impression beside its state: units, experiment arms, its query.
 """
 
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from relevanced.metrics.lists import Integers
+from relevanced.metrics import Integers
 
-from ..events.fields import identifiers
-from ..events.types import MAX_TEXT_BYTES, MOST_ITEMS
-from ..lane.columns.id_index import NOT_FOUND
-from ..lane.columns.texts import Joined, Rows, Spans, cut, equal_at, joined, merged
-from ..lane.open_impressions import encode_items
+from ..events import (
+    MAX_TEXT_BYTES,
+    MOST_ITEMS,
+    Decoded,
+    Impression,
+    LogRecord,
+    LogRecords,
+    identifiers,
+)
+from ..lane import (
+    NOT_FOUND,
+    Joined,
+    Lane,
+    OpenSearches,
+    Spans,
+    Subjects,
+    TextRows,
+    cut,
+    encode_items,
+    equal_at,
+    joined,
+    merged,
+    searches_of,
+    units_of,
+)
+from ..queries import USER_ID
 
 NOT_PLAIN: Final = -1
 NO_RANK: Final = -(2**63)
@@ -43,7 +70,7 @@ def lengths_of(lists: Joined) -> NDArray[np.int64]:
     return lengths
 
 
-def ranks0_of(lists: Rows, items: Spans, ranks: NDArray[np.int64]) -> NDArray[np.int64]:
+def ranks0_of(lists: TextRows, items: Spans, ranks: NDArray[np.int64]) -> NDArray[np.int64]:
     """The rank from 0 of each item in its list, (n,): its stated rank (from 1) if the item is there
     or, with NO_RANK, that of its first occurrence. NOT_FOUND where the item is not there, or where
     only decoding the list can tell.
@@ -130,3 +157,71 @@ def _lengths(data: bytes, sizes_of_lists: Integers) -> NDArray[np.int64]:
     plain[filled] &= closing[until[filled] - 1] == ends[filled] - 2
     plain[np.searchsorted(ends, opening[bad], side="right")] = False
     return np.where(plain, lengths, NOT_PLAIN)
+
+
+class RecordSlice(LogRecords, Protocol):
+    """Records of one topic, n of them, which are read a slice at a time."""
+
+    def __getitem__(self, index: int) -> LogRecord: ...  # noqa: D105
+
+    def part(self, start: int, stop: int) -> "RecordSlice":
+        """Those from `start` to before `stop`."""
+
+    def stamps_ms(self) -> list[int]:
+        """The time that the log gave each, (n,); below 0 where it gave none."""
+
+
+@dataclass(frozen=True)
+class LoggedRecords:
+    """Records that are an object each."""
+
+    records: Sequence[LogRecord]
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __getitem__(self, index: int) -> LogRecord:
+        return self.records[index]
+
+    def part(self, start: int, stop: int) -> "LoggedRecords":
+        """Those from `start` to before `stop`."""
+        return LoggedRecords(self.records[start:stop])
+
+    def values(self) -> list[bytes]:
+        """The value of each, (n,); empty where it has none."""
+        return [record.value or b"" for record in self.records]
+
+    def logged(self) -> Sequence[LogRecord]:
+        """Each of them, (n,)."""
+        return self.records
+
+    def stamps_ms(self) -> list[int]:
+        """The time that the log gave each, (n,)."""
+        return [record.timestamp for record in self.records]
+
+
+def subject_of(
+    lane: Lane, event: Impression, attributes: Mapping[str, str | None]
+) -> Subjects | None:
+    """The units and experiment arms of the impression, which has these attributes; None without
+    experiments."""
+    tracking = lane.plan.tracking
+    if tracking is None:
+        return None
+    assignment_id = lane.assignments.id_of(tracking.assignment(event.experiments))
+    units = units_of(tracking, event.impression_id, event.user_id, attributes)
+    return lane.assignments.subjects_of([assignment_id], [[unit] for unit in units])
+
+
+def queries_of(events: Iterable[Decoded]) -> Iterator[str | None]:
+    """What the impressions among events searched for."""
+    return (event.query for event in events if isinstance(event, Impression))
+
+
+def search_of(lane: Lane, event: Impression) -> OpenSearches | None:
+    """What the impression searched for, and who; None where it is not kept."""
+    plan, keys = lane.plan.searches, lane.query_keys
+    if plan is None or keys is None:
+        return None
+    user = event.user_id if plan.user == USER_ID else event.attributes.get(plan.user)
+    return searches_of(keys, plan, [event.query], [user], np.array([event.time_ms]))

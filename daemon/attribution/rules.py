@@ -12,21 +12,128 @@ topics interleave, so that any cut into batches and any interleaving give the sa
 
 These are the rules, one event at a time; `vectorized` applies them to whole batches. Both must give
 the same numbers.
+
+What feedback does to its impression: the gain of a rank, and the delay of the first feedback.
+
+Both are the same whatever the order in which feedback comes, and however often.
+
+How a later page of results, or one more item, extends the list of its impression.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from ..events.types import Decoded, Event, Feedback, Impression, Rejected
-from ..lane.gain_states import NO_STATE
-from ..lane.lane import Lane
-from ..lane.open_impressions import encode_items
-from ..lane.waiting_feedback import Waiting
-from ..lane.watermarks import moved
+from ..events import Decoded, Event, Feedback, Impression, Rejected
+from ..lane import NO_STATE, Lane, Waiting, encode_items, moved
 from ..panes import GRACE_MS, JUMP_MS, pane_start
-from .gains import change_state, note_delay, set_gain
-from .later_pages import PageMismatch, extended, note_relisted, placed
-from .subjects import search_of, subject_of
+from .item_lists import search_of, subject_of
+
+
+def set_gain(
+    lane: Lane, slot: int, rank0: int, time_ms: int, kind: str | None, grade: float | None
+) -> None:
+    """Set the gain of a rank (from 0): the latest explicit grade (of equal times the higher), else
+    the highest implicit one."""
+    before = lane.open.states[lane.open.index_of(slot)]
+    explicit = lane.open.grades.get(slot, {}).get(rank0)
+    if grade is not None:
+        if explicit is not None and explicit >= (time_ms, grade):
+            return
+        lane.open.grades.setdefault(slot, {})[rank0] = (time_ms, grade)
+        gain = grade
+    else:
+        assert kind is not None
+        gain = lane.plan.grades[kind]
+        present = lane.states.gain_at(before, rank0)
+        if explicit is not None or (present is not None and present >= gain):
+            return
+    change_state(lane, slot, lane.states.with_gain(before, rank0, gain))
+
+
+def change_state(lane: Lane, slot: int, after: int) -> None:
+    """Give an impression another gain state, and note what that changes in its rows."""
+    index = lane.open.index_of(slot)
+    before = lane.open.states[index]
+    pane = pane_start(lane.open.times_ms[index], lane.plan.timing.base_ms)
+    lane.open.states[index] = after
+    lane.changes.slots.append(slot)
+    lane.changes.add(pane, lane.open.combinations[index], before, after)
+
+
+def note_delay(lane: Lane, slot: int, time_ms: int) -> None:
+    """Keep the shortest delay between the impression and its feedback, in whatever order that
+    arrives; feedback from before its impression has a delay of 0."""
+    if slot < lane.timed_from:
+        return
+    index = lane.open.index_of(slot)
+    shown_ms = lane.open.times_ms[index]
+    delay_ms = max(time_ms - shown_ms, 0)
+    before_ms = lane.open.delays_ms.get(slot)
+    if before_ms is not None and before_ms <= delay_ms:
+        return
+    lane.open.delays_ms[slot] = delay_ms
+    lane.changes.slots.append(slot)
+    pane = pane_start(shown_ms, lane.plan.timing.base_ms)
+    lane.changes.delays.append((pane, lane.open.combinations[index], before_ms, delay_ms))
+
+
+class PageMismatch(Exception):
+    """The page leaves a gap after the list so far, or the page or the item contradicts it."""
+
+
+def extended(items: Sequence[str | None], page: Impression) -> list[str | None]:
+    """The list with what the page adds to its end; the same list where it adds nothing.
+
+    An item that already stands further up keeps its first rank, and leaves a blank (None) on the
+    page: feedback on it means the first rank, whether it comes before the page or after it. Raises
+    PageMismatch.
+    """
+    before = page.first_rank - 1
+    if before > len(items):
+        raise PageMismatch
+    overlap = len(items) - before
+    earlier = frozenset(items[:before])
+    repeated = [_or_blank(item, earlier) for item in page.items[:overlap]]
+    if repeated != list(items[before : before + len(page.items)]):
+        raise PageMismatch
+    listed = frozenset(items)
+    return [*items, *(_or_blank(item, listed) for item in page.items[overlap:])]
+
+
+def placed(items: Sequence[str | None], shown: Impression) -> list[str | None]:
+    """The list with an item of a list that is logged item by item; the same list where the item
+    already stands at its rank, and where that rank does not count.
+
+    An item never moves and is never replaced: the first to arrive wins. Ranks of which nothing is
+    known yet are blanks (None), which the items that stand there fill when they arrive. Raises
+    PageMismatch.
+    """
+    if not shown.items:
+        return list(items)
+    (item,), rank0 = shown.items, shown.first_rank - 1
+    longer = [*items, *[None] * (rank0 + 1 - len(items))]
+    if longer[rank0] == item:
+        return longer
+    if longer[rank0] is not None or item in items:
+        raise PageMismatch
+    longer[rank0] = item
+    return longer
+
+
+def _or_blank(item: str, listed: frozenset[str | None]) -> str | None:
+    return None if item in listed else item
+
+
+def note_relisted(
+    lane: Lane, slot: int, items: Sequence[str | None], watermark_ms: int | None
+) -> None:
+    """Replace the list of an open impression, by a record that met this watermark."""
+    now = encode_items(items)
+    if lane.judged is not None:
+        lane.judged.shown.change(slot, watermark_ms, lane.open.text_of(slot), now)
+    lane.open.paged_items[slot] = now
+    lane.changes.relisted.add(slot)
+
 
 BRINGS_ITEMS: Final = ("accepted", "filled", "extended")
 """The outcomes of impressions that waiting feedback may join."""

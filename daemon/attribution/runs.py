@@ -1,4 +1,5 @@
 """Records as runs: consecutive events of one topic-partition, as columns that a batch can join.
+Pure.
 
 A *plain* record is an impression that is a first page of ids without judgements, or feedback of
 some kind on an item: `events.types.Plain`. Most records are plain, and are never inspected one by
@@ -13,9 +14,9 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
-from relevanced.metrics.lists import Integers
+from relevanced.metrics import Integers
 
-from ..events.types import (
+from ..events import (
     LONG_RECORD_BYTES,
     Decoded,
     Decoder,
@@ -25,14 +26,10 @@ from ..events.types import (
     LogRecord,
     Rejected,
 )
-from ..lane.attribute_texts import AttributeTexts, ParsedAttributes
-from ..lane.columns.id_index import hashes_of
-from ..lane.columns.texts import Spans, joined_texts, merged
-from . import plain_columns
-from .event_columns import PlainColumns
-from .item_lists import NO_RANK
-from .records import Records
-from .subjects import queries_of
+from ..lane import AttributeTexts, ParsedAttributes, Spans, hashes_of, joined_texts, merged
+from . import columns as plain_columns
+from .columns import PlainColumns
+from .item_lists import NO_RANK, RecordSlice, queries_of
 
 _decode_items = msgspec.json.Decoder(tuple[str, ...]).decode
 
@@ -178,7 +175,7 @@ class _Full:
 
 
 def read(
-    records: Records, decoder: Decoder, texts: AttributeTexts
+    records: RecordSlice, decoder: Decoder, texts: AttributeTexts
 ) -> Iterator[Run | Single | Aside | None]:
     """The records in order, in as few runs as they allow; None after each step on the way."""
     table = texts.table()

@@ -10,58 +10,196 @@ Tasks of a running process: the worker (unless its role is exporter), the export
 is worker), upkeep of Redis, and a watch on the event loop. The first to fail ends all. SIGINT and
 SIGTERM end all in order: the batch in hand is committed, the group left, the lease given back, the
 connections closed.
+
+Core dumps: none, because the memory of this process contains passwords.
+
+How many files, connections among them, this process may have open.
+
+Says in the log, within a minute, that the records of a topic are no events.
+
+What the readiness of a worker depends on, in words.
 """
 
 import asyncio
+import resource
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from importlib.metadata import version
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import structlog
 
 from ..backoff import finished_before_stop, stopped_within
-from ..config.decoders import book_of, decoder_of
-from ..config.loading import Config
+from ..config import Config, book_of, decoder_of
 from ..errors import StartError
-from ..exporter.exporter import Exporter
-from ..exporter.kept_markers import KeptMarkers
-from ..exporter.past_reads import PastReads
-from ..exporter.published import Condition, Published
-from ..http.api.health import Role
-from ..http.markers import MarkerSettings
-from ..http.server import HttpServer, ListenError
-from ..storage.redis.client import close
-from ..storage.redis.layout_registry import LayoutRegistry
-from ..storage.redis.lane_store import LaneStore
-from ..storage.redis.marker_log import MarkerLog
-from ..storage.redis.past_store import PastStore
-from ..storage.redis.namespace import Namespace
-from ..storage.redis.query_store import QueryStore
-from ..storage.redis.upkeep import show_life, sweep_lanes, watch_eviction
-from ..storage.schema import namespace
-from ..storage.stall_mark import StallMark
-from ..telemetry.process import Telemetry
-from ..telemetry.stalls import watch_stalls
-from ..worker import memory
-from ..worker.dead_letters import DeadLetterTopic
-from ..worker.ownership import Beginning, Ownership
-from ..worker.ports import Ports, Process
-from ..worker.source import Source
-from ..worker.stall_watch import StallWatch
-from ..worker.worker import Pace, Worker
-from . import core_dumps, open_files
-from .following import Following, Working
-from .history_check import HistoryCheck
-from .redis_client import client_of, connected
-from .schema_registry import filler_of
-from .signals import stopping_on_signals
-from .waiting import RedisAnswer, waiting_text
-from .judgements.library import class_libraries, library_of
-from .unreadable_topics import warn_of_unreadable
-from .worker_conditions import unreadable, worker_conditions
+from ..exporter import Condition, Exporter, KeptMarkers, PastReads, Published
+from ..http import HttpServer, ListenError, MarkerSettings, Role
+from ..queries import UNICODE_VERSION
+from ..recompute.clients import class_libraries, client_of, connected, filler_of, library_of
+from ..recompute.serving import stopping_on_signals
+from ..storage import (
+    LaneStore,
+    LayoutRegistry,
+    MarkerLog,
+    Namespace,
+    PastStore,
+    QueryStore,
+    StallMark,
+    close,
+    namespace,
+    show_life,
+    sweep_lanes,
+    watch_eviction,
+)
+from ..telemetry import Telemetry, watch_stalls
+from ..worker import (
+    Beginning,
+    DeadLetterTopic,
+    Ownership,
+    Pace,
+    Ports,
+    Process,
+    Source,
+    StallWatch,
+    Worker,
+    memory,
+    silence_text,
+    silent_topics,
+    unread,
+)
+from .following import Following, HistoryCheck, RedisAnswer, Working, waiting_text
+
+
+def turn_off() -> None:
+    """Set the soft limit of core files to 0, which systemd-coredump respects too.
+
+    The hard limit stays: `prlimit --pid PID --core=unlimited` allows a dump for a search for a
+    fault.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
+
+
+ENOUGH: Final = 65_536
+"""Containers often allow a thousand million; programs that a process starts inherit the bound, and
+some of them reserve memory for each."""
+
+
+def raise_bound() -> None:
+    """Raise the soft bound to the hard one, which is the system's own, or to ENOUGH.
+
+    The soft bound of 1024 is a custom for programs that use select(), and this is none. A system
+    that does not permit it loses nothing but room.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (raised(soft, hard), hard))
+
+
+def raised(soft: int, hard: int) -> int:
+    """The soft bound to set: at least the present one."""
+    if soft == resource.RLIM_INFINITY:
+        return soft
+    return max(soft, ENOUGH if hard == resource.RLIM_INFINITY else min(hard, ENOUGH))
+
 
 log = structlog.get_logger(__name__)
+
+LOOK_EVERY_S: Final = 5.0
+LOOKS: Final = 3
+"""So often in a row the same topics must be unreadable: the first records may be old ones."""
+
+Unreadable: TypeAlias = tuple[tuple[str, ...], str]
+"""(topics, what to say of them)."""
+
+
+class Warnings:
+    """Which topics were said to be unreadable."""
+
+    def __init__(self) -> None:
+        self._seen: tuple[str, ...] = ()
+        self._looks = 0
+
+    def due(self, topics: tuple[str, ...]) -> bool:
+        """Note what a look found; returns whether it is to be said now: once, as long as the same
+        topics are unreadable."""
+        self._looks = self._looks + 1 if topics == self._seen else 1
+        self._seen = topics
+        return bool(topics) and self._looks == LOOKS
+
+
+async def warn_of_unreadable(unreadable: Callable[[], Unreadable], stop: asyncio.Event) -> None:
+    """Look until the process is to stop."""
+    warnings = Warnings()
+    while not await stopped_within(stop, LOOK_EVERY_S):
+        topics, text = unreadable()
+        if warnings.due(topics):
+            log.warning("topics cannot be read", reason=text)
+
+
+def worker_conditions(
+    worker: Worker, ownership: Ownership, missing: str, brokers: Sequence[str]
+) -> list[Condition]:
+    """The conditions of a worker that has begun. `missing`: what a lost Redis could not be filled
+    with again."""
+    unanswered = "; ".join(f"{server}: {why}" for server, why in sorted(worker.waiting_for.items()))
+    not_open = "; ".join(f"lane {lane}: {why}" for lane, why in sorted(ownership.not_open.items()))
+    ahead = "; ".join(
+        f"{partition}: its events are {ahead_s:.0f} s ahead of this machine's clock"
+        for partition, ahead_s in sorted(worker.ahead_of_clock.items())
+    )
+    return [
+        Condition("memory", not worker.memory.reason, worker.memory.reason),
+        Condition("answers", not unanswered, unanswered),
+        Condition("lanes_open", not not_open, not_open),
+        Condition("clocks", not ahead, ahead),
+        # These are stated, though the process does what it can.
+        Condition("events", True, _silence(ownership, brokers)),
+        Condition("history", True, missing),
+        Condition("queries", True, _other_unicode(ownership)),
+        *_files(worker),
+    ]
+
+
+def _files(worker: Worker) -> list[Condition]:
+    """Dated files that cannot be read, or were refused by lanes, by what lanes need them for."""
+    stated = worker.files.stated(time.time_ns() // 1_000_000)
+    return [Condition(name, True, text) for name, text in stated.items()]
+
+
+def _other_unicode(ownership: Ownership) -> str:
+    """Which lanes decided under another version of Unicode which texts are one query. It differs
+    only in characters that the older one does not know."""
+    lanes = [owned.claimed.lane for owned in ownership.lanes.values()]
+    found = sorted(
+        (lane.number, lane.queries.unicode)
+        for lane in lanes
+        if lane.queries is not None and lane.queries.unicode not in ("", UNICODE_VERSION)
+    )
+    return "; ".join(
+        f"lane {number}: queries before this process have keys by Unicode {before}, those of it by"
+        f" {UNICODE_VERSION}"
+        for number, before in found
+    )
+
+
+def unreadable(ownership: Ownership, brokers: Sequence[str]) -> tuple[tuple[str, ...], str]:
+    """(topics without one event, though records were read that are none, what to say of them)."""
+    lanes = [owned.claimed.lane for owned in ownership.lanes.values()]
+    topics = silent_topics([lane.watermarks for lane in lanes])
+    reasons = unread([lane.counts for lane in lanes], topics) if topics else {}
+    return (topics, silence_text(topics, len(lanes), reasons, brokers)) if reasons else ((), "")
+
+
+def _silence(ownership: Ownership, brokers: Sequence[str]) -> str:
+    """Which topics have not had one event."""
+    topics, text = unreadable(ownership, brokers)
+    if topics:
+        return text
+    lanes = [owned.claimed.lane for owned in ownership.lanes.values()]
+    return silence_text(silent_topics([lane.watermarks for lane in lanes]), len(lanes))
 
 
 class Service:
@@ -208,8 +346,8 @@ async def serve_until_stopped(service: Service, job: Job | None) -> None:
     """Serve HTTP, do the job, and export where that is the role, until a signal stops the process.
     Raises ListenError and StartError."""
     http = service.config.http
-    open_files.raise_bound()
-    core_dumps.turn_off()
+    raise_bound()
+    turn_off()
     try:
         await service.http.start(http.host, http.port, http.web_config)
         log.info(

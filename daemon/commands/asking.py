@@ -12,8 +12,8 @@ from urllib.parse import unquote, urlencode, urlsplit
 import click
 import msgspec
 
-from ..config.loading import read
-from ..exporter.query_windows import WINDOWS
+from ..config import read
+from ..views import WINDOWS
 from .healthcheck import answer, connection
 
 TIMEOUT_S: Final = 10.0

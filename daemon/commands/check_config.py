@@ -7,17 +7,28 @@ from itertools import chain
 
 import click
 
-from ..config import derive, propensities, sources
-from ..config.fingerprint import describe, differing_keys, restarting_keys
-from ..config.kinds import JOIN, ConfigError
-from ..config.layout import layout_of
-from ..config.loading import load, read, read_file
-from ..config.mapped_sources import slow_expressions, without_users
-from ..config.settings import SETTINGS, Config
+from ..config import (
+    JOIN,
+    SETTINGS,
+    Config,
+    ConfigError,
+    derive,
+    describe,
+    differing_keys,
+    layout_of,
+    load,
+    propensities,
+    read,
+    read_file,
+    restarting_keys,
+    slow_expressions,
+    sources,
+    without_users,
+)
 from ..errors import Unavailable
-from ..http.web_files import check as check_web_config
-from ..storage.schema import consumer_group, namespace
-from .judgements.in_force import in_force_lines
+from ..http import check as check_web_config
+from ..storage import consumer_group, namespace
+from .dated_files import in_force_lines
 from .layout_changes import BACKFILL, layout_changes
 
 FILE = click.Path(exists=True, dir_okay=False)
@@ -70,7 +81,7 @@ def check_config_command(
 
 def _refuse_in_place(config: Config) -> None:
     """Raises click.ClickException."""
-    from .in_place import refusal
+    from .layout_changes import refusal
 
     try:
         found = refusal(config)

@@ -13,90 +13,94 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from ..config.kinds import ConfigError
+from ..config import ConfigError
 from . import options
 
 if TYPE_CHECKING:
-    from ..http.api.health import Role
+    from ..http import Role
 
 USAGE_EXIT: Final = 2
 
 
 LAZY_COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
+    "demo": (
+        "..tools.demo:demo_command",
+        "Try it all on simulated traffic, with nothing else installed.",
+    ),
     "replay": (
-        "replay_command:replay_command",
+        ".replay:replay_command",
         "Score recorded events with the daemon's own pipeline.",
     ),
     "doctor": (
-        "doctor.command:doctor_command",
+        "..tools.doctor:doctor_command",
         "Look at topics, say what they come to, and propose a configuration.",
     ),
     "map": (
-        "map_command:map_command",
+        "..tools.map:map_command",
         "Print what records of [[sources]] come to, as native events.",
     ),
     "plan": (
-        "plan_experiment:plan_command",
+        "..tools.plan:plan_command",
         "Say how long an experiment takes until it detects a change.",
     ),
-    "report": ("report:report_command", "Print what an experiment has shown so far."),
+    "report": (".report:report_command", "Print what an experiment has shown so far."),
     "queries": (
-        "queries_command:queries_command",
+        ".queries:queries_command",
         "Print which queries are frequent, bad, or worse than usual.",
     ),
     "eval": (
-        "evaluation.command:eval_command",
+        "..tools.evaluate:eval_command",
         "Score TREC run files against judgements, offline.",
     ),
     "judgements": (
-        "judgements.command:judgements_command",
+        ".judgements:judgements_command",
         "Check files of judgements, put them in place, list gaps.",
     ),
     "classes": (
-        "judgements.classes_command:classes_command",
+        ".classes:classes_command",
         "Check files of classes of queries, and put them in place.",
     ),
     "propensities": (
-        "propensities:propensities_command",
+        "..tools.propensities:propensities_command",
         "Estimate how likely each rank is looked at, from recorded events.",
     ),
     "simulate": (
-        "simulate.command:simulate_command",
+        "..tools.simulate:simulate_command",
         "Produce simulated search traffic to a topic or a file.",
     ),
     "metrics": (
-        "list_metrics:metrics_command",
+        "..tools.list_metrics:metrics_command",
         "List the metrics that can be named, or explain some of them.",
     ),
-    "settings": ("list_settings:settings_command", "List every setting as commented TOML."),
+    "settings": ("..tools.list_settings:settings_command", "List every setting as commented TOML."),
     "check-config": (
-        "check_config:check_config_command",
+        ".check_config:check_config_command",
         "List every fault of a configuration, or its effective values.",
     ),
     "lane": (
-        "lane.command:lane_command",
+        ".lane:lane_command",
         "Let lanes that have stopped continue, at an operator's decision.",
     ),
     "layout": (
-        "layout_command:layout_command",
+        ".layout:layout_command",
         "Show which layout is in force, or put one in force.",
     ),
     "verify": (
-        "verify.command:verify_command",
+        ".verify:verify_command",
         "Prove the numbers in Redis from the records in Kafka.",
     ),
     "backfill": (
-        "backfill.command:backfill_command",
+        ".backfill:backfill_command",
         "Fill the hours that the lanes do not have, from Kafka or files.",
     ),
     "healthcheck": (
-        "healthcheck:healthcheck_command",
+        ".healthcheck:healthcheck_command",
         "Ask the daemon on this machine for its health.",
     ),
 }
 """Command → (where it is, its line in the list of commands), in the order in which a user needs
-them; `run` and `demo` come first."""
-ORDER: Final = ("run", "demo", *LAZY_COMMANDS)
+them; `run` comes first."""
+ORDER: Final = ("run", *LAZY_COMMANDS)
 
 
 class LazyGroup(click.Group):
@@ -111,7 +115,7 @@ class LazyGroup(click.Group):
         if cmd_name not in LAZY_COMMANDS:
             return super().get_command(ctx, cmd_name)
         module, _, name = LAZY_COMMANDS[cmd_name][0].partition(":")
-        return cast(click.Command, getattr(import_module(f".{module}", __package__), name))
+        return cast(click.Command, getattr(import_module(module, __package__), name))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands, without loading any."""
@@ -147,53 +151,9 @@ def cli() -> None:
 )
 def run(config_file: str | None, role: "Role") -> None:
     """Run the daemon: Kafka in, Redis state, Prometheus out."""
-    from .run_daemon import run as run_daemon
+    from .run import run as run_daemon
 
     sys.exit(run_daemon(options.configured(config_file, {}, takes_sources=True), role))
-
-
-@cli.command()
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65_535),
-    default=9465,
-    show_default=True,
-    help="Port at which the web page and the scores are served.",
-)
-@click.option("--seed", default=1, show_default=True, help="The same seed gives the same users.")
-@click.option(
-    "--rate",
-    type=click.IntRange(min=1),
-    default=100,
-    show_default=True,
-    help="Events a second.",
-)
-@click.option(
-    "--regression-after",
-    type=options.duration,
-    default="20s",
-    show_default=True,
-    help="Time until the ranking of one country gets worse.",
-)
-@click.option(
-    "--duration",
-    type=options.duration,
-    help="How long the demo runs.  [default: until interrupted]",
-)
-def demo(port: int, seed: int, rate: int, regression_after: int, duration: int | None) -> None:
-    """Try it all on simulated traffic, with nothing else installed."""
-    from ..telemetry import logs
-    from .demo.run import demo as run_demo
-
-    logs.configure("warning", "auto", sys.stderr)
-    code = run_demo(
-        port=port,
-        seed=seed,
-        rate=rate,
-        regression_after_s=regression_after // 1000,
-        max_seconds=None if duration is None else duration // 1000,
-    )
-    sys.exit(code)
 
 
 def main() -> None:

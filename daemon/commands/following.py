@@ -3,23 +3,30 @@
 Workers propose the layout of their own configuration, and all processes follow the one in force
 (see `storage.redis.layout_registry`). When it moves, the parts of the process end, and begin again
 under it: `Working.over` is their end.
+
+At the start: from where a lost Redis would be filled again, and what would be missing then.
+
+What a process waits for before it can begin: every server at once, not the first alone.
 """
 
 import asyncio
+import random
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
 
-from ..backoff import stopped_within
-from ..config.kinds import ConfigError
-from ..config.layout import Layout, layout_of, under
-from ..config.loading import Config
+from ..backoff import pause_s, stopped_within
+from ..config import Config, ConfigError, Layout, LogEnd, layout_of, under
 from ..errors import StartError, Unavailable
+from ..events import span_text
+from ..kafka import FirstTimes, kafka_settings, retention
+from ..panes import HOUR_MS
 from ..plan import Plan
-from ..storage.layouts import InForce, Layouts, StoredLayout
-from ..storage.redis.layout_registry import Generation, LayoutRegistry
+from ..storage import Generation, InForce, LayoutRegistry, Layouts, Namespace, StoredLayout
+from ..worker import Needed, shortfalls
 
 log = structlog.get_logger(__name__)
 
@@ -147,3 +154,117 @@ class Following:
         """End what works when the process is to stop."""
         await self._stop.wait()
         self.now.over.set()
+
+
+class HistoryCheck:
+    """One check, beside the worker: nothing waits for it."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._task: asyncio.Task[None] | None = None
+        self.missing = ""
+        """What would be missing after a loss, once that is known; "" where nothing would."""
+
+    def begin(self, first_times: FirstTimes, lanes: int) -> None:
+        """Ask Kafka in a task."""
+        self._task = asyncio.create_task(self._check(first_times, lanes))
+
+    async def stop(self) -> None:
+        """Ask no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    async def _check(self, first_times: FirstTimes, lanes: int) -> None:
+        """Log the result in one line. Never raises what Kafka answers."""
+        config, now_ms = self._config, int(time.time() * 1000)
+        kept = await retention(kafka_settings(config), first_times, lanes, now_ms)
+        found = shortfalls(config.start, kept, needed(config))
+        self.missing = "; ".join(found)
+        start = config.start
+        write = log.warning if found else log.info
+        write(
+            "what a lost Redis would be filled with",
+            kafka_start=start.value if isinstance(start, LogEnd) else f"{span_text(start.ms)} ago",
+            topics_keep={topic: one.words() for topic, one in sorted(kept.items())},
+            missing=found or "nothing",
+        )
+
+
+def needed(config: Config) -> Needed:
+    """How far back the records of this configuration matter."""
+    timing = config.timing
+    return Needed(config.plan.history_hours * HOUR_MS, timing.base_ms + timing.settle_ms)
+
+
+ASK_EVERY_S = 2.0
+
+
+class RedisAnswer:
+    """Whether Redis answers, while Kafka is still waited for."""
+
+    def __init__(self) -> None:
+        self.missing = ""
+        """Why it does not; empty where it does, or where it was not asked yet."""
+
+    def note(self, reason: str) -> None:
+        """Note that it does not answer; logs the first time."""
+        if not self.missing:
+            log.warning("waiting for Redis", reason=reason)
+        self.missing = reason
+
+    async def watch(self, ask: Callable[[], Awaitable[object]], stop: asyncio.Event) -> None:
+        """Ask until it answers or the process is to stop."""
+        while True:
+            try:
+                await ask()
+            except Unavailable as error:
+                self.note(str(error))
+            else:
+                self.missing = ""
+                return
+            if await stopped_within(stop, ASK_EVERY_S):
+                return
+
+    async def proposed(self, propose: Callable[[], Awaitable[None]], stop: asyncio.Event) -> bool:
+        """Propose the layout; returns whether Redis answered before the process is to stop. Raises
+        StartError."""
+        failures = 0
+        while not stop.is_set():
+            try:
+                await propose()
+                return True
+            except Unavailable as error:
+                failures += 1
+                self.note(str(error))
+                await stopped_within(stop, pause_s(failures, random.random()))
+        return False
+
+    async def registered(self, namespace: Namespace, lanes: int, stop: asyncio.Event) -> int | None:
+        """Register the number of lanes; returns how many there were when the namespace was made, or
+        None where the process is to stop before Redis answers."""
+        failures = 0
+        while not stop.is_set():
+            try:
+                return (await namespace.register(lanes)).at_start
+            except Unavailable as error:
+                failures += 1
+                self.note(str(error))
+                await stopped_within(stop, pause_s(failures, random.random()))
+        return None
+
+
+def waiting_text(kafka: str | None, redis: str) -> str:
+    """What is waited for. `kafka` and `redis` say why each does not answer; `kafka` is None where
+    it does, and `redis` is empty where it does or nobody knows.
+
+    >>> waiting_text("no broker answers", "connection refused")
+    'waiting for Kafka: no broker answers; waiting for Redis: connection refused'
+    >>> waiting_text("no broker answers", "")
+    'waiting for Kafka: no broker answers'
+    >>> waiting_text(None, "")
+    'waiting for Redis'
+    """
+    if kafka is None:
+        return f"waiting for Redis: {redis}" if redis else "waiting for Redis"
+    return f"waiting for Kafka: {kafka}" + (f"; waiting for Redis: {redis}" if redis else "")

@@ -12,8 +12,8 @@ from typing import Final
 
 import click
 
-from ..config.loading import Config, read, read_file
-from ..http.web_config import parse
+from ..config import Config, read, read_file
+from ..http import parse
 from . import options
 
 ANY_ADDRESS: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}

@@ -1,8 +1,15 @@
-"""What becomes of each column when a namespace goes to another layout, in words. Pure."""
+"""What becomes of each column when a namespace goes to another layout, in words.
 
+Whether a roll-out in place would end what serves. For a configuration that is to come.
+"""
+
+import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 
+from ..config import Config
 from ..plan import Plan
+from ..recompute.clients import connected
+from ..storage import Namespace, namespace
 
 BACKFILL = "once it is deployed, `relevanced backfill --kafka` counts what Kafka has of them"
 BEGINS = "begins with the next impressions"
@@ -80,3 +87,25 @@ def _history(old: int, new: int) -> Iterator[str]:
         yield f"hours: those that are older than {new // 24} days are removed"
     elif new > old:
         yield f"hours: kept for {new // 24} days from now on"
+
+
+def refusal(config: Config) -> str:
+    """Why workers of this configuration must not replace those that run, and the way to go; ""
+    where they may. Raises Unavailable."""
+    predecessor = asyncio.run(_predecessor(config))
+    if predecessor is None:
+        return ""
+    return (
+        f"the workers of {predecessor} serve, and this configuration starts the fresh namespace"
+        f" {namespace(config)}: in place, they would end before it has caught up. Install it beside"
+        " them, with the same redis.namespace (a second release, project or unit); it takes over"
+        " once it has caught up; then remove the former one. To accept the gap instead: with Helm,"
+        " upgradeCheck.enabled=false"
+    )
+
+
+async def _predecessor(config: Config) -> str | None:
+    async with connected(config) as client:
+        topics = config.kafka.topics
+        own = Namespace(client, config.redis.namespace, namespace(config), topics)
+        return (await own.term()).predecessor

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ..config.kinds import InvalidValue, duration_ms
+from ..config import InvalidValue, duration_ms
 
 if TYPE_CHECKING:
-    from ..config.settings import Config
+    from ..config import Config
 
 CONFIG_HELP: Final = "Configuration (TOML); RELEVANCED_SECTION__KEY variables override it."
 
@@ -29,8 +29,7 @@ def read(
     """The configuration of a file, the environment and the options of a command: option → (the
     variable of its setting, its value, None where it is not given). Raises ConfigError; also for
     `[[sources]]` where the command does not apply them."""
-    from ..config.kinds import ConfigError
-    from ..config.loading import read as read_config
+    from ..config import ConfigError, read as read_config
 
     values = {variable: value for variable, value in given.values() if value is not None}
     names = {variable: option for option, (variable, _) in given.items() if variable in values}
@@ -86,7 +85,7 @@ def duration(text: str) -> int:
 
 def instant(text: str) -> int:
     """Milliseconds since the epoch of a date and time with its zone."""
-    from ..events.timestamps import instant_ms  # brings msgspec, which --help does without
+    from ..events import instant_ms  # brings msgspec, which --help does without
 
     try:
         return instant_ms(text)

@@ -1,244 +1,190 @@
-"""`relevanced replay`: recorded events through the daemon's own pipeline, files in and scores out,
-without a clock, Kafka or Redis.
-
-`recorded/` reads the files, puts the events in order of time and applies them to a lane; the scores
-are those of the daemon's own snapshot of it.
-"""
+"""`relevanced replay` on the command line: its options, and which of them go together."""
 
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING
 
-import msgspec
-from rich.console import Console
-from rich.progress import Progress
+import click
 
-from ..config.loading import Config
-from ..errors import StartError, Unavailable
-from ..events.timestamps import timestamp_text
-from ..experiments.findings import findings
-from ..experiments.types import Findings
-from ..exporter import scores, selection, snapshot
-from ..exporter.scores import Report
-from ..lane.experiments import settle_pane
-from ..lane.lane import Lane
-from ..queries.plan import OFF, PLAIN
-from .experiment_report import UnknownExperiment, experiment_report, with_days
-from .judgements.library import whole_index
-from .query_table import examples_text, query_text
-from .recorded.asked import SCORES, Asked
-from .recorded.experiments import NothingLeft, days_of, with_excluded
-from .recorded.format_guess import explained
-from .recorded.judged import JudgedHours
-from .recorded.judged_report import as_csv, as_tables, judged_report
-from .recorded.line_decoding import UnknownTopic
-from .recorded.over_time_output import print_over_time
-from .recorded.pipeline import Replayed, replayed
-from .recorded.query_hours import ALL_DAYS, NothingUsual
-from .recorded.report import ReplayReport, replay_report, summary
-from .recorded.time_order import NoRoom
-from .recorded.views import view_of
+from . import options
 
 if TYPE_CHECKING:
-    from .recorded.looks import Looks
-
-DEFAULT_PORT: Final = 9465
-"""That of the demo."""
-WIDEST_TABLE: Final = 10_000
-NARROWEST_TABLE: Final = 100
-"""Columns of the table on a narrower terminal, or on none."""
+    from ..config import Config
+    from ..recompute.over_time_output import Asked
+    from ..recompute.recomputed import AskedHours
 
 
-def replay(
-    paths: Sequence[str],
-    config: Config,
+@click.command("replay")
+@click.argument(
+    "files",
+    nargs=-1,
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="[FILE...]",
+)
+@options.config_option()
+@click.option("--format", "format_name", help="Format of the events.  [default: as configured]")
+@options.kcat_option()
+@options.topic_option()
+@options.output_option("How the scores are printed.", "table", "json", "csv")
+@click.option("--experiment", help="Print what this experiment shows instead of the scores.")
+@click.option(
+    "--exclude",
+    "excluded",
+    type=options.stretch,
+    multiple=True,
+    metavar="FROM/TO",
+    help="With --experiment: leave out what was shown then, for a cause outside of the outcome;"
+    " dates or times, in UTC unless an offset is given. May be repeated.",
+)
+@click.option(
+    "--by-day",
+    is_flag=True,
+    help="With --experiment: print the effect on each UTC day and up to its end as well.",
+)
+@click.option(
+    "--every",
+    type=options.duration,
+    help="Print the scores in each bucket of so much event time, such as 10m; json: a line each.",
+)
+@click.option(
+    "--changes", is_flag=True, help="Print which scores fell, since when and whether for good."
+)
+@click.option("--from", "from_ms", type=options.instant, help="Buckets or hours from this time on.")
+@click.option("--to", "to_ms", type=options.instant, help="Buckets or hours before this time.")
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False),
+    metavar="FILE.svg|png",
+    help="Draw the scores over time and where they fell, in buckets of --every, else of 10m.",
+)
+@click.option(
+    "--serve", is_flag=True, help="Serve the web page and the API as of the end of the files."
+)
+@click.option(
+    "--queries",
+    type=click.Choice(("impressions", "worst", "zero_results", "lost", "gained")),
+    help="Print the queries in this order instead of the scores, as [queries] says, or serve them"
+    " with --serve. lost, gained: the last 24 hours against the days before.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help="Where --serve listens on this machine, 0: any free port.  [default: 9465]",
+)
+@click.option("--as-is", is_flag=True, help="Keep the order of the files, as a live stream would.")
+@click.option(
+    "--kafka",
+    "from_kafka",
+    is_flag=True,
+    help="In place of files: the whole hours of --from and --to as Kafka has their records, under"
+    " --config, beside what is stored. Joins no group and writes nothing.",
+)
+@click.option(
+    "--stored",
+    "stored_file",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="With --kafka: the configuration that the workers run with.  [default: as --config]",
+)
+def replay_command(
+    files: tuple[str, ...],
+    config_file: str | None,
+    format_name: str | None,
+    kcat: bool,
+    topic: str | None,
     output: str,
-    asked: Asked = SCORES,
-    *,
+    experiment: str | None,
+    excluded: tuple[tuple[int, int], ...],
+    by_day: bool,
+    every: int | None,
+    changes: bool,
+    from_ms: int | None,
+    to_ms: int | None,
+    plot: str | None,
+    serve: bool,
+    queries: str | None,
+    port: int | None,
     as_is: bool,
-    progress: bool,
-    kcat: bool = False,
-    topic: str | None = None,
-) -> int:
-    """Score the files and print the scores, or what was asked for in their place; returns the exit
-    code: 1 where a file cannot be read, or nothing in them counts."""
-    console = Console(file=sys.stderr, quiet=not progress)
-    config = keeping_queries(config, asked)
-    try:
-        judged = _judged(config, asked)
-        looks = None if asked.serve_at is None else _looks(config, judged)
-        with Progress(console=console, transient=True) as bars:
-            found = replayed(
-                paths,
-                config,
-                bars,
-                as_is=as_is,
-                every_ms=asked.bucket_ms,
-                looks=looks,
-                judged=judged,
-                excluded=asked.excluded,
-                kcat=kcat,
-                topic=topic,
+    from_kafka: bool,
+    stored_file: str | None,
+) -> None:
+    """Score recorded events with the daemon's own pipeline."""
+    given = {"--format": ("RELEVANCED_EVENTS__FORMAT", format_name)}
+    if from_kafka:
+        others = (experiment, excluded, by_day, every, changes, plot, serve, port, as_is, files)
+        if any(other not in (None, False, ()) for other in (*others, kcat, topic, queries)):
+            raise click.UsageError("--kafka: not together with files, or with what is of them only")
+        asked_hours = _hours(from_ms, to_ms, stored_file)
+        sys.exit(
+            _replay_kafka(
+                options.configured(config_file, given, takes_sources=True), asked_hours, output
             )
-    except (NoRoom, StartError, Unavailable, UnknownTopic, ValueError, OSError) as error:
-        return _failed(error)
-    report = whole_report(found, paths)
-    if asked == SCORES:
-        print_report(report, output, sys.stdout)
-    if asked != SCORES or output == "csv":
-        print(summary(report), file=sys.stderr)
-    if not found.accepted:
-        print(_explained(found, config), file=sys.stderr)
-        return 1
-    if looks is not None and asked.serve_at is not None:
-        return _serve(found, looks, paths, asked.serve_at, config.links.runbook)
-    return print_asked(found, config, asked, output)
-
-
-def _failed(error: Exception) -> int:
-    """Print why nothing was replayed; returns the exit code."""
-    if isinstance(error, NoRoom | StartError | Unavailable | UnknownTopic):
-        print(error, file=sys.stderr)
-        return 2 if isinstance(error, UnknownTopic) else 1
-    if isinstance(error, OSError):
-        print(f"{error.filename}: cannot be read: {error.strerror}", file=sys.stderr)
-        return 1
-    print(f"--every: {error}", file=sys.stderr)
-    return 2
-
-
-def _serve(
-    found: Replayed, looks: "Looks", paths: Sequence[str], port: int, runbook: str | None
-) -> int:
-    from .recorded.serving import serve, words_of
-
-    served = looks.published(found.lane, words_of(paths, found.lane))
-    stored = None if found.queries is None else found.queries.stored(found.lane)
-    return serve(served, found.lane, port, runbook, stored)
-
-
-def print_asked(found: Replayed, config: Config, asked: Asked, output: str) -> int:
-    """Print what was asked for in place of the scores; returns the exit code."""
-    if asked.queries is not None and found.queries is not None:
-        try:
-            listed = found.queries.finished(found.lane, asked.queries)
-        except NothingUsual as error:
-            print(error, file=sys.stderr)
-            return 1
-        print(query_text(listed, output), end="")
-        if output == "table":
-            print(examples_text(listed.examples), end="")
-        return 0
-    if found.buckets is not None:
-        return print_over_time(found, config, asked, output)
-    if asked.experiment is None:
-        return 0
-    return print_experiment(found.lane, asked.experiment, output, asked.by_day)
-
-
-def keeping_queries(config: Config, asked: Asked) -> Config:
-    """The configuration with all hours of queries where they are asked for, and none where not: a
-    page has those that the configuration keeps, too."""
-    text = config.queries.text if config.queries.is_on else PLAIN
-    is_served = asked.serve_at is not None and config.queries.is_on
-    text = OFF if asked.queries is None and not is_served else text
-    return replace(config, queries=replace(config.queries, text=text, days=ALL_DAYS))
-
-
-def _judged(config: Config, asked: Asked) -> JudgedHours | None:
-    """What grades, where scores or changes are printed, drawn or served. Raises StartError where a
-    file of judgements cannot be read."""
-    if asked != SCORES and asked.serve_at is None and asked.bucket_ms is None:
-        return None
-    found = whole_index(config)
-    return None if found is None else JudgedHours(found.timeline, found.judgements)
-
-
-def _looks(config: Config, judged: JudgedHours | None) -> "Looks":
-    # Exporter and HTTP server are loaded where they are needed only: they take memory.
-    from .recorded.looks import Looks
-
-    version = config.segments.version_attribute
-    return Looks(config.plan, config.resolved_judging, version, judged)
-
-
-def read_lane(paths: Sequence[str], config: Config, bars: Progress, *, as_is: bool) -> Lane:
-    """One lane to which all events of the files were applied; see `replayed`."""
-    return replayed(paths, config, bars, as_is=as_is).lane
-
-
-def whole_report(found: Replayed, paths: Sequence[str]) -> ReplayReport:
-    """The scores, and what became of every event of these files."""
-    lane = found.lane
-    kinds = found.ignored_kinds.by_kind()
-    judged = None if found.judged is None else judged_report(lane, found.judged)
-    refused, waiting = found.refusals.listed(paths), len(lane.waiting)
-    return replay_report(report_of(lane), refused, kinds, waiting, judged)
-
-
-def _explained(found: Replayed, config: Config) -> str:
-    counts = found.lane.counts
-    if config.sources and not counts["events"].total():
-        return "No event was read by [[sources]]: relevanced map prints what the records come to."
-    return explained(
-        counts["events"].total(),
-        counts["impression_outcomes"],
-        found.refusals.counts,
-        found.refusals.samples,
-        config.events.format,
-    )
-
-
-def report_of(lane: Lane) -> Report:
-    """The lane's scores: the windows as of its last event, and a window of everything."""
-    view = view_of(lane)
-    whole = snapshot.evaluate([view], lane.plan, view.names.segments)
-    whole = snapshot.with_everything(whole, [view], lane.plan)
-    return scores.report(whole, selection.busiest(whole, lane.plan), lane.plan)
-
-
-def experiments_of(lane: Lane) -> Findings:
-    """What the experiments show, open panes included. Settles them: the lane can take no more
-    events afterwards."""
-    for pane in lane.open.panes():
-        settle_pane(lane, pane)
-    at_ms = lane.watermark_ms
-    as_of = None if at_ms is None else timestamp_text(at_ms)
-    return findings([lane.experiments.by_name], lane.plan.tracking, lane.plan.metrics, at_ms, as_of)
-
-
-def print_experiment(lane: Lane, experiment: str, output: str, by_day: bool) -> int:
-    """Print what one experiment shows, as `table` or `json`; returns the exit code."""
-    found = experiments_of(lane)
-    if by_day:
-        found = with_days(found, experiment, days_of(lane, experiment))
-    try:
-        text = experiment_report(with_excluded(found, lane, experiment), experiment, output)
-    except (UnknownExperiment, NothingLeft) as error:
-        print(error, file=sys.stderr)
-        return 1
-    if output == "csv":
-        print("--experiment: no csv, but table or json", file=sys.stderr)
-        return 2
-    print(text, end="")
-    return 0
-
-
-def print_report(report: ReplayReport, output: str, stream: TextIO) -> None:
-    """Print a report as `table`, `json` or `csv`."""
-    of_scores = Report(report.as_of, report.events, report.scores)
-    if output == "json":
-        print(msgspec.json.encode(report).decode(), file=stream)
-    elif output == "csv":
-        text = None if report.judged is None else as_csv(report.scores, report.judged)
-        print(scores.to_csv(of_scores) if text is None else text, end="", file=stream)
-    else:
-        width = max(Console(file=stream).width, NARROWEST_TABLE)
-        whole = report.whole
-        print(
-            scores.to_table(of_scores, whole.window, whole.view, width=width), end="", file=stream
         )
-        for part in () if report.judged is None else as_tables(report.judged):
-            Console(file=stream, width=WIDEST_TABLE).print(part)
-        print(summary(report), file=stream)
+    if not files:
+        raise click.UsageError("Missing argument 'FILE...'.")
+    if stored_file is not None:
+        raise click.UsageError("--stored: only with --kafka")
+    from ..recompute.over_time_output import LATEST_MS, Asked
+    from ..recompute.replay import DEFAULT_PORT, replay
+
+    asked = Asked(
+        experiment,
+        every,
+        changes,
+        from_ms or 0,
+        LATEST_MS if to_ms is None else to_ms,
+        excluded,
+        by_day,
+        plot,
+        (DEFAULT_PORT if port is None else port) if serve else None,
+        queries,
+    )
+    _check_together(asked, output, has_span=(from_ms, to_ms) != (None, None), port=port)
+    code = replay(
+        list(files),
+        options.configured(config_file, given, takes_sources=True),
+        output,
+        asked,
+        as_is=as_is,
+        progress=sys.stderr.isatty(),
+        kcat=kcat,
+        topic=topic,
+    )
+    sys.exit(code)
+
+
+def _replay_kafka(config: "Config", asked: "AskedHours", output: str) -> int:
+    from ..recompute.recomputed import replay_hours
+
+    return replay_hours(config, asked, output, progress=sys.stderr.isatty())
+
+
+def _hours(from_ms: int | None, to_ms: int | None, stored_file: str | None) -> "AskedHours":
+    """The hours that are asked for. Raises click.UsageError where they are not whole."""
+    from ..panes import HOUR_MS
+    from ..recompute.recomputed import AskedHours
+
+    if from_ms is None or to_ms is None:
+        raise click.UsageError("--kafka: needs --from and --to")
+    if from_ms % HOUR_MS or to_ms % HOUR_MS or from_ms >= to_ms:
+        raise click.UsageError("--from, --to: with --kafka must be whole hours, the earlier first")
+    return AskedHours(from_ms, to_ms, stored_file)
+
+
+def _check_together(asked: "Asked", output: str, *, has_span: bool, port: int | None) -> None:
+    """Refuse what does not go together. Raises click.UsageError."""
+    over_time, of_experiment = asked.bucket_ms is not None, asked.experiment is not None
+    faults = {
+        "--experiment: not together with --every, --changes or --plot": over_time and of_experiment,
+        "--from, --to: only with --every, --changes or --plot": has_span and not over_time,
+        "--exclude: only with --experiment": asked.excluded and not of_experiment,
+        "--by-day: only with --experiment": asked.by_day and not of_experiment,
+        "--serve: not together with what is printed in its place": asked.serve_at is not None
+        and (over_time or of_experiment or output != "table"),
+        "--queries: not together with what is printed in its place": asked.queries is not None
+        and (over_time or of_experiment),
+        "--port: only with --serve": port is not None and asked.serve_at is None,
+        f"--changes: no {output}, but text": asked.changes and output != "table",
+    }
+    for words, holds in faults.items():
+        if holds:
+            raise click.UsageError(words)

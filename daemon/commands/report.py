@@ -6,11 +6,10 @@ from urllib.parse import quote, urlencode
 
 import click
 
-from ..experiments.report import render_days
-from ..experiments.types import Findings, OverTime
+from ..experiments import Findings, OverTime, render_days
+from ..recompute.report import UnknownExperiment, experiment_report, finding_of, with_days
 from . import options
 from .asking import DEFAULT_URL, daemon_at
-from .experiment_report import UnknownExperiment, experiment_report, finding_of, with_days
 
 PATH: Final = "/api/v1/experiments"
 

@@ -1,3 +1,110 @@
 """The configuration: what can be set, its rules, and reading it; it opens no connection and
 starts nothing.
 """
+
+from . import loading
+from .fingerprint import (
+    describe,
+    describe_rows,
+    differing_keys,
+    join_values,
+    relaying_keys,
+    restarting_keys,
+)
+from .loading import Layout, layout_of, load, read, read_file, under
+from .mapped_sources import book_of, decoder_of, mapped, slow_expressions, without_users
+from .rules import CARRIED
+from .sections import derive, experiments, propensities, source_keys, sources
+from .sections.changes import JudgingSection
+from .sections.propensities import DeclaredTable, written_table
+from .sections.sections import (
+    GLUE,
+    SASL_MECHANISMS,
+    SECURITY_PROTOCOLS,
+    AttributionSection,
+    KafkaSection,
+    RegistrySection,
+)
+from .sections.source_keys import NAMES, presets
+from .sections.sources import SECTION
+from .settings import SECTIONS, SETTINGS, Config
+from .values.kinds import (
+    JOIN,
+    LAYOUT,
+    MASK,
+    PLAIN_OPTIONS,
+    SECRET_OPTIONS,
+    ConfigError,
+    InvalidValue,
+    Kind,
+    Secret,
+    duration_ms,
+    duration_text,
+    masked_url,
+    quoted,
+    shown,
+)
+from .values.rules import Ago, LogEnd, Start, fields_of, login_of, masked_urls, urls_of
+
+__all__ = (
+    "Ago",
+    "AttributionSection",
+    "book_of",
+    "CARRIED",
+    "Config",
+    "ConfigError",
+    "DeclaredTable",
+    "decoder_of",
+    "derive",
+    "describe",
+    "describe_rows",
+    "differing_keys",
+    "duration_ms",
+    "duration_text",
+    "experiments",
+    "fields_of",
+    "GLUE",
+    "InvalidValue",
+    "JOIN",
+    "join_values",
+    "JudgingSection",
+    "KafkaSection",
+    "Kind",
+    "LAYOUT",
+    "Layout",
+    "layout_of",
+    "load",
+    "loading",
+    "LogEnd",
+    "login_of",
+    "mapped",
+    "MASK",
+    "masked_url",
+    "masked_urls",
+    "NAMES",
+    "PLAIN_OPTIONS",
+    "presets",
+    "propensities",
+    "quoted",
+    "read",
+    "read_file",
+    "RegistrySection",
+    "relaying_keys",
+    "restarting_keys",
+    "SASL_MECHANISMS",
+    "Secret",
+    "SECRET_OPTIONS",
+    "SECTION",
+    "SECTIONS",
+    "SECURITY_PROTOCOLS",
+    "SETTINGS",
+    "shown",
+    "slow_expressions",
+    "source_keys",
+    "sources",
+    "Start",
+    "under",
+    "urls_of",
+    "without_users",
+    "written_table",
+)

@@ -1,4 +1,4 @@
-"""Rules for the settings of the connections to Kafka, Redis and a schema registry. Pure."""
+"""Rules for the settings of the connections to Kafka, Redis and a schema registry."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -6,10 +6,9 @@ from dataclasses import fields
 from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
-from .faults import ConfigFault, at_least_one
-from .registry_urls import login_of
-from .sections import GLUE, RegistrySection
+from .sections.sections import GLUE, RegistrySection
 from .settings import SETTINGS, Config
+from .values.rules import ConfigFault, at_least_one, login_of
 
 Rule: TypeAlias = Callable[[Config], Iterator[ConfigFault]]
 

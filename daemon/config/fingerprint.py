@@ -1,11 +1,12 @@
-"""A configuration as TOML, the part that shapes stored rows, and what a change restarts. Pure."""
+"""A configuration as TOML, the part that shapes stored rows, and what a change restarts."""
 
 from collections.abc import Iterator, Mapping
 
-from . import derive, experiments, judgements, mapped_sources, propensities, queries, sources
-from .kinds import JOIN, LAYOUT
+from . import mapped_sources
+from .sections import derive, experiments, judgements, propensities, queries, sources
+from .sections.sources import NOT_BESIDE
 from .settings import SETTINGS, Config, Setting
-from .sources import NOT_BESIDE
+from .values.kinds import JOIN, LAYOUT
 
 
 def differing_keys(old: Config, new: Config) -> list[str]:

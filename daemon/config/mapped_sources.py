@@ -1,27 +1,33 @@
-"""What `[[sources]]` mean: as `mapping/` applies them, as they shape rows, and as TOML. Pure."""
+"""What `[[sources]]` mean: as `mapping/` applies them, as they shape rows, and as TOML.
+
+The decoder of the records that a configuration names.
+"""
 
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Final
 
-from ..events.decoder import FORMATS
-from ..mapping.expressions import Expression, slow_part
-from ..mapping.subset import outside_of
-from ..mapping.tables import (
+from ..codecs import Framing, SchemaBook
+from ..events import FORMATS, Decoder, decoder
+from ..mapping import (
     ALL_MEMBERS,
     Drop,
+    Expression,
     FeedbackTable,
     ImpressionTable,
-    Source,
+    MappedSource,
     TimeFormat,
+    outside_of,
+    slow_part,
+    topic_decoder,
 )
-from ..queries.plan import USER_ID
-from .queries import QueriesSection
-from .source_codecs import framing_of
-from .source_kinds import zone_name
-from .sources import SECTION, TABLES, Declared, Sources
-from .tables import fields_of
+from ..queries import USER_ID
+from .sections.queries import QueriesSection
+from .sections.source_keys import zone_name
+from .sections.sources import SECTION, TABLES, DeclaredSource, Sources, framing_of
+from .settings import Config
+from .values.rules import fields_of
 
 _KEYS: Final = {"impressions": "impression", "drops": "drop"}
 """Field of a source → its key in the file."""
@@ -29,14 +35,14 @@ _ALWAYS: Final = ("topic", "reason")
 """The keys that are written even where they have their default."""
 
 
-def mapped(sources: Sources) -> tuple[Source, ...]:
+def mapped(sources: Sources) -> tuple[MappedSource, ...]:
     """The sources as they are applied to records. Each expression knows where it stands."""
     return tuple(_source(f"{SECTION}[{index}]", one) for index, one in enumerate(sources))
 
 
-def _source(key: str, declared: Declared) -> Source:
+def _source(key: str, declared: DeclaredSource) -> MappedSource:
     keys = declared.keys
-    source = Source(
+    source = MappedSource(
         topic=keys.topic,
         reader=declared.reader,
         codec=keys.codec,
@@ -54,7 +60,7 @@ def _source(key: str, declared: Declared) -> Source:
             )
         ),
     )
-    located: Source = _located(source, key)
+    located: MappedSource = _located(source, key)
     return replace(located, key=key)
 
 
@@ -178,3 +184,24 @@ def _written(table: Any) -> Iterator[str]:
         is_default = value == kind.read(entry.metadata["default"]) and name not in _ALWAYS
         if value is not None and not is_expanded and not is_default:
             yield f"{name} = {kind.write(value)}"
+
+
+def book_of(config: Config) -> SchemaBook:
+    """Return an empty book for the topics whose records name schemas."""
+    return SchemaBook(
+        {
+            source.topic: Framing(source.codec, source.framing)
+            for source in mapped(config.sources)
+            if source.schema is None and source.reader is None
+        }
+    )
+
+
+def decoder_of(config: Config, book: SchemaBook | None = None) -> Decoder:
+    """Return the decoder of all topics: of the sources, or of `events.format`. `book`: the schemas
+    that frames name; without it, none is known."""
+    if config.sources:
+        # A book that is empty is false.
+        found = book_of(config) if book is None else book
+        return topic_decoder(mapped(config.sources), config.limits, found)
+    return decoder(config.events.format, config.limits)

@@ -1,4 +1,4 @@
-"""Rules between settings, and on elements of lists, which the kind of one key cannot check. Pure.
+"""Rules between settings, and on elements of lists, which the kind of one key cannot check.
 
 The table at the end lists them. A rule runs only if every key that it reads could be read, so that
 no fault is reported twice.
@@ -11,19 +11,15 @@ from typing import Final
 
 import numpy as np
 
-from relevanced.metrics.lists import Lists
-from relevanced.metrics.metric import Metric, Need
-from relevanced.metrics.propensities import CLIP
+from relevanced.metrics import CLIP, Lists, Metric, Need
 
-from ..events.decoder import FORMATS
-from ..events.types import MAX_TEXT_BYTES
-from ..events.ubi import LOGGED
+from ..events import FORMATS, LOGGED, MAX_TEXT_BYTES
 from ..plan import ALL, EXPERIMENT_PREFIX, LARGEST_EXACT
-from . import connection_rules, derive, experiments, judgements, judging, propensities
-from . import queries, source_codecs, sources
+from . import connection_rules
 from .connection_rules import HIGHEST_PORT, Rule
-from .faults import ConfigFault, at_least_one, no_repeats
+from .sections import changes, derive, experiments, judgements, propensities, queries, sources
 from .settings import Config
+from .values.rules import ConfigFault, at_least_one, no_repeats
 
 CARRIED: Final[tuple[Need, ...]] = ("timing", "propensities")
 """What the daemon can give a metric beyond the list of an impression and its gains."""
@@ -90,7 +86,7 @@ def _sources(config: Config) -> Iterator[ConfigFault]:
 
 
 def _registry(config: Config) -> Iterator[ConfigFault]:
-    yield from source_codecs.registry_faults(config.sources, config.registry)
+    yield from sources.registry_faults(config.sources, config.registry)
 
 
 def _relevant(config: Config) -> Iterator[ConfigFault]:
@@ -217,7 +213,7 @@ def _judging(config: Config) -> Iterator[ConfigFault]:
     by_name = _by_name(config)
     metrics = {*by_name, *(metric.name for metric in by_name.values())}
     groupings = [",".join(names) for names in config.segments.groupings]
-    yield from judging.faults_of(config.judging, metrics, groupings)
+    yield from changes.faults_of(config.judging, metrics, groupings)
 
 
 def _by_name(config: Config) -> dict[str, Metric]:

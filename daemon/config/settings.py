@@ -1,40 +1,40 @@
-"""The whole configuration as one frozen value, and the list of all settings. Pure."""
+"""The whole configuration as one frozen value, and the list of all settings."""
 
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Final
 
-from relevanced.metrics import catalog
-from relevanced.metrics.metric import Metric
+from relevanced.metrics import Metric, catalog
 
 from .. import panes
-from ..events.types import Limits
-from ..experiments.specs import IMPRESSION, USER, Tracking
-from ..judging.settings import Judging
+from ..changes import Judging
+from ..events import Limits
+from ..experiments import IMPRESSION, USER, Tracking
 from ..plan import EXPERIMENT_PREFIX, Plan, Surfaces
-from ..queries.plan import USER_ID
-from .derive import Declarations
-from .experiments import Experiments, tracking
-from .judgements import JudgementsSection, judged_of
-from .judging import JudgingSection, resolved
-from .links import LinksSection
-from .kinds import LAYOUT, Kind, Shapes, setting
-from .lists import windows
-from .propensities import Given
-from .queries import QueriesSection, query_plan
-from .row_sections import AttributionSection, HistorySection, MetricsSection, SegmentsSection
-from .sections import (
+from ..queries import USER_ID
+from .sections.changes import JudgingSection, resolved
+from .sections.derive import Declarations
+from .sections.experiments import Experiments, tracking
+from .sections.judgements import JudgementsSection, judged_of
+from .sections.propensities import Given
+from .sections.queries import QueriesSection, query_plan
+from .sections.sections import (
+    AttributionSection,
     EventsSection,
+    HistorySection,
     HttpSection,
     KafkaSection,
     LogSection,
+    MetricsSection,
     RedisSection,
     RegistrySection,
+    SegmentsSection,
     WorkerSection,
 )
-from .sources import Sources
-from .start import Ago, Start
+from .sections.sources import Sources
+from .values.kinds import LAYOUT, Kind, Shapes, setting, windows
+from .values.rules import Ago, LinksSection, Start
 
 
 @dataclass(frozen=True)

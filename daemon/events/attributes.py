@@ -1,8 +1,11 @@
 """Attributes, experiments and the query of an impression: which are read, and which values are left
-out.
+out. Pure.
 
 A bad value does not cost the impression: what cannot be a segment, or a query, is left out, and the
 impression counts without it.
+
+The careful reader of native events: field by field, slowly, with a sentence about what is
+wrong.
 """
 
 import json
@@ -12,9 +15,29 @@ from functools import lru_cache
 from typing import Final, final
 
 import msgspec
+from msgspec import Struct
 
-from .fields import ABSENT, InvalidField, decoded, too_long
-from .types import Impression
+from .fields import (
+    ABSENT,
+    InvalidField,
+    check_item_or_rank,
+    decoded,
+    grade_value,
+    grade_values,
+    identifier,
+    identifiers,
+    kind_text,
+    missing,
+    plain_values,
+    present,
+    raw_decoder,
+    refused,
+    team_names,
+    timestamp_ms,
+    too_long,
+    whole_rank,
+)
+from .types import Event, Feedback, Impression, Limits
 
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 _SCALAR: Final = msgspec.json.Decoder(str | int | float | bool | None)
@@ -102,3 +125,100 @@ def query_text(raw: msgspec.Raw, dropped: list[str]) -> str | None:
         dropped.append("bad_query")
         return None
     return text
+
+
+# Field → the rejection reason of a number there that is too large for any type.
+_IMPRESSION_FIELDS: Final = {
+    "impression_id": "bad_id",
+    "timestamp": "bad_timestamp",
+    "items": "bad_id",
+    "first_rank": "bad_rank",
+    "grades": "bad_grade",
+    "user_id": "bad_id",
+    "teams": "wrong_type",
+    "by_item": "wrong_type",
+}
+_FEEDBACK_FIELDS: Final = {
+    "impression_id": "bad_id",
+    "timestamp": "bad_timestamp",
+    "kind": "wrong_type",
+    "item": "bad_id",
+    "rank": "bad_rank",
+    "grade": "bad_grade",
+}
+_TYPE_FIELD: Final = {"type": "wrong_type"}
+_NAMED_FIELDS: Final = ("attributes", "experiments", "query")
+_FIELDS: Final = raw_decoder(
+    (*_TYPE_FIELD, *(_IMPRESSION_FIELDS | _FEEDBACK_FIELDS), *_NAMED_FIELDS)
+)
+
+
+def read_carefully(value: bytes, limits: Limits) -> Event | Trimmed:
+    """Return the event of one object. Raises `InvalidField` for the first rule that it breaks."""
+    raw = decoded("record", value, _FIELDS, "wrong_type")
+    kind = present(plain_values(raw, _TYPE_FIELD), "type")
+    if kind == "impression":
+        return _read_impression(raw, limits)
+    if kind == "feedback":
+        return _read_feedback(plain_values(raw, _FEEDBACK_FIELDS), limits)
+    if isinstance(kind, str):
+        raise refused("unknown_type", "type", kind, "must be impression or feedback")
+    raise refused("wrong_type", "type", kind, "must be a string")
+
+
+def _read_impression(raw: Struct, limits: Limits) -> Impression | Trimmed:
+    values = plain_values(raw, _IMPRESSION_FIELDS)
+    attributes, experiments, query = (getattr(raw, name) for name in _NAMED_FIELDS)
+    attributes = raw_members("attributes", attributes, limits.attributes)
+    experiments = raw_members("experiments", experiments)
+    impression_id = identifier("impression_id", present(values, "impression_id"))
+    time_ms = timestamp_ms(present(values, "timestamp"))
+    items = identifiers("items", present(values, "items"))
+    first_rank = 1
+    if values["first_rank"] is not None:
+        first_rank = whole_rank("first_rank", values["first_rank"], least=1)
+    user_id = values["user_id"]
+    _check_by_item(values, items)
+    dropped: list[str] = []
+    impression = Impression(
+        impression_id=impression_id,
+        time_ms=time_ms,
+        items=items[: max(0, limits.depth - first_rank + 1)],
+        first_rank=first_rank,
+        attributes=attribute_texts(attributes, dropped),
+        experiments=attribute_texts(experiments, dropped),
+        grades=grade_values("grades", values["grades"], limits.max_grade),
+        user_id=None if user_id is None else identifier("user_id", user_id),
+        teams=team_names("teams", values["teams"])[: max(0, limits.depth)],
+        by_item=values["by_item"] is True,
+        query=query_text(query, dropped) if limits.queries else None,
+    )
+    return Trimmed(impression, tuple(dropped)) if dropped else impression
+
+
+def _check_by_item(values: Mapping[str, object], items: tuple[str, ...]) -> None:
+    by_item = values["by_item"]
+    if by_item is not None and type(by_item) is not bool:
+        raise refused("wrong_type", "by_item", by_item, "must be true or false")
+    if by_item and len(items) > 1:
+        raise refused("wrong_type", "items", list(items), "at most one item where by_item is true")
+    if by_item and values["teams"] is not None:
+        raise refused("wrong_type", "teams", values["teams"], "cannot be logged item by item")
+
+
+def _read_feedback(values: Mapping[str, object], limits: Limits) -> Feedback:
+    impression_id = identifier("impression_id", present(values, "impression_id"))
+    time_ms = timestamp_ms(present(values, "timestamp"))
+    kind, item, rank, grade = (values[name] for name in ("kind", "item", "rank", "grade"))
+    if kind is None and grade is None:
+        raise missing("kind, grade")
+    feedback = Feedback(
+        impression_id=impression_id,
+        time_ms=time_ms,
+        kind=None if kind is None else kind_text("kind", kind),
+        item=None if item is None else identifier("item", item),
+        rank=None if rank is None else whole_rank("rank", rank),
+        grade=None if grade is None else grade_value("grade", grade, limits.max_grade),
+    )
+    check_item_or_rank(feedback.item, feedback.rank)
+    return feedback

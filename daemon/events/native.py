@@ -1,4 +1,4 @@
-"""The native format: one JSON object per event.
+"""The native format: one JSON object per event. Pure.
 
     {"type":"impression","impression_id":"q1","timestamp":"2026-11-20T12:00:00.000Z",
      "items":["d3","d7"],"first_rank":1,"attributes":{"country":"US"},
@@ -15,6 +15,8 @@ plain one has the decoder check a record completely, and leaves lists and attrib
 builds the event. The careful one gets what the fast one refuses (invalid records, but also numbers
 as attributes and the like), reads it field by field, and states what is wrong. What one reader
 accepts, the slower ones would read alike.
+
+Events written in the native format, as `native.reader` reads them.
 """
 
 from collections.abc import Callable
@@ -24,8 +26,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import astuple
 
-from .attributes import Trimmed, as_fields, can_be_fields
-from .careful import read_carefully
+from .attributes import Trimmed, as_fields, can_be_fields, read_carefully
 from .fields import (
     RANK_LIMIT,
     InvalidField,
@@ -34,9 +35,10 @@ from .fields import (
     grade_values,
     identifier,
     missing,
+    timestamp_ms,
+    timestamp_text,
     too_long,
 )
-from .timestamps import timestamp_ms
 from .types import (
     MAX_TEXT_BYTES,
     MILLISECONDS_BELOW,
@@ -252,3 +254,59 @@ def _check_bytes(wire: _Impression | _Feedback) -> None:
     for text in texts:
         if type(text) is str and len(text) > SURELY_SHORT and too_long(text):
             raise InvalidField("bad_id")
+
+
+class _ImpressionText(msgspec.Struct, tag_field="type", tag="impression", omit_defaults=True):
+    impression_id: str
+    timestamp: int | str
+    items: tuple[str, ...]
+    first_rank: int = 1
+    attributes: dict[str, str] = {}
+    experiments: dict[str, str] = {}
+    grades: dict[str, float] = {}
+    user_id: str | None = None
+    teams: tuple[str | None, ...] = ()
+    by_item: bool = False
+    query: str | None = None
+
+
+class _FeedbackText(msgspec.Struct, tag_field="type", tag="feedback", omit_defaults=True):
+    impression_id: str
+    timestamp: int | str
+    kind: str | None = None
+    item: str | None = None
+    rank: int | None = None
+    grade: float | None = None
+
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def native_text(event: Event) -> bytes:
+    """Return the event as one line of JSON, from which a reader of the native format with the same
+    limits makes the same event. A record of another format may be shorter than this."""
+    # A bare number of so few milliseconds would be read as seconds.
+    small = event.time_ms < SECONDS_BELOW
+    timestamp = timestamp_text(event.time_ms) if small else event.time_ms
+    if isinstance(event, Impression):
+        return _encode(
+            _ImpressionText(
+                event.impression_id,
+                timestamp,
+                event.items,
+                event.first_rank,
+                event.attributes,
+                event.experiments,
+                event.grades,
+                event.user_id,
+                event.teams,
+                event.by_item,
+                event.query,
+            )
+        )
+    assert isinstance(event, Feedback)
+    return _encode(
+        _FeedbackText(
+            event.impression_id, timestamp, event.kind, event.item, event.rank, event.grade
+        )
+    )

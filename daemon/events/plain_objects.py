@@ -6,8 +6,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from .plain import Feedback, Impressions, PlainEvents
-from .types import Plain, PlainFeedback, PlainImpression, PlainSearch
+from .types import (
+    FeedbackFields,
+    Impressions,
+    Plain,
+    PlainEvents,
+    PlainFeedback,
+    PlainImpression,
+    PlainSearch,
+)
 
 _SHOWN: Final = frozenset((PlainImpression, PlainSearch))
 
@@ -36,7 +43,7 @@ def of_objects(found: Sequence[Plain | None]) -> PlainEvents:
             )
         ],
         [
-            Feedback(
+            FeedbackFields(
                 np.flatnonzero(np.frombuffer(is_reaction, np.bool_)),
                 [one.impression_id for one in reactions],
                 [one.timestamp for one in reactions],

@@ -1,4 +1,5 @@
 """User Behavior Insights (UBI 1.x), as search plugins and browsers write it: queries and events.
+Pure.
 
 A record with an `action_name` is an event and becomes feedback; any other is a query and becomes
 an impression:
@@ -40,9 +41,9 @@ from .fields import (
     plain_values,
     present,
     raw_decoder,
+    timestamp_ms,
     whole_rank,
 )
-from .timestamps import timestamp_ms
 from .types import Event, Feedback, Impression, Limits
 
 # Field → the rejection reason of a number there that is too large for any type.

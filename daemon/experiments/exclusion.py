@@ -11,12 +11,10 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from relevanced.metrics.lists import Integers
+from relevanced.metrics import Integers
 
-from .specs import Spec, units_of
-from .tallies import Arm
-from .types import Excluded, ExcludedVariant, SampleRatio
-from .withholding import mismatched
+from .tallies import Arm, Spec, units_of
+from .types import Excluded, ExcludedVariant, SampleRatio, mismatched
 
 Stretch: TypeAlias = tuple[int, int]
 

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .by_day import CAUTION
-from .specs import IMPRESSION, INTERLEAVED, units_of
+from .findings import CAUTION
+from .tallies import IMPRESSION, INTERLEAVED, units_of
 from .types import (
     DayEffect,
     Excluded,

@@ -3,6 +3,8 @@
 The mean of an arm can differ although no segment does, when the arms got different traffic: with
 the segments weighted by the traffic of both arms together (post-stratification) that part of the
 difference goes away.
+
+One variant against the control, metric by metric.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,16 +12,24 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from relevanced.metrics.buckets import Buckets
-from relevanced.metrics.defined import over_all, worst_value
-from relevanced.metrics.inference import ArmComparison, Statement, compare_rows
-from relevanced.metrics.lists import Integers
-from relevanced.metrics.metric import Metric
-from relevanced.metrics.sequences import Design
-from relevanced.metrics.stratification import post_stratified
+from relevanced.metrics import (
+    ArmComparison,
+    Defined,
+    Design,
+    Integers,
+    Metric,
+    Statement,
+    UserBuckets,
+    compare_arms,
+    compare_defined,
+    compare_rows,
+    over_all,
+    post_stratified,
+    scored,
+    worst_value,
+)
 
-from .specs import Spec
-from .tallies import Arm
+from .tallies import Arm, Spec
 
 
 @dataclass(frozen=True)
@@ -33,18 +43,18 @@ class Strata:
     segments: Mapping[str, ArmComparison]
 
 
-def buckets_of(tallies: Integers, spec: Spec, metric: Metric) -> Buckets:
+def buckets_of(tallies: Integers, spec: Spec, metric: Metric) -> UserBuckets:
     """The buckets of one metric, from tallies of shape (…, buckets, 1 + 3 × metrics)."""
     first = 1 + 3 * spec.metrics.index(metric.name)
     counts, sums, squares = np.moveaxis(tallies[..., first : first + 3], -1, 0)
-    return Buckets(counts, sums, squares, metric.unit)
+    return UserBuckets(counts, sums, squares, metric.unit)
 
 
-def all_lists_of(tallies: Integers, spec: Spec, metric: Metric) -> Buckets:
+def all_lists_of(tallies: Integers, spec: Spec, metric: Metric) -> UserBuckets:
     """The same, with the lists for which the metric is undefined counted as its worst value."""
     worst = worst_value(metric)
     if worst is None:
-        return Buckets.empty(*tallies.shape[:-1], unit=metric.unit)
+        return UserBuckets.empty(*tallies.shape[:-1], unit=metric.unit)
     return over_all(buckets_of(tallies, spec, metric), tallies[..., 0], worst)
 
 
@@ -76,3 +86,54 @@ def _strata(
     estimate = replace(common_mix.estimate, n=sum(impressions))
     together = Statement.of(estimate, design, metric.direction)
     return Strata(together, common_mix.covered, dict(zip(segments, rows, strict=True)))
+
+
+@dataclass(frozen=True)
+class MetricComparison:
+    """One metric of a variant and of the control."""
+
+    all_lists: ArmComparison
+    """Over all impressions; undefined lists count as the worst value."""
+    defined: Defined
+    """Over the lists for which the metric is defined."""
+    scored: tuple[int, int]
+    """Impressions of control and variant for which the metric is defined."""
+    impressions: tuple[int, int]
+    """Impressions of control and variant that have a unit."""
+
+    @property
+    def log_evalue(self) -> float:
+        """ln of the e-value against no difference over all impressions."""
+        return self.all_lists.absolute.log_evalue
+
+
+def metrics_of(spec: Spec, metrics: Sequence[Metric]) -> list[Metric]:
+    """The metrics of an experiment, the primary one first."""
+    by_name = {metric.name: metric for metric in metrics}
+    return [by_name[name] for name in spec.metrics]
+
+
+def compared_by_metric(
+    arms: tuple[Arm, Arm], spec: Spec, metric: Metric, design: Design
+) -> MetricComparison:
+    """Control and variant compared by one metric."""
+    control, treatment = (arm.tallies for arm in arms)
+    counts = control[:, 0], treatment[:, 0]
+    impressions = int(counts[0].sum()), int(counts[1].sum())
+    some = buckets_of(control, spec, metric), buckets_of(treatment, spec, metric)
+    compared = compare_arms(
+        all_lists_of(control, spec, metric),
+        all_lists_of(treatment, spec, metric),
+        design,
+        metric.direction,
+        impressions=sum(impressions),
+        lowest=metric.entry.range[0],
+    )
+    if worst_value(metric) is None and all(impressions):
+        compared = replace(compared, undefined="no worst value")
+    return MetricComparison(
+        compared,
+        compare_defined(*some, counts, design),
+        (int(scored(some[0])), int(scored(some[1]))),
+        impressions,
+    )

@@ -1,18 +1,24 @@
 """The tallies of the experiments of a lane: for each arm 64 buckets of counters, and its users.
+Pure.
 
 Users fall into buckets by their hash, so that the variance of an arm is that between buckets of
 users: impressions of one user are alike and must not count as independent.
+
+Experiments as configured: variants, metrics, and the unit that is assigned to them.
+
+One experiment over all lanes: the sum of their arms.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from relevanced.metrics.buckets import BUCKETS
-from relevanced.metrics.lists import Integers
-from relevanced.metrics.users import CAPACITY, Hashes
+from relevanced.metrics import BUCKETS, CAPACITY, Hashes, Integers, Sketch, merged
 
 DAY_MS: Final = 24 * 60 * 60 * 1000
 DAYS_KEPT: Final = 100
@@ -174,3 +180,187 @@ class Experiments:
         first = next(iter(tallies.ends))
         del tallies.ends[first]
         self.dropped_days.add((name, first))
+
+
+Role: TypeAlias = Literal["primary", "secondary", "guardrail"]
+Assignment: TypeAlias = tuple[tuple[str, str], ...]
+"""(experiment, variant) of one impression, by name."""
+
+USER: Final = "user_id"
+IMPRESSION: Final = "impression"
+"""The two units that are not attributes."""
+CONTROLS: Final = ("control", "baseline", "A", "a", "off", "0", "false")
+"""Names by which the control of an undeclared experiment is recognized, the likeliest first."""
+INTERLEAVED: Final = "interleaved"
+"""The variant of impressions whose list two rankers share: their items carry teams."""
+PLANNED_IMPRESSIONS: Final = 100_000
+MOST_UNDECLARED: Final = 16
+"""Undeclared experiments of one impression that are counted, the first by name."""
+MOST_VARIANTS: Final = 10
+MOST_STRATA: Final = 16
+"""Segments of one experiment and lane with tallies of their own; later ones count as `other`."""
+DIGEST_DIGITS: Final = 8
+
+
+def units_of(unit: str) -> str:
+    """What the units of an experiment are called.
+
+    >>> units_of("user_id"), units_of("impression"), units_of("session")
+    ('users', 'impressions', 'values of session')
+    """
+    return {USER: "users", IMPRESSION: "impressions"}.get(unit, f"values of {unit}")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One experiment. Metrics are names as the catalog spells them."""
+
+    name: str
+    control: str
+    planned_impressions: int
+    metrics: tuple[str, ...]
+    """The primary one first."""
+    guardrails: tuple[str, ...] = ()
+    unit: str = USER
+    weights: tuple[tuple[str, float], ...] = ()
+    """(variant, planned share); none: all variants alike."""
+    start_ms: int | None = None
+    end_ms: int | None = None
+    declared: bool = True
+    stratify_by: str | None = None
+    """Name of a grouping; each of its segments gets tallies of its own too."""
+    meanings: tuple[str, ...] = ()
+    """The full names of the metrics, where their settings are not those of their names, and of the
+    attributes that are derived, with their derivation."""
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of what tallies and intervals depend on. Under another one the experiment is counted
+        anew."""
+        shape = [self.unit, self.planned_impressions, self.start_ms, sorted(self.metrics)]
+        shape += [self.metrics[:1], sorted(self.guardrails), self.control]
+        shape += [] if self.stratify_by is None else [self.stratify_by]
+        shape += [sorted(self.meanings)] if self.meanings else []
+        canonical = json.dumps(shape, ensure_ascii=False, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()[:DIGEST_DIGITS]
+
+    def role(self, metric: str) -> Role:
+        """The role of one of its metrics."""
+        if metric == self.metrics[0]:
+            return "primary"
+        return "guardrail" if metric in self.guardrails else "secondary"
+
+    def team(self, name: str | None) -> int:
+        """The side of an interleaved item: -1 for the control's team, 1 for another ranker's, 0 for
+        neither or both."""
+        if name is None:
+            return 0
+        control = name == self.control if self.declared else name in CONTROLS
+        return -1 if control else 1
+
+    def covers(self, start_ms: int) -> bool:
+        """Whether a base pane that starts then is within the experiment."""
+        begun = self.start_ms is None or start_ms >= self.start_ms
+        return begun and (self.end_ms is None or start_ms < self.end_ms)
+
+
+@dataclass(frozen=True)
+class Tracking:
+    """The experiments that a lane counts."""
+
+    declared: Mapping[str, Spec]
+    most_discovered: int
+    """The greatest number of undeclared experiments that are tracked as well."""
+    discovered: Spec
+    """The spec of those, without a name."""
+    excluded: tuple[tuple[int, int], ...] = ()
+    """Stretches of time, as of `exclusion.joined`, whose impressions are left out."""
+
+    @cached_property
+    def units(self) -> tuple[str, ...]:
+        """All units by which impressions are assigned to variants, sorted."""
+        specs = [*self.declared.values(), *([self.discovered] if self.most_discovered else [])]
+        return tuple(sorted({spec.unit for spec in specs}))
+
+    @cached_property
+    def unit_attributes(self) -> tuple[str, ...]:
+        """The units that are attributes of the impression."""
+        return tuple(name for name in self.units if name not in (USER, IMPRESSION))
+
+    def spec(self, name: str) -> Spec | None:
+        """The spec of an experiment; None where it is not tracked."""
+        declared = self.declared.get(name)
+        if declared is None and self.most_discovered:
+            return replace(self.discovered, name=name)
+        return declared
+
+    def digests(self) -> dict[str, str]:
+        """Name → digest; "" stands for all undeclared experiments."""
+        found = {name: spec.digest for name, spec in self.declared.items()}
+        return found | ({"": self.discovered.digest} if self.most_discovered else {})
+
+    def assignment(self, experiments: Mapping[str, str]) -> Assignment:
+        """The (experiment, variant) pairs of an impression that are counted, sorted."""
+        declared = [name for name in experiments if name in self.declared]
+        others: list[str] = []
+        if self.most_discovered:
+            others = sorted(experiments.keys() - self.declared.keys())[:MOST_UNDECLARED]
+        return tuple((name, experiments[name]) for name in sorted([*declared, *others]))
+
+
+@dataclass(frozen=True)
+class MergedTallies:
+    """One experiment with the arms of all lanes."""
+
+    spec: Spec
+    control: str
+    arms: Mapping[str, Arm]
+
+    @property
+    def impressions(self) -> int:
+        """Settled impressions of all arms."""
+        return sum(arm.impressions for arm in self.arms.values())
+
+    @property
+    def without_control(self) -> bool:
+        """Whether variants have traffic and the control has none."""
+        with_traffic = {variant for variant, arm in self.arms.items() if arm.impressions} - {
+            INTERLEAVED
+        }
+        return bool(with_traffic) and self.control not in with_traffic
+
+    def without_unit(self, variant: str) -> int:
+        """Settled impressions of one arm that lack the unit."""
+        arm = self.arms.get(variant)
+        return 0 if arm is None else arm.without_unit
+
+
+def merge(spec: Spec, tallies: Sequence[Tallies]) -> MergedTallies:
+    """The sum of the lanes' arms, without those that were counted under another configuration.
+
+    The control of an undeclared experiment is the first of `CONTROLS` that has an arm.
+    """
+    arms: dict[str, list[Arm]] = {}
+    for of_lane in tallies:
+        if of_lane.digest == spec.digest:
+            for variant, arm in of_lane.arms.items():
+                arms.setdefault(variant, []).append(arm)
+    control = spec.control
+    if not spec.declared:
+        control = next((name for name in CONTROLS if name in arms), spec.control)
+    ordered = sorted(arms, key=lambda variant: (variant != control, variant))
+    return MergedTallies(spec, control, {variant: _sum(arms[variant]) for variant in ordered})
+
+
+def _sum(arms: Sequence[Arm]) -> Arm:
+    tallies: Integers = np.sum([arm.tallies for arm in arms], axis=0)
+    users = merged([Sketch(arm.users) for arm in arms]).hashes
+    credits: Integers = np.sum([arm.credits for arm in arms], axis=0)
+    parts: dict[str, list[Integers]] = {}
+    for arm in arms:
+        for segment, part in arm.strata.items():
+            parts.setdefault(segment, []).append(part)
+    strata: dict[str, Integers] = {
+        segment: np.sum(of_lanes, axis=0) for segment, of_lanes in parts.items()
+    }
+    return Arm(tallies, sum(arm.without_unit for arm in arms), credits, users, strata)

@@ -1,22 +1,38 @@
 """Baselines: the scores of the last hours beside those of the same period of earlier weeks.
 
-Pure. A period that begins or ends within an hour takes the same share of that hour's rows.
+A period that begins or ends within an hour takes the same share of that hour's rows.
+
+The last hours beside the same hours before, as requests need them.
+
+What the lanes `weeks` and `day` call: the conditions of the alert rules, with the time for which
+they have to hold.
+
+Pure apart from the ends that it remembers: a process that has just started calls nothing by these
+lanes for a quarter of an hour, as the alerts.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 import numpy as np
 
-from relevanced.metrics.lists import Floats
+from relevanced.metrics import Booleans, Floats
 
+from ..changes import DEFAULTS, HOUR_MS, MINUTE_MS, Called, Judging, MadeOf, WeekSides, weeks
 from ..panes import Window, pane_start
 from ..plan import Plan
-from .history import ENOUGH, History
-from .lane_view import LaneView
-from .selection import Selection
-from .snapshot import SETTLED, Snapshot, pane_starts
+from ..views import (
+    ENOUGH,
+    SETTLED,
+    HourHistory,
+    LaneView,
+    Segment,
+    Selection,
+    Snapshot,
+    estimates,
+    pane_starts,
+)
 
 WINDOWS: Final = (("1h", 1), ("6h", 6), ("24h", 24))
 """(name, hours) of the periods that are compared, whatever windows are configured."""
@@ -40,7 +56,7 @@ Weights: TypeAlias = Mapping[int, float]
 
 
 @dataclass(frozen=True)
-class Period:
+class BaselinePeriod:
     """A recent period, which ends where the settled view does, and its rows."""
 
     from_ms: int
@@ -49,7 +65,7 @@ class Period:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class BaselineComparison:
     """(selected segments, columns) of the last hours, and of each earlier period."""
 
     window: str
@@ -66,14 +82,14 @@ class Comparison:
 
 
 def compare(
-    history: History,
+    history: HourHistory,
     views: Sequence[LaneView],
     snapshot: Snapshot,
     selection: Selection,
     plan: Plan,
     *,
     since_ms: int | None = None,
-) -> list[Comparison]:
+) -> list[BaselineComparison]:
     """The comparison of each of `WINDOWS` for which there are enough hours. `history` must have
     taken these views. Raises Damaged.
 
@@ -105,7 +121,9 @@ def compare(
         sums = {by: history.summed(weights, selection) for by, weights in earlier_weights.items()}
         yesterday = [history.summed(weights, selection) for weights in day_before.values()]
         compared.append(
-            Comparison(name, *span, period.rows, unit, sums, yesterday[0] if yesterday else None)
+            BaselineComparison(
+                name, *span, period.rows, unit, sums, yesterday[0] if yesterday else None
+            )
         )
     history.pack_all_but(needed)
     return compared
@@ -120,7 +138,7 @@ def _covered(first_ms: int, end_ms: int, since_ms: int | None, hour_ms: int) -> 
 
 def _from_panes(
     snapshot: Snapshot, selection: Selection, plan: Plan, hours: int, end_ms: int
-) -> Period | None:
+) -> BaselinePeriod | None:
     """The period by the panes of a configured window of its length, if they are fine enough."""
     for span in plan.timing.windows:
         if span.length_ms == hours * plan.hour_ms and span.pane_ms * FINE_PANE <= plan.hour_ms:
@@ -130,17 +148,17 @@ def _from_panes(
 
 def _of_window(
     snapshot: Snapshot, selection: Selection, span: Window, end_ms: int
-) -> Period | None:
+) -> BaselinePeriod | None:
     for window in snapshot.windows:
         if (window.window, window.view) == (span.name, SETTLED):
             rows = selection.fold(window.rows).astype(np.float64)
-            return Period(pane_starts(span, end_ms)[0], end_ms, rows)
+            return BaselinePeriod(pane_starts(span, end_ms)[0], end_ms, rows)
     return None
 
 
 def _from_hours(
-    history: History, views: Sequence[LaneView], selection: Selection, from_ms: int, end_ms: int
-) -> Period | None:
+    history: HourHistory, views: Sequence[LaneView], selection: Selection, from_ms: int, end_ms: int
+) -> BaselinePeriod | None:
     """The period by its hours, the last of which contains what has settled so far; and by the base
     panes that end before now but wait for a watermark that does not advance."""
     plan = history.plan
@@ -158,7 +176,7 @@ def _from_hours(
             waits = lane.settled_before is None or start >= lane.settled_before
             if window == 0 and waits and from_ms <= start < end_ms:
                 rows += selection.fold_pages(pages, lane.names, plan.row_width)
-    return Period(from_ms, end_ms, history.without_thin(rows, weights, selection))
+    return BaselinePeriod(from_ms, end_ms, history.without_thin(rows, weights, selection))
 
 
 def shares(from_ms: int, until_ms: int, hour_ms: int) -> Weights:
@@ -222,7 +240,7 @@ def _scaled(weights: Weights, covered: range, left_out: frozenset[int]) -> Weigh
     return {h: weight / share for h, weight in kept.items()} if share >= ENOUGH else None
 
 
-def left_out(history: History) -> frozenset[int]:
+def left_out(history: HourHistory) -> frozenset[int]:
     """The hours of all that are kept that say nothing about what is usual."""
     traffic = history.traffic()
     if not traffic:
@@ -277,3 +295,122 @@ def averaged(means: Floats, errors: Floats) -> tuple[Floats, Floats]:
     spread = np.where(valid, (means - mean) ** 2, 0.0).sum(axis=0)
     between = spread / np.maximum(divisor - 1, 1) / divisor
     return mean, np.sqrt(np.where(count >= WEEKS, np.maximum(sampling, between), sampling))
+
+
+@dataclass(frozen=True)
+class Usual:
+    """What the last hours are compared with, and by which settings."""
+
+    comparisons: Sequence[BaselineComparison] = ()
+    judging: Judging = DEFAULTS
+    """With the design effect that is used, measured or set."""
+
+
+def sides_of(recent: Floats, periods: Sequence[Floats], plan: Plan) -> WeekSides:
+    """Both sides, (segments, metrics): the last hours, and the mean of at least one earlier period.
+    All rows are (segments, columns)."""
+    found: list[tuple[Floats, ...]] = []
+    for index in range(len(plan.metrics)):
+        score, stderr = estimates(recent, plan, index)
+        earlier = [estimates(rows, plan, index) for rows in periods]
+        usual, usual_stderr = averaged(*(np.array(each) for each in zip(*earlier, strict=True)))
+        scored = recent[:, plan.metric_column(index)]
+        found.append((score, stderr, scored, usual, usual_stderr))
+    return WeekSides(*(np.stack(part, axis=1) for part in zip(*found, strict=True)))
+
+
+APART_MS: Final = weeks.EVERY_MIN * MINUTE_MS
+KEPT_MS: Final = 2 * HOUR_MS + 2 * APART_MS
+"""The last three hours are made of the hours that ended now, an hour and two hours ago."""
+LANES: Final = {"week": "weeks", "day": "day"}
+
+
+@dataclass(frozen=True, eq=False)
+class _End:
+    """One end of the windows."""
+
+    end_ms: int
+    unit: str
+    hour: WeekSides
+    called: Called
+
+
+class UsualCalls:
+    """Looks at the comparisons, look after look."""
+
+    def __init__(self, plan: Plan, judging: Judging) -> None:
+        self._plan, self._judging = plan, judging
+        self._drifts = np.array([judging.drift_of(metric.name) for metric in plan.metrics])
+        directions = {"up": 1.0, "down": -1.0, "none": np.nan}
+        self._directions = np.array([directions[metric.direction] for metric in plan.metrics])
+        self._segments: tuple[Segment, ...] = ()
+        self._ends: list[_End] = []
+
+    def take(
+        self,
+        end_ms: int,
+        comparisons: Sequence[BaselineComparison],
+        segments: tuple[Segment, ...],
+        design_effect: float,
+    ) -> tuple[str, Booleans] | None:
+        """(lane, (segments, metrics) whether it calls each); None without a comparison of the last
+        hour with weeks or days."""
+        by_window = {
+            each.window: each for each in comparisons if each.periods and each.unit in LANES
+        }
+        hour = by_window.get(weeks.HOUR)
+        if segments != self._segments or hour is None:
+            self._segments, self._ends = segments, []
+        if hour is None:
+            return None
+        self._ends = [
+            end
+            for end in self._ends
+            if end.unit == hour.unit and 0 < end_ms - end.end_ms <= KEPT_MS
+        ]
+        judging = replace(self._judging, design_effect=design_effect)
+        now = self._end(end_ms, by_window, judging)
+        at_ends = [now, *(self._at(end_ms - back * APART_MS) for back in range(1, weeks.ENDS))]
+        if not self._ends or end_ms - self._ends[-1].end_ms >= APART_MS:
+            self._ends.append(now)
+        nothing = np.zeros(now.hour.score.shape, np.bool_)
+        never = Called(nothing, nothing, nothing)
+        sustained = weeks.sustained([never if end is None else end.called for end in at_ends])
+        return LANES[hour.unit], np.asarray(sustained.any, np.bool_)
+
+    def _at(self, end_ms: int) -> _End | None:
+        """The newest end that is kept of the five minutes until then."""
+        found = [end for end in self._ends if 0 <= end_ms - end.end_ms < 2 * APART_MS]
+        return found[-1] if found else None
+
+    def _end(self, end_ms: int, by_window: dict[str, BaselineComparison], judging: Judging) -> _End:
+        hour = by_window[weeks.HOUR]
+        sides = {
+            name: sides_of(each.recent, [*each.periods.values()], self._plan)
+            for name, each in by_window.items()
+        }
+        made_of = {name: _made_of(each) for name, each in by_window.items()}
+        earlier = [self._at(end_ms - back * HOUR_MS) for back in (1, 2)]
+        hours = [end.hour for end in earlier if end is not None]
+        if len(hours) == len(earlier):
+            sides[weeks.THREE_HOURS] = weeks.three_hours([sides[weeks.HOUR], *hours])
+            made_of[weeks.THREE_HOURS] = made_of[weeks.HOUR]
+        unknown = np.full(sides[weeks.HOUR].score.shape, np.nan)
+        nothing = WeekSides(unknown, unknown, unknown, unknown, unknown)
+        compared = {
+            name: weeks.compare(
+                sides.get(name, nothing),
+                made_of.get(name, made_of[weeks.HOUR]),
+                judging,
+                self._drifts,
+                self._directions,
+            )
+            for name in (weeks.HOUR, weeks.THREE_HOURS, weeks.SIX_HOURS, weeks.DAY)
+        }
+        with np.errstate(invalid="ignore"):
+            called = weeks.weeks_called(compared, judging)
+        return _End(end_ms, hour.unit, sides[weeks.HOUR], called)
+
+
+def _made_of(comparison: BaselineComparison) -> MadeOf:
+    return MadeOf(len(comparison.periods), comparison.unit == "day")

@@ -19,20 +19,16 @@ from typing import Final, Protocol
 import msgspec
 import structlog
 
+from ..changes import DEFAULTS, Fall, Judging
 from ..errors import Damaged, Unavailable
-from ..judging.ledger import Fall
-from ..judging.settings import DEFAULTS, Judging
 from ..plan import Plan
-from ..storage.store import Store, Term
-from ..telemetry.process import Telemetry
-from . import kept_changes
-from .catching_up import CatchingUp, Progress
-from .kept_markers import KeptMarkers
-from .lane_pulses import Pulses
-from .lane_reads import LaneReads, Lanes, Reads
-from .past_reads import PastReads
-from .published import Condition, MetricsText, Published, of_reading
-from .publisher import Publisher
+from ..storage import Store, Term
+from ..telemetry import Telemetry
+from ..views import LaneReads, Lanes, Pulses, Reads
+from . import kept
+from .first_sights import CatchUp, CatchUpProgress
+from .kept import KeptMarkers, PastReads
+from .publisher import Condition, MetricsText, Published, Publisher, of_reading
 
 log = structlog.get_logger(__name__)
 
@@ -123,7 +119,7 @@ class Exporter:
         self._past = past
         self._lanes = LaneReads(store, coordination, plan, telemetry)
         self._pulses = Pulses()
-        self._catching_up = CatchingUp()
+        self._catching_up = CatchUp()
         self._was_ready = former.ready
         self._problem: str | None = None
         self._standby_due_s = 0.0
@@ -213,7 +209,7 @@ class Exporter:
         self._telemetry.exporter_lease_held.set(leads)
         if leads and not self._has_lease:
             stored = await self._coordination.stored_selection()
-            self._publisher.previous = kept_changes.restored_selection(stored)
+            self._publisher.previous = kept.restored_selection(stored)
             await self._restore_changes()
             log.info("serving the series of all the traffic")
         if self._has_lease and not leads:
@@ -234,13 +230,13 @@ class Exporter:
 
     async def _restore_changes(self) -> None:
         """Take over the falls that were published before, under the same names."""
-        stored = kept_changes.restored(await self._coordination.stored_changes())
+        stored = kept.restored(await self._coordination.stored_changes())
         self._publisher.falls = stored or self._publisher.falls
         self._stored_falls = stored
 
     async def _store_changes(self) -> None:
         try:
-            await self._coordination.store_changes(kept_changes.packed(self._publisher.falls))
+            await self._coordination.store_changes(kept.packed(self._publisher.falls))
             self._stored_falls = self._publisher.falls
         except Unavailable as error:
             log.warning("the open changes were not stored", reason=str(error))
@@ -263,7 +259,7 @@ class Exporter:
 
     async def _follow(self, term: Term) -> None:
         """Note whether the namespace, which served or did not, has caught up now."""
-        progress: Progress | None = None
+        progress: CatchUpProgress | None = None
         if not term.serves and term.successor is None and not self._lanes.damaged:
             progress = self._catching_up.progress(self._times_ms(), int(self._clock() * 1000))
             if progress is None:

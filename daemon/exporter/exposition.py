@@ -1,40 +1,59 @@
 """Scores as text: the series of all the traffic in the Prometheus text format and in OpenMetrics.
+Pure.
 
-Pure. The families come from `telemetry.families`, the one table of their names. The labels of a
+The families come from `telemetry.families`, the one table of their names. The labels of a
 segment are formatted once and reused for all its samples, so that a sample costs one string.
 A text stays in chunks: joining or copying megabytes in one call would hold the interpreter, and
 with it the event loop. Without those copies rendering took half the time.
+
+A long text in chunks, because making or copying megabytes in one call holds the interpreter.
+
+What was judged, as samples.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from math import isfinite
+from typing import Final, TypeAlias
 
 import numpy as np
 
-from relevanced.metrics.lists import Floats
-from relevanced.metrics.propensities import WeightSums, clipped_share, effective_sample_size
+from relevanced.metrics import Floats, WeightSums, clipped_share, effective_sample_size
 
-from ..events.types import DROP_REASONS, REJECTION_REASONS, SKIP_REASONS
-from ..experiments.types import NOTHING, Findings
-from ..lane.counts import FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES, topic_and_reason
-from ..lane.paged_rows import Rows
+from ..changes import Marker, newest
+from ..events import DROP_REASONS, REJECTION_REASONS, SKIP_REASONS
+from ..experiments import NOTHING, Findings
+from ..lane import FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES, Rows, topic_and_reason
 from ..plan import COUNT_COLUMNS, WEIGHT_UNIT, Plan, Surfaces
-from ..telemetry import families
-from ..telemetry.compared_families import BASELINE, RECENT, PeriodFamilies
-from ..telemetry.family import Family
-from . import judged_series, layout_series, query_series
-from .baselines import Comparison
-from .chunks import Chunks, gathered
-from .counters import Counters
-from .experiment_series import samples
-from .judged import JudgedScores
-from .labels import escape, label_names, segment_labels
-from .period_lines import add_scores, of_periods
-from .sample_lines import Bodies, add, add_defined, add_lines
-from .sample_means import list_lengths
-from .selection import Selection
-from .snapshot import VIEWS, Snapshot, estimates
+from ..telemetry import BASELINE, RECENT, Family, PeriodFamilies, families, process_families
+from ..views import VIEWS, Counters, Selection, Snapshot, estimates, list_lengths
+from . import judged, sample_series
+from .baselines import BaselineComparison
+from .detector import Detection, FoundChanges
+from .judged import Bodies, JudgedScores, add, add_defined, add_lines, add_scores, of_periods
+from .sample_series import escape, experiment_samples, label_names, segment_labels
+
+Chunks: TypeAlias = tuple[bytes, ...]
+
+LONG_BYTES: Final = 16_384
+"""A chunk of this length is worth a write of its own."""
+
+
+def gathered(chunks: Iterable[bytes], long: int = LONG_BYTES) -> Chunks:
+    """The same bytes in fewer chunks: short neighbours are joined, long chunks stay the same
+    objects, so that two texts can share them.
+
+    >>> gathered([b"a", b"b", b"long", b"c"], long=4)
+    (b'ab', b'long', b'c')
+    """
+    into: list[bytes] = []
+    for chunk in chunks:
+        if into and max(len(into[-1]), len(chunk)) < long:
+            into[-1] += chunk
+        else:
+            into.append(chunk)
+    return tuple(into)
+
 
 SHOWN_COUNTS: Final = COUNT_COLUMNS[: COUNT_COLUMNS.index("items_listed")]
 """The counts that every window shows: the lengths of lists are shown beside their baseline only."""
@@ -97,13 +116,15 @@ def render(
     _add_times(bodies, snapshot, plan)
     if plan.surfaces is not None:
         _add_propensities(bodies, plan.surfaces)
-    others = (*layout_series.samples(snapshot, plan), *query_series.samples(snapshot))
-    for family, labels, value in (*samples(experiments), *others):
+    others = (*sample_series.layout_samples(snapshot, plan), *sample_series.query_samples(snapshot))
+    for family, labels, value in (*experiment_samples(experiments), *others):
         add_lines(bodies, family, [f"{family.name}{{{labels}}} {value:.9g}\n"])
     return _texts(bodies)
 
 
-def render_compared(comparisons: Sequence[Comparison], gauges: Selection, plan: Plan) -> Exposition:
+def render_compared(
+    comparisons: Sequence[BaselineComparison], gauges: Selection, plan: Plan
+) -> Exposition:
     """Both texts of the last hours and their baselines, for the segments that gauges show."""
     bodies: Bodies = {}
     labels = _segment_labels(gauges.segments, plan)
@@ -120,7 +141,7 @@ def render_compared(comparisons: Sequence[Comparison], gauges: Selection, plan: 
 def render_judged(scores: JudgedScores) -> Exposition:
     """Both texts of the judged scores."""
     bodies: Bodies = {}
-    judged_series.add_judged(bodies, scores)
+    judged.add_judged(bodies, scores)
     return _texts(bodies)
 
 
@@ -278,3 +299,62 @@ def _add_times(bodies: Bodies, snapshot: Snapshot, plan: Plan) -> None:
 def _add_time(bodies: Bodies, family: Family, tail: str, time_ms: int | None) -> None:
     if time_ms is not None:
         add_lines(bodies, family, [f"{family.name}{tail}{time_ms / 1000!r}\n"])
+
+
+Sample: TypeAlias = tuple[Family, str, float]
+"""(family, labels, value)."""
+MARKERS_WITHIN_MS: Final = 86_400_000
+MARKERS_OF_KIND: Final = 5
+"""Each text is a series of its own, so only the latest few of the last day are served."""
+
+
+def change_samples(judged: Detection, plan: Plan) -> Iterator[Sample]:
+    """The samples of one look; what is unknown is absent."""
+    attributes = dict(zip(plan.grouping_names, ((), *plan.groupings), strict=True))
+    segments = segment_labels(judged.segments, attributes, label_names(plan.groupings))
+    metrics = [f'metric="{escape(metric.name)}",' for metric in plan.metrics]
+    labels = [metric + segment for segment in segments for metric in metrics]
+    for found in judged.found:
+        yield from _of_found(found, labels)
+    for against, least in judged.noticeable.items():
+        for label, ratio in zip(labels, least.tolist(), strict=True):
+            if ratio < 1:
+                yield process_families.NOTICEABLE, f'{label},against="{against}"', round(ratio, 4)
+    if judged.begin_ms is not None:
+        yield process_families.HISTORY_BEGIN, "", judged.begin_ms / 1000
+
+
+def _of_found(found: FoundChanges, labels: list[str]) -> Iterator[Sample]:
+    bounds = (found.onsets.earliest, found.onsets.likely, found.onsets.latest)
+    for index, series in enumerate(found.series.tolist()):
+        label = f'{labels[series]},against="{found.against}"'
+        if found.loss is not None and found.z is not None:
+            yield process_families.LOSS_RATIO, label, round(float(found.loss[index]), 6)
+            yield process_families.Z, label, round(float(found.z[index]), 3)
+        for bound, times in zip(process_families.BOUNDS, bounds, strict=True):
+            if isfinite(times[index]):
+                yield process_families.ONSET, f'{label},bound="{bound}"', float(times[index]) / 1000
+
+
+def marker_samples(markers: Iterable[Marker], now_ms: int | None) -> Iterator[Sample]:
+    """The times of the latest markers, by kind and text; of two with the same labels the later."""
+    if now_ms is None:
+        return
+    times: dict[str, float] = {}
+    for marker in newest(markers, now_ms, MARKERS_WITHIN_MS, MARKERS_OF_KIND):
+        scope = marker.scope
+        named = {
+            "kind": marker.kind,
+            "text": marker.text,
+            "metric": scope.metric,
+            "scope": _scope_text(scope.grouping, scope.segment),
+        }
+        label = ",".join(f'{name}="{escape(value or "")}"' for name, value in named.items())
+        times[label] = marker.at_ms / 1000
+    for label, time_s in times.items():
+        yield process_families.MARKER, label, time_s
+
+
+def _scope_text(grouping: str | None, segment: str | None) -> str:
+    """`country=DE`, `country`, or nothing where everything is meant."""
+    return "=".join(filter(None, (grouping, segment)))

@@ -1,34 +1,61 @@
 """The judged scores of all lanes: windows that end where judged rows are final, and the last hours
-beside earlier ones that the same file graded.
+beside earlier ones that the same file graded. Pure.
 
-Pure. Judged rows wait for no feedback: they are the rows of a plan whose attribution window is 0,
+Judged rows wait for no feedback: they are the rows of a plan whose attribution window is 0,
 and everything that sums and compares rows takes them as such. What is final does not change, so
 all of it is made anew only when another base pane is final.
+
+Lines of samples, family by family, as both text formats have them.
+
+The scores of the last hours and of their baseline as lines of both text formats.
+
+Judged scores as lines of both text formats.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from itertools import compress
+from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 
-from relevanced.metrics.lists import Floats
+from relevanced.metrics import Floats
 
-from ..judging.judged_levels import JudgedBins
-from ..lane.judged import COUNT_COLUMNS, final_before_ms
-from ..lane.paged_rows import Rows
+from ..changes import JudgedBins
+from ..judgements import start_text
+from ..lane import JUDGED_COUNT_COLUMNS, Rows, final_before_ms
 from ..plan import Plan
+from ..telemetry import (
+    JUDGED_BASELINE,
+    JUDGED_RECENT,
+    Family,
+    JudgedPeriod,
+    score_families as families,
+)
+from ..views import (
+    ALWAYS,
+    SETTLED,
+    Coverage,
+    HourHistory,
+    LaneFiles,
+    LaneView,
+    Measure,
+    Segment,
+    Selection,
+    Snapshot,
+    WindowRows,
+    estimates,
+    evaluate,
+    measure_at,
+    select,
+)
 from . import baselines
-from .baselines import Comparison
-from .coverage import ALWAYS, Coverage
-from .history import History
-from .judged_files import LaneFiles, Measure, measure_at
-from .lane_view import LaneView
-from .selection import Selection, select
-from .snapshot import SETTLED, Segment, Snapshot, WindowRows, evaluate
+from .baselines import BaselineComparison, averaged
+from .sample_series import escape, label_names, segment_labels
 from .timelines import Timelines
 
-IMPRESSIONS, PLACES, JUDGED_PLACES = range(len(COUNT_COLUMNS))
+IMPRESSIONS, PLACES, JUDGED_PLACES = range(len(JUDGED_COUNT_COLUMNS))
 """The columns that count; those of the metrics follow them."""
 PRESENCE: Final = "Judged"
 """A metric whose name begins like this says how much of a list is judged, not how good it is."""
@@ -56,7 +83,7 @@ class JudgedScores:
     windows: tuple[WindowRows, ...] = ()
     """Folded: (selected segments, columns). They contain only what the measure graded, so one that
     is longer begins with it."""
-    comparisons: Sequence[Comparison] = ()
+    comparisons: Sequence[BaselineComparison] = ()
 
     @property
     def segments(self) -> tuple[Segment, ...]:
@@ -72,7 +99,7 @@ def rows_plan(plan: Plan) -> Plan:
         plan,
         timing=replace(plan.timing, attribution_ms=0),
         metrics=plan.judged.metrics,
-        count_columns=COUNT_COLUMNS,
+        count_columns=JUDGED_COUNT_COLUMNS,
         tracking=None,
         surfaces=None,
         queries=None,
@@ -92,7 +119,7 @@ class Scorer:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = rows_plan(plan)
-        self.history = History(self._plan)
+        self.history = HourHistory(self._plan)
         """The judged hours, whatever graded them."""
         self._key: _Key | None = None
         self._scores = JudgedScores(self._plan)
@@ -139,7 +166,7 @@ class Scorer:
         # The last millisecond that is final: then the last pane of a window is, too.
         whole = evaluate(judged, plan, gauges.segments, until_ms + plan.timing.settle_ms - 1)
         chosen = select(whole, plan, frozenset(gauges.segments), empty_other=False)
-        comparisons: Sequence[Comparison] = ()
+        comparisons: Sequence[BaselineComparison] = ()
         self.history.take(judged)
         if not measure.is_mixed:
             since_ms = max(measure.since_ms, ALWAYS if coverage is None else coverage.hours)
@@ -227,3 +254,158 @@ def first_of_window(scores: JudgedScores, window: WindowRows) -> int:
     return (
         window.first_ms if scores.measure is None else max(window.first_ms, scores.measure.since_ms)
     )
+
+
+Bodies: TypeAlias = dict[str, list[bytes]]
+"""Family name → its lines, in one chunk for each call that added some."""
+
+
+def add_defined(
+    bodies: Bodies, family: Family, head: str, labels: Sequence[str], tail: str, values: Floats
+) -> None:
+    """Add the samples that have a value: what is undefined is absent, neither 0 nor NaN.
+
+    Nine digits: more than the millionths that rows are kept in, and half the time of all seventeen.
+    """
+    start = family.name + head
+    defined = ~np.isnan(values)
+    pairs = zip(compress(labels, defined.tolist()), values[defined].tolist(), strict=True)
+    add_lines(bodies, family, [f"{start}{label}{tail}{value:.9g}\n" for label, value in pairs])
+
+
+def add(
+    bodies: Bodies,
+    family: Family,
+    head: str,
+    labels: Sequence[str],
+    tail: str,
+    values: Sequence[float],
+) -> None:
+    """Add a sample for each label text: `head` and `tail` are what its line has around that."""
+    start = family.name + head
+    pairs = zip(labels, values, strict=True)
+    add_lines(bodies, family, [f"{start}{label}{tail}{value!r}\n" for label, value in pairs])
+
+
+def add_lines(bodies: Bodies, family: Family, lines: Sequence[str]) -> None:
+    body = bodies.setdefault(family.name, [])
+    if lines:
+        body.append("".join(lines).encode())
+
+
+class ScoreFamilies(Protocol):
+    """The families of the scores of one side of a comparison."""
+
+    @property
+    def score(self) -> Family:
+        """Of means."""
+
+    @property
+    def score_stderr(self) -> Family:
+        """Of their standard errors."""
+
+    @property
+    def scored_impressions(self) -> Family:
+        """Of the impressions for which the metric is defined."""
+
+
+def add_scores(
+    bodies: Bodies,
+    of: ScoreFamilies,
+    periods: Sequence[Floats],
+    labels: Sequence[str],
+    tail: str,
+    plan: Plan,
+    *,
+    is_baseline: bool,
+) -> None:
+    """Add every metric of the last hours, which are one period, or of a baseline of several."""
+    expected = np.mean(periods, axis=0)
+    for index, metric in enumerate(plan.metrics):
+        head = f'{{metric="{escape(metric.name)}",'
+        values = [estimates(rows, plan, index) for rows in periods]
+        means, errors = of_periods(values, is_baseline=is_baseline)
+        add_defined(bodies, of.score, head, labels, tail, means)
+        add_defined(bodies, of.score_stderr, head, labels, tail, errors)
+        scored = expected[:, plan.metric_column(index)]
+        add_defined(bodies, of.scored_impressions, head, labels, tail, scored)
+
+
+def of_periods(
+    values: Sequence[tuple[Floats, Floats]], *, is_baseline: bool
+) -> tuple[Floats, Floats]:
+    """((n,) means, (n,) standard errors): those of the last hours, or the average of a baseline."""
+    if not is_baseline:
+        return values[0]
+    means, errors = zip(*values, strict=True)
+    return averaged(np.array(means), np.array(errors))
+
+
+def add_judged(bodies: Bodies, scores: JudgedScores) -> None:
+    """Add everything that is served of judged scores."""
+    plan = scores.plan
+    attributes = dict(zip(plan.grouping_names, ((), *plan.groupings), strict=True))
+    labels = segment_labels(scores.segments, attributes, label_names(plan.groupings))
+    for window in scores.windows:
+        tail = f',window="{escape(window.window)}"}} '
+        _add_window(bodies, window.rows, labels, tail, plan)
+    for comparison in scores.comparisons:
+        _add_comparison(bodies, comparison, labels, plan)
+    _add_files(bodies, scores)
+
+
+def _add_window(bodies: Bodies, rows: Rows, labels: Sequence[str], tail: str, plan: Plan) -> None:
+    add(bodies, families.JUDGED_IMPRESSIONS, "{", labels, tail, rows[:, IMPRESSIONS].tolist())
+    add_defined(bodies, families.JUDGED_ITEMS_SHARE, "{", labels, tail, judged_shares(rows))
+    for index, metric in enumerate(plan.metrics):
+        head = f'{{metric="{escape(metric.name)}",'
+        means, errors = estimates(rows, plan, index)
+        add_defined(bodies, families.JUDGED_SCORE, head, labels, tail, means)
+        add_defined(bodies, families.JUDGED_SCORE_STDERR, head, labels, tail, errors)
+        scored = rows[:, plan.metric_column(index)].tolist()
+        add(bodies, families.JUDGED_SCORED_IMPRESSIONS, head, labels, tail, scored)
+
+
+def _add_comparison(
+    bodies: Bodies, comparison: BaselineComparison, labels: Sequence[str], plan: Plan
+) -> None:
+    tail = f',window="{comparison.window}"}} '
+    _add_period(bodies, JUDGED_RECENT, [comparison.recent], labels, tail, plan)
+    if comparison.periods:
+        _add_period(bodies, JUDGED_BASELINE, [*comparison.periods.values()], labels, tail, plan)
+    unit = f'{{window="{comparison.window}",unit="{comparison.unit}"}} '
+    count = len(comparison.periods)
+    add(bodies, families.JUDGED_BASELINE_PERIODS, "", [""], unit, [count])
+
+
+def _add_period(
+    bodies: Bodies,
+    period: JudgedPeriod,
+    rows_of_periods: Sequence[Floats],
+    labels: Sequence[str],
+    tail: str,
+    plan: Plan,
+) -> None:
+    """Add the last hours, which are one period, or the baseline, the average of several."""
+    expected = np.mean(rows_of_periods, axis=0)
+    add_defined(bodies, period.impressions, "{", labels, tail, expected[:, IMPRESSIONS])
+    add_defined(bodies, period.items_share, "{", labels, tail, judged_shares(expected))
+    is_baseline = period is JUDGED_BASELINE
+    add_scores(bodies, period, rows_of_periods, labels, tail, plan, is_baseline=is_baseline)
+
+
+def _add_files(bodies: Bodies, scores: JudgedScores) -> None:
+    refused = Counter(entry for lane in scores.files for entry in lane.refused)
+    for entry, lanes in sorted(refused.items()):
+        named = f'name="{escape(entry.name)}",start="{start_text(entry.start_ms)}"'
+        add(bodies, families.JUDGEMENTS_REFUSED, "{", [named], "} ", [lanes])
+    measure = scores.measure
+    if measure is None or scores.until_ms is None:
+        return
+    _add_one(bodies, families.JUDGED_UNTIL, scores.until_ms / 1000)
+    _add_one(bodies, families.JUDGED_SINCE, measure.since_ms / 1000)
+    _add_one(bodies, families.JUDGEMENTS_MIXED, int(measure.is_mixed))
+
+
+def _add_one(bodies: Bodies, family: Family, value: float) -> None:
+    add(bodies, family, "", [""], " ", [value])

@@ -1,7 +1,7 @@
 """Which judged scores fell, since when: a ledger of its own, which looks at the rows that the
 judgements of now graded.
 
-Pure, apart from what it keeps from look to look. A new file is a new measure: a fall that is open
+Pure apart from what it keeps from look to look. A new file is a new measure: a fall that is open
 when one comes into force is over then, and the next one can only begin by what this file grades.
 """
 
@@ -11,21 +11,24 @@ from typing import Final
 
 import numpy as np
 
-from ..judging.ledger import KEPT_MS, Fall, Graded, superseded
-from ..judging.settings import Judging
-from ..judging.story import Story
-from ..judging.telling import LATELY_MS, Scene
-from ..judging.timeline import Timeline
+from ..changes import (
+    KEPT_MS,
+    LATELY_MS,
+    Fall,
+    Graded,
+    Judging,
+    Scene,
+    ScoreTimeline,
+    Story,
+    superseded,
+)
 from ..plan import Plan
-from .history import History
+from ..views import HourHistory, LaneView, Selection, measure_at
+from .detector import Basis, Detection, Judge, look_at
 from .judged import JudgedScores, judged_view
-from .judged_files import measure_at
-from .judgements import Basis, Judge, Judgement, look_at
-from .lane_view import LaneView
-from .selection import Selection
 from .timelines import Timelines
 
-NOTHING: Final = Timeline(
+NOTHING: Final = ScoreTimeline(
     *(np.zeros(0, np.int64),) * 2, *(np.zeros((0, 0)),) * 3, np.zeros(0, np.bool_)
 )
 """No bins, of no series."""
@@ -36,7 +39,7 @@ class JudgedBasis:
     """What a look goes by, beside the lanes."""
 
     scores: JudgedScores
-    history: History
+    history: HourHistory
     """The judged hours; it must have taken the lanes."""
     design_effect: float
 
@@ -51,14 +54,14 @@ class JudgedFalls:
         """As of the last look, those of earlier judgements included."""
         self._judge = Judge(plan, self._judging)
         self._graded: Graded | None = None
-        self._found = self._last = Judgement()
+        self._found = self._last = Detection()
         self._former: dict[Graded, Timelines] = {}
 
-    def look(self, views: Sequence[LaneView], basis: JudgedBasis) -> Judgement:
+    def look(self, views: Sequence[LaneView], basis: JudgedBasis) -> Detection:
         """What is said now; nothing while no file grades. Raises Damaged."""
         scores, measure = basis.scores, basis.scores.measure
         if measure is None or scores.until_ms is None or scores.selection is None:
-            return Judgement()
+            return Detection()
         graded, until_ms = Graded(measure.name, measure.since_ms), scores.until_ms
         falls = superseded(self.falls, graded)
         self.falls = tuple(
@@ -67,14 +70,14 @@ class JudgedFalls:
         is_same = graded == self._graded
         if not is_same:
             self._judge, self._graded = Judge(self._plan, self._judging, graded), graded
-        found = Judgement() if measure.is_mixed else self._looked(basis, scores.selection)
+        found = Detection() if measure.is_mixed else self._looked(basis, scores.selection)
         if found is not self._found or not is_same:
             closed = (*found.closed, *self._of_former(views, basis, scores.selection))
             latest_first = sorted(closed, key=lambda story: -(story.fall.ended_ms or 0.0))
             self._found, self._last = found, replace(found, closed=tuple(latest_first))
         return self._last
 
-    def _looked(self, basis: JudgedBasis, selection: Selection) -> Judgement:
+    def _looked(self, basis: JudgedBasis, selection: Selection) -> Detection:
         """By what the judgements of now graded."""
         scores, judge = basis.scores, self._judge
         assert scores.until_ms is not None

@@ -1,26 +1,37 @@
 """The settled panes and hours of the shown segments as one timeline, kept from look to look.
 
-Pure. What is settled does not change, so each pane and hour is summed over lanes and segments once;
+What is settled does not change, so each pane and hour is summed over lanes and segments once;
 the next look adds the newest. A lane that replaces a page, which a repair may do, replaces the sum.
+
+The design effect of this installation's searches, measured from the last weeks of hours.
+
+Pure apart from what it remembers: the rows of some segments in each hour, which are unpacked some
+hours at a time, so that no snapshot waits for weeks of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import numpy as np
 
-from relevanced.metrics.lists import Booleans, Floats, Integers
+from relevanced.metrics import Booleans, Floats, Integers
 
-from ..judging.counted import Counts
-from ..judging.timeline import Timeline
+from ..changes import DAY, MEASURED_HOURS, Counts, HourSums, Judging, ScoreTimeline, measured, used
+from ..lane import Rows
 from ..panes import pane_start
-from ..plan import Plan
+from ..plan import OTHER, Plan
+from ..views import (
+    WHOLE,
+    HourHistory,
+    LaneView,
+    Segment,
+    Selection,
+    Snapshot,
+    busiest_rows,
+    kept_from,
+)
 from .baselines import WEEK, WEEKS, outages
-from .history import History
-from .lane_view import LaneView
-from .selection import Selection
-from .snapshot import Segment, kept_from
 
 RESELECT_MS: Final = 600_000
 """Event time after which the segments are selected anew, which sums all bins again."""
@@ -63,8 +74,8 @@ class Timelines:
         """The counts of the segments in the bins of the last timeline."""
 
     def of(
-        self, views: Sequence[LaneView], history: History, gauges: Selection, end_ms: int
-    ) -> Timeline | None:
+        self, views: Sequence[LaneView], history: HourHistory, gauges: Selection, end_ms: int
+    ) -> ScoreTimeline | None:
         """The bins that end by `end_ms`; None where none has an impression. `history` must have
         taken these views. Raises Damaged."""
         selection = self._select(gauges, end_ms)
@@ -98,7 +109,7 @@ class Timelines:
         return self._selection
 
     def _spans(
-        self, views: Sequence[LaneView], history: History, end_ms: int
+        self, views: Sequence[LaneView], history: HourHistory, end_ms: int
     ) -> tuple[list[tuple[int, int, int]], int]:
         """([(window, start, end) of each pane], oldest first, and the instant that they begin
         at: the finest that every lane keeps."""
@@ -145,7 +156,7 @@ class Timelines:
             summed[key] = _Sum(pages, rows[:, self._columns].copy())
         self._panes = summed
 
-    def _sum_hours(self, history: History, selection: Selection) -> None:
+    def _sum_hours(self, history: HourHistory, selection: Selection) -> None:
         width = len(selection.segments) * (self._columns.stop - self._columns.start)
         traffic = history.traffic()
         covered = range(min(traffic, default=0), max(traffic, default=0) + 1, self._plan.hour_ms)
@@ -168,7 +179,7 @@ class Timelines:
 
     def _timeline(
         self, rows: Floats, starts: Integers, ends: Integers, hourly: Booleans, hours: list[int]
-    ) -> Timeline:
+    ) -> ScoreTimeline:
         units = np.array([metric.unit for metric in self._plan.metrics], np.float64)
         counted = len(self._plan.count_columns)
         at = {segment: index for index, segment in enumerate(self.segments)}
@@ -179,7 +190,7 @@ class Timelines:
             return np.asarray((of[..., which::3] / scale).reshape(len(of), -1))
 
         usual = self._usual(starts, ends, hours, units)
-        return Timeline(
+        return ScoreTimeline(
             starts,
             ends,
             column(rows, 0),
@@ -223,3 +234,123 @@ def _are_the_same(before: Sequence[object], now: Sequence[object]) -> bool:
     return len(before) == len(now) and all(
         one is other for one, other in zip(before, now, strict=True)
     )
+
+
+SEGMENTS: Final = 8
+"""How many segments of each grouping are measured: the busiest."""
+HOURS_AT_ONCE: Final = 168
+"""Hours that one snapshot unpacks at most."""
+
+
+@dataclass(frozen=True)
+class DesignEffect:
+    """What is served of it."""
+
+    used: float
+    measured: float | None = None
+    """None until it is known."""
+
+
+class Measuring:
+    """Measures once an hour, when another hour has settled."""
+
+    def __init__(self, plan: Plan, judging: Judging) -> None:
+        self.found = DesignEffect(used(judging.design_effect, None))
+        """As of the last hour that was measured."""
+        self._plan = plan
+        self._judging = judging
+        self._segments: tuple[Segment, ...] = ()
+        self._chosen_on: int | None = None
+        self._rows: dict[int, tuple[object, Rows]] = {}
+        """Start of an hour → its version, and the rows of the segments."""
+        self._measured: tuple[tuple[int, object], ...] = ()
+        """The hours that the result was measured from."""
+
+    def take(self, history: HourHistory, snapshot: Snapshot, shown: Selection) -> DesignEffect:
+        """Measure, if the hours are others than before and all of them are unpacked; returns what
+        is known. `history` must have taken the lanes of the snapshot. Raises Damaged."""
+        starts = _whole_hours(history, snapshot, self._plan)
+        hours = tuple((start, history.version_of(start)) for start in starts)
+        if not hours or _are_the_same_measured(hours, self._measured):
+            return self.found
+        self._choose(starts[-1], snapshot, shown)
+        missing = [hour for hour in hours if not self._has(*hour)]
+        for start, version in missing[:HOURS_AT_ONCE]:
+            self._rows[start] = (version, history.rows_of(start, self._segments))
+        if len(missing) <= HOURS_AT_ONCE:
+            self._rows = {start: self._rows[start] for start in starts}
+            known = measured(self._groups(starts))
+            self.found = DesignEffect(used(self._judging.design_effect, known), known)
+            self._measured = hours
+        return self.found
+
+    def _has(self, start: int, version: object) -> bool:
+        return start in self._rows and self._rows[start][0] is version
+
+    def _choose(self, last: int, snapshot: Snapshot, shown: Selection) -> None:
+        """Choose the segments, once a day: others would have to be unpacked for all hours."""
+        day = last // (DAY * self._plan.hour_ms)
+        if day == self._chosen_on:
+            return
+        self._chosen_on = day
+        chosen = (WHOLE, *sorted(_busiest(snapshot, shown)))
+        if chosen != self._segments:
+            self._segments, self._rows = chosen, {}
+
+    def _groups(self, starts: list[int]) -> Iterator[HourSums]:
+        """One metric of the segments of one grouping each, from the first of the hours to the
+        last."""
+        length = (starts[-1] - starts[0]) // self._plan.hour_ms + 1
+        rows = np.zeros((len(self._segments), length, self._plan.row_width))
+        for start in starts:
+            rows[:, (start - starts[0]) // self._plan.hour_ms] = self._rows[start][1]
+        for grouping in self._plan.grouping_names:
+            own = rows[[name == grouping for name, _ in self._segments]]
+            for index, metric in enumerate(self._plan.metrics):
+                column = self._plan.metric_column(index)
+                if len(own):
+                    drift_ratio = self._judging.drift_of(metric.name)
+                    yield _hours(own[:, :, column : column + 3], metric.unit, drift_ratio)
+
+
+def _whole_hours(history: HourHistory, snapshot: Snapshot, plan: Plan) -> list[int]:
+    """The starts of the hours that count: whole ones of the last weeks, without outages and losses,
+    oldest first."""
+    if snapshot.as_of_ms is None or not history.starts:
+        return []
+    end_ms = pane_start(snapshot.as_of_ms - plan.timing.settle_ms, plan.hour_ms)
+    # The first hour is left out: the lane may have begun within it.
+    begin_ms = max(min(history.starts) + plan.hour_ms, end_ms - MEASURED_HOURS * plan.hour_ms)
+    covered = range(begin_ms, end_ms, plan.hour_ms)
+    left_out = outages(history.traffic(), covered) | history.lost
+    return [start for start in covered if start not in left_out]
+
+
+def _are_the_same_measured(
+    hours: tuple[tuple[int, object], ...], before: tuple[tuple[int, object], ...]
+) -> bool:
+    return len(hours) == len(before) and all(
+        start == other and version is known
+        for (start, version), (other, known) in zip(hours, before, strict=True)
+    )
+
+
+def _busiest(snapshot: Snapshot, shown: Selection) -> Iterator[Segment]:
+    """The busiest segments of each grouping that have series of their own."""
+    impressions = shown.fold(busiest_rows(snapshot))[:, 0].tolist()
+    left: dict[str, int] = {}
+    for _, segment in sorted(zip(impressions, shown.segments, strict=True), reverse=True):
+        grouping, value = segment
+        if segment != WHOLE and value != OTHER and left.setdefault(grouping, SEGMENTS):
+            left[grouping] -= 1
+            yield segment
+
+
+def _hours(columns: Floats, unit: int, drift_ratio: float) -> HourSums:
+    """From (series, hours, 3) of scored impressions, sums and squares in a metric's unit."""
+    scored, sums, squares = columns[..., 0], columns[..., 1] / unit, columns[..., 2] / unit
+    several = scored > 1
+    means = np.divide(sums, scored, out=np.zeros_like(sums), where=scored > 0)
+    spread = np.maximum(squares - sums * means, 0.0)
+    variances = np.divide(spread, scored - 1, out=np.zeros_like(sums), where=several)
+    return HourSums(np.where(several, scored, 0.0), means, variances, drift_ratio)

@@ -17,13 +17,13 @@ from urllib.parse import urlsplit
 import msgspec
 from aiohttp import web
 
+from ..changes import MOST_MARKERS, between
 from ..errors import Unavailable
-from ..exporter.kept_markers import MarkerStore, StoredMarkers, packed, unpacked
-from ..judging.markers import MOST_MARKERS, between
+from ..exporter import MarkerStore, StoredMarkers, packed_markers, unpacked
 from .api import markers as api
-from .api.answers import error
 from .api.openapi import MARKERS_PATH as PATH
 from .api.parameters import BadRequest, read_query
+from .api.route import error
 
 ONE_PATH: Final = PATH + "/{id}"
 BODY_TIMEOUT_S: Final = 10.0
@@ -111,7 +111,7 @@ class MarkerRoutes:
             )
             fresh_id = f"m-{secrets.token_hex(8)}"
             marker, says_when = api.posted(await _body(request), fresh_id, known)
-            stored = await settings.store.add(marker.id, packed(marker), MOST_MARKERS)
+            stored = await settings.store.add(marker.id, packed_markers(marker), MOST_MARKERS)
             if stored is False:
                 rule = f"there are {MOST_MARKERS:,} markers, the most that are kept"
                 raise BadRequest(409, f"{rule}: remove some with DELETE {ONE_PATH}")

@@ -13,18 +13,14 @@ import msgspec
 from aiohttp import web
 
 from ..errors import Damaged, Unavailable
-from ..exporter.pane_reader import Reading
-from ..exporter.published import Published
-from ..exporter.query_reads import QueryReads, StoredQueries, WindowOf
-from ..exporter.query_windows import WINDOWS, QueryWindow, missing_window, of_hours, window_of
-from .api import judged_missing
-from .api import queries as api
-from .api import tables
-from .api.answers import Answer, error, packed
+from ..exporter import Published, QueryReads, Reading, StoredQueries, WindowOf
+from ..views import WINDOWS, QueryWindow, missing_window, of_hours, window_of
+from .api import parameters, queries, queries as api
 from .api.parameters import BadRequest, read_query, whole_number
+from .api.queries import TABLES
 from .api.query_lists import Found, QueryTables
-from .api.query_tables import TABLES
 from .api.query_rows import Queries
+from .api.route import Answer, error, packed
 
 
 class Served(Protocol):
@@ -46,7 +42,7 @@ class QueryRoutes:
         return [
             web.get(path + suffix, partial(self._answer, send, path, bool(suffix)))
             for path in TABLES
-            for suffix in ("", tables.SUFFIX)
+            for suffix in ("", parameters.SUFFIX)
         ]
 
     async def _answer(
@@ -83,7 +79,7 @@ class QueryRoutes:
             return msgspec.json.encode(answer)
         if isinstance(answer, Queries):
             answer = api.with_unlisted_row(answer)
-        return tables.table_text(answer, route.rows, route.row)
+        return parameters.table_text(answer, route.rows, route.row)
 
 
 Send = Callable[[web.Request, Answer, bool], Awaitable[web.StreamResponse]]
@@ -141,14 +137,14 @@ def _checked(reading: Reading, one: Mapping[str, str]) -> tuple[str, WindowOf, i
 
 
 def _missing_asked(reading: Reading, one: Mapping[str, str]) -> _Asked:
-    judged_missing.check(reading.plan)
+    queries.check_missing(reading.plan)
     hours = partial(missing_window, name=one["window"], hour_ms=reading.plan.hour_ms)
-    limit = whole_number("limit", one["limit"], judged_missing.MOST_PAIRS)
-    return _Asked(hours, partial(judged_missing.unjudged_items, limit=limit))
+    limit = whole_number("limit", one["limit"], queries.MOST_PAIRS)
+    return _Asked(hours, partial(queries.unjudged_items, limit=limit))
 
 
 _ASKED: Final[Mapping[str, Callable[[Reading, Mapping[str, str]], _Asked]]] = {
-    api.PATH: _list_asked,
+    api.QUERIES_PATH: _list_asked,
     api.DETAIL_PATH: _detail_asked,
-    judged_missing.PATH: _missing_asked,
+    queries.MISSING_PATH: _missing_asked,
 }

@@ -21,8 +21,8 @@ import structlog
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMethod, HttpProcessingError, InvalidURLError, LineTooLong
 
-from ..telemetry.rate_limit import RateLimit
-from .api.answers import error
+from ..telemetry import RateLimit
+from .api.route import error
 
 log = structlog.get_logger(__name__)
 

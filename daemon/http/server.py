@@ -17,20 +17,16 @@ from typing import Final, TypeAlias
 import msgspec
 from aiohttp import web
 
-from ..exporter.published import Published
-from ..exporter.query_reads import StoredQueries
-from ..telemetry.process import Telemetry
-from .api import openapi, tables
-from .api.answers import Answer, answer, error, packed
+from ..exporter import Published, StoredQueries
+from ..telemetry import Telemetry
+from .api import openapi, parameters
 from .api.health import Role
-from .api.route import RequestContext, Route
+from .api.route import Answer, RequestContext, Route, answer, error, packed
 from .api.routes import ROUTES
-from .assets import ASSETS, HEADERS, Asset
-from .connections import Connections
-from .listener import Listener, open_sockets
+from .connections import Connections, Listener, open_sockets
 from .markers import MarkerRoutes, MarkerSettings, is_local
+from .negotiation import ASSETS, HEADERS, Asset, wants_gzip, wants_openmetrics
 from .queries import QueryRoutes
-from .negotiation import wants_gzip, wants_openmetrics
 from .requests import request_readers
 from .security import Security
 
@@ -153,7 +149,7 @@ class HttpServer:
             web.get(openapi.PATH, self._openapi_document),
         ]
         routes += [
-            web.get(path, partial(self._api, route, path.endswith(tables.SUFFIX)))
+            web.get(path, partial(self._api, route, path.endswith(parameters.SUFFIX)))
             for route in self._routes
             for path in route.paths
         ]
@@ -271,7 +267,7 @@ async def _send_answer(
 async def _send_made(request: web.Request, made: Answer, as_csv: bool) -> web.StreamResponse:
     """Send an answer that is JSON, or CSV unless it is an error."""
     is_table = as_csv and made.status == HTTPStatus.OK
-    headers = {"Content-Type": tables.CONTENT_TYPE} if is_table else None
+    headers = {"Content-Type": parameters.CONTENT_TYPE} if is_table else None
     return await _send_answer(request, made, headers)
 
 

@@ -10,6 +10,13 @@ The format is that of exporter-toolkit, which the exporters of Prometheus share:
 file for all of them. So the rarer keys (cipher_suites, curve_preferences, headers) are read as
 well: a file with a policy on suites must be neither refused nor half obeyed. What the format knows
 but this server cannot do is a fault, never skipped.
+
+Names of curves and cipher suites: Go's, as in web configuration files, and OpenSSL's.
+
+The forms of password hashes that are accepted.
+
+bcrypt, as `htpasswd -nBC 10 USER` writes it, or, for systems without bcrypt,
+`$scrypt$ln=15,r=8,p=1$SALT$KEY`: cost 2^ln, a salt and a key of 32 bytes in base64 without `=`.
 """
 
 import re
@@ -19,10 +26,61 @@ from typing import Any, Final, TypeAlias
 
 import yaml
 
-from ..config.kinds import ConfigError, InvalidValue, Secret, shown
-from ..config.masking import MASK
-from . import password_hashes
-from .tls_names import CURVES, TLS12_SUITES, TLS13_SUITES
+from ..config import MASK, ConfigError, InvalidValue, Secret, shown
+
+CURVES: Final = {
+    "CurveP256": "prime256v1",
+    "CurveP384": "secp384r1",
+    "CurveP521": "secp521r1",
+    "X25519": "X25519",
+}
+"""Go's names → OpenSSL's names."""
+TLS13_SUITES: Final = (
+    "TLS_AES_128_GCM_SHA256",
+    "TLS_AES_256_GCM_SHA384",
+    "TLS_CHACHA20_POLY1305_SHA256",
+)
+"""Always on with TLS 1.3, whatever else is listed, as in Go."""
+TLS12_SUITES: Final = {
+    f"TLS_ECDHE_{key}_WITH_{long}": f"ECDHE-{key}-{short}"
+    for key in ("ECDSA", "RSA")
+    for long, short in (
+        ("AES_128_CBC_SHA", "AES128-SHA"),
+        ("AES_256_CBC_SHA", "AES256-SHA"),
+        ("AES_128_GCM_SHA256", "AES128-GCM-SHA256"),
+        ("AES_256_GCM_SHA384", "AES256-GCM-SHA384"),
+        ("CHACHA20_POLY1305_SHA256", "CHACHA20-POLY1305"),
+    )
+}
+"""Go's names of the suites with forward secrecy → OpenSSL's names."""
+
+
+BCRYPT: Final = re.compile(r"\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}")
+SCRYPT: Final = re.compile(
+    r"\$scrypt\$ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})"
+    r"\$((?:[A-Za-z0-9+/]{2,4}){6,16})\$([A-Za-z0-9+/]{43})"
+)
+BCRYPT_COSTS: Final = range(4, 19)
+"""Each step doubles the time: 10 takes 0.06 s, 18 takes 15 s."""
+SCRYPT_BYTES: Final = 1 << 28
+"""Upper bound of 128 · r · p · 2^ln, the bytes that a check needs: at r=8 it takes about 1 s."""
+FORMS: Final = "must be a bcrypt hash ($2y$10$…) or $scrypt$ln=15,r=8,p=1$SALT$KEY"
+
+
+def refusal(hashed: object) -> str | None:
+    """Why this hash is not accepted; None if it is. The message never contains the hash."""
+    bcrypt, scrypt = BCRYPT.fullmatch(str(hashed)), SCRYPT.fullmatch(str(hashed))
+    if bcrypt is not None:
+        bounds = f"{BCRYPT_COSTS[0]} to {BCRYPT_COSTS[-1]}"
+        too_costly = int(bcrypt[1]) not in BCRYPT_COSTS
+        return f"the cost of a bcrypt hash must be {bounds}" if too_costly else None
+    if scrypt is None:
+        return FORMS
+    cost_log2, block, parallel = (int(number) for number in scrypt.groups()[:3])
+    if min(cost_log2, block, parallel) < 1 or 128 * block * parallel << cost_log2 > SCRYPT_BYTES:
+        return f"scrypt needs ln, r, p >= 1 and 128 * r * p * 2^ln <= {SCRYPT_BYTES}"
+    return None
+
 
 VERSIONS: Final = ("TLS12", "TLS13")
 CLIENT_AUTH: Final = {
@@ -247,7 +305,7 @@ def _user(name: object, value: object) -> Secret:
     """The hash of a user. No message shows the value: in place of a hash it may be a password."""
     if not isinstance(name, str) or ":" in name:
         raise InvalidValue((None, "a user name must not contain a colon"))
-    rule = password_hashes.refusal(value)
+    rule = refusal(value)
     if rule is not None:
         raise InvalidValue((None, rule))
     return Secret(str(value))

@@ -4,22 +4,27 @@ files, and put a file in place.
 The only module of the room that opens files; a reader makes sense of their lines. A file is in
 place once the index lists it; both are written beside, synced and renamed, so that a crash leaves
 the directory as it was before or after.
+
+The files of a directory that this process has read, for as long as a lane may need them.
+
+Reads files, so it belongs off the event loop; what lanes do with what it has is decided in
+`timeline.py`.
 """
 
 import fcntl
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Final, Protocol, TypeAlias, TypeVar
+from types import MappingProxyType
+from typing import BinaryIO, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from . import index
-from .csv_rows import MOST_LINE_BYTES
+from . import timeline
 from .formats import read as read_judgements
-from .grades import Fault, FaultyJudgements
-from .index import Entry, FaultyIndex
+from .grades import MOST_LINE_BYTES, Fault, FaultyJudgements
+from .timeline import FaultyIndex, IndexEntry, Timeline
 
 INDEX: Final = "index"
 MOST_INDEX_BYTES: Final = 4 * 2**20
@@ -48,12 +53,12 @@ class NotAdded(Exception):
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedFile:
     """What a look at a directory found."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[IndexEntry, ...]
     """All that the index lists, by ascending start."""
-    counts: dict[Entry, object] = field(default_factory=dict)
+    counts: dict[IndexEntry, object] = field(default_factory=dict)
     """How much those say that were read, and are as the index says."""
     faults: tuple[Fault, ...] = ()
     """Of the others."""
@@ -61,7 +66,7 @@ class Listed:
     """Names of files in the directory that the index does not list: nothing reads them."""
 
 
-def read_index(directory: Path) -> tuple[Entry, ...]:
+def read_index(directory: Path) -> tuple[IndexEntry, ...]:
     """The entries of the index, by ascending start; none where there is no index yet. Raises
     FaultyIndex and OSError."""
     path = directory / INDEX
@@ -75,7 +80,7 @@ def read_index(directory: Path) -> tuple[Entry, ...]:
     if len(data) > MOST_INDEX_BYTES:
         rule = f"must have at most {MOST_INDEX_BYTES:,} bytes"
         raise FaultyIndex([Fault(str(path), 0, rule)])
-    return tuple(index.parse(data, str(path)))
+    return tuple(timeline.parse(data, str(path)))
 
 
 def read_file(path: Path, read: Reader[T]) -> tuple[str, T]:
@@ -87,7 +92,7 @@ def read_file(path: Path, read: Reader[T]) -> tuple[str, T]:
         return digest.hexdigest(), content
 
 
-def read_entry(directory: Path, entry: Entry, read: Reader[T]) -> T:
+def read_entry(directory: Path, entry: IndexEntry, read: Reader[T]) -> T:
     """The content of a file that the index lists. Raises FaultyJudgements, also where the file is
     missing or is not the one that was listed."""
     path = directory / entry.name
@@ -105,11 +110,11 @@ def read_entry(directory: Path, entry: Entry, read: Reader[T]) -> T:
     return content
 
 
-def look(directory: Path, read: Reader[Content] = read_judgements) -> Listed:
+def look(directory: Path, read: Reader[Content] = read_judgements) -> ListedFile:
     """Read everything that the index lists, one file after the other; none is kept. Raises
     FaultyIndex and OSError."""
     entries = read_index(directory)
-    counts: dict[Entry, object] = {}
+    counts: dict[IndexEntry, object] = {}
     faults: list[Fault] = []
     for entry in entries:
         try:
@@ -122,7 +127,7 @@ def look(directory: Path, read: Reader[Content] = read_judgements) -> Listed:
         for path in directory.iterdir()
         if path.name not in names and path.name != INDEX and not path.name.startswith(".")
     )
-    return Listed(entries, counts, tuple(faults), tuple(unlisted))
+    return ListedFile(entries, counts, tuple(faults), tuple(unlisted))
 
 
 def add(
@@ -131,20 +136,20 @@ def add(
     start_ms: int,
     earliest_ms: int,
     read: Reader[Content] = read_judgements,
-) -> tuple[Entry, object]:
+) -> tuple[IndexEntry, object]:
     """Put a copy of a file in place, in force from `start_ms` on: check it, write it beside, sync,
     rename, then append it to the index in the same way. Returns also how much it says.
 
     The copy is what is checked and hashed. Raises NotAdded where a rule forbids it,
     FaultyJudgements, FaultyIndex and OSError; then nothing has been put in place.
     """
-    if start_ms % index.HOUR_MS or start_ms < earliest_ms:
+    if start_ms % timeline.HOUR_MS or start_ms < earliest_ms:
         raise NotAdded(
-            f"start={index.start_text(start_ms)}: must be a whole hour, and not before"
-            f" {index.start_text(earliest_ms)}"
+            f"start={timeline.start_text(start_ms)}: must be a whole hour, and not before"
+            f" {timeline.start_text(earliest_ms)}"
         )
     try:
-        name = index.file_name(start_ms, source.name)
+        name = timeline.file_name(start_ms, source.name)
     except ValueError as error:
         raise NotAdded(str(error)) from None
     with _locked(directory):
@@ -159,20 +164,20 @@ def add(
         finally:
             beside.unlink(missing_ok=True)
         _sync(directory)
-        entry = Entry(start_ms, name, sha256)
-        _write(directory / INDEX, index.text_of(sorted([*entries, entry])))
+        entry = IndexEntry(start_ms, name, sha256)
+        _write(directory / INDEX, timeline.text_of(sorted([*entries, entry])))
     return entry, content.counts
 
 
-def _check_new(directory: Path, start_ms: int, entries: tuple[Entry, ...]) -> None:
+def _check_new(directory: Path, start_ms: int, entries: tuple[IndexEntry, ...]) -> None:
     """Raises NotAdded where the start is taken."""
     for entry in entries:
         if entry.start_ms == start_ms:
             raise NotAdded(
-                f"start={index.start_text(start_ms)}: {entry.name} starts then, and an entry of"
+                f"start={timeline.start_text(start_ms)}: {entry.name} starts then, and an entry of"
                 " the index is never changed: choose another hour"
             )
-    if len(entries) >= index.MOST_FILES:
+    if len(entries) >= timeline.MOST_FILES:
         raise NotAdded(f"{directory / INDEX}: lists {len(entries)} files, the most that it may")
 
 
@@ -253,3 +258,82 @@ def _sync(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+class _Stamp(NamedTuple):
+    """What differs where a file was written anew."""
+
+    inode: int
+    size: int
+    changed_ns: int
+
+
+class Library(Generic[T]):
+    """Reads the index and its files, each once while it stays as it is."""
+
+    def __init__(self, directory: Path, read: Reader[T]) -> None:
+        self._directory, self._reader = directory, read
+        self._contents: dict[IndexEntry, T] = {}
+        self._stamps: dict[IndexEntry, _Stamp | None] = {}
+        self.index: tuple[IndexEntry, ...] = ()
+        """All that is listed, by ascending start; as it was before while the index has faults."""
+        self.index_faults: tuple[Fault, ...] = ()
+        """Of the index itself: with any, nobody knows what is listed, and every lane waits."""
+        self.faults: tuple[Fault, ...] = ()
+        """Of files that a lane may need."""
+
+    @property
+    def readable(self) -> Mapping[IndexEntry, T]:
+        """The files that a lane may need, those that are as the index says."""
+        return MappingProxyType(self._contents)
+
+    def refresh(self, timelines: Collection[Timeline]) -> None:
+        """Look at the directory again, for the lanes of these timelines.
+
+        A file is read when it is new here, or was written since. One that all lanes have passed is
+        forgotten. An index or a file with faults raises nothing: the faults are kept, until a later
+        look finds none.
+        """
+        try:
+            self.index, self.index_faults = read_index(self._directory), ()
+        except FaultyIndex as error:
+            self.index_faults = tuple(error.faults)
+        except OSError as error:
+            where = str(error.filename or self._directory)
+            self.index_faults = (Fault(where, 0, f"cannot be read: {error.strerror}"),)
+        needed = self._needed(timelines)
+        for entry in self._stamps.keys() - needed:
+            self._contents.pop(entry, None)
+            del self._stamps[entry]
+        faults: list[Fault] = []
+        for entry in sorted(needed):
+            faults += self._read(entry)
+        self.faults = tuple(faults)
+
+    def _needed(self, timelines: Collection[Timeline]) -> set[IndexEntry]:
+        """What is listed from the first entry of any timeline on, and all of every timeline."""
+        firsts = [timeline.entries[0].start_ms for timeline in timelines if timeline.entries]
+        from_ms = min(firsts) if len(firsts) == len(timelines) and firsts else 0
+        listed = {entry for entry in self.index if entry.start_ms >= from_ms}
+        return listed.union(*(timeline.entries for timeline in timelines))
+
+    def _read(self, entry: IndexEntry) -> list[Fault]:
+        """Read the file where it is not read as it is now; its faults."""
+        stamp = self._stamp_of(entry)
+        if entry in self._contents and stamp is not None and stamp == self._stamps[entry]:
+            return []
+        self._contents.pop(entry, None)
+        self._stamps[entry] = stamp
+        try:
+            self._contents[entry] = read_entry(self._directory, entry, self._reader)
+        except FaultyJudgements as error:
+            return error.faults
+        return []
+
+    def _stamp_of(self, entry: IndexEntry) -> _Stamp | None:
+        """None for a file that is not there."""
+        try:
+            found = (self._directory / entry.name).stat()
+        except OSError:
+            return None
+        return _Stamp(found.st_ino, found.st_size, found.st_mtime_ns)

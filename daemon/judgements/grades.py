@@ -2,15 +2,26 @@
 
 Every reader of a format yields `Judgement`s and `Fault`s; what the formats share is checked here:
 the key of the query, the item, the grade, repetitions, and how many there may be.
+
+The lines of a text file, and the rows of a CSV file with a header.
+
+A reader takes the lines of a file as bytes, and keeps none of them. What is no text or no row is a
+fault with its line, and reading goes on after it.
+
+Files of classes of queries: CSV with the columns `query` and `class`.
+
+What `relevanced queries --classes` writes, or anybody else: one class for each query.
 """
 
+import csv
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
-from ..events.fields import InvalidField, identifier, shown
-from ..queries.keys import key_of
+from ..events import InvalidField, identifier, shown
+from ..queries import key_of
 
 MOST_JUDGEMENTS: Final = 3_000_000
 """A file may have so many; each takes about 100 bytes of memory."""
@@ -68,7 +79,7 @@ class FaultyJudgements(Exception):
 
 
 @dataclass(frozen=True)
-class Counts:
+class GradeCounts:
     """How much a file judges.
 
     >>> str(Counts(queries=1, judgements=2, unrated=3))
@@ -111,10 +122,10 @@ class Judgements:
     """Pairs of the file without a rating."""
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> GradeCounts:
         """How much it judges."""
         pairs = sum(len(items) for items in self.by_query.values())
-        return Counts(len(self.by_query), pairs, self.unrated)
+        return GradeCounts(len(self.by_query), pairs, self.unrated)
 
 
 def collect(
@@ -181,3 +192,177 @@ def _number(value: object) -> float | None:
     if type(value) is int or type(value) is float:
         return float(value)
     return float(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else None
+
+
+MOST_LINE_BYTES: Final = 64 * 2**20
+"""A line may have so many bytes: a line of JSON may be a whole list of judgements."""
+_MARK: Final = "\ufeff"
+"""The mark that some programs, Excel among them, put before UTF-8 text."""
+
+T = TypeVar("T")
+Row: TypeAlias = tuple[int, Sequence[str]]
+"""(line from 1 at which it begins, the fields that were asked for, without blanks around them)."""
+
+
+def texts(lines: Iterable[bytes], file: str, faults: list[Fault]) -> Iterator[Line]:
+    """The lines that are not blank, decoded; those that are no text become faults."""
+    for number, line in enumerate(lines, start=1):
+        if len(line) > MOST_LINE_BYTES:
+            faults.append(Fault(file, number, f"must have at most {MOST_LINE_BYTES:,} bytes"))
+            return
+        try:
+            # Files that were put together have the mark before the first line of each.
+            text = line.decode().removeprefix(_MARK).rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            near = line[max(0, error.start - 10) : error.end + 10].decode(errors="replace")
+            faults.append(Fault(file, number, f"{shown(near.strip())}: must be UTF-8 text"))
+            continue
+        if text and not text.isspace():
+            yield number, text
+
+
+def header_of(line: str) -> Sequence[str]:
+    """The names of the columns in the first line of a CSV file; none where it is no CSV."""
+    try:
+        return next(csv.reader([line], strict=True))
+    except csv.Error:
+        return ()
+
+
+def rows(lines: Iterator[Line], file: str, indices: Sequence[int]) -> Iterator[Row | Fault]:
+    """The fields at these indices of every row that follows the header."""
+    numbers: list[int] = []
+    found = csv.reader(_remembered(lines, numbers), strict=True)
+    last = max(indices)
+    while True:
+        numbers.clear()
+        try:
+            row = next(found, None)
+        except csv.Error as error:
+            yield Fault(file, numbers[0], f"the row that begins here is not CSV: {error}")
+            continue
+        if row is None:
+            return
+        if len(row) <= last:
+            rule = f"must have at least {last + 1}, as the header names them"
+            yield Fault(file, numbers[0], f"{len(row)} fields: {rule}")
+            continue
+        yield numbers[0], [row[index].strip() for index in indices]
+
+
+def with_faults(found: Iterator[T], faults: list[Fault]) -> Iterator[T | Fault]:
+    """Pass on the faults that reading the lines collects, between what is found in them."""
+    for one in found:
+        yield from faults
+        faults.clear()
+        yield one
+    yield from faults
+
+
+def _remembered(lines: Iterator[Line], numbers: list[int]) -> Iterator[str]:
+    """The texts, with their ends; their numbers are added to `numbers`."""
+    for number, text in lines:
+        numbers.append(number)
+        yield text + "\n"
+
+
+MOST_QUERIES: Final = 1_000_000
+"""A file may class so many queries; each takes about 150 bytes of memory."""
+MOST_CLASSES: Final = 1_000
+"""A file may name so many classes: each is a segment."""
+COLUMNS: Final = ("query", "class")
+
+
+@dataclass(frozen=True)
+class ClassCounts:
+    """How much a file classes.
+
+    >>> str(ClassCounts({"head": 1_200, "torso": 1}))
+    '1,200 queries head, 1 query torso'
+    """
+
+    queries: Mapping[str, int]
+    """Class → its queries."""
+
+    def __str__(self) -> str:
+        each = self.queries.items()
+        return ", ".join(f"{counted(n, 'query', 'queries')} {of}" for of, n in each)
+
+
+@dataclass(frozen=True, eq=False)
+class QueryClasses:
+    """The classes of one file."""
+
+    by_query: Mapping[str, str]
+    """Key of the query → its class."""
+
+    @property
+    def counts(self) -> ClassCounts:
+        """How much it classes."""
+        return ClassCounts(dict(Counter(self.by_query.values()).most_common()))
+
+
+def read_classes(lines: Iterable[bytes], file: str) -> QueryClasses:
+    """Read a file of classes. Raises FaultyJudgements with every fault, in the order of the lines.
+
+    Queries are the same where their keys are; the same one may stand there again with the same
+    class.
+
+    >>> read([b"query,class", b"Red Shoes,head"], "f").by_query
+    {'red shoes': 'head'}
+    """
+    by_query: dict[str, str] = {}
+    classes: set[str] = set()
+    faults, more = list[Fault](), 0
+    for row in _rows(lines, file):
+        fault = row if isinstance(row, Fault) else None
+        if not isinstance(row, Fault):
+            line, (query, of) = row
+            try:
+                _add_class(by_query, classes, query, of)
+            except ValueError as error:
+                fault = Fault(file, line, str(error))
+        if fault is not None and len(faults) < MOST_FAULTS:
+            faults.append(fault)
+        elif fault is not None:
+            more += 1
+        if len(by_query) > MOST_QUERIES:
+            rule = f"has more than {MOST_QUERIES:,} queries, the most that a file may class"
+            raise FaultyJudgements([*faults, Fault(file, 0, rule)], more)
+    if not faults and not by_query:
+        faults.append(Fault(file, 0, "classes no query"))
+    if faults:
+        raise FaultyJudgements(faults, more)
+    return QueryClasses(by_query)
+
+
+def _rows(lines: Iterable[bytes], file: str) -> Iterator[Row | Fault]:
+    faults: list[Fault] = []
+    found = texts(lines, file, faults)
+    number, header = next(found, (0, ""))
+    names = [name.strip().lower() for name in header_of(header)]
+    if all(name in names for name in COLUMNS):
+        indices = [names.index(name) for name in COLUMNS]
+        yield from with_faults(rows(found, file, indices), faults)
+        return
+    yield from faults
+    if number:
+        yield Fault(file, number, f"{shown(header)}: must name the columns query,class")
+
+
+def _add_class(by_query: dict[str, str], classes: set[str], query: str, of: str) -> None:
+    """Add a query and its class. Raises ValueError."""
+    key = key_of(query)
+    if not key:
+        raise ValueError(f"query={shown(query)}: must not be empty")
+    if of not in classes:
+        try:
+            identifier("class", of)
+        except InvalidField as error:
+            raise ValueError(f"{error.detail}, of query {shown(key)}") from None
+        if len(classes) == MOST_CLASSES:
+            raise ValueError(f"class={shown(of)}: a file must name at most {MOST_CLASSES} classes")
+        classes.add(of)
+    if (before := by_query.setdefault(key, of)) != of:
+        rule = f"must be {shown(before)}, its class further up"
+        raise ValueError(f"class={shown(of)} of query {shown(key)}: {rule}")

@@ -10,8 +10,7 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from relevanced.metrics import Lists, Metric, parse
-from relevanced.metrics.lists import Floats, Integers, by_column
+from relevanced.metrics import Floats, Integers, Lists, Metric, by_column, parse
 
 Grades: TypeAlias = Mapping[str, float]
 """Item → grade, of one query."""
@@ -49,7 +48,7 @@ class JudgedPlan:
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class JudgedLists:
     """What n lists come to."""
 
     scores: Floats
@@ -85,7 +84,9 @@ def judged_plan(
     return JudgedPlan(tuple(metrics), unjudged)
 
 
-def score(shown: Sequence[Sequence[str]], grades: Sequence[Grades], plan: JudgedPlan) -> Judged:
+def score(
+    shown: Sequence[Sequence[str]], grades: Sequence[Grades], plan: JudgedPlan
+) -> JudgedLists:
     """Score lists of items, each in shown order, by the grades of its query.
 
     `grades` is one mapping for each list, with at least one item. An item that is shown twice has
@@ -98,8 +99,8 @@ def score(shown: Sequence[Sequence[str]], grades: Sequence[Grades], plan: Judged
     ]
     if not parts:
         nothing = np.zeros(0, np.int64)
-        return Judged(np.zeros((0, len(plan.metrics))), nothing, nothing)
-    return Judged(
+        return JudgedLists(np.zeros((0, len(plan.metrics))), nothing, nothing)
+    return JudgedLists(
         np.concatenate([part.scores for part in parts]),
         np.concatenate([part.places for part in parts]),
         np.concatenate([part.judged_places for part in parts]),
@@ -118,7 +119,9 @@ def _parts(shown: Sequence[Sequence[str]], grades: Sequence[Grades]) -> Iterator
         yield start, len(shown)
 
 
-def _score(shown: Sequence[Sequence[str]], grades: Sequence[Grades], plan: JudgedPlan) -> Judged:
+def _score(
+    shown: Sequence[Sequence[str]], grades: Sequence[Grades], plan: JudgedPlan
+) -> JudgedLists:
     once = [_first_places(items) for items in shown]
     whole = _lists(once, grades)
     used = whole
@@ -132,7 +135,7 @@ def _score(shown: Sequence[Sequence[str]], grades: Sequence[Grades], plan: Judge
         # How much is judged is asked of the list as it was shown.
         scores[:, index] = metric.values(whole if metric.name.startswith("Judged") else used)
     depth = plan.depth or whole.depth
-    return Judged(
+    return JudgedLists(
         scores,
         np.minimum(whole.lengths, depth),
         _judged_places(whole, depth),

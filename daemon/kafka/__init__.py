@@ -1,3 +1,92 @@
 """Reads from Kafka and sends to it: the only room that imports the Kafka client; it keeps no state
 of a lane but the next offsets, and knows nothing of events or metrics.
 """
+
+from . import aiokafka_patches, codecs, member, resuming
+from .aiokafka_patches import install_codecs
+from .client import (
+    FirstTimes,
+    KafkaProducer,
+    KafkaSettings,
+    client_arguments,
+    consumer_arguments,
+    kafka_settings,
+    limits_of,
+    retention,
+)
+from .codecs import LIBRARIES, CorruptBlock, PythonSnappy, Snappy, TooLarge
+from .lane_log import LaneLog, LaneLogs, LogSpan
+from .partitions import (
+    NO_TIMESTAMP,
+    AbortedLog,
+    AssignedLanes,
+    PartitionFaults,
+    Record,
+    UnansweredFetches,
+    is_at_end,
+    is_stuck,
+    not_yet_taken,
+    records_of,
+    resume_offset,
+    split_lanes,
+)
+from .reader import Reader
+from .resuming import changed_logs
+from .source import KafkaSource
+from .topic_ids import FetchById
+from .topics import (
+    JAVA,
+    PARTITIONERS,
+    counts_or_obstacle,
+    create_topic,
+    fault_of,
+    require_equal_counts,
+    sampled,
+)
+
+__all__ = (
+    "AbortedLog",
+    "aiokafka_patches",
+    "AssignedLanes",
+    "changed_logs",
+    "client_arguments",
+    "codecs",
+    "consumer_arguments",
+    "CorruptBlock",
+    "counts_or_obstacle",
+    "create_topic",
+    "fault_of",
+    "FetchById",
+    "FirstTimes",
+    "install_codecs",
+    "is_at_end",
+    "is_stuck",
+    "JAVA",
+    "kafka_settings",
+    "KafkaProducer",
+    "KafkaSettings",
+    "KafkaSource",
+    "LaneLog",
+    "LaneLogs",
+    "LIBRARIES",
+    "limits_of",
+    "LogSpan",
+    "member",
+    "NO_TIMESTAMP",
+    "not_yet_taken",
+    "PARTITIONERS",
+    "PartitionFaults",
+    "PythonSnappy",
+    "Reader",
+    "Record",
+    "records_of",
+    "require_equal_counts",
+    "resume_offset",
+    "resuming",
+    "retention",
+    "sampled",
+    "Snappy",
+    "split_lanes",
+    "TooLarge",
+    "UnansweredFetches",
+)

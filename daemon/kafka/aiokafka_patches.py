@@ -26,10 +26,10 @@ from aiokafka.consumer.fetcher import READ_COMMITTED, FetchError, FetchResult, P
 from aiokafka.errors import CorruptRecordException
 
 from ..errors import StartError
-from ..worker.pacing import MAX_BATCH_BYTES
+from ..worker import MAX_BATCH_BYTES
 from . import codecs
-from .records import Record, records_of
-from .snappy import TooLarge
+from .codecs import TooLarge
+from .partitions import Record, records_of
 from .topic_partition import TopicPartition
 
 WRITTEN_FOR: Final = ("0.13", "0.14")

@@ -2,18 +2,39 @@
 
 Every client of this process (consumer, producer, the ones that ask for topics) is made from these
 values.
+
+How long the input topics keep their records: by their settings, where this user may read them,
+else by the age of their first records.
+
+From the configuration to the plain values that Kafka clients take.
+
+Sends records: dead letters, and the simulator's traffic.
+
+A record that was sent is buffered; one that was flushed is acknowledged by all replicas.
 """
 
 import asyncio
 import ssl
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import structlog
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import (
+    InvalidTimestampError,
+    InvalidTopicError,
+    KafkaError,
+    MessageSizeTooLargeError,
+    RecordListTooLargeError,
+)
 
-from ..config.sections import SASL_MECHANISMS, SECURITY_PROTOCOLS
-from ..errors import StartError
+from ..config import SASL_MECHANISMS, SECURITY_PROTOCOLS, Config, Secret
+from ..errors import RecordRefused, StartError, Unavailable
+from ..storage import consumer_group
+from ..worker import Retention
 
 STOP_PATIENCE_S: Final = 15.0
 
@@ -148,3 +169,214 @@ def _ssl_context(settings: KafkaSettings) -> ssl.SSLContext:
         raise StartError(f"kafka.ssl_cafile, ssl_certfile, ssl_keyfile: {error}") from error
     context.check_hostname = settings.ssl_check_hostname
     return context
+
+
+PATIENCE_S: Final = 15.0
+LANES_ASKED: Final = 16
+"""First records are asked for in so many partitions at most: retention is that of the topic."""
+_KEYS: Final = ("retention.ms", "retention.bytes")
+_NO_LIMIT: Final = -1
+
+FirstTimes = Callable[[int], Awaitable[Mapping[str, int]]]
+
+
+async def retention(
+    settings: KafkaSettings, first_times: FirstTimes, lanes: int, now_ms: int
+) -> dict[str, Retention]:
+    """Return, by topic, how long it keeps its records; nothing of topics of which nobody says it.
+
+    Where only bytes limit a topic, or both do, its first record's age is how far it reaches back
+    now. Never raises what Kafka answers: that is logged.
+    """
+    limits = await _limits(settings)
+    kept: dict[str, Retention] = {}
+    bounded = [topic for topic in settings.topics if _is_by_time(limits.get(topic))]
+    for topic in bounded:
+        ms = limits[topic]["retention.ms"]
+        kept[topic] = Retention(None if ms == _NO_LIMIT else ms, "retention.ms")
+    if len(bounded) < len(settings.topics):
+        for topic, first_ms in (await _latest_first(first_times, min(lanes, LANES_ASKED))).items():
+            kept.setdefault(topic, Retention(max(now_ms - first_ms, 0), "age of its first record"))
+    return kept
+
+
+def _is_by_time(limits: Mapping[str, int] | None) -> bool:
+    return limits is not None and limits.get("retention.bytes", _NO_LIMIT) == _NO_LIMIT
+
+
+async def _limits(settings: KafkaSettings) -> dict[str, dict[str, int]]:
+    """Topic → its limits; without those that this user may not read."""
+    admin: Any = AIOKafkaAdminClient(**client_arguments(settings))
+    wanted = dict.fromkeys(_KEYS)
+    asked = [ConfigResource(ConfigResourceType.TOPIC, name, wanted) for name in settings.topics]
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            await admin.start()
+            answers = await admin.describe_configs(asked)
+    except (KafkaError, OSError, TimeoutError) as error:
+        logger.info("retention of the topics cannot be read", reason=str(error) or "no answer")
+        return {}
+    finally:
+        await end(admin.close())
+    return limits_of([resource for answer in answers for resource in answer.resources])
+
+
+def limits_of(resources: Sequence[Sequence[Any]]) -> dict[str, dict[str, int]]:
+    """Topic → the limits in the answer to a request for its settings; without refused ones."""
+    return {
+        name: {key: int(value) for key, value, *_ in entries if key in _KEYS}
+        for code, _, _, name, entries in resources
+        if code == 0
+    }
+
+
+async def _latest_first(first_times: FirstTimes, lanes: int) -> dict[str, int]:
+    """Topic → the latest time of the first records of its partitions."""
+    latest: dict[str, int] = {}
+    try:
+        for times in await asyncio.gather(*map(first_times, range(lanes))):
+            for topic, first_ms in times.items():
+                latest[topic] = max(latest.get(topic, 0), first_ms)
+    except Unavailable as error:
+        logger.info("first records of the topics cannot be asked for", reason=str(error))
+    return latest
+
+
+def kafka_settings(config: Config) -> KafkaSettings:
+    """Addresses, credentials, topics and the consumer group of this configuration."""
+    kafka = config.kafka
+    return KafkaSettings(
+        bootstrap_servers=",".join(kafka.bootstrap_servers),
+        topics=kafka.topics,
+        group_id=consumer_group(config),
+        client_id=kafka.client_id,
+        security_protocol=kafka.security_protocol,
+        sasl_mechanism=kafka.sasl_mechanism or "PLAIN",
+        sasl_username=kafka.sasl_username,
+        sasl_password=_revealed(kafka.sasl_password),
+        ssl_cafile=kafka.ssl_cafile,
+        ssl_certfile=kafka.ssl_certfile,
+        ssl_keyfile=kafka.ssl_keyfile,
+        ssl_key_password=_revealed(kafka.ssl_key_password),
+        ssl_check_hostname=kafka.ssl_check_hostname,
+        isolation_level=kafka.isolation_level,
+        session_timeout_s=kafka.session_timeout_s,
+    )
+
+
+def _revealed(secret: Secret | None) -> str | None:
+    return None if secret is None else secret.reveal()
+
+
+MAX_REQUEST_BYTES: Final = 64 << 20
+"""Larger than any broker takes: how large a record may be is the broker's decision."""
+BATCH_BYTES: Final = 256 << 10
+LINGER_MS: Final = 5
+SEND_TIMEOUT_S: Final = 15.0
+RETRY_PAUSE_S: Final = 1.0
+_NEVER_TAKEN: Final = (
+    MessageSizeTooLargeError,
+    RecordListTooLargeError,
+    InvalidTopicError,
+    InvalidTimestampError,
+)
+
+
+class KafkaProducer:
+    """Open by `start`, close by `stop`. Keys choose partitions as Java's producer does: murmur2."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self._producer: Any = None
+        self._waiting = 0
+        self._failure: BaseException | None = None
+        self._settled = asyncio.Event()
+        self._settled.set()
+
+    async def start(self) -> None:
+        """Connect; waits, and logs so once, while the cluster is away."""
+        logged = False
+        while self._producer is None:
+            producer = AIOKafkaProducer(**self._arguments())
+            try:
+                await producer.start()
+                self._producer = producer
+            except KafkaError as error:
+                if not logged:
+                    servers = self._settings.bootstrap_servers
+                    logger.warning(
+                        "waiting for Kafka", reason=str(error), bootstrap_servers=servers
+                    )
+                logged = True
+                await asyncio.sleep(RETRY_PAUSE_S)
+            finally:
+                if self._producer is None:
+                    await producer.stop()
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        headers: Iterable[tuple[str, bytes]] = (),
+        timestamp_ms: int | None = None,
+    ) -> None:
+        """Buffer a record; `flush` raises where it was not taken. Waits while the buffer is full.
+
+        Raises RecordRefused for a record that can never be sent, Unavailable when the topic
+        cannot be found now.
+        """
+        if value is None and key is None:
+            key = b""  # a record needs one of the two
+        try:
+            future = await self._producer.send(
+                topic, value, key, timestamp_ms=timestamp_ms, headers=list(headers)
+            )
+        except KafkaError as error:
+            raise _translated(topic, error) from error
+        self._waiting += 1
+        self._settled.clear()
+        future.add_done_callback(self._settle)
+
+    async def flush(self) -> None:
+        """Wait until every record sent is acknowledged.
+
+        Raises RecordRefused or Unavailable (within about twice SEND_TIMEOUT_S) where one was
+        not: any of the records sent since the last flush may then be missing.
+        """
+        await self._settled.wait()
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise _translated("", failure) from failure
+
+    async def stop(self) -> None:
+        """Send what is buffered and close; gives up after a while when the cluster is away."""
+        if self._producer is None:
+            return
+        producer, self._producer = self._producer, None
+        await end(producer.stop())
+
+    def _arguments(self) -> dict[str, Any]:
+        return {
+            **client_arguments(self._settings),
+            "request_timeout_ms": int(SEND_TIMEOUT_S * 1000),
+            "acks": "all",
+            "linger_ms": LINGER_MS,
+            "max_batch_size": BATCH_BYTES,
+            "max_request_size": MAX_REQUEST_BYTES,
+        }
+
+    def _settle(self, future: "asyncio.Future[object]") -> None:
+        self._waiting -= 1
+        error = asyncio.CancelledError() if future.cancelled() else future.exception()
+        if error is not None and not isinstance(self._failure, _NEVER_TAKEN):
+            self._failure = error
+        if self._waiting == 0:
+            self._settled.set()
+
+
+def _translated(topic: str, error: BaseException) -> Exception:
+    message = f"{topic}: {error}" if topic else str(error)
+    if isinstance(error, _NEVER_TAKEN):
+        return RecordRefused(message)
+    return Unavailable(message)

@@ -20,16 +20,14 @@ from typing import Any, Final
 from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
-from ..config.start import Start
+from ..config import Start
 from ..errors import Unavailable
-from ..storage.log_marks import LogMarks
+from ..storage import LogMarks
 from . import aiokafka_patches
 from .aiokafka_patches import client_of, unpacking_aside
 from .client import KafkaSettings, consumer_arguments, end
-from .offsets import log_bounds, starting_offsets
-from .positions import not_yet_taken
-from .records import Record
-from .resuming import KnownLogs
+from .partitions import Record, not_yet_taken
+from .resuming import KnownLogs, log_bounds, starting_offsets
 from .topic_ids import fetch_by_id
 from .topic_partition import TopicPartition
 from .topics import describe_topics, require_equal_counts
@@ -40,7 +38,7 @@ PATIENCE_S: Final = 30.0
 
 
 @dataclass(frozen=True)
-class Span:
+class LogSpan:
     """The offsets of one topic of a lane that are read: [begin, end)."""
 
     begin: int
@@ -57,7 +55,7 @@ class Span:
 class LaneLog:
     """The log of one lane while it is read. Made by `LaneLogs.open`."""
 
-    def __init__(self, consumer: Any, lane: int, spans: Mapping[str, Span]) -> None:
+    def __init__(self, consumer: Any, lane: int, spans: Mapping[str, LogSpan]) -> None:
         self._consumer = consumer
         self._lane = lane
         self.spans = spans
@@ -177,7 +175,7 @@ class LaneLogs:
         earliest, _ = await log_bounds(self._consumer, places)
         self._known.fence.update(found.topic_ids)
         spans = {
-            place.topic: Span(
+            place.topic: LogSpan(
                 begin.get(place.topic, earliest[place]), until[place.topic], earliest[place]
             )
             for place in places

@@ -16,16 +16,19 @@ from typing import Any, Final, TypeAlias
 import structlog
 from aiokafka.errors import GroupAuthorizationFailedError, OffsetOutOfRangeError
 
-from ..telemetry.kafka_faults import ADVICE, KafkaFault, NoteFault, ignore_fault
-from .aborted import AbortedLog
+from ..telemetry import ADVICE, KafkaFault, NoteFault, ignore_fault
 from .aiokafka_patches import counting_aborted, fails_next, unpacking_aside
-from .assigned_lanes import AssignedLanes
-from .diagnosis import fault_of
-from .liveness import UnansweredFetches
-from .partition_faults import PartitionFaults
-from .positions import is_at_end, not_yet_taken
-from .records import Record
+from .partitions import (
+    AbortedLog,
+    AssignedLanes,
+    PartitionFaults,
+    Record,
+    UnansweredFetches,
+    is_at_end,
+    not_yet_taken,
+)
 from .topic_partition import TopicPartition
+from .topics import fault_of
 
 ERROR_PAUSE_S: Final = 0.2
 NOTHING_YET_PAUSE_S: Final = 0.02

@@ -1,23 +1,238 @@
-"""Where reading of a lane resumes, once its logs are known to be the ones that were read."""
+"""Where reading of a lane resumes, once its logs are known to be the ones that were read.
 
-from collections.abc import Mapping, Sequence
+Asks the cluster for offsets of its logs, and waits for the answer for a bounded time.
+
+Whether a log is the one that a lane has read: by its topic id, by its end, and by the last
+record.
+
+The topic id tells a topic that was deleted and created again; it is asked of the partition's leader
+after that has answered for the log, see `topic_ids`. The record at the offset before the stored one
+tells two more cases: a log that lost its end (an unclean leader election, a disk that was restored)
+and was written on, and a recreated topic in a cluster without ids. Where that record is gone, by
+retention or compaction, or was never read, the id alone decides.
+
+Which logs of a topic are not those that its lanes have read, asked from outside of the group.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import structlog
+from aiokafka import AIOKafkaConsumer
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError, for_code
+from aiokafka.protocol.fetch import FetchRequest
+from aiokafka.record.memory_records import MemoryRecords
 
-from ..storage.log_marks import LogMark, LogMarks
-from ..telemetry.kafka_faults import NoteFault, ignore_fault
-from ..worker.source import LogChanged, OffsetBeyondEnd, PartitionStatus
+from ..config import Ago, LogEnd, Start
+from ..errors import Unavailable
+from ..storage import Head, LogMark, LogMarks, checksum_of
+from ..telemetry import ADVICE, NoteFault, ignore_fault
+from ..worker import LogChanged, LogReplaced, LogRewritten, OffsetBeyondEnd, PartitionStatus
+from . import aiokafka_patches
 from .aiokafka_patches import client_of
-from .log_identity import ids_by_leader, require_same_records, require_same_topic
-from .offsets import log_bounds, resume_offsets
-from .topic_ids import Fence, is_fetched_by_id
+from .client import KafkaSettings, client_arguments, end
+from .partitions import records_of, resume_offset
+from .topic_ids import Fence, is_fetched_by_id, topic_ids
 from .topic_partition import TopicPartition
+from .topics import describe_topics
 
-NEVER_READ: Final = LogMark()
+ANSWER_PATIENCE_S: Final = 10.0
+
+T = TypeVar("T")
 
 logger = structlog.get_logger(__name__)
+
+
+async def log_bounds(
+    consumer: Any, topic_partitions: Sequence[TopicPartition]
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """Return the first offset of each log, and the offset after its last readable record.
+
+    Raises Unavailable.
+    """
+    starts, ends = await _answer(
+        asyncio.gather(
+            consumer.beginning_offsets(topic_partitions), consumer.end_offsets(topic_partitions)
+        )
+    )
+    return starts, ends
+
+
+async def starting_offsets(
+    consumer: Any, topic_partitions: Sequence[TopicPartition], start: Start, now_ms: int
+) -> dict[str, int]:
+    """Return, by topic, the offset where reading begins.
+
+    `Ago` counts back from `now_ms`, by the records' Kafka timestamps; where no record is that
+    young, reading begins at the end. Raises Unavailable.
+    """
+    starts, ends = await log_bounds(consumer, topic_partitions)
+    if start is LogEnd.EARLIEST:
+        return {topic: offset for (topic, _), offset in starts.items()}
+    if isinstance(start, Ago):
+        # The end was asked for first: a record that arrives in between is not skipped.
+        since_ms = max(now_ms - start.ms, 0)
+        times = dict.fromkeys(topic_partitions, since_ms)
+        found = await _answer(consumer.offsets_for_times(times))
+        ends |= {tp: record.offset for tp, record in found.items() if record is not None}
+    return {topic: offset for (topic, _), offset in ends.items()}
+
+
+async def first_times(consumer: Any, topic_partitions: Sequence[TopicPartition]) -> dict[str, int]:
+    """Return, by topic, the Kafka timestamp (ms) of the first record of its log; of several
+    partitions, the latest: from then on all are there. Raises Unavailable."""
+    found = await _answer(consumer.offsets_for_times(dict.fromkeys(topic_partitions, 0)))
+    times: dict[str, int] = {}
+    for (topic, _), record in found.items():
+        if record is not None:
+            times[topic] = max(times.get(topic, 0), record.timestamp)
+    return times
+
+
+async def group_offsets(
+    consumer: Any, topic_partitions: Sequence[TopicPartition]
+) -> dict[str, int]:
+    """Return, by topic, the offset that the group stores, where it does. Raises Unavailable."""
+    found = await _answer(asyncio.gather(*map(consumer.committed, topic_partitions)))
+    stored = zip(topic_partitions, found, strict=True)
+    return {topic: offset for (topic, _), offset in stored if offset is not None}
+
+
+def resume_offsets(
+    topic_partitions: Sequence[TopicPartition],
+    stored: Mapping[str, int],
+    bounds: tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int]],
+    note: NoteFault,
+    topic_ids: Mapping[TopicPartition, str],
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Return, by topic, the offset where reading resumes, and how many records were deleted unread
+    for the topics that lost any.
+
+    `bounds` is what `log_bounds` returned. Raises OffsetBeyondEnd.
+    """
+    offsets: dict[str, int] = {}
+    gaps: dict[str, int] = {}
+    for topic_partition in topic_partitions:
+        topic, partition = topic_partition
+        start, end = bounds[0][topic_partition], bounds[1][topic_partition]
+        offsets[topic], gone = resume_offset(
+            topic_partition, stored[topic], start, end, topic_ids.get(topic_partition)
+        )
+        if gone:
+            gaps[topic] = gone
+            note("records_gone")
+            logger.error(
+                "the log begins after the stored offset",
+                topic=topic,
+                partition=partition,
+                stored=stored[topic],
+                log_start=start,
+                records_gone=gone,
+                advice=ADVICE["records_gone"],
+            )
+    return offsets, gaps
+
+
+async def _answer(request: Awaitable[T]) -> T:
+    try:
+        async with asyncio.timeout(ANSWER_PATIENCE_S):
+            return await request
+    except TimeoutError as error:
+        raise Unavailable(f"no answer within {ANSWER_PATIENCE_S} s") from error
+    except KafkaError as error:
+        raise Unavailable(str(error)) from error
+
+
+FETCHED_BYTES: Final = 1
+"""A broker answers with whole batches: with the one that has the offset."""
+READ_UNCOMMITTED: Final = 0
+
+
+async def ids_by_leader(
+    client: Any, topic_partitions: Sequence[TopicPartition]
+) -> dict[TopicPartition, str]:
+    """Return the topic ids of these logs, as their leaders know them; without those of a cluster
+    that has none. Raises Unavailable.
+    """
+    leaders: dict[int, list[TopicPartition]] = {}
+    for topic_partition in topic_partitions:
+        leaders.setdefault(_leader(client, topic_partition), []).append(topic_partition)
+    ids: dict[TopicPartition, str] = {}
+    for node_id, led in leaders.items():
+        found = await topic_ids(client, node_id, [topic for topic, _ in led])
+        ids |= {place: found[place.topic] for place in led if place.topic in found}
+    return ids
+
+
+def require_same_topic(
+    topic_partition: TopicPartition, stored: int, mark: LogMark, topic_id: str | None
+) -> None:
+    """Raise LogReplaced where the topic with this id is not the one that was read."""
+    if mark.topic_id is not None and topic_id is not None and mark.topic_id != topic_id:
+        raise LogReplaced(*topic_partition, stored, mark.topic_id, topic_id)
+
+
+async def require_same_records(
+    client: Any,
+    topic_partition: TopicPartition,
+    stored: int,
+    mark: LogMark,
+    topic_id: str | None,
+) -> None:
+    """Raise LogRewritten where the last record that was read is another one now. Raises
+    Unavailable.
+    """
+    if mark.last_offset is None or mark.checksum is None:
+        return
+    checksum = await _checksum_at(client, topic_partition, mark.last_offset)
+    if checksum is not None and checksum != mark.checksum:
+        raise LogRewritten(*topic_partition, stored, mark.last_offset, topic_id)
+
+
+async def _checksum_at(client: Any, topic_partition: TopicPartition, offset: int) -> int | None:
+    """Return the checksum of the record at an offset; None where the log has none there, or it
+    cannot be read."""
+    topic, partition = topic_partition
+    wanted = [(topic, [(partition, offset, FETCHED_BYTES)])]
+    request = FetchRequest(0, 0, FETCHED_BYTES, READ_UNCOMMITTED, wanted)
+    try:
+        response = await client.send(_leader(client, topic_partition), request)
+    except (KafkaError, OSError) as error:
+        raise Unavailable(f"{topic}[{partition}]: {error}") from error
+    for _, answers in response.topics:
+        for _, code, _, *_, data in answers:
+            if code == OffsetOutOfRangeError.errno:
+                return None
+            if code:
+                raise Unavailable(f"{topic}[{partition}]: {for_code(code).__name__}")
+            return _found(topic_partition, data or b"", offset)
+    return None
+
+
+def _found(topic_partition: TopicPartition, data: bytes, offset: int) -> int | None:
+    batches = MemoryRecords(data)
+    try:
+        while batches.has_next():
+            batch = batches.next_batch()
+            if batch.is_control_batch or batch.next_offset <= offset:
+                continue
+            for record in records_of(topic_partition, batch, offset):
+                return checksum_of(record) if record.offset == offset else None
+    except Exception:  # whatever a codec or a damaged batch raises: reading reports it
+        return None
+    return None
+
+
+def _leader(client: Any, topic_partition: TopicPartition) -> int:
+    leader = client.cluster.leader_for_partition(topic_partition)
+    if leader is None or leader < 0:
+        raise Unavailable(f"{topic_partition.topic}[{topic_partition.partition}]: no leader")
+    return int(leader)
+
+
+NEVER_READ: Final = LogMark()
 
 
 @dataclass(frozen=True)
@@ -110,3 +325,31 @@ async def ids_by_topic(consumer: Any, topic_partitions: Sequence[TopicPartition]
     """
     ids = await ids_by_leader(client_of(consumer), topic_partitions)
     return {topic: topic_id for (topic, _), topic_id in ids.items()}
+
+
+async def changed_logs(
+    settings: KafkaSettings, topic: str, heads: Mapping[int, Head]
+) -> dict[int, LogChanged]:
+    """Return, by lane, what is wrong with the log of a topic, where it is not the one that the lane
+    has read. A lane without a partition of the topic is left out. Raises Unavailable.
+    """
+    aiokafka_patches.install()
+    counts, obstacle = await describe_topics(settings)
+    if obstacle is not None:
+        raise Unavailable(obstacle.reason)
+    consumer: Any = AIOKafkaConsumer(**client_arguments(settings))
+    changed = dict[int, LogChanged]()
+    try:
+        await consumer.start()
+        for lane, head in heads.items():
+            if lane < counts[topic]:
+                place, stored = TopicPartition(topic, lane), {topic: head.offsets[topic]}
+                try:
+                    await KnownLogs().resumption(consumer, [place], stored, head.logs)
+                except LogChanged as error:
+                    changed[lane] = error
+    except (KafkaError, OSError) as error:
+        raise Unavailable(f"Kafka: {error}") from error
+    finally:
+        await end(aiokafka_patches.stop(consumer))
+    return changed

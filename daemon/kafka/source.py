@@ -23,24 +23,26 @@ from typing import Any, Final
 
 import structlog
 
-from ..config.start import Start
+from ..config import Start
 from ..errors import Unavailable
-from ..storage.log_marks import NO_MARKS, LogMarks
-from ..telemetry.kafka_faults import ADVICE, NoteFault, ignore_fault
-from ..worker.source import Batch, LaneLost, PartitionStatus
+from ..storage import NO_MARKS, LogMarks
+from ..telemetry import ADVICE, NoteFault, ignore_fault
+from ..worker import Batch, LaneLost, PartitionStatus
 from . import aiokafka_patches
-from .assigned_lanes import AssignedLanes
 from .client import KafkaSettings
-from .diagnosis import Diagnosis
-from .group import GroupOffsets
-from .liveness import is_stuck
-from .member import GroupMember
-from .offsets import first_times, group_offsets, starting_offsets
+from .member import GroupMember, GroupOffsets
+from .partitions import AssignedLanes, caught_up, is_stuck, partition_count, partition_status
 from .reader import Reader
-from .resuming import KnownLogs, Resumption, ids_by_topic
-from .status import caught_up, partition_count, partition_status
+from .resuming import (
+    KnownLogs,
+    Resumption,
+    first_times,
+    group_offsets,
+    ids_by_topic,
+    starting_offsets,
+)
 from .topic_partition import TopicPartition
-from .topics import NoteCounts, ignore_counts, require_equal_counts
+from .topics import Diagnosis, NoteCounts, ignore_counts, require_equal_counts
 
 LAST_HINT_PATIENCE_S: Final = 2.0
 

@@ -1,4 +1,4 @@
-"""The client's name of a topic-partition, with the types that the client does not ship."""
+"""The client's name of a topic-partition, with the types that the client does not ship. Pure."""
 
 from typing import TYPE_CHECKING, NamedTuple
 

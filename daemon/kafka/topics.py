@@ -2,28 +2,49 @@
 
 A lane is partition p of every input topic, so that an impression and its feedback meet. That holds
 only where all topics have equally many partitions.
+
+Finds out why nothing can be read: by the client's errors, and by a connection of its own.
+
+aiokafka waits without a word while brokers are away, and takes a topic that was deleted for one
+without partitions.
+
+How producers place keys, by the clients that do so by default.
+
+Reads the last minutes of some topics, without a consumer group: nothing is committed.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import time
+import zlib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import structlog
+from aiokafka import AIOKafkaConsumer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import (
+    CorruptRecordException,
+    GroupAuthorizationFailedError,
     KafkaError,
+    RecordTooLargeError,
     TopicAlreadyExistsError,
     TopicAuthorizationFailedError,
+    UnsupportedCodecError,
     for_code,
 )
+from aiokafka.partitioner import murmur2
 from aiokafka.protocol.metadata import MetadataRequest
 
 from ..backoff import doubled_s
-from ..errors import StartError
-from ..telemetry.kafka_faults import ADVICE, KafkaFault, NoteFault, ignore_fault
-from .client import KafkaSettings, client_arguments
+from ..errors import StartError, Unavailable
+from ..telemetry import ADVICE, KafkaFault, NoteFault, ignore_fault
+from . import aiokafka_patches
+from .aiokafka_patches import unpacking_aside
+from .client import KafkaSettings, client_arguments, consumer_arguments, end
+from .partitions import Record
+from .topic_partition import TopicPartition
 
 FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 5.0
@@ -158,3 +179,159 @@ def counts_or_obstacle(
         return counts, None
     reasons = "; ".join(reason for reason, _ in sorted(obstacles))
     return counts, Obstacle(min(obstacles)[1], reasons)
+
+
+CHECK_EVERY_S: Final = 10.0
+
+
+def fault_of(error: Exception) -> KafkaFault:
+    """Return the fault that an error of the client stands for."""
+    if isinstance(error, (TopicAuthorizationFailedError, GroupAuthorizationFailedError)):
+        return "not_permitted"
+    if isinstance(error, UnsupportedCodecError):
+        return "unknown_codec"
+    # Brokers send one whole batch, however large. What does not fit has a damaged length.
+    if isinstance(error, (CorruptRecordException, RecordTooLargeError)):
+        return "corrupt_batch"
+    return "unreadable"
+
+
+class Diagnosis:
+    """Checks the cluster in the background while nothing is read, and logs what it found."""
+
+    def __init__(
+        self, settings: KafkaSettings, note: NoteFault, note_counts: NoteCounts = ignore_counts
+    ) -> None:
+        self._settings = settings
+        self._note = note
+        self._note_counts = note_counts
+        self._task: asyncio.Task[None] | None = None
+        self._checked_s = 0.0
+        self.obstacle: Obstacle | None = None
+
+    async def wait_for_topics(self) -> dict[str, int]:
+        """Return the number of partitions of each topic, once the cluster answers and all exist;
+        `obstacle` is meanwhile what is waited for.
+        """
+        self._note_counts(dict.fromkeys(self._settings.topics, 0))
+        try:
+            return await wait_for_topics(
+                self._settings, self._note, self._note_counts, self._wait_for
+            )
+        finally:
+            self.obstacle = None
+
+    def check_if(self, doubtful: bool) -> None:
+        """Check now and then while something may be wrong. To be called at every poll; never
+        waits.
+        """
+        now_s = time.monotonic()
+        if self._task is not None and not self._task.done():
+            return
+        if not doubtful:
+            self._report(None)
+        elif now_s - self._checked_s >= CHECK_EVERY_S:
+            self._checked_s = now_s
+            self._task = asyncio.create_task(self._check())
+
+    async def stop(self) -> None:
+        """Cancel the check in progress."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    async def _check(self) -> None:
+        _, obstacle = await describe_topics(self._settings, self._note_counts)
+        self._report(obstacle)
+
+    def _wait_for(self, obstacle: Obstacle) -> None:
+        self.obstacle = obstacle
+
+    def _report(self, obstacle: Obstacle | None) -> None:
+        before, self.obstacle = self.obstacle, obstacle
+        if obstacle is not None and obstacle != before:
+            self._note(obstacle.fault)
+            logger.error(
+                "Kafka cannot be read",
+                reason=obstacle.reason,
+                bootstrap_servers=self._settings.bootstrap_servers,
+                advice=ADVICE[obstacle.fault],
+            )
+        elif obstacle is None and before is not None:
+            logger.info("Kafka answers again", after=before.reason)
+
+
+JAVA: Final = "murmur2"
+PARTITIONERS: Final[Mapping[str, Callable[[bytes], int]]] = {
+    JAVA: lambda key: murmur2(key) & 0x7FFFFFFF,
+    "CRC32": zlib.crc32,
+}
+"""Partitioner → key → a number, which modulo the number of partitions is the partition. The first
+is that of the Java client and of aiokafka, the second that of librdkafka."""
+
+
+FETCH_WAIT_MS: Final = 500
+PATIENCE_S: Final = 30.0
+"""Topics that give nothing for so long do not answer."""
+AT_ONCE: Final = 2_000
+
+
+async def sampled(
+    settings: KafkaSettings, since_ms: int, max_bytes: int
+) -> AsyncIterator[Sequence[Record]]:
+    """The records of all partitions whose Kafka timestamps are `since_ms` or later, up to those of
+    now, in portions, until their values have so many bytes. Raises Unavailable."""
+    aiokafka_patches.install()
+    consumer = AIOKafkaConsumer(**(consumer_arguments(settings) | {"group_id": None}))
+    try:
+        places = await _places(settings)
+        await consumer.start()
+        ends = await _begin(consumer, places, since_ms)
+        left, since_s = max_bytes, time.monotonic()
+        while left > 0 and ends:
+            with unpacking_aside(consumer):
+                fetched = await consumer.getmany(
+                    *ends, timeout_ms=FETCH_WAIT_MS, max_records=AT_ONCE
+                )
+            for place, records in fetched.items():
+                kept = [record for record in records if record.offset < ends[place]]
+                left -= sum(len(record.value or b"") for record in kept)
+                yield kept
+            before = len(ends)
+            ends = {p: end for p, end in ends.items() if await consumer.position(p) < end}
+            if fetched or len(ends) < before:
+                since_s = time.monotonic()
+            elif time.monotonic() - since_s > PATIENCE_S:
+                raise Unavailable(f"Kafka: no record came within {PATIENCE_S:.0f} s")
+    except (KafkaError, OSError) as error:
+        raise Unavailable(f"Kafka: {type(error).__name__}: {error}") from error
+    finally:
+        await end(aiokafka_patches.stop(consumer))
+
+
+async def _places(settings: KafkaSettings) -> list[TopicPartition]:
+    counts, obstacle = await describe_topics(settings)
+    if obstacle is not None:
+        raise Unavailable(f"Kafka: {obstacle.reason}")
+    return [
+        TopicPartition(topic, number)
+        for topic in settings.topics
+        for number in range(counts[topic])
+    ]
+
+
+async def _begin(
+    consumer: Any, places: Sequence[TopicPartition], since_ms: int
+) -> Mapping[TopicPartition, int]:
+    """Go to the first records; returns the end of each partition that has any."""
+    consumer.assign(places)
+    ends = await consumer.end_offsets(places)
+    begins = await consumer.offsets_for_times(dict.fromkeys(places, since_ms))
+    found = {}
+    for place in places:
+        begin = begins.get(place)
+        first = ends[place] if begin is None else begin.offset
+        consumer.seek(place, first)
+        if first < ends[place]:
+            found[place] = ends[place]
+    return found

@@ -2,6 +2,8 @@
 
 A function of the pane's impressions alone, whatever their order: so of two topics it does not
 matter which was read first.
+
+Impressions of a settling pane that are left out of their experiments: counted, not scored.
 """
 
 from collections import Counter
@@ -11,22 +13,65 @@ from typing import Final
 
 import numpy as np
 
-from relevanced.metrics.arithmetic import distinct
-from relevanced.metrics.buckets import BUCKETS, LARGEST_SUM, Buckets
-from relevanced.metrics.interleaving import credits
-from relevanced.metrics.lists import Integers
-from relevanced.metrics.users import bucket_indices
+from relevanced.metrics import (
+    BUCKETS,
+    LARGEST_SUM,
+    Integers,
+    UserBuckets,
+    bucket_indices,
+    credits,
+    distinct,
+)
 
-from ..experiments.exclusion import within
-from ..experiments.specs import INTERLEAVED, MOST_STRATA, MOST_VARIANTS, Spec, Tracking
-from ..experiments.tallies import Arm, Experiments, Tallies
+from ..experiments import (
+    INTERLEAVED,
+    MOST_STRATA,
+    MOST_VARIANTS,
+    Arm,
+    Experiments,
+    Spec,
+    Tallies,
+    Tracking,
+    within,
+)
 from ..panes import HOUR_MS
 from ..plan import OTHER, Plan
-from .columns.column import column
+from .columns.arrays import new_column
 from .gain_states import lists_of, score_delays
 from .lane import Lane
-from .left_out import leave_out
-from .subjects import NO_UNIT
+from .new_impressions import NO_UNIT
+
+
+def leave_out(
+    lane: Lane,
+    start_ms: int,
+    index: Integers,
+    assignments: Integers,
+    variants_of: Mapping[str, Mapping[int, str]],
+) -> None:
+    """Count the impressions and users of each variant that an excluded stretch left out.
+
+    index, assignments (n,): place among the open impressions, and assignment id, of those of the
+    base pane that starts at `start_ms`. variants_of: experiment → assignment id → variant.
+    """
+    tracking, subjects = lane.plan.tracking, lane.open.subjects
+    assert tracking is not None and subjects is not None
+    for name, by_id in variants_of.items():
+        spec = tracking.spec(name)
+        if spec is None or not spec.covers(start_ms):
+            continue
+        units = subjects.units()[index, tracking.units.index(spec.unit)]
+        arms = lane.experiments.left_out.setdefault(name, {})
+        for assignment_id, variant in by_id.items():
+            _add(arms.setdefault(variant, Arm.empty(0)), units[assignments == assignment_id])
+
+
+def _add(arm: Arm, units: Integers) -> None:
+    known = units[units != NO_UNIT].view(np.uint64)
+    arm.without_unit += len(units) - len(known)
+    arm.tallies[:, 0] += np.bincount(bucket_indices(known), minlength=BUCKETS)
+    arm.add_users(distinct(known))
+
 
 OVERFLOW: Final = "experiment_overflow"
 SILENT_MS: Final = 7 * 24 * HOUR_MS
@@ -82,7 +127,7 @@ def settle_pane(lane: Lane, start_ms: int) -> None:
         index[in_experiment],
         assignments[in_experiment],
     )
-    states = column(lane.open.states)[index].astype(np.int64)
+    states = new_column(lane.open.states)[index].astype(np.int64)
     pane = _Pane(start_ms, slots, index, assignments, states)
     variants_of = _variants_of(lane, assignments)
     _admit(lane, tracking, pane, variants_of)
@@ -193,7 +238,7 @@ def _add_credits(share: _Share, selected: Integers) -> None:
         sides = [share.spec.team(name) for name in teams_of[slot][:depth]]
         teams[row, : len(sides)] = sides
     won = credits(gains, teams, lane.plan.depth)
-    buckets = Buckets.of(won, bucket_indices(share.units[shared].view(np.uint64)), unit=1)
+    buckets = UserBuckets.of(won, bucket_indices(share.units[shared].view(np.uint64)), unit=1)
     added = np.stack((buckets.counts, buckets.sums, buckets.squares), axis=1)
     share.tallies.arms[INTERLEAVED].credits += added
 
@@ -248,7 +293,7 @@ def _strata(share: _Share, selected: Integers) -> tuple[list[str], Integers]:
     if share.spec.stratify_by is None:
         return [""], np.zeros(len(selected), np.int64)
     lane = share.lane
-    combinations = column(lane.open.combinations)[share.pane.index[selected]]
+    combinations = new_column(lane.open.combinations)[share.pane.index[selected]]
     grouping = lane.plan.grouping_names.index(share.spec.stratify_by)
     segment_ids, which, counts = np.unique(
         lane.segments.combination_table()[combinations, grouping],

@@ -1,5 +1,5 @@
 """Interned gain states: every distinct vector of gains is scored once, however many impressions
-have it.
+have it. Pure.
 
 A state is the length of a list and the gains of the ranks that have feedback; where propensities
 are configured, also the surface that weights them. Traffic repeats the same few thousand states for
@@ -18,14 +18,11 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from relevanced.metrics.arithmetic import distinct
-from relevanced.metrics.lists import Floats, Integers, Lists
-from relevanced.metrics.precision import hits
-from relevanced.metrics.propensities import weighted_hits
+from relevanced.metrics import Floats, Integers, Lists, distinct, hits, weighted_hits
 
-from ..events.types import MOST_ITEMS
+from ..events import MOST_ITEMS
 from ..plan import COUNT_COLUMNS, LARGEST_EXACT, NO_SURFACE, WEIGHT_COLUMNS, WEIGHT_UNIT, Plan
-from .columns.sorted_map import MISSING, SortedMap
+from .columns.arrays import NO_PLACE, SortedMap
 
 Cells: TypeAlias = tuple[tuple[int, float], ...]
 """(rank from 0, gain) of the ranks that have feedback, ascending. Such a rank may have gain 0."""
@@ -102,7 +99,7 @@ class GainStates:
         keys = (state_ids * MOST_ITEMS + ranks0) * len(self._gains)
         keys += np.searchsorted(self._gains, gains)
         after = self._raises.find(keys)
-        if (missing := after == MISSING).any():
+        if (missing := after == NO_PLACE).any():
             new = distinct(keys[missing])
             self._raises.add(new, np.array([self._raised_one(key) for key in new.tolist()]))
             after[missing] = self._raises.find(keys[missing])

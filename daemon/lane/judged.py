@@ -1,31 +1,47 @@
 """What impressions add to the judged rows of their panes: their lists, scored by the judgements
-that are in force at their own time. Pure.
+that are in force at their own time.
 
 A list counts as it stands when its record is read, so no click is waited for. The rows of a pane
 are final once the lane's watermark has reached its end + lateness, half an hour before those of
 clicks: hence a record that meets a later watermark counts everywhere else, and not here.
+
+The judged rows of one lane: those of panes and hours, the files that grade, and the lists that a
+batch shows. Pure data, and like all rows a function of the log and of the files.
+
+`attribution` notes each list as its record is read; `judged_settling` grades them at the end of the
+batch, and adds final panes to their hours.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+import msgspec
 import numpy as np
 
-from relevanced.metrics.lists import Booleans, Integers
+from relevanced.metrics import Booleans, Integers
 
-from ..judgements.grades import Judgements
-from ..judgements.index import Entry
-from ..judgements.scoring import Grades, JudgedPlan, score
-from ..judgements.timeline import Timeline
+from ..judgements import (
+    NO_ITEM,
+    NOTHING_READ,
+    Grades,
+    IndexEntry,
+    JudgedPlan,
+    Judgements,
+    Timeline,
+    score,
+)
 from ..panes import Timing, pane_start
+from ..plan import Plan
 from .gain_states import scaled
-from .query_keys import QueryKeys
+from .new_impressions import QueryKeys
+from .row_sets import RowSet
 
-COUNT_COLUMNS: Final = ("impressions", "places", "judged_places")
+JUDGED_COUNT_COLUMNS: Final = ("impressions", "places", "judged_places")
 """The first columns of a row: judged impressions, the places of their lists within the plan's
 depth, and those of them that are judged. (scored, sum, squares) of each metric follow."""
-METRIC_COLUMNS: Final = ("scored", "sum", "squares")
+JUDGED_METRIC_COLUMNS: Final = ("scored", "sum", "squares")
 MOST_REMEMBERED: Final = 50_000
 """Scored lists of a file that are remembered: of 10 places each they take about 30 MB."""
 
@@ -54,7 +70,7 @@ class ShownLists:
 
 
 @dataclass(frozen=True, eq=False)
-class Graded:
+class GradedList:
     """What n lists add."""
 
     rows: Integers
@@ -68,7 +84,7 @@ class Graded:
 
 def row_width(plan: JudgedPlan) -> int:
     """The columns of a judged row."""
-    return len(COUNT_COLUMNS) + len(METRIC_COLUMNS) * len(plan.metrics)
+    return len(JUDGED_COUNT_COLUMNS) + len(JUDGED_METRIC_COLUMNS) * len(plan.metrics)
 
 
 def final_before_ms(watermark_ms: int, timing: Timing) -> int:
@@ -85,15 +101,15 @@ class Grader:
 
     def __init__(self, plan: JudgedPlan, timing: Timing) -> None:
         self._plan, self._timing = plan, timing
-        self._remembered: dict[Entry, _Remembered] = {}
+        self._remembered: dict[IndexEntry, _Remembered] = {}
 
     def grade(
         self,
         shown: ShownLists,
         timeline: Timeline,
-        judgements: Mapping[Entry, Judgements],
+        judgements: Mapping[IndexEntry, Judgements],
         since_ms: int = 0,
-    ) -> Graded:
+    ) -> GradedList:
         """Grade the lists of a batch.
 
         `judgements` has the file of every entry of the timeline. Impressions before `since_ms`, the
@@ -111,14 +127,14 @@ class Grader:
             entry = timeline.entries[file]
             of_file = np.flatnonzero(is_judged & (files == file)).tolist()
             self._grade(rows, shown, of_file, entry, judgements[entry].by_query)
-        return Graded(rows, is_judged, is_late)
+        return GradedList(rows, is_judged, is_late)
 
     def _judges(
         self,
         shown: ShownLists,
         files: Integers,
         timeline: Timeline,
-        judgements: Mapping[Entry, Judgements],
+        judgements: Mapping[IndexEntry, Judgements],
     ) -> Booleans:
         """(n,) whether the file at this index of the timeline judges the query."""
         judges = np.zeros(len(shown), np.bool_)
@@ -143,7 +159,7 @@ class Grader:
         rows: Integers,
         shown: ShownLists,
         indices: list[int],
-        entry: Entry,
+        entry: IndexEntry,
         by_query: Mapping[str, Grades],
     ) -> None:
         """Write the rows of the lists at `indices`, which this file judges."""
@@ -204,3 +220,119 @@ class _Remembered:
     def rows_of(self, lists: Sequence[_List]) -> Integers:
         """(n, columns) of lists that are remembered."""
         return self._rows[[self._index[each] for each in lists]]
+
+
+BEFORE_ALL_MS: Final = -(2**62)
+"""The watermark of a topic-partition before its first event."""
+_decode_items = msgspec.json.Decoder(list[str | None]).decode
+
+
+def items_of(text: bytes) -> Sequence[str]:
+    """The items of a list as it is stored; NO_ITEM for a blank."""
+    return [NO_ITEM if item is None else item for item in _decode_items(text)]
+
+
+class DecodedLists(Mapping[int, Sequence[str]]):
+    """Lists by index, decoded when they are asked for."""
+
+    def __init__(self, texts: Mapping[int, bytes]) -> None:
+        self._texts = texts
+
+    def __getitem__(self, index: int) -> Sequence[str]:
+        return items_of(self._texts[index])
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def __contains__(self, index: object) -> bool:
+        return index in self._texts
+
+
+class ShownInBatch:
+    """The lists that records of a batch gave or changed, in the order of the records. Nothing is
+    noted of impressions of slots before `from_slot`."""
+
+    def __init__(self, from_slot: int = 0) -> None:
+        self._from_slot = from_slot
+        self._slots, self._watermarks = array("q"), array("q")
+        self.before: dict[int, bytes] = {}
+        """Index → the list as text until then, where a record changed one."""
+        self.now: dict[int, bytes] = {}
+        """Index → what it changed it to."""
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def add(self, slot: int, watermark_ms: int) -> None:
+        """Note a new impression, whose record met this watermark."""
+        if slot < self._from_slot:
+            return
+        self._slots.append(slot)
+        self._watermarks.append(watermark_ms)
+
+    def add_many(self, first_slot: int, watermarks_ms: Integers) -> None:
+        """Note new impressions of consecutive slots."""
+        left_out = max(self._from_slot - first_slot, 0)
+        first_slot, watermarks_ms = first_slot + left_out, watermarks_ms[left_out:]
+        slots = np.arange(first_slot, first_slot + len(watermarks_ms), dtype=np.int64)
+        self._slots.frombytes(slots.tobytes())
+        self._watermarks.frombytes(watermarks_ms.astype(np.int64).tobytes())
+
+    def change(self, slot: int, watermark_ms: int | None, before: bytes, now: bytes) -> None:
+        """Note that a record changed the list of an open impression."""
+        if slot < self._from_slot:
+            return
+        self.before[len(self)], self.now[len(self)] = before, now
+        self.add(slot, BEFORE_ALL_MS if watermark_ms is None else watermark_ms)
+
+    @property
+    def slots(self) -> Integers:
+        """(n,) of the impressions."""
+        return np.array(self._slots, np.int64)
+
+    @property
+    def watermarks_ms(self) -> Integers:
+        """(n,) that the records met."""
+        return np.array(self._watermarks, np.int64)
+
+
+@dataclass
+class LaneJudged(RowSet):
+    """The judged rows of one lane."""
+
+    plan: JudgedPlan
+    grader: Grader
+    timeline: Timeline | None = None
+    """The files that are or will be in force; None: the lane has graded nothing, and takes the
+    whole index."""
+    past: tuple[IndexEntry, ...] = ()
+    """Files that have left the timeline and were in force in an hour that is kept."""
+    judgements: Mapping[IndexEntry, Judgements] = field(default_factory=dict)
+    """Of each file of the timeline, given before each batch."""
+    latest_ms: int = NOTHING_READ
+    """The latest event time of the lane: see `timeline.prepared`."""
+    since_ms: int = 0
+    """The first hour that has judged rows; 0: all have."""
+    from_slot: int = 0
+    """Impressions of earlier slots do not count: they were accepted before the rows began."""
+    final_before: int | None = None
+    """Rows of base panes that start before this instant are final, and in their hours; None while
+    there is no watermark."""
+    keys: QueryKeys = field(default_factory=QueryKeys)
+    """Of open impressions, where no tables of queries are kept."""
+    shown: ShownInBatch = field(default_factory=ShownInBatch)
+    """Lists that the batch showed and that are not graded yet."""
+
+    def prepare(self, timeline: Timeline, judgements: Mapping[IndexEntry, Judgements]) -> None:
+        """Set by which files the next batch is graded. `judgements` has all of the timeline."""
+        self.timeline, self.judgements = timeline, judgements
+
+
+def judged_rows_of(plan: Plan) -> LaneJudged | None:
+    """Those of a lane that begins; None where nothing is judged."""
+    if plan.judged is None:
+        return None
+    return LaneJudged(plan.judged, Grader(plan.judged, plan.timing), width=row_width(plan.judged))

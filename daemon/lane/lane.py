@@ -1,40 +1,122 @@
 """Everything that one lane is: the state that a commit makes durable, and what a batch changed of
-it.
-
-Pure data. `attribution` applies events to it, `scoring` turns the changes into rows, `settling`
+it. `attribution` applies events to it, `scoring` turns the changes into rows, `settling`
 adds settled rows to the totals, `storage` writes it down.
+
+The files of classes by which a lane derives an attribute. Pure data, and part of the lane's
+state: `class_settling` has what happens to them.
+
+What a lane counts: families of counts, and the outcomes of impressions and feedback.
+
+Since when each column of a lane's rows holds.
+
+A lane goes from plan to plan, and its rows keep the columns that both have. A column that is new
+begins at an instant, and a sum that reaches further back must not be shown.
 """
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
 
+import msgspec
 import numpy as np
 
-from relevanced.metrics.arithmetic import distinct
-from relevanced.metrics.lists import Integers
+from relevanced.metrics import Integers, distinct
 
-from ..events.types import Rejected, Skipped
-from ..experiments.tallies import Experiments
-from ..plan import Plan
-from .admission import Admission
+from ..events import Rejected, Skipped
+from ..experiments import Experiments
+from ..judgements import IndexEntry, QueryClasses, Timeline
+from ..plan import COUNT_COLUMNS, METRIC_COLUMNS, WEIGHT_COLUMNS, Plan
+from .admission import Admission, LaneSegments
 from .attribute_texts import AttributeTexts
-from .class_files import ClassFiles, class_files_of
-from .columns.column import Numbers, column
-from .counts import COUNT_FAMILIES, skip_label
+from .columns.arrays import Numbers, new_column
 from .gain_states import GainStates
-from .judged_rows import LaneJudged, judged_rows_of
+from .judged import LaneJudged, judged_rows_of
+from .new_impressions import Assignments, QueryKeys, SearchColumns, SubjectColumns
 from .open_impressions import OpenImpressions
-from .paged_rows import PagedRows
 from .queries import LaneQueries, queries_of
-from .query_keys import QueryKeys
-from .row_set import RowSet
-from .searches import SearchColumns
-from .segments import Segments
-from .subjects import Assignments, SubjectColumns
-from .waiting_feedback import WaitingFeedback
-from .watermarks import Pending
+from .row_sets import PagedRows, RowSet
+from .waiting import Pending, WaitingFeedback
+
+
+@dataclass
+class LaneClassFiles:
+    """Those of one attribute."""
+
+    timeline: Timeline | None = None
+    """The files that are or will be in force; None: the lane has derived nothing by files, and
+    takes the whole index."""
+    classes: Mapping[IndexEntry, QueryClasses] | None = None
+    """Of each file of the timeline, given before each batch; None: no files were given, as to a
+    command that has none, and no query has a class."""
+
+    def prepare(self, timeline: Timeline, classes: Mapping[IndexEntry, QueryClasses]) -> None:
+        """Set by which files the next batch is classed. `classes` has all of the timeline."""
+        self.timeline, self.classes = timeline, classes
+
+
+def class_files_of(plan: Plan) -> dict[str, LaneClassFiles]:
+    """Those of a lane that begins, by attribute."""
+    return {one.attribute: LaneClassFiles() for one in plan.derivations if one.by_files}
+
+
+def class_files_under(
+    plan: Plan, before: Mapping[str, LaneClassFiles]
+) -> dict[str, LaneClassFiles]:
+    """Those of a lane that goes to this plan: an attribute that was derived by files before goes on
+    with them."""
+    return {
+        name: replace(before[name]) if name in before else files
+        for name, files in class_files_of(plan).items()
+    }
+
+
+COUNT_FAMILIES: Final = (
+    "events",  # impression, feedback
+    "rejected",  # by reason
+    "dropped_values",  # by reason: readers split them off the rejected ones
+    "impression_outcomes",
+    "feedback_outcomes",
+    "segment_overflow",  # by grouping
+    "experiment_overflow",  # by what was not admitted: experiment, variant
+    "gap_records",  # by topic: records that the log lost before they were read
+    "ahead_events",  # by topic: events too far ahead of the watermark to move it alone
+    "replaced_logs",  # by topic: other logs that lanes began, as an operator permitted
+    "judged_late",  # impression, page: of a judged query, and too late for judged rows
+    "skipped",  # by topic and reason, as `skip_label` writes them: what mappings leave out
+)
+IMPRESSION_OUTCOMES: Final = (
+    "accepted",
+    "duplicate",
+    "filled",
+    "extended",
+    "conflicting",
+    "late",
+    "later_page",
+)
+FEEDBACK_OUTCOMES: Final = (
+    "joined",
+    "rank_mismatch",
+    "out_of_window",
+    "beyond_depth",
+    "off_list",
+    "unjoined",
+    "late",
+    "ignored_kind",
+)
+"""`rank_mismatch` is counted in addition to `joined`; each event has exactly one of the others."""
+
+
+def skip_label(topic: str, reason: str) -> str:
+    """Return the label under which `skipped` counts. Names of topics have no slash."""
+    return f"{topic}/{reason}"
+
+
+def topic_and_reason(label: str) -> tuple[str, str]:
+    """Return the parts of a label of `skipped`."""
+    topic, _, reason = label.partition("/")
+    return topic, reason
 
 
 @dataclass
@@ -90,7 +172,7 @@ class Lane(RowSet):
     """Next offset to read, per topic."""
     open: OpenImpressions
     waiting: WaitingFeedback
-    segments: Segments
+    segments: LaneSegments
     admissions: dict[str, Admission]
     states: GainStates
     totals: PagedRows
@@ -109,7 +191,7 @@ class Lane(RowSet):
     """The tables of queries; None where none are kept."""
     judged: LaneJudged | None = None
     """The judged rows; None where nothing is judged."""
-    class_files: dict[str, ClassFiles] = field(default_factory=dict)
+    class_files: dict[str, LaneClassFiles] = field(default_factory=dict)
     """By attribute that is derived by files."""
     changes: BatchChanges = field(default_factory=BatchChanges)
     mapped_records: Counter[str] = field(default_factory=Counter)
@@ -175,7 +257,7 @@ class Lane(RowSet):
         """Keep only the gain states of open impressions. Between batches: changes contain ids."""
         assert not self.changes.panes
         old, new = self.states, GainStates(self.plan)
-        ids = column(self.open.states)
+        ids = new_column(self.open.states)
         self._renumber(ids, len(old), lambda n: new.id_of(old[n], old.surface_id_of(n)))
         new.reserve()
         self.states = new
@@ -204,7 +286,7 @@ class Lane(RowSet):
     def forget_unused_combinations(self) -> None:
         """Keep only the combinations of open impressions. Between batches: changes contain ids."""
         assert not self.changes.panes
-        ids = column(self.open.combinations)
+        ids = new_column(self.open.combinations)
         ids[:] = self.segments.keep_combinations(self._used(ids))[ids]
         for admission in self.admissions.values():
             admission.forget_combinations()
@@ -256,7 +338,7 @@ def new_lane(number: int, plan: Plan, offsets: dict[str, int], topics: Sequence[
             columns=_columns_of(plan), searches=None if plan.searches is None else SearchColumns()
         ),
         waiting=WaitingFeedback(),
-        segments=Segments(),
+        segments=LaneSegments(),
         admissions={topic: Admission.empty(plan) for topic in topics},
         states=GainStates(plan),
         width=plan.row_width,
@@ -269,3 +351,58 @@ def new_lane(number: int, plan: Plan, offsets: dict[str, int], topics: Sequence[
         judged=judged_rows_of(plan),
         class_files=class_files_of(plan),
     )
+
+
+Instant = int | None
+"""An event time in ms; None: the beginning of the lane."""
+
+BEFORE = "\\before"
+"""The segment of a grouping that has what was counted before the lane had the grouping, so that its
+segments sum to the whole. No value is escaped like this, and it is never shown."""
+
+
+class Since(msgspec.Struct, frozen=True):
+    """From which instants on, at borders of base panes, the rows of a lane are exact."""
+
+    columns: Mapping[str, Instant] = {}
+    """By `Plan.column_ids`."""
+    groupings: Mapping[str, Instant] = {}
+    """By `Plan.grouping_ids`, which are names such as `country,device`."""
+    windows: Mapping[int, Instant] = {}
+    """By length in ms."""
+    hours: Instant = None
+
+    def of(self, column: str, grouping: str, window_ms: int) -> Instant:
+        """Since when a column of a grouping holds in the panes of a window. Raises KeyError where
+        one of them is not there at all."""
+        return latest((self.columns[column], self.groupings.get(grouping), self.windows[window_ms]))
+
+
+def latest(instants: Iterable[Instant]) -> Instant:
+    """The latest of some instants."""
+    return max((each for each in instants if each is not None), default=None)
+
+
+Columns: TypeAlias = tuple[tuple[str, ...], str | None]
+"""`Plan.column_ids`, and `Plan.surfaces_id` where rows have columns of weights, else None."""
+
+
+def columns_of(plan: Plan) -> Columns:
+    """The columns of rows under a plan."""
+    return plan.column_ids, None if plan.surfaces is None else plan.surfaces_id
+
+
+def kept_columns(old: Columns, new: Columns) -> tuple[Integers, Integers]:
+    """The columns, in the old rows and in the new ones, that both have."""
+    (old_ids, old_surfaces), (new_ids, new_surfaces) = old, new
+    each, counts = len(METRIC_COLUMNS), len(COUNT_COLUMNS)
+    pairs = [(n, n) for n in range(counts)]
+    at = {id_: index for index, id_ in enumerate(old_ids)}
+    for index, id_ in enumerate(new_ids):
+        if id_ in at:
+            pairs += [(counts + each * at[id_] + n, counts + each * index + n) for n in range(each)]
+    if old_surfaces is not None and old_surfaces == new_surfaces:
+        first, into = counts + each * len(old_ids), counts + each * len(new_ids)
+        pairs += [(first + n, into + n) for n in range(len(WEIGHT_COLUMNS))]
+    from_, to = zip(*pairs, strict=True)
+    return np.array(from_), np.array(to)

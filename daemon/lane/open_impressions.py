@@ -1,4 +1,4 @@
-"""What a lane remembers of impressions that can still change.
+"""What a lane remembers of impressions that can still change. Pure.
 
 Open impressions are columns, not objects. Slots are numbered upwards for the lifetime of the lane
 and never reused, so that a slot names the same impression in memory and in everything stored. The
@@ -13,14 +13,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from .columns.column import Codes, Column, column, grouped
-from .columns.id_index import NOT_FOUND, IdIndex, hash_of
-from .columns.pane_spans import PaneSpans
+from .columns.arrays import Codes, Column, grouped, new_column
+from .columns.indexes import NOT_FOUND, IdIndex, PaneSpans, Times, hash_of
 from .columns.texts import Joined, Texts, cut, joined
-from .columns.times import Times
-from .new_impressions import NewImpressions
-from .searches import SearchColumns, Searches
-from .subjects import SubjectColumns, Subjects
+from .new_impressions import NewImpressions, OpenSearches, SearchColumns, SubjectColumns, Subjects
 
 IntOrArray = TypeVar("IntOrArray", int, NDArray[np.int64])
 """One integer, or an array of them."""
@@ -109,7 +105,7 @@ class OpenImpressions:
         state: int,
         items: bytes,
         subject: Subjects | None = None,
-        search: Searches | None = None,
+        search: OpenSearches | None = None,
     ) -> int:
         """Add a new impression; returns its slot."""
         slot, id_hash = self.next_slot, hash_of(impression_id)
@@ -152,7 +148,7 @@ class OpenImpressions:
         return first
 
     def _extend_beside(
-        self, subjects: Subjects | None, searches: Searches | None, count: int
+        self, subjects: Subjects | None, searches: OpenSearches | None, count: int
     ) -> None:
         if self.subjects is not None:
             self.subjects.extend(subjects, count)
@@ -176,7 +172,7 @@ class OpenImpressions:
     def _make_room(self, count: int) -> None:
         if self._index.is_full(count):
             opened = np.flatnonzero(np.frombuffer(self.is_open, np.uint8))
-            hashes = column(self.hashes)[opened]
+            hashes = new_column(self.hashes)[opened]
             self._index.rebuild(self.slots_at(opened), hashes, max(count, len(opened) // 2))
             ordered = np.sort(hashes)
             self.shared_hashes = set(ordered[1:][ordered[1:] == ordered[:-1]].tolist())
@@ -184,7 +180,7 @@ class OpenImpressions:
     def find(self, hashes: NDArray[np.int64]) -> NDArray[np.int64]:
         """The earliest slot of each hash, (n,); NOT_FOUND where there is none. The slot may be
         closed, of another id, or (`shared_hashes`) one of several."""
-        return self._index.find(hashes, column(self.hashes), self.base)
+        return self._index.find(hashes, new_column(self.hashes), self.base)
 
     def slots_of(self, impression_id: str) -> tuple[int, ...]:
         """The open slots of an id, in the order in which they were accepted."""

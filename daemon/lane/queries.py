@@ -3,32 +3,102 @@
 A base pane's sums by query are merged into the tables of the hour that contains its start, when the
 pane settles: panes in ascending order, one after the other. An hour's tables are cut to what is
 kept when settling reaches the end of the hour, and change no more.
+
+The examples of the queries of one lane, and what is stored of them.
+
+They go with the rows of WHOLE, the table of all traffic.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from ..panes import pane_start
 from ..plan import Plan
-from ..queries.plan import QueryPlan
-from ..queries.table import Table
-from .examples import LaneExamples
-from .query_keys import QueryKeys
+from ..queries import KEPT_HOURS, Examples, QueryPlan, QueryTable
+from .new_impressions import QueryKeys
+
+ExamplesByKey = Mapping[str, Examples]
+"""Key of a query → its examples, in the order of the rows of its table."""
+
+
+@dataclass
+class LaneExamples:
+    """Those of the hour that can still change, and what is stored of others."""
+
+    by_key: dict[str, Examples] = field(default_factory=dict)
+    """Of the rows of the open hour that have any."""
+    changed: set[str] = field(default_factory=set)
+    """Keys whose examples changed since they were stored."""
+    closed: dict[int, ExamplesByKey] = field(default_factory=dict)
+    """Hours that this batch closed."""
+    stored: dict[int, int] = field(default_factory=dict)
+    """Start of an hour that is over → bytes of its examples in the store."""
+    lost: set[int] = field(default_factory=set)
+    """Starts of hours of which the store lost the examples."""
+    dropped: list[int] = field(default_factory=list)
+    """Starts of stored hours that are kept no longer, or were lost."""
+
+    def start_batch(self) -> None:
+        """Forget what the last batch changed, which is durable by now."""
+        self.changed, self.closed, self.dropped = set(), {}, []
+
+    def put(self, key: str, examples: Examples) -> None:
+        """Replace the examples of a row of the open hour."""
+        self.by_key[key] = examples
+        self.changed.add(key)
+
+    def follow(self, table: QueryTable) -> None:
+        """Drop the examples of rows that the table of the open hour no longer has."""
+        for key in [key for key in self.by_key if table.row_of(key) is None]:
+            del self.by_key[key]
+            self.changed.discard(key)
+
+    def close(self, hour_ms: int, table: QueryTable) -> None:
+        """Close the open hour, after its table."""
+        by_key = {key: self.by_key[key] for key in table.keys if key in self.by_key}
+        if by_key:
+            self.closed[hour_ms] = by_key
+        self.by_key, self.changed = {}, set()
+
+    def keep_from(self, settled_before: int, hour_ms: int) -> None:
+        """Drop the hours that are kept no longer."""
+        first = pane_start(settled_before, hour_ms) - KEPT_HOURS * hour_ms
+        self.lost = {start for start in self.lost if start >= first}
+        self.closed = {start: found for start, found in self.closed.items() if start >= first}
+        for start in [start for start in self.stored if start < first]:
+            del self.stored[start]
+            self.dropped.append(start)
+
+    def lose(self, start: int) -> None:
+        """Note that the examples of an earlier hour are missing in the store."""
+        if self.stored.pop(start, None) is not None:
+            self.dropped.append(start)
+            self.lost.add(start)
+
+    def follow_plan(self, before: "LaneExamples", count: int) -> None:
+        """Take over the stored hours of a lane whose tables begin anew, or drop them where no more
+        examples are kept."""
+        if count:
+            self.stored, self.lost = before.stored, before.lost
+        else:
+            self.dropped = [*before.stored]
+
 
 WHOLE: Final = "whole"
 BY: Final = "by"
 ZERO: Final = "zero"
 MISSING: Final = "missing"
-Tables = dict[str, Table]
+Tables = dict[str, QueryTable]
 """WHOLE: queries of all traffic; BY: queries in each segment; ZERO: those without results; MISSING:
 items that were shown for judged queries and are not judged (see `missing_settling`)."""
 MISSING_ROWS: Final = 5
 """MISSING keeps so many times as many rows as the others: a list has several items."""
 
-COUNT_COLUMNS: Final = ("impressions", "zero_result_impressions", "impressions_with_feedback")
+QUERY_COUNT_COLUMNS: Final = ("impressions", "zero_result_impressions", "impressions_with_feedback")
 """The first columns of WHOLE and BY; (scored, sum) of each metric follow. ZERO has one column, the
 impressions without results."""
-METRIC_COLUMNS: Final = 2
+QUERY_METRIC_COLUMNS: Final = 2
 
 
 @dataclass
@@ -123,12 +193,12 @@ def new_tables(plan: Plan) -> Tables:
     """The empty tables of an hour."""
     assert plan.queries is not None
     kept, kept_zero, users = plan.queries.kept, plan.queries.kept_zero, plan.queries.min_users
-    columns = len(COUNT_COLUMNS) + METRIC_COLUMNS * len(plan.metrics)
-    tables = {WHOLE: Table(columns, kept, users), ZERO: Table(1, kept_zero, users)}
-    tables |= {} if plan.queries.by is None else {BY: Table(columns, kept, users)}
-    return tables | ({MISSING: Table(1, MISSING_ROWS * kept, users)} if plan.missing else {})
+    columns = len(QUERY_COUNT_COLUMNS) + QUERY_METRIC_COLUMNS * len(plan.metrics)
+    tables = {WHOLE: QueryTable(columns, kept, users), ZERO: QueryTable(1, kept_zero, users)}
+    tables |= {} if plan.queries.by is None else {BY: QueryTable(columns, kept, users)}
+    return tables | ({MISSING: QueryTable(1, MISSING_ROWS * kept, users)} if plan.missing else {})
 
 
-def kept_from(settled_before: int, plan: QueryPlan, hour_ms: int) -> int:
+def queries_kept_from(settled_before: int, plan: QueryPlan, hour_ms: int) -> int:
     """Start of the first hour whose tables are kept."""
     return pane_start(settled_before, hour_ms) - plan.days * 24 * hour_ms

@@ -1,8 +1,11 @@
-"""A lane under another plan: what stays is copied, what can be made is made, the rest begins. Pure.
+"""A lane under another plan: what stays is copied, what can be made is made, the rest begins.
+Pure.
 
 Between two batches. Both plans must be of one join: the base pane, the waiting times, grades and
 depth are the same. The rows of hours that cannot change any more are not here, and stay as they
 are stored.
+
+What is kept of the searches of a lane that goes to another plan: tables of queries, judged rows.
 """
 
 from collections.abc import Mapping
@@ -10,22 +13,82 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from relevanced.metrics.lists import Integers
+from relevanced.metrics import Integers
 
 from ..panes import JUMP_MS, PaneKey, Window, pane_start
 from ..plan import NO_SURFACE, Plan
-from . import row_set
-from .admission import Admission
+from . import row_sets
+from .admission import Admission, LaneSegments
 from .attribute_texts import AttributeTexts
-from .class_files import class_files_under
-from .columns.column import column
+from .columns.arrays import new_column
 from .gain_states import NO_STATE, GainStates
-from .lane import BatchChanges, Lane
-from .layouts import BEFORE, Instant, Since, columns_of, kept_columns, latest
-from .paged_rows import PAGE_ROWS, PagedRows
-from .relayout_searches import begin_searches
+from .judged import ShownInBatch, judged_rows_of
+from .lane import (
+    BEFORE,
+    BatchChanges,
+    Instant,
+    Lane,
+    Since,
+    class_files_under,
+    columns_of,
+    kept_columns,
+    latest,
+)
+from .new_impressions import SearchColumns
+from .queries import has_same_queries
+from .query_settling import begin_missing, begin_queries, has_same_missing
+from .row_sets import PAGE_ROWS, PagedRows
 from .scoring import apply_changes
-from .segments import Segments
+
+
+def has_same_judged(one: Plan, other: Plan) -> bool:
+    """Whether judged rows go on from one plan to the other: they have the same columns, panes and
+    segments, and open impressions keep their queries."""
+    return (
+        one.judged == other.judged
+        and one.timing == other.timing
+        and one.grouping_ids == other.grouping_ids
+        and bool(one.history_hours) == bool(other.history_hours)
+        and has_same_queries(one, other)
+    )
+
+
+def begin_searches(lane: Lane, before: Plan, next_pane_ms: int | None) -> None:
+    """Begin what the plan of the lane asks for and does not go on from the one before, with the
+    first hour whose impressions all come from now on: in panes from `next_pane_ms` on."""
+    if not has_same_queries(before, lane.plan):
+        begin_queries(lane, next_pane_ms)
+    if not has_same_judged(before, lane.plan):
+        begin_judged(lane, next_pane_ms)
+    if not has_same_missing(before, lane.plan):
+        begin_missing(lane, next_pane_ms)
+
+
+def begin_judged(lane: Lane, next_pane_ms: int | None) -> None:
+    """Begin the judged rows that the plan of the lane asks for, with the first hour whose
+    impressions all come from now on: in panes from `next_pane_ms` on. The files that grade go on
+    where lists were judged before."""
+    before, lane.judged = lane.judged, judged_rows_of(lane.plan)
+    if lane.plan.searches is None:
+        lane.open.searches = None
+    elif lane.open.searches is None:
+        lane.open.searches = SearchColumns()
+        lane.open.searches.extend(None, len(lane.open.times_ms))
+    judged = lane.judged
+    if judged is None:
+        return
+    if before is not None:
+        judged.timeline, judged.judgements = before.timeline, before.judgements
+        judged.latest_ms = before.latest_ms
+        judged.keys = before.keys
+    marks = [mark for mark in lane.watermarks.values() if mark is not None]
+    of_open = np.flatnonzero(np.frombuffer(lane.open.is_open, np.bool_))
+    latest = [int(lane.open.times_ms.at(of_open).max())] if len(of_open) else []
+    judged.latest_ms = max((judged.latest_ms, *marks, *latest))
+    if next_pane_ms is not None:
+        judged.since_ms = -(-next_pane_ms // lane.plan.hour_ms) * lane.plan.hour_ms
+    judged.from_slot = lane.open.next_slot
+    judged.shown = ShownInBatch(judged.from_slot)
 
 
 def since_the_beginning(plan: Plan) -> Since:
@@ -120,10 +183,10 @@ def _groupings(lane: Lane, plan: Plan) -> list[tuple[str, ...]]:
     return [*lane.groupings, *(each for each in plan.groupings if each not in lane.groupings)]
 
 
-def _segments(lane: Lane, plan: Plan) -> Segments:
+def _segments(lane: Lane, plan: Plan) -> LaneSegments:
     known = _groupings(lane, plan)
     ids = (0, *(known.index(grouping) + 1 for grouping in plan.groupings))
-    return Segments.of(lane.segments.names, ids)
+    return LaneSegments.of(lane.segments.names, ids)
 
 
 def _admission(old: Admission, plan: Plan) -> Admission:
@@ -226,7 +289,7 @@ def _renumber_states(lane: Lane, new: Lane, change: _Change) -> None:
     def surface(state_id: int) -> int:
         return lane.states.surface_id_of(state_id) if change.same_surfaces else NO_SURFACE
 
-    ids = column(lane.open.states)
+    ids = new_column(lane.open.states)
     used = np.unique(ids[np.frombuffer(lane.open.is_open, np.bool_)]).tolist()
     renamed = np.zeros(len(lane.states), np.int64)
     renamed[used] = [new.states.id_of(lane.states[n], surface(n)) for n in used]
@@ -245,7 +308,7 @@ def _renumber_combinations(lane: Lane, new: Lane, change: _Change) -> None:
                 for n, name in enumerate(change.new.grouping_names)
             )
         )
-    ids = column(lane.open.combinations)
+    ids = new_column(lane.open.combinations)
     ids[:] = renamed[ids]
 
 
@@ -255,8 +318,8 @@ def _make_new_columns(new: Lane, change: _Change) -> None:
     if not len(index):
         return
     panes = pane_start(new.open.times_ms.at(index), change.new.timing.base_ms)
-    combinations = column(new.open.combinations)[index].astype(np.int64)
-    states = column(new.open.states)[index].astype(np.int64)
+    combinations = new_column(new.open.combinations)[index].astype(np.int64)
+    states = new_column(new.open.states)[index].astype(np.int64)
     new.changes.add_many(panes, combinations, np.full(len(index), NO_STATE), states)
     for slot, delay_ms in new.open.delays_ms.items() if change.new.timed else ():
         at = new.open.index_of(slot)
@@ -281,7 +344,7 @@ def _since(change: _Change, windows: Mapping[int, Instant], lane: Lane) -> Since
     }
     hours_since = of.hours
     if new.history_hours and not change.old.history_hours and lane.settled_before is not None:
-        hours_since = row_set.open_hour(lane.settled_before, new) + new.hour_ms
+        hours_since = row_sets.open_hour(lane.settled_before, new) + new.hour_ms
     return Since(
         columns,
         groupings,

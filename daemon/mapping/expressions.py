@@ -3,19 +3,36 @@
 What the library finds out only while an expression runs (an unknown function, a wrong number of
 arguments, a pattern that is none) is found here, so that a record can no longer be the first to
 meet it.
+
+Evaluates the expressions of a mapping on one record.
+
+The grammar of a mapping as values: a source, its tables, and what they are made of.
+
+`config/sources.py` reads them from a configuration; `records.py` applies them to records.
 """
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from datetime import timedelta, timezone
+from functools import cached_property, lru_cache
+from typing import Any, Final, TypeAlias, final
+from zoneinfo import ZoneInfo
 
 import jmespath.exceptions
 import jmespath.parser
 
-from .functions import RecordFunctions
-from .patterns import MATCHED_CHARACTERS, most_steps, pattern_fault
+from ..codecs import AUTO as ANY_FRAMING, JSON, Schema
+from ..events import InvalidField
+from .functions import (
+    MATCHED_CHARACTERS,
+    Interpreter,
+    RecordFunctions,
+    Surroundings,
+    TooMuchWork,
+    most_steps,
+    pattern_fault,
+)
 
 Node: TypeAlias = dict[str, Any]
 """A node of the syntax tree: `type`, `children`, and perhaps `value`."""
@@ -146,3 +163,187 @@ def _check_text(value: object) -> None:
         raise InvalidExpression(
             "a text in it is no Unicode: it has half of a surrogate pair"
         ) from None
+
+
+_TOO_MUCH: Final = "takes more steps than are allowed for a record of this size"
+
+
+@final
+class Evaluation:
+    """Evaluates expressions about one record. Work adds up over all of them."""
+
+    def __init__(self, around: Surroundings, size: int) -> None:
+        self._around, self._size = around, size
+        self._interpreter = Interpreter(around, size)
+
+    @cached_property
+    def beside(self) -> "Evaluation":
+        """One whose work adds up apart: of values that must not cost the record anything."""
+        return Evaluation(self._around, self._size)
+
+    def find(self, expression: Expression, value: object) -> Any:
+        """Return what the expression finds in a value. Raises InvalidField, and nothing else."""
+        try:
+            return self._interpreter.visit(expression.tree, value)
+        except InvalidField as error:
+            raise InvalidField(error.reason, f"{expression.name}: {error.detail}") from error
+        except TooMuchWork as error:
+            raise InvalidField("too_large", f"{expression.name}: {_TOO_MUCH}") from error
+        except jmespath.exceptions.JMESPathTypeError as error:
+            raise InvalidField("wrong_type", f"{expression.name}: {_words(error)}") from error
+        except Exception as error:
+            # Whatever the library's functions raise for odd values (an overflow, a recursion that
+            # is too deep) refuses this event: no record may stop the others.
+            detail = f"{expression.name}: cannot be computed: {type(error).__name__}"
+            raise InvalidField("wrong_type", detail) from error
+
+    def is_true(self, expression: Expression | None, value: object) -> bool:
+        """Whether a condition holds; none always does. Null, false and what is empty do not."""
+        if expression is None:
+            return True
+        found = self.find(expression, value)
+        return found is not None and found is not False and found not in ("", [], {})
+
+
+def _words(error: Any) -> str:
+    expected = " or ".join(map(str, error.expected_types))
+    return f"{error.function_name}(): needs {expected}, not {error.actual_type}"
+
+
+SKIP: Final = "skip"
+EMPTY: Final = "empty"
+NO_ITEMS: Final = (SKIP, EMPTY)
+"""What an impression is whose `items` gives null: no list that counts, or one without results."""
+CLOUDEVENTS: Final = "cloudevents"
+ENVELOPES: Final = ("none", CLOUDEVENTS)
+AUTO: Final = "auto"
+UNITS: Final[Mapping[str, int]] = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+"""Unit of a time that is a number → nanoseconds."""
+ALL_MEMBERS: Final = "*"
+"""The attribute that stands for every scalar member of an object."""
+
+Zone: TypeAlias = ZoneInfo | timezone
+Id: TypeAlias = tuple[Expression, ...]
+"""The expressions whose values make an id, joined by `|`."""
+
+
+@dataclass(frozen=True)
+class TimeFormat:
+    """How times are written: `auto`, one of UNITS, or a format of strptime."""
+
+    name: str = AUTO
+    zone: Zone = timezone(timedelta(0))
+    """The time zone of a format without `%z`."""
+
+
+@dataclass(frozen=True)
+class ExperimentsTable:
+    """The experiments of an impression, in one of three shapes."""
+
+    variants: Mapping[str, Expression] | None = None
+    """Experiment → its variant."""
+    map: Expression | None = None
+    """An object of variants by experiment."""
+    list: Expression | None = None
+    """An array of objects; in each, `name` and `variant`."""
+    name: Expression | None = None
+    variant: Expression | None = None
+
+
+NO_EXPERIMENTS: Final = ExperimentsTable(variants={})
+
+
+@dataclass(frozen=True)
+class ImpressionTable:
+    """What is an impression, and where its fields are."""
+
+    id: Id
+    time: Expression
+    items: Expression
+    where: Expression | None = None
+    item: Expression | None = None
+    """Relative to an element of `items`, as are `rank`, `grade` and `team`; None: elements are
+    ids."""
+    rank: Expression | None = None
+    rank_base: int = 1
+    no_items: str = SKIP
+    first_rank: Expression | None = None
+    page: Expression | None = None
+    page_size: Expression | None = None
+    page_base: int = 0
+    grade: Expression | None = None
+    team: Expression | None = None
+    visitor: Expression | None = None
+    user: Expression | None = None
+    attributes: Mapping[str, Expression] | None = None
+    experiments: ExperimentsTable = NO_EXPERIMENTS
+    query: Expression | None = None
+
+
+@dataclass(frozen=True)
+class FeedbackTable:
+    """What is feedback, and where its fields are."""
+
+    time: Expression
+    where: Expression | None = None
+    id: Id | None = None
+    kind: Expression | None = None
+    kinds: Mapping[str, str] | None = None
+    """Kind in the record → kind of feedback; what does not stand here is none. None: the text."""
+    items: Expression | None = None
+    """One feedback for each element; None: the event itself is the element."""
+    item: Expression | None = None
+    """Relative to the element, as are `item_id`, `rank` and `grade`."""
+    item_id: Expression | None = None
+    """The element's own impression id; asked before `id`."""
+    rank: Expression | None = None
+    rank_base: int = 1
+    grade: Expression | None = None
+    visitor: Expression | None = None
+    join: str = "id"
+
+
+@dataclass(frozen=True)
+class Drop:
+    """A rule for what is left out, and the reason under which it is counted."""
+
+    reason: str
+    where: Expression | None = None
+    value: Expression | None = None
+    values: frozenset[str] = frozenset()
+    """The values of `value` that are left out."""
+    values_file: str | None = None
+    """The file that they came from."""
+
+
+@dataclass(frozen=True)
+class OwnSchema:
+    """The schema of all records of a topic, out of a file."""
+
+    digest: str
+    """Of what the file says."""
+    message: str | None = None
+    """Of Protobuf: the full name of the message."""
+    parsed: Schema | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class MappedSource:
+    """One topic and how its records become events."""
+
+    topic: str
+    reader: str | None = None
+    """The event format whose reader takes the records, in place of tables."""
+    codec: str = JSON
+    framing: str = ANY_FRAMING
+    schema: OwnSchema | None = None
+    """Of Avro and Protobuf; None: frames name the schemas."""
+    envelope: str = "none"
+    each: Expression | None = None
+    """What of a record is an event: an object, or an array of them; None: the record."""
+    time: TimeFormat = TimeFormat()
+    impressions: tuple[ImpressionTable, ...] = ()
+    feedback: tuple[FeedbackTable, ...] = ()
+    drops: tuple[Drop, ...] = ()
+    key: str = "sources[0]"
+    """Where it stands in the configuration."""

@@ -4,21 +4,108 @@ The compiled subset of JMESPath: paths with indices, `a || b`, `&&`, `!`, compar
 first element that meets a condition (`params[?key=='id'].value | [0]`), and the functions of
 `_CALLS`. What is outside raises Unsupported; the interpreter then reads the whole topic. A function
 here gives what the interpreter gives, or raises: then the record is read by the interpreter.
+
+Values of expressions, of one instance or of many at once.
 """
 
 import operator
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
 
-from ..events.types import LogRecord
+from ..events import LogRecord
+from .cloudevents import Opened
 from .expressions import Expression, Node
-from .functions import header, text_of
-from .many import NUMBERS, Among, FirstTrue, Get, NotAmong, Path, is_true
-from .opened import Opened
-from .paths import Attributes, Scope, at_path, leaf, steps_of
-from .patterns import MATCHED_CHARACTERS
-from .shapes import SCALAR, TEXT, Role, Unsupported
+from .functions import MATCHED_CHARACTERS, header, text_of
+from .shapes import SCALAR, TEXT, Attributes, Role, Scope, Unsupported, at_path, leaf, steps_of
+
+Get: TypeAlias = Callable[[Any, LogRecord], Any]
+"""Evaluates an expression about an instance."""
+NUMBERS: Final = (int, float)
+
+
+def is_true(value: Any) -> bool:
+    """Whether JMESPath takes a scalar or null as true."""
+    return value is not None and value is not False and value != ""
+
+
+@dataclass(frozen=True)
+class FirstTrue:
+    """A value if it is true, else another one."""
+
+    first: Get
+    rest: Get
+
+    def __call__(self, instance: Any, record: LogRecord) -> Any:
+        value = self.first(instance, record)
+        # 0 is true.
+        if value or (value is not False and type(value) in NUMBERS):
+            return value
+        return self.rest(instance, record)
+
+    def many(self, instances: Sequence[Any], records: Sequence[LogRecord]) -> list[Any]:
+        """The same of many instances."""
+        values = many_of(self.first, instances, records)
+        if all(values):
+            return values
+        others = many_of(self.rest, instances, records)
+        return [
+            value if value or (value is not False and type(value) in NUMBERS) else other
+            for value, other in zip(values, others, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class Path:
+    """The value at a path."""
+
+    read: Callable[[Any], Any]
+
+    def __call__(self, instance: Any, record: LogRecord) -> Any:
+        return self.read(instance)
+
+    def many(self, instances: Sequence[Any], records: Sequence[LogRecord]) -> list[Any]:
+        """The same of many instances."""
+        return list(map(self.read, instances))
+
+
+def many_of(get: Get, instances: Sequence[Any], records: Sequence[LogRecord]) -> list[Any]:
+    """Return a value of many instances."""
+    many: Callable[..., list[Any]] | None = getattr(get, "many", None)
+    return list(map(get, instances, records)) if many is None else many(instances, records)
+
+
+@dataclass(frozen=True)
+class Among:
+    """Whether a value is one of some texts."""
+
+    read: Callable[[Any], Any]
+    texts: frozenset[str]
+
+    def __call__(self, instance: Any, record: LogRecord) -> bool:
+        return self.read(instance) in self.texts
+
+    def many(self, instances: Sequence[Any], records: Sequence[LogRecord]) -> list[bool]:
+        """The same of many instances."""
+        texts = self.texts
+        return [value in texts for value in map(self.read, instances)]
+
+
+@dataclass(frozen=True)
+class NotAmong:
+    """Whether a value is another one."""
+
+    among: Among
+
+    def __call__(self, instance: Any, record: LogRecord) -> bool:
+        return not self.among(instance, record)
+
+    def many(self, instances: Sequence[Any], records: Sequence[LogRecord]) -> list[bool]:
+        """The same of many instances."""
+        texts = self.among.texts
+        return [value not in texts for value in map(self.among.read, instances)]
+
 
 _ORDER: Final = {
     "lt": operator.lt,

@@ -4,42 +4,42 @@ The order for one record: frame, schema, body, envelope, `each`; then for each e
 impression tables, the feedback tables, the drops, and last the fields. An element that is refused
 is refused alone. This is the definition of a mapping. Pure; nothing in a record raises, and its
 work is bounded.
+
+The decoder of several topics, each of which has a source of its own.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Final
+from typing import Final, Protocol
 
-from ..events.attributes import Trimmed
-from ..events.decoder import future, too_large
-from ..events.fields import InvalidField, refused
-from ..events.plain import PlainEvents, nothing_of
-from ..events.types import (
+from ..codecs import JSON, Bodies, Framing, SchemaBook
+from ..events import (
     NOT_MAPPED,
     SKIP_REASONS,
     Decoded,
     Feedback,
+    InvalidField,
     Limits,
     LogRecord,
     LogRecords,
+    PlainEvents,
     Rejected,
     Skipped,
+    Trimmed,
+    decoder,
+    future,
+    nothing_of,
+    refused,
+    too_large,
 )
-from ..schemas.bodies import Bodies
-from ..schemas.book import SchemaBook
-from ..schemas.frames import Framing
-from ..schemas.types import JSON
-from .compiled import Compiled, compiled
-from .envelopes import Headers, unwrapped
-from .evaluation import Evaluation
-from .feedback import feedback_of, is_feedback
+from .cloudevents import Headers, unwrapped
+from .compiled.compiled import Compiled, compiled
+from .expressions import Drop, Evaluation, FeedbackTable, ImpressionTable, MappedSource
 from .functions import Surroundings
-from .impressions import impression_of
-from .members import members_of
-from .tables import Drop, FeedbackTable, ImpressionTable, Source
-from .values import elements_of, scalar_text
+from .interpreter import elements_of, feedback_of, impression_of, is_feedback, scalar_text
+from .times import members_of
 
 MOST_ELEMENTS: Final = 10_000
 """Most events of one record."""
@@ -52,7 +52,7 @@ SLICE_ELEMENTS: Final = 16
 class Mapper:
     """Maps the records of one source."""
 
-    source: Source
+    source: MappedSource
     limits: Limits
     bodies: Bodies
 
@@ -216,7 +216,7 @@ class Mapper:
         return future(event, record_time_ms, most_ms)
 
 
-def mapper(source: Source, limits: Limits, book: SchemaBook | None = None) -> Mapper:
+def mapper(source: MappedSource, limits: Limits, book: SchemaBook | None = None) -> Mapper:
     """Return what maps the records of a source. `book`: the schemas that frames name."""
     own = None if source.schema is None else source.schema.parsed
     framing = Framing(source.codec, source.framing)
@@ -240,3 +240,62 @@ def _as_skip(rejected: Rejected) -> Rejected:
     if rejected.reason in SKIP_REASONS:
         return Skipped(rejected.reason, rejected.detail)
     return rejected
+
+
+class TopicReader(Protocol):
+    """What reads the records of one topic."""
+
+    def slices_of(self, record: LogRecord) -> Iterator[Sequence[Decoded]]: ...  # noqa: D102
+    def plain(self, records: LogRecords, most_bytes: int) -> PlainEvents: ...  # noqa: D102
+    def is_mapping(self, record: LogRecord) -> bool: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class TopicDecoder:
+    """A decoder that reads the records of each topic by its source."""
+
+    by_topic: Mapping[str, TopicReader]
+    limits: Limits
+
+    def of_record(self, record: LogRecord) -> list[Decoded]:
+        """The events of one record, in order. Never raises."""
+        return list(chain.from_iterable(self.slices_of(record)))
+
+    def slices_of(self, record: LogRecord) -> Iterator[Sequence[Decoded]]:
+        """The same events in slices."""
+        reader = self.by_topic.get(record.topic)
+        if reader is None:
+            listed = ", ".join(self.by_topic)
+            detail = f"topic {record.topic}: must be one of sources.topic ({listed})"
+            return iter(([Skipped(NOT_MAPPED, detail)],))
+        return reader.slices_of(record)
+
+    def plain(self, records: LogRecords, most_bytes: int) -> PlainEvents:
+        """What the reader of their topic makes of them; see `Decoder.plain`."""
+        logged = records.logged()
+        reader = self.by_topic.get(logged[0].topic) if logged else None
+        if reader is None:
+            return nothing_of(len(records))
+        return reader.plain(records, most_bytes)
+
+    def is_mapping(self, record: LogRecord) -> bool:
+        """Whether the reader of its topic evaluates expressions."""
+        reader = self.by_topic.get(record.topic)
+        return reader is not None and reader.is_mapping(record)
+
+
+def topic_decoder(
+    sources: Sequence[MappedSource], limits: Limits, book: SchemaBook | None = None
+) -> TopicDecoder:
+    """Return the decoder of these sources. `book`: the schemas that frames name."""
+    book = SchemaBook() if book is None else book
+    return TopicDecoder(
+        {source.topic: reader_of(source, limits, book) for source in sources}, limits
+    )
+
+
+def reader_of(source: MappedSource, limits: Limits, book: SchemaBook) -> TopicReader:
+    """Return what reads the records of a source."""
+    if source.reader is not None:
+        return decoder(source.reader, limits)
+    return mapper(source, limits, book)

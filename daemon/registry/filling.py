@@ -13,12 +13,11 @@ from typing import Final
 
 import structlog
 
-from ..events.types import LogRecord
-from ..schemas.book import SchemaBook
-from ..schemas.types import SchemaId, UnreadableSchema
-from ..telemetry.rate_limit import RateLimit
-from .rate import Rate
-from .registry import MissingSchema, Registry
+from ..codecs import SchemaBook, SchemaId, UnreadableSchema
+from ..events import LogRecord
+from ..telemetry import RateLimit
+from .client import MissingSchema, Registry
+from .protocol import Rate
 
 log = structlog.get_logger(__name__)
 

@@ -12,10 +12,10 @@ from botocore.config import Config as ClientSettings
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.session import get_session
 
+from ..codecs import GLUE_VERSION, PROTOBUF, SchemaId, SchemaText, UnreadableSchema
 from ..errors import RegistryUnavailable, StartError
-from ..schemas.types import GLUE_VERSION, PROTOBUF, SchemaId, SchemaText, UnreadableSchema
+from .client import NOT_THERE, MissingSchema, Outcome
 from .protocol import codec_of
-from .registry import NOT_THERE, MissingSchema, Outcome
 
 TIMEOUT_S: Final = 10
 MISSING: Final = ("EntityNotFoundException", "InvalidInputException")

@@ -8,19 +8,23 @@ The REST protocol is Confluent's, which Redpanda, Karapace and Apicurio (`/apis/
     GET /apis/registry/v3/ids/globalIds/{id}        Apicurio's own, of frames of 8 bytes
 
 Of Protobuf, the registry also makes the compiled form with `?format=serialized`.
+
+The plain values that clients of a registry take.
+
+How fast a registry may be asked.
 """
 
 import base64
 import binascii
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 import msgspec
 
-from ..schemas.types import AVRO, GLOBAL, GUID, ID, JSON, PROTOBUF, SchemaId, UnreadableSchema
+from ..codecs import AVRO, GLOBAL, GUID, ID, JSON, PROTOBUF, SchemaId, UnreadableSchema
 
 LARGEST_ID: Final = 2**31 - 1
 """Registries count ids in a signed int32, and answer for a larger one as for a wrong path."""
@@ -33,7 +37,7 @@ _NO_SUCH_CODES: Final = range(40400, 40500)
 path has 404, or no code at all."""
 
 
-class Answer(NamedTuple):
+class RegistryAnswer(NamedTuple):
     """An answer over HTTP."""
 
     status: int
@@ -50,7 +54,7 @@ class Reference(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredSchema:
     """A schema as the registry stores it."""
 
     codec: str
@@ -99,7 +103,7 @@ def _with_format(url: str, serialized: bool) -> str:
     return f"{url}{'&' if '?' in url else '?'}{_SERIALIZED}" if serialized else url
 
 
-def trouble(answer: Answer) -> str | None:
+def trouble(answer: RegistryAnswer) -> str | None:
     """Why an answer is none to the question, as what the registry does; None where it is one: the
     schema, that there is none, or that it cannot be given."""
     status = answer.status
@@ -116,7 +120,7 @@ def trouble(answer: Answer) -> str | None:
     return None
 
 
-def is_missing(answer: Answer) -> bool:
+def is_missing(answer: RegistryAnswer) -> bool:
     """Whether the registry says that it has no such schema."""
     if answer.status != 404:
         return False
@@ -126,29 +130,29 @@ def is_missing(answer: Answer) -> bool:
     return fault.get("error_code") in _NO_SUCH_CODES
 
 
-def has_no_guids(schema: SchemaId, answer: Answer) -> bool:
+def has_no_guids(schema: SchemaId, answer: RegistryAnswer) -> bool:
     """Whether the registry is older than GUIDs: it answers as for a path that is not there."""
     return schema.kind == GUID and answer.status in (404, 405)
 
 
-def stored(schema: SchemaId | Reference, answer: Answer) -> Stored:
+def stored(schema: SchemaId | Reference, answer: RegistryAnswer) -> StoredSchema:
     """The schema of an answer that is no trouble and not missing. Raises UnreadableSchema."""
     if answer.status != 200:
         raise UnreadableSchema(f"the registry answers {answer.status}")
     if isinstance(schema, SchemaId) and schema.kind == GLOBAL:
         codec = codec_of(answer.headers.get(APICURIO_TYPE))
         try:
-            return Stored(codec, answer.body.decode())
+            return StoredSchema(codec, answer.body.decode())
         except UnicodeDecodeError:
             raise UnreadableSchema("the schema is not UTF-8") from None
     found = _object(answer.body)
     text, references = found.get("schema"), found.get("references") or []
     if not isinstance(text, str) or not isinstance(references, list):
         raise UnreadableSchema("the registry's answer has no schema")
-    return Stored(codec_of(found.get("schemaType")), text, tuple(map(_reference, references)))
+    return StoredSchema(codec_of(found.get("schemaType")), text, tuple(map(_reference, references)))
 
 
-def descriptor_of(answer: Answer) -> str:
+def descriptor_of(answer: RegistryAnswer) -> str:
     """The base64 of a FileDescriptorProto, of an answer to `format=serialized`. Raises
     UnreadableSchema where the registry does not make it."""
     text = _object(answer.body).get("schema") if answer.status == 200 else None
@@ -192,3 +196,41 @@ def _object(body: bytes) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+@dataclass(frozen=True)
+class RegistrySettings:
+    """Where the registry is and how to talk to it. Secrets are left out of the `repr`."""
+
+    urls: tuple[str, ...]
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    bearer_token_file: str | None = None
+    ssl_cafile: str | None = None
+    ssl_certfile: str | None = None
+    ssl_keyfile: str | None = None
+    ssl_key_password: str | None = field(default=None, repr=False)
+    ssl_check_hostname: bool = True
+
+
+BURST: Final = 200
+"""So many questions may be asked at once after a while of silence: more than a process meets at its
+start."""
+A_SECOND: Final = 100.0
+"""So many may be asked in a second from then on."""
+
+
+class Rate:
+    """A bound on how often something is done: a burst, and then so many a second."""
+
+    def __init__(self, burst: int = BURST, a_second: float = A_SECOND) -> None:
+        self._burst, self._a_second = float(burst), a_second
+        self._left, self._seen_s = float(burst), 0.0
+
+    def take(self, now_s: float) -> float:
+        """Take one turn, and return for how many seconds to wait before it. `now_s` never goes
+        back."""
+        gained = (now_s - self._seen_s) * self._a_second
+        self._left = min(self._burst, self._left + max(gained, 0.0)) - 1.0
+        self._seen_s = now_s
+        return max(-self._left / self._a_second, 0.0)

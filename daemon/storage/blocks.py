@@ -1,4 +1,4 @@
-"""The open state as an append-only log of blocks: from a lane to bytes, and back.
+"""The open state as an append-only log of blocks: from a lane to bytes, and back. Pure.
 
 Each commit appends one block: the new impressions and the new waiting feedback of the batch, and
 the present state of each older impression that it changed. A lane is read back by replaying its
@@ -7,28 +7,160 @@ what a batch touched and nothing per open impression, which is why its cost does
 
 Impressions are columns, not records: columns of small integers, states and combinations as ids of
 tables in the same block, compress to a fraction of a field per impression (see `packing`).
+
+Which parts of a lane's open state each block of its log contains, and which blocks are merged.
+
+Without merging, a commit per second would leave thousands of keys per lane, each of which a new
+owner has to read. So small blocks at the end of the log are rewritten as one with the new block:
+the blocks of a run halve in size, and their number grows with the logarithm of the commits.
+
+What new impressions searched for, and who, as a block stores it.
 """
+
+from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 import numpy as np
 
-from relevanced.metrics.lists import Integers
+from relevanced.metrics import Integers, distinct
 
-from ..experiments.specs import Assignment
-from ..lane.columns.column import column
-from ..lane.columns.id_index import hashes_of
-from ..lane.columns.texts import cut
-from ..lane.gain_states import GainState
-from ..lane.lane import Lane
-from ..lane.new_impressions import NewImpressions
-from ..lane.segments import Combination
-from ..lane.subjects import NO_UNIT, Subjects
-from ..lane.waiting_feedback import Waiting
+from ..experiments import Assignment
+from ..lane import (
+    NO_UNIT,
+    Combination,
+    GainState,
+    Lane,
+    NewImpressions,
+    OpenSearches,
+    Subjects,
+    Waiting,
+    cut,
+    hashes_of,
+    new_column,
+)
 from ..plan import NO_SURFACE
-from .block_log import Block
-from .block_searches import PackedSearches, packed_searches, unpacked_searches
 from .head import BlockEntry
-from .packing import pack, pack_integers, unpack, unpack_integers
+from .keys import pack, pack_integers, unpack, unpack_integers
+
+NO_SLOTS: Final[Integers] = np.zeros(0, np.int64)
+MERGED_ENTRIES: Final = 4096
+"""Blocks are not merged beyond this size, which bounds what one commit rewrites."""
+
+
+@dataclass(eq=False)
+class Block:
+    """Which parts of a lane's state one block contains. `entry` is None until it is written."""
+
+    first_slot: int
+    end_slot: int
+    first_serial: int
+    end_serial: int
+    slots: Integers = field(default_factory=lambda: NO_SLOTS)
+    """Slots of earlier blocks whose impressions it changes, ascending."""
+    relisted: set[int] = field(default_factory=set)
+    """Those of them whose list changed."""
+    bound: set[int] = field(default_factory=set)
+    """Serials of earlier blocks whose feedback found its impression, but not its item."""
+    joined: dict[int, int] = field(default_factory=dict)
+    """Serials of earlier blocks whose feedback joined → the watermark at which it would expire."""
+    entry: BlockEntry | None = None
+
+    def written(self, entry: BlockEntry) -> None:
+        """Note that the block is stored as `entry`. Its slots are needed for merging only, so they
+        are dropped where it is too large to be merged again."""
+        self.entry = entry
+        if self.size >= MERGED_ENTRIES:
+            self.slots = NO_SLOTS
+
+    @property
+    def size(self) -> int:
+        """An upper bound of the entries that it contains; fixed when it is written."""
+        if self.entry is not None:
+            return self.entry.size
+        new = self.end_slot - self.first_slot + self.end_serial - self.first_serial
+        return new + len(self.slots) + len(self.bound) + len(self.joined)
+
+    def entry_of(self, number: int, expires_ms: int) -> BlockEntry:
+        """Return the block as the head lists it under this number."""
+        return BlockEntry(
+            number=number,
+            first_slot=self.first_slot,
+            end_slot=self.end_slot,
+            first_serial=self.first_serial,
+            end_serial=self.end_serial,
+            expires_ms=expires_ms,
+            size=self.size,
+        )
+
+
+def combined(earlier: Block, later: Block) -> Block:
+    """Return two blocks that follow each other as one. Changes that `later` makes to what `earlier`
+    brought are part of it: the block is encoded from the lane as it is now."""
+    of_others = later.slots[later.slots < earlier.first_slot]
+    return Block(
+        first_slot=earlier.first_slot,
+        end_slot=later.end_slot,
+        first_serial=earlier.first_serial,
+        end_serial=later.end_serial,
+        slots=distinct(np.concatenate((earlier.slots, of_others))),
+        relisted=earlier.relisted | {slot for slot in later.relisted if slot < earlier.first_slot},
+        bound=earlier.bound | {serial for serial in later.bound if serial < earlier.first_serial},
+        joined=earlier.joined | {s: e for s, e in later.joined.items() if s < earlier.first_serial},
+    )
+
+
+def merged(log: list[Block], new: Block) -> tuple[Block, list[Block]]:
+    """Return the block to write instead of `new`, and the blocks at the end of the log that it
+    replaces.
+
+    A block is merged while it is at most twice as large as what follows it. So whatever is
+    rewritten lands in a block half as large again, and each entry is rewritten a few times at most.
+    """
+    replaced: list[Block] = []
+    for block in reversed(log):
+        if block.size > 2 * new.size or block.size + new.size > MERGED_ENTRIES:
+            break
+        new = combined(block, new)
+        replaced.append(block)
+    return new, replaced
+
+
+class PackedSearches(msgspec.Struct, array_like=True, frozen=True):
+    """The searches of the new impressions of a block, n of them. Numbers belong to one process, so
+    the block has a table of the keys that it uses."""
+
+    keys: bytes
+    key_lengths: bytes
+    searches: bytes
+    """Of each impression, the index of its key."""
+    users: bytes
+    """Of each, the hash of its user, of 4 bytes; empty where there are none."""
+
+
+def packed_searches(lane: Lane, new: Integers) -> PackedSearches | None:
+    """Return those of the impressions at these slots; None where queries are not kept."""
+    columns, known = lane.open.searches, lane.query_keys
+    if columns is None or known is None or not len(new):
+        return None
+    found = columns.at(lane.open.index_of(new))
+    table, which = found.distinct_numbers()
+    keys, lengths = known.joined(table)
+    users = found.users.astype("<u4").tobytes() if found.users.any() else b""
+    return PackedSearches(keys, pack_integers(lengths), pack_integers(which), users)
+
+
+def unpacked_searches(lane: Lane, stored: PackedSearches | None, new: int) -> OpenSearches | None:
+    """Return those of `new` impressions; None where none are stored, or queries are not kept."""
+    known = lane.query_keys
+    if known is None or stored is None:
+        return None
+    texts = cut(stored.keys, unpack_integers(stored.key_lengths))
+    numbers = known.numbers_of([text.decode(errors="surrogatepass") for text in texts])
+    users = np.zeros(new, np.int64)
+    if stored.users:
+        users[:] = np.frombuffer(stored.users, "<u4")
+    return OpenSearches(numbers[unpack_integers(stored.searches)], users)
 
 
 class _Wire(msgspec.Struct, array_like=True):
@@ -126,8 +258,8 @@ def _wire(lane: Lane, new: Integers, changed: Integers) -> _Wire:
     impressions = lane.open
     both = np.concatenate((new, changed))
     new_at, both_at = impressions.index_of(new), impressions.index_of(both)
-    combinations, of_new = _distinct(column(impressions.combinations)[new_at])
-    states, of_both = _distinct(column(impressions.states)[both_at])
+    combinations, of_new = _distinct(new_column(impressions.combinations)[new_at])
+    states, of_both = _distinct(new_column(impressions.states)[both_at])
     (ids, id_lengths), (items, item_lengths) = impressions.texts_of(new)
     graded = sorted(impressions.grades.keys() & both.tolist()) if impressions.grades else []
     surfaces = [lane.states.surface_id_of(state) for state in states]

@@ -9,28 +9,35 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from relevanced.metrics.arithmetic import distinct
+from relevanced.metrics import distinct
 
-from ..lane import row_set
-from ..lane.columns.column import column
-from ..lane.lane import Lane
-from . import experiments as stored_experiments
-from . import judged_rows as stored_judged
-from . import log_marks
-from . import queries as stored_queries
-from . import rows as stored_rows
-from .block_log import Block, merged
-from .blocks import encode
-from .class_files import CLASSES_FIELD, NOTHING, packed_class_files
-from . import layouts as stored_layouts
-from .head import IDLE_FIELD, LOGS_FIELD, NO_QUERIES, QUERIES_FIELD, STALL_FIELD, WriterState
-from .keys import ADMITTED_KEY, ROW_KEYS, block_key, totals_key
+from ..lane import Lane, new_column, row_sets
+from . import (
+    experiments as stored_experiments,
+    head,
+    layouts as stored_layouts,
+    queries as stored_judged,
+    queries as stored_queries,
+    row_pages as stored_rows,
+)
+from .blocks import Block, encode, merged
+from .head import (
+    IDLE_FIELD,
+    LOGS_FIELD,
+    NO_QUERIES,
+    NO_STALL,
+    QUERIES_FIELD,
+    STALL_FIELD,
+    LogMark,
+    QueryHead,
+    StallMark,
+    WriterState,
+    packed_head,
+)
+from .keys import ADMITTED_KEY, ROW_KEYS, block_key, pack, pack_page, totals_key
 from .layouts import LAYOUTS_KEY, LaneLayouts
-from .log_marks import LogMark
-from .packing import pack, pack_page
 from .queries import QueryWrites
-from .query_head import QueryHead, packed_head
-from .stall_mark import NO_STALL, StallMark
+from .row_pages import CLASSES_FIELD, NOTHING, packed_class_files
 
 
 @dataclass(frozen=True)
@@ -121,7 +128,7 @@ def plan_commit(claimed: ClaimedLane, idle_ms: int | None = None) -> Commit:
         sequence=claimed.sequence,
         blobs=blobs,
         fields=_head_fields(lane, _state(lane, log), idle_ms)
-        | ({LOGS_FIELD: log_marks.encoded(claimed.logs)} if claimed.logs else {})
+        | ({LOGS_FIELD: head.encoded(claimed.logs)} if claimed.logs else {})
         | ({STALL_FIELD: NO_STALL} if claimed.drop_stall else {})
         | _query_fields(claimed, queries)
         | stored_judged.changed_fields(lane, claimed.judged_fields)
@@ -186,7 +193,7 @@ def _state(lane: Lane, log: Sequence[Block]) -> WriterState:
 
 def _open_hour(lane: Lane) -> int | None:
     return (
-        None if lane.settled_before is None else row_set.open_hour(lane.settled_before, lane.plan)
+        None if lane.settled_before is None else row_sets.open_hour(lane.settled_before, lane.plan)
     )
 
 
@@ -195,7 +202,7 @@ def _append_block(claimed: ClaimedLane, blobs: dict[str, bytes]) -> tuple[list[B
     expired or were merged."""
     lane, changes = claimed.lane, claimed.lane.changes
     watermark = lane.watermark_ms
-    earlier = distinct(column(changes.slots))
+    earlier = distinct(new_column(changes.slots))
     new = Block(
         first_slot=claimed.next_slot,
         end_slot=lane.open.next_slot,
@@ -257,7 +264,7 @@ def confirm(claimed: ClaimedLane, commit: Commit) -> None:
     claimed.layouts_stored = claimed.layouts_stored or LAYOUTS_KEY in commit.blobs
     claimed.outdated = frozenset()
     claimed.stored_queries = commit.fields.get(QUERIES_FIELD, claimed.stored_queries)
-    claimed.judged_fields = stored_judged.confirmed(claimed.judged_fields, commit.fields)
+    claimed.judged_fields = stored_judged.confirmed_judged(claimed.judged_fields, commit.fields)
     claimed.class_files = commit.fields.get(CLASSES_FIELD, claimed.class_files)
     if commit.queries is not None:
         stored_queries.confirmed(lane, commit.queries)

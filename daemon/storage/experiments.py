@@ -11,13 +11,9 @@ from collections.abc import Iterable, Mapping
 import msgspec
 import numpy as np
 
-from relevanced.metrics.arithmetic import distinct
-from relevanced.metrics.buckets import BUCKETS
-from relevanced.metrics.lists import Integers
-from relevanced.metrics.users import CAPACITY
+from relevanced.metrics import BUCKETS, CAPACITY, Integers, distinct
 
-from ..experiments.specs import Tracking
-from ..experiments.tallies import USER_PAGES, Arm, Experiments, Tallies
+from ..experiments import USER_PAGES, Arm, Experiments, Tallies, Tracking
 from .keys import (
     DAY_MARK,
     EXPERIMENTS_PREFIX,
@@ -25,8 +21,11 @@ from .keys import (
     experiment_day_key,
     experiment_key,
     experiment_users_key,
+    pack,
+    pack_integers,
+    unpack,
+    unpack_integers,
 )
-from .packing import pack, pack_integers, unpack, unpack_integers
 
 
 class Tracked(msgspec.Struct, array_like=True, frozen=True):

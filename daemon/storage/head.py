@@ -1,25 +1,235 @@
-"""The head of a lane in the store: its owner, how far it was read, what its writer needs. Pure."""
+"""The head of a lane in the store: its owner, how far it was read, what its writer needs. Pure.
+
+What a lane remembers of each log that it reads: enough to tell that log from another one.
+
+Offsets alone do not: a topic that is deleted and created again, or a log that lost its end and was
+written on, has the same offsets with other records behind them.
+
+What the head of a lane says of its tables of queries, and the names of their keys.
+
+The mark of an owner whose work on a batch takes too long, as a field of the lane's head.
+
+It is written while the work goes on, not after it: what stalls an owner may end with the death of
+its process. A later commit leaves the field where it is, and offsets show that it is past. With
+another log, whose offsets mean something else, it is dropped.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
+from zlib import crc32
 
 import msgspec
+from msgspec.structs import astuple
 
 from ..errors import Damaged
-from ..lane.watermarks import Pending
-from . import log_marks
-from .class_files import CLASSES_FIELD, ClassesHead
+from ..events import LogRecord
+from ..lane import Pending
+from . import row_pages
 from .experiments import Tracked
-from .judged import JUDGED_FIELD, JUDGEMENTS_FIELD, JudgedHead, TimelineHead
-from .keys import ADMITTED_KEY, ROW_KEYS, block_key
-from .log_marks import LaneStart, LogMarks, ids_of
-from .packing import PackingError, unpack
-from .query_examples import hour_of as example_hour_of
-from .query_head import QueryHead
-from .query_head import hour_of as query_hour_of
-from .stall_mark import NO_STALL, StallMark, unpack_mark
+from .keys import ADMITTED_KEY, ROW_KEYS, PackingError, block_key, pack, unpack
+from .row_pages import (
+    CLASSES_FIELD,
+    JUDGED_FIELD,
+    JUDGEMENTS_FIELD,
+    ClassesHead,
+    JudgedHead,
+    TimelineHead,
+    hour_of as example_hour_of,
+)
+
+
+class LogMark(msgspec.Struct, array_like=True, frozen=True):
+    """One log, as far as a lane has read it. The order of the fields is the format."""
+
+    topic_id: str | None = None
+    """None: the cluster has no topic ids (before Kafka 2.8)."""
+    last_offset: int | None = None
+    """Of the last record that was read; None before the first."""
+    checksum: int | None = None
+    """Of that record."""
+    found: str | None = None
+    """While the lane is stopped, because another log was found: the topic id of that log, or "" in
+    a cluster without ids."""
+    unread: int | None = None
+    """With `found`: how many records of the log that was read are known to have been left."""
+
+
+LogMarks: TypeAlias = Mapping[str, LogMark]
+NO_MARKS: Final[LogMarks] = {}
+
+
+class AcceptedLog(msgspec.Struct, array_like=True, frozen=True):
+    """An operator's permission for a lane to begin another log of a topic from its start."""
+
+    topic_id: str
+    """Of the log that is accepted; "" in a cluster without ids."""
+    offset: int
+    """The lane's stored offset in the log that it had read. No other stop of the lane is at this
+    offset of that log, so the permission applies to this stop alone."""
+
+
+def checksum_of(record: LogRecord) -> int:
+    """Return the CRC-32 of a record's key, value and time stamp."""
+    checksum = crc32(record.value or b"", crc32(record.key or b""))
+    return crc32(b"%d" % record.timestamp, checksum)
+
+
+def note_read(marks: dict[str, LogMark], topics: Mapping[str, Sequence[LogRecord]]) -> None:
+    """Note that these records of each topic were read, in offset order."""
+    for topic, records in topics.items():
+        if records:
+            mark = marks.get(topic, LogMark())
+            marks[topic] = LogMark(mark.topic_id, records[-1].offset, checksum_of(records[-1]))
+
+
+def first_marks(topic_ids: Mapping[str, str]) -> dict[str, LogMark]:
+    """Return the marks of logs of which nothing has been read yet."""
+    return {topic: LogMark(topic_id) for topic, topic_id in topic_ids.items()}
+
+
+class LaneStart(msgspec.Struct, array_like=True, frozen=True):
+    """Where a lane began. The order of the fields is the format."""
+
+    offsets: dict[str, int]
+    """By topic."""
+    topic_ids: dict[str, str]
+    """Of the logs that these offsets are of; none of a log that has been replaced since."""
+
+    def is_in(self, logs: LogMarks) -> bool:
+        """Whether these are the logs that the lane began in. A cluster without topic ids cannot
+        tell, and is believed."""
+        ids = {topic: mark.topic_id for topic, mark in logs.items()}
+        return all(self.topic_ids.get(topic) == id_ for topic, id_ in ids.items() if id_)
+
+
+def ids_of(marks: LogMarks) -> dict[str, str]:
+    """Return the topic ids of these logs, where they have any."""
+    return {topic: mark.topic_id for topic, mark in marks.items() if mark.topic_id}
+
+
+def with_ids(marks: LogMarks, logs: LogMarks) -> dict[str, LogMark]:
+    """Return the marks with an id of `logs` where they have none, as after an upgrade of a cluster
+    that had no topic ids."""
+    named = {
+        topic: msgspec.structs.replace(mark, topic_id=logs[topic].topic_id)
+        for topic, mark in marks.items()
+        if mark.topic_id is None and topic in logs
+    }
+    return {**logs, **marks, **named}
+
+
+def encoded(marks: LogMarks) -> bytes:
+    """Return marks as they are stored in a head."""
+    return msgspec.json.encode(marks)
+
+
+def decoded(data: bytes) -> dict[str, LogMark]:
+    """Return stored marks. Raises msgspec.DecodeError, a ValueError."""
+    return msgspec.json.decode(data, type=dict[str, LogMark])
+
+
+PREFIX: Final = "queries:"
+_PART: Final = ":part:"
+
+
+class QueryHead(msgspec.Struct, array_like=True, frozen=True):
+    """What the head of a lane says of its tables of queries."""
+
+    since_ms: int | None = None
+    """The first hour that has tables; None: all have."""
+    hour_ms: int | None = None
+    """The open hour, if a pane of it has settled."""
+    parts: tuple[int, ...] = ()
+    part_rows: int = 0
+    hours: dict[int, int] = {}
+    """Start of an hour that is over and has a page → its bytes."""
+    lost: tuple[int, ...] = ()
+    """Starts of hours whose page the store lost."""
+    key: str = ""
+    """Fingerprint of the secret key of hashed texts."""
+    unicode: str = ""
+    """The version of Unicode that decides which texts are one query, of the last writer."""
+    closed_ms: int | None = None
+    """Start of the last hour with searches that is over."""
+    last_counts: tuple[int, int] = (0, 0)
+    """Impressions of that hour whose queries are not listed, and all of them."""
+    examples: dict[int, int] = {}
+    """Start of an hour that is over and has examples → their bytes."""
+    lost_examples: tuple[int, ...] = ()
+    """Starts of hours whose examples the store lost."""
+    missing_since_ms: int | None = None
+    """The first hour that has a table of items without a judgement, where the layout asks for it;
+    None: all have."""
+
+    @property
+    def example_keys(self) -> list[str]:
+        """The keys of the examples of hours that are over."""
+        return [row_pages.examples_hour_key(start) for start in self.examples]
+
+    @property
+    def part_keys(self) -> list[str]:
+        """The keys of the parts of the open hour, in order."""
+        return [part_key(self.hour_ms or 0, number) for number in self.parts]
+
+    @property
+    def hour_keys(self) -> list[str]:
+        """The keys of the hours that are over."""
+        return [queries_hour_key(start) for start in self.hours]
+
+
+def packed_head(head: QueryHead) -> bytes:
+    """Return what the head of a lane says of its tables as it is stored: of examples only where
+    there are any, and since when items are counted only where not all hours have them."""
+    if head.missing_since_ms is not None:
+        return pack(head)
+    return pack(astuple(head)[: -1 if head.examples or head.lost_examples else -3])
+
+
+def queries_hour_key(start: int) -> str:
+    """Return the key of an hour that is over."""
+    return f"{PREFIX}{start}"
+
+
+def part_key(start: int, number: int) -> str:
+    """Return the key of a part of the open hour."""
+    return f"{PREFIX}{start}{_PART}{number}"
+
+
+def hour_of(key: str) -> int | None:
+    """Return the start of the hour whose page has this key; None for other keys."""
+    if not key.startswith(PREFIX) or _PART in key:
+        return None
+    return int(key.removeprefix(PREFIX))
+
+
+class StallMark(msgspec.Struct, frozen=True):
+    """Work on a lane that took too long."""
+
+    sequence: int
+    """Of the head that the work began with."""
+    times: int
+    """How many owners, one after the other, took too long over work that began here."""
+    until: Mapping[str, int]
+    """The next offset of each topic after the batch in which it began."""
+    record: tuple[str, int] | None = None
+    """Topic and offset, where one record alone was worked on."""
+
+
+NO_STALL: Final = b"null"
+"""The field of a mark that was dropped: fields of a head are never removed."""
+
+
+def pack_mark(mark: StallMark) -> bytes:
+    """Return the bytes of the field."""
+    return msgspec.json.encode(mark)
+
+
+def unpack_mark(data: bytes) -> StallMark | None:
+    """Return the mark in the field; None where there is none. Raises ValueError."""
+    return msgspec.json.decode(data, type=StallMark | None)
+
 
 WAY_OUT: Final = (
     "Restore Redis from a backup, or begin the lane anew from what Kafka still has:"
@@ -119,7 +329,7 @@ def new_head(token: str, start: Mapping[str, int], logs: LogMarks) -> list[str |
     """Return the number of fields of a new lane's head, then the fields and their values."""
     begin = msgspec.json.encode(start)
     fields = {"offsets": begin, "start": begin, UNSWEPT: token.encode()}
-    fields |= {LOGS_FIELD: log_marks.encoded(logs)} if logs else {}
+    fields |= {LOGS_FIELD: encoded(logs)} if logs else {}
     return [len(fields), *(part for pair in fields.items() for part in pair)]
 
 
@@ -152,7 +362,7 @@ def _head_of(fields: Mapping[str, bytes]) -> Head:
         state=unpack(fields["state"], WriterState) if "state" in fields else WriterState(),
         idle_ms=int(idle) or None,  # 0: it was taken back
         start=_offsets(fields["start"]) if "start" in fields else None,
-        logs=log_marks.decoded(fields.get(LOGS_FIELD, b"{}")),
+        logs=decoded(fields.get(LOGS_FIELD, b"{}")),
         stall=unpack_mark(fields.get(STALL_FIELD, NO_STALL)),
         queries=unpack(queries, QueryHead) if (queries := fields.get(QUERIES_FIELD)) else None,
         judged=unpack(judged, JudgedHead) if (judged := fields.get(JUDGED_FIELD)) else None,
@@ -177,10 +387,7 @@ def blob_keys(head: Head, listed: Sequence[str]) -> list[str]:
 def is_past(head: Head, key: str) -> bool:
     """True for a page of an hour that cannot change any more."""
     if head.queries is not None:
-        if (
-            query_hour_of(key) in head.queries.hours
-            or example_hour_of(key) in head.queries.examples
-        ):
+        if hour_of(key) in head.queries.hours or example_hour_of(key) in head.queries.examples:
             return True
     hours = [hour for keys in ROW_KEYS if (hour := keys.of_hour(key)) is not None]
     return bool(hours) and head.state.open_hour is not None and hours[0][0] < head.state.open_hour

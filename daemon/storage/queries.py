@@ -1,4 +1,5 @@
-"""Tables of queries as a lane stores them: encoding, keys, and what a commit writes of them. Pure.
+"""Tables of queries as a lane stores them: encoding, keys, and what a commit writes of them.
+Pure.
 
     queries:START:part:N   the tables of the open hour that begins at START (ms): the first part has
                            all of them, each later one the rows that a commit changed
@@ -7,27 +8,40 @@
 Rows in parts are absolute: a later one replaces an earlier one. A cut, or as many rows in parts as
 the tables have, writes the tables anew and unlinks the parts before. Readers do not follow these
 keys: the head lists them.
+
+What a commit writes of judged rows into the head of a lane, and how that is read back.
+
+Their pages are written as those of all rows: see `rows`.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 import numpy as np
 from msgspec.structs import astuple
 
-from relevanced.metrics.lists import Integers
+from relevanced.metrics import Integers
 
-from ..lane.columns.texts import cut, joined_texts
-from ..lane.lane import Lane
-from ..lane.queries import WHOLE, LaneQueries, Tables, new_tables
+from ..lane import (
+    WHOLE,
+    Lane,
+    LaneJudged,
+    LaneQueries,
+    ShownInBatch,
+    Tables,
+    cut,
+    final_before_ms,
+    joined_texts,
+    new_tables,
+)
 from ..plan import Plan
-from ..queries.keys import UNICODE_VERSION, fingerprint
-from ..queries.table import Table
-from . import query_examples
-from .packing import pack, pack_integers, unpack, unpack_integers
-from .query_examples import StoredExamples
-from .query_head import QueryHead, hour_key, part_key
+from ..queries import UNICODE_VERSION, QueryTable, fingerprint
+from . import row_pages
+from .head import Head, QueryHead, part_key, queries_hour_key
+from .keys import pack, pack_integers, unpack, unpack_integers
+from .row_pages import JUDGED_FIELD, JUDGEMENTS_FIELD, JudgedHead, StoredExamples, timeline_head
 
 
 class StoredTable(msgspec.Struct, array_like=True, frozen=True):
@@ -69,7 +83,7 @@ def packed_hour(
     return pack(hour if examples else astuple(hour)[:-1])
 
 
-def _stored(table: Table, only_changed: bool) -> StoredTable:
+def _stored(table: QueryTable, only_changed: bool) -> StoredTable:
     rows = np.array(sorted(table.changed), np.int64) if only_changed else np.arange(len(table))
     keys, lengths = joined_texts([table.keys[row] for row in rows.tolist()])
     counts, hashes = table.users.packed(rows)
@@ -120,9 +134,9 @@ def rows_of(stored: StoredTable) -> StoredRows:
     )
 
 
-def table_of(parts: Sequence[StoredTable], min_users: int) -> Table:
+def table_of(parts: Sequence[StoredTable], min_users: int) -> QueryTable:
     """Return a table that was stored in these parts, as a reader needs it: it settles nothing."""
-    table = Table(len(unpack_integers(parts[0].other)), 1, min_users)
+    table = QueryTable(len(unpack_integers(parts[0].other)), 1, min_users)
     for part in parts:
         _put(table, part)
     return table
@@ -136,7 +150,7 @@ def put_part(tables: Tables, part: StoredHour) -> None:
             _put(tables[kind], stored)
 
 
-def _put(table: Table, stored: StoredTable) -> None:
+def _put(table: QueryTable, stored: StoredTable) -> None:
     found = rows_of(stored)
     rows = table.rows_of(found.keys, found.missing)
     table.users.put(rows, *found.users)
@@ -166,7 +180,7 @@ def restored(lane: Lane, head: QueryHead, blobs: Mapping[str, bytes | None]) -> 
             examples = []
         put_part(queries.tables, part)
         examples.append(part.examples)
-    query_examples.restored(lane, head.examples, head.lost_examples, examples)
+    row_pages.restored(lane, head.examples, head.lost_examples, examples)
     for table in queries.tables.values():
         table.written()
 
@@ -190,12 +204,12 @@ def writes_of(lane: Lane, number: int) -> QueryWrites | None:
         for start, tables in sorted(queries.closed.items())
         if any(len(table) or table.other.any() for table in tables.values())
     }
-    examples = query_examples.closed_hours(lane)
-    blobs = {hour_key(start): data for start, data in closed.items()}
-    blobs |= {query_examples.hour_key(start): data for start, data in examples.items()}
+    examples = row_pages.closed_hours(lane)
+    blobs = {queries_hour_key(start): data for start, data in closed.items()}
+    blobs |= {row_pages.examples_hour_key(start): data for start, data in examples.items()}
     unlinked = [part_key(start, part) for start, part in queries.closed_parts]
-    unlinked += [hour_key(start) for start in queries.dropped]
-    unlinked += [query_examples.hour_key(start) for start in queries.examples.dropped]
+    unlinked += [queries_hour_key(start) for start in queries.dropped]
+    unlinked += [row_pages.examples_hour_key(start) for start in queries.examples.dropped]
     parts, rows = list(queries.parts), queries.part_rows
     if queries.hour_ms is not None and _is_changed(queries):
         rows += sum(len(table.changed) for table in queries.tables.values())
@@ -229,7 +243,7 @@ def _packed_open(lane: Lane, whole: bool) -> bytes:
     assert queries is not None
     table, changed = queries.tables[WHOLE], queries.examples.changed
     keys = table.keys if whole else sorted(changed, key=lambda key: table.row_of(key) or 0)
-    examples = query_examples.stored(queries.examples.by_key, keys)
+    examples = row_pages.stored(queries.examples.by_key, keys)
     return packed_hour(queries.tables, lane.plan, only_changed=not whole, examples=examples)
 
 
@@ -253,3 +267,63 @@ def confirmed(lane: Lane, head: QueryHead) -> None:
     assert queries is not None
     queries.parts, queries.part_rows = list(head.parts), head.part_rows
     queries.stored, queries.examples.stored = dict(head.hours), dict(head.examples)
+
+
+NOTHING: Final = b""
+"""The value of a field of a lane where lists were judged and are not any more."""
+
+
+def changed_fields(lane: Lane, stored: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the fields of the head that differ from what is stored."""
+    fields = dict.fromkeys((JUDGED_FIELD, JUDGEMENTS_FIELD), NOTHING)
+    if lane.judged is not None:
+        fields |= _fields(lane.judged)
+    return {name: data for name, data in fields.items() if stored.get(name, NOTHING) != data}
+
+
+def _fields(judged: LaneJudged) -> dict[str, bytes]:
+    head = JudgedHead(
+        latest_ms=judged.latest_ms,
+        since_ms=judged.since_ms,
+        columns=judged.plan.column_ids,
+        from_slot=judged.from_slot,
+        lost_hours=tuple(sorted(judged.lost_hours)),
+    )
+    fields = {JUDGED_FIELD: pack(head)}
+    if judged.timeline is not None:
+        fields[JUDGEMENTS_FIELD] = pack(timeline_head(judged.timeline, judged.past))
+    return fields
+
+
+def confirmed_judged(
+    stored: Mapping[str, bytes], fields: Mapping[str, bytes]
+) -> Mapping[str, bytes]:
+    """Return what the head says once a commit of these fields is applied."""
+    written = {name: fields[name] for name in (JUDGED_FIELD, JUDGEMENTS_FIELD) if name in fields}
+    return {**stored, **written} if written else stored
+
+
+def fields_of(head: Head) -> dict[str, bytes]:
+    """Return the fields as the head in the store has them."""
+    fields = {}
+    if head.judged is not None:
+        fields[JUDGED_FIELD] = pack(head.judged)
+    if head.judgements is not None:
+        fields[JUDGEMENTS_FIELD] = pack(head.judgements)
+    return fields
+
+
+def restore_head(lane: Lane, head: Head) -> None:
+    """Give the judged rows of a lane what the head says of them. Raises KeyError where it says
+    nothing."""
+    judged = lane.judged
+    assert judged is not None
+    if head.judged is None:
+        raise KeyError(JUDGED_FIELD)
+    judged.latest_ms, judged.since_ms = head.judged.latest_ms, head.judged.since_ms
+    judged.from_slot, judged.lost_hours = head.judged.from_slot, set(head.judged.lost_hours)
+    judged.shown = ShownInBatch(judged.from_slot)
+    if head.judgements is not None:
+        judged.timeline, judged.past = head.judgements.timeline, head.judgements.history_before
+    if lane.watermark_ms is not None:
+        judged.final_before = final_before_ms(lane.watermark_ms, lane.plan.timing)

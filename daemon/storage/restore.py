@@ -1,4 +1,11 @@
-"""A lane read back from the store, as its last commit left it. Pure."""
+"""A lane read back from the store, as its last commit left it. Pure.
+
+The commit that writes all of a lane from its owner's memory: it repairs a damaged lane, or puts
+it under another layout.
+
+A running owner has all of its lane in memory but the rows of past hours. So whatever the store lost
+of the rest can be written again, and the numbers are those of the log, integer for integer.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -7,27 +14,52 @@ from functools import partial
 
 import msgspec
 
-from ..lane import row_set
-from ..lane.admission import Admitted, admitted_of
-from ..lane.counts import COUNT_FAMILIES
-from ..lane.lane import Lane, new_lane
-from ..lane.paged_rows import Rows
-from ..lane.queries import has_same_queries
-from ..lane.relayout import next_pane_ms, relaid
-from ..lane.segments import Segments
 from ..errors import Unavailable
+from ..experiments import USER_PAGES
+from ..lane import (
+    COUNT_FAMILIES,
+    Admitted,
+    Lane,
+    LaneSegments,
+    Rows,
+    admitted_of,
+    has_same_queries,
+    new_lane,
+    next_pane_ms,
+    relaid,
+    row_sets,
+)
 from ..plan import ALL, Plan
-from ..queries.keys import fingerprint
-from ..queries.plan import HASHED
-from . import experiments as stored_experiments
-from . import judged_rows as stored_judged
-from . import queries as stored_queries
-from .block_log import Block
-from .blocks import replay
-from .class_files import NOTHING, restore_class_files
-from .commit import ClaimedLane
-from .head import QUERIES_FIELD, Head, WriterState, is_past, whole_or_damaged
-from .keys import ADMITTED_KEY, CLICKS, JUDGED, block_key, totals_page_of
+from ..queries import HASHED, fingerprint
+from . import (
+    experiments as stored_experiments,
+    queries as stored_judged,
+    queries as stored_queries,
+    row_pages,
+)
+from .blocks import Block, replay
+from .commit import ClaimedLane, Commit, plan_commit
+from .head import (
+    QUERIES_FIELD,
+    Head,
+    WriterState,
+    hour_of,
+    is_past,
+    packed_head,
+    queries_hour_key,
+    whole_or_damaged,
+)
+from .keys import (
+    ADMITTED_KEY,
+    CLICKS,
+    JUDGED,
+    ROW_KEYS,
+    block_key,
+    pack,
+    totals_page_of,
+    unpack,
+    unpack_page,
+)
 from .layouts import (
     LAYOUTS_KEY,
     InForce,
@@ -40,9 +72,7 @@ from .layouts import (
     translated,
     with_next,
 )
-from .packing import pack, unpack, unpack_page
-from .query_head import packed_head
-from .rows import restore
+from .row_pages import NOTHING, past_keys, restore, restore_class_files
 
 
 def rebuild(
@@ -132,8 +162,8 @@ def _change_layout(claimed: ClaimedLane, in_force: InForce) -> None:
         in_force,
         lane.groupings,
         since,
-        None if settled is None else row_set.open_hour(settled, plan),
-        None if settled is None else row_set.kept_from(settled, plan),
+        None if settled is None else row_sets.open_hour(settled, plan),
+        None if settled is None else row_sets.kept_from(settled, plan),
     )
     claimed.layouts_stored = False
 
@@ -189,7 +219,7 @@ def _counts_and_names(
     lane.timed_from = head.state.timed_from
     lane.groupings = [tuple(attributes) for attributes in stored.groupings]
     ids = (0, *(lane.groupings.index(attributes) + 1 for attributes in plan.groupings))
-    lane.segments = Segments.of(names_of(names, head.state.names), ids)
+    lane.segments = LaneSegments.of(names_of(names, head.state.names), ids)
     return lane
 
 
@@ -249,3 +279,73 @@ def _remove_expired(lane: Lane, state: WriterState) -> None:
     if watermark is not None:
         for _ in lane.waiting.take_older(watermark - lane.plan.timing.expires_at(0)):
             pass
+
+
+def past_hour_keys(lane: Lane) -> list[str]:
+    """Return the keys of the lane that only the store has."""
+    return [*_followed_keys(lane), *_query_keys(lane)]
+
+
+def _followed_keys(lane: Lane) -> list[str]:
+    return [key for pair in zip(lane.row_sets, ROW_KEYS) for key in past_keys(*pair)]
+
+
+def _query_keys(lane: Lane) -> list[str]:
+    queries = lane.queries
+    if queries is None:
+        return []
+    examples = map(row_pages.examples_hour_key, queries.examples.stored)
+    return [*map(queries_hour_key, queries.stored), *examples]
+
+
+def lose_hours(lane: Lane, missing: Sequence[str]) -> None:
+    """Note that these pages of past hours are missing in the store."""
+    for rows, keys in zip(lane.row_sets, ROW_KEYS):
+        rows.lose_hours({hour[0] for key in missing if (hour := keys.of_hour(key)) is not None})
+    for start in [hour_of(key) for key in missing]:
+        if start is not None and lane.queries is not None:
+            lane.queries.lose(start)
+    for start in [row_pages.hour_of(key) for key in missing]:
+        if start is not None and lane.queries is not None:
+            lane.queries.examples.lose(start)
+
+
+def plan_repair(claimed: ClaimedLane, idle_ms: int | None = None) -> Commit:
+    """Return what to write so that the store contains the whole lane as it is now, whatever it has
+    lost but past hours. May take long in a large lane: meant for a thread."""
+    lane = claimed.lane
+    _mark_all_as_changed(lane)
+    whole = replace(
+        claimed,
+        log=[],
+        names=1,
+        next_slot=lane.open.base,
+        next_serial=min(lane.waiting.by_serial, default=lane.waiting.next_serial),
+        layouts_stored=False,
+    )
+    commit = plan_commit(whole, idle_ms)
+    blocks = [block_key(block.entry.number) for block in claimed.log if block.entry is not None]
+    outdated = claimed.outdated - commit.blobs.keys() - set(commit.unlinked) - set(blocks)
+    unlinked = [*commit.unlinked, *blocks, *sorted(outdated)]
+    return replace(
+        commit, unlinked=unlinked, kept=_followed_keys(lane), kept_unread=_query_keys(lane)
+    )
+
+
+def _mark_all_as_changed(lane: Lane) -> None:
+    experiments = lane.experiments
+    for rows in lane.row_sets:
+        rows.mark_all_rows()
+    lane.changes.total_pages |= set(lane.totals.page_numbers)
+    experiments.changed |= experiments.by_name.keys()
+    experiments.user_pages |= {
+        (name, page) for name in experiments.by_name for page in range(USER_PAGES)
+    }
+    experiments.ended |= {
+        (name, day_ms) for name, one in experiments.by_name.items() for day_ms in one.ends
+    }
+    if lane.queries is not None:
+        lane.queries.is_outdated = True
+    if len(lane.segments.names) > 1:
+        for admission in lane.admissions.values():
+            admission.changed = True

@@ -9,8 +9,7 @@ import hashlib
 import json
 from typing import Final
 
-from ..config.fingerprint import join_values
-from ..config.settings import Config
+from ..config import Config, join_values
 
 SCHEMA_VERSION: Final = 1
 """Of every stored byte: the fields of heads and `WriterState` (`head`), the names of keys (`keys`),

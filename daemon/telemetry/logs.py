@@ -1,10 +1,14 @@
 """The log: one line per event on the standard error stream, from this program and its libraries.
 
 Lines are laid out for people on a terminal, and JSON for log collectors elsewhere.
+
+Log lines that are written at most once a minute for each key. time is an argument.
 """
 
 import logging
-from typing import Final, TextIO
+import math
+from collections import Counter
+from typing import Final, Generic, TextIO, TypeVar
 
 import structlog
 from structlog.typing import Processor
@@ -111,3 +115,25 @@ def _attach(handler: logging.Handler, level: int) -> None:
         logging.getLogger(library).setLevel(quiet)
     logging.getLogger(LOGS_SECRETS).setLevel(max(quiet, logging.INFO))
     logging.captureWarnings(True)
+
+
+K = TypeVar("K")
+
+LOG_AGAIN_AFTER_S: Final = 60.0
+
+
+class RateLimit(Generic[K]):
+    """When each key was last logged, and how often it occurred since."""
+
+    def __init__(self) -> None:
+        self._logged_s: dict[K, float] = {}
+        self._since: Counter[K] = Counter()
+
+    def due(self, key: K, count: int, now_s: float) -> int | None:
+        """Count `count` more occurrences. Returns how many there were since the last line where it
+        is time for another, else None."""
+        self._since[key] += count
+        if now_s - self._logged_s.get(key, -math.inf) < LOG_AGAIN_AFTER_S:
+            return None
+        self._logged_s[key] = now_s
+        return self._since.pop(key)

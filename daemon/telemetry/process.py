@@ -3,13 +3,26 @@ to everything that counts.
 
 Names, labels and help come from the one table of families. Nothing here is shared between
 processes.
+
+How long the event loop kept others waiting: heartbeats, scrapes and commits of other lanes.
+
+A gauge of the longest stall of the last minute, not a histogram of delays: the question is whether
+one piece of work blocked the loop, and among hundreds of wake-ups between two scrapes a single
+long one moves no quantile. The value does not reset when it is read, so every Prometheus server
+sees it, at any scrape interval up to a minute.
+
+The status of a process: the values of its own series that the API reports too.
 """
 
+import asyncio
 import math
 import platform
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 
 from prometheus_client import (
@@ -27,8 +40,74 @@ from prometheus_client.registry import Collector
 
 from .families import BY_NAME
 from .kafka_faults import ADVICE, KafkaFault
-from .stalls import LongestStall
-from .status import ProcessStatus
+
+WINDOW_S: Final = 60.0
+INTERVAL_S: Final = 0.1
+
+
+class LongestStall:
+    """The longest stall of the last minute. Safe to read from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._stalls: deque[tuple[float, float]] = deque()
+        """(when, how long), the longest first: a stall goes as soon as a later one is as long."""
+
+    def note(self, now_s: float, stall_s: float) -> None:
+        """Note a stall that ended now."""
+        with self._lock:
+            while self._stalls and self._stalls[-1][1] <= stall_s:
+                self._stalls.pop()
+            self._stalls.append((now_s, stall_s))
+            self._forget(now_s)
+
+    def seconds(self, now_s: float) -> float:
+        """The longest stall in seconds; 0 where none was noted."""
+        with self._lock:
+            self._forget(now_s)
+            return self._stalls[0][1] if self._stalls else 0.0
+
+    def _forget(self, now_s: float) -> None:
+        while self._stalls and self._stalls[0][0] <= now_s - WINDOW_S:
+            self._stalls.popleft()
+
+
+async def watch_stalls(note: Callable[[float], None], interval_s: float = INTERVAL_S) -> None:
+    """Note by how many seconds the event loop wakes this task too late, until cancelled."""
+    loop = asyncio.get_running_loop()
+    while True:
+        due_s = loop.time() + interval_s
+        await asyncio.sleep(interval_s)
+        note(max(0.0, loop.time() - due_s))
+
+
+@dataclass(frozen=True)
+class ProcessStatus:
+    """What this process does, at one instant. A process that reads no events leaves its work at 0.
+
+    Read from the same objects that `/metrics` is rendered from, so that the two always agree.
+    """
+
+    lag_records: Mapping[tuple[str, int], int]
+    """(topic, partition) → records that have not been read yet"""
+    owned_lanes: int
+    stopped_lanes: tuple[int, ...]
+    """Lanes that cannot go on without help."""
+    commits: Mapping[str, int]
+    """Outcome → commits"""
+    batches: int
+    batches_s: float
+    """Time of all batches together."""
+    last_poll_s: float
+    """Unix time when Kafka last answered; 0 is never."""
+    open_impressions: int
+    waiting_feedback: int
+    snapshot_duration_s: float
+    """Time that the last snapshot took; 0 before the first."""
+    snapshot_errors: int
+    runbook: str
+    """Where people on call read the runbook; empty where that is not set."""
+
 
 # Typed here: the library leaves them without types.
 _omit_created: Callable[[], None] = disable_created_metrics

@@ -1,8 +1,61 @@
-"""The families that each process exposes of itself. Pure."""
+"""The families that each process exposes of itself. Pure.
 
-from typing import Final
+What a family of series is: its name, its type, its labels and its help.
 
-from .family import of_process
+The families of dated files in lanes: of judgements, and of classes of queries.
+
+The families of layouts: which columns the rows of lanes have, and since when.
+
+The families of tables of queries. They never have the text of a query.
+
+The families of changes that are called, and of what could be noticed.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+Kind: TypeAlias = Literal["gauge", "counter", "histogram", "info"]
+Source: TypeAlias = Literal["snapshot", "process"]
+
+SEGMENT: Final = ("grouping", "segment")
+"""Followed by one label per attribute of the grouping."""
+VIEW: Final = ("window", "view")
+ARM: Final = ("experiment", "variant")
+TREATED: Final = (*ARM, "metric")
+IN_SEGMENT: Final = (*TREATED, *SEGMENT)
+SCORE: Final = ("metric", *SEGMENT, *VIEW)
+
+
+@dataclass(frozen=True)
+class Family:
+    """One family of series. A counter's name carries its `_total`, an info's its `_info`."""
+
+    name: str
+    kind: Kind
+    labels: tuple[str, ...]
+    help: str
+    source: Source = "snapshot"
+
+    @property
+    def openmetrics_name(self) -> str:
+        """The name that OpenMetrics declares: a counter's without the `_total` of its samples."""
+        return self.name.removesuffix("_total")
+
+
+def gauge(name: str, labels: tuple[str, ...], text: str) -> Family:
+    """A gauge of the snapshot."""
+    return Family(f"relevanced_{name}", "gauge", labels, text)
+
+
+def counter(name: str, labels: tuple[str, ...], text: str) -> Family:
+    """A counter of the snapshot."""
+    return Family(f"relevanced_{name}_total", "counter", labels, text)
+
+
+def of_process(name: str, kind: Kind, labels: tuple[str, ...], text: str) -> Family:
+    """A family that each process exposes of itself."""
+    return Family(f"relevanced_{name}", kind, labels, text, "process")
+
 
 OF_PROCESSES: Final = (
     of_process(
@@ -247,3 +300,93 @@ OF_PROCESSES: Final = (
         "that this process has read for the attribute: processes must have the same.",
     ),
 )
+
+
+CLASSES_REFUSED: Final = gauge(
+    "query_classes_refused_lanes",
+    ("attribute", "name", "start"),
+    "Lanes that refused this file of classes of queries, because they had read an event that it "
+    "would have classed before they could know it.",
+)
+EARLIEST_START: Final = gauge(
+    "refused_file_earliest_start_timestamp_seconds",
+    ("files", "name", "start", "lane"),
+    "From when on a lane would take a file that it refused, put in place again, by the events that "
+    "it has read. files: judgements, or classes of an attribute.",
+)
+OF_FILES: Final = (CLASSES_REFUSED, EARLIEST_START)
+
+
+COLUMN_SINCE: Final = gauge(
+    "column_since_timestamp_seconds",
+    ("metric", "grouping", "window"),
+    "Event time from which on a metric is counted by a grouping, while the window begins earlier: "
+    "until then it is not shown. Absent where the window has all of it.",
+)
+LAYOUT_LANES: Final = gauge(
+    "layout_lanes",
+    ("generation",),
+    "Lanes by the generation of the layout that they are under.",
+)
+OF_LAYOUTS: Final = (COLUMN_SINCE, LAYOUT_LANES)
+
+
+QUERY_TABLES_BYTES: Final = gauge(
+    "query_tables_bytes",
+    (),
+    "Bytes of all hours of queries that are over, in Redis: tables and examples.",
+)
+QUERY_OTHER_SHARE: Final = gauge(
+    "query_other_share",
+    (),
+    "Share of the impressions of the last hour that is over whose queries the tables do not list: "
+    "raise queries.kept to list more.",
+)
+OF_QUERIES: Final = (QUERY_TABLES_BYTES, QUERY_OTHER_SHARE)
+
+
+AGAINST: Final = ("hour", "day", "weeks")
+"""Values of the label `against`: what lies just before, the same hours of the last days, or those
+of the last weeks."""
+BOUNDS: Final = ("earliest", "likely", "latest")
+"""Values of the label `bound`."""
+
+_OF_CHANGE: Final = ("metric", *SEGMENT, "against")
+
+LOSS_RATIO: Final = gauge(
+    "change_loss_ratio",
+    _OF_CHANGE,
+    "By how much settled scores are worse than what lay just before, as a share of that: of the "
+    "instant at which the difference is clearest. Only while the change is called.",
+)
+Z: Final = gauge(
+    "change_z",
+    _OF_CHANGE,
+    "The same change in standard errors, which contain the design effect and the drift of a "
+    "healthy score; negative. Only while the change is called.",
+)
+ONSET: Final = gauge(
+    "change_onset_timestamp_seconds",
+    (*_OF_CHANGE, "bound"),
+    "Event time at which a score became worse: bounds of the interval that contains it in 19 of 20 "
+    "cases, and its likeliest instant. Bound earliest is absent where the change may be older than "
+    "what is kept. While it is called, or low against earlier weeks or days.",
+)
+NOTICEABLE: Final = gauge(
+    "noticeable_drop_ratio",
+    _OF_CHANGE,
+    "The smallest fall, as a share of the score, that would be noticed by now in 9 of 10 cases. "
+    "Absent where none would be.",
+)
+HISTORY_BEGIN: Final = gauge(
+    "history_begin_timestamp_seconds",
+    (),
+    "Event time at which what is known of the scores begins. Absent where no hours are kept.",
+)
+MARKER: Final = gauge(
+    "marker_timestamp_seconds",
+    ("kind", "text", "metric", "scope"),
+    "Event time of a marker that was set by hand: the five latest of each kind within the last "
+    "day. Labels metric and scope, such as country=DE, are empty where it is about everything.",
+)
+OF_CHANGES: Final = (LOSS_RATIO, Z, ONSET, NOTICEABLE, HISTORY_BEGIN, MARKER)

@@ -5,25 +5,31 @@ refused records, and nothing reads them again. A crash between the two steps sen
 twice; in the other order it would lose them.
 
 Each step belongs to one lane alone: a lane that waits here holds back no other.
+
+Batches that are not processed in turn with those of other lanes, but by a task of their own:
+those that must wait for schemas or dated files, and those whose records are taken one by
+one, each with a commit of its own (see `suspicion`).
 """
 
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, Final, TypeAlias, TypeVar
 
 import structlog
 
 from ..backoff import pause_s, stopped_within
+from ..codecs import SchemaId
 from ..errors import Damaged, Lost, Unavailable
-from ..storage.commit import Commit, confirm, plan_commit
-from ..storage.store import Answer
-from .batch import DeadLetter
-from .integrity import Damage, Integrity
-from .ownership import OwnedLane, Ownership
-from .ports import Ports, Process
-from .refused_records import RefusedRecordsLog
+from ..storage import Answer, Commit, StallMark, confirm, plan_commit
+from ..telemetry import Telemetry
+from . import batch as batches
+from .batch import MARKS, DeadLetter, Records, is_suspect, is_to_pass_over, one_by_one
+from .dated_files import FileWaits, WatchedDirectory, classes_use, judgements_use
+from .dead_letters import RefusedRecordsLog
+from .ownership import Damage, Integrity, OwnedLane, Ownership
+from .recovery import Ports, Process, SchemaWaits
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -183,3 +189,128 @@ class Committer:
 
 def _waiting_key(server: str, lane: int) -> str:
     return f"{server}, lane {lane}"
+
+
+REASON: Final = "stalls"
+"""Of a dead letter: work on the record takes so long that its lane is lost."""
+
+Apply: TypeAlias = Callable[[OwnedLane, Records, Mapping[str, int]], Awaitable[list[DeadLetter]]]
+"""Applies records to a lane in memory; returns their dead letters."""
+
+
+class Apart:
+    """Takes batches of single lanes apart from the others."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        process: Process,
+        ownership: Ownership,
+        committer: Committer,
+        apply: Apply,
+    ) -> None:
+        self._source = ports.source
+        self._ownership = ownership
+        self._committer = committer
+        self._apply = apply
+        self._waits = SchemaWaits(ports.schemas, process.stop)
+        self.files = FileWaits(
+            _directories(ports, process.telemetry),
+            lambda: [owned.claimed.lane for owned in ownership.lanes.values()],
+            process.stop,
+        )
+
+    @property
+    def waiting_for(self) -> dict[str, str]:
+        """What does not answer, or is not there → which lanes wait for what: for readiness."""
+        return self._waits.waiting_for | self.files.waiting_for
+
+    def step(
+        self, owned: OwnedLane, batch: Records, next_offsets: Mapping[str, int]
+    ) -> Coroutine[Any, Any, None] | None:
+        """What takes this batch apart from those of other lanes; None if it can be taken in turn
+        with them."""
+        wanted = self._waits.unknown(batch)
+        is_ready = self.files.prepare(owned.claimed.lane, batch)
+        if not wanted and is_ready and _suspicion(owned) is None:
+            return None
+        return self._take(owned, batch, next_offsets, wanted)
+
+    async def _take(
+        self,
+        owned: OwnedLane,
+        batch: Records,
+        next_offsets: Mapping[str, int],
+        wanted: set[SchemaId],
+    ) -> None:
+        """Process and commit a batch, once the schemas that it names are fetched, and the files are
+        there that grade and class it. Ends early where the lane is lost, or the process is to stop
+        before: then nothing of it is applied."""
+        number = owned.claimed.lane.number
+        if wanted and not await self._waits.fetched(number, wanted):
+            await self._leave(owned)
+            return
+        if not await self.files.given(owned.claimed.lane, batch):
+            await self._leave(owned)
+            return
+        mark, parts = _suspicion(owned), [(batch, next_offsets)]
+        if mark is not None:
+            log.warning("records are taken one by one", lane=number, until=mark.until)
+            parts = list(one_by_one(mark, batch, next_offsets))
+        for records, offsets in parts:
+            began_s = time.perf_counter()
+            try:
+                async with self._source.batch_in_hand():
+                    if self._ownership.lanes.get(number) is not owned:
+                        return
+                    if mark is not None and is_to_pass_over(mark, records):
+                        letters = [_passed_over(owned, records, offsets)]
+                    else:
+                        letters = await self._apply(owned, records, offsets)
+            except OverflowError as error:
+                await self._ownership.halt(number, error)
+                return
+            await self._committer.commit(owned, letters, None, began_s)
+            if self._ownership.lanes.get(number) is not owned:
+                return
+
+    async def _leave(self, owned: OwnedLane) -> None:
+        """Forget a lane of which a batch is not applied: no later one of it may be polled."""
+        number = owned.claimed.lane.number
+        if self._ownership.lanes.get(number) is owned:
+            self._ownership.forget(number)
+            await self._source.close(number)
+
+
+def _directories(ports: Ports, telemetry: Telemetry) -> list[WatchedDirectory[Any]]:
+    """The directories of dated files that lanes may need."""
+    of_classes = (
+        WatchedDirectory(classes_use(attribute, telemetry), directory, ports.max_future_ms)
+        for attribute, directory in ports.classes.items()
+    )
+    judgements = judgements_use(telemetry)
+    return [WatchedDirectory(judgements, ports.judgements, ports.max_future_ms), *of_classes]
+
+
+def _suspicion(owned: OwnedLane) -> StallMark | None:
+    """The mark that makes the next records of the lane suspect, if there is one."""
+    mark = owned.claimed.stall
+    return mark if is_suspect(mark, owned.claimed.lane.offsets) else None
+
+
+def _passed_over(owned: OwnedLane, records: Records, next_offsets: Mapping[str, int]) -> DeadLetter:
+    """Move the lane past a record without reading it; returns its dead letter."""
+    ((topic, (record,)),) = records.items()
+    lane = owned.claimed.lane
+    batches.begin(lane)
+    lane.count("rejected", REASON)
+    batches.end(lane, next_offsets)
+    log.error(
+        "record passed over: work on it took so long that the lane was lost, each time",
+        topic=topic,
+        partition=record.partition,
+        offset=record.offset,
+        reason=REASON,
+    )
+    detail = f"{MARKS} owners of its lane lost it while they worked on this record alone"
+    return DeadLetter(record, REASON, detail)

@@ -3,24 +3,104 @@
 A damaged lane that nobody has in memory begins anew by itself where its logs are those in which it
 began, and still have every record since: the numbers come out the same. Otherwise only an operator
 can choose between a backup and what the logs still have; until then the lane is stopped.
+
+What a worker is wired to: the outside world, and the process that it runs in.
+
+Lanes whose next records name schemas that are not known yet: they wait until these are fetched.
+
+Nothing of such a batch is applied before, so a lane that is taken away meanwhile, or a process that
+ends, leaves nothing behind. Lanes whose records name only known schemas go on, whatever the
+registry does.
 """
 
 import asyncio
+import random
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
 
 import structlog
 
-from ..config.start import LogEnd, Start
-from ..errors import Damaged
-from ..storage.commit import ClaimedLane
-from ..storage.head import Head, blob_keys, is_past, start_of, whole_or_damaged
-from ..storage.layouts import LAYOUTS_KEY, Layouts, layouts_of
-from ..storage.log_marks import LaneStart, LogMarks, ids_of
-from ..storage.repair import lose_hours
-from ..storage.restore import rebuild
-from ..storage.store import DamagedLane, missing_keys
-from .ports import Ports, Process
+from ..backoff import finished_before_stop, pause_s, stopped_within
+from ..codecs import SchemaId
+from ..config import LogEnd, Start
+from ..errors import Damaged, RegistryUnavailable
+from ..events import LogRecord
+from ..judgements import Judgements, QueryClasses
+from ..storage import (
+    LAYOUTS_KEY,
+    ClaimedLane,
+    DamagedLane,
+    Head,
+    LaneStart,
+    Layouts,
+    LogMarks,
+    Store,
+    blob_keys,
+    ids_of,
+    is_past,
+    layouts_of,
+    lose_hours,
+    missing_keys,
+    rebuild,
+    start_of,
+    whole_or_damaged,
+)
+from ..telemetry import Telemetry
+from .batch import DeadLetter, Records
+from .dated_files import Directory
+from .source import Source
+
+
+class DeadLetters(Protocol):
+    """Where dead letters go."""
+
+    async def publish(self, letters: Sequence[DeadLetter]) -> None:
+        """Returns when all are acknowledged. Raises Unavailable."""
+
+
+class Schemas(Protocol):
+    """Where the schemas come from that records name."""
+
+    def unknown(self, records: Mapping[str, Sequence[LogRecord]]) -> set[SchemaId]:
+        """Return the schemas that must be fetched before these records (by topic) are decoded."""
+
+    async def fetch(self, wanted: set[SchemaId]) -> None:
+        """Return when each of these can be decoded by, or is known not to be there; removes them
+        from the set, also where it raises RegistryUnavailable."""
+
+
+@dataclass(frozen=True)
+class Ports:
+    """The outside world of a worker."""
+
+    source: Source
+    store: Store
+    dead_letters: DeadLetters | None = None
+    """None: dead letters are only counted and logged."""
+    schemas: Schemas | None = None
+    """None: there is nothing to fetch."""
+    judgements: Directory[Judgements] | None = None
+    """The directory of judgements; None: this process has none."""
+    classes: Mapping[str, Directory[QueryClasses]] = field(default_factory=dict)
+    """The directory of files of classes of each attribute that is derived by files."""
+    max_future_ms: int = 0
+    """How far ahead of its record an event may be."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """The process that a worker runs in."""
+
+    telemetry: Telemetry
+    clock: Callable[[], float]
+    """Seconds since the epoch."""
+    stop: asyncio.Event
+    """Set when the process is to end."""
+    log_record_values: bool = False
+    """Whether the log may show values of records."""
+
 
 log = structlog.get_logger(__name__)
 
@@ -98,3 +178,79 @@ class Recovery:
             raise DamagedLane(lane, what, head.token, start_of(head)) from error
         lose_hours(claimed.lane, past)
         return claimed
+
+
+NAMED: Final = 3
+"""So many schemas are named that a lane waits for."""
+MANY: Final = 100
+"""A lane that asks for more schemas than this at once says so: its records may not be framed."""
+REGISTRY: Final = "registry"
+
+
+class SchemaWaits:
+    """The lanes that wait for schemas."""
+
+    def __init__(self, schemas: Schemas | None, stop: asyncio.Event) -> None:
+        self._schemas = schemas
+        self._stop = stop
+        self._waiting: dict[int, tuple[str, str, str]] = {}
+        """Lane → (what the registry does, which schemas the lane waits for, why)."""
+
+    @property
+    def waiting_for(self) -> dict[str, str]:
+        """What the registry does → which lanes wait for which schemas: for readiness."""
+        lanes, reasons = dict[str, list[str]](), dict[str, str]()
+        for lane, (server, schemas, why) in sorted(self._waiting.items()):
+            lanes.setdefault(server, []).append(f"lane {lane} waits for {schemas}")
+            reasons[server] = f" ({why})" if why else reasons.get(server, "")
+        return {server: "; ".join(several) + reasons[server] for server, several in lanes.items()}
+
+    def unknown(self, records: Records) -> set[SchemaId]:
+        """The schemas to wait for before these records are decoded."""
+        return set() if self._schemas is None else self._schemas.unknown(records)
+
+    async def fetched(self, lane: int, wanted: set[SchemaId]) -> bool:
+        """Wait until the schemas are fetched, however often the registry fails; returns False where
+        the process is to stop before."""
+        assert self._schemas is not None
+        failures = 0
+        try:
+            if len(wanted) > MANY:
+                self._say_many(lane, wanted)
+            while not self._stop.is_set():
+                try:
+                    return await finished_before_stop(self._schemas.fetch(wanted), self._stop)
+                except RegistryUnavailable as error:
+                    failures += 1
+                    self._note(lane, wanted, error, failures)
+                await stopped_within(self._stop, pause_s(failures, random.random()))
+            return False
+        finally:
+            if self._waiting.pop(lane, None) is not None:
+                log.info("no longer waiting for schemas", lane=lane, failures=failures)
+
+    def _note(
+        self, lane: int, wanted: Collection[SchemaId], error: RegistryUnavailable, failures: int
+    ) -> None:
+        self._waiting[lane] = (str(error), names(wanted), error.reason)
+        if failures == 1:
+            log.warning(
+                "waiting for schemas",
+                server=str(error),
+                lane=lane,
+                schemas=names(wanted),
+                reason=error.reason,
+            )
+
+    def _say_many(self, lane: int, wanted: Collection[SchemaId]) -> None:
+        why = "asked for some at a time: are its records framed? If not, set framing of the source"
+        self._waiting[lane] = (REGISTRY, f"{len(wanted):,} unknown schemas", why)
+        log.warning("many unknown schemas", lane=lane, schemas=len(wanted), example=names(wanted))
+
+
+def names(schemas: Collection[SchemaId]) -> str:
+    """The names of schemas, the first few of many: `schema 12`; `schemas 12, 13, 14 and 5 more`."""
+    listed = sorted(schemas, key=lambda schema: (schema.kind, str(schema.value).zfill(20)))
+    texts = [str(schema).removeprefix("schema ") for schema in listed[:NAMED]]
+    more = f" and {len(listed) - NAMED} more" if len(listed) > NAMED else ""
+    return f"schema{'s' if len(listed) > 1 else ''} {', '.join(texts)}{more}"

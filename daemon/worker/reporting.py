@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ..lane.lane import Lane
+from ..lane import Lane
 from ..panes import JUMP_MS
-from ..telemetry.process import Telemetry
+from ..telemetry import Telemetry
 from .ownership import OwnedLane, Ownership
 from .source import PartitionStatus, Source
 

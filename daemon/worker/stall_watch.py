@@ -3,6 +3,8 @@
 A thread writes it, over a connection of its own: the work may keep the event loop from its turn
 until the process is killed. It looks at the CPU time of the event loop's thread, of which only that
 counts which goes into the batch.
+
+Steps of work, with turns of other tasks in between.
 """
 
 import asyncio
@@ -15,9 +17,8 @@ from typing import Final, TypeAlias
 import structlog
 
 from ..errors import Unavailable
-from ..storage.commit import ClaimedLane
-from ..storage.stall_mark import StallMark
-from .suspicion import Records, next_mark
+from ..storage import ClaimedLane, StallMark
+from .batch import TURN_S, Records, next_mark
 
 log = structlog.get_logger(__name__)
 
@@ -29,7 +30,7 @@ WriteMark: TypeAlias = Callable[[int, str, int, StallMark], Awaitable[bool]]
 the writer. Raises Unavailable."""
 
 
-class Work:
+class WatchedWork:
     """The CPU time that goes into some records of one lane."""
 
     def __init__(self, claimed: ClaimedLane, records: Records, next_offsets: Mapping[str, int]):
@@ -64,7 +65,7 @@ class StallWatch:
         """`limit_s`: how much CPU time is too much. Without `write`, nothing is watched."""
         self._write = write
         self._limit_s = limit_s
-        self._works: list[Work] = []
+        self._works: list[WatchedWork] = []
         self._ended = threading.Event()
 
     @contextmanager
@@ -86,10 +87,10 @@ class StallWatch:
     @contextmanager
     def work(
         self, claimed: ClaimedLane, records: Records, next_offsets: Mapping[str, int]
-    ) -> Iterator[Work]:
+    ) -> Iterator[WatchedWork]:
         """The work on some records of a lane, from here on; `pause` it while others have their
         turn."""
-        work = Work(claimed, records, next_offsets)
+        work = WatchedWork(claimed, records, next_offsets)
         self._works.append(work)
         work.go_on()
         try:
@@ -104,7 +105,7 @@ class StallWatch:
                 if not work.is_marked and work.seconds(cpu_s()) >= self._limit_s:
                     self._mark(work, write)
 
-    def _mark(self, work: Work, write: WriteMark) -> None:
+    def _mark(self, work: WatchedWork, write: WriteMark) -> None:
         lane, token, sequence = work.owner
         mark = next_mark(work.claimed.stall, sequence, work.records, work.next_offsets)
         try:
@@ -136,3 +137,25 @@ def _cpu_clock() -> Callable[[], float]:
         return lambda: time.process_time() - ahead_s
     clock = time.pthread_getcpuclockid(threading.get_ident())
     return lambda: time.clock_gettime(clock)
+
+
+async def take(steps: Iterator[None], work: WatchedWork) -> float:
+    """Take all steps, with turns of other tasks in between and after the last; returns the longest
+    time between two turns."""
+    began_s, longest_s = time.perf_counter(), 0.0
+    for _ in steps:
+        took_s = time.perf_counter() - began_s
+        if took_s >= TURN_S:
+            longest_s = max(longest_s, took_s)
+            await others(work)
+            began_s = time.perf_counter()
+    longest_s = max(longest_s, time.perf_counter() - began_s)
+    await others(work)
+    return longest_s
+
+
+async def others(work: WatchedWork) -> None:
+    """Let other tasks have their turn, which does not count as this work."""
+    work.pause()
+    await asyncio.sleep(0)
+    work.go_on()

@@ -15,29 +15,27 @@ from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ..events.types import Decoder
-from ..storage.log_marks import note_read
+from ..events import Decoder
+from ..storage import note_read
 from . import batch as batches
-from .apart import Apart
-from .batch import DeadLetter
-from .committer import Committer
-from .idle_marks import idle_mark
-from .memory import IdleTrim, MemoryBound
-from .ownership import OwnedLane, Ownership
-from .pacing import (
+from .batch import (
     MAX_BATCH_BYTES,
     MIN_BATCH_RECORDS,
+    DeadLetter,
     PollCost,
+    Records,
+    idle_mark,
     is_backlog,
     next_batch_size,
     next_chunk_size,
 )
-from .ports import Ports, Process
+from .committer import Apart, Committer
+from .memory import IdleTrim, MemoryBound
+from .ownership import OwnedLane, Ownership
+from .recovery import Ports, Process
 from .reporting import Reporter
 from .source import Batch
-from .stall_watch import StallWatch
-from .suspicion import Records
-from .turns import take
+from .stall_watch import StallWatch, take
 
 TOUCH_EVERY_S: Final = 2.0
 """How often an idle owner compares token and sequence and writes its idle mark. Readers rely on

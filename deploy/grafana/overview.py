@@ -12,8 +12,8 @@ from grafana_foundation_sdk.builders import (
 
 from deploy.grafana import frame, judged
 from deploy.grafana.carriers import carriers
-from deploy.grafana.fresh import noticeable
 from deploy.grafana.frame import ALERTS, SEGMENT_URL, framed, rowed
+from deploy.grafana.fresh import noticeable
 from deploy.grafana.parts import (
     GOOD_AT_ZERO,
     counts,

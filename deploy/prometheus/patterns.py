@@ -2,13 +2,12 @@
 
 import re
 from collections.abc import Mapping
-
 from pathlib import Path
 from textwrap import indent, wrap
 from typing import Final
 
 from deploy.prometheus.evidence import EVIDENCE, INSTALLATION, MIX, Rule
-from relevanced.daemon.judging.patterns import PATTERNS, Compare, Condition, Either
+from relevanced.daemon.changes import PATTERNS, Compare, Condition, Either
 
 RULES: Final = Path(__file__).parent / "rules" / "patterns.yml"
 SEGMENT: Final = f"{INSTALLATION}, grouping, segment, window"

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from relevanced.daemon.judging.patterns import PATTERNS
+from relevanced.daemon.changes import PATTERNS
 
 RUNBOOK: Final = Path(__file__).parent.parent / "runbook.md"
 BEGIN: Final = "<!-- made by `make rules` from daemon/judging/patterns.py -->\n"

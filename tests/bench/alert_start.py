@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from relevanced.daemon.judging.weeks import MadeOf
+from relevanced.daemon.changes import MadeOf
 from tests.bench.poisson import per_thousand
 from tests.deploy.alert_proof import first_firing_hours
 from tests.deploy.alert_screen import conditions, episodes, verdicts

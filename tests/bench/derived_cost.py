@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from relevanced.daemon.judgements.classes import read
-from relevanced.daemon.judgements.directory import add
+from relevanced.daemon.judgements import add, read_classes
 from tests.bench.effort import Effort
 from tests.bench.findings import Finding, ratio
 from tests.bench.stage import GROUPINGS, Job, Stage
@@ -60,7 +59,7 @@ def _files(directory: Path) -> str:
         print("query,class", file=file)
         for rank in range(CLASSED):
             print(f"{query_text(rank)},{'head' if rank < HEAD else 'torso'}", file=file)
-    add(directory, source, 0, 0, read)
+    add(directory, source, 0, 0, read_classes)
     return f'directory = "{directory}"'
 
 

@@ -18,16 +18,18 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from relevanced.metrics.buckets import (
+from relevanced.metrics import (
     BUCKETS,
-    Buckets,
+    Design,
+    UserBuckets,
+    boundary,
     estimate,
     independent_variance,
     mean,
     mean_variance,
+    one_sided_boundary,
+    welch_at_planned_end,
 )
-from relevanced.metrics.fixed_horizon import welch_at_planned_end
-from relevanced.metrics.sequences import Design, boundary, one_sided_boundary
 from tests.bench.few_buckets import print_few_buckets
 from tests.bench.looks import MAX_MISLEADING, deviates, share_text
 from tests.bench.other_statements import print_other_statements
@@ -114,7 +116,7 @@ def clicked_shares(world: World, users: int, random: np.random.Generator) -> NDA
 
 def one_run(
     world: World, impressions: int, effect: float, random: np.random.Generator
-) -> tuple[Buckets, Buckets]:
+) -> tuple[UserBuckets, UserBuckets]:
     """Control and treatment, (looks, buckets) each: cumulative tallies at each look."""
     users = world.users(impressions)
     activity = np.exp(ACTIVITY_SIGMA * random.standard_normal(users))
@@ -131,7 +133,9 @@ def one_run(
     return tallies(scores, panes * (2 * BUCKETS) + columns)
 
 
-def tallies(scores: NDArray[np.float64], cells: NDArray[np.int64]) -> tuple[Buckets, Buckets]:
+def tallies(
+    scores: NDArray[np.float64], cells: NDArray[np.int64]
+) -> tuple[UserBuckets, UserBuckets]:
     """Cumulative tallies of both arms. scores (n,), cells (n,): index of (pane, arm, bucket)."""
     steps = [np.ones(len(scores)), scores * 1_000_000, scores * scores * 1_000_000]
     looks = len(scores) // PANE
@@ -143,12 +147,12 @@ def tallies(scores: NDArray[np.float64], cells: NDArray[np.int64]) -> tuple[Buck
         for step in steps
     )
     control, treatment = (
-        Buckets(counts[:, side], sums[:, side], squares[:, side]) for side in (0, 1)
+        UserBuckets(counts[:, side], sums[:, side], squares[:, side]) for side in (0, 1)
     )
     return control, treatment
 
 
-def outcome(control: Buckets, treatment: Buckets, bars: Limits) -> Outcome:
+def outcome(control: UserBuckets, treatment: UserBuckets, bars: Limits) -> Outcome:
     """Evaluate all looks at one run."""
     change = mean(treatment) - mean(control)
     variance = mean_variance(treatment) + mean_variance(control)

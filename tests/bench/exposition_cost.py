@@ -21,13 +21,19 @@ from prometheus_client import generate_latest
 from prometheus_client.metrics_core import Metric as SeriesFamily
 from prometheus_client.registry import Collector
 
-from relevanced.daemon.exporter import exposition, scores, selection, snapshot
-from relevanced.daemon.exporter.counters import PreviousSelection, counters_of
-from relevanced.daemon.exporter.lane_view import LaneView, Names
-from relevanced.daemon.exporter.published import Published, publish
+from relevanced.daemon.exporter import Published, exposition, publish
 from relevanced.daemon.panes import timing
 from relevanced.daemon.plan import ALL, COUNT_COLUMNS, Plan
-from relevanced.metrics.catalog import parse
+from relevanced.daemon.views import (
+    LaneView,
+    Names,
+    PreviousSelection,
+    counters_of,
+    scores,
+    selection,
+    snapshot,
+)
+from relevanced.metrics import parse
 from tests.bench.effort import Effort
 from tests.bench.findings import Finding, PartResult, number, ratio
 from tests.bench.stage import Stage, run_python

@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from relevanced.metrics.buckets import BUCKETS, mean, mean_variance
+from relevanced.metrics import BUCKETS, mean, mean_variance
 from tests.bench.looks import (
     ALIKE,
     CLUSTERED,

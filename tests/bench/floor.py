@@ -16,8 +16,7 @@ import uuid
 import msgspec
 from aiokafka import AIOKafkaConsumer
 
-from relevanced.daemon.kafka.aiokafka_patches import install_codecs
-from relevanced.daemon.kafka.client import KafkaSettings, consumer_arguments
+from relevanced.daemon.kafka import KafkaSettings, consumer_arguments, install_codecs
 from tests.bench.cpu import Sample
 
 

@@ -16,8 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from relevanced.metrics.distributions import wilson_interval
-from relevanced.metrics.harvesting import ALPHA, LEAST_BLOCKS, Exposures, harvest
+from relevanced.metrics import ALPHA, LEAST_BLOCKS, Exposures, harvest, wilson_interval
 
 SEED: Final = 20_261_122
 TRUE: Final = np.array([1.0, 0.6, 0.4, 0.2, 0.1])

@@ -11,7 +11,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
-from relevanced.daemon.judgements.directory import add
+from relevanced.daemon.judgements import add
 from tests.bench.effort import Effort
 from tests.bench.findings import Finding, PartResult, number, ratio
 from tests.bench.stage import Job, Stage

@@ -8,17 +8,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from relevanced.daemon.exporter.history import History
-from relevanced.daemon.exporter.judgements import CELLS_PER_MS, Basis, Judge
-from relevanced.daemon.exporter.lane_view import LaneView, Names
-from relevanced.daemon.exporter.selection import busiest
-from relevanced.daemon.exporter.snapshot import WHOLE, evaluate
-from relevanced.daemon.judging.settings import Judging
-from relevanced.daemon.lane.paged_rows import Rows
+from relevanced.daemon.changes import Judging
+from relevanced.daemon.exporter import CELLS_PER_MS, Basis, Judge
+from relevanced.daemon.lane import Rows
 from relevanced.daemon.panes import HOUR_MS, pane_start, timing
 from relevanced.daemon.plan import Plan
-from relevanced.daemon.storage.packing import pack_page
-from relevanced.metrics.catalog import parse
+from relevanced.daemon.storage import pack_page
+from relevanced.daemon.views import WHOLE, HourHistory, LaneView, Names, busiest, evaluate
+from relevanced.metrics import parse
 from tests.lane_views import NOW_MS, pages_of
 
 METRICS = "Success@10 RR@10 nDCG@10 P@1 P@5 P@10 ERR@10 Abandonment nDCG@5 RR@5 P@3 P@20".split()
@@ -78,7 +75,7 @@ def measure(metrics: int, segments: int, lanes: int) -> str:
     """A row: CPU seconds of the first look and of the next ones, and their share."""
     plan, rng = plan_of(metrics, segments), np.random.default_rng(1)
     views = [lane_of(plan, segments, rng) for _ in range(lanes)]
-    history = History(plan)
+    history = HourHistory(plan)
     history.take(views)
     basis = Basis(busiest(evaluate(views, plan), plan))
     judge = Judge(plan, Judging())

@@ -12,10 +12,19 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from relevanced.metrics.buckets import BUCKETS, MINIMUM_BUCKETS, Buckets, effective_buckets
-from relevanced.metrics.distributions import wilson_interval
-from relevanced.metrics.pairs import Moments, changed, paired
-from relevanced.metrics.sequences import Design, boundary, one_sided_boundary
+from relevanced.metrics import (
+    BUCKETS,
+    MINIMUM_BUCKETS,
+    Design,
+    Moments,
+    UserBuckets,
+    boundary,
+    changed,
+    effective_buckets,
+    one_sided_boundary,
+    paired,
+    wilson_interval,
+)
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -95,7 +104,7 @@ def arm(
     shares: Floats,
     outcomes: Outcomes,
     clustering: float,
-) -> Buckets:
+) -> UserBuckets:
     """The tallies of one arm: (runs, looks, …, buckets), from (looks,) impressions that arrive
     before each look and (…, buckets) their shares."""
     return arm_and_others(random, runs, steps, shares, outcomes, clustering)[0]
@@ -108,7 +117,7 @@ def arm_and_others(
     shares: Floats,
     outcomes: Outcomes,
     clustering: float,
-) -> tuple[Buckets, Integers]:
+) -> tuple[UserBuckets, Integers]:
     """The same, and how many of its impressions have another value than 0."""
     size = (runs, 1, *shares.shape)
     taste = random.gamma(1 / clustering, clustering, size) if clustering else np.ones(size)
@@ -123,7 +132,7 @@ def arm_and_others(
         squares += found * round(UNIT * value * value)
     tallies = (counts + others, sums, squares, others)
     *made, others = (np.cumsum(tally, axis=1) for tally in tallies)
-    return Buckets(*made, unit=UNIT), others
+    return UserBuckets(*made, unit=UNIT), others
 
 
 def blocks(runs: int, cells: int) -> Iterator[int]:
@@ -133,12 +142,12 @@ def blocks(runs: int, cells: int) -> Iterator[int]:
         yield min(at_once, runs - start)
 
 
-def change_of(control: Buckets, treatment: Buckets) -> Moments:
+def change_of(control: UserBuckets, treatment: UserBuckets) -> Moments:
     """The difference at each look, (runs, looks)."""
     return changed(*paired(control, treatment))
 
 
-def deviates(control: Buckets, treatment: Buckets) -> Floats:
+def deviates(control: UserBuckets, treatment: UserBuckets) -> Floats:
     """(runs, looks) `Estimate.z` of the difference; 0 where there is no statement."""
     fewer = np.minimum(effective_buckets(control), effective_buckets(treatment))
     z = change_of(control, treatment).z

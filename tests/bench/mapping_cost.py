@@ -22,16 +22,12 @@ import fastavro
 import msgspec
 from msgspec import Struct, field
 
-from relevanced.daemon.attribution import runs
-from relevanced.daemon.attribution.plain_columns import slice_of
-from relevanced.daemon.attribution.records import LoggedRecords
-from relevanced.daemon.commands.simulate.shapes import SHAPES
-from relevanced.daemon.config.loading import load
-from relevanced.daemon.config.mapped_sources import mapped
-from relevanced.daemon.events.decoder import decoder
-from relevanced.daemon.events.types import Decoder, Limits
-from relevanced.daemon.lane.attribute_texts import AttributeTexts
-from relevanced.daemon.mapping.records import Mapper, mapper
+from relevanced.daemon.attribution import LoggedRecords, runs, slice_of
+from relevanced.daemon.config import load, mapped
+from relevanced.daemon.events import Decoder, Limits, decoder
+from relevanced.daemon.lane import AttributeTexts
+from relevanced.daemon.mapping import Mapper, mapper
+from relevanced.daemon.tools.traffic import SHAPES
 from tests.bench.effort import Effort
 from tests.bench.findings import Finding, PartResult, number, ratio
 from tests.bench.stage import Stage

@@ -14,8 +14,7 @@ from typing import Final
 import numpy as np
 import pytrec_eval
 
-from relevanced.metrics import CATALOG, Lists, Metric, parse
-from relevanced.metrics.propensities import CLIP
+from relevanced.metrics import CATALOG, CLIP, Lists, Metric, parse
 
 SEED: Final = 20_261_121
 ROUNDS: Final = 5

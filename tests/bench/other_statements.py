@@ -4,9 +4,14 @@ from typing import Final
 
 import numpy as np
 
-from relevanced.metrics.buckets import BUCKETS, MINIMUM_BUCKETS, Buckets, effective_buckets
-from relevanced.metrics.defined import over_all
-from relevanced.metrics.pairs import moments
+from relevanced.metrics import (
+    BUCKETS,
+    MINIMUM_BUCKETS,
+    UserBuckets,
+    effective_buckets,
+    moments,
+    over_all,
+)
 from tests.bench.looks import (
     CLUSTERED,
     UNIT,
@@ -47,10 +52,10 @@ def undefined_rates(
             everything, counts = arm_and_others(
                 random, block, steps, equal(BUCKETS), outcomes, CLUSTERED
             )
-            of_defined = Buckets(counts, everything.sums, everything.squares, UNIT)
+            of_defined = UserBuckets(counts, everything.sums, everything.squares, UNIT)
             all_lists.append(over_all(of_defined, everything.counts))
             defined.append(of_defined)
-            flags.append(Buckets(everything.counts, counts, counts, 1))
+            flags.append(UserBuckets(everything.counts, counts, counts, 1))
         z, of_those, of_shares = (deviates(*arms) for arms in (all_lists, defined, flags))
         differ = np.abs(of_shares) > bars
         return {

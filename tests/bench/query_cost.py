@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from relevanced.daemon.storage.queries import rows_of, unpacked_hour
-from relevanced.daemon.storage.query_head import hour_of
+from relevanced.daemon.storage import hour_of, rows_of, unpacked_hour
 from tests.bench import derived_cost
 from tests.bench.effort import Effort
 from tests.bench.findings import Finding, PartResult, number, ratio

@@ -6,17 +6,18 @@ from typing import Final
 
 import numpy as np
 
-from relevanced.metrics.buckets import (
+from relevanced.metrics import (
     BUCKETS,
     MINIMUM_BUCKETS,
-    Buckets,
+    UserBuckets,
+    changed,
     effective_buckets,
     mean,
     mean_variance,
+    paired,
+    relative_bounds,
+    student_deviate,
 )
-from relevanced.metrics.deviates import student_deviate
-from relevanced.metrics.pairs import changed, paired
-from relevanced.metrics.relative import relative_bounds
 from tests.bench.looks import (
     CLUSTERED,
     MAX_MISLEADING,
@@ -93,7 +94,7 @@ def rates(case: Case, runs: int, seed: int, schedule: Schedule) -> dict[str, lis
 
 
 def _by_the_delta_method(
-    control: Buckets, treatment: Buckets, bars: Floats
+    control: UserBuckets, treatment: UserBuckets, bars: Floats
 ) -> tuple[Floats, Floats]:
     """The relative interval as it is often built: by the first order of the ratio."""
     ratio = mean(treatment) / mean(control)

@@ -18,8 +18,8 @@ import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 
-from relevanced.daemon.commands.replay import read_lane, report_of
-from relevanced.daemon.config.loading import Config
+from relevanced.daemon.config import Config
+from relevanced.daemon.recompute.replay import read_lane, report_of
 from tests.bench.effort import Effort
 from tests.bench.findings import Finding, PartResult, number, ratio
 from tests.bench.floor import Feedback, Impression

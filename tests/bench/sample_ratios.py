@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from relevanced.metrics.sample_ratio import ALARM_LOG_EVALUE, sample_ratio_log_evalue
+from relevanced.metrics import ALARM_LOG_EVALUE, sample_ratio_log_evalue
 from tests.bench.looks import kept
 
 MAX_FALSE_ALARMS: Final = 0.001

@@ -15,8 +15,8 @@ from typing import Any, Final
 import msgspec
 import redis
 
-from relevanced.daemon.config.loading import load
-from relevanced.daemon.storage.schema import namespace
+from relevanced.daemon.config import load
+from relevanced.daemon.storage import namespace
 from tests.bench.cpu import Sample, Usage, processor_s, usage_between
 from tests.bench.topics import KEPT, fill
 from tests.bench.traffic import EXPERIMENT, Traffic

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from relevanced.daemon.events.decoder import decoder
+from relevanced.daemon.events import decoder
 from tests.bench.effort import Effort
 from tests.bench.findings import PartResult, number
 from tests.bench.stage import Stage

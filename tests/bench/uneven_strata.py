@@ -5,8 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from relevanced.metrics.buckets import BUCKETS
-from relevanced.metrics.stratification import post_stratified_rows
+from relevanced.metrics import BUCKETS, post_stratified_rows
 from tests.bench.looks import (
     ALIKE,
     CLUSTERED,

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from relevanced.daemon.lane.lane import Lane
+from relevanced.daemon.lane import Lane
 from tests import oracle
 from tests.oracle import LaneResult, OracleConfig, Record
 from tests.replica import (

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from relevanced.daemon.storage.redis.scripts import CLAIM, COMMIT, Script
+from relevanced.daemon.storage import CLAIM, COMMIT, Script
 from tests.chaos.proxy import Moment, Proxy, Trap, kafka_api
 from tests.chaos.round import LAYOUTS, Round
 from tests.chaos.schedule import Fault

@@ -14,21 +14,24 @@ from typing import Final
 
 import msgspec
 
-from relevanced.daemon.commands.judgements.library import library_of
-from relevanced.daemon.config.decoders import decoder_of
-from relevanced.daemon.config.layout import Layout, layout_of, under
-from relevanced.daemon.config.loading import load
+from relevanced.daemon.config import Layout, decoder_of, layout_of, load, under
 from relevanced.daemon.errors import Damaged, Lost
 from relevanced.daemon.plan import Plan as ProductPlan
-from relevanced.daemon.storage.commit import ClaimedLane
-from relevanced.daemon.storage.layouts import InForce, Layouts, StoredLayout, layouts_of
-from relevanced.daemon.storage.redis.client import connect
-from relevanced.daemon.storage.redis.lane_store import LaneStore
-from relevanced.daemon.storage.redis.layout_registry import LayoutRegistry
-from relevanced.daemon.storage.redis.scan import lane_keys
-from relevanced.daemon.storage.redis.upkeep import SIGN_OF_LIFE_EVERY_S
-from relevanced.daemon.storage.restore import rebuild
-from relevanced.daemon.storage.schema import namespace
+from relevanced.daemon.recompute.clients import library_of
+from relevanced.daemon.storage import (
+    SIGN_OF_LIFE_EVERY_S,
+    ClaimedLane,
+    InForce,
+    LaneStore,
+    LayoutRegistry,
+    Layouts,
+    StoredLayout,
+    connect,
+    lane_keys,
+    layouts_of,
+    namespace,
+    rebuild,
+)
 from tests.chaos.comparison import Difference, differences, expected_of, lost_and_doubled
 from tests.chaos.redis_pair import RedisPair
 from tests.chaos.schedule import SESSION_S, Plan

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 import pytest
 
-from relevanced.daemon.lane.lane import Lane, new_lane
+from relevanced.daemon.lane import Lane, new_lane
 from tests.chaos.comparison import differences, expected_of, lost_and_doubled
 from tests.oracle import LaneResult, OracleConfig, Record
 from tests.replica import decoder_of, plan_of

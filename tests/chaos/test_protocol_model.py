@@ -8,13 +8,16 @@ import msgspec
 import pytest
 
 from relevanced.daemon.errors import Lost
-from relevanced.daemon.storage.commit import Commit
-from relevanced.daemon.storage.head import Head, WriterState
-from relevanced.daemon.storage.log_marks import LaneStart
-from relevanced.daemon.storage.packing import pack
-from relevanced.daemon.storage.redis import commit_call as commits
-from relevanced.daemon.storage.redis.lane_store import LaneStore
-from relevanced.daemon.storage.store import DamagedLane
+from relevanced.daemon.storage import (
+    Commit,
+    DamagedLane,
+    Head,
+    LaneStart,
+    LaneStore,
+    WriterState,
+    lane_store as commits,
+    pack,
+)
 from tests.chaos import protocol_search, protocol_store as model
 from tests.chaos.protocol_model import LaneMemory, World, next_calls
 from tests.chaos.protocol_search import Found, search

@@ -11,20 +11,20 @@ import msgspec
 import numpy as np
 import pytest
 
+from relevanced.daemon.lane import QUERY_METRIC_COLUMNS, WHOLE
 from relevanced.daemon.plan import Plan
-from relevanced.daemon.queries.plan import QueryPlan
-from relevanced.daemon.lane.queries import METRIC_COLUMNS, WHOLE
-from relevanced.daemon.storage import query_examples
-from relevanced.daemon.storage.head import head_of
-from relevanced.daemon.storage.packing import (
+from relevanced.daemon.queries import QueryPlan
+from relevanced.daemon.storage import (
+    head_of,
     pack,
     pack_integers,
     pack_page,
+    queries_hour_key,
+    row_pages,
     unpack_integers,
     unpack_page,
+    unpacked_hour,
 )
-from relevanced.daemon.storage.queries import unpacked_hour
-from relevanced.daemon.storage.query_head import hour_key
 from tests.chaos.undisturbed import BATCH_RECORDS, StoredLane, disturbances, undisturbed
 from tests.daemon.test_equality import logs_of
 from tests.daemon.test_judged_equality import JudgedMachine, random_files
@@ -95,7 +95,7 @@ def with_one_more(data: bytes) -> bytes:
 
 def with_fewer_columns(data: bytes) -> bytes:
     """Tables of an hour that was stored under a layout of fewer metrics."""
-    hour, fewer = unpacked_hour(data), METRIC_COLUMNS
+    hour, fewer = unpacked_hour(data), QUERY_METRIC_COLUMNS
     table = hour.tables[WHOLE]
     other = unpack_integers(table.other)
     sums = unpack_integers(table.sums).reshape(len(other), -1)[:-fewer]
@@ -106,7 +106,7 @@ def with_fewer_columns(data: bytes) -> bytes:
 
 
 def without_examples(data: bytes) -> bytes:
-    return pack(msgspec.structs.replace(query_examples.unpacked_hour(data), examples=()))
+    return pack(msgspec.structs.replace(row_pages.unpacked_hour(data), examples=()))
 
 
 def test_a_lane_after_crashes_is_that_of_a_run_without_faults(both: Lanes) -> None:
@@ -136,7 +136,7 @@ def test_hours_before_a_change_of_layout_are_not_compared(both: Lanes) -> None:
     found, calm, plan = both
     assert found.head.queries is not None
     first, second = sorted(found.head.queries.hours)[:2]
-    older = changed(found, hour_key(first), with_fewer_columns)
+    older = changed(found, queries_hour_key(first), with_fewer_columns)
     queries = msgspec.structs.replace(found.head.queries, since_ms=second)
     older = replace(older, head=replace(found.head, queries=queries))
     assert list(disturbances(older, calm, plan)) == []

@@ -9,18 +9,18 @@ from typing import Final
 import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from relevanced.daemon.commands.simulate.judged_set import judged_set
-from relevanced.daemon.commands.simulate.traffic import (
+from relevanced.daemon.errors import Unavailable
+from relevanced.daemon.judgements import add
+from relevanced.daemon.kafka import KafkaSettings
+from relevanced.daemon.panes import HOUR_MS
+from relevanced.daemon.tools.traffic import (
     Faults,
     NativeEvent,
     Traffic,
+    World,
     generate_events,
+    judged_set,
 )
-from relevanced.daemon.commands.simulate.world import World
-from relevanced.daemon.errors import Unavailable
-from relevanced.daemon.judgements.directory import add
-from relevanced.daemon.kafka.client import KafkaSettings
-from relevanced.daemon.panes import HOUR_MS
 from tests.kafka_compression import Lz4Producer
 from tests.oracle import Record
 

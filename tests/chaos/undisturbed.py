@@ -13,23 +13,25 @@ from typing import Any, Final
 
 import msgspec
 
-from relevanced.daemon.events.types import Decoder
-from relevanced.daemon.judgements.grades import Judgements
-from relevanced.daemon.judgements.index import Entry
-from relevanced.daemon.lane import row_set
-from relevanced.daemon.lane.judged_rows import ShownInBatch
-from relevanced.daemon.lane.lane import Lane
-from relevanced.daemon.lane.paged_rows import PAGE_ROWS
+from relevanced.daemon.events import Decoder
+from relevanced.daemon.judgements import IndexEntry, Judgements
+from relevanced.daemon.lane import PAGE_ROWS, Lane, ShownInBatch, row_sets
 from relevanced.daemon.plan import Plan
-from relevanced.daemon.storage import query_examples
-from relevanced.daemon.storage.commit import confirm, plan_commit
-from relevanced.daemon.storage.head import Head, head_of
-from relevanced.daemon.storage.judged import JudgedHead
-from relevanced.daemon.storage.keys import JUDGED
-from relevanced.daemon.storage.layouts import InForce, Layouts
-from relevanced.daemon.storage.packing import unpack_page
-from relevanced.daemon.storage.query_head import QueryHead, hour_key
-from relevanced.daemon.storage.restore import rebuild
+from relevanced.daemon.storage import (
+    JUDGED,
+    Head,
+    InForce,
+    JudgedHead,
+    Layouts,
+    QueryHead,
+    confirm,
+    head_of,
+    plan_commit,
+    queries_hour_key,
+    rebuild,
+    row_pages,
+    unpack_page,
+)
 from tests.chaos.comparison import Difference, of_part
 from tests.daemon.test_examples_equality import examples_in
 from tests.daemon.test_queries_equality import decoded, tables_in
@@ -41,7 +43,7 @@ from tests.whole_batch import process_batch
 BATCH_RECORDS: Final = 700
 MOST_EVENTS: Final = 8
 """No record of the tests has more."""
-Files = Mapping[Entry, Judgements]
+Files = Mapping[IndexEntry, Judgements]
 
 
 @dataclass(frozen=True)
@@ -202,13 +204,13 @@ def _judged_rows(lane: StoredLane, plan: Plan, scope: Scope) -> dict[Any, Any]:
 def _bytes(lane: StoredLane, plan: Plan, scope: Scope) -> dict[str, Any]:
     """The pages of hours that are over."""
     queries, settled = lane.head.queries or QueryHead(), lane.head.state.settled_before or 0
-    tables = [hour_key(s) for s in queries.hours if s not in scope.lost_queries]
+    tables = [queries_hour_key(s) for s in queries.hours if s not in scope.lost_queries]
     examples = [
-        query_examples.hour_key(s) for s in queries.examples if s not in scope.lost_examples
+        row_pages.examples_hour_key(s) for s in queries.examples if s not in scope.lost_examples
     ]
     keys = [key for key in tables + examples if int(key.split(":")[1]) >= scope.queries_from]
     for key in lane.blobs:
         if (of_hour := JUDGED.of_hour(key)) is not None:
-            is_over = scope.judged_from <= of_hour[0] < row_set.open_hour(settled, plan)
+            is_over = scope.judged_from <= of_hour[0] < row_sets.open_hour(settled, plan)
             keys += [key] if is_over and of_hour[0] not in scope.lost_judged else []
     return {key: lane.blobs.get(key) for key in keys}

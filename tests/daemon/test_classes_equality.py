@@ -13,19 +13,29 @@ import msgspec
 import numpy as np
 import pytest
 
-from relevanced.daemon.judgements.classes import QueryClasses, read
-from relevanced.daemon.judgements.index import Entry, file_name
-from relevanced.daemon.judgements.timeline import Timeline, begun, prepared
-from relevanced.daemon.lane.class_settling import latest_ms
-from relevanced.daemon.lane.lane import Lane, new_lane
-from relevanced.daemon.lane.relayout import relaid, since_the_beginning
+from relevanced.daemon.judgements import (
+    IndexEntry,
+    QueryClasses,
+    Timeline,
+    begun,
+    file_name,
+    prepared,
+    read_classes,
+)
+from relevanced.daemon.lane import Lane, latest_ms, new_lane, relaid, since_the_beginning
 from relevanced.daemon.plan import Plan
-from relevanced.daemon.storage.class_files import CLASSES_FIELD
-from relevanced.daemon.storage.commit import ClaimedLane, confirm
-from relevanced.daemon.storage.head import Head, blob_keys, head_of
-from relevanced.daemon.storage.layouts import InForce, Layouts
-from relevanced.daemon.storage.repair import plan_repair
-from relevanced.daemon.storage.restore import rebuild
+from relevanced.daemon.storage import (
+    CLASSES_FIELD,
+    ClaimedLane,
+    Head,
+    InForce,
+    Layouts,
+    blob_keys,
+    confirm,
+    head_of,
+    plan_repair,
+    rebuild,
+)
 from tests import oracle
 from tests.daemon.lane.test_relayout import assert_sums_to_the_whole, compare, run
 from tests.daemon.test_equality import Machine, logs_of
@@ -41,11 +51,11 @@ GROUPINGS = ((TRAFFIC,), ("country", TRAFFIC), (SEASON, "length"))
 CONFIG: Final = replace(SMALL_CONFIG, max_segments=3, groupings=GROUPINGS)
 SEEDS = seeds(8)
 Lines: TypeAlias = Sequence[tuple[str, str]]
-Files: TypeAlias = Mapping[str, Mapping[Entry, Lines]]
+Files: TypeAlias = Mapping[str, Mapping[IndexEntry, Lines]]
 """Attribute → its files, by ascending start."""
 
 
-def random_files(rng: random.Random, times: Sequence[int], count: int) -> dict[Entry, Lines]:
+def random_files(rng: random.Random, times: Sequence[int], count: int) -> dict[IndexEntry, Lines]:
     """Files that start within these times; the first may start before all of them."""
     texts = {normalised(each): each for each in QUERIES if isinstance(each, str)}
     shown = [text for key, text in texts.items() if key and len(text) < 500]
@@ -54,7 +64,7 @@ def random_files(rng: random.Random, times: Sequence[int], count: int) -> dict[E
     for number, start_ms in enumerate(sorted(starts)):
         lines = [(text, rng.choice(("head", "torso", "x,y"))) for text in rng.sample(shown, 8)]
         name = file_name(start_ms, f"{number}-{rng.randrange(10**6)}.csv")
-        files[Entry(start_ms, name, f"{number:064x}")] = lines
+        files[IndexEntry(start_ms, name, f"{number:064x}")] = lines
     return files
 
 
@@ -62,10 +72,10 @@ def as_read(lines: Lines) -> QueryClasses:
     """The file as the product reads it."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([("query", "class"), *lines])
-    return read(text.getvalue().encode().splitlines(keepends=True), "f")
+    return read_classes(text.getvalue().encode().splitlines(keepends=True), "f")
 
 
-def dated(files: Mapping[Entry, Lines], unlisted: str) -> Dated:
+def dated(files: Mapping[IndexEntry, Lines], unlisted: str) -> Dated:
     """The files as the oracle has them."""
     return Dated([(entry.start_ms, lines) for entry, lines in sorted(files.items())], unlisted)
 
@@ -88,7 +98,7 @@ class ClassMachine(Machine):
         }
         everything = {name: {*of_name} for name, of_name in files.items()}
         self.listed = [everything, {name: {*of_name} for name, of_name in files.items()}]
-        self.adopted: dict[str, set[Entry]] = {name: set() for name in files}
+        self.adopted: dict[str, set[IndexEntry]] = {name: set() for name in files}
         """By committed batches."""
         self.worker = 0
         super().__init__(rng, number, logs, with_files(files))
@@ -155,7 +165,9 @@ def logs_with_queries(
     return records, sorted(r.timestamp_ms for r in records if r.timestamp_ms is not None)
 
 
-def files_of(rng: random.Random, times: Sequence[int], count: int) -> dict[str, dict[Entry, Lines]]:
+def files_of(
+    rng: random.Random, times: Sequence[int], count: int
+) -> dict[str, dict[IndexEntry, Lines]]:
     return {name: random_files(rng, times, count) for name in (TRAFFIC, SEASON)}
 
 

@@ -12,15 +12,21 @@ import msgspec
 import numpy as np
 import pytest
 
-from relevanced.daemon.storage.layouts import InForce, Layouts
-from relevanced.daemon.storage.commit import ClaimedLane, confirm, plan_commit
-from relevanced.daemon.storage.head import Head, blob_keys
-from relevanced.daemon.storage.restore import rebuild
+from relevanced.daemon.storage import (
+    ClaimedLane,
+    Head,
+    InForce,
+    Layouts,
+    blob_keys,
+    confirm,
+    plan_commit,
+    rebuild,
+)
 from tests import oracle
 from tests.fakes import MemoryLane
 from tests.oracle import OracleConfig, Record
-from tests.searches import RULES, searched
 from tests.replica import assert_equal, decoder_of, every_key, hours_of, plan_of
+from tests.searches import RULES, searched
 from tests.seeds import seeds
 from tests.streams import (
     SMALL_CONFIG,

@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from relevanced.daemon.config.kinds import ConfigError
-from relevanced.daemon.config.loading import load
+from relevanced.daemon.config import ConfigError, load
 from relevanced.metrics import CATALOG, Lists, parse
 from tests.builders import clicked, lane_of, row, settled, shown
 

@@ -9,21 +9,21 @@ from typing import Final
 
 import pytest
 
-from relevanced.daemon.lane import example_settling
-from relevanced.daemon.lane.examples import ExamplesByKey
+from relevanced.daemon.lane import ExamplesByKey, query_settling
 from relevanced.daemon.panes import pane_start
-from relevanced.daemon.queries.examples import NO_SCORE, Example
-from relevanced.daemon.queries.plan import HASHED, QueryPlan
-from relevanced.daemon.storage import query_examples
-from relevanced.daemon.storage.commit import confirm
-from relevanced.daemon.storage.head import head_of
-from relevanced.daemon.storage.queries import unpacked_hour
-from relevanced.daemon.storage.query_head import QueryHead
-from relevanced.daemon.storage.repair import plan_repair
+from relevanced.daemon.queries import HASHED, NO_SCORE, Example, QueryPlan
+from relevanced.daemon.storage import (
+    QueryHead,
+    confirm,
+    head_of,
+    plan_repair,
+    row_pages,
+    unpacked_hour,
+)
 from tests import oracle
 from tests.daemon.queries.oracle import OracleExample, OracleTable
-from tests.daemon.test_queries_equality import CONFIG, QueryMachine, with_queries
 from tests.daemon.test_equality import Machine, logs_of
+from tests.daemon.test_queries_equality import CONFIG, QueryMachine, with_queries
 from tests.fakes import MemoryLane
 from tests.oracle import Accepted, LaneResult, OracleConfig, Record
 from tests.seeds import seeds
@@ -130,12 +130,12 @@ def examples_in(head: QueryHead, blobs: Mapping[str, bytes | None]) -> dict[int,
     """The same from the head and the values of a store."""
     found = dict[int, ExamplesByKey]()
     for start in head.examples:
-        data = blobs[query_examples.hour_key(start)] or b""
-        found[start] = query_examples.by_key_of(query_examples.unpacked_hour(data).examples)
+        data = blobs[row_pages.examples_hour_key(start)] or b""
+        found[start] = row_pages.by_key_of(row_pages.unpacked_hour(data).examples)
     parts: dict[str, tuple[Example, ...]] = {}
     for key in head.part_keys:
         part = unpacked_hour(blobs[key] or b"")
-        parts = ({} if part.is_whole else parts) | query_examples.by_key_of(part.examples)
+        parts = ({} if part.is_whole else parts) | row_pages.by_key_of(part.examples)
     return found | ({head.hour_ms or 0: parts} if parts else {})
 
 
@@ -185,7 +185,7 @@ def test_examples_are_those_of_the_oracle(seed: int, name: str, topics: int, cra
 def test_examples_are_those_of_the_first_rows(
     seed: int, first_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(example_settling, "FIRST_ROWS", first_rows)
+    monkeypatch.setattr(query_settling, "FIRST_ROWS", first_rows)
     rng, names = random.Random(seed), topic_names(1)
     records = random_logs(rng, 1, LONG_HOURS, texts=rng.choice((12, 60)))
     plan, result = QueryPlan(min_users=0), oracle.run(records, names, LONG_HOURS)[0]

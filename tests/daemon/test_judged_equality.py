@@ -8,21 +8,32 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from relevanced.daemon.events.decoder import decoder
-from relevanced.daemon.judgements.grades import Judgements
-from relevanced.daemon.judgements.index import Entry, file_name
-from relevanced.daemon.judgements.scoring import judged_plan
-from relevanced.daemon.judgements.timeline import Timeline, begun, prepared
-from relevanced.daemon.lane.lane import Lane
-from relevanced.daemon.lane.paged_rows import PAGE_ROWS
+from relevanced.daemon.events import decoder
+from relevanced.daemon.judgements import (
+    IndexEntry,
+    Judgements,
+    Timeline,
+    begun,
+    file_name,
+    judged_plan,
+    prepared,
+)
+from relevanced.daemon.lane import PAGE_ROWS, Lane
 from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.plan import Plan
-from relevanced.daemon.queries.plan import QueryPlan
-from relevanced.daemon.storage.commit import ClaimedLane, confirm
-from relevanced.daemon.storage.head import JUDGED_FIELD, JUDGEMENTS_FIELD, Head, blob_keys
-from relevanced.daemon.storage.layouts import InForce, Layouts
-from relevanced.daemon.storage.repair import plan_repair
-from relevanced.daemon.storage.restore import rebuild
+from relevanced.daemon.queries import QueryPlan
+from relevanced.daemon.storage import (
+    JUDGED_FIELD,
+    JUDGEMENTS_FIELD,
+    ClaimedLane,
+    Head,
+    InForce,
+    Layouts,
+    blob_keys,
+    confirm,
+    plan_repair,
+    rebuild,
+)
 from tests import oracle_judged
 from tests.daemon.test_equality import Machine, logs_of
 from tests.daemon.test_examples_equality import stored_examples
@@ -42,14 +53,14 @@ NAMES = ("nDCG@3", "P@2", "Judged@3")
 PLAN = judged_plan(NAMES, relevant_from=2, max_grade=3)
 FULL = [metric.name for metric in PLAN.metrics]
 SEEDS = seeds(10)
-Files = dict[Entry, Judgements]
+Files = dict[IndexEntry, Judgements]
 
 
 def random_files(rng: random.Random, first_ms: int, items: Sequence[str]) -> Files:
     """Three files, the first before all events; each judges most of the queries."""
     files = {}
     for start_ms in (0, first_ms, first_ms + rng.randrange(60, 600) * 1000):
-        entry = Entry(start_ms, file_name(start_ms, f"{len(files)}.csv"), f"{len(files):064x}")
+        entry = IndexEntry(start_ms, file_name(start_ms, f"{len(files)}.csv"), f"{len(files):064x}")
         queries = rng.sample([f"q{n}" for n in range(8)], 6)
         files[entry] = Judgements(
             {q: {i: float(rng.randrange(4)) for i in rng.sample(items, 6)} for q in queries}
@@ -113,7 +124,7 @@ class JudgedMachine(Machine):
 class TwoWorkers(JudgedMachine):
     """A lane that two workers own in turns. They see what is listed at other times."""
 
-    listed: tuple[set[Entry], set[Entry]] = (set(), set())
+    listed: tuple[set[IndexEntry], set[IndexEntry]] = (set(), set())
     worker = 0
 
     def claim(self, keys_of: Callable[[Head, Sequence[str]], list[str]] = blob_keys) -> ClaimedLane:

@@ -8,11 +8,16 @@ from dataclasses import replace
 
 import pytest
 
-from relevanced.daemon.storage.keys import JUDGED
-from relevanced.daemon.lane.lane import Lane
-from relevanced.daemon.storage.commit import confirm, plan_commit
-from relevanced.daemon.storage.head import head_of
-from relevanced.daemon.storage.repair import lose_hours, past_hour_keys, plan_repair
+from relevanced.daemon.lane import Lane
+from relevanced.daemon.storage import (
+    JUDGED,
+    confirm,
+    head_of,
+    lose_hours,
+    past_hour_keys,
+    plan_commit,
+    plan_repair,
+)
 from tests import oracle_judged
 from tests.daemon.test_equality import logs_of
 from tests.daemon.test_judged_equality import (

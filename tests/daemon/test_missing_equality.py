@@ -7,15 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from relevanced.daemon.lane.queries import MISSING, Tables
+from relevanced.daemon.lane import MISSING, Tables
 from relevanced.daemon.panes import HOUR_MS
-from relevanced.daemon.queries.keys import with_item, without_segment
-from relevanced.daemon.queries.plan import QueryPlan
-from relevanced.daemon.queries.users import ENOUGH
-from relevanced.daemon.storage.commit import confirm
-from relevanced.daemon.storage.head import head_of
-from relevanced.daemon.storage.query_head import hour_key
-from relevanced.daemon.storage.repair import plan_repair
+from relevanced.daemon.queries import ENOUGH, QueryPlan, with_item, without_segment
+from relevanced.daemon.storage import confirm, head_of, plan_repair, queries_hour_key
 from tests import oracle_missing
 from tests.daemon.queries.oracle import OracleTable
 from tests.daemon.test_equality import logs_of
@@ -131,7 +126,7 @@ def test_hours_that_are_over_have_the_same_bytes_after_crashes() -> None:
     head = head_of(machines[0].store.fields).queries
     assert head is not None and len(head.hours) > 2
     for start in head.hours:
-        assert len({m.store.blobs[hour_key(start)] for m in machines}) == 1
+        assert len({m.store.blobs[queries_hour_key(start)] for m in machines}) == 1
 
 
 @pytest.mark.parametrize("seed", seeds(6))

@@ -1,7 +1,7 @@
 """The columns of a row, and the numbers that follow from a configuration."""
 
 from relevanced.daemon.plan import COUNT_COLUMNS
-from relevanced.daemon.queries.derivation import Derivation
+from relevanced.daemon.queries import Derivation
 from tests.builders import PLAN, plan_with
 from tests.replica import columns_of
 

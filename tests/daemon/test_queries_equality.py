@@ -14,15 +14,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from relevanced.daemon.events.decoder import decoder
-from relevanced.daemon.lane.queries import BY, COUNT_COLUMNS, WHOLE, ZERO, Tables, new_tables
+from relevanced.daemon.events import decoder
+from relevanced.daemon.lane import BY, QUERY_COUNT_COLUMNS, WHOLE, ZERO, Tables, new_tables
 from relevanced.daemon.plan import Plan
-from relevanced.daemon.queries.keys import without_segment
-from relevanced.daemon.queries.plan import QueryPlan
-from relevanced.daemon.queries.users import ENOUGH
-from relevanced.daemon.storage.head import head_of
-from relevanced.daemon.storage.queries import put_part, unpacked_hour
-from relevanced.daemon.storage.query_head import QueryHead, hour_key
+from relevanced.daemon.queries import ENOUGH, QueryPlan, without_segment
+from relevanced.daemon.storage import QueryHead, head_of, put_part, queries_hour_key, unpacked_hour
 from tests import oracle
 from tests.daemon.test_equality import Machine, logs_of
 from tests.fakes import MemoryLane
@@ -98,7 +94,7 @@ def tables_in(
     """The same from the head and the values of a store. Hours before `since_ms` are left out: they
     may have been stored with the columns of another layout."""
     found: dict[int, Tables] = {}
-    keys = [(start, [hour_key(start)]) for start in head.hours if start >= since_ms]
+    keys = [(start, [queries_hour_key(start)]) for start in head.hours if start >= since_ms]
     for start, parts in [*keys, *([(head.hour_ms, head.part_keys)] if head.parts else [])]:
         tables = found[start or 0] = new_tables(plan)
         for key in parts:
@@ -125,7 +121,7 @@ def expected_hours(
 ) -> dict[int, dict[str, list[int]]]:
     """Start of an hour in ms → segment → the columns of a table."""
     metrics = [name for name in columns_of(plan)[6:] if not name.endswith(":squares")]
-    names = [COUNT_COLUMNS[0], COUNT_COLUMNS[1], COUNT_COLUMNS[2], *metrics]
+    names = [QUERY_COUNT_COLUMNS[0], QUERY_COUNT_COLUMNS[1], QUERY_COUNT_COLUMNS[2], *metrics]
     found: dict[int, dict[str, list[int]]] = {}
     for (hour_s, of, segment), row in result.hours.items():
         if of == grouping and row["impressions"]:
@@ -189,7 +185,7 @@ def test_tables_with_cuts_follow_from_the_log(seed: int, topics: int) -> None:
     heads = [head_of(m.store.fields).queries for m in machines]
     assert heads[0] is not None and len(heads[0].hours) > 2
     for start in heads[0].hours:
-        pages = {m.store.blobs[hour_key(start)] for m in machines}
+        pages = {m.store.blobs[queries_hour_key(start)] for m in machines}
         assert len(pages) == 1, "an hour that is over has the same bytes"
 
 

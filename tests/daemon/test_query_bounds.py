@@ -10,16 +10,11 @@ from typing import Final
 
 import pytest
 
-from relevanced.daemon.events.decoder import decoder
-from relevanced.daemon.events.types import Limits
-from relevanced.daemon.lane import query_keys
-from relevanced.daemon.lane.lane import Lane
-from relevanced.daemon.lane.queries import WHOLE
+from relevanced.daemon.events import Limits, decoder
+from relevanced.daemon.lane import WHOLE, Lane, new_impressions
 from relevanced.daemon.panes import timing
-from relevanced.daemon.queries.plan import QueryPlan
-from relevanced.daemon.queries.table import MOST_ROWS
-from relevanced.daemon.storage.commit import confirm, plan_commit
-from relevanced.daemon.storage.query_head import hour_of
+from relevanced.daemon.queries import MOST_ROWS, QueryPlan
+from relevanced.daemon.storage import confirm, hour_of, plan_commit
 from tests.builders import claimed, plan_with, record
 from tests.fakes import MemoryLane
 from tests.whole_batch import process_batch
@@ -93,7 +88,7 @@ def worked(store: MemoryLane, hours: float) -> tuple[Lane, Used]:
 
 
 def test_hour_of_new_queries_takes_no_more_than_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query_keys, "MOST_KEYS", MOST_KEYS)
+    monkeypatch.setattr(new_impressions, "MOST_KEYS", MOST_KEYS)
     store = MemoryLane()
     lane, used = worked(store, hours=1.2)
     assert lane.queries is not None and len(lane.open) < BATCH

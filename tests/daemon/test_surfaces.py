@@ -6,16 +6,19 @@ from typing import Final
 
 import pytest
 
-from relevanced.daemon.commands.replay import view_of
-from relevanced.daemon.config.fingerprint import describe, differing_keys, restarting_keys
-from relevanced.daemon.config.kinds import ConfigError
-from relevanced.daemon.config.loading import Config, load
-from relevanced.daemon.lane.gain_states import score_states
-from relevanced.daemon.lane.lane import Lane
+from relevanced.daemon.config import (
+    Config,
+    ConfigError,
+    describe,
+    differing_keys,
+    load,
+    restarting_keys,
+)
+from relevanced.daemon.lane import Lane, score_states
 from relevanced.daemon.plan import Plan, Surfaces
-from relevanced.daemon.storage.schema import namespace_hash
-from relevanced.metrics.catalog import parse
-from relevanced.metrics.propensities import Propensities
+from relevanced.daemon.recompute.buckets import view_of
+from relevanced.daemon.storage import namespace_hash
+from relevanced.metrics import Propensities, parse
 from tests.builders import clicked, lane_of, plan_with, row, settled, shown
 from tests.lane_views import exposed, read_openmetrics
 

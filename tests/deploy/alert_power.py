@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from scipy import stats
 
-from relevanced.daemon.judging import thresholds
+from relevanced.daemon.changes import settings
 from tests.deploy.alert_traffic import WEEKS_BEFORE, Traffic
 
 WINDOW_H: Final = 3.0
@@ -17,7 +17,7 @@ BEGINS_AFTER_H: Final = 4 - 35 / 60 - 15 / 60 - WINDOW_H
 windows wait for feedback, and 15 while the alert is pending (`for`)."""
 QUIETEST_HOUR: Final = 18.0
 """Hour of the simulated day."""
-DROP: Final = thresholds.SUSPECTED_RATIO
+DROP: Final = settings.SUSPECTED_RATIO
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,6 @@ def detection_of_a_drop(traffic: Traffic, from_quietest_h: float) -> Detection:
     sampling = traffic.design_effect * traffic.deviation**2 / impressions
     error = np.sqrt(sides * (sampling + (traffic.drift * traffic.mean) ** 2))
     drop_z = DROP * traffic.mean / error
-    threshold_z = min(-thresholds.DROPPED_THREE_HOURS, thresholds.LIKELIER / drop_z + drop_z / 2)
+    threshold_z = min(-settings.DROPPED_THREE_HOURS, settings.LIKELIER / drop_z + drop_z / 2)
     chance = float(stats.norm.cdf(drop_z - threshold_z))
     return Detection(float(impressions), float(drop_z), float(threshold_z), chance)

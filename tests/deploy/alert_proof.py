@@ -18,8 +18,7 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from relevanced.daemon.judging.settings import Judging
-from relevanced.daemon.judging.weeks import MadeOf, Sides
+from relevanced.daemon.changes import Judging, MadeOf, WeekSides
 from tests.deploy.alert_screen import WEEKS
 from tests.deploy.alert_traffic import PANE_S
 from tests.services.prometheus_server import Prometheus, run
@@ -120,7 +119,7 @@ class Bench:
 
     def feed(
         self,
-        gauges: Mapping[str, Sides],
+        gauges: Mapping[str, WeekSides],
         made_of: Mapping[str, MadeOf] = WEEKS,
         metric: str = METRIC,
     ) -> None:
@@ -215,7 +214,7 @@ def _period_lines(window: str, made_of: MadeOf, instants: int) -> Iterator[str]:
 
 
 def _gauge_lines(
-    gauges: Mapping[str, Sides], made_of: Mapping[str, MadeOf], metric: str
+    gauges: Mapping[str, WeekSides], made_of: Mapping[str, MadeOf], metric: str
 ) -> Iterator[str]:
     """A value that is undefined has no sample."""
     yield from _setting_lines(next(iter(gauges.values())).score.shape[1], metric)
@@ -265,7 +264,9 @@ def first_firing_hours(firing: NDArray[np.bool_], from_hour: int) -> NDArray[np.
     return np.where(after.any(axis=1), hours, np.inf)
 
 
-def firing_by_alert(directory: Path, gauges: Mapping[str, Sides]) -> dict[str, NDArray[np.bool_]]:
+def firing_by_alert(
+    directory: Path, gauges: Mapping[str, WeekSides]
+) -> dict[str, NDArray[np.bool_]]:
     """Alert → whether it fires, (trials, instants), over a whole simulation."""
     trials, instants = gauges["1h"].score.shape
     wanted = alerts()

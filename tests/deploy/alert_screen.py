@@ -11,20 +11,20 @@ from typing import Final
 
 import numpy as np
 
-from relevanced.daemon.judging.settings import Judging
-from relevanced.daemon.judging.weeks import (
+from relevanced.daemon.changes import (
     ENDS,
     HOUR,
     THREE_HOURS,
     Called,
-    Compared,
     Flags,
+    Judging,
     MadeOf,
-    Sides,
-    called,
+    WeeksCompared,
+    WeekSides,
     compare,
     sustained,
     three_hours,
+    weeks_called,
 )
 from tests.deploy.alert_traffic import PANE_S, PANES_PER_HOUR, WEEKS_BEFORE, WINDOWS, Floats
 
@@ -44,8 +44,8 @@ _DAY: Final = 24 * PANES_PER_HOUR
 
 
 def compared(
-    gauges: Mapping[str, Sides], made_of: Mapping[str, MadeOf] = WEEKS, direction: float = 1.0
-) -> dict[str, Compared]:
+    gauges: Mapping[str, WeekSides], made_of: Mapping[str, MadeOf] = WEEKS, direction: float = 1.0
+) -> dict[str, WeeksCompared]:
     """Window, 3h included → what the recording rules compute from the gauges, with the default
     settings: (trials, instants), NaN where undefined."""
     windows = {**gauges, THREE_HOURS: three_hours(_hours(gauges[HOUR]))}
@@ -56,10 +56,10 @@ def compared(
 
 
 def conditions(
-    gauges: Mapping[str, Sides], made_of: Mapping[str, MadeOf] = WEEKS, direction: float = 1.0
+    gauges: Mapping[str, WeekSides], made_of: Mapping[str, MadeOf] = WEEKS, direction: float = 1.0
 ) -> Called:
     """Where the conditions of the alerts hold: (trials, instants)."""
-    return called(compared(gauges, made_of, direction), JUDGING)
+    return weeks_called(compared(gauges, made_of, direction), JUDGING)
 
 
 def verdicts(conditions_hold: Called) -> Called:
@@ -77,11 +77,13 @@ def _before(flags: Flags, back: int) -> Flags:
     return np.pad(flags, ((0, 0), (back, 0)))[:, : flags.shape[1]]
 
 
-def _hours(hour: Sides) -> list[Sides]:
+def _hours(hour: WeekSides) -> list[WeekSides]:
     """The windows of one hour that end now, an hour ago and two hours ago; NaN before the
     first."""
-    lagged = {field.name: _lagged(getattr(hour, field.name)) for field in fields(Sides)}
-    return [Sides(**{name: values[back] for name, values in lagged.items()}) for back in range(3)]
+    lagged = {field.name: _lagged(getattr(hour, field.name)) for field in fields(WeekSides)}
+    return [
+        WeekSides(**{name: values[back] for name, values in lagged.items()}) for back in range(3)
+    ]
 
 
 def _lagged(values: Floats) -> Floats:
@@ -91,25 +93,25 @@ def _lagged(values: Floats) -> Floats:
     return np.stack([padded[:, back * PANES_PER_HOUR :][:, :width] for back in (2, 1, 0)])
 
 
-def may_fire(values: Mapping[str, Compared]) -> Flags:
+def may_fire(values: Mapping[str, WeeksCompared]) -> Flags:
     """(trials, instants): whether any alert on scores can fire: z is lowered by the margin."""
     lowered = {name: _lowered(window) for name, window in values.items()}
-    return called(lowered, ANY_LOSS).any
+    return weeks_called(lowered, ANY_LOSS).any
 
 
-def _lowered(window: Compared) -> Compared:
+def _lowered(window: WeeksCompared) -> WeeksCompared:
     by = MARGIN * window.error_ratio
     return replace(window, z=window.z - MARGIN, loss_ratio=window.loss_ratio + by)
 
 
-def suspicious_days(gauges: Mapping[str, Sides]) -> dict[str, Sides]:
+def suspicious_days(gauges: Mapping[str, WeekSides]) -> dict[str, WeekSides]:
     """The days on which an alert may fire, a trial each, with the hours before them."""
     days = {window: _each(values, _days) for window, values in gauges.items()}
     selected = may_fire(compared(days))[:, _LEAD:].any(axis=1)
     return {window: _each(values, lambda array: array[selected]) for window, values in days.items()}
 
 
-def judged_with(gauges: Mapping[str, Sides], measured: float | None) -> Mapping[str, Sides]:
+def judged_with(gauges: Mapping[str, WeekSides], measured: float | None) -> Mapping[str, WeekSides]:
     """The gauges with standard errors that the setting's design effect widens as far as the
     measured one would: the rules know no more of it than the product."""
     if measured is None or measured <= JUDGING.design_effect:
@@ -121,20 +123,20 @@ def judged_with(gauges: Mapping[str, Sides], measured: float | None) -> Mapping[
     }
 
 
-def together(parts: Sequence[Mapping[str, Sides]]) -> dict[str, Sides]:
+def together(parts: Sequence[Mapping[str, WeekSides]]) -> dict[str, WeekSides]:
     """The trials of all parts, concatenated."""
     return {
-        window: Sides(
+        window: WeekSides(
             *(
                 np.concatenate([getattr(part[window], field.name) for part in parts])
-                for field in fields(Sides)
+                for field in fields(WeekSides)
             )
         )
         for window in parts[0]
     }
 
 
-def part(gauges: Mapping[str, Sides], begin: int, end: int) -> dict[str, Sides]:
+def part(gauges: Mapping[str, WeekSides], begin: int, end: int) -> dict[str, WeekSides]:
     """The instants from `begin` to `end`."""
     return {
         window: _each(values, lambda array: array[:, begin:end])
@@ -161,5 +163,5 @@ def _days(values: Floats) -> Floats:
     return days.reshape(-1, _LEAD + _DAY)
 
 
-def _each(values: Sides, change: Callable[[Floats], Floats]) -> Sides:
-    return Sides(*(change(getattr(values, field.name)) for field in fields(Sides)))
+def _each(values: WeekSides, change: Callable[[Floats], Floats]) -> WeekSides:
+    return WeekSides(*(change(getattr(values, field.name)) for field in fields(WeekSides)))

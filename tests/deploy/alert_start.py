@@ -11,8 +11,9 @@ from typing import Final
 
 import numpy as np
 
-from relevanced.daemon.exporter.baselines import DAYS, ENOUGH, WEEKS, averaged
-from relevanced.daemon.judging.weeks import HOUR, THREE_HOURS, MadeOf, Sides
+from relevanced.daemon.changes import HOUR, THREE_HOURS, MadeOf, WeekSides
+from relevanced.daemon.exporter import DAYS, WEEKS, averaged
+from relevanced.daemon.views import ENOUGH
 from tests.deploy.alert_traffic import (
     PANES_PER_HOUR,
     PANES_PER_WEEK,
@@ -38,7 +39,7 @@ class Started:
     """The gauges of each window, (trials, instants), and what its baseline is made of, 3h
     included."""
 
-    gauges: dict[str, Sides]
+    gauges: dict[str, WeekSides]
     made_of: dict[str, MadeOf]
 
 
@@ -108,7 +109,7 @@ def _of_weekdays(traffic: Traffic, hour: Floats, rng: np.random.Generator) -> Fl
     return np.asarray(np.take_along_axis(offsets, weekday, axis=1))
 
 
-def _compared(known: _Cumulated, ends: Indices, width: int) -> tuple[Sides, MadeOf]:
+def _compared(known: _Cumulated, ends: Indices, width: int) -> tuple[WeekSides, MadeOf]:
     share, mean, count = known.window(ends, width, 0)
     seen = np.maximum(count * share, 1)
     in_weeks = [week * PANES_PER_WEEK for week in range(1, WEEKS + 1)]
@@ -116,7 +117,7 @@ def _compared(known: _Cumulated, ends: Indices, width: int) -> tuple[Sides, Made
     weeks = _baseline(known, ends, width, in_weeks, least=1.0)
     days = _baseline(known, ends, width, in_days)
     of_days = weeks[2] == 0
-    sides = Sides(
+    sides = WeekSides(
         score=mean,
         stderr=known.deviation / np.sqrt(seen),
         impressions=count * share,

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from relevanced.daemon.judging.weeks import Sides
+from relevanced.daemon.changes import WeekSides
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -60,7 +60,7 @@ def simulate(
     *,
     drop: float = 0.0,
     drop_at_hour: int = 0,
-) -> dict[str, Sides]:
+) -> dict[str, WeekSides]:
     """Window → its gauges every five minutes for `hours`, after three weeks without a drop.
 
     From `drop_at_hour` on, scores are lower by the share `drop`. Each trial begins at a random hour
@@ -114,7 +114,7 @@ def cumulated(values: Floats) -> Floats:
     return np.concatenate([np.zeros((len(values), 1)), values.cumsum(axis=1)], axis=1)
 
 
-def _gauges(traffic: Traffic, counts: Floats, sums: Floats, ends: Indices, width: int) -> Sides:
+def _gauges(traffic: Traffic, counts: Floats, sums: Floats, ends: Indices, width: int) -> WeekSides:
     """The gauges of a window of `width` panes that ends before each pane of `ends`; the baseline is
     the mean of the same window in the weeks before."""
     count, mean = _window(counts, sums, ends, width)
@@ -123,7 +123,7 @@ def _gauges(traffic: Traffic, counts: Floats, sums: Floats, ends: Indices, width
         for week in range(1, WEEKS_BEFORE + 1)
     ]
     variances = [traffic.deviation**2 / np.maximum(week_count, 1) for week_count, _ in weeks]
-    return Sides(
+    return WeekSides(
         score=mean,
         stderr=traffic.deviation / np.sqrt(np.maximum(count, 1)),
         impressions=count,

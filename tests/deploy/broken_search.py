@@ -12,17 +12,17 @@ from typing import Any, Final
 
 import msgspec
 
-from relevanced.daemon.commands.simulate.breakage import Breakage
-from relevanced.daemon.commands.simulate.traffic import (
+from relevanced.daemon.config import load
+from relevanced.daemon.events import decoder
+from relevanced.daemon.exporter import Publisher
+from relevanced.daemon.storage import confirm, plan_commit
+from relevanced.daemon.tools.traffic import (
     EVENTS_PER_IMPRESSION,
+    Breakage,
     Regression,
     Traffic,
     generate_events,
 )
-from relevanced.daemon.config.loading import load
-from relevanced.daemon.events.decoder import decoder
-from relevanced.daemon.exporter.publisher import Publisher
-from relevanced.daemon.storage.commit import confirm, plan_commit
 from tests.builders import TOPIC, claimed
 from tests.daemon.exporter.test_mirror import read
 from tests.fakes import MemoryLane

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import click
 
 from relevanced.daemon.commands.cli import cli
-from relevanced.daemon.http.server import HttpServer
-from relevanced.daemon.telemetry.process import Telemetry
+from relevanced.daemon.http import HttpServer
+from relevanced.daemon.telemetry import Telemetry
 
 
 def parsed(words: Sequence[str]) -> click.Context:

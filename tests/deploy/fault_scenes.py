@@ -19,7 +19,7 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from relevanced.daemon.judging.settings import Judging
+from relevanced.daemon.changes import Judging
 from tests.services.prometheus_server import program
 
 Floats = NDArray[np.float64]

@@ -20,15 +20,14 @@ from urllib.parse import urlencode
 
 import yaml
 
-from relevanced.daemon.commands.simulate.traffic import (
+from relevanced.daemon.kafka import KafkaProducer, KafkaSettings
+from relevanced.daemon.tools.traffic import (
     EVENTS_PER_IMPRESSION,
     SHARES,
     Regression,
     Traffic,
     generate_events,
 )
-from relevanced.daemon.kafka.client import KafkaSettings
-from relevanced.daemon.kafka.producer import KafkaProducer
 from tests.deploy.chart import DEPLOY
 from tests.deploy.scraped import until
 from tests.deploy.test_alertmanager import CONFIG, Webhooks, quick

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from relevanced.daemon.telemetry.families import BY_NAME
-from relevanced.daemon.telemetry.family import Family
+from relevanced.daemon.telemetry import BY_NAME, Family
 
 SCRAPED: Final = frozenset(("cluster", "job", "instance", "namespace"))
 """Labels that Prometheus adds to every series that it scrapes."""

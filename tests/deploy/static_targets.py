@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 import yaml
 
-from relevanced.daemon.judging.settings import Judging
+from relevanced.daemon.changes import Judging
 from tests.deploy.chart import DEPLOY
 from tests.deploy.scene import hurried
 from tests.services.prometheus_server import Prometheus, answer

@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from relevanced.daemon.judging import thresholds
-from relevanced.daemon.judging.weeks import MadeOf, Sides
+from relevanced.daemon.changes import MadeOf, WeekSides, settings
 from tests.deploy.alert_power import detection_of_a_drop
 from tests.deploy.alert_proof import (
     ALERTS,
@@ -67,7 +66,7 @@ def test_screen_computes_the_series_of_the_rules(tmp_path: Path) -> None:
     agree(log_ratio, {"3h": compared(gauges)["3h"].log_likelihood_ratio})
 
 
-def mirrored(gauges: Mapping[str, Sides]) -> dict[str, Sides]:
+def mirrored(gauges: Mapping[str, WeekSides]) -> dict[str, WeekSides]:
     """The same of a metric where lower is better."""
     return {
         window: replace(sides, score=1.2 - sides.score, baseline=1.2 - sides.baseline)
@@ -75,14 +74,14 @@ def mirrored(gauges: Mapping[str, Sides]) -> dict[str, Sides]:
     }
 
 
-def of_weeks() -> tuple[dict[str, Sides], Mapping[str, MadeOf]]:
+def of_weeks() -> tuple[dict[str, WeekSides], Mapping[str, MadeOf]]:
     """Drops of every size, of a score whose usual is three weeks."""
     rng = np.random.default_rng(SEED)
     drops = [simulate(TRAFFIC, 4, 12, rng, drop=by, drop_at_hour=4) for by in (0.06, 0.1, 0.3)]
     return together(drops), WEEKS
 
 
-def of_days() -> tuple[dict[str, Sides], Mapping[str, MadeOf]]:
+def of_days() -> tuple[dict[str, WeekSides], Mapping[str, MadeOf]]:
     """The same, on the second day of an installation."""
     rng = np.random.default_rng(SEED)
     drops = [
@@ -99,7 +98,9 @@ def of_days() -> tuple[dict[str, Sides], Mapping[str, MadeOf]]:
 @pytest.mark.parametrize("metric", ["M", "Abandonment@10"])
 @pytest.mark.parametrize("case", [of_weeks, of_days])
 def test_the_program_calls_what_the_rules_call(
-    case: Callable[[], tuple[dict[str, Sides], Mapping[str, MadeOf]]], metric: str, tmp_path: Path
+    case: Callable[[], tuple[dict[str, WeekSides], Mapping[str, MadeOf]]],
+    metric: str,
+    tmp_path: Path,
 ) -> None:
     gauges, made_of = case()
     direction = 1.0 if metric == "M" else -1.0
@@ -132,14 +133,14 @@ def agree(recorded: Sequence[Series], expected: Mapping[str, Floats]) -> None:
 def test_thresholds_are_those_of_the_rules() -> None:
     shipped = " ".join(alert.expression for alert in alerts())
     used = {
-        *(thresholds.DROPPED_HOUR, thresholds.DROPPED_SIX_HOURS, thresholds.DROPPED_THREE_HOURS),
-        *(thresholds.LOW_HOUR, thresholds.SINKING, thresholds.SINKING_STEADILY),
-        thresholds.FAR_BELOW,
+        *(settings.DROPPED_HOUR, settings.DROPPED_SIX_HOURS, settings.DROPPED_THREE_HOURS),
+        *(settings.LOW_HOUR, settings.SINKING, settings.SINKING_STEADILY),
+        settings.FAR_BELOW,
     }
     assert {float(z) for z in Z_COMPARED.findall(shipped)} == used
-    assert re.findall(r"log_likelihood_ratio > ([\d.]+)", shipped) == [str(thresholds.LIKELIER)]
+    assert re.findall(r"log_likelihood_ratio > ([\d.]+)", shipped) == [str(settings.LIKELIER)]
     (steady,) = re.findall(r"error < ([\d.]+) \* abs", shipped)
-    assert float(steady) == thresholds.STEADY_ERROR_RATIO
+    assert float(steady) == settings.STEADY_ERROR_RATIO
 
 
 def test_power_is_lower_at_night() -> None:

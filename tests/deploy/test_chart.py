@@ -14,8 +14,7 @@ from click.testing import CliRunner
 
 from deploy.kubernetes import readme
 from relevanced.daemon.commands.cli import cli
-from relevanced.daemon.config.loading import load
-from relevanced.daemon.config.settings import SETTINGS
+from relevanced.daemon.config import SETTINGS, load
 from tests.deploy.chart import CHART, DEPLOY, FULL, default_values, merged, of_kind, rendered
 from tests.deploy.commands import served_paths
 from tests.deploy.expressions import selectors

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from relevanced.daemon.judging.settings import Judging
+from relevanced.daemon.changes import Judging
 from tests.deploy.chart import DEPLOY, FULL, of_kind, rendered
 from tests.deploy.expressions import selectors
 from tests.deploy.go_templates import TemplateError

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from deploy import alert_sink
-from relevanced.daemon.config.loading import load
-from relevanced.daemon.exporter.baselines import WINDOWS, earlier
+from relevanced.daemon.config import load
+from relevanced.daemon.exporter import WINDOWS, earlier
 from relevanced.daemon.panes import pane_start
 from tests.deploy.chart import DEPLOY
 from tests.deploy.commands import parsed

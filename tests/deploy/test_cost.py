@@ -7,9 +7,8 @@ from typing import Any, Final
 
 import yaml
 
-from relevanced.daemon.exporter.exposition import Exposition, render_judged
-from relevanced.daemon.exporter.judged_files import LaneFiles
-from relevanced.daemon.exporter.snapshot import VIEWS
+from relevanced.daemon.exporter import Exposition, render_judged
+from relevanced.daemon.views import VIEWS, LaneFiles
 from tests.deploy.test_rules import rules
 from tests.judged_lanes import JudgedHour, entry, lane, scored, steady
 from tests.lane_views import NOW_MS, PLAN, Shown, exposed, exposed_compared, lane_view, read_text

@@ -11,8 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from relevanced.daemon.kafka.client import KafkaSettings
-from relevanced.daemon.kafka.producer import KafkaProducer
+from relevanced.daemon.kafka import KafkaProducer, KafkaSettings
 from tests.deploy.dashboard_rules import Json, expressions, targets, variable_query, variables
 from tests.deploy.scraped import Prometheus, scraped_daemon, until
 from tests.deploy.test_dashboards import DASHBOARDS

@@ -4,7 +4,7 @@ import pytest
 
 from deploy import doctor_examples, example_commands
 from deploy.doctor_examples import EXAMPLES, PAGE, SHOWN, Example
-from relevanced.daemon.config.presets import NAMES
+from relevanced.daemon.config import NAMES
 
 RENEW = "run: make doctor-examples"
 

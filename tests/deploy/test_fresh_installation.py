@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from relevanced.daemon.exporter.publisher import Publisher
+from relevanced.daemon.exporter import Publisher
 from tests.daemon.exporter.two_countries import NOW_MS, PLAN, Site
 from tests.deploy.alert_proof import PANE_S, START_S, Bench, Series, load
 from tests.services.prometheus_server import required

@@ -3,12 +3,16 @@
 from math import isinf
 from pathlib import Path
 
-from relevanced.daemon.judging.design_effect import BEFORE_KNOWN
-from relevanced.daemon.judging.noise import Noise
-from relevanced.daemon.judging.noticeable import Site, earlier_lane, hour_lane_knowing
+from relevanced.daemon.changes import (
+    BEFORE_KNOWN,
+    ScoreNoise,
+    Site,
+    earlier_lane,
+    hour_lane_knowing,
+)
 
 PAGE = Path(__file__).parent.parent.parent / "deploy" / "guide" / "alerts.md"
-UNKNOWN, KNOWN = Noise(BEFORE_KNOWN), Noise()
+UNKNOWN, KNOWN = ScoreNoise(BEFORE_KNOWN), ScoreNoise()
 RATES = (1_000, 5_000, 20_000)
 
 

@@ -8,11 +8,11 @@ from typing import Final
 import numpy as np
 import pytest
 
-from relevanced.daemon.exporter.exposition import render_judged
-from relevanced.daemon.exporter.judged_files import LaneFiles
-from relevanced.daemon.judging.settings import Judging
+from relevanced.daemon.changes import Judging
+from relevanced.daemon.exporter import render_judged
 from relevanced.daemon.panes import HOUR_MS
-from relevanced.metrics.lists import Floats
+from relevanced.daemon.views import LaneFiles
+from relevanced.metrics import Floats
 from tests.deploy.fault_scenes import fired_by
 from tests.deploy.test_judged_outage import rules_without_texts
 from tests.judged_lanes import NOON, JudgedHour, entry, lane, scored, steady

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import yaml
 
-from relevanced.daemon.judging.settings import Judging
-from relevanced.metrics.lists import Floats
+from relevanced.daemon.changes import Judging
+from relevanced.metrics import Floats
 from tests.daemon.judging.faults import GOOD, RANKS, Searches, clicked, usual
 from tests.deploy.fault_scenes import Fired, fired_by
 from tests.deploy.test_rules import RULES

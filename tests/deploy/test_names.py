@@ -3,8 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from relevanced.daemon.config.loading import load
-from relevanced.daemon.config.settings import SETTINGS
+from relevanced.daemon.config import SETTINGS, load
 from tests.deploy.chart import DEPLOY
 from tests.deploy.commands import served_paths
 

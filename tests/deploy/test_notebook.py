@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from relevanced.daemon.http.server import HttpServer
-from relevanced.daemon.telemetry.process import Telemetry
+from relevanced.daemon.http import HttpServer
+from relevanced.daemon.telemetry import Telemetry
 from tests.arms import dealt_arms, finding
 from tests.conftest import ROOT
 from tests.daemon.http.api.test_recorded_numbers import reading_with

@@ -9,9 +9,8 @@ from typing import Any, Final
 import pytest
 
 from deploy.prometheus.patterns import SERIES
-from relevanced.daemon.commands.simulate.breakage import Breakage
-from relevanced.daemon.judging.evidence import Side, evidence
-from relevanced.daemon.judging.patterns import pattern_of
+from relevanced.daemon.changes import Side, evidence, pattern_of
+from relevanced.daemon.tools.traffic import Breakage
 from tests.daemon.judging.faults import FAULTS, NOISE, PERIODS, TOO_SMALL, sides
 from tests.deploy.broken_search import page
 from tests.deploy.scraped import until

@@ -8,12 +8,11 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from relevanced.daemon.judging.settings import Judging
 from deploy.prometheus import patterns
 from deploy.prometheus.runbook import with_patterns
-from relevanced.daemon.judging.patterns import NAMES as PATTERN_NAMES
-from relevanced.daemon.telemetry.families import BY_NAME
-from relevanced.metrics.catalog import CATALOG
+from relevanced.daemon.changes import NAMES as PATTERN_NAMES, Judging
+from relevanced.daemon.telemetry import BY_NAME
+from relevanced.metrics import CATALOG
 from tests.services.prometheus_server import required, run
 
 pytestmark = required("promtool")

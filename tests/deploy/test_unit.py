@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from relevanced.daemon.commands.cli import USAGE_EXIT
-from relevanced.daemon.config.loading import load
+from relevanced.daemon.config import load
 from relevanced.daemon.worker import memory
 from tests.deploy.chart import DEPLOY
 from tests.deploy.commands import parsed

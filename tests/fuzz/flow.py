@@ -7,8 +7,7 @@ from typing import Final
 
 import msgspec
 
-from relevanced.daemon.commands.replay import view_of
-from relevanced.daemon.events.types import (
+from relevanced.daemon.events import (
     DROP_REASONS,
     REJECTION_REASONS,
     SKIP_REASONS,
@@ -19,13 +18,19 @@ from relevanced.daemon.events.types import (
     Limits,
     Rejected,
 )
-from relevanced.daemon.exporter.labels import label_names
-from relevanced.daemon.lane.counts import FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES
-from relevanced.daemon.lane.segments import attribute_values
+from relevanced.daemon.exporter import label_names
+from relevanced.daemon.lane import FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES, attribute_values
 from relevanced.daemon.plan import OTHER, Plan
-from relevanced.daemon.storage.layouts import InForce, Layouts
-from relevanced.daemon.storage.commit import ClaimedLane, Commit, confirm, plan_commit
-from relevanced.daemon.storage.restore import rebuild
+from relevanced.daemon.recompute.buckets import view_of
+from relevanced.daemon.storage import (
+    ClaimedLane,
+    Commit,
+    InForce,
+    Layouts,
+    confirm,
+    plan_commit,
+    rebuild,
+)
 from tests.fakes import MemoryLane
 from tests.lane_views import exposed, read_openmetrics, read_text
 from tests.replica import counts_of, open_of, row_dicts, rows_of

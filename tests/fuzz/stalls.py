@@ -11,18 +11,24 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, cast
 
-from relevanced.daemon.config.start import LogEnd
-from relevanced.daemon.events.types import Decoder, LogRecord
-from relevanced.daemon.lane.lane import Lane
+from relevanced.daemon.config import LogEnd
+from relevanced.daemon.events import Decoder, LogRecord
+from relevanced.daemon.lane import Lane
 from relevanced.daemon.plan import Plan
-from relevanced.daemon.storage.layouts import InForce, Layouts
-from relevanced.daemon.storage.commit import plan_commit
-from relevanced.daemon.telemetry.process import Telemetry
-from relevanced.daemon.worker.batch import DeadLetter
-from relevanced.daemon.worker.ownership import Beginning, OwnedLane, Ownership
-from relevanced.daemon.worker.pacing import MAX_CHUNK_RECORDS, PollCost
-from relevanced.daemon.worker.ports import Ports, Process
-from relevanced.daemon.worker.worker import Pace, Worker
+from relevanced.daemon.storage import InForce, Layouts, plan_commit
+from relevanced.daemon.telemetry import Telemetry
+from relevanced.daemon.worker import (
+    MAX_CHUNK_RECORDS,
+    Beginning,
+    DeadLetter,
+    OwnedLane,
+    Ownership,
+    Pace,
+    PollCost,
+    Ports,
+    Process,
+    Worker,
+)
 from tests.builders import claimed, record
 from tests.fakes import MemoryLane
 

@@ -3,8 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.daemon.test_equality import OTHER_CONFIGS, assert_equals_the_oracle
 from tests.fuzz.adversary import Adversary

@@ -9,14 +9,18 @@ from random import Random
 from typing import Any, Final
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from relevanced.daemon.events.types import Decoded, Limits, Skipped
-from relevanced.daemon.mapping.records import Mapper
-from relevanced.daemon.schemas.frames import HEADER
-from relevanced.daemon.schemas.types import AVRO, SchemaId, SchemaText, UnreadableSchema
-from relevanced.daemon.schemas.avro import AvroSchema
+from relevanced.daemon.codecs import (
+    AVRO,
+    HEADER,
+    AvroSchema,
+    SchemaId,
+    SchemaText,
+    UnreadableSchema,
+)
+from relevanced.daemon.events import Decoded, Limits, Skipped
+from relevanced.daemon.mapping import Mapper
 from tests.daemon.mapping.codec_records import (
     PROTOBUF_TABLES,
     TABLES,

@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
-from relevanced.daemon.events.decoder import FORMATS, decoder
-from relevanced.daemon.events.types import Impression, Limits
+from relevanced.daemon.events import FORMATS, Impression, Limits, decoder
 from tests.builders import PLAN, plan_with
 from tests.daemon.events.records import FEEDBACK, IMPRESSION, NOON_MS
 from tests.daemon.events.test_ubi import CLICK, QUERY, SEEN

@@ -5,10 +5,9 @@ import json
 from typing import Any, Final
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from relevanced.daemon.events.types import NOT_MAPPED, Decoded, Limits, Skipped
+from relevanced.daemon.events import NOT_MAPPED, Decoded, Limits, Skipped
 from tests.daemon.mapping.preset_records import EXAMPLES
 from tests.daemon.mapping.sources import mapper_of
 from tests.fuzz.flow import check_verdicts

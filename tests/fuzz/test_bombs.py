@@ -9,8 +9,7 @@ from typing import Final
 
 import pytest
 
-from relevanced.daemon.events.decoder import decoder
-from relevanced.daemon.events.types import Decoder, Limits
+from relevanced.daemon.events import Decoder, Limits, decoder
 from relevanced.daemon.panes import CONFIRMED_OVER_MS, MOST_NEAR
 from tests.builders import plan_with
 from tests.daemon.events.records import FEEDBACK, IMPRESSION, NOON_MS

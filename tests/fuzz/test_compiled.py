@@ -10,15 +10,11 @@ from typing import Any, Final
 
 import pytest
 
-from relevanced.daemon.attribution import runs
-from relevanced.daemon.attribution.records import LoggedRecords
-from relevanced.daemon.events.types import Event, Limits, Rejected
-from relevanced.daemon.lane.attribute_texts import AttributeTexts
-from relevanced.daemon.mapping.compiled import reason_to_interpret
-from relevanced.daemon.mapping.expressions import expression
-from relevanced.daemon.mapping.records import Mapper
-from relevanced.daemon.mapping.tables import Drop
-from relevanced.metrics.catalog import parse
+from relevanced.daemon.attribution import LoggedRecords, runs
+from relevanced.daemon.events import Event, Limits, Rejected
+from relevanced.daemon.lane import AttributeTexts
+from relevanced.daemon.mapping import Drop, Mapper, expression, reason_to_interpret
+from relevanced.metrics import parse
 from tests.builders import plan_with
 from tests.daemon.mapping.preset_records import EXAMPLES, NOON_MS
 from tests.daemon.mapping.sources import mapper_of

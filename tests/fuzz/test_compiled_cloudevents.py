@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from relevanced.daemon.mapping.compiled import reason_to_interpret
+from relevanced.daemon.mapping import reason_to_interpret
 from tests.daemon.mapping.preset_records import NOON_MS
 from tests.daemon.mapping.sources import mapper_of
 from tests.fuzz.mutations import mutated

@@ -7,13 +7,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from relevanced.daemon.events.types import Limits
-from relevanced.daemon.mapping.compiled import reason_to_interpret
-from relevanced.daemon.mapping.records import Mapper, mapper
-from relevanced.daemon.schemas.types import AVRO, SchemaId, SchemaText
+from relevanced.daemon.codecs import AVRO, SchemaId, SchemaText
+from relevanced.daemon.events import Limits
+from relevanced.daemon.mapping import Mapper, mapper, reason_to_interpret
 from tests.daemon.mapping.codec_records import (
     PROTOBUF_TABLES,
     TABLES,

@@ -10,14 +10,12 @@ from unicodedata import combining
 
 import pytest
 
-from relevanced.daemon.config.sections import KafkaSection
-from relevanced.daemon.events.decoder import decoder
-from relevanced.daemon.events.types import Decoder, Limits
-from relevanced.daemon.lane.lane import Lane
+from relevanced.daemon.config import KafkaSection
+from relevanced.daemon.events import Decoder, Limits, decoder
+from relevanced.daemon.lane import Lane
 from relevanced.daemon.plan import Plan
-from relevanced.daemon.queries.derivation import Derivation
-from relevanced.daemon.queries.plan import QueryPlan
-from relevanced.daemon.worker.pacing import MAX_BATCH_BYTES
+from relevanced.daemon.queries import Derivation, QueryPlan
+from relevanced.daemon.worker import MAX_BATCH_BYTES
 from tests.builders import plan_with
 from tests.daemon.events.records import FEEDBACK, IMPRESSION, NOON_MS
 from tests.fuzz.machine_speed import slowdown

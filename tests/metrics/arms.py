@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from relevanced.metrics.buckets import Buckets
+from relevanced.metrics import UserBuckets
 
 
-def stacked(*arms: Buckets) -> Buckets:
+def stacked(*arms: UserBuckets) -> UserBuckets:
     """Tallies (buckets,) of several arms as one `Buckets` of (arms, buckets)."""
-    return Buckets(
+    return UserBuckets(
         np.stack([arm.counts for arm in arms]),
         np.stack([arm.sums for arm in arms]),
         np.stack([arm.squares for arm in arms]),

@@ -6,9 +6,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from relevanced.metrics import compare
-from relevanced.metrics.comparison import paired_t_test, randomisation_test, relative_increase
-from relevanced.metrics.distributions import fair_coin_two_sided, student_t_two_sided
+from relevanced.metrics import (
+    compare,
+    fair_coin_two_sided,
+    paired_t_test,
+    randomisation_test,
+    relative_increase,
+    student_t_two_sided,
+)
 
 
 def test_wins_ties_and_losses_are_counted_over_common_queries() -> None:

@@ -3,10 +3,17 @@
 import numpy as np
 import pytest
 
-from relevanced.metrics.buckets import BUCKETS, Buckets, mean
-from relevanced.metrics.catalog import CATALOG, parse
-from relevanced.metrics.defined import compare_defined, over_all, worst_value
-from relevanced.metrics.sequences import Design
+from relevanced.metrics import (
+    BUCKETS,
+    CATALOG,
+    Design,
+    UserBuckets,
+    compare_defined,
+    mean,
+    over_all,
+    parse,
+    worst_value,
+)
 from tests.metrics.batches import family_names
 
 
@@ -15,8 +22,8 @@ def test_undefined_lists_count_as_the_worst_value_to_the_integer(rng: np.random.
     users = rng.integers(0, BUCKETS, 2_000)
     counts = np.bincount(users, minlength=BUCKETS)
     for worst in (0.0, 1.0):
-        found = over_all(Buckets.of(values, users), counts, worst)
-        filled = Buckets.of(np.where(np.isnan(values), worst, values), users)
+        found = over_all(UserBuckets.of(values, users), counts, worst)
+        filled = UserBuckets.of(np.where(np.isnan(values), worst, values), users)
         for tally in ("counts", "sums", "squares"):
             assert np.array_equal(getattr(found, tally), getattr(filled, tally))
 
@@ -39,7 +46,9 @@ def test_shares_of_defined_lists_are_compared(more: float, rng: np.random.Genera
     draws = rng.random(20_000)
     control = np.where(draws < 0.5, 0.8, np.nan)
     treatment = np.where((draws > 0.5) & (draws < 0.5 + more), 0.3, control)
-    arms = [Buckets.of(values + 0.1 * rng.random(20_000), users) for values in (control, treatment)]
+    arms = [
+        UserBuckets.of(values + 0.1 * rng.random(20_000), users) for values in (control, treatment)
+    ]
     found = compare_defined(arms[0], arms[1], (counts, counts), Design(40_000))
     assert found.shares_differ == (more > 0)
     assert found.shares.treatment.value == pytest.approx(0.5 + more, abs=0.02)

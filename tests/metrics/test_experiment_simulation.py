@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from tests.bench.experiment_simulation import SEED, WORLDS, World, outcomes
-from tests.bench.few_buckets import SCORES, SPLITS
-from tests.bench.few_buckets import rates as few_rates
+from tests.bench.few_buckets import SCORES, SPLITS, rates as few_rates
 from tests.bench.looks import (
     ALIKE,
     CLUSTERED,
@@ -26,12 +25,14 @@ from tests.bench.other_statements import (
     undefined_rates,
     weighted_rates,
 )
-from tests.bench.rare_outcomes import Case
-from tests.bench.rare_outcomes import rates as rare_rates
+from tests.bench.rare_outcomes import Case, rates as rare_rates
 from tests.bench.sample_ratios import MAX_FALSE_ALARMS, PLANS, users_until_alarm
-from tests.bench.uneven_strata import SCORES as STRATA_SCORES
-from tests.bench.uneven_strata import SHAPES, schedule_of
-from tests.bench.uneven_strata import rates as strata_rates
+from tests.bench.uneven_strata import (
+    SCORES as STRATA_SCORES,
+    SHAPES,
+    rates as strata_rates,
+    schedule_of,
+)
 
 IMPRESSIONS = 20_000
 RUNS = 300

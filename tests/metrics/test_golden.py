@@ -13,8 +13,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from relevanced.metrics import Lists, dcg, geometric, macro, parse, sets
-from relevanced.metrics.comparison import relative_increase
+from relevanced.metrics import Lists, geometric, graded, macro, parse, relative_increase, sets
 
 TOLERANCE: Final = 1e-12
 FILES: Final = {"worked_examples.json": 249, "more_examples.json": 38}
@@ -98,10 +97,10 @@ def mean_reciprocal_rank(ranks: list[int | None]) -> float:
     return macro(parse("RR").values(Lists.of(grades))).value
 
 
-def cumulated(inputs: Inputs, gain: dcg.Gain) -> float:
+def cumulated(inputs: Inputs, gain: graded.Gain) -> float:
     gains = np.array([inputs.get("ideal") or inputs["gains"]], dtype=np.float64)
     k = inputs["k"] if "k" in inputs else gains.shape[1]
-    return float(dcg.dcg(gains, k, gain)[0])
+    return float(graded.dcg(gains, k, gain)[0])
 
 
 def average_precision(inputs: Inputs, variant: str) -> float:
@@ -111,7 +110,7 @@ def average_precision(inputs: Inputs, variant: str) -> float:
 
 
 def term(inputs: Inputs) -> float:
-    return float(inputs["rel"] / dcg.log2_discount(inputs["i"]))
+    return float(inputs["rel"] / graded.log2_discount(inputs["i"]))
 
 
 def bpref(inputs: Inputs, variant: str) -> float:
@@ -177,7 +176,7 @@ RULES: Final[list[tuple[str, str, Callable[[Inputs], float]]]] = [
     ("micro-F", "", lambda x: micro(x, "F")),
     ("relative increase", "", lambda x: relative_increase(x["A"], x["B"])),
     ("mean nDCG", "ideal=0", undefined_ideals),
-    ("discount", "", lambda x: dcg.log2_discount(x["i"])),
+    ("discount", "", lambda x: graded.log2_discount(x["i"])),
     ("DCG term", "", term),
     ("IDCG term", "", term),
     ("CG", "", lambda x: value_of(f"CG@{len(x['gains'])}" if "k" not in x else f"CG@{x['k']}", x)),
@@ -186,10 +185,10 @@ RULES: Final[list[tuple[str, str, Callable[[Inputs], float]]]] = [
     ("DCG", "J&K", lambda x: value_of(f"DCG(gain=linear,jk={x['b']})@{x['k']}", x)),
     ("ideal DCG", "J&K", lambda x: value_of(f"DCG(gain=linear,jk={x['b']})@{x['k']}", x)),
     ("nDCG", "J&K", lambda x: value_of(f"nDCG(gain=linear,ideal=pool,jk={x['b']})@{x['k']}", x)),
-    ("DCG", "linear", lambda x: cumulated(x, dcg.linear_gain)),
-    ("DCG", "exponential", lambda x: cumulated(x, dcg.exponential_gain)),
-    ("IDCG", "linear", lambda x: cumulated(x, dcg.linear_gain)),
-    ("IDCG", "exponential", lambda x: cumulated(x, dcg.exponential_gain)),
+    ("DCG", "linear", lambda x: cumulated(x, graded.linear_gain)),
+    ("DCG", "exponential", lambda x: cumulated(x, graded.exponential_gain)),
+    ("IDCG", "linear", lambda x: cumulated(x, graded.linear_gain)),
+    ("IDCG", "exponential", lambda x: cumulated(x, graded.exponential_gain)),
     ("nDCG", "linear, ideal = retrieved", lambda x: value_of(f"nDCG(gain=linear)@{x['k']}", x)),
     ("nDCG", "linear, pool", lambda x: value_of(f"nDCG(gain=linear,ideal=pool)@{x['k']}", x)),
     ("nDCG", "exponential, pool", lambda x: value_of(f"nDCG(ideal=pool)@{x['k']}", x)),

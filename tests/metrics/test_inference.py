@@ -7,35 +7,40 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from relevanced.metrics.buckets import BUCKETS, Buckets
-from relevanced.metrics.discoveries import discoveries
-from relevanced.metrics.estimates import Estimate, Interval
-from relevanced.metrics.inference import (
+from relevanced.metrics import (
+    BUCKETS,
     ArmComparison,
+    Design,
+    Direction,
+    Estimate,
+    Interval,
+    UserBuckets,
     compare_arms,
     compare_rows,
+    discoveries,
     guardrail_interval,
     guardrail_log_evalue,
+    sample_ratio_chi_square_p,
+    sample_ratio_log_evalue,
     verdict,
 )
-from relevanced.metrics.metric import Direction
-from relevanced.metrics.sample_ratio import sample_ratio_chi_square_p, sample_ratio_log_evalue
-from relevanced.metrics.sequences import Design
 from tests.metrics.arms import stacked
 
 DESIGN = Design(20_000)
 
 
-def arm(rng: np.random.Generator, level: float, impressions: int = 10_000) -> Buckets:
+def arm(rng: np.random.Generator, level: float, impressions: int = 10_000) -> UserBuckets:
     """Users whose means vary around a level."""
     users = rng.integers(0, 1_000, impressions)
     tastes = rng.beta(6 * level, 6 * (1 - level), 1_000)
     buckets = rng.integers(0, BUCKETS, 1_000)
-    return Buckets.of(np.where(rng.random(impressions) < tastes[users], 1.0, 0.0), buckets[users])
+    return UserBuckets.of(
+        np.where(rng.random(impressions) < tastes[users], 1.0, 0.0), buckets[users]
+    )
 
 
-def constant(value: float) -> Buckets:
-    return Buckets.of(np.full(640, value), np.arange(640) % BUCKETS)
+def constant(value: float) -> UserBuckets:
+    return UserBuckets.of(np.full(640, value), np.arange(640) % BUCKETS)
 
 
 def numbers(comparison: ArmComparison) -> list[float]:
@@ -81,7 +86,7 @@ def test_metric_without_direction_has_no_guardrail() -> None:
 
 def test_many_rows_equal_each_row_alone(rng: np.random.Generator) -> None:
     pairs = [(arm(rng, 0.5), arm(rng, 0.6)), (constant(0.5), constant(0.6))]
-    pairs.append((Buckets.empty(), constant(0.5)))
+    pairs.append((UserBuckets.empty(), constant(0.5)))
     controls, treatments = (stacked(*side) for side in zip(*pairs, strict=True))
     alone = [compare_arms(*pair, DESIGN, impressions=7_000) for pair in pairs]
     together = compare_rows(controls, treatments, DESIGN, impressions=[7_000] * 3)
@@ -109,9 +114,9 @@ def test_planned_total_counts_all_impressions(rng: np.random.Generator) -> None:
 
 
 UNDEFINED = {
-    "no control traffic": (Buckets.empty(), constant(0.5)),
-    "no treatment traffic": (constant(0.5), Buckets.empty()),
-    "too few buckets": (constant(0.5), Buckets.of(np.arange(640) / 640, np.arange(640) % 15)),
+    "no control traffic": (UserBuckets.empty(), constant(0.5)),
+    "no treatment traffic": (constant(0.5), UserBuckets.empty()),
+    "too few buckets": (constant(0.5), UserBuckets.of(np.arange(640) / 640, np.arange(640) % 15)),
     "no spread": (constant(0.5), constant(0.6)),
 }
 
@@ -125,7 +130,7 @@ def test_undefined_is_named_and_stays_undecided(reason: str) -> None:
 
 
 def test_control_of_zero_has_no_relative_change() -> None:
-    some = Buckets.of(np.repeat([0.0, 1.0], 640), np.arange(1_280) * 7 // 9 % BUCKETS)
+    some = UserBuckets.of(np.repeat([0.0, 1.0], 640), np.arange(1_280) * 7 // 9 % BUCKETS)
     found = compare_arms(constant(0.0), some, DESIGN)
     assert found.undefined is None and found.absolute.estimate.value > 0
     assert found.relative.undefined == "the control is too near 0"

@@ -5,9 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from relevanced.metrics.buckets import Buckets
-from relevanced.metrics.interleaving import credits, preference
-from relevanced.metrics.sequences import Design
+from relevanced.metrics import Design, UserBuckets, credits, preference
 
 
 def test_credit_equals_the_definition(rng: np.random.Generator) -> None:
@@ -34,7 +32,7 @@ def test_equal_gains_are_a_tie_in_any_order() -> None:
 
 def test_counts_are_recovered_from_buckets(rng: np.random.Generator) -> None:
     credit = rng.choice([1.0, 0.0, -1.0], 5_000, p=[0.3, 0.5, 0.2])
-    found = preference(Buckets.of(credit, rng.integers(0, 64, 5_000)), Design(5_000))
+    found = preference(UserBuckets.of(credit, rng.integers(0, 64, 5_000)), Design(5_000))
     assert (found.wins, found.losses) == ((credit > 0).sum(), (credit < 0).sum())
     assert found.ties == (credit == 0).sum()
     assert found.delta == pytest.approx(credit.mean() / 2)
@@ -42,10 +40,10 @@ def test_counts_are_recovered_from_buckets(rng: np.random.Generator) -> None:
 
 
 def test_few_buckets_no_spread_and_no_impressions_are_undefined() -> None:
-    few = preference(Buckets.of(np.ones(100), np.arange(100) % 15), Design(100))
+    few = preference(UserBuckets.of(np.ones(100), np.arange(100) % 15), Design(100))
     assert few.wins == 100 and math.isnan(few.credit.estimate.value)
-    alike = preference(Buckets.of(np.ones(640), np.arange(640) % 64), Design(100))
+    alike = preference(UserBuckets.of(np.ones(640), np.arange(640) % 64), Design(100))
     assert alike.wins == 640 and alike.credit.verdict == "undecided"
-    nothing = preference(Buckets.empty(), Design(100))
+    nothing = preference(UserBuckets.empty(), Design(100))
     assert math.isnan(nothing.delta) and math.isnan(nothing.win_share)
     assert nothing.sign_test_p == 1.0 and nothing.credit.verdict == "undecided"

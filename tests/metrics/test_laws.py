@@ -6,9 +6,7 @@ from typing import Final
 import numpy as np
 import pytest
 
-from relevanced.metrics import CATALOG, Entry, Lists, Metric, parse
-from relevanced.metrics.lists import Floats
-from relevanced.metrics.parsing import resolve
+from relevanced.metrics import CATALOG, Entry, Floats, Lists, Metric, parse, resolve
 from tests.metrics.batches import MAX_GRADE, every_metric, family_names, random_rows
 from tests.metrics.oracles import ORACLES, Plain, as_lists, value
 

@@ -1,14 +1,12 @@
 """`Lists.of`: padding, and errors for invalid values."""
 
-from typing import Any
-
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
-from relevanced.metrics import Lists, parse
-from relevanced.metrics.lists import by_column
+from relevanced.metrics import Lists, by_column, parse
 
 
 def test_lists_are_padded_to_the_longest() -> None:

@@ -4,20 +4,30 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from relevanced.metrics.buckets import BUCKETS, Buckets, mean_variance
-from relevanced.metrics.deviates import normal_deviate, student_deviate, welch_degrees
-from relevanced.metrics.estimates import Estimate
-from relevanced.metrics.inference import compare_arms
-from relevanced.metrics.pairs import changed, paired, rests_on_few
-from relevanced.metrics.sequences import Design, confidence_sequence, log_evalue
+from relevanced.metrics import (
+    BUCKETS,
+    Design,
+    Estimate,
+    UserBuckets,
+    changed,
+    compare_arms,
+    confidence_sequence,
+    log_evalue,
+    mean_variance,
+    normal_deviate,
+    paired,
+    rests_on_few,
+    student_deviate,
+    welch_degrees,
+)
 from tests.metrics.arms import stacked
 
 DESIGN = Design(20_000)
 
 
-def binary(rng: np.random.Generator, rate: float, impressions: int) -> Buckets:
+def binary(rng: np.random.Generator, rate: float, impressions: int) -> UserBuckets:
     values = (rng.random(impressions) < rate).astype(np.float64)
-    return Buckets.of(values, rng.integers(0, BUCKETS, impressions))
+    return UserBuckets.of(values, rng.integers(0, BUCKETS, impressions))
 
 
 @pytest.mark.parametrize("degrees", [15.0, 16.5, 30.0, 63.0, 126.0])
@@ -61,7 +71,7 @@ def test_arm_of_few_outcomes_has_at_least_the_variance_of_as_many_impressions_of
     arms = []
     for outcomes in (6, 12):
         found = (np.arange(BUCKETS) < outcomes).astype(np.int64) * 1_000_000
-        arms.append(Buckets(np.full(BUCKETS, 100), found, found))
+        arms.append(UserBuckets(np.full(BUCKETS, 100), found, found))
     few, more = (float(mean_variance(arm)) for arm in arms)
     assert rests_on_few(arms[0]) and few < more < 2 * few
     assert [float(one.variance) for one in paired(*arms)] == pytest.approx([more, more])

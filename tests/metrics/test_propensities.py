@@ -5,22 +5,20 @@ import math
 import numpy as np
 import pytest
 
-from relevanced.metrics.dcg import dcg
-from relevanced.metrics.harvesting import (
+from relevanced.metrics import (
     LEAST_BLOCKS,
     Exposures,
-    harvest,
-    pair_rates,
-    propensities_of_pairs,
-)
-from relevanced.metrics.precision import precision
-from relevanced.metrics.propensities import (
     Propensities,
     WeightSums,
     clipped_share,
+    dcg,
     effective_sample_size,
+    harvest,
     ips_dcg,
     ips_precision,
+    pair_rates,
+    precision,
+    propensities_of_pairs,
     weight_sums,
 )
 from tests.bench.harvest_coverage import DESIGNS, Design, coverage

@@ -4,15 +4,21 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy import optimize
 
-from relevanced.metrics.buckets import BUCKETS, Buckets
-from relevanced.metrics.estimates import Estimate, difference
-from relevanced.metrics.inference import compare_arms
-from relevanced.metrics.relative import Relative, relative_statement
-from relevanced.metrics.sequences import Design, boundary, confidence_sequence
+from relevanced.metrics import (
+    BUCKETS,
+    Design,
+    Estimate,
+    Relative,
+    UserBuckets,
+    boundary,
+    compare_arms,
+    confidence_sequence,
+    difference,
+    relative_statement,
+)
 
 DESIGN = Design(20_000)
 means = st.floats(1e-6, 10.0)
@@ -62,8 +68,10 @@ def test_ends_are_where_the_boundary_of_the_weighted_difference_is_met() -> None
     assert found == pytest.approx((low, high), rel=1e-9)
 
 
-def successes(count: int, impressions: int) -> Buckets:
-    return Buckets.of((np.arange(impressions) < count) * 1.0, np.arange(impressions) * 7 % BUCKETS)
+def successes(count: int, impressions: int) -> UserBuckets:
+    return UserBuckets.of(
+        (np.arange(impressions) < count) * 1.0, np.arange(impressions) * 7 % BUCKETS
+    )
 
 
 def test_eight_against_one_of_a_thousand_say_nothing_relative() -> None:

@@ -8,20 +8,23 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from relevanced.metrics.distributions import chi_square_tail, student_t_critical, wilson_interval
-from relevanced.metrics.estimates import Estimate
-from relevanced.metrics.fixed_horizon import welch_at_planned_end
-from relevanced.metrics.planning import further_impressions, minimum_detectable_effect
-from relevanced.metrics.sequences import (
+from relevanced.metrics import (
     Design,
+    Estimate,
     boundary,
+    chi_square_tail,
     confidence_sequence,
+    further_impressions,
     log_evalue,
     log_scaled_cdf,
+    minimum_detectable_effect,
     one_sided_boundary,
     one_sided_closed_form,
     one_sided_interval,
     one_sided_log_evalue,
+    student_t_critical,
+    welch_at_planned_end,
+    wilson_interval,
 )
 
 DESIGN = Design(10_000, alpha=0.05)

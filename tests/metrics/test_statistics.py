@@ -15,35 +15,40 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from relevanced.metrics import Lists, parse
-from relevanced.metrics.buckets import Buckets, estimate, independent_variance, mean_variance
-from relevanced.metrics.dcg import best_dcg, linear_gain
-from relevanced.metrics.discoveries import discoveries
-from relevanced.metrics.distributions import wilson_interval
-from relevanced.metrics.estimates import Estimate, difference, relative_difference
-from relevanced.metrics.fixed_horizon import welch_at_planned_end
-from relevanced.metrics.harvesting import Exposures, harvest, pair_rates
-from relevanced.metrics.interleaving import preference
-from relevanced.metrics.propensities import (
-    Propensities,
-    effective_sample_size,
-    ips_dcg,
-    weight_sums,
-)
-from relevanced.metrics.sample_ratio import (
+from relevanced.metrics import (
     CONCENTRATIONS,
-    sample_ratio_chi_square_p,
-    sample_ratio_log_evalue,
-)
-from relevanced.metrics.sequences import (
     Design,
+    Estimate,
+    Exposures,
+    Lists,
+    Propensities,
+    UserBuckets,
     always_valid_p,
+    best_dcg,
     boundary,
     confidence_sequence,
+    difference,
+    discoveries,
+    effective_sample_size,
+    estimate,
+    harvest,
+    independent_variance,
+    ips_dcg,
+    linear_gain,
     log_evalue,
+    mean_variance,
     mixture_rate,
     one_sided_boundary,
     one_sided_closed_form,
+    pair_rates,
+    parse,
+    preference,
+    relative_difference,
+    sample_ratio_chi_square_p,
+    sample_ratio_log_evalue,
+    weight_sums,
+    welch_at_planned_end,
+    wilson_interval,
 )
 
 Numbers = dict[str, Any]
@@ -190,7 +195,7 @@ def test_sample_ratio_evidence_is_that_of_beta_binomial_mixtures_around_the_plan
 def test_bucketed_variance_equals_the_delta_method(own: Numbers) -> None:
     tiny = own["buckets_tiny"]
     counts, sums = np.array(tiny["N"], np.int64), np.array(tiny["S"], np.int64)
-    found = estimate(Buckets(counts, sums, sums, unit=1))
+    found = estimate(UserBuckets(counts, sums, sums, unit=1))
     assert [found.value, found.variance] == near([tiny["ratio"], tiny["var_linearised"]])
     assert found.stderr == near(tiny["se_linearised"])
 
@@ -223,9 +228,9 @@ def test_discoveries_equal_the_file(own: Numbers) -> None:
         assert discoveries(only, row["alpha"]).sum() == expected
 
 
-def interleaved(row: Numbers) -> Buckets:
+def interleaved(row: Numbers) -> UserBuckets:
     credits = np.repeat([1.0, 0.0, -1.0], [row["wins_treatment"], row["ties"], row["wins_control"]])
-    return Buckets.of(credits, np.arange(len(credits)) % 64)
+    return UserBuckets.of(credits, np.arange(len(credits)) % 64)
 
 
 def test_interleaving_equals_scipy_and_gbstats(own: Numbers) -> None:

@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from relevanced.metrics.buckets import BUCKETS
-from relevanced.metrics.sample_ratio import ALARM_LOG_EVALUE, sample_ratio_log_evalue
-from relevanced.metrics.users import (
+from relevanced.metrics import (
+    ALARM_LOG_EVALUE,
     ALL_HASHES,
+    BUCKETS,
     Hashes,
     Sketch,
     bucket_indices,
     crossover_count,
     merged,
+    sample_ratio_log_evalue,
     sampled_users,
     user_count,
     user_hashes,

@@ -5,33 +5,37 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from relevanced.metrics import Lists, dcg, parse
-from relevanced.metrics.curves import (
+from relevanced.metrics import (
     ELEVEN_LEVELS,
+    Lists,
     curve_points,
     eleven_point_average,
+    graded,
     interpolated_curve,
     interpolated_precision,
+    parse,
 )
 
 
-@pytest.mark.parametrize("discount", [dcg.no_discount, dcg.log2_discount, dcg.base_discount(2)])
+@pytest.mark.parametrize(
+    "discount", [graded.no_discount, graded.log2_discount, graded.base_discount(2)]
+)
 def test_vector_has_the_value_at_every_rank(
-    discount: dcg.Discount, rng: np.random.Generator
+    discount: graded.Discount, rng: np.random.Generator
 ) -> None:
     gains = rng.integers(0, 4, (30, 8)).astype(np.float64)
     pool = np.concatenate([gains, rng.integers(0, 4, (30, 4))], axis=1)
-    sums = dcg.dcg_vector(gains, dcg.linear_gain, discount)
-    shares = dcg.ndcg_vector(gains, pool, dcg.linear_gain, discount)
+    sums = graded.dcg_vector(gains, graded.linear_gain, discount)
+    shares = graded.ndcg_vector(gains, pool, graded.linear_gain, discount)
     for k in range(1, 9):
-        actual = dcg.dcg(gains, k, dcg.linear_gain, discount)
-        ideal = dcg.best_dcg(pool, k, dcg.linear_gain, discount)
+        actual = graded.dcg(gains, k, graded.linear_gain, discount)
+        ideal = graded.best_dcg(pool, k, graded.linear_gain, discount)
         np.testing.assert_allclose(sums[:, k - 1], actual, rtol=1e-12)
-        np.testing.assert_allclose(shares[:, k - 1], dcg.ndcg(actual, ideal), rtol=1e-12)
+        np.testing.assert_allclose(shares[:, k - 1], graded.ndcg(actual, ideal), rtol=1e-12)
 
 
 def test_vector_of_a_pool_smaller_than_the_list() -> None:
-    vector = dcg.ndcg_vector(np.array([[0.0, 1.0, 0.0]]), np.array([[1.0]]), dcg.linear_gain)
+    vector = graded.ndcg_vector(np.array([[0.0, 1.0, 0.0]]), np.array([[1.0]]), graded.linear_gain)
     np.testing.assert_allclose(vector, [[0.0, 1 / np.log2(3), 1 / np.log2(3)]])
 
 

@@ -8,12 +8,13 @@ import msgspec
 import pytest
 from rich.progress import Progress
 
-from relevanced.daemon.commands.demo.run import SETTINGS
-from relevanced.daemon.commands.replay import SCORES, keeping_queries, read_lane, view_of
-from relevanced.daemon.commands.simulate.traffic import Regression, Traffic, generate_events
 from relevanced.daemon.config import loading as config
-from relevanced.daemon.exporter.pane_reader import Reading
-from relevanced.daemon.exporter.publisher import Publisher
+from relevanced.daemon.exporter import Publisher, Reading
+from relevanced.daemon.recompute.buckets import view_of
+from relevanced.daemon.recompute.over_time_output import SCORES
+from relevanced.daemon.recompute.replay import keeping_queries, read_lane
+from relevanced.daemon.tools.demonstration import SETTINGS
+from relevanced.daemon.tools.traffic import Regression, Traffic, generate_events
 from tests.lane_views import NOW_MS, lane_view, reading_of
 from tests.page.browser import Page, chromium, new_page
 from tests.page.served import Daemon, three_states

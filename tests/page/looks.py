@@ -10,8 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from relevanced.daemon.exporter.pane_reader import Reading
-from relevanced.daemon.exporter.publisher import Publisher
+from relevanced.daemon.exporter import Publisher, Reading
 from relevanced.daemon.panes import HOUR_MS
 from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Site
 from tests.page.browser import Page, chromium, new_page

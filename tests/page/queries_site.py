@@ -11,21 +11,25 @@ from typing import Final
 
 import msgspec
 
-from relevanced.daemon.commands.demo.run import BACKFILL_S, SETTINGS, demo_traffic
-from relevanced.daemon.commands.simulate.traffic import generate_events
 from relevanced.daemon.config import loading as config
-from relevanced.daemon.events.decoder import decoder
-from relevanced.daemon.events.types import Limits
-from relevanced.daemon.exporter.mirror import Mirror
-from relevanced.daemon.lane.lane import new_lane
+from relevanced.daemon.events import Limits, decoder
+from relevanced.daemon.lane import new_lane
 from relevanced.daemon.panes import timing
 from relevanced.daemon.plan import Plan
-from relevanced.daemon.queries.plan import QueryPlan
-from relevanced.daemon.storage.commit import ClaimedLane, confirm, plan_commit
-from relevanced.daemon.storage.head import head_of
-from relevanced.daemon.storage.layouts import InForce, first_layouts
-from relevanced.daemon.storage.restore import names_of
-from relevanced.daemon.storage.store import LaneDelta
+from relevanced.daemon.queries import QueryPlan
+from relevanced.daemon.storage import (
+    ClaimedLane,
+    InForce,
+    LaneDelta,
+    confirm,
+    first_layouts,
+    head_of,
+    names_of,
+    plan_commit,
+)
+from relevanced.daemon.tools.demonstration import BACKFILL_S, SETTINGS, demo_traffic
+from relevanced.daemon.tools.traffic import generate_events
+from relevanced.daemon.views import Mirror
 from relevanced.metrics import catalog
 from tests.daemon.http.test_queries import Record, Site, Stored
 from tests.fakes import MemoryLane

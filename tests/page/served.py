@@ -3,11 +3,9 @@
 import json
 from typing import Any, Final
 
-from relevanced.daemon.exporter.pane_reader import Reading
-from relevanced.daemon.exporter.published import Condition
-from relevanced.daemon.http.api.routes import ROUTES
-from relevanced.daemon.http.server import HttpServer
-from relevanced.daemon.telemetry.process import Telemetry
+from relevanced.daemon.exporter import Condition, Reading
+from relevanced.daemon.http import ROUTES, HttpServer
+from relevanced.daemon.telemetry import Telemetry
 from tests.lane_views import NOW_MS, Shown, published_of
 from tests.page.browser import Page
 

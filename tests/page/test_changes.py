@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from relevanced.daemon.exporter.pane_reader import Reading
+from relevanced.daemon.exporter import Reading
 from tests.lane_views import NOW_MS, lane_view, reading_of
 from tests.page.browser import Page
 from tests.page.served import FULL, HOSTILE, Daemon, api, text, three_states

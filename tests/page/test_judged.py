@@ -2,10 +2,9 @@
 
 from typing import Final
 
-from relevanced.daemon.exporter.judged_files import LaneFiles
-from relevanced.daemon.exporter.lane_view import LaneView
-from relevanced.daemon.exporter.pane_reader import Reading
+from relevanced.daemon.exporter import Reading
 from relevanced.daemon.panes import HOUR_MS
+from relevanced.daemon.views import LaneFiles, LaneView
 from tests.judged_lanes import NOON, JudgedHour, entry, judged_reading, lane, steady
 from tests.lane_views import lane_view, reading_of
 from tests.page.browser import Page

@@ -4,9 +4,9 @@ from typing import Any, Final
 
 import pytest
 
-from relevanced.daemon.exporter.judged_files import LaneFiles
-from relevanced.daemon.exporter.publisher import Publisher
+from relevanced.daemon.exporter import Publisher
 from relevanced.daemon.panes import HOUR_MS
+from relevanced.daemon.views import LaneFiles
 from tests.daemon.exporter.judged_site import MINUTE_MS, ONE_FILE, PLAN, JudgedSite, reading
 from tests.judged_lanes import NOON, entry
 from tests.page.browser import Page

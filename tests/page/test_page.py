@@ -4,14 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from relevanced.daemon.experiments.by_day import by_day
-from relevanced.daemon.experiments.specs import Tracking
-from relevanced.daemon.experiments.tallies import Arm, Experiments
-from relevanced.daemon.exporter import catching_up
-from relevanced.daemon.exporter.pane_reader import Reading
-from relevanced.daemon.exporter.published import TAKEN_OVER, Condition
-from relevanced.daemon.storage.experiments import blobs_of
-from relevanced.daemon.worker.silence import silence_text
+from relevanced.daemon.experiments import Arm, Experiments, Tracking, by_day
+from relevanced.daemon.exporter import TAKEN_OVER, Condition, Reading, first_sights
+from relevanced.daemon.storage import blobs_of
+from relevanced.daemon.worker import silence_text
 from tests.arms import arm, dealt_arms, found_of, partly_defined, with_interleaved
 from tests.daemon.experiments.test_by_day import DAYS, ONE_METRIC, random_days, tallies_of
 from tests.lane_views import PLAN, Shown, lane_view, reading_of
@@ -312,7 +308,7 @@ async def test_numbers_that_are_not_of_now_are_called_old_with_the_reason(
     assert "5 h ago. lane 3 has not moved for 5 h" in said
     assert "lanes: lane 3 has not moved for 5 h" in await text(page, "#conditions")
     daemon.server.published = replace(
-        daemon.server.published, catching_up=catching_up.Progress(97_000_000, 240_000)
+        daemon.server.published, catching_up=first_sights.CatchUpProgress(97_000_000, 240_000)
     )
     await page.until("document.querySelector('#stale').innerText.startsWith('Catching up')")
     assert "27 h behind, done in about 4 min" in await text(page, "#stale")

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from relevanced.daemon.commands.demo.run import BROKEN_QUERIES
+from relevanced.daemon.tools.demonstration import BROKEN_QUERIES
 from tests.daemon.http.test_queries import DAY, HOUR_MS, START_MS
 from tests.page.browser import Page
 from tests.page.queries_site import BROKEN, DEMO_SETTINGS, broken_site, demo_lane, serving, stored

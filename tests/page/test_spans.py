@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from relevanced.daemon.events.timestamps import timestamp_text
-from relevanced.daemon.exporter.pane_reader import Reading
-from relevanced.daemon.exporter.publisher import Publisher
+from relevanced.daemon.events import timestamp_text
+from relevanced.daemon.exporter import Publisher, Reading
 from relevanced.daemon.panes import HOUR_MS
 from tests.daemon.exporter.test_coverage import since
 from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Site

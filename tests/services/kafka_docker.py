@@ -5,7 +5,7 @@ import subprocess
 from typing import Final
 
 from tests.services import kafka_jars, processes
-from tests.services.kafka_server import PROPERTIES, STARTED, START_PATIENCE_S, Broker
+from tests.services.kafka_server import PROPERTIES, START_PATIENCE_S, STARTED, Broker
 
 IMAGE: Final = f"apache/kafka:{kafka_jars.VERSION}"
 ENGINE_PATIENCE_S: Final = 10

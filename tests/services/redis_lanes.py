@@ -11,13 +11,19 @@ from redis.asyncio import Redis
 from redis.crc import key_slot
 from redis.exceptions import MovedError
 
-from relevanced.daemon.storage.commit import ClaimedLane, Commit
-from relevanced.daemon.storage.head import Head, WriterState
-from relevanced.daemon.storage.keys import block_key
-from relevanced.daemon.storage.packing import pack
-from relevanced.daemon.storage.redis.client import Client, close, connect
-from relevanced.daemon.storage.redis.lane_store import LaneStore
-from relevanced.daemon.storage.store import DamagedLane
+from relevanced.daemon.storage import (
+    ClaimedLane,
+    Client,
+    Commit,
+    DamagedLane,
+    Head,
+    LaneStore,
+    WriterState,
+    block_key,
+    close,
+    connect,
+    pack,
+)
 
 NAMESPACE: Final = "relevanced-0a1b2c3d"
 LANE: Final = 7

@@ -37,7 +37,7 @@ class SlowDecoder:
         return self.slices(record.value, record.timestamp)
 
     def plain(self, records: Any, most_bytes: int) -> Any:
-        from relevanced.daemon.events.plain import nothing_of
+        from relevanced.daemon.events import nothing_of
 
         return nothing_of(len(records))
 
@@ -52,7 +52,7 @@ class SlowDecoder:
 
 
 if __name__ == "__main__":
-    from relevanced.daemon.events import decoder as module
+    from relevanced.daemon.events import formats as module
 
     fast, burnt_s = module.decoder, float(sys.argv[1])
     module.decoder = lambda name, limits: SlowDecoder(  # type: ignore[assignment,return-value]

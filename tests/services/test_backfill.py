@@ -13,18 +13,24 @@ import msgspec
 import pytest
 from rich.progress import Progress
 
-from relevanced.daemon.commands.backfill.run import Asked, Backfill, Refused
-from relevanced.daemon.commands.backfill.sources import FilesSource
-from relevanced.daemon.commands.backfill.words import lines
-from relevanced.daemon.commands.simulate.traffic import Traffic, generate_events
-from relevanced.daemon.config.layout import layout_of
-from relevanced.daemon.config.loading import load
+from relevanced.daemon.config import layout_of, load
 from relevanced.daemon.panes import HOUR_MS
-from relevanced.daemon.storage.redis.client import close, connect
-from relevanced.daemon.storage.redis.layout_registry import LayoutRegistry
-from relevanced.daemon.storage.redis.namespace import Namespace
-from relevanced.daemon.storage.redis.past_store import PastStore
-from relevanced.daemon.storage.schema import namespace
+from relevanced.daemon.recompute.backfill import (
+    Backfill,
+    BackfillRefused,
+    FileHours,
+    HoursToFill,
+    lines,
+)
+from relevanced.daemon.storage import (
+    LayoutRegistry,
+    Namespace,
+    PastStore,
+    close,
+    connect,
+    namespace,
+)
+from relevanced.daemon.tools.traffic import Traffic, generate_events
 from tests.services.fixtures import MakeTopic
 from tests.services.kafka_server import Broker
 from tests.services.redis_server import RedisServer
@@ -178,15 +184,17 @@ async def test_a_run_that_is_killed_at_any_step_shows_nothing_and_leaves_nothing
     client = connect(one_redis.url)
     config = load(f'[redis]\nurl = "{one_redis.url}"\nnamespace = "killed"\n', {}, "test")
     name = namespace(config)
-    files = FilesSource(
+    files = FileHours(
         config, [await recorded(client, tmp_path)], Progress(), kcat=False, topic=None
     )
 
     async def run(through: Any) -> str:
-        found = await Backfill(config, through).run(Asked(None, None), files, lambda share: None)
+        found = await Backfill(config, through).run(
+            HoursToFill(None, None), files, lambda share: None
+        )
         return "\n".join(lines(found))
 
-    with pytest.raises(Refused, match="start one first"):
+    with pytest.raises(BackfillRefused, match="start one first"):
         await run(client)
     own = layout_of(config)
     await LayoutRegistry(client, name).use(own.digest, own.text)
@@ -207,7 +215,7 @@ async def test_a_run_that_is_killed_at_any_step_shows_nothing_and_leaves_nothing
             assert shown in ([], whole), "all of it or nothing"
             with_lock = await client.exists(f"{{{name}:past}}:run")
             if with_lock:
-                with pytest.raises(Refused, match="another backfill is under way"):
+                with pytest.raises(BackfillRefused, match="another backfill is under way"):
                     await run(client)
                 await client.delete(f"{{{name}:past}}:run")  # as time does
             said = await run(client)

@@ -12,9 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from relevanced.daemon.judgements.classes import read
-from relevanced.daemon.judgements.directory import INDEX, add
-from relevanced.daemon.judgements.index import HOUR_MS
+from relevanced.daemon.judgements import HOUR_MS, INDEX, add, read_classes
 from tests import oracle
 from tests.oracle_queries import Dated
 from tests.services.daemons import until
@@ -63,7 +61,7 @@ class ClassedStage(Stage):
         source = self.directory / "classes.csv"
         rows = (f'"{query}",{of}' for query, of in classes)
         source.write_text("\n".join(["query,class", *rows]))
-        entry, _ = add(self.heads, source, start_ms, 0, read)
+        entry, _ = add(self.heads, source, start_ms, 0, read_classes)
         return self.heads / entry.name
 
 

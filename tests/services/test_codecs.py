@@ -8,7 +8,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import UnsupportedCodecError
 
-from relevanced.daemon.kafka.aiokafka_patches import install_codecs
+from relevanced.daemon.kafka import install_codecs
 from tests.kafka_compression import install_compression
 from tests.services import kafka_jars
 from tests.services.fixtures import MakeTopic

@@ -17,8 +17,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from prometheus_client.parser import text_string_to_metric_families
 
-from relevanced.daemon.kafka.client import KafkaSettings
-from relevanced.daemon.kafka.producer import KafkaProducer
+from relevanced.daemon.kafka import KafkaProducer, KafkaSettings
 from tests.services import processes
 from tests.services.daemons import Daemon, until
 from tests.services.fixtures import MakeTopic

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from redis.crc import key_slot
 
-from relevanced.daemon.storage.redis.lane_store import LaneStore
+from relevanced.daemon.storage import LaneStore
 from tests import oracle
 from tests.services.fixtures import MakeTopic
 from tests.services.kafka_server import Broker

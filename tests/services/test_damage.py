@@ -19,23 +19,22 @@ import msgspec
 import pytest
 from redis.asyncio import Redis
 
+from relevanced.daemon.config import LogEnd
 from relevanced.daemon.errors import Unavailable
-from relevanced.daemon.commands.simulate.traffic import Faults, Traffic, generate_events
-from relevanced.daemon.config.start import LogEnd
-from relevanced.daemon.exporter.lane_reads import LaneReads
-from relevanced.daemon.exporter.lane_view import LaneView
-from relevanced.daemon.lane.lane import Lane, new_lane
-from relevanced.daemon.storage.layouts import InForce, Layouts
-from relevanced.daemon.storage.head import blob_keys
-from relevanced.daemon.storage.redis.lane_store import LaneStore
-from relevanced.daemon.storage.redis.namespace import Namespace
-from relevanced.daemon.storage.redis.registry import Registry
-from relevanced.daemon.storage.store import DamagedLane
-from relevanced.daemon.telemetry.process import Telemetry
-from relevanced.daemon.worker.ownership import Beginning, Ownership
-from relevanced.daemon.worker.ports import Ports, Process
-from relevanced.daemon.worker.source import Batch
-from relevanced.daemon.worker.worker import Pace, Worker
+from relevanced.daemon.lane import Lane, new_lane
+from relevanced.daemon.storage import (
+    DamagedLane,
+    InForce,
+    LaneRegister,
+    LaneStore,
+    Layouts,
+    Namespace,
+    blob_keys,
+)
+from relevanced.daemon.telemetry import Telemetry
+from relevanced.daemon.tools.traffic import Faults, Traffic, generate_events
+from relevanced.daemon.views import LaneReads, LaneView
+from relevanced.daemon.worker import Batch, Beginning, Ownership, Pace, Ports, Process, Worker
 from tests import oracle
 from tests.daemon.worker.test_worker import Log
 from tests.oracle import OracleConfig, Record
@@ -80,7 +79,7 @@ def redis(any_redis: AnyRedis) -> AnyRedis:
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Owners check their lanes at every opportunity."""
-    monkeypatch.setattr("relevanced.daemon.worker.integrity.VERIFY_EVERY_S", 0.05)
+    monkeypatch.setattr("relevanced.daemon.worker.ownership.VERIFY_EVERY_S", 0.05)
     monkeypatch.setattr("relevanced.daemon.worker.worker.TOUCH_EVERY_S", 0.02)
     monkeypatch.setattr("relevanced.daemon.worker.ownership.STOPPED_PAUSE_S", 0.1)
 
@@ -337,7 +336,7 @@ async def test_damaged_lane_stops_where_the_log_is_gone_until_a_person_decides(
 
             await until(stopped)
             assert isinstance(await scene.read(), str)
-            await Registry(scene.client, NAMESPACE).permit_to_begin_anew(0)
+            await LaneRegister(scene.client, NAMESPACE).permit_to_begin_anew(0)
             await scene.settled()
         seen = await scene.read()
         expected = state_of_lane(reference(SOME, start=100))

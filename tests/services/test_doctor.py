@@ -4,11 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
 
-from relevanced.daemon.config.decoders import decoder_of
-from relevanced.daemon.config.loading import load
+from relevanced.daemon.config import decoder_of, load
 from tests.services.fixtures import MakeTopic
 from tests.services.kafka_server import Broker
 from tests.services.test_verify import command

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from relevanced.daemon.storage.redis.client import close
+from relevanced.daemon.storage import close
 from tests.services.daemons import Daemon
 from tests.services.fixtures import MakeTopic
 from tests.services.kafka_server import Broker

@@ -18,19 +18,23 @@ import aiohttp
 import pytest
 from structlog.testing import capture_logs
 
-from relevanced.daemon.config.kinds import ConfigError
-from relevanced.daemon.http import connections, requests
-from relevanced.daemon.http.passwords import find_crypt
-from relevanced.daemon.http.security import (
+from relevanced.daemon.config import ConfigError
+from relevanced.daemon.http import (
+    CLOSING_PATIENCE_S,
     OPEN_PATHS,
     READ_AGAIN_EVERY_S,
+    SHUTDOWN_PATIENCE_S,
+    HttpServer,
     Security,
+    Unusable,
+    connections,
+    find_crypt,
+    load,
+    parse,
     read_credentials,
+    requests,
 )
-from relevanced.daemon.http.server import CLOSING_PATIENCE_S, SHUTDOWN_PATIENCE_S, HttpServer
-from relevanced.daemon.http.web_config import parse
-from relevanced.daemon.http.web_files import Unusable, load
-from relevanced.daemon.telemetry.process import Telemetry
+from relevanced.daemon.telemetry import Telemetry
 from tests.services.certificates import Authority, encrypt
 
 PATIENCE_S = 30.0

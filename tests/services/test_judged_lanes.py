@@ -8,16 +8,21 @@ import msgspec
 import numpy as np
 import pytest
 
-from relevanced.daemon.exporter.mirror import Mirror
-from relevanced.daemon.exporter.publisher import Publisher
-from relevanced.daemon.http.api.judged import judged
-from relevanced.daemon.judgements.timeline import Timeline
+from relevanced.daemon.exporter import Publisher
+from relevanced.daemon.http import judged
+from relevanced.daemon.judgements import Timeline
 from relevanced.daemon.panes import HOUR_MS
-from relevanced.daemon.storage.head import JUDGED_FIELD, JUDGEMENTS_FIELD
-from relevanced.daemon.storage.judged import JudgedHead, timeline_head
-from relevanced.daemon.storage.keys import JUDGED
-from relevanced.daemon.storage.packing import pack, pack_page
-from relevanced.daemon.storage.redis.lane_store import LaneStore
+from relevanced.daemon.storage import (
+    JUDGED,
+    JUDGED_FIELD,
+    JUDGEMENTS_FIELD,
+    JudgedHead,
+    LaneStore,
+    pack,
+    pack_page,
+    timeline_head,
+)
+from relevanced.daemon.views import Mirror
 from tests.judged_lanes import NOON, PLAN, entry, row
 from tests.lane_views import pages_of
 from tests.services.fixtures import AnyRedis

@@ -11,11 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from relevanced.daemon.judgements.directory import INDEX, add
-from relevanced.daemon.judgements.index import HOUR_MS
-from relevanced.daemon.storage.judged import PREFIX
-from relevanced.daemon.storage.packing import unpack_page
-from relevanced.daemon.storage.redis.client import close
+from relevanced.daemon.judgements import HOUR_MS, INDEX, add
+from relevanced.daemon.storage import PREFIX, close, unpack_page
 from tests.services.daemons import until
 from tests.services.fixtures import MakeTopic
 from tests.services.kafka_server import Broker

@@ -15,8 +15,8 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, RecordsToDelete
 from prometheus_client.parser import text_string_to_metric_families
 
-from relevanced.daemon.telemetry.kafka_faults import ADVICE, KafkaFault
-from relevanced.daemon.worker.refused_records import ADVICE as REFUSAL_ADVICE
+from relevanced.daemon.telemetry import ADVICE, KafkaFault
+from relevanced.daemon.worker import ADVICE as REFUSAL_ADVICE
 from tests.services import kafka_logs
 from tests.services.daemons import Daemon, until
 from tests.services.fixtures import MakeTopic, OwnKafka

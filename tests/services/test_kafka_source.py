@@ -16,19 +16,20 @@ from aiokafka.consumer import fetcher
 from aiokafka.protocol.group import LeaveGroupRequest
 from structlog.testing import capture_logs
 
-from relevanced.daemon.config.start import Ago, LogEnd, Start
+from relevanced.daemon.config import Ago, LogEnd, Start
 from relevanced.daemon.errors import RecordRefused, StartError, Unavailable
 from relevanced.daemon.kafka import (
+    KafkaProducer,
+    KafkaSettings,
+    KafkaSource,
     aiokafka_patches,
-    group as kafka_group,
-    offsets as kafka_offsets,
+    consumer_arguments,
+    create_topic,
+    member as kafka_group,
+    resuming as kafka_offsets,
 )
-from relevanced.daemon.kafka.client import KafkaSettings, consumer_arguments
-from relevanced.daemon.kafka.producer import KafkaProducer
-from relevanced.daemon.kafka.source import KafkaSource
-from relevanced.daemon.kafka.topics import create_topic
-from relevanced.daemon.telemetry.kafka_faults import ADVICE, KafkaFault, NoteFault, ignore_fault
-from relevanced.daemon.worker.source import Batch, LaneLost, OffsetBeyondEnd
+from relevanced.daemon.telemetry import ADVICE, KafkaFault, NoteFault, ignore_fault
+from relevanced.daemon.worker import Batch, LaneLost, OffsetBeyondEnd
 from tests.kafka_compression import install_compression
 from tests.services.fixtures import MakeTopic, OwnKafka
 from tests.services.kafka_server import Broker

@@ -6,9 +6,8 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from relevanced.daemon.commands.cli import cli
-from relevanced.daemon.config.loading import read
-from relevanced.daemon.storage.redis.lane_store import LaneStore
-from relevanced.daemon.storage.schema import namespace
+from relevanced.daemon.config import read
+from relevanced.daemon.storage import LaneStore, namespace
 from tests.services.processes import free_port
 from tests.services.redis_lanes import ask, client_at
 from tests.services.redis_server import RedisServer

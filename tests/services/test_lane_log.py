@@ -6,9 +6,9 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from relevanced.daemon.errors import Unavailable
-from relevanced.daemon.kafka.lane_log import LaneLog, LaneLogs, Span
-from relevanced.daemon.storage.log_marks import NO_MARKS, first_marks
-from relevanced.daemon.worker.source import LogReplaced, OffsetBeyondEnd
+from relevanced.daemon.kafka import LaneLog, LaneLogs, LogSpan
+from relevanced.daemon.storage import NO_MARKS, first_marks
+from relevanced.daemon.worker import LogReplaced, OffsetBeyondEnd
 from tests.services.fixtures import MakeTopic
 from tests.services.kafka_server import Broker
 from tests.services.test_kafka_source import delete_records, numbers, produce, settings
@@ -30,7 +30,7 @@ async def test_reads_from_offsets_to_offsets(kafka: Broker, make_topic: MakeTopi
     shown, clicks = topics
     async with LaneLogs(settings(kafka, *topics)) as logs:
         log = await logs.open(1, {shown: 10, clicks: 0}, {shown: 60, clicks: 5}, NO_MARKS)
-        assert log.spans == {shown: Span(10, 60, 0), clicks: Span(0, 5, 0)}
+        assert log.spans == {shown: LogSpan(10, 60, 0), clicks: LogSpan(0, 5, 0)}
         assert sorted(log.unread) == sorted(topics) and log.share_read == 0
         first = await log.take(shown, 11)
         assert [record.offset for record in first] == list(range(10, 21))
@@ -65,7 +65,7 @@ async def test_deleted_records_show_in_the_span(kafka: Broker, topic: str) -> No
     await delete_records(kafka, topic, 30)
     async with LaneLogs(settings(kafka, topic)) as logs:
         log = await logs.open(0, {topic: 12}, {topic: 50}, NO_MARKS)
-        assert log.spans == {topic: Span(12, 50, 30)} and not log.spans[topic].is_whole
+        assert log.spans == {topic: LogSpan(12, 50, 30)} and not log.spans[topic].is_whole
         assert await values(log, topic) == numbers(30, 50)
         log = await logs.open(0, {topic: 0}, {topic: 20}, NO_MARKS)
         assert log.is_read and not log.spans[topic].is_whole

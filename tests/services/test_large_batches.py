@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from relevanced.daemon.kafka.client import KafkaSettings
-from relevanced.daemon.kafka.source import KafkaSource
+from relevanced.daemon.kafka import KafkaSettings, KafkaSource
 from tests.kafka_compression import install_compression
 from tests.services.fixtures import MakeTopic
 from tests.services.kafka_server import Broker

@@ -5,13 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from relevanced.daemon.config.layout import layout_of
-from relevanced.daemon.config.loading import load
-from relevanced.daemon.storage.redis.layout_registry import (
-    SILENT_MS,
-    Generation,
-    LayoutRegistry,
-)
+from relevanced.daemon.config import layout_of, load
+from relevanced.daemon.storage import SILENT_MS, Generation, LayoutRegistry
 from tests.services.fixtures import AnyRedis
 from tests.services.redis_lanes import client_at
 from tests.services.redis_server import RedisServer

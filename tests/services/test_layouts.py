@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from relevanced.daemon.config.loading import load
-from relevanced.daemon.storage.redis.client import close, connect
-from relevanced.daemon.storage.redis.layout_registry import LayoutRegistry
-from relevanced.daemon.storage.schema import namespace
+from relevanced.daemon.config import load
+from relevanced.daemon.storage import LayoutRegistry, close, connect, namespace
 from tests.services.daemons import Daemon
 from tests.services.fixtures import MakeTopic
 from tests.services.kafka_server import Broker

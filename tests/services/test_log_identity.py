@@ -8,13 +8,11 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from relevanced.daemon.config.start import LogEnd
+from relevanced.daemon.config import LogEnd
 from relevanced.daemon.errors import Unavailable
-from relevanced.daemon.kafka import resuming
-from relevanced.daemon.kafka.protocol import FetchById
-from relevanced.daemon.kafka.source import KafkaSource
-from relevanced.daemon.storage.log_marks import LogMark, note_read
-from relevanced.daemon.worker.source import LaneLost, LogReplaced, LogRewritten, OffsetBeyondEnd
+from relevanced.daemon.kafka import FetchById, KafkaSource, resuming
+from relevanced.daemon.storage import LogMark, note_read
+from relevanced.daemon.worker import LaneLost, LogReplaced, LogRewritten, OffsetBeyondEnd
 from tests.services import kafka_logs
 from tests.services.fixtures import OwnKafka
 from tests.services.kafka_server import Broker, KafkaServer

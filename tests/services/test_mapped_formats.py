@@ -10,15 +10,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from relevanced.daemon.commands.simulate.traffic import Traffic, generate_events
-from relevanced.daemon.kafka.client import KafkaSettings
+from relevanced.daemon.kafka import KafkaSettings
+from relevanced.daemon.tools.traffic import Traffic, generate_events
 from tests import oracle
 from tests.kafka_compression import Lz4Producer
 from tests.services.fixtures import MakeTopic
 from tests.services.kafka_server import Broker
 from tests.services.redis_server import RedisServer
-from tests.topic_formats import FORMATS
 from tests.services.whole_path import CONFIG, FAULTS, PARTITIONS, START_MS, Stage
+from tests.topic_formats import FORMATS
 
 EVENTS = 2_400
 """Of each format."""

@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from relevanced.daemon.commands.simulate.shapes import SHAPES
-from relevanced.daemon.kafka.client import KafkaSettings
-from relevanced.daemon.storage.redis.client import close
+from relevanced.daemon.kafka import KafkaSettings
+from relevanced.daemon.storage import close
+from relevanced.daemon.tools.traffic import SHAPES
 from tests import oracle
 from tests.kafka_compression import Lz4Producer
 from tests.oracle import Record

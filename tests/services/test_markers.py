@@ -12,16 +12,11 @@ import aiohttp
 import pytest
 from jsonschema import Draft202012Validator
 
-from relevanced.daemon.exporter.kept_markers import KeptMarkers, unpacked
-from relevanced.daemon.http import markers as routes
-from relevanced.daemon.http.api import openapi
-from relevanced.daemon.http.api.routes import ROUTES
-from relevanced.daemon.http.markers import MarkerSettings
-from relevanced.daemon.http.server import HttpServer
-from relevanced.daemon.judging.markers import Marker
-from relevanced.daemon.storage.redis.client import Client
-from relevanced.daemon.storage.redis.marker_log import MarkerLog
-from relevanced.daemon.telemetry.process import Telemetry
+from relevanced.daemon.changes import Marker
+from relevanced.daemon.exporter import KeptMarkers, unpacked
+from relevanced.daemon.http import ROUTES, HttpServer, MarkerSettings, markers as routes, openapi
+from relevanced.daemon.storage import Client, MarkerLog
+from relevanced.daemon.telemetry import Telemetry
 from tests.services.fixtures import AnyRedis
 from tests.services.redis_lanes import NAMESPACE, client_at
 

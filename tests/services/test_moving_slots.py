@@ -10,9 +10,7 @@ import pytest
 from redis.crc import key_slot
 
 from relevanced.daemon.errors import Damaged, Unavailable
-from relevanced.daemon.storage.head import blob_keys
-from relevanced.daemon.storage.redis.lane_store import LaneStore
-from relevanced.daemon.storage.stall_mark import StallMark
+from relevanced.daemon.storage import LaneStore, StallMark, blob_keys
 from tests.services.redis_cluster import RedisCluster
 from tests.services.redis_lanes import LANE, PREFIX, START, commit_of, lane_with, store_at
 

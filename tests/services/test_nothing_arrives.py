@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from relevanced.daemon.kafka.client import KafkaSettings
-from relevanced.daemon.kafka.producer import KafkaProducer
+from relevanced.daemon.kafka import KafkaProducer, KafkaSettings
 from tests.services.daemons import Daemon
 from tests.services.kafka_server import Broker
 from tests.services.redis_server import RedisServer

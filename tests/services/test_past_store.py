@@ -8,12 +8,17 @@ import numpy as np
 import pytest
 
 from relevanced.daemon.errors import Damaged, Unavailable
-from relevanced.daemon.lane.paged_rows import PAGE_ROWS
-from relevanced.daemon.storage.layouts import InForce
-from relevanced.daemon.storage.packing import pack_page
-from relevanced.daemon.storage.past import Filling, hour_key, names_key, packed
-from relevanced.daemon.storage.redis.namespace import Namespace
-from relevanced.daemon.storage.redis.past_store import PastStore
+from relevanced.daemon.lane import PAGE_ROWS
+from relevanced.daemon.storage import (
+    Filling,
+    InForce,
+    Namespace,
+    PastStore,
+    filling_hour_key,
+    names_key,
+    pack_page,
+    packed_filling,
+)
 from tests.lane_views import NOW_MS, PLAN
 from tests.services.fixtures import AnyRedis
 from tests.services.redis_lanes import client_at
@@ -37,8 +42,8 @@ def page(value: int) -> bytes:
 
 
 def values(id_: str) -> dict[str, bytes]:
-    found = {hour_key(id_, 0, NOW_MS + n * HOUR, 0): page(n) for n in range(PAGES - 1)}
-    return {**found, names_key(id_, 0): packed(NAMES)}
+    found = {filling_hour_key(id_, 0, NOW_MS + n * HOUR, 0): page(n) for n in range(PAGES - 1)}
+    return {**found, names_key(id_, 0): packed_filling(NAMES)}
 
 
 def filling(id_: str) -> Filling:
@@ -104,8 +109,8 @@ async def test_lost_and_torn_values_are_noticed(client: Any) -> None:
     store, prefix = PastStore(client, NAME), f"{{{NAME}:past}}:"
     await staged(store, "f1")
     await store.publish(filling("f1"), LATER_MS)
-    await client.delete(prefix + hour_key("f1", 0, NOW_MS, 0))
-    await client.set(prefix + hour_key("f1", 0, NOW_MS + HOUR, 0), b"rubbish")
+    await client.delete(prefix + filling_hour_key("f1", 0, NOW_MS, 0))
+    await client.set(prefix + filling_hour_key("f1", 0, NOW_MS + HOUR, 0), b"rubbish")
     past = await store.load(filling("f1"))
     assert past.lost == {NOW_MS, NOW_MS + HOUR} and len(past.parts[0].hours) == PAGES - 3
     await client.delete(prefix + names_key("f1", 0))
@@ -123,7 +128,7 @@ async def test_values_expire(client: Any) -> None:
     store = PastStore(client, NAME)
     await staged(store, "f1")
     await store.publish(filling("f1"), LATER_MS)
-    key = f"{{{NAME}:past}}:{hour_key('f1', 0, NOW_MS, 0)}"
+    key = f"{{{NAME}:past}}:{filling_hour_key('f1', 0, NOW_MS, 0)}"
     assert await client.pexpiretime(key) == LATER_MS
     assert await client.pexpiretime(f"{{{NAME}:past}}:f1:keys") == LATER_MS
 

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from relevanced.daemon.telemetry.process import Telemetry
+from relevanced.daemon.telemetry import Telemetry
 from tests.lane_views import Shown, exposed, lane_view
 
 HOSTILE = ('"', "\\", "\n", "a,b", "\x00\r", "\u2028\U0001f50d", "other")

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import msgspec
 import pytest
 
-from relevanced.daemon.kafka.client import KafkaSettings
+from relevanced.daemon.kafka import KafkaSettings
 from tests.kafka_compression import Lz4Producer
 from tests.services.daemons import Daemon, until
 from tests.services.fixtures import MakeTopic

@@ -10,10 +10,15 @@ from redis.asyncio.cluster import RedisCluster
 from redis.asyncio.sentinel import SentinelConnectionPool
 
 from relevanced.daemon.errors import Unavailable
-from relevanced.daemon.storage.head import blob_keys
-from relevanced.daemon.storage.redis.client import IN_URL, Client, answered, connect
-from relevanced.daemon.storage.redis.lane_store import LaneStore
-from relevanced.daemon.storage.redis.namespace import Namespace
+from relevanced.daemon.storage import (
+    IN_URL,
+    Client,
+    LaneStore,
+    Namespace,
+    answered,
+    blob_keys,
+    connect,
+)
 from tests.services.fixtures import OwnRedis
 from tests.services.proxy import Proxy
 from tests.services.redis_lanes import LANE, START, ask, client_at, commit_of, lane_with, until

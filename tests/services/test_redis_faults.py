@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from relevanced.daemon.errors import Unavailable
-from relevanced.daemon.storage.redis import client as redis_client
-from relevanced.daemon.storage.redis.lane_store import LaneStore
+from relevanced.daemon.storage import LaneStore, client as redis_client
 from tests.services.fixtures import AnyRedis, OwnRedis
 from tests.services.proxy import Fault, Proxy
 from tests.services.redis_lanes import (

@@ -8,23 +8,27 @@ must be one that the writer had, and the last one the oracle's.
 import asyncio
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
 import pytest
 
-from relevanced.daemon.commands.replay import view_of
 from relevanced.daemon.errors import Unavailable
-from relevanced.daemon.exporter.lane_view import LaneView, Names
-from relevanced.daemon.exporter.mirror import Mirror
-from relevanced.daemon.lane.lane import Lane
-from relevanced.daemon.lane.paged_rows import Pages
-from relevanced.daemon.storage.layouts import InForce, Layouts
-from relevanced.daemon.storage.commit import ClaimedLane, Commit, confirm, plan_commit
-from relevanced.daemon.storage.head import blob_keys
-from relevanced.daemon.storage.redis import lane_store as redis_store
-from relevanced.daemon.storage.redis.lane_store import LaneStore
-from relevanced.daemon.storage.restore import rebuild
+from relevanced.daemon.lane import Lane, Pages
+from relevanced.daemon.recompute.buckets import view_of
+from relevanced.daemon.storage import (
+    ClaimedLane,
+    Commit,
+    InForce,
+    LaneStore,
+    Layouts,
+    blob_keys,
+    confirm,
+    lane_store as redis_store,
+    plan_commit,
+    rebuild,
+)
+from relevanced.daemon.views import LaneView, Mirror, Names
 from tests import oracle
 from tests.oracle import Record
 from tests.replica import assert_equal, decoder_of, plan_of

@@ -6,13 +6,16 @@ import time
 import pytest
 
 from relevanced.daemon.errors import Unavailable
-from relevanced.daemon.storage.head import blob_keys
-from relevanced.daemon.storage.redis import scan as redis_keys
-from relevanced.daemon.storage.redis.client import Client
-from relevanced.daemon.storage.redis.lane_store import LaneStore
-from relevanced.daemon.storage.redis.marker_log import MarkerLog
-from relevanced.daemon.storage.redis.namespace import LaneCounts, Namespace
-from relevanced.daemon.storage.redis.scripts import CLAIM
+from relevanced.daemon.storage import (
+    CLAIM,
+    Client,
+    LaneCounts,
+    LaneStore,
+    MarkerLog,
+    Namespace,
+    blob_keys,
+    client as redis_keys,
+)
 from tests.services.fixtures import AnyRedis, OwnRedis
 from tests.services.proxy import Proxy
 from tests.services.redis_lanes import (

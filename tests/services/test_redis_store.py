@@ -11,17 +11,18 @@ import pytest
 from redis.asyncio import Redis
 
 from relevanced.daemon.errors import Lost, Unavailable
-from relevanced.daemon.storage.commit import Commit
-from relevanced.daemon.storage.head import blob_keys
-from relevanced.daemon.storage.keys import ADMITTED_KEY
-from relevanced.daemon.storage.redis import (
-    commit_call as redis_commits,
+from relevanced.daemon.storage import (
+    ADMITTED_KEY,
+    Commit,
+    DamagedLane,
+    LaneDelta,
+    StallMark,
+    blob_keys,
+    client as redis_keys,
+    lane_store,
+    lane_store as redis_commits,
     lane_store as redis_store,
-    scripts,
-    scan as redis_keys,
 )
-from relevanced.daemon.storage.stall_mark import StallMark
-from relevanced.daemon.storage.store import DamagedLane, LaneDelta
 from tests.services.fixtures import AnyRedis, OwnRedis
 from tests.services.proxy import Proxy
 from tests.services.redis_lanes import (
@@ -36,9 +37,9 @@ from tests.services.redis_lanes import (
     holder,
     lane_dump,
     lane_with,
-    take,
     restore,
     store_at,
+    take,
     until,
 )
 
@@ -510,7 +511,7 @@ async def test_load_is_lost_to_another_claim(
         async def run_until_claimed(*arguments: object) -> object:
             nonlocal calls
             if calls == calls_before:
-                await run(scripts.CLAIM, _claim_keys(), ["c", PREFIX, 0])
+                await run(lane_store.CLAIM, _claim_keys(), ["c", PREFIX, 0])
             calls += 1
             return await run(*arguments)  # type: ignore[arg-type]
 

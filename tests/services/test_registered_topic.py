@@ -21,9 +21,8 @@ import msgspec
 import pytest
 from aiokafka.partitioner import murmur2
 
-from relevanced.daemon.events.decoder import decoder
-from relevanced.daemon.events.types import Limits
-from relevanced.daemon.kafka.client import KafkaSettings
+from relevanced.daemon.events import Limits, decoder
+from relevanced.daemon.kafka import KafkaSettings
 from tests import oracle
 from tests.kafka_compression import Lz4Producer
 from tests.oracle import Record

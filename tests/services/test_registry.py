@@ -7,11 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from relevanced.daemon.errors import RegistryUnavailable
-from relevanced.daemon.registry.client import RegistryClient
-from relevanced.daemon.registry.registry import ConfluentRegistry, MissingSchema
-from relevanced.daemon.registry.settings import RegistrySettings
-from relevanced.daemon.schemas.types import (
+from relevanced.daemon.codecs import (
     AVRO,
     GLOBAL,
     GUID,
@@ -20,6 +16,13 @@ from relevanced.daemon.schemas.types import (
     SchemaId,
     SchemaText,
     UnreadableSchema,
+)
+from relevanced.daemon.errors import RegistryUnavailable
+from relevanced.daemon.registry import (
+    ConfluentRegistry,
+    MissingSchema,
+    RegistryClient,
+    RegistrySettings,
 )
 from tests.services.apicurio import ApicurioRegistry
 

@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from relevanced.daemon.http.passwords import find_crypt
+from relevanced.daemon.http import find_crypt
 from tests.services import processes
 from tests.services.certificates import Authority, encrypt
 from tests.services.daemons import Daemon

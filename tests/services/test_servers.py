@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from redis.asyncio import Redis
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from tests.services.fixtures import MakeTopic, OwnKafka, OwnRedis
 from tests.services.kafka_server import Broker
 from tests.services.redis_server import RedisServer

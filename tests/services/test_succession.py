@@ -7,12 +7,9 @@ from typing import Any
 
 import pytest
 
-from relevanced.daemon.commands.in_place import refusal
-from relevanced.daemon.config.loading import load
-from relevanced.daemon.storage.redis.namespace import Namespace
-from relevanced.daemon.storage.redis.succession import SILENT_MS
-from relevanced.daemon.storage.schema import namespace
-from relevanced.daemon.storage.store import Term
+from relevanced.daemon.commands.layout_changes import refusal
+from relevanced.daemon.config import load
+from relevanced.daemon.storage import SILENT_MS, Namespace, Term, namespace
 from tests.services.daemons import Daemon
 from tests.services.fixtures import AnyRedis, MakeTopic
 from tests.services.kafka_server import Broker

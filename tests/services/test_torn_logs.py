@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from relevanced.daemon.exporter.lane_view import LaneView
+from relevanced.daemon.views import LaneView
 from tests.seeds import seeds
 from tests.services.fixtures import OwnRedis
 from tests.services.redis_server import RedisServer

@@ -16,10 +16,9 @@ import pytest
 from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
-from relevanced.daemon.config.loading import load
+from relevanced.daemon.config import load
 from relevanced.daemon.panes import HOUR_MS
-from relevanced.daemon.storage.packing import pack_page, unpack_page
-from relevanced.daemon.storage.schema import namespace
+from relevanced.daemon.storage import namespace, pack_page, unpack_page
 from tests.services.fixtures import MakeTopic
 from tests.services.kafka_server import Broker
 from tests.services.redis_lanes import ask

@@ -9,15 +9,19 @@ from pathlib import Path
 import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from relevanced.daemon.commands.simulate.traffic import Faults, Traffic, generate_events
-from relevanced.daemon.config.loading import load
+from relevanced.daemon.config import load
 from relevanced.daemon.errors import Damaged, Unavailable
-from relevanced.daemon.kafka.client import KafkaSettings
-from relevanced.daemon.storage.layouts import InForce, Layouts
-from relevanced.daemon.storage.redis.client import close, connect
-from relevanced.daemon.storage.redis.lane_store import LaneStore
-from relevanced.daemon.storage.restore import rebuild
-from relevanced.daemon.storage.schema import namespace
+from relevanced.daemon.kafka import KafkaSettings
+from relevanced.daemon.storage import (
+    InForce,
+    LaneStore,
+    Layouts,
+    close,
+    connect,
+    namespace,
+    rebuild,
+)
+from relevanced.daemon.tools.traffic import Faults, Traffic, generate_events
 from tests import oracle
 from tests.kafka_compression import Lz4Producer
 from tests.oracle import OracleConfig, Record

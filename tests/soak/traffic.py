@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from relevanced.daemon.commands.simulate.traffic import Faults, Traffic, generate_events
-from relevanced.daemon.kafka.client import KafkaSettings
+from relevanced.daemon.kafka import KafkaSettings
+from relevanced.daemon.tools.traffic import Faults, Traffic, generate_events
 from tests.kafka_compression import Lz4Producer
 
 START_MS: Final = 1_900_000_000_000

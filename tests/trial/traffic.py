@@ -17,16 +17,15 @@ from typing import Any, Final
 
 import msgspec
 
-from relevanced.daemon.commands.simulate.traffic import (
+from relevanced.daemon.errors import Unavailable
+from relevanced.daemon.kafka import KafkaProducer, KafkaSettings
+from relevanced.daemon.tools.traffic import (
     EVENTS_PER_IMPRESSION,
     Regression,
     Traffic,
+    World,
     generate_events,
 )
-from relevanced.daemon.commands.simulate.world import World
-from relevanced.daemon.errors import Unavailable
-from relevanced.daemon.kafka.client import KafkaSettings
-from relevanced.daemon.kafka.producer import KafkaProducer
 from tests.kafka_compression import Lz4Producer
 
 HOUR_MS: Final = 3_600_000

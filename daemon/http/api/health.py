@@ -4,15 +4,12 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from ...events.timestamps import timestamp_text
-from ...exporter.catching_up import Progress
-from ...exporter.published import Condition, Published
-from ...exporter.scores import Events
-from ...exporter.query_windows import NOW, WINDOWS
+from ...events import timestamp_text
+from ...exporter import CatchUpProgress, Condition, Published
 from ...plan import Plan
-from ...queries.plan import HASHED
-from ...queries.usual_hours import days_to_keep
-from ...telemetry.status import ProcessStatus
+from ...queries import HASHED, days_to_keep
+from ...telemetry import ProcessStatus
+from ...views import NOW, WINDOWS, Events
 from .query_lists import UNIT_RANGE
 
 Role: TypeAlias = Literal["all", "worker", "exporter"]
@@ -164,7 +161,7 @@ def _scores_served(role: Role, published: Published) -> Literal["served", "not_y
     return "not_yet" if published.reading is None else "served"
 
 
-def _catching_up(progress: Progress | None) -> CatchingUp | None:
+def _catching_up(progress: CatchUpProgress | None) -> CatchingUp | None:
     if progress is None:
         return None
     behind_ms, remaining_ms = progress.behind_ms, progress.remaining_ms

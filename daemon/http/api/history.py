@@ -1,14 +1,24 @@
-"""One metric of one segment, pane by pane. Pure."""
+"""One metric of one segment, pane by pane. Pure.
+
+The two periods that are compared: a window now, and one an hour before.
+
+The hourly scores that are kept for weeks: one row for each hour, segment and metric.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 import msgspec
+import numpy as np
 
-from ...events.timestamps import timestamp_text
-from ...exporter.pane_reader import Reading
-from ...exporter.scores import optional
-from ...exporter.snapshot import Segment, estimates, kept_from
-from ...lane.paged_rows import Rows
-from ...panes import Window, pane_start
+from ...events import instant_ms, timestamp_text
+from ...exporter import Reading
+from ...lane import Rows
+from ...panes import HOUR_MS, Window, pane_start
 from ...plan import Plan
+from ...views import COUNTS_CELL, Segment, estimates, kept_from, optional, pane_starts
+from .parameters import BadRequest
 
 
 class Pane(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -95,3 +105,225 @@ def panes_of(
         Pane(timestamp_text(start), timestamp_text(start + span.pane_ms), *numbers)
         for start, *numbers in zip(starts, means, errors, scored, rows[:, 0].tolist(), strict=True)
     )
+
+
+class Stretch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An interval of event time, without its end."""
+
+    start: str
+    end: str
+
+
+@dataclass(frozen=True)
+class Period:
+    """Panes of one window, oldest first."""
+
+    window_at: int
+    """Index of the window in `plan.timing.windows`."""
+    starts: Sequence[int]
+    pane_ms: int
+
+    @property
+    def end_ms(self) -> int:
+        """End of the last pane."""
+        return self.starts[-1] + self.pane_ms
+
+    def stretch(self) -> Stretch:
+        """The period as the API returns it."""
+        return Stretch(timestamp_text(self.starts[0]), timestamp_text(self.end_ms))
+
+
+def compared_periods(reading: Reading, window: str, end_ms: int) -> tuple[Period, Period]:
+    """The window that ends at `end_ms`, and the period that it is compared with.
+
+    That period is as long and ends an hour earlier, or one window length earlier for windows longer
+    than an hour. It is made of the shortest panes that are kept for so long; if these do not divide
+    the window length, it is longer by a part of a pane. If no panes are kept for an hour, it is the
+    window just before.
+    """
+    timing = reading.plan.timing
+    window_at = window_index(reading.plan, window)
+    span = timing.windows[window_at]
+    now = Period(window_at, pane_starts(span, end_ms), span.pane_ms)
+    back_ms = max(HOUR_MS, span.length_ms)
+    for kept_at, kept in enumerate(timing.windows):
+        last_end = pane_start(min(now.end_ms - back_ms, now.starts[0]), kept.pane_ms)
+        count = -(-span.length_ms // kept.pane_ms)
+        starts = range(last_end - count * kept.pane_ms, last_end, kept.pane_ms)
+        if starts[0] >= kept_starts(reading, kept_at, reading.snapshot.as_of_ms or end_ms)[0]:
+            return now, Period(kept_at, starts, kept.pane_ms)
+    starts = range(now.starts[0] - span.length_ms, now.starts[0], span.pane_ms)
+    return now, Period(window_at, starts, span.pane_ms)
+
+
+MOST_HOUR_ROWS: Final = 100_000
+"""In one answer: some 20 MB of JSON."""
+DEFAULT_HOURS: Final = 24
+LATEST_MS: Final = 10**14
+"""As for the times of events."""
+
+
+class HourScore(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """One metric of one segment in one hour of event time, over what has settled."""
+
+    start: str
+    metric: str
+    grouping: str
+    segment: str
+    mean: float | None
+    """null where no impression has a defined value."""
+    stderr: float | None
+    """null below two scored impressions."""
+    scored: int
+    impressions: int
+    complete: bool
+    """Whether all of the hour is in these numbers: false for the hour in which counting began, and
+    for hours that have not settled yet."""
+    filled: bool
+    """Whether `relevanced backfill` counted this, of a log or of files, and not the lanes."""
+
+
+class Hours(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"from_": "from"}):
+    """The hours of a span, oldest first. Hours without any impression are left out."""
+
+    hour_seconds: int
+    as_of: str | None
+    settled_until: str | None
+    """Everything before it is in the hours."""
+    from_: str | None
+    """Start of the first hour that was asked for."""
+    to: str | None
+    """End of the last hour that was asked for."""
+    lost: tuple[str, ...]
+    """Starts of hours of which the store has lost rows. They are left out."""
+    rows: tuple[HourScore, ...]
+
+
+@dataclass(frozen=True)
+class Span:
+    """Instants in milliseconds; hours that begin in [from_ms, to_ms) are meant."""
+
+    from_ms: int
+    to_ms: int
+
+
+def hours(
+    reading: Reading, wanted: Mapping[str, Sequence[str]], from_: str | None, to: str | None
+) -> Hours:
+    """The hours of the shown segments that pass the filters `wanted` (name → allowed values).
+    Raises BadRequest."""
+    plan, as_of_ms = reading.plan, reading.snapshot.as_of_ms
+    kept = reading.hour_sources.starts
+    chosen = _chosen(reading, wanted)
+    if as_of_ms is None or not kept or not chosen:
+        return Hours(
+            plan.hour_ms // 1000,
+            None if as_of_ms is None else timestamp_text(as_of_ms),
+            None,
+            None,
+            None,
+            (),
+            (),
+        )
+    settled_ms = _settled_ms(reading)
+    span = _span(from_, to, plan.hour_ms, kept[-1] + plan.hour_ms)
+    lost = frozenset().union(*(lane.lost_hours for lane in reading.views))
+    starts = [start for start in kept if span.from_ms <= start < span.to_ms and start not in lost]
+    names = list(wanted.get("metric") or [metric.name for metric in plan.metrics])
+    if len(starts) * len(names) * len(chosen) > MOST_HOUR_ROWS:
+        raise BadRequest(
+            400,
+            f"{len(starts)} hours of {len(names)} metrics of {len(chosen)} segments: must be at"
+            f" most {MOST_HOUR_ROWS:,} rows: narrow from, to, metric, grouping or segment",
+        )
+    first_ms = max(reading.hour_sources.born_ms, kept[0]) + plan.hour_ms
+    complete = range(first_ms, pane_start(settled_ms, plan.hour_ms), plan.hour_ms)
+    return Hours(
+        hour_seconds=plan.hour_ms // 1000,
+        as_of=timestamp_text(as_of_ms),
+        settled_until=timestamp_text(settled_ms),
+        from_=timestamp_text(span.from_ms),
+        to=timestamp_text(span.to_ms),
+        lost=tuple(timestamp_text(s) for s in sorted(lost) if span.from_ms <= s < span.to_ms),
+        rows=tuple(
+            row
+            for start in starts
+            for row in _rows(reading, start, names, chosen, start in complete)
+        ),
+    )
+
+
+def _settled_ms(reading: Reading) -> int:
+    """The instant before which every lane with events has settled."""
+    lanes = [lane.settled_before or 0 for lane in reading.views if lane.has_events]
+    return min(lanes, default=0)
+
+
+def _span(from_: str | None, to: str | None, hour_ms: int, end_ms: int) -> Span:
+    until_ms = end_ms if to is None else _instant("to", to)
+    since_ms = until_ms - DEFAULT_HOURS * hour_ms if from_ is None else _instant("from", from_)
+    if since_ms >= until_ms:
+        raise BadRequest(400, f"from={from_}: must be before to={to or timestamp_text(until_ms)}")
+    first = pane_start(since_ms, hour_ms)
+    return Span(max(first, 0), pane_start(until_ms - 1, hour_ms) + hour_ms)
+
+
+def _instant(name: str, value: str) -> int:
+    try:
+        time_ms = instant_ms(value)
+    except ValueError:
+        time_ms = -1
+    if not 0 <= time_ms < LATEST_MS:
+        rule = "must be a time with its zone such as 2026-11-20T12:00:00Z, from 1970 to 5138"
+        raise BadRequest(400, f"{name}={value}: {rule}")
+    return time_ms
+
+
+def _chosen(reading: Reading, wanted: Mapping[str, Sequence[str]]) -> list[int]:
+    """The rows of the selection that pass the filters."""
+    return [
+        index
+        for index, (grouping, segment) in enumerate(reading.selection.segments)
+        if grouping in wanted.get("grouping", (grouping,))
+        and segment in wanted.get("segment", (segment,))
+    ]
+
+
+def _rows(
+    reading: Reading, start: int, names: Sequence[str], chosen: Collection[int], complete: bool
+) -> Iterator[HourScore]:
+    at, plan = timestamp_text(start), reading.plan
+    rows = _summed(reading, start)
+    cells = reading.hour_sources.filled(start)
+    line_of = {grouping: line for line, grouping in enumerate(plan.grouping_names)}
+    for name in names:
+        metric_at = metric_index(plan, name)
+        means, errors = (optional(values) for values in estimates(rows, plan, metric_at))
+        scored = rows[:, plan.metric_column(metric_at)].tolist()
+        for index in chosen:
+            impressions = int(rows[index, 0])
+            if impressions:
+                segment = reading.selection.segments[index]
+                filled = bool(cells[line_of[segment[0]], 1 + metric_at])
+                yield HourScore(
+                    at,
+                    name,
+                    *segment,
+                    mean=means[index],
+                    stderr=errors[index],
+                    scored=scored[index],
+                    impressions=impressions,
+                    complete=complete or bool(cells[line_of[segment[0]], COUNTS_CELL]),
+                    filled=filled,
+                )
+
+
+def _summed(reading: Reading, start: int) -> Rows:
+    """(selected segments, columns): the rows of an hour, of all sources."""
+    summed = np.zeros((len(reading.selection.segments) + 1, reading.plan.row_width), np.int64)
+    sources = reading.hour_sources
+    for source, pages in zip(sources.each, sources.pages(start), strict=True):
+        for page in pages or {}:
+            into = reading.selection.rows_of(source.names.of_page(page))
+            np.add.at(summed, into, source.hour_rows(reading.plan, start, page)[: len(into)])
+    return summed[:-1]

@@ -2,23 +2,219 @@
 
 They stand beside the scores of feedback and are another measure, also where a metric has the same
 name: hence `judged_metric`.
+
+The last hours by judgements, beside earlier hours that the same file graded.
+
+The arithmetic is that of the alert rules.
+
+The dated files of each lane: of judgements, and of classes of queries.
 """
 
-from collections.abc import Iterator
-from typing import Final, Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, Literal, TypeAlias
 
 import msgspec
+import numpy as np
 
-from ...events.timestamps import timestamp_text
-from ...exporter.judged import IMPRESSIONS, JudgedScores, first_of_window, judged_shares
-from ...exporter.pane_reader import Reading
-from ...exporter.scores import optional
-from ...exporter.snapshot import Segment, WindowRows, estimates
-from .dated_files import DatedFile, LaneDatedFiles, dated_file, lane_files, refused_files
+from relevanced.metrics import Floats
+
+from ...changes import MadeOf, settings, weeks
+from ...events import timestamp_text
+from ...exporter import (
+    IMPRESSIONS,
+    BaselineComparison,
+    JudgedScores,
+    Reading,
+    first_of_window,
+    judged_shares,
+    sides_of,
+)
+from ...judgements import NOTHING_READ, IndexEntry
+from ...views import LaneFiles, Segment, WindowRows, classes_by_attribute, estimates, optional
+from .compared import Estimate, Verdict, is_wanted, verdict
 from .history import Pane, kept_starts, metric_index, panes_of, window_index
-from .judged_changes import JudgedChange, Query, judged_changes, named_metrics, requested
 
-PATH: Final = "/api/v1/judged"
+BEYOND: Final = abs(settings.DROPPED_HOUR)
+"""A change beyond so many standard errors is called."""
+Query: TypeAlias = Mapping[str, Sequence[str]]
+Unit: TypeAlias = Literal["week", "day", "hour"]
+_UNITS: Final[Mapping[str, Unit]] = {
+    "week": "week",
+    "day": "day",
+    "hour": "hour",
+}
+
+
+class JudgedChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One judged metric of one segment in the last hours, and in earlier ones that the same file
+    graded."""
+
+    judged_metric: str
+    """Name of the metric that is scored by judgements."""
+    grouping: str
+    segment: str
+    window: str
+    now: Estimate
+    before: Estimate
+    difference: float | None
+    """Now minus before; null where either is undefined."""
+    noise: float | None
+    """Standard error of the difference, drift included."""
+    verdict: Verdict
+    """As that of /api/v1/changes."""
+    unit: Unit
+    """What `before` is the mean of."""
+    periods: int
+    """How many weeks, days or hours."""
+
+
+def requested(found: JudgedScores, wanted: Query) -> list[tuple[int, Segment]]:
+    """(row, segment) of the segments that pass the filters."""
+    return [pair for pair in enumerate(found.segments) if is_wanted(pair[1], wanted)]
+
+
+def named_metrics(found: JudgedScores, wanted: Query) -> list[tuple[int, str]]:
+    """(index, name) of the judged metrics that pass the filters."""
+    names = wanted.get("judged_metric") or [metric.name for metric in found.plan.metrics]
+    return [(metric_index(found.plan, name), name) for name in dict.fromkeys(names)]
+
+
+def judged_changes(reading: Reading, found: JudgedScores, wanted: Query) -> Iterator[JudgedChange]:
+    """The rows of the shown segments that pass the filters `wanted`."""
+    for comparison in found.comparisons:
+        if comparison.periods:
+            yield from _of_comparison(reading, found, comparison, wanted)
+
+
+def _of_comparison(
+    reading: Reading, found: JudgedScores, comparison: BaselineComparison, wanted: Query
+) -> Iterator[JudgedChange]:
+    plan, judging = found.plan, reading.usual.judging
+    periods = [*comparison.periods.values()]
+    sides = sides_of(comparison.recent, periods, plan)
+    drifts = np.full(len(plan.metrics), judging.drift_ratio)
+    made_of = MadeOf(len(periods), comparison.unit != "week")
+    compared = weeks.compare(sides, made_of, judging, drifts)
+    noises = compared.error_ratio * np.abs(sides.baseline)
+    columns = sides.score, sides.stderr, sides.baseline, sides.baseline_stderr, noises
+    usual = np.mean(periods, axis=0)
+    for index, name in named_metrics(found, wanted):
+        column, direction = plan.metric_column(index), plan.metrics[index].direction
+        for row, (grouping, segment) in requested(found, wanted):
+            mean, stderr, before, before_stderr, noise = optional(
+                np.array([values[row, index] for values in columns])
+            )
+            now = _estimate(mean, stderr, comparison.recent[row], column)
+            then = _estimate(before, before_stderr, usual[row], column)
+            difference = None if mean is None or before is None else mean - before
+            size = _size(difference, noise)
+            yield JudgedChange(
+                judged_metric=name,
+                grouping=grouping,
+                segment=segment,
+                window=comparison.window,
+                now=now,
+                before=then,
+                difference=difference,
+                noise=noise,
+                verdict=verdict(now, then, (size, size), direction),
+                unit=_UNITS[comparison.unit],
+                periods=len(periods),
+            )
+
+
+def _estimate(mean: float | None, stderr: float | None, row: Floats, column: int) -> Estimate:
+    return Estimate(mean, stderr, round(float(row[column])), round(float(row[IMPRESSIONS])))
+
+
+def _size(difference: float | None, noise: float | None) -> float:
+    if difference is None or noise is None:
+        return 0.0
+    return difference / (BEYOND * max(noise, float(np.finfo(float).tiny)))
+
+
+CLASSES_PATH: Final = "/api/v1/classes"
+
+
+class DatedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file of judgements, or of classes of queries."""
+
+    name: str
+    start: str
+    """Event time from which on it is in force."""
+    sha256: str
+    """Of its bytes."""
+
+
+class LaneDatedFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The files that one lane has, of judgements or of classes."""
+
+    lane: int
+    """Its number: that of a partition."""
+    latest: str | None
+    """The latest event time that it has read; null before the first event. It refuses a file that
+    it does not know and that does not start later."""
+    first: str | None
+    """Start of the first file that can still be needed: the lane passes over files that start
+    before. null where it has none."""
+    files: tuple[DatedFile, ...]
+    """Those that it has adopted: of judgements as long as an hour that they graded is kept, of
+    classes as long as an impression may need them."""
+    refused: tuple[DatedFile, ...]
+    """Those that it refused."""
+
+
+class AttributeFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The files of classes of one attribute."""
+
+    attribute: str
+    """Its name, as in [[derive]]."""
+    refused: tuple[DatedFile, ...]
+    """Files that some lanes refused, because they were listed too late."""
+    lanes: tuple[LaneDatedFiles, ...]
+    """The lanes that have read an event with it."""
+
+
+class ClassFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The files of classes by which lanes derive attributes of queries."""
+
+    derived: tuple[AttributeFiles, ...]
+    """By attribute; none where no attribute is derived by files."""
+
+
+def class_files(reading: Reading) -> ClassFiles:
+    """The files of classes of all lanes."""
+    by_attribute = classes_by_attribute(reading.views, reading.plan)
+    return ClassFiles(
+        tuple(
+            AttributeFiles(attribute, refused_files(lanes), tuple(map(lane_files, lanes)))
+            for attribute, lanes in by_attribute.items()
+        )
+    )
+
+
+def refused_files(lanes: Iterable[LaneFiles]) -> tuple[DatedFile, ...]:
+    """The files that some of the lanes refused, by ascending start."""
+    return tuple(map(dated_file, sorted({entry for lane in lanes for entry in lane.refused})))
+
+
+def dated_file(entry: IndexEntry) -> DatedFile:
+    """A file as answers name it."""
+    return DatedFile(entry.name, timestamp_text(entry.start_ms), entry.sha256)
+
+
+def lane_files(files: LaneFiles) -> LaneDatedFiles:
+    """The files of a lane as answers list them."""
+    return LaneDatedFiles(
+        lane=files.lane,
+        latest=None if files.latest_ms == NOTHING_READ else timestamp_text(files.latest_ms),
+        first=timestamp_text(files.first_ms) if files.entries else None,
+        files=tuple(map(dated_file, files.entries)),
+        refused=tuple(map(dated_file, files.refused)),
+    )
+
+
+JUDGED_PATH: Final = "/api/v1/judged"
 
 
 class JudgedScore(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -5,14 +5,13 @@ from typing import Any, Final
 
 import msgspec
 
-from ...exporter.published import Condition
-from . import tables
-from .field_texts import EXAMPLES, TIME
+from ...exporter import Condition
+from . import parameters
 from .markers import SPAN, MarkerAnswer, MarkerPosted, Markers, Removed
-from .parameters import Parameter
-from .query_tables import TABLES, TableRoute
+from .parameters import QueryParameter
+from .queries import TABLES, TableRoute
 from .route import Route
-from .schemas import REFERENCE, described
+from .schemas import EXAMPLES, REFERENCE, TIME, described
 
 PATH: Final = "/api/v1/openapi.json"
 
@@ -74,7 +73,7 @@ def document(version: str, routes: Sequence[Route]) -> bytes:
 
 def _operation(route: Route, path: str) -> dict[str, Any]:
     errors = ERRORS if route.of_scores else {400: ERRORS[400]}
-    as_csv = path.endswith(tables.SUFFIX)
+    as_csv = path.endswith(parameters.SUFFIX)
     return {
         "summary": route.summary,
         "operationId": _operation_id(path),
@@ -102,7 +101,7 @@ def _csv(route: Route) -> dict[str, Any]:
     }
 
 
-def _parameter(parameter: Parameter) -> dict[str, Any]:
+def _parameter(parameter: QueryParameter) -> dict[str, Any]:
     value: dict[str, Any] = {"type": "string"}
     if parameter.default is not None:
         value["default"] = parameter.default
@@ -168,7 +167,7 @@ _MARKERS: Final = {
         "delete": {
             "summary": "Remove a marker.",
             "operationId": "remove_marker",
-            "parameters": [_parameter(Parameter("id", "Its id.", in_path=True))],
+            "parameters": [_parameter(QueryParameter("id", "Its id.", in_path=True))],
             "responses": {"200": _json("It is removed.", Removed), **_refusals(403, 404, 503)},
         }
     },
@@ -181,7 +180,7 @@ def _of_tables(path: str, route: TableRoute) -> dict[str, Any]:
         "description": f"`{route.rows}` of the JSON answer, a line for each {route.row.__name__}.",
         "content": {"text/csv": {"schema": {"type": "string"}}},
     }
-    made = {path: _json("The answer.", route.answer), path + tables.SUFFIX: csv}
+    made = {path: _json("The answer.", route.answer), path + parameters.SUFFIX: csv}
     errors = {**QUERY_ERRORS, 404: route.off}
     refused = {str(status): _json(errors[status], Error) for status in sorted(errors)}
     return {

@@ -1,8 +1,24 @@
-"""The parameters of a route: their rules, and the errors for values that break them. Pure."""
+"""The parameters of a route: their rules, and the errors for values that break them. Pure.
 
-from collections.abc import Iterable, Mapping, Sequence
+Answers as CSV: a header, and one line for each row of the answer.
+
+An experiment that a request names.
+
+The list of what the API has.
+
+The segments of each grouping.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+
+import msgspec
+
+from ...events import timestamp_text
+from ...experiments import Spec
+from ...exporter import Reading
+from ...views import LaneView, busiest_rows, csv_text
 
 LISTED_VALUES: Final = 20
 """Most allowed values that an error message lists."""
@@ -17,7 +33,7 @@ class BadRequest(Exception):
 
 
 @dataclass(frozen=True)
-class Parameter:
+class QueryParameter:
     """One parameter of a query."""
 
     name: str
@@ -31,7 +47,7 @@ class Parameter:
 
 def read_query(
     query: Iterable[tuple[str, str]],
-    parameters: Sequence[Parameter],
+    parameters: Sequence[QueryParameter],
     allowed: Mapping[str, Sequence[str]],
 ) -> dict[str, list[str]]:
     """The values of each parameter of a query string, defaults filled in.
@@ -73,3 +89,106 @@ def whole_number(name: str, text: str, most: int) -> int:
 def _listed(values: Sequence[str]) -> str:
     more = f"; … ({len(values)} in all)" if len(values) > LISTED_VALUES else ""
     return "; ".join(sorted(values)[:LISTED_VALUES]) + more
+
+
+SUFFIX: Final = ".csv"
+CONTENT_TYPE: Final = "text/csv; charset=utf-8; header=present"
+
+
+def table_text(answer: msgspec.Struct, rows: str, row: type[msgspec.Struct]) -> bytes:
+    """The rows of an answer, which are in its attribute `rows`. A column of a nested value has the
+    name of both, joined by `_`; null is an empty field."""
+    values = (_values(msgspec.structs.asdict(one)) for one in getattr(answer, rows))
+    return csv_text(_columns(row), values).encode()
+
+
+def _columns(row: type[msgspec.Struct], before: str = "") -> Iterator[str]:
+    for field in msgspec.structs.fields(row):
+        name = f"{before}{field.encode_name}"
+        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
+            yield from _columns(field.type, f"{name}_")
+        else:
+            yield name
+
+
+def _values(row: Mapping[str, Any]) -> Iterator[object]:
+    for value in row.values():
+        if isinstance(value, msgspec.Struct):
+            yield from _values(msgspec.structs.asdict(value))
+        else:
+            yield value
+
+
+def tracked(reading: Reading, experiment: str) -> tuple[Spec, Sequence[LaneView]]:
+    """How the experiment is counted, and the lanes that have tallies of it. Raises BadRequest for
+    one that is not tracked."""
+    tracking = reading.plan.tracking
+    spec = None if tracking is None else tracking.spec(experiment)
+    lanes = [lane for lane in reading.views if experiment in lane.experiments]
+    declared = tracking is not None and experiment in tracking.declared
+    if spec is None or not (lanes or declared):
+        raise BadRequest(
+            404,
+            f"experiment={experiment}: is not tracked; /api/v1/experiments lists those that are",
+        )
+    return spec, lanes
+
+
+class Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One path."""
+
+    path: str
+    summary: str
+
+
+class Index(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Every path of the API; the OpenAPI document describes their parameters and answers."""
+
+    paths: tuple[Listed, ...]
+
+
+MARKER_PATHS: Final = (
+    Listed("/api/v1/markers", "What people marked, by time. POST sets a marker."),
+    Listed("/api/v1/markers/{id}", "DELETE removes a marker."),
+)
+
+
+class Named(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One segment and its impressions in the longest live window."""
+
+    segment: str
+    impressions: int
+
+
+class Grouping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The shown segments of a grouping, busiest first; equally busy ones by name."""
+
+    grouping: str
+    segments: tuple[Named, ...]
+
+
+class Segments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Every grouping: `all` first, then in configured order."""
+
+    as_of: str | None
+    groupings: tuple[Grouping, ...]
+
+
+def segments(reading: Reading) -> Segments:
+    """The segments that are shown by name, and the `other` of each grouping."""
+    impressions = reading.selection.fold(busiest_rows(reading.snapshot))[:, 0].tolist()
+    by_grouping: dict[str, list[Named]] = {name: [] for name in reading.plan.grouping_names}
+    for (grouping, segment), count in zip(reading.selection.segments, impressions, strict=True):
+        by_grouping[grouping].append(Named(segment, count))
+    as_of_ms = reading.snapshot.as_of_ms
+    return Segments(
+        None if as_of_ms is None else timestamp_text(as_of_ms),
+        tuple(
+            Grouping(name, tuple(sorted(named, key=_busiest_first)))
+            for name, named in by_grouping.items()
+        ),
+    )
+
+
+def _busiest_first(named: Named) -> tuple[int, str]:
+    return (-named.impressions, named.segment)

@@ -1,26 +1,44 @@
-"""The answers about queries: a list of those of a window, and one query by hour. Pure."""
+"""The answers about queries: a list of those of a window, and one query by hour. Pure.
+
+The items that were shown most for judged queries and are not judged: the list to hand to raters.
+
+It says no more of who searched than lists of queries do: a pair of a query and an item is shown
+from `queries.min_users` users on, and hashed queries stay hashes.
+
+The routes whose answers are made of tables of queries.
+"""
 
 import math
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+from zlib import crc32
 
 import msgspec
 import numpy as np
 
-from relevanced.metrics.lists import Integers
+from relevanced.metrics import Integers
 
-from ...events.timestamps import timestamp_text
-from ...exporter.query_windows import NOW, WINDOWS, QueryWindow
+from ...events import timestamp_text
+from ...lane import MISSING
 from ...plan import Plan
-from ...queries.decomposition import decompose
-from ...queries.examples import first
-from ...queries.keys import NO_QUERY, hashed, key_of
-from ...queries.losses import Losses
-from ...queries.plan import HASHED, OFF
-from ...queries.searches import Searches
-from ...queries.usual_hours import days_to_keep
-from .parameters import BadRequest, Parameter
+from ...queries import (
+    HASHED,
+    NO_QUERY,
+    OFF,
+    Losses,
+    MergedTables,
+    Searches,
+    days_to_keep,
+    decompose,
+    first,
+    hashed,
+    key_of,
+    merge,
+    without_segment,
+)
+from ...views import NOW, WINDOWS, QueryWindow, columns_of
+from .parameters import BadRequest, QueryParameter
 from .query_lists import (
     GAINED,
     IMPRESSIONS,
@@ -31,9 +49,9 @@ from .query_lists import (
     ZERO_RESULTS,
     Found,
     Line,
+    QueryTables,
     in_order,
 )
-
 from .query_rows import (
     Queries,
     QueryDetail,
@@ -52,20 +70,20 @@ UNLISTED: Final = "(other)"
 CARRIED_BY: Final = 10
 """It is said which part of a change the first so many queries carry."""
 PARAMETERS: Final = (
-    Parameter("window", "Whole hours that have settled; `now`: the open hour.", default="24h"),
-    Parameter("metric", "The metric; by default the first one."),
-    Parameter("order", "By which the queries are listed.", default="impressions"),
-    Parameter("segment", "Only in this segment of the grouping `queries.by`."),
-    Parameter("limit", f"At most so many rows, up to {MOST_ROWS:,}.", default="50"),
-    Parameter("cursor", "Where the answer before ended: its `next`."),
+    QueryParameter("window", "Whole hours that have settled; `now`: the open hour.", default="24h"),
+    QueryParameter("metric", "The metric; by default the first one."),
+    QueryParameter("order", "By which the queries are listed.", default="impressions"),
+    QueryParameter("segment", "Only in this segment of the grouping `queries.by`."),
+    QueryParameter("limit", f"At most so many rows, up to {MOST_ROWS:,}.", default="50"),
+    QueryParameter("cursor", "Where the answer before ended: its `next`."),
 )
 DETAIL_PARAMETERS: Final = (
-    Parameter("query", "The text of the query."),
+    QueryParameter("query", "The text of the query."),
     *(one for one in PARAMETERS if one.name in ("window", "metric", "segment")),
-    Parameter("cursor", "The hours of a list instead of a window: its `next`."),
+    QueryParameter("cursor", "The hours of a list instead of a window: its `next`."),
 )
-PATH: Final = "/api/v1/queries"
-DETAIL_PATH: Final = f"{PATH}/detail"
+QUERIES_PATH: Final = "/api/v1/queries"
+DETAIL_PATH: Final = f"{QUERIES_PATH}/detail"
 
 
 class Cursor(msgspec.Struct, frozen=True, array_like=True):
@@ -272,3 +290,143 @@ def _hour(found: Found, key: str, start: int) -> QueryHour:
     missing = merged.bound if index is None else int(merged.missing[index])
     sums = msgspec.structs.asdict(_sums(found, row))
     return QueryHour(start=timestamp_text(start), missing_at_most=missing, **sums)
+
+
+MISSING_PATH: Final = "/api/v1/judged/missing"
+MOST_PAIRS: Final = 10_000
+MISSING_PARAMETERS: Final = (
+    QueryParameter("window", "Whole hours that have settled; `now`: the open hour.", default="24h"),
+    QueryParameter("limit", f"At most so many rows, up to {MOST_PAIRS:,}.", default="1000"),
+)
+
+
+class UnjudgedItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An item that was shown for a judged query and is not judged."""
+
+    query: str
+    """Its normalised text, or its hash."""
+    docid: str
+    """The id of the item."""
+    rating: None
+    """Always null, an empty field of CSV: for a rater to fill in."""
+    impressions: int
+    """Searches for the query with the item in the first places of the list."""
+    missing_at_most: int
+    """So many of them may be missing in `impressions`."""
+
+
+class UnjudgedItems(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The items of a window that were shown for judged queries and are not judged."""
+
+    from_: str = msgspec.field(name="from")
+    """Event time at which its hours begin: those of them in which items were counted."""
+    until: str
+    """Event time at which they end."""
+    hours: int
+    """How many hours they are."""
+    lost_hours: int
+    """Hours of which Redis lost a part: they are not in the counts."""
+    depth: int
+    """The first so many places of each list are looked at."""
+    min_users: int
+    """A row was shown to so many users of one day at least."""
+    listed: int
+    """Pairs of a query and an item that can be listed; `rows` has the first of them."""
+    rows: tuple[UnjudgedItem, ...]
+    """By impressions, the most first."""
+    rare: int
+    """Impressions of all pairs of fewer users. One impression counts for each of its items."""
+    other: int
+    """Impressions of pairs that the tables do not list."""
+    whole: int
+    """Impressions of all pairs."""
+    unlisted_at_most: int
+    """The most impressions of any pair that the tables do not list."""
+
+
+def check_missing(plan: Plan) -> None:
+    """Raise BadRequest where nothing is counted, with the setting to change."""
+    if not plan.missing:
+        rule = "set judgements.missing = true, and queries.text to plain or hashed"
+        raise BadRequest(404, f"items without a judgement are not counted: {rule}")
+
+
+def unjudged_items(tables: QueryTables, window: QueryWindow, limit: int) -> UnjudgedItems:
+    """The items of a window. Raises Damaged."""
+    plan = tables.plan
+    assert plan.queries is not None
+    pages = tables.pages(MISSING, [*window.hours])
+    merged = merge(pages, columns_of(plan, MISSING), plan.queries.min_users)
+    rows = _in_order(merged)
+    return UnjudgedItems(
+        from_=timestamp_text(window.from_ms),
+        until=timestamp_text(window.until_ms),
+        hours=len(window.hours),
+        lost_hours=len(tables.lost.intersection(window.hours)),
+        depth=plan.missing_depth,
+        min_users=plan.queries.min_users,
+        listed=len(rows),
+        rows=tuple(_rows(merged, rows[:limit])),
+        rare=int(merged.rare[0]),
+        other=int(merged.other[0]),
+        whole=int(merged.total[0]),
+        unlisted_at_most=merged.bound,
+    )
+
+
+def _in_order(merged: MergedTables) -> list[int]:
+    """The rows that are shown: those that may have the most impressions first."""
+    at_most = merged.sums[:, 0] + merged.missing
+    indices = np.flatnonzero(merged.is_shown).tolist()
+    texts = {index: merged.keys[index].encode(errors="surrogatepass") for index in indices}
+    return sorted(texts, key=lambda n: (-at_most[n], crc32(texts[n]), texts[n]))
+
+
+def _rows(merged: MergedTables, indices: list[int]) -> Iterator[UnjudgedItem]:
+    for index in indices:
+        query, item = without_segment(merged.keys[index])
+        impressions, missing = int(merged.sums[index, 0]), int(merged.missing[index])
+        yield UnjudgedItem(query, item, None, impressions, missing)
+
+
+class TableRoute(NamedTuple):
+    """A route: its answer is JSON, or a part of it as CSV."""
+
+    summary: str
+    answer: type[msgspec.Struct]
+    rows: str
+    """The attribute of the answer that is a table."""
+    row: type[msgspec.Struct]
+    parameters: tuple[QueryParameter, ...]
+    off: str
+    """What is not so where the status is 404."""
+
+
+NO_QUERIES: Final = "No queries are kept."
+TABLES: Final[Mapping[str, TableRoute]] = {
+    QUERIES_PATH: TableRoute(
+        "Queries of a window: by searches, without results, and what lost or gained most.",
+        Queries,
+        "rows",
+        QueryRow,
+        PARAMETERS,
+        NO_QUERIES,
+    ),
+    DETAIL_PATH: TableRoute(
+        "One query by hour, and its searches that scored worst as they were shown.",
+        QueryDetail,
+        "hours",
+        QueryHour,
+        DETAIL_PARAMETERS,
+        NO_QUERIES,
+    ),
+    MISSING_PATH: TableRoute(
+        "Items that were shown most for judged queries and are not judged.",
+        UnjudgedItems,
+        "rows",
+        UnjudgedItem,
+        MISSING_PARAMETERS,
+        "Items without a judgement are not counted.",
+    ),
+}
+"""By path."""

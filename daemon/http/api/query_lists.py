@@ -8,22 +8,28 @@ from zlib import crc32
 
 import numpy as np
 
-from relevanced.metrics.lists import Booleans, Floats, Integers
-from relevanced.metrics.metric import Metric
+from relevanced.metrics import Booleans, Floats, Integers, Metric
 
-from ...exporter.query_pages import ExamplesOfHour, columns_of
-from ...exporter.query_windows import QueryWindow
-from ...lane.queries import BY, COUNT_COLUMNS, METRIC_COLUMNS, WHOLE, ZERO
+from ...lane import BY, QUERY_COUNT_COLUMNS, QUERY_METRIC_COLUMNS, WHOLE, ZERO
 from ...plan import Plan
-from ...queries.keys import NO_QUERY
-from ...queries.losses import Losses, compare
-from ...queries.merging import Merged, Page, merge, of_segment
-from ...queries.prior import Prior, day_variation, fit_prior
-from ...queries.searches import Searches
+from ...queries import (
+    NO_QUERY,
+    Losses,
+    MergedTables,
+    Page,
+    Prior,
+    Searches,
+    compare,
+    day_variation,
+    fit_prior,
+    merge,
+    of_segment,
+)
+from ...views import ExamplesOfHour, QueryWindow, columns_of
 
 UNIT_RANGE: Final = (0.0, 1.0)
 """The range of metrics whose losses are known: errors need values in it."""
-IMPRESSIONS, ZERO_RESULTS, WITH_FEEDBACK = range(len(COUNT_COLUMNS))
+IMPRESSIONS, ZERO_RESULTS, WITH_FEEDBACK = range(len(QUERY_COUNT_COLUMNS))
 
 
 class QueryTables(Protocol):
@@ -78,17 +84,17 @@ class Found:
         return self.of_metric.entry.range == UNIT_RANGE
 
     @cached_property
-    def merged(self) -> Merged:
+    def merged(self) -> MergedTables:
         """The queries of the window. Raises Damaged."""
         return self.of(self.window.hours)
 
     @cached_property
-    def empty(self) -> Merged:
+    def empty(self) -> MergedTables:
         """Those without a result. Raises Damaged."""
         pages = self.tables.pages(ZERO, [*self.window.hours])
         return merge(pages, columns_of(self.plan, ZERO), self.min_users)
 
-    def of(self, hours: Sequence[int]) -> Merged:
+    def of(self, hours: Sequence[int]) -> MergedTables:
         """The queries of some hours. Raises Damaged."""
         kind = WHOLE if self.segment is None else BY
         pages: list[Page] = self.tables.pages(kind, [*hours])
@@ -107,10 +113,10 @@ class Found:
     @property
     def _column(self) -> int:
         index = [metric.name for metric in self.plan.metrics].index(self.metric)
-        return len(COUNT_COLUMNS) + METRIC_COLUMNS * index
+        return len(QUERY_COUNT_COLUMNS) + QUERY_METRIC_COLUMNS * index
 
     @cached_property
-    def usual_days(self) -> list[Merged]:
+    def usual_days(self) -> list[MergedTables]:
         """The queries of each usual day. Raises Damaged."""
         return [self.of(hours) for hours in self.window.usual]
 

@@ -6,31 +6,34 @@ The handlers and the OpenAPI document are made from it: a new route is one new e
 from typing import Final
 
 from ...errors import Damaged
-from ...experiments.types import DayEffect, Findings, OverTime
-from ...exporter.scores import Report, Score, matching
-from ...exporter.snapshot import Segment
+from ...experiments import DayEffect, Findings, OverTime
 from ...plan import ALL
-from . import tables
-from .buckets import Bucket, Buckets, buckets
-from .changes import AGAINST, Changes, changes
+from ...views import Report, Score, Segment, matching
+from . import parameters
 from .compared import Change
-from .dated_files import CLASSES_PATH, ClassFiles, class_files
+from .experiments import Bucket, Buckets, buckets, over_time
 from .health import Health, health
-from .history import History, Pane, history
-from .hours import Hours, HourScore, hours
-from .index import MARKER_PATHS, Index, Listed
-from .judged import PATH as JUDGED_PATH
-from .judged import Judged, JudgedHistory, JudgedScore, judged, judged_history
-from .over_time import over_time
-from .parameters import BadRequest, Parameter
-from .query_tables import TABLES
+from .history import History, Hours, HourScore, Pane, history, hours
+from .judged import (
+    CLASSES_PATH,
+    JUDGED_PATH,
+    ClassFiles,
+    Judged,
+    JudgedHistory,
+    JudgedScore,
+    class_files,
+    judged,
+    judged_history,
+)
+from .parameters import MARKER_PATHS, BadRequest, Index, Listed, QueryParameter, Segments, segments
+from .queries import TABLES
 from .route import Query, RequestContext, Route
-from .segments import Segments, segments
+from .stories import AGAINST, Changes, changes
 
 _FILTERS: Final = (
-    Parameter("metric", "Only this metric.", repeatable=True),
-    Parameter("grouping", "Only this grouping.", repeatable=True),
-    Parameter("segment", "Only segments with this name.", repeatable=True),
+    QueryParameter("metric", "Only this metric.", repeatable=True),
+    QueryParameter("grouping", "Only this grouping.", repeatable=True),
+    QueryParameter("segment", "Only segments with this name.", repeatable=True),
 )
 
 
@@ -91,7 +94,7 @@ def _index(context: RequestContext, query: Query) -> Index:
     of_queries = [
         Listed(path + suffix, route.summary)
         for path, route in TABLES.items()
-        for suffix in ("", tables.SUFFIX)
+        for suffix in ("", parameters.SUFFIX)
     ]
     return Index((*listed, *of_queries, *MARKER_PATHS))
 
@@ -108,8 +111,8 @@ ROUTES: Final = (
         "The scores of every window, metric and shown segment.",
         (
             *_FILTERS,
-            Parameter("window", "Only this window.", repeatable=True),
-            Parameter("view", "Only this view.", repeatable=True),
+            QueryParameter("window", "Only this window.", repeatable=True),
+            QueryParameter("view", "Only this view.", repeatable=True),
         ),
         Report,
         _scores,
@@ -119,10 +122,10 @@ ROUTES: Final = (
         "/api/v1/history",
         "One metric of one segment, pane by pane, for all panes that are kept.",
         (
-            Parameter("metric", "The metric.", required=True),
-            Parameter("window", "The window whose panes are returned.", required=True),
-            Parameter("grouping", "The grouping.", default=ALL),
-            Parameter("segment", "The segment.", default=ALL),
+            QueryParameter("metric", "The metric.", required=True),
+            QueryParameter("window", "The window whose panes are returned.", required=True),
+            QueryParameter("grouping", "The grouping.", default=ALL),
+            QueryParameter("segment", "The segment.", default=ALL),
         ),
         History,
         _history,
@@ -133,8 +136,8 @@ ROUTES: Final = (
         "The hours of event time that are kept, over what has settled: by default the last day.",
         (
             *_FILTERS,
-            Parameter("from", "Hours from this time on, such as 2026-11-20T12:00:00Z."),
-            Parameter("to", "Hours before this time."),
+            QueryParameter("from", "Hours from this time on, such as 2026-11-20T12:00:00Z."),
+            QueryParameter("to", "Hours before this time."),
         ),
         Hours,
         _hours,
@@ -145,9 +148,9 @@ ROUTES: Final = (
         "The scores by judgements, which wait for no feedback: of every window, and beside earlier"
         " hours that the same file graded.",
         (
-            Parameter("judged_metric", "Only this judged metric.", repeatable=True),
+            QueryParameter("judged_metric", "Only this judged metric.", repeatable=True),
             *_FILTERS[1:],
-            Parameter("window", "Only scores of this window.", repeatable=True),
+            QueryParameter("window", "Only scores of this window.", repeatable=True),
         ),
         Judged,
         _judged,
@@ -157,10 +160,10 @@ ROUTES: Final = (
         "/api/v1/judged/history",
         "One judged metric of one segment, pane by pane, since the file that grades it began.",
         (
-            Parameter("judged_metric", "The judged metric.", required=True),
-            Parameter("window", "The window whose panes are returned.", required=True),
-            Parameter("grouping", "The grouping.", default=ALL),
-            Parameter("segment", "The segment.", default=ALL),
+            QueryParameter("judged_metric", "The judged metric.", required=True),
+            QueryParameter("window", "The window whose panes are returned.", required=True),
+            QueryParameter("grouping", "The grouping.", default=ALL),
+            QueryParameter("segment", "The segment.", default=ALL),
         ),
         JudgedHistory,
         _judged_history,
@@ -179,9 +182,11 @@ ROUTES: Final = (
         "What got better or worse: the open changes, and each segment now and before.",
         (
             *_FILTERS,
-            Parameter("window", "The window that is compared.", required=True),
-            Parameter("view", "`settled`, or `live`, which is preliminary.", default="settled"),
-            Parameter(
+            QueryParameter("window", "The window that is compared.", required=True),
+            QueryParameter(
+                "view", "`settled`, or `live`, which is preliminary.", default="settled"
+            ),
+            QueryParameter(
                 "against",
                 "`worst`: an hour before, or before an open change. `hour`: an hour before. `day`,"
                 " `weeks`: the last settled hours against those of yesterday or of the last weeks.",
@@ -209,7 +214,7 @@ ROUTES: Final = (
     Route(
         "/api/v1/experiments/{experiment}/buckets",
         "The tallies of an experiment in 64 buckets of users: what its statements are made of.",
-        (Parameter("experiment", "The experiment.", in_path=True),),
+        (QueryParameter("experiment", "The experiment.", in_path=True),),
         Buckets,
         _buckets,
         table=("rows", Bucket),
@@ -218,8 +223,8 @@ ROUTES: Final = (
         "/api/v1/experiments/{experiment}/over-time",
         "The effect of an experiment on each day (UTC), and up to the end of each day.",
         (
-            Parameter("experiment", "The experiment.", in_path=True),
-            Parameter(
+            QueryParameter("experiment", "The experiment.", in_path=True),
+            QueryParameter(
                 "exclude",
                 "Leave out these days, such as 2026-11-20/2026-11-21: for a cause outside of the"
                 " outcome, such as an outage.",

@@ -1,21 +1,39 @@
-"""Open and closed changes, and the headline, as the API returns them. Pure."""
+"""Open and closed changes, and the headline, as the API returns them. Pure.
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+The rows of the table say what the open changes above it say.
 
+What got worse since when, and each segment now and before.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import Final, Literal, TypeAlias
+
+import msgspec
 import numpy as np
 
-from ...events.timestamps import timestamp_text
-from ...exporter.judgements import Judgement
-from ...exporter.pane_reader import Reading
-from ...judging import sentences
-from ...judging.ledger import Onset as KnownOnset
-from ...judging.markers import Marker, beside, nearest, plan_of
-from ...judging.patterns import Pattern
-from ...judging.story import Measured, Moved, Story
-from ...judging.incidents import Incident, incidents
-from .change_types import (
+from ...changes import (
+    FallOnset,
+    Incident,
+    Marker,
+    MeasuredChange,
+    Moved,
+    Pattern,
+    Series,
+    Story,
+    beside,
+    incidents,
+    nearest,
+    plan_of,
+    text as sentences,
+)
+from ...events import timestamp_text
+from ...exporter import Detection, Reading
+from ...views import SETTLED
+from .compared import FALSE_CALLS, Change, Estimate, Table, Verdict, compared_rows, usual_rows
+from .history import Stretch
+from .markers import (
     Another,
     Explained,
     GradedBy,
@@ -27,8 +45,9 @@ from .change_types import (
     OpenChange,
     State,
     Tone,
+    shown,
 )
-from .markers import shown
+from .parameters import BadRequest
 
 Marks: TypeAlias = tuple[Marker, ...]
 
@@ -136,7 +155,7 @@ def noticeable(reading: Reading) -> tuple[Noticeable, ...]:
     return tuple(found)
 
 
-def _best(judged: Judgement) -> tuple[float | None, str | None]:
+def _best(judged: Detection) -> tuple[float | None, str | None]:
     """(the smallest fall of any metric of the whole that would be noticed, its lane)."""
     least: tuple[float | None, str | None] = (None, None)
     for lane, drops in judged.noticeable.items():
@@ -224,7 +243,7 @@ def _graded(story: Story) -> GradedBy | None:
     )
 
 
-def _onset(onset: KnownOnset) -> Onset:
+def _onset(onset: FallOnset) -> Onset:
     latest = timestamp_text(round(onset.latest))
     if onset.earliest is None:
         return Onset(None, None, latest, "unknown")
@@ -232,7 +251,7 @@ def _onset(onset: KnownOnset) -> Onset:
     return Onset(at, earliest, latest, "panes" if onset.by_panes else "hours")
 
 
-def _level(measured: Measured, basis: Literal["hour", "weeks"] | None) -> Level:
+def _level(measured: MeasuredChange, basis: Literal["hour", "weeks"] | None) -> Level:
     return Level(measured.mean, measured.stderr, measured.scored, basis)
 
 
@@ -253,3 +272,154 @@ def _others(moved: tuple[Moved, ...]) -> tuple[Another, ...]:
     return tuple(
         Another(each.series[2], each.series[0], each.series[1], each.change_ratio) for each in moved
     )
+
+
+def in_one_voice(rows: Sequence[Change], judged: Detection) -> tuple[Change, ...]:
+    """The rows as the open changes have them.
+
+    What an open change names is worse since its onset, and the row has its level since then beside
+    that before: a window that fills would dilute it. What is low only through that is diluted, and
+    has its levels of the same times.
+    """
+    named: dict[Series, tuple[Story, Moved]] = {}
+    shares: dict[Series, tuple[Story, Moved]] = {}
+    for story in judged.open:
+        for moved in (story.own, *story.also):
+            named.setdefault(moved.series, (story, moved))
+        for moved in story.shares:
+            shares.setdefault(moved.series, (story, moved))
+    explained = {series[:2] for series in shares}
+    return tuple(_voiced(row, named, shares, explained) for row in rows)
+
+
+def without_shared(rows: Sequence[Change], judged: Detection) -> tuple[Change, ...]:
+    """The rows as they are, but what is low only through an open change is diluted."""
+    shares = {moved.series for story in judged.open for moved in story.shares}
+    return tuple(
+        (
+            msgspec.structs.replace(row, verdict="diluted")
+            if row.verdict == "worse" and (row.grouping, row.segment, row.metric) in shares
+            else row
+        )
+        for row in rows
+    )
+
+
+def _voiced(
+    row: Change,
+    named: Mapping[Series, tuple[Story, Moved]],
+    shares: Mapping[Series, tuple[Story, Moved]],
+    explained: Collection[tuple[str, str]],
+) -> Change:
+    series = (row.grouping, row.segment, row.metric)
+    if series in named:
+        return _since_onset(row, *named[series], "worse")
+    if series in shares:
+        return _since_onset(row, *shares[series], "diluted")
+    if row.verdict == "worse" and series[:2] in explained:
+        return msgspec.structs.replace(row, verdict="diluted", since=None)
+    return row
+
+
+def _since_onset(row: Change, story: Story, moved: Moved, verdict: Verdict) -> Change:
+    before, now = moved.before.mean, moved.now.mean
+    return msgspec.structs.replace(
+        row,
+        now=_estimate(moved.now, moved.impressions[1]),
+        before=_estimate(moved.before, moved.impressions[0]),
+        difference=None if before is None or now is None else now - before,
+        noise=moved.error,
+        verdict=verdict,
+        since=timestamp_text(round(story.fall.onset.likely)),
+    )
+
+
+def _estimate(measured: MeasuredChange, impressions: int) -> Estimate:
+    return Estimate(measured.mean, measured.stderr, measured.scored, impressions)
+
+
+Against: TypeAlias = Literal["worst", "hour", "day", "weeks"]
+AGAINST: Final[tuple[Against, ...]] = ("worst", "hour", "day", "weeks")
+
+
+class Changes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The requested changes, segment by segment. Before the first event the periods are null."""
+
+    as_of: str | None
+    window: str
+    view: str
+    now: Stretch | None
+    before: Stretch | None
+    """The latest of `periods`."""
+    periods: tuple[Stretch, ...]
+    """What `now` is compared with: one period, or the same hours of up to three weeks, the latest
+    first. The means before are over all of them, each with the same weight."""
+    remark: str | None
+    """Why there is nothing to compare with, and from when on there is; null where there is."""
+    beyond: float
+    """How many times its noise a difference must exceed to be called. Grows with the number of
+    segments, so that false calls stay rare."""
+    changes: tuple[Change, ...]
+    against: Against
+    """`worst`: where a change is open, a row is what it was before that and has been since.
+    `hour`: the window now and an hour before. `day`: the last settled hours and
+    the same hours yesterday. `weeks`: the same of up to three weeks. The last hours are the
+    shortest of 1, 6 and 24 that are as long as the window, or 24."""
+    settled_until: str | None
+    """End of what has settled when changes were looked for last."""
+    headline: Headline
+    noticeable: tuple[Noticeable, ...]
+    open: tuple[OpenChange, ...]
+    """Of all metrics and segments, judged ones included, the clearest first."""
+    closed: tuple[OpenChange, ...]
+    """Those that recovered within the last day, or ended with their judgements."""
+    standing: tuple[OpenChange, ...]
+    """Open ones that have lasted for more than a week."""
+
+
+def changes(
+    reading: Reading,
+    window: str,
+    view: str,
+    wanted: Mapping[str, Sequence[str]],
+    against: Against = "worst",
+) -> Changes:
+    """The changes of the shown segments that pass the filters `wanted` (name → allowed values).
+    Raises BadRequest."""
+    as_of_ms, judged = reading.snapshot.as_of_ms, reading.judged
+    beyond = NormalDist().inv_cdf(1 - FALSE_CALLS / (2 * len(reading.selection.segments)))
+    open_now, closed, standing = open_changes(reading)
+    if against == "day" or against == "weeks":
+        if view != SETTLED:
+            rule = f"must be {SETTLED} with against={against}, which compares whole hours"
+            raise BadRequest(400, f"view={view}: {rule}")
+        table = usual_rows(reading, window, wanted, against, beyond)
+    else:
+        table = _recent_rows(reading, window, view, wanted, beyond)
+    voiced = in_one_voice if against == "worst" else without_shared
+    table = replace(table, rows=voiced(table.rows, judged))
+    return Changes(
+        as_of=None if as_of_ms is None else timestamp_text(as_of_ms),
+        window=window,
+        view=view,
+        now=table.now,
+        before=table.periods[0] if table.periods else None,
+        periods=table.periods,
+        remark=table.remark,
+        beyond=beyond,
+        changes=table.rows,
+        against=against,
+        settled_until=None if judged.end_ms is None else timestamp_text(judged.end_ms),
+        headline=headline(reading),
+        noticeable=noticeable(reading),
+        open=open_now,
+        closed=closed,
+        standing=standing,
+    )
+
+
+def _recent_rows(
+    reading: Reading, window: str, view: str, wanted: Mapping[str, Sequence[str]], beyond: float
+) -> Table:
+    now, before, rows = compared_rows(reading, window, view, wanted, beyond)
+    return Table(now, () if before is None else (before,), rows, None)

@@ -1,4 +1,4 @@
-"""A column of short texts in one piece of memory.
+"""A column of short texts in one piece of memory. Pure.
 
 A short Python string takes about five times the bytes of its text. A million of them are one column
 of bytes here, with where each ends (`ends`). Texts are compared for a whole batch at once: as rows
@@ -12,14 +12,13 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from relevanced.metrics.lists import Booleans, Integers
+from relevanced.metrics import Booleans, Integers
 
-from .column import Column
-from .ends import Ends
+from .arrays import Column, Ends
 
 Joined: TypeAlias = tuple[bytes, Integers]
 """The bytes of texts, one after the other, and the length of each in bytes, (n,)."""
-Rows: TypeAlias = tuple[NDArray[np.uint8], Integers]
+TextRows: TypeAlias = tuple[NDArray[np.uint8], Integers]
 """Texts as rows of bytes, (n, width), and the length of each, (n,). What follows a text in its row
 is arbitrary."""
 
@@ -123,7 +122,7 @@ class Texts:
         starts, ends = self.spans(indices)
         return int((ends - starts).max(initial=0))
 
-    def rows(self, indices: Integers) -> Rows:
+    def rows(self, indices: Integers) -> TextRows:
         """Return the texts at these indices, (n,), as rows."""
         starts, ends = self.spans(indices)
         return rows_of(self._bytes.view(), starts, ends - starts)
@@ -153,7 +152,7 @@ class Texts:
         self._ends.drop_front(count)
 
 
-def rows_of(data: NDArray[np.uint8], starts: Integers, sizes: Integers, unit: int = 1) -> Rows:
+def rows_of(data: NDArray[np.uint8], starts: Integers, sizes: Integers, unit: int = 1) -> TextRows:
     """Return the bytes from each start, (n,), as rows: as wide as the largest size, rounded up to
     whole `unit`s."""
     width = -(-max(int(sizes.max(initial=1)), 1) // unit) * unit

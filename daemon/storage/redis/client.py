@@ -1,9 +1,12 @@
 """Connect to Redis by URL: one server, a cluster, or the master that a Sentinel names.
 
 This is also the one place that decides which errors of the client mean Unavailable.
+
+The keys of all lanes of a namespace, found by a scan of all keys of the servers.
 """
 
-from collections.abc import Awaitable
+import re
+from collections.abc import Awaitable, Iterator, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
@@ -15,7 +18,7 @@ from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
 from redis.exceptions import ReadOnlyError, RedisClusterException, RedisError
 
-from ...config.kinds import PLAIN_OPTIONS, SECRET_OPTIONS
+from ...config import PLAIN_OPTIONS, SECRET_OPTIONS
 from ...errors import Unavailable
 
 Client: TypeAlias = "Redis | RedisCluster"
@@ -121,3 +124,28 @@ def _without_secrets(error: Exception, client: Client) -> str:
         text = f"Authentication required ({text})"
     secret = client.get_connection_kwargs().get("password")
     return text.replace(str(secret), "***") if secret else text
+
+
+KEYS_AT_ONCE: Final = 500
+"""One call scans or removes so many keys: less than a millisecond of the server's time."""
+
+
+async def lane_keys(client: Client, namespace: str) -> list[str]:
+    """Return every key of its lanes and its past, on a cluster those of all masters. Raises the
+    client's errors."""
+    lane_key = re.compile(re.escape(f"{{{namespace}:") + r"(\d+|past)\}:")
+    pattern = re.sub(r"([*?\[\]\\])", r"\\\1", f"{{{namespace}:") + "*"
+    found = client.scan_iter(match=pattern, count=KEYS_AT_ONCE)
+    texts = [key.decode(errors="replace") async for key in found]
+    return [key for key in texts if lane_key.match(key)]
+
+
+def prefix_of(key: str) -> str:
+    """Return the prefix of the keys of the lane that this key belongs to."""
+    return key[: key.index("}:") + 2]
+
+
+def portions(keys: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield the keys in portions of KEYS_AT_ONCE."""
+    for first in range(0, len(keys), KEYS_AT_ONCE):
+        yield keys[first : first + KEYS_AT_ONCE]

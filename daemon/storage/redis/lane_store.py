@@ -4,27 +4,147 @@ step of a lane is one script on one hash slot.
 A commit is applied once or not at all, whatever is lost, repeated or delayed, as long as the caller
 sends the same `Commit` again until it is answered. The scripts state why their steps are in the
 order they are.
+
+A commit as its script takes it: the values staged before, the keys, the arguments.
+
+Large values are first SET under staging names, and the script only renames them: what passes
+through Lua costs Redis about 1.5 ns per byte, while it serves nobody else. For small pages that is
+cheaper than staging them, see `INLINE_BYTES`.
+
+The Lua scripts: every step of a lane is one of them, on one hash slot.
+
+Scripts, not functions: EVALSHA names a script by its content, so that two versions of the daemon
+share a server, and nothing has to be loaded on each master.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha1
+from importlib.resources import files
 from typing import Any, Final, cast
 
 import msgspec
+from redis.exceptions import NoScriptError
 
 from ...errors import Damaged, Lost, Unavailable
 from ..commit import Commit
-from ..head import UNSWEPT, Head, head_of, new_head, start_of
+from ..head import (
+    NO_MARKS,
+    UNSWEPT,
+    AcceptedLog,
+    Head,
+    LaneStart,
+    LogMarks,
+    StallMark,
+    head_of,
+    new_head,
+    pack_mark,
+    start_of,
+)
 from ..keys import ADMITTED_KEY
-from ..log_marks import NO_MARKS, AcceptedLog, LaneStart, LogMarks
-from ..stall_mark import StallMark, pack_mark
-from ..store import Answer, DamagedLane, LaneDelta, missing_keys, short_of
-from . import scripts
-from .accepted_logs import AcceptedLogs
-from .client import Client, answered
-from .commit_call import call_of
-from .registry import Registry
-from .scan import lane_keys, portions, prefix_of
-from .scripts import Script, evaluate, pairs_of
+from .client import Client, answered, lane_keys, portions, prefix_of
+from .port import Answer, DamagedLane, LaneDelta, missing_keys, short_of
+from .registers import AcceptedLogs, LaneRegister
+
+INLINE_BYTES: Final = 4096
+"""Pages up to this size are arguments of the script. SET, EXISTS, RENAME and PERSIST for a page of
+two kilobytes were most of what Redis spent on a commit, and half of what the worker spent on
+sending it."""
+INLINE_BYTES_IN_ALL: Final = 128 * 1024
+"""The most bytes of pages among the arguments of one commit, which bounds the time of its
+script."""
+
+
+@dataclass(frozen=True)
+class CommitCall:
+    """What is sent for a commit: first the staged values, then the script with keys and
+    arguments."""
+
+    staged: Mapping[str, bytes]
+    keys: Sequence[str]
+    arguments: Sequence[str | int | bytes]
+
+
+def call_of(commit: Commit, prefix: str) -> CommitCall:
+    """Return the call of a commit whose lane's keys begin with the prefix. The same commit always
+    gives the same call: it may be sent again."""
+    unread = sorted(commit.blobs.keys() - set(commit.listed))
+    written = [*commit.listed, *unread]
+    inline = _inline(commit)
+    parts = [commit.blobs[key] for key in written if key not in inline]
+    stage = f"{prefix}stage:{commit.token}:{commit.sequence}:"
+    staged = {f"{stage}{number}": part for number, part in enumerate(parts)}
+    keys = [f"{prefix}{name}" for name in ("head", "names", "changes")]
+    kept = (*(commit.kept or ()), *commit.kept_unread)
+    keys += [*staged, *(prefix + key for key in (*written, *commit.unlinked, *kept))]
+    counts = [len(staged), len(commit.listed), len(unread), len(commit.unlinked)]
+    pairs = [part for pair in (*commit.names.items(), *commit.fields.items()) for part in pair]
+    arguments = [
+        commit.token,
+        commit.sequence,
+        *counts,
+        len(commit.names),
+        len(commit.fields),
+        "" if commit.kept is None else len(kept),
+        len(commit.kept_unread),
+        *(inline.get(key, b"") for key in written),
+        *pairs,
+    ]
+    return CommitCall(staged, keys, arguments)
+
+
+def _inline(commit: Commit) -> dict[str, bytes]:
+    """Return the pages that are arguments. A block never is: it is most of the bytes of a
+    commit."""
+    inline, left = dict[str, bytes](), INLINE_BYTES_IN_ALL
+    for key in commit.listed:
+        value = commit.blobs[key]
+        if 0 < len(value) <= min(INLINE_BYTES, left):
+            inline[key] = value
+            left -= len(value)
+    return inline
+
+
+@dataclass(frozen=True)
+class Script:
+    """A Lua script and the digest under which servers cache it."""
+
+    text: str
+    digest: str
+
+
+def _script(name: str) -> Script:
+    text = files(__package__).joinpath(name).read_text(encoding="utf-8")
+    return Script(text, sha1(text.encode(), usedforsecurity=False).hexdigest())
+
+
+CLAIM: Final = _script("claim.lua")
+LAYOUT: Final = _script("layout.lua")
+ANEW: Final = _script("anew.lua")
+VERIFY: Final = _script("verify.lua")
+COMMIT: Final = _script("commit.lua")
+LOAD: Final = _script("load.lua")
+TOUCH: Final = _script("touch.lua")
+MARK: Final = _script("mark.lua")
+READ: Final = _script("read.lua")
+SWEEP: Final = _script("sweep.lua")
+
+
+async def evaluate(
+    client: Client, script: Script, keys: Sequence[str], arguments: Sequence[Any]
+) -> Any:
+    """Run a script; returns its answer. The caller handles the errors of the connection."""
+    try:
+        return await client.evalsha(script.digest, len(keys), *keys, *arguments)
+    except NoScriptError:
+        # Nothing ran, so it is safe to send the text.
+        return await client.eval(script.text, len(keys), *keys, *arguments)
+
+
+def pairs_of(flat: Sequence[bytes]) -> dict[str, bytes]:
+    """Return a hash from the flat list that scripts answer."""
+    return {key.decode(): value for key, value in zip(flat[::2], flat[1::2], strict=True)}
+
 
 STAGED_FOR_S: Final = 120
 """Staged values of a writer that died expire after this time. A commit is retried well within
@@ -48,7 +168,7 @@ class LaneStore:
     def __init__(self, client: Client, namespace: str) -> None:
         self._client = client
         self._namespace = namespace
-        self._registry = Registry(client, namespace)
+        self._registry = LaneRegister(client, namespace)
         self._unswept: dict[int, str] = {}
         """Lanes claimed by this process that may have keys of an earlier lane → their marks."""
         self._starts: dict[int, LaneStart | None] = {}
@@ -70,7 +190,7 @@ class LaneStore:
         prefix = self.prefix(lane)
         known = await self._registry.start_of(lane)
         arguments = [token, prefix, int(known is not None), *new_head(token, start, logs)]
-        answer = await self._run(scripts.CLAIM, self._claim_keys(prefix), arguments)
+        answer = await self._run(CLAIM, self._claim_keys(prefix), arguments)
         if answer is None:
             raise DamagedLane(lane, "its head is gone", start=known)
         return await self._claimed(lane, token, pairs_of(answer), known)
@@ -83,7 +203,7 @@ class LaneStore:
         `found`."""
         prefix = self.prefix(lane)
         arguments = [found, token, prefix, *new_head(token, start, logs)]
-        answer = await self._run(scripts.ANEW, self._claim_keys(prefix), arguments)
+        answer = await self._run(ANEW, self._claim_keys(prefix), arguments)
         if answer is None:
             raise Lost
         await self._registry.forget_permission(lane)
@@ -133,8 +253,8 @@ class LaneStore:
         names = [key.removeprefix(prefix) for key in found]
         for part in portions([name for name in names if not name.startswith(_UNLISTED)]):
             checked = [prefix + name for name in part]
-            removed += await self._run(scripts.SWEEP, [*keys, *checked], [mark, *part])
-        await self._run(scripts.SWEEP, keys, [mark])
+            removed += await self._run(SWEEP, [*keys, *checked], [mark, *part])
+        await self._run(SWEEP, keys, [mark])
         return removed
 
     async def verify(
@@ -151,7 +271,7 @@ class LaneStore:
         while first < listed:
             part = [prefix + key for key in (keys or ())[first : first + VERIFIED_KEYS]]
             ranks = [first, first + VERIFIED_KEYS - 1]
-            answer = await self._run(scripts.VERIFY, base + part, [token, sequence, prefix, *ranks])
+            answer = await self._run(VERIFY, base + part, [token, sequence, prefix, *ranks])
             if answer is None:
                 raise Lost
             listed, names, must_list, must_name, found = answer
@@ -178,7 +298,7 @@ class LaneStore:
         writer by now."""
         prefix = self.prefix(lane)
         owner = [head.token, str(head.sequence)]
-        answer = await self._run(scripts.LOAD, self._base_keys(prefix), owner)
+        answer = await self._run(LOAD, self._base_keys(prefix), owner)
         if answer is None:
             raise Lost
         names, listed = pairs_of(answer[0]), [key.decode() for key in answer[1]]
@@ -190,7 +310,7 @@ class LaneStore:
         for first in range(0, len(wanted), LOAD_KEYS):
             part = wanted[first : first + LOAD_KEYS]
             values = await self._run(
-                scripts.LOAD, self._base_keys(prefix) + [prefix + key for key in part], owner
+                LOAD, self._base_keys(prefix) + [prefix + key for key in part], owner
             )
             if values is None:
                 raise Lost
@@ -205,7 +325,7 @@ class LaneStore:
         call = call_of(commit, self.prefix(commit.lane))
         if call.staged:
             await answered(self._client, self._stage(call.staged))
-        answer = await self._run(scripts.COMMIT, call.keys, call.arguments)
+        answer = await self._run(COMMIT, call.keys, call.arguments)
         return cast(Answer, answer.decode())
 
     async def head(self, lane: int) -> Head | None:
@@ -224,13 +344,13 @@ class LaneStore:
         (clock in ms) in the same step."""
         mark = "" if idle_ms is None else str(idle_ms)
         keys = [f"{self.prefix(lane)}head"]
-        return bool(await self._run(scripts.TOUCH, keys, [token, sequence, mark]))
+        return bool(await self._run(TOUCH, keys, [token, sequence, mark]))
 
     async def mark(self, lane: int, token: str, sequence: int, mark: StallMark) -> bool:
         """Write the mark of a batch that takes too long into the head. Returns whether the lane
         still has this token and sequence; else nothing is written."""
         keys = [f"{self.prefix(lane)}head"]
-        return bool(await self._run(scripts.MARK, keys, [token, sequence, pack_mark(mark)]))
+        return bool(await self._run(MARK, keys, [token, sequence, pack_mark(mark)]))
 
     async def read(
         self, lane: int, token: str, sequence: int | None, names: int
@@ -248,7 +368,7 @@ class LaneStore:
         while True:
             arguments = [prefix, token, seen, upto, names + len(new_names), READ_BYTES]
             pairs, restart, added, written, values, upto, done, damage, missing = await self._run(
-                scripts.READ, keys, arguments
+                READ, keys, arguments
             )
             if damage:
                 raise DamagedLane(lane, damage.decode())

@@ -15,14 +15,25 @@ other alone.
 A namespace that is succeeded may take over again where its successor is silent, or after it was
 silent itself: then it was taken away and is deployed again. Where its daemons merely go on, or
 restart, they leave the successor alone.
+
+The layout in force in a namespace.
+
+    NAMESPACE:layouts   hash: generation, that of the layout in force; digest:G and text:G of each
+                        generation; known:DIGEST, the last generation with this content; and
+                        proposed:DIGEST, the server's clock in ms when a worker last proposed it
+
+Workers propose the layout of their own configuration again and again, and work under the one in
+force (see layout.lua).
 """
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from ..store import Term
+from . import lane_store
 from .client import Client, answered
+from .lane_store import evaluate
+from .port import Term
 
 T = TypeVar("T")
 
@@ -144,6 +155,64 @@ class Succession:
         found: Any = await self._answered(self._client.hmget(f"{name}:meta", fields))
         began, caught_up, *rest = (None if one is None else one.decode() for one in found)
         return _Meta(name, int(began or 0), int(caught_up or 0), *rest)
+
+    async def _answered(self, call: Awaitable[T]) -> T:
+        return await answered(self._client, call)
+
+
+@dataclass(frozen=True)
+class Generation:
+    """A layout that is in force, or was."""
+
+    number: int
+    digest: str
+    text: str
+
+
+class LayoutRegistry:
+    """The layouts of one namespace. Methods raise Unavailable."""
+
+    def __init__(self, client: Client, namespace: str) -> None:
+        self._client = client
+        self._key = f"{namespace}:layouts"
+
+    async def in_force(self) -> Generation | None:
+        """Return the layout in force; None before a worker proposed one."""
+        number: Any = await self._answered(self._client.hget(self._key, "generation"))
+        return None if number is None else await self._of(int(number))
+
+    async def propose(self, digest: str, text: str) -> Generation:
+        """Propose a layout; returns the one in force then."""
+        return await self._run("propose", digest, text, SILENT_MS)
+
+    async def use(self, digest: str, text: str) -> Generation:
+        """Put a layout in force, whatever was before; returns it."""
+        return await self._run("use", digest, text, 0)
+
+    async def restore(self, found: Generation) -> Generation:
+        """Note a layout that a lane was found under, where it is later than all that are known:
+        the namespace was rolled back, or lost it. Returns the one in force then."""
+        return await self._run("restore", found.digest, found.text, found.number)
+
+    async def history(self) -> list[Generation]:
+        """Return every layout that was in force, the oldest first."""
+        fields: Any = await self._answered(self._client.hgetall(self._key))
+        numbers = [int(f.removeprefix(b"digest:")) for f in fields if f.startswith(b"digest:")]
+        return [
+            Generation(n, fields[b"digest:%d" % n].decode(), fields[b"text:%d" % n].decode())
+            for n in sorted(numbers)
+        ]
+
+    async def _of(self, number: int) -> Generation | None:
+        names = [f"digest:{number}", f"text:{number}"]
+        found: Any = await self._answered(self._client.hmget(self._key, names))
+        digest, text = found
+        return None if digest is None else Generation(number, digest.decode(), text.decode())
+
+    async def _run(self, *arguments: str | int) -> Generation:
+        call = evaluate(self._client, lane_store.LAYOUT, [self._key], arguments)
+        number, digest, text = await self._answered(call)
+        return Generation(int(number), digest.decode(), text.decode())
 
     async def _answered(self, call: Awaitable[T]) -> T:
         return await answered(self._client, call)

@@ -5,7 +5,7 @@ from itertools import permutations
 import msgspec
 import pytest
 
-from relevanced.daemon.events.types import Feedback, Impression
+from relevanced.daemon.events import Feedback, Impression
 from tests.builders import (
     START_MS,
     clicked,

@@ -7,19 +7,17 @@ import msgspec
 import numpy as np
 import pytest
 
-from relevanced.daemon.attribution.item_lists import (
+from relevanced.daemon.attribution import (
+    NO_RANK,
+    NOT_PLAIN,
     as_stored,
     cut_to,
-    NOT_PLAIN,
-    NO_RANK,
     lengths_of,
     ranks0_of,
     respelled,
 )
-from relevanced.daemon.events.types import MAX_TEXT_BYTES
-from relevanced.daemon.lane.columns.id_index import NOT_FOUND
-from relevanced.daemon.lane.columns.texts import Spans, Texts, joined, joined_texts
-from relevanced.daemon.lane.open_impressions import encode_items
+from relevanced.daemon.events import MAX_TEXT_BYTES
+from relevanced.daemon.lane import NOT_FOUND, Spans, Texts, encode_items, joined, joined_texts
 from tests.seeds import seeds
 
 PLAIN = {b"[]": 0, b'["a"]': 1, b'["a","b c,d","]["]': 3, b'["' + b"x" * 256 + b'"]': 1}

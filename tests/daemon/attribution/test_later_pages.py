@@ -1,11 +1,10 @@
 """Later pages extend a list, and blanks keep every item at its first rank."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from relevanced.daemon.attribution.later_pages import PageMismatch, extended, placed
-from relevanced.daemon.events.types import Impression
+from relevanced.daemon.attribution import PageMismatch, extended, placed
+from relevanced.daemon.events import Impression
 from tests.builders import shown
 
 ITEMS = ["a", "b", "c"]

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from relevanced.daemon.attribution import vectorized
-from relevanced.daemon.events.plain import PlainEvents, nothing_of
-from relevanced.daemon.events.types import Limits, LogRecords
-from relevanced.daemon.lane.lane import Lane
-from relevanced.daemon.mapping.records import Mapper
+from relevanced.daemon.events import Limits, LogRecords, PlainEvents, nothing_of
+from relevanced.daemon.lane import Lane
+from relevanced.daemon.mapping import Mapper
 from relevanced.daemon.worker import batch
 from tests.builders import START_MS, TOPIC, lane_of, plan_with, record
 from tests.daemon.attribution.test_vectorized import ALONE, traffic

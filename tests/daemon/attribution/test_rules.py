@@ -3,12 +3,11 @@
 from collections import Counter
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from relevanced.daemon.attribution import rules
-from relevanced.daemon.events.types import Event, Feedback, Impression, Rejected
-from relevanced.daemon.lane.counts import FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES
+from relevanced.daemon.events import Event, Feedback, Impression, Rejected
+from relevanced.daemon.lane import FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES
 from tests.builders import (
     ATTRIBUTION_MS,
     BASE_MS,

@@ -3,16 +3,11 @@
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from relevanced.daemon.attribution.item_lists import NO_RANK
-from relevanced.daemon.attribution.records import LoggedRecords
-from relevanced.daemon.attribution.runs import Run, Single, read
-from relevanced.daemon.events.careful import read_carefully
-from relevanced.daemon.events.decoder import decoder
-from relevanced.daemon.events.types import Feedback, Impression, Limits
-from relevanced.daemon.lane.attribute_texts import AttributeTexts
+from relevanced.daemon.attribution import NO_RANK, LoggedRecords, Run, Single, read
+from relevanced.daemon.events import Feedback, Impression, Limits, decoder, read_carefully
+from relevanced.daemon.lane import AttributeTexts
 from relevanced.daemon.plan import Plan
 from tests.builders import plan_with, record
 from tests.daemon.events.records import (

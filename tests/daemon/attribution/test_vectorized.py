@@ -9,16 +9,15 @@ from typing import Any, Final
 
 import pytest
 
-from relevanced.daemon.attribution import plain_columns, runs, vectorized
-from relevanced.daemon.events.decoder import decoder
-from relevanced.daemon.events.types import Decoder, Limits
-from relevanced.daemon.experiments.specs import Spec, Tracking
-from relevanced.daemon.lane.lane import Lane
+from relevanced.daemon.attribution import columns, runs, vectorized
+from relevanced.daemon.events import Decoder, Limits, decoder
+from relevanced.daemon.experiments import Spec, Tracking
+from relevanced.daemon.lane import Lane
 from relevanced.daemon.plan import Plan
-from relevanced.daemon.queries.derivation import Derivation
+from relevanced.daemon.queries import Derivation
 from relevanced.daemon.worker import batch
-from tests.daemon.mapping.sources import mapper_of
 from tests.builders import LATENESS_MS, START_MS, TOPIC, lane_of, plan_with, record
+from tests.daemon.mapping.sources import mapper_of
 from tests.replica import counts_of, open_of, rows_of
 from tests.searches import QUERIES
 from tests.seeds import seeds
@@ -199,7 +198,7 @@ def test_records_that_are_long_are_applied_in_their_order(
 ) -> None:
     values = traffic(random.Random(seed), 600)
     whole = after(values, PLAN, small_run=1, cut=600)
-    for module in (plain_columns, runs):
+    for module in (columns, runs):
         monkeypatch.setattr(module, "LONG_RECORD_BYTES", 130)
     for cut in (7, 600):
         slowly = after(values, PLAN, small_run=1, cut=cut)
@@ -258,7 +257,7 @@ def test_an_impression_that_closes_within_the_run_takes_no_more_feedback(
 @pytest.fixture
 def one_hash(monkeypatch: pytest.MonkeyPatch) -> None:
     """All ids have the same hash."""
-    for module in (vectorized, plain_columns, runs):
+    for module in (vectorized, columns, runs):
         monkeypatch.setattr(
             module, "hashes_of", lambda ids, count: vectorized.np.zeros(count, "i8")
         )

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from relevanced.daemon.commands.byte_order_mark import without_mark
 from relevanced.daemon.commands.cli import cli
-from relevanced.daemon.config.loading import read
-from relevanced.daemon.http.web_config import parse
+from relevanced.daemon.config import read
+from relevanced.daemon.http import parse
+from relevanced.daemon.recompute.line_files import without_mark
 from tests.builders import START_MS
 
 SHOWN = {"type": "impression", "impression_id": "q", "timestamp": START_MS, "items": ["a"]}

@@ -16,14 +16,12 @@ from click.testing import CliRunner, Result
 
 from relevanced.daemon.commands import options
 from relevanced.daemon.commands.cli import LAZY_COMMANDS, ORDER, cli
-from relevanced.daemon.commands.recorded.asked import LATEST_MS, SCORES, Asked
-from relevanced.daemon.commands.replay import DEFAULT_PORT
-from relevanced.daemon.commands.simulate.sending import Span, span_of
-from relevanced.daemon.config.loading import Config
-from relevanced.daemon.judgements.classes import read as read_classes
-from relevanced.daemon.judgements.directory import add
-from relevanced.daemon.judgements.index import start_text
+from relevanced.daemon.config import Config
+from relevanced.daemon.judgements import add, read_classes, start_text
 from relevanced.daemon.panes import HOUR_MS
+from relevanced.daemon.recompute.over_time_output import LATEST_MS, SCORES, Asked
+from relevanced.daemon.recompute.replay import DEFAULT_PORT
+from relevanced.daemon.tools.traffic import SendingSpan, span_of
 
 HEAVY = ("numpy", "aiokafka", "redis", "aiohttp", "msgspec", "rich", "structlog")
 START = "2026-11-20T12:00:00Z"
@@ -319,16 +317,20 @@ def test_simulate_ends_cleanly_on_a_signal(number: signal.Signals) -> None:
 @pytest.mark.parametrize(
     ("start_ms", "backfill_ms", "duration_ms", "paced", "expected"),
     [
-        (None, 0, None, True, Span(100, 100, None, True)),
-        (None, 30, None, True, Span(70, 100, None, True)),
-        (None, 30, 0, True, Span(70, 100, 100, True)),
-        (None, 0, 50, True, Span(100, 100, 150, True)),
-        (None, 30, None, False, Span(70, 100, 100, False)),
-        (5, 30, 50, False, Span(5, 35, 85, False)),
+        (None, 0, None, True, SendingSpan(100, 100, None, True)),
+        (None, 30, None, True, SendingSpan(70, 100, None, True)),
+        (None, 30, 0, True, SendingSpan(70, 100, 100, True)),
+        (None, 0, 50, True, SendingSpan(100, 100, 150, True)),
+        (None, 30, None, False, SendingSpan(70, 100, 100, False)),
+        (5, 30, 50, False, SendingSpan(5, 35, 85, False)),
     ],
 )
 def test_history_comes_before_the_present(
-    start_ms: int | None, backfill_ms: int, duration_ms: int | None, paced: bool, expected: Span
+    start_ms: int | None,
+    backfill_ms: int,
+    duration_ms: int | None,
+    paced: bool,
+    expected: SendingSpan,
 ) -> None:
     assert span_of(100, start_ms, backfill_ms, duration_ms, paced) == expected
 

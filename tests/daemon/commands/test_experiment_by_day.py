@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from relevanced.daemon.experiments.tallies import DAY_MS
+from relevanced.daemon.experiments import DAY_MS
 from tests.builders import START_MS
 from tests.daemon.commands.test_experiment_exclusion import found, replayed, searches
 

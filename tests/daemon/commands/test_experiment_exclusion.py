@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from relevanced.daemon.commands.cli import cli
-from relevanced.daemon.events.timestamps import timestamp_text
+from relevanced.daemon.events import timestamp_text
 from tests.builders import START_MS
 from tests.seeds import seeds
 

@@ -13,17 +13,16 @@ from rich.console import Console
 from rich.progress import Progress
 
 from relevanced.daemon.commands.cli import cli
-from relevanced.daemon.commands.judgements.library import whole_index
-from relevanced.daemon.commands.recorded.judged import JudgedHours
-from relevanced.daemon.commands.recorded.looks import Looks
-from relevanced.daemon.commands.recorded.pipeline import replayed
-from relevanced.daemon.commands.simulate.judged_set import judged_set
-from relevanced.daemon.commands.simulate.traffic import Regression, Traffic, generate_events
-from relevanced.daemon.config.loading import load
-from relevanced.daemon.http.api.changes import Changes, changes
-from relevanced.daemon.judgements.directory import add
-from relevanced.daemon.lane.lane import Lane
+from relevanced.daemon.config import load
+from relevanced.daemon.http import Changes, changes
+from relevanced.daemon.judgements import add
+from relevanced.daemon.lane import Lane
 from relevanced.daemon.panes import HOUR_MS
+from relevanced.daemon.recompute.buckets import JudgedHours
+from relevanced.daemon.recompute.clients import whole_index
+from relevanced.daemon.recompute.over_time import Looks
+from relevanced.daemon.recompute.pipeline import replayed
+from relevanced.daemon.tools.traffic import Regression, Traffic, generate_events, judged_set
 from tests.judged_lanes import NOON
 
 MINUTE_MS: Final = 60_000

@@ -5,8 +5,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from relevanced.daemon.commands.cli import cli
-from relevanced.metrics import CATALOG, parse
-from relevanced.metrics.descriptions import descriptions
+from relevanced.metrics import CATALOG, descriptions, parse
 
 
 def metrics(*arguments: str) -> Result:

@@ -6,8 +6,7 @@ import tomllib
 from click.testing import CliRunner, Result
 
 from relevanced.daemon.commands.cli import cli
-from relevanced.daemon.config.loading import load
-from relevanced.daemon.config.settings import SETTINGS, Config
+from relevanced.daemon.config import SETTINGS, Config, load
 
 
 def settings(*arguments: str) -> Result:

@@ -8,8 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from relevanced.daemon.commands.cli import cli
-from relevanced.daemon.events.decoder import decoder
-from relevanced.daemon.events.types import Limits
+from relevanced.daemon.events import Limits, decoder
 from tests.daemon.mapping.preset_records import EXAMPLES
 
 SOURCES = f'[[sources]]\ntopic = "events"\npreset = "segment"\n{EXAMPLES["segment"].config}'

@@ -3,13 +3,16 @@
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from relevanced.daemon.commands.cli import cli
-from relevanced.metrics.estimates import Estimate
-from relevanced.metrics.planning import minimum_detectable_effect, planned_impressions
-from relevanced.metrics.sequences import Design, boundary
+from relevanced.metrics import (
+    Design,
+    Estimate,
+    boundary,
+    minimum_detectable_effect,
+    planned_impressions,
+)
 
 GIVEN = ("--baseline", "0.55", "--design-effect", "2", "--users-per-day", "20000")
 

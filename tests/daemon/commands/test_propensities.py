@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from relevanced.daemon.commands.cli import cli
-from relevanced.daemon.config.loading import load
+from relevanced.daemon.config import load
 
 LOOKED_AT = (1.0, 0.6, 0.3)
 START_MS = 1_795_176_000_000

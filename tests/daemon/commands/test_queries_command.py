@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner
 
 from relevanced.daemon.commands.cli import cli
-from relevanced.daemon.commands.query_table import query_table
-from relevanced.daemon.http.api.query_rows import Queries, QueryRow, QuerySums, UnlistedSums
-from relevanced.daemon.judgements import classes
+from relevanced.daemon.http import Queries, QueryRow, QuerySums, UnlistedSums
+from relevanced.daemon.judgements import grades
+from relevanced.daemon.recompute.tables import query_table
 
 START_MS = 1_795_176_000_000
 SUMS = QuerySums(9, 1, 4, 9, 0.5)
@@ -227,7 +227,7 @@ def test_classes_are_the_most_frequent_queries_of_the_week(paged: Paged) -> None
     code, text = run("queries", "--url", url, "--classes", "head=0.5,torso=0.7")
     assert code == 0, text
     assert text == 'query,class\nshoes,head\n"red, ""big"" boots",torso\n'
-    found = classes.read(text.encode().splitlines(keepends=True), "f")
+    found = grades.read_classes(text.encode().splitlines(keepends=True), "f")
     assert found.by_query == {"shoes": "head", 'red, "big" boots': "torso"}
     assert [path.partition("?")[2] for path in paths] == [
         "window=7d&order=impressions&limit=1000",

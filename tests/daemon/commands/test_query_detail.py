@@ -6,8 +6,8 @@ import json
 from click.testing import CliRunner, Result
 
 from relevanced.daemon.commands.cli import cli
-from relevanced.daemon.commands.query_table import detail_text
-from relevanced.daemon.http.api.query_rows import QueryDetail, QueryExample, QueryHour
+from relevanced.daemon.http import QueryDetail, QueryExample, QueryHour
+from relevanced.daemon.recompute.tables import detail_text
 from tests.daemon.http.test_queries import RARE, Client, Site, serving
 
 HOUR = "2026-11-20T{}:00:00.000Z"

@@ -13,22 +13,15 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from relevanced.daemon.commands import replay
-from relevanced.daemon.commands.recorded import pipeline
-from relevanced.daemon.commands.recorded.report import ReplayReport
-from relevanced.daemon.commands.replay import (
-    Asked,
-    print_report,
-    read_lane,
-    report_of,
-    view_of,
-    whole_report,
-)
-from relevanced.daemon.config.loading import Config, load
-from relevanced.daemon.exporter.scores import Report, Score
-from relevanced.daemon.judgements import classes
-from relevanced.daemon.judgements.directory import add
+from relevanced.daemon.config import Config, load
+from relevanced.daemon.judgements import add, grades
 from relevanced.daemon.panes import CONFIRMED_OVER_MS
+from relevanced.daemon.recompute import pipeline, replay
+from relevanced.daemon.recompute.buckets import view_of
+from relevanced.daemon.recompute.over_time_output import Asked
+from relevanced.daemon.recompute.replay import print_report, read_lane, report_of, whole_report
+from relevanced.daemon.recompute.report import ReplayReport
+from relevanced.daemon.views import Report, Score
 from tests.builders import START_MS, clicked, lane_of, passing, settled, shown
 
 HOUR_MS: Final = 3_600_000
@@ -102,7 +95,7 @@ def test_queries_have_the_class_that_was_in_force_at_their_time(
     heads.mkdir()
     for number, text in enumerate(("Shoes,head", "hats,head\nshoes,torso")):
         source.write_text(f"query,class\n{text}\n")
-        entry, _ = add(heads, source, START_MS + number * HOUR_MS, 0, classes.read)
+        entry, _ = add(heads, source, START_MS + number * HOUR_MS, 0, grades.read_classes)
     text = f'[[derive]]\nattribute = "traffic"\ndirectory = "{heads}"\n'
     config = load(f'{text}[segments]\ngroupings = [["traffic"]]\n', {}, "test")
     times = (-1, 0, HOUR_MS - 1, HOUR_MS)

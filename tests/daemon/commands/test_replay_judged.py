@@ -13,19 +13,18 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from relevanced.daemon.commands import replay
-from relevanced.daemon.commands.judgements.library import whole_index
-from relevanced.daemon.commands.recorded.asked import SCORES, Asked
-from relevanced.daemon.commands.recorded.judged import JudgedHours
-from relevanced.daemon.commands.recorded.judged_report import NOTHING_JUDGED
-from relevanced.daemon.commands.recorded.looks import Looks
-from relevanced.daemon.commands.recorded.pipeline import replayed
-from relevanced.daemon.config.loading import Config, load
-from relevanced.daemon.events.timestamps import timestamp_text
-from relevanced.daemon.http.api.judged import judged
-from relevanced.daemon.judgements.directory import INDEX, add
-from relevanced.daemon.judgements.index import file_name
+from relevanced.daemon.config import Config, load
+from relevanced.daemon.events import timestamp_text
+from relevanced.daemon.http import judged
+from relevanced.daemon.judgements import INDEX, add, file_name
 from relevanced.daemon.panes import HOUR_MS
+from relevanced.daemon.recompute import replay
+from relevanced.daemon.recompute.buckets import JudgedHours
+from relevanced.daemon.recompute.clients import whole_index
+from relevanced.daemon.recompute.over_time import Looks
+from relevanced.daemon.recompute.over_time_output import SCORES, Asked
+from relevanced.daemon.recompute.pipeline import replayed
+from relevanced.daemon.recompute.report import NOTHING_JUDGED
 from relevanced.metrics import evaluate
 from tests.builders import START_MS
 

@@ -14,13 +14,12 @@ from click.testing import CliRunner, Result
 from rich.progress import Progress
 
 from relevanced.daemon.commands.cli import cli
-from relevanced.daemon.commands.recorded.buckets import OverTime
-from relevanced.daemon.commands.recorded.over_time import FIELDS
-from relevanced.daemon.commands.recorded.pipeline import replayed
-from relevanced.daemon.commands.recorded.plot import ONSET_COLOR
-from relevanced.daemon.commands.recorded.views import selection_of
-from relevanced.daemon.commands.simulate.traffic import Regression, Traffic, generate_events
 from relevanced.daemon.config import loading as config
+from relevanced.daemon.recompute.buckets import BucketsOverTime, selection_of
+from relevanced.daemon.recompute.over_time import FIELDS
+from relevanced.daemon.recompute.pipeline import replayed
+from relevanced.daemon.recompute.plot import ONSET_COLOR
+from relevanced.daemon.tools.traffic import Regression, Traffic, generate_events
 
 START_MS = 1_795_176_000_000
 """2026-11-20 12:00 UTC."""
@@ -79,7 +78,9 @@ def test_each_impression_is_in_one_bucket_integer_for_integer(
     assert found.buckets is not None
     shown = selection_of(found.lane)
     found.buckets.finish(found.lane)
-    over_time = OverTime.of(found.buckets, found.lane, shown, range(0, 10**14), found.lane.plan)
+    over_time = BucketsOverTime.of(
+        found.buckets, found.lane, shown, range(0, 10**14), found.lane.plan
+    )
     assert set(np.diff(over_time.starts).tolist()) <= {every_s * 1000}
     names = [
         (found.lane.plan.grouping_names[grouping], value)

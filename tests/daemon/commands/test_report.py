@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner
 from rich.progress import Progress
 
-from relevanced.daemon.commands import replay
 from relevanced.daemon.commands.cli import cli
-from relevanced.daemon.commands.simulate.traffic import EXPERIMENT, Traffic, generate_events
-from relevanced.daemon.config.loading import load
-from relevanced.daemon.experiments.types import Finding, Findings, OverTime
+from relevanced.daemon.config import load
+from relevanced.daemon.experiments import Finding, Findings, OverTime
+from relevanced.daemon.recompute import replay
+from relevanced.daemon.tools.traffic import EXPERIMENT, Traffic, generate_events
 from tests.arms import dealt_arms, found_of
 from tests.daemon.http.api.test_over_time import asked
 

@@ -6,11 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from relevanced.daemon.commands import schema_registry
-from relevanced.daemon.commands.schema_registry import filler_of, record_reader
-from relevanced.daemon.config.decoders import book_of
-from relevanced.daemon.config.loading import Config, load
+from relevanced.daemon.config import Config, book_of, load
 from relevanced.daemon.errors import StartError, Unavailable
+from relevanced.daemon.recompute import clients
+from relevanced.daemon.recompute.clients import filler_of, record_reader
 from tests.registry_server import MemoryRegistry, serving
 
 SOURCE = """
@@ -43,7 +42,7 @@ async def server() -> AsyncIterator[MemoryRegistry]:
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema_registry, "pause_s", lambda failures, jitter: 0.0)
+    monkeypatch.setattr(clients, "pause_s", lambda failures, jitter: 0.0)
 
 
 @pytest.mark.parametrize(
@@ -88,4 +87,4 @@ async def test_a_command_asks_once_for_what_is_there_and_three_times_for_an_answ
         assert str(raised.value) == (
             f"registry {server.url} answers 503: the records need schemas 2, 3"
         )
-        assert server.asked.count("/schemas/ids/2") == schema_registry.TRIES
+        assert server.asked.count("/schemas/ids/2") == clients.TRIES

@@ -4,15 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from relevanced.daemon.config.fingerprint import (
+from relevanced.daemon.config import (
+    Config,
+    ConfigError,
     describe,
     describe_rows,
+    layout_of,
+    load,
+    read,
     relaying_keys,
     restarting_keys,
+    under,
 )
-from relevanced.daemon.config.layout import layout_of, under
-from relevanced.daemon.config.loading import Config, ConfigError, load, read
-from relevanced.daemon.storage.schema import namespace_hash
+from relevanced.daemon.storage import namespace_hash
 
 GROUPED = '[segments]\ngroupings = [["length"], ["country", "kind"]]\n'
 LENGTH = '[[derive]]\nattribute = "length"\nfrom = "query"\nwords = [1, 2, 3]\n'

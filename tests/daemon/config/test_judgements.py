@@ -5,10 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from relevanced.daemon.config.fingerprint import describe, relaying_keys, restarting_keys
-from relevanced.daemon.config.layout import layout_of, under
-from relevanced.daemon.config.loading import Config, ConfigError, load, read
-from relevanced.daemon.storage.schema import namespace_hash
+from relevanced.daemon.config import (
+    Config,
+    ConfigError,
+    describe,
+    layout_of,
+    load,
+    read,
+    relaying_keys,
+    restarting_keys,
+    under,
+)
+from relevanced.daemon.storage import namespace_hash
 
 ON = '[judgements]\ndirectory = "{}"\n'
 

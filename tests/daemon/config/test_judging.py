@@ -5,9 +5,8 @@ from typing import Final
 
 import pytest
 
-from relevanced.daemon.config.judging import JudgingSection
-from relevanced.daemon.config.loading import Config, ConfigError, load
-from relevanced.daemon.judging.settings import Judging, ScoreFloor
+from relevanced.daemon.changes import Judging, ScoreFloor
+from relevanced.daemon.config import Config, ConfigError, JudgingSection, load
 
 METRICS: Final = '[metrics]\nnames = ["P@1", "nDCG(gain=exponential)@10"]\n'
 

@@ -4,22 +4,30 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from relevanced.daemon.config.fingerprint import (
+from relevanced.daemon.config import (
+    JOIN,
+    LAYOUT,
+    SETTINGS,
+    Ago,
+    Config,
+    ConfigError,
+    LogEnd,
     describe,
+    duration_ms,
+    duration_text,
+    layout_of,
+    load,
+    masked_url,
+    read,
     relaying_keys,
     restarting_keys,
+    under,
 )
-from relevanced.daemon.config.kinds import JOIN, LAYOUT, duration_ms, duration_text, masked_url
-from relevanced.daemon.config.layout import layout_of, under
-from relevanced.daemon.config.loading import Config, ConfigError, load, read
-from relevanced.daemon.config.settings import SETTINGS
-from relevanced.daemon.config.start import Ago, LogEnd
-from relevanced.daemon.events.types import Limits
-from relevanced.daemon.kafka.settings import kafka_settings
-from relevanced.daemon.storage.schema import namespace, namespace_hash
+from relevanced.daemon.events import Limits
+from relevanced.daemon.kafka import kafka_settings
+from relevanced.daemon.storage import namespace, namespace_hash
 
 PASSWORD: Final = "hunter2"
 SASL: Final = 'security_protocol = "SASL_SSL"\nsasl_mechanism = "PLAIN"\nsasl_username = "u"\n'

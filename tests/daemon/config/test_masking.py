@@ -2,9 +2,7 @@
 
 import pytest
 
-from relevanced.daemon.config.fingerprint import describe
-from relevanced.daemon.config.kinds import ConfigError, shown
-from relevanced.daemon.config.loading import load
+from relevanced.daemon.config import ConfigError, describe, load, shown
 
 PASSWORD = "hunter2"
 LOGIN = f"u:{PASSWORD}@b:9092"

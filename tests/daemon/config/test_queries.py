@@ -2,10 +2,17 @@
 
 import pytest
 
-from relevanced.daemon.config.fingerprint import describe, describe_rows, relaying_keys
-from relevanced.daemon.config.layout import layout_of, under
-from relevanced.daemon.config.loading import Config, ConfigError, load
-from relevanced.daemon.storage.schema import namespace_hash
+from relevanced.daemon.config import (
+    Config,
+    ConfigError,
+    describe,
+    describe_rows,
+    layout_of,
+    load,
+    relaying_keys,
+    under,
+)
+from relevanced.daemon.storage import namespace_hash
 
 ON = '[queries]\ntext = "plain"\n'
 KEY = "sixteen bytes, or more"

@@ -4,11 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from relevanced.daemon.config.fingerprint import describe
-from relevanced.daemon.config.loading import Config, ConfigError, load, read
-from relevanced.daemon.config.registry_urls import login_of, masked_urls, urls_of
-from relevanced.daemon.commands.schema_registry import registry_settings
-from relevanced.daemon.storage.schema import namespace
+from relevanced.daemon.config import (
+    Config,
+    ConfigError,
+    describe,
+    load,
+    login_of,
+    masked_urls,
+    read,
+    urls_of,
+)
+from relevanced.daemon.recompute.clients import registry_settings
+from relevanced.daemon.storage import namespace
 
 URL = "https://sr:8081"
 SECRET = "s3cret"

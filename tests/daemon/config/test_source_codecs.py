@@ -7,18 +7,22 @@ from typing import Any
 import pytest
 from google.protobuf import descriptor_pb2
 
-from relevanced.daemon.config import source_codecs
-from relevanced.daemon.config.decoders import book_of, decoder_of
-from relevanced.daemon.config.fingerprint import describe
-from relevanced.daemon.config.kinds import ConfigError
-from relevanced.daemon.config.loading import Config, load, read
-from relevanced.daemon.config.mapped_sources import mapped
-from relevanced.daemon.events.types import Impression
-from relevanced.daemon.storage.schema import namespace_hash
+from relevanced.daemon.config import (
+    Config,
+    ConfigError,
+    book_of,
+    decoder_of,
+    describe,
+    load,
+    mapped,
+    read,
+    sources,
+)
+from relevanced.daemon.events import Impression
+from relevanced.daemon.storage import namespace_hash
 from tests.daemon.mapping.codec_records import PROTOBUF_TABLES, TABLES
 from tests.daemon.schemas.avro_bodies import TRACK, track, written
-from tests.daemon.schemas.protobuf_messages import track as message
-from tests.daemon.schemas.protobuf_messages import track_file
+from tests.daemon.schemas.protobuf_messages import track as message, track_file
 
 REGISTRY = '[registry]\nurl = "http://localhost:8081"\n'
 SET = descriptor_pb2.FileDescriptorSet(file=[track_file()]).SerializeToString()
@@ -120,7 +124,7 @@ codec = "avro"
 
 
 def test_an_extra_that_is_not_installed_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_codecs, "missing_extra", lambda codec: codec)
+    monkeypatch.setattr(sources, "missing_extra", lambda codec: codec)
     text = AVRO + PROTOBUF
     assert faults(text) == [
         "sources[0].codec=avro: needs a package that is not installed:"

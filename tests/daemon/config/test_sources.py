@@ -5,14 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from relevanced.daemon.config.fingerprint import describe
-from relevanced.daemon.config.kinds import ConfigError
-from relevanced.daemon.config.loading import load
-from relevanced.daemon.config.mapped_sources import mapped, slow_expressions, without_users
-from relevanced.daemon.config.presets import presets
-from relevanced.daemon.config.settings import Config
-from relevanced.daemon.config.sources import SECTION
-from relevanced.daemon.storage.schema import namespace_hash
+from relevanced.daemon.config import (
+    SECTION,
+    Config,
+    ConfigError,
+    describe,
+    load,
+    mapped,
+    presets,
+    slow_expressions,
+    without_users,
+)
+from relevanced.daemon.storage import namespace_hash
 
 IMPRESSION = """
 [sources.impression]

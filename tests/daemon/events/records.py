@@ -6,7 +6,7 @@ from typing import Final
 
 from hypothesis import strategies as st
 
-from relevanced.daemon.events.types import (
+from relevanced.daemon.events import (
     DROP_REASONS,
     REJECTION_REASONS,
     SKIP_REASONS,

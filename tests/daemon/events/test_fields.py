@@ -2,12 +2,16 @@
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from relevanced.daemon.events import fields
-from relevanced.daemon.events.attributes import attribute_texts, raw_members
-from relevanced.daemon.events.fields import SHOWN_CHARACTERS, InvalidField, shown
+from relevanced.daemon.events import (
+    SHOWN_CHARACTERS,
+    InvalidField,
+    attribute_texts,
+    fields,
+    raw_members,
+    shown,
+)
 
 
 def reason_of(reader: str, *arguments: object) -> str:

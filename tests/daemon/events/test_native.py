@@ -4,20 +4,20 @@ import json
 from typing import Final, NoReturn
 
 import pytest
+from hypothesis import given, strategies as st
 from msgspec.structs import replace
-from hypothesis import given
-from hypothesis import strategies as st
 
-from relevanced.daemon.events import decoder as formats, native
-from relevanced.daemon.events.careful import read_carefully
-from relevanced.daemon.events.fields import InvalidField
-from relevanced.daemon.events.types import (
+from relevanced.daemon.events import (
     MAX_ELEMENTS,
     Event,
     Feedback,
     Impression,
+    InvalidField,
     Limits,
     Rejected,
+    formats,
+    native,
+    read_carefully,
 )
 from tests.daemon.events.records import (
     FEEDBACK,

@@ -1,13 +1,19 @@
 """An event written in the native format is read as the same event."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from msgspec.structs import fields
 
-from relevanced.daemon.events import native_text as module
-from relevanced.daemon.events.decoder import FORMATS, decoder
-from relevanced.daemon.events.native_text import native_text
-from relevanced.daemon.events.types import Event, Feedback, Impression, Limits, Rejected
+from relevanced.daemon.events import (
+    FORMATS,
+    Event,
+    Feedback,
+    Impression,
+    Limits,
+    Rejected,
+    decoder,
+    native as module,
+    native_text,
+)
 from tests.fuzz.hostile import records
 from tests.fuzz.settings import examples
 from tests.fuzz.test_any_bytes import GOOD
@@ -65,6 +71,6 @@ def test_later_pages_and_early_times_survive() -> None:
 
 def test_every_field_of_an_event_is_written() -> None:
     """A field that were not would be lost in a replay, and nowhere else."""
-    for event, written in ((Impression, module._Impression), (Feedback, module._Feedback)):
+    for event, written in ((Impression, module._ImpressionText), (Feedback, module._FeedbackText)):
         expected = [field.name.replace("time_ms", "timestamp") for field in fields(event)]
         assert [field.name for field in fields(written)] == expected

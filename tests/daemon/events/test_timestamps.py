@@ -3,11 +3,10 @@
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from relevanced.daemon.events.fields import InvalidField
-from relevanced.daemon.events.timestamps import (
+from relevanced.daemon.events import (
+    InvalidField,
     instant_ms,
     span_text,
     timestamp_ms,

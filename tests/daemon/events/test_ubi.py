@@ -7,8 +7,7 @@ from typing import Final
 import pytest
 from hypothesis import given
 
-from relevanced.daemon.events import decoder as formats, ubi
-from relevanced.daemon.events.types import Event, Feedback, Impression, Limits, Rejected
+from relevanced.daemon.events import Event, Feedback, Impression, Limits, Rejected, formats, ubi
 from tests.daemon.events.records import GONE, as_bytes, check_verdicts, damaged
 
 QUERY_MS: Final = 1_737_703_890_699

@@ -6,13 +6,19 @@ from typing import Final
 import numpy as np
 import pytest
 
-from relevanced.daemon.experiments.by_day import by_day, first_known, left_out_arms
-from relevanced.daemon.experiments.specs import Spec
-from relevanced.daemon.experiments.tallies import DAY_MS, DAYS_KEPT, Arm, Experiments, Tallies
-from relevanced.daemon.experiments.types import DayEffect
-from relevanced.metrics.buckets import Buckets
-from relevanced.metrics.distributions import wilson_interval
-from relevanced.metrics.users import bucket_indices, user_hashes
+from relevanced.daemon.experiments import (
+    DAY_MS,
+    DAYS_KEPT,
+    Arm,
+    DayEffect,
+    Experiments,
+    Spec,
+    Tallies,
+    by_day,
+    first_known,
+    left_out_arms,
+)
+from relevanced.metrics import UserBuckets, bucket_indices, user_hashes, wilson_interval
 from tests.arms import SPEC, dealt_arms, finding
 from tests.lane_views import PLAN
 from tests.seeds import seeds
@@ -30,7 +36,7 @@ def day_of(rng: np.random.Generator, tendencies: np.ndarray, users: range) -> np
     """(buckets, 4): what one day of an arm adds, 200 impressions of users who are not alike."""
     shown = rng.integers(users.start, users.stop, 200)
     buckets = bucket_indices(HASHES[shown])
-    found = Buckets.of((rng.random(200) < tendencies[shown]).astype(np.float64), buckets)
+    found = UserBuckets.of((rng.random(200) < tendencies[shown]).astype(np.float64), buckets)
     counts = np.bincount(buckets, minlength=64)
     return np.stack((counts, found.counts, found.sums, found.squares), axis=1)
 

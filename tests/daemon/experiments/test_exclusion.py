@@ -5,14 +5,14 @@ import random
 import numpy as np
 import pytest
 
-from relevanced.daemon.experiments.exclusion import (
+from relevanced.daemon.experiments import (
+    SampleRatio,
     excluded_of,
     joined,
     stretch,
     stretches_text,
     within,
 )
-from relevanced.daemon.experiments.types import SampleRatio
 from tests.arms import SPEC, arm
 from tests.seeds import seeds
 

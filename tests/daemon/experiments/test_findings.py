@@ -6,11 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from relevanced.daemon.experiments.merging import merge
-from relevanced.daemon.experiments.report import to_table
-from relevanced.daemon.experiments.specs import Spec
-from relevanced.daemon.experiments.tallies import Arm, Tallies
-from relevanced.daemon.exporter.experiment_series import samples
+from relevanced.daemon.experiments import Arm, Spec, Tallies, merge, to_table
+from relevanced.daemon.exporter import experiment_samples
 from tests.arms import (
     METRICS,
     SPEC,
@@ -256,7 +253,7 @@ def test_interleaved_lists_are_series_with_bounds() -> None:
     found = found_of(with_interleaved(dealt_arms()))
     values = {
         (family.name.removeprefix("relevanced_experiment_interleaving_"), labels): value
-        for family, labels, value in samples(found)
+        for family, labels, value in experiment_samples(found)
         if "_interleaving_" in family.name
     }
     here = 'experiment="ranker-v2"'
@@ -265,7 +262,9 @@ def test_interleaved_lists_are_series_with_bounds() -> None:
     assert values["preference", here] == pytest.approx(0.0875)
     assert 0 < values["lower", here] < 0.0875 < values["upper", here]
     assert values["log_evalue", here] > 3 and len(values) == 7
-    assert not [f for f, _, _ in samples(found_of(dealt_arms())) if "_interleaving_" in f.name]
+    assert not [
+        f for f, _, _ in experiment_samples(found_of(dealt_arms())) if "_interleaving_" in f.name
+    ]
 
 
 def test_the_report_begins_with_warnings() -> None:

@@ -7,12 +7,9 @@ from typing import Final
 import numpy as np
 import pytest
 
-from relevanced.daemon.config.kinds import ConfigError
-from relevanced.daemon.config.loading import load
-from relevanced.daemon.experiments.report import to_table
-from relevanced.daemon.experiments.tallies import Arm
-from relevanced.daemon.experiments.types import Finding, MetricFinding, SegmentFinding
-from relevanced.daemon.exporter.experiment_series import samples
+from relevanced.daemon.config import ConfigError, load
+from relevanced.daemon.experiments import Arm, Finding, MetricFinding, SegmentFinding, to_table
+from relevanced.daemon.exporter import experiment_samples
 from tests.arms import SPEC, arm, finding, found_of, stratified_arms
 
 EVEN: Final = {"DE": (300, 0.3), "US": (300, 0.6)}
@@ -95,7 +92,9 @@ def test_segments_are_series() -> None:
     arms = stratified_arms(EVEN, {"DE": (300, 0.1), "US": (300, 0.6)})
     values = {
         (family.name.removeprefix("relevanced_experiment_"), labels): value
-        for family, labels, value in samples(found_of(arms, replace(SPEC, stratify_by="country")))
+        for family, labels, value in experiment_samples(
+            found_of(arms, replace(SPEC, stratify_by="country"))
+        )
     }
     here = 'experiment="ranker-v2",variant="treatment",metric="RR@10"'
     in_de = f'{here},grouping="country",segment="DE"'
@@ -107,7 +106,7 @@ def test_segments_are_series() -> None:
 def test_without_strata_there_are_no_series_of_them() -> None:
     arms = {"control": arm((0.5, 0.4, 0.3), 1), "treatment": arm((0.4, 0.4, 0.3), 2)}
     assert primary(finding(arms)).stratified is None
-    names = [family.name for family, _, _ in samples(found_of(arms))]
+    names = [family.name for family, _, _ in experiment_samples(found_of(arms))]
     assert not [name for name in names if "_segment" in name or "_stratified" in name]
 
 

@@ -6,15 +6,12 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from relevanced.daemon.exporter.judged_files import LaneFiles
-from relevanced.daemon.exporter.lane_view import JudgedLane, LaneView, Names
-from relevanced.daemon.exporter.pane_reader import Reading
-from relevanced.daemon.exporter.publisher import Publisher
-from relevanced.daemon.exporter.snapshot import WHOLE
-from relevanced.daemon.lane.paged_rows import Pages, Rows
+from relevanced.daemon.exporter import Publisher, Reading
+from relevanced.daemon.lane import Pages, Rows
 from relevanced.daemon.panes import HOUR_MS, pane_start, timing
-from relevanced.daemon.storage.packing import pack_page
-from relevanced.metrics.lists import Floats
+from relevanced.daemon.storage import pack_page
+from relevanced.daemon.views import WHOLE, JudgedLane, LaneFiles, LaneView, Names
+from relevanced.metrics import Floats
 from tests.daemon.judging.sites import drifts
 from tests.judged_lanes import NOON, PLAN as BASE, ROWS, entry
 from tests.lane_views import pages_of

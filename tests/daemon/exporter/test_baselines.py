@@ -10,23 +10,30 @@ import numpy as np
 import pytest
 
 from relevanced.daemon.errors import Damaged
-from relevanced.daemon.exporter.baselines import (
+from relevanced.daemon.exporter import (
     DAY,
     WEEK,
-    Comparison,
+    BaselineComparison,
     averaged,
     compare,
     earlier,
     outages,
     shares,
 )
-from relevanced.daemon.exporter.history import History
-from relevanced.daemon.exporter.lane_view import LaneView, Names
-from relevanced.daemon.exporter.selection import Selection, busiest, select
-from relevanced.daemon.exporter.snapshot import WHOLE, Segment, evaluate
 from relevanced.daemon.panes import timing
 from relevanced.daemon.plan import OTHER
-from relevanced.daemon.storage.packing import pack_page
+from relevanced.daemon.storage import pack_page
+from relevanced.daemon.views import (
+    WHOLE,
+    HourHistory,
+    LaneView,
+    Names,
+    Segment,
+    Selection,
+    busiest,
+    evaluate,
+    select,
+)
 from tests.lane_views import NOW_MS, PLAN as WITHOUT_HISTORY, pages_of
 from tests.seeds import seeds
 
@@ -67,8 +74,8 @@ def lane_of(
     )
 
 
-def compared(*lanes: LaneView) -> dict[str, Comparison]:
-    history = History(PLAN)
+def compared(*lanes: LaneView) -> dict[str, BaselineComparison]:
+    history = HourHistory(PLAN)
     history.take(lanes)
     snapshot = evaluate(lanes, PLAN)
     shown = busiest(snapshot, PLAN)
@@ -209,7 +216,7 @@ def test_a_configured_window_serves_to_its_panes() -> None:
     plan = replace(PLAN, timing=timing([("1m", 60), ("one", 3600)], 60, 4))
     pane = pages_of(np.array([[11] + [0] * (plan.row_width - 1)]))
     lane = replace(lane_of(steady(30)), panes={(1, NOON - 120_000): pane})
-    history = History(plan)
+    history = HourHistory(plan)
     history.take([lane])
     snapshot = evaluate([lane], plan)
     first, *_ = compare(history, [lane], snapshot, busiest(snapshot, plan), plan)
@@ -219,7 +226,7 @@ def test_a_configured_window_serves_to_its_panes() -> None:
 def test_a_page_that_cannot_be_read_is_damage() -> None:
     lane = lane_of(steady(30))
     with pytest.raises(Damaged):
-        History(PLAN).take([replace(lane, hours={NOON: {0: b"rubbish"}})])
+        HourHistory(PLAN).take([replace(lane, hours={NOON: {0: b"rubbish"}})])
 
 
 @pytest.mark.parametrize("seed", seeds(8))
@@ -237,7 +244,7 @@ def test_any_history_equals_the_slow_twin(seed: int) -> None:
             if rng.random() > 0.05
         }
         lanes.append(lane_of(hours, names, end_ms))
-    history = History(PLAN)
+    history = HourHistory(PLAN)
     history.take(lanes)
     first_ms = min(history.traffic()) + HOUR_MS
     named = rng.sample(segments, rng.randrange(len(segments)))
@@ -269,7 +276,7 @@ def random_row(rng: random.Random) -> tuple[int, int, int, int]:
 
 def slow(lanes: Sequence[LaneView], from_ms: int, until_ms: int) -> dict[Segment, float] | None:
     """Impressions by segment, one hour and lane after the other."""
-    history = History(PLAN)
+    history = HourHistory(PLAN)
     history.take(lanes)
     traffic = history.traffic()
     covered = range(min(traffic) + HOUR_MS, NOON, HOUR_MS)
@@ -293,7 +300,7 @@ def slow(lanes: Sequence[LaneView], from_ms: int, until_ms: int) -> dict[Segment
 
 def history_rows(lane: LaneView, start: int) -> list[float]:
     """Impressions by segment id of one hour of one lane."""
-    one = History(PLAN)
+    one = HourHistory(PLAN)
     one.take([replace(lane, hours={start: lane.hours[start]} if start in lane.hours else {})])
     every = Selection(tuple(lane.names.segments), (), ())
     return [float(row[0]) for row in one.summed({start: 1.0}, every)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from relevanced.daemon.exporter.catching_up import WITHIN_MS, CatchingUp
+from relevanced.daemon.exporter import WITHIN_MS, CatchUp
 
 NOW_MS = 1_795_176_000_000
 HOUR_MS = 3_600_000
@@ -10,9 +10,9 @@ HOUR_MS = 3_600_000
 
 def test_every_lane_counts_and_minutes_do_not() -> None:
     near, far = NOW_MS - WITHIN_MS, NOW_MS - WITHIN_MS - 1
-    assert CatchingUp().progress([near, NOW_MS], NOW_MS) is None
-    assert CatchingUp().progress([NOW_MS + HOUR_MS], NOW_MS) is None, "a wrong clock"
-    progress = CatchingUp().progress([NOW_MS, far], NOW_MS)
+    assert CatchUp().progress([near, NOW_MS], NOW_MS) is None
+    assert CatchUp().progress([NOW_MS + HOUR_MS], NOW_MS) is None, "a wrong clock"
+    progress = CatchUp().progress([NOW_MS, far], NOW_MS)
     assert progress is not None and progress.behind_ms == WITHIN_MS + 1
 
 
@@ -25,13 +25,13 @@ def test_every_lane_counts_and_minutes_do_not() -> None:
     ],
 )
 def test_a_lane_of_which_nothing_was_read_is_named(times: list[int | None], words: str) -> None:
-    progress = CatchingUp().progress(times, NOW_MS)
+    progress = CatchUp().progress(times, NOW_MS)
     assert progress is not None and progress.behind_ms is None and progress.words() == words
 
 
 def test_the_end_is_estimated_by_the_speed_of_the_last_minute() -> None:
     """27 h behind, 6.5 h less in each minute."""
-    catching, said = CatchingUp(), []
+    catching, said = CatchUp(), []
     for second in range(0, 241, 10):
         behind_ms = 27 * HOUR_MS - second * 390_000
         progress = catching.progress([NOW_MS + second * 1000 - behind_ms], NOW_MS + second * 1000)
@@ -45,7 +45,7 @@ def test_the_end_is_estimated_by_the_speed_of_the_last_minute() -> None:
 
 
 def test_without_progress_no_end_is_stated() -> None:
-    catching = CatchingUp()
+    catching = CatchUp()
     for second in range(0, 100, 10):
         progress = catching.progress([NOW_MS - HOUR_MS], NOW_MS + second * 1000)
     assert progress is not None and progress.remaining_ms is None

@@ -1,9 +1,8 @@
 """Gathered chunks are the same bytes in fewer writes; long chunks are not copied."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from relevanced.daemon.exporter.chunks import gathered
+from relevanced.daemon.exporter import gathered
 
 LONG = 8
 cuts = st.lists(st.binary(max_size=2 * LONG), max_size=30)

@@ -8,21 +8,21 @@ from typing import Final
 from click.testing import CliRunner, Result
 
 from relevanced.daemon.commands.cli import cli
-from relevanced.daemon.exporter.judged_files import LaneFiles
-from relevanced.daemon.exporter.lane_view import LaneView
-from relevanced.daemon.exporter.mirror import Mirror
-from relevanced.daemon.exporter.published import Published, of_reading
-from relevanced.daemon.exporter.publisher import Publisher
-from relevanced.daemon.http.api.dated_files import class_files
-from relevanced.daemon.http.server import HttpServer
-from relevanced.daemon.judgements.classes import QueryClasses, read as read_classes
-from relevanced.daemon.judgements.directory import add
-from relevanced.daemon.judgements.index import Entry
-from relevanced.daemon.judgements.timeline import Timeline, prepared
+from relevanced.daemon.exporter import Published, Publisher, of_reading
+from relevanced.daemon.http import HttpServer, class_files
+from relevanced.daemon.judgements import (
+    IndexEntry,
+    QueryClasses,
+    Timeline,
+    add,
+    prepared,
+    read_classes,
+)
 from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.plan import Plan
-from relevanced.daemon.queries.derivation import Derivation
-from relevanced.daemon.telemetry.process import Telemetry
+from relevanced.daemon.queries import Derivation
+from relevanced.daemon.telemetry import Telemetry
+from relevanced.daemon.views import LaneFiles, LaneView, Mirror
 from tests.builders import START_MS, claimed, commit, plan_with, shown
 from tests.daemon.exporter.test_mirror import read
 from tests.fakes import MemoryLane
@@ -32,7 +32,7 @@ TRAFFIC: Final = Derivation("traffic", by_files=True, unlisted="tail")
 KIND: Final = replace(TRAFFIC, attribute="kind")
 PLAN: Final = plan_with(groupings=(("traffic",),), max_segments=9, derivations=(TRAFFIC,))
 FIRST_MS: Final = START_MS // HOUR_MS * HOUR_MS
-FIRST, LATE = Entry(FIRST_MS, "first.csv", "1" * 64), Entry(
+FIRST, LATE = IndexEntry(FIRST_MS, "first.csv", "1" * 64), IndexEntry(
     FIRST_MS + HOUR_MS, "late.csv", "2" * 64
 )
 

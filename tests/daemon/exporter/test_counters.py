@@ -5,19 +5,19 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from relevanced.daemon.exporter.counters import (
+from relevanced.daemon.plan import OTHER
+from relevanced.daemon.views import (
     Counters,
     HighestTotals,
+    LaneView,
     PreviousSelection,
+    Segment,
+    busiest,
     counters_of,
+    evaluate,
 )
-from relevanced.daemon.exporter.lane_view import LaneView
-from relevanced.daemon.exporter.selection import busiest
-from relevanced.daemon.exporter.snapshot import Segment, evaluate
-from relevanced.daemon.plan import OTHER
 from tests.lane_views import NOW_MS, PLAN, Shown, lane_view
 
 LATER_MS = NOW_MS + 500_000

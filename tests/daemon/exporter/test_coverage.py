@@ -6,13 +6,20 @@ from typing import Any
 import numpy as np
 from msgspec import structs
 
-from relevanced.daemon.exporter.coverage import ALWAYS, NEVER, Coverage
-from relevanced.daemon.exporter.lane_view import LaneView, covered
-from relevanced.daemon.exporter.snapshot import LIVE, evaluate, pane_starts
-from relevanced.daemon.lane.layouts import Since
+from relevanced.daemon.lane import Since
 from relevanced.daemon.plan import Plan
-from relevanced.daemon.queries.derivation import Derivation
-from relevanced.daemon.storage.layouts import InForce, first_layouts
+from relevanced.daemon.queries import Derivation
+from relevanced.daemon.storage import InForce, first_layouts
+from relevanced.daemon.views import (
+    ALWAYS,
+    LIVE,
+    NEVER,
+    Coverage,
+    LaneView,
+    covered,
+    evaluate,
+    pane_starts,
+)
 from tests.daemon.exporter import test_baselines, test_first_sights
 from tests.daemon.exporter.test_baselines import HOUR_MS, NOON, PLAN, compared, lane_of, steady
 from tests.daemon.exporter.test_first_sights import VERSIONED, every_minute, marked

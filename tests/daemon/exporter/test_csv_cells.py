@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from relevanced.daemon.exporter.csv_cells import csv_text
+from relevanced.daemon.views import csv_text
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])

@@ -9,17 +9,20 @@ import msgspec
 import numpy as np
 import pytest
 
+from relevanced.daemon.changes import Fall, FallOnset
 from relevanced.daemon.errors import Damaged, Unavailable
-from relevanced.daemon.exporter.exporter import Exporter, refresh_after_s
-from relevanced.daemon.exporter.judgements import Judgement
-from relevanced.daemon.exporter.kept_changes import packed, restored
-from relevanced.daemon.exporter.published import Condition, Published
-from relevanced.daemon.judging.ledger import Fall, Onset
-from relevanced.daemon.lane.paged_rows import PAGE_ROWS
-from relevanced.daemon.storage.head import Head
-from relevanced.daemon.storage.packing import pack_page
-from relevanced.daemon.storage.store import LaneDelta, Term
-from relevanced.daemon.telemetry.process import Telemetry
+from relevanced.daemon.exporter import (
+    Condition,
+    Detection,
+    Exporter,
+    Published,
+    packed,
+    refresh_after_s,
+    restored,
+)
+from relevanced.daemon.lane import PAGE_ROWS
+from relevanced.daemon.storage import Head, LaneDelta, Term, pack_page
+from relevanced.daemon.telemetry import Telemetry
 from tests.builders import PLAN, START_MS
 
 PATIENCE_S = 10.0
@@ -248,7 +251,7 @@ async def test_after_a_roll_back_all_processes_answer_what_is_stored(monkeypatch
 
 
 async def test_lanes_that_do_not_move_are_stated_and_change_nothing(monkeypatch: Any) -> None:
-    monkeypatch.setattr("relevanced.daemon.exporter.lane_pulses.STALLED_AFTER_S", 0.01)
+    monkeypatch.setattr("relevanced.daemon.views.mirror.STALLED_AFTER_S", 0.01)
     said = "no owner, or no answer from Kafka"
 
     def stalled(published: Published) -> bool:
@@ -359,14 +362,19 @@ async def test_an_exporter_begins_with_the_changes_that_were_told(
 ) -> None:
     at = float(START_MS)
     fall = Fall(
-        ("all", "all", "P@1"), START_MS, Onset(at, at, at, by_panes=True), ("hour",), START_MS, at
+        ("all", "all", "P@1"),
+        START_MS,
+        FallOnset(at, at, at, by_panes=True),
+        ("hour",),
+        START_MS,
+        at,
     )
     namespace = Namespace()
     namespace.leads, namespace.changes = leads, packed((fall,))
     seen = []
     monkeypatch.setattr(
         "relevanced.daemon.exporter.publisher.Judge.look",
-        lambda judge, *_: (seen.append(judge.falls), Judgement())[1],
+        lambda judge, *_: (seen.append(judge.falls), Detection())[1],
     )
     await served_when(lambda p: impressions(p) > 0, Lane(delta(3)), namespace, monkeypatch)
     assert seen[0] == (fall,) and restored(namespace.changes) == (fall,)

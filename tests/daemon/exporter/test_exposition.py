@@ -6,42 +6,44 @@ from typing import cast
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from msgspec import structs
 from prometheus_client.metrics_core import Metric as SeriesFamily
 from prometheus_client.samples import Sample
 
-from relevanced.daemon.commands.replay import view_of
-from relevanced.daemon.events.types import DROP_REASONS, REJECTION_REASONS, SKIP_REASONS
-from relevanced.daemon.exporter.change_series import marker_samples
-from relevanced.daemon.exporter.change_series import samples as change_samples
-from relevanced.daemon.exporter.exposition import (
+from relevanced.daemon.changes import Marker, MarkerReach, Onsets
+from relevanced.daemon.events import DROP_REASONS, REJECTION_REASONS, SKIP_REASONS
+from relevanced.daemon.exporter import (
     FAMILY_OF_COUNT,
+    TAKEN,
+    Detection,
     Exposition,
+    FoundChanges,
+    change_samples,
+    file_samples,
     joined,
+    label_names,
+    marker_samples,
     render_changes,
     render_design_effect,
     render_judged,
 )
-from relevanced.daemon.exporter.file_series import samples as file_samples
-from relevanced.daemon.exporter.judged_files import LaneFiles
-from relevanced.daemon.exporter.judgements import Found, Judgement
-from relevanced.daemon.exporter.labels import TAKEN, label_names
-from relevanced.daemon.exporter.lane_view import LaneView, Names
-from relevanced.daemon.judging.markers import Marker, Scope
-from relevanced.daemon.judging.onset import Onsets
-from relevanced.daemon.lane.counts import COUNT_FAMILIES, FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES
-from relevanced.daemon.lane.layouts import Since
-from relevanced.daemon.lane.segments import attribute_values, escape
+from relevanced.daemon.lane import (
+    COUNT_FAMILIES,
+    FEEDBACK_OUTCOMES,
+    IMPRESSION_OUTCOMES,
+    Since,
+    attribute_values,
+    escape,
+)
 from relevanced.daemon.plan import NONE
-from relevanced.daemon.storage.layouts import InForce, first_layouts
-from relevanced.daemon.storage.query_head import QueryHead
-from relevanced.daemon.telemetry.families import BY_NAME, FAMILIES
+from relevanced.daemon.recompute.buckets import view_of
+from relevanced.daemon.storage import InForce, QueryHead, first_layouts
+from relevanced.daemon.telemetry import BY_NAME, FAMILIES
+from relevanced.daemon.views import LaneFiles, LaneView, Names
 from tests.arms import SPEC, found_of, partly_defined, stratified_arms, with_interleaved
 from tests.daemon.test_surfaces import seen_by
-from tests.judged_lanes import entry, scored, steady
-from tests.judged_lanes import lane as judged_lane
+from tests.judged_lanes import entry, lane as judged_lane, scored, steady
 from tests.lane_views import (
     NOW_MS,
     PLAN,
@@ -306,7 +308,7 @@ def test_series_are_those_of_the_table(parse: Parse) -> None:
     families += parse(render_changes(change_samples(fallen(), PLAN)))
     families += parse(exposed([with_new_metrics(lane_view(shown))], PLAN))
     families += parse(exposed([replace(lane_view(shown), queries=TABLES)], PLAN))
-    marker = Marker("m", NOW_MS, "release", 'the "8th"', scope=Scope(None, "country", "DE"))
+    marker = Marker("m", NOW_MS, "release", 'the "8th"', scope=MarkerReach(None, "country", "DE"))
     families += parse(render_changes(marker_samples([marker], NOW_MS)))
     refusing = LaneFiles(0, (entry(0),), (entry(NOW_MS),))
     families += parse(render_judged(scored(judged_lane(steady(24 * 15), refusing))))
@@ -317,12 +319,12 @@ def test_series_are_those_of_the_table(parse: Parse) -> None:
         assert labels - {"country", "device"} == set(BY_NAME[name].labels)
 
 
-def fallen() -> Judgement:
+def fallen() -> Detection:
     """The first metric of the whole fell an hour ago."""
     times = [np.array([NOW_MS - 3600e3 + step]) for step in (-1e3, 0.0, 1e3)]
-    found = Found("hour", np.array([0]), np.array([0.2]), np.array([-9.0]), Onsets(*times))
+    found = FoundChanges("hour", np.array([0]), np.array([0.2]), np.array([-9.0]), Onsets(*times))
     least = np.array([0.05, np.inf, np.inf])
-    return Judgement((("all", "all"),), (found,), {"hour": least}, NOW_MS)
+    return Detection((("all", "all"),), (found,), {"hour": least}, NOW_MS)
 
 
 def test_what_is_unknown_of_a_change_is_absent(parse: Parse) -> None:

@@ -6,21 +6,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from relevanced.daemon.exporter.first_sights import (
+from relevanced.daemon.changes import Marker
+from relevanced.daemon.exporter import (
     LEAST_IMPRESSIONS,
     LEAST_KNOWN_MS,
     MOST_NEW,
     REACH_MS,
     FirstSights,
+    Publisher,
 )
-from relevanced.daemon.exporter.lane_view import LaneView, Names
-from relevanced.daemon.exporter.publisher import Publisher
-from relevanced.daemon.exporter.snapshot import WHOLE
-from relevanced.daemon.judging.markers import Marker
-from relevanced.daemon.lane.paged_rows import Rows
+from relevanced.daemon.lane import Rows
 from relevanced.daemon.panes import HOUR_MS, pane_start
 from relevanced.daemon.plan import NONE, OTHER
-from relevanced.daemon.storage.packing import pack_page
+from relevanced.daemon.storage import pack_page
+from relevanced.daemon.views import WHOLE, LaneView, Names
 from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN
 from tests.lane_views import pages_of
 

@@ -6,11 +6,9 @@ from typing import Final
 
 import pytest
 
-from relevanced.daemon.exporter.exposition import render_judged
-from relevanced.daemon.exporter.judged import Scorer
-from relevanced.daemon.exporter.judged_files import LaneFiles, measure_at, words_of
-from relevanced.daemon.exporter.published import of_reading
+from relevanced.daemon.exporter import Scorer, of_reading, render_judged
 from relevanced.daemon.panes import HOUR_MS
+from relevanced.daemon.views import LaneFiles, measure_at, words_of
 from tests.judged_lanes import (
     NOON,
     PLAN,

@@ -10,22 +10,13 @@ import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 
-from relevanced.daemon.commands.recorded.buckets import OverTime
-from relevanced.daemon.commands.recorded.falls import fallen
-from relevanced.daemon.exporter.judged import rows_plan
-from relevanced.daemon.exporter.judged_files import LaneFiles
-from relevanced.daemon.exporter.judgements import Judgement
-from relevanced.daemon.exporter.kept_changes import packed, restored
-from relevanced.daemon.exporter.publisher import Publisher
-from relevanced.daemon.http.api import openapi
-from relevanced.daemon.http.api.change_types import OpenChange
-from relevanced.daemon.http.api.changes import Changes, changes
-from relevanced.daemon.http.api.routes import ROUTES
-from relevanced.daemon.judging.ledger import Graded
-from relevanced.daemon.judging.markers import Marker, Scope
-from relevanced.daemon.judging.sentences import recovery
-from relevanced.daemon.judging.settings import DEFAULTS
+from relevanced.daemon.changes import DEFAULTS, Graded, Marker, MarkerReach, recovery
+from relevanced.daemon.exporter import Detection, Publisher, packed, restored, rows_plan
+from relevanced.daemon.http import ROUTES, Changes, OpenChange, changes, openapi
 from relevanced.daemon.panes import HOUR_MS
+from relevanced.daemon.recompute.buckets import BucketsOverTime
+from relevanced.daemon.recompute.over_time import fallen
+from relevanced.daemon.views import LaneFiles
 from tests.daemon.exporter.judged_site import (
     MINUTE_MS,
     ONE_FILE,
@@ -129,7 +120,7 @@ def test_a_replay_ends_a_fall_with_its_judgements_too() -> None:
     shown = reading(short, NOON, Publisher(PLAN)).selection
     rows = short.parts[:, [short.names.index(segment) for segment in shown.segments]]
     plan = replace(rows_plan(PLAN), hour_ms=PART_MS)
-    found = OverTime(plan, shown, np.array(short.starts), rows.astype(float), NOON)
+    found = BucketsOverTime(plan, shown, np.array(short.starts), rows.astype(float), NOON)
     graded, other = Graded("a.csv", 0), Graded("b.csv", NOON)
     (story,), closed = fallen(found, DEFAULTS, graded)
     assert story.segments == ("DE",) and not closed
@@ -152,19 +143,19 @@ def test_an_answer_with_both_is_as_the_document_says(fallen_site: JudgedSite) ->
 @pytest.mark.parametrize(
     ("scope", "told_as"),
     [
-        (Scope(), [(False, "planned", True)]),
-        (Scope("RR@10"), [(False, "planned", False), (True, "open", False)]),
+        (MarkerReach(), [(False, "planned", True)]),
+        (MarkerReach("RR@10"), [(False, "planned", False), (True, "open", False)]),
     ],
 )
 def test_a_planned_fall_of_clicks_does_not_hide_an_unplanned_one_by_judgements(
-    fallen_site: JudgedSite, scope: Scope, told_as: list[tuple[bool, str, bool]]
+    fallen_site: JudgedSite, scope: MarkerReach, told_as: list[tuple[bool, str, bool]]
 ) -> None:
     found = reading(fallen_site, NOON, Publisher(PLAN))
     (judged,) = found.judged_falls.open
     fall = replace(judged.fall, series=("country", "DE", "RR@10"), graded=None)
     clicked = replace(judged, fall=fall, also=(), judged_shares=None)
     marker = Marker("m", BROKEN - 5 * MINUTE_MS, "planned", "more adverts", scope=scope)
-    both = replace(found, judged=Judgement(open=(clicked,), end_ms=NOON), markers=(marker,))
+    both = replace(found, judged=Detection(open=(clicked,), end_ms=NOON), markers=(marker,))
     answer = changes(both, "1h", "settled", {})
     of_open = [(each.judged, each.state, each.beside is not None) for each in answer.open]
     assert of_open == told_as

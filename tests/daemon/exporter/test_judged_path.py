@@ -11,15 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 from relevanced.daemon.commands.cli import cli
-from relevanced.daemon.exporter.judged_files import LaneFiles
-from relevanced.daemon.exporter.lane_view import JudgedLane, LaneView, Names
-from relevanced.daemon.exporter.snapshot import WHOLE
-from relevanced.daemon.http.api.judged import judged
-from relevanced.daemon.judgements.grades import Judgements
-from relevanced.daemon.judgements.timeline import Timeline
-from relevanced.daemon.lane.judged import Grader, ShownLists
-from relevanced.daemon.lane.query_keys import QueryKeys
+from relevanced.daemon.http import judged
+from relevanced.daemon.judgements import Judgements, Timeline
+from relevanced.daemon.lane import Grader, QueryKeys, ShownLists
 from relevanced.daemon.panes import HOUR_MS, pane_start
+from relevanced.daemon.views import WHOLE, JudgedLane, LaneFiles, LaneView, Names
 from tests.judged_lanes import NOON, PLAN, entry, judged_reading
 from tests.lane_views import pages_of
 

@@ -7,30 +7,26 @@ import numpy as np
 import pytest
 from prometheus_client.metrics_core import Metric as SeriesFamily
 
-from relevanced.daemon.exporter.history import History
-from relevanced.daemon.exporter.judgements import CELLS_PER_MS, Basis, Judge, Judgement
-from relevanced.daemon.exporter.publisher import Publisher
-from relevanced.daemon.exporter.selection import busiest
-from relevanced.daemon.exporter.snapshot import evaluate
-from relevanced.daemon.exporter.timelines import Timelines
-from relevanced.daemon.judging.settings import Judging
+from relevanced.daemon.changes import Judging
+from relevanced.daemon.exporter import CELLS_PER_MS, Basis, Detection, Judge, Publisher, Timelines
 from relevanced.daemon.panes import HOUR_MS, pane_start
 from relevanced.daemon.plan import Plan
+from relevanced.daemon.views import HourHistory, busiest, evaluate
 from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Site
 from tests.lane_views import read_text
 
 
 def judged(
     site: Site, as_of_ms: int = NOW_MS, judge: Judge | None = None, plan: Plan = PLAN
-) -> Judgement:
+) -> Detection:
     view = site.lane(as_of_ms)
-    history = History(plan)
+    history = HourHistory(plan)
     history.take([view])
     gauges = busiest(evaluate([view], plan), plan)
     return (judge or Judge(plan, Judging())).look([view], history, Basis(gauges), as_of_ms)
 
 
-def called(found: Judgement, against: str = "hour") -> set[tuple[str, str]]:
+def called(found: Detection, against: str = "hour") -> set[tuple[str, str]]:
     """(segment, metric) of what is called."""
     return {
         (found.segments[series // 3][1], PLAN.metrics[series % 3].name)
@@ -106,7 +102,7 @@ def test_looks_are_a_base_pane_apart_and_cost_a_bounded_share(fresh: Site) -> No
 
 
 def test_timeline_is_made_of_the_finest_bins_and_counts_each_impression_once(fresh: Site) -> None:
-    view, history = fresh.lane(NOW_MS), History(PLAN)
+    view, history = fresh.lane(NOW_MS), HourHistory(PLAN)
     history.take([view])
     end_ms = pane_start(NOW_MS - PLAN.timing.settle_ms, PLAN.timing.base_ms)
     gauges = busiest(evaluate([view], PLAN), PLAN)
@@ -125,7 +121,7 @@ def test_timeline_is_made_of_the_finest_bins_and_counts_each_impression_once(fre
 def test_without_history_panes_alone_are_judged(fresh: Site) -> None:
     plan = replace(PLAN, history_hours=0)
     view = replace(fresh.lane(NOW_MS), hours={})
-    history = History(plan)
+    history = HourHistory(plan)
     history.take([view])
     gauges = busiest(evaluate([view], plan), plan)
     found = Judge(plan, Judging()).look([view], history, Basis(gauges), NOW_MS)

@@ -7,16 +7,11 @@ from typing import Final
 import numpy as np
 import pytest
 
-from relevanced.daemon.exporter.history import History
-from relevanced.daemon.exporter.lane_view import LaneView, Names
-from relevanced.daemon.exporter.measuring import HOURS_AT_ONCE, DesignEffect, Measuring
-from relevanced.daemon.exporter.publisher import Publisher
-from relevanced.daemon.exporter.selection import busiest
-from relevanced.daemon.exporter.snapshot import WHOLE, Segment, evaluate
-from relevanced.daemon.judging.design_effect import BEFORE_KNOWN, MEASURED_HOURS, WEEK, measured
-from relevanced.daemon.judging.settings import DEFAULTS
+from relevanced.daemon.changes import BEFORE_KNOWN, DEFAULTS, MEASURED_HOURS, WEEK, measured
+from relevanced.daemon.exporter import HOURS_AT_ONCE, DesignEffect, Measuring, Publisher
 from relevanced.daemon.plan import OTHER
-from relevanced.daemon.storage.packing import pack_page
+from relevanced.daemon.storage import pack_page
+from relevanced.daemon.views import WHOLE, HourHistory, LaneView, Names, Segment, busiest, evaluate
 from tests.daemon.exporter.test_baselines import HOUR_MS, NOON, PLAN
 from tests.daemon.judging.searchers import Floats, Site, hours_of, sums
 from tests.lane_views import pages_of
@@ -65,14 +60,14 @@ def lane_of(columns: Sequence[Floats], names: Sequence[Segment] = NAMES) -> Lane
     )
 
 
-def looked_at(measuring: Measuring, history: History, *lanes: LaneView) -> DesignEffect:
+def looked_at(measuring: Measuring, history: HourHistory, *lanes: LaneView) -> DesignEffect:
     history.take(lanes)
     snapshot = evaluate(lanes, PLAN)
     return measuring.take(history, snapshot, busiest(snapshot, PLAN))
 
 
 def until_known(*lanes: LaneView, looks: int = 40) -> DesignEffect:
-    measuring, history = Measuring(PLAN, DEFAULTS), History(PLAN)
+    measuring, history = Measuring(PLAN, DEFAULTS), HourHistory(PLAN)
     for _ in range(looks):
         found = looked_at(measuring, history, *lanes)
     return found
@@ -128,13 +123,13 @@ def test_lost_hours_and_outages_do_not_count() -> None:
 
 def test_a_look_unpacks_few_hours_and_the_same_hour_once(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
-    rows_of = History.rows_of
+    rows_of = HourHistory.rows_of
 
-    def counted(self: History, start: int, segments: Sequence[Segment]) -> object:
+    def counted(self: HourHistory, start: int, segments: Sequence[Segment]) -> object:
         read.append(start)
         return rows_of(self, start, segments)
 
-    monkeypatch.setattr(History, "rows_of", counted)
+    monkeypatch.setattr(HourHistory, "rows_of", counted)
     lane = lane_of(weeks(MEASURED_HOURS + 2))
     starts = sorted(lane.hours)
     before = replace(
@@ -142,7 +137,7 @@ def test_a_look_unpacks_few_hours_and_the_same_hour_once(monkeypatch: pytest.Mon
         hours={start: lane.hours[start] for start in starts[:-1]},
         watermark_ms=starts[-1] + PLAN.timing.settle_ms,
     )
-    measuring, history = Measuring(PLAN, DEFAULTS), History(PLAN)
+    measuring, history = Measuring(PLAN, DEFAULTS), HourHistory(PLAN)
     for look in range(1, MEASURED_HOURS // HOURS_AT_ONCE + 1):
         assert looked_at(measuring, history, before).measured is None or len(read) == MEASURED_HOURS
         assert len(read) == look * HOURS_AT_ONCE
@@ -153,7 +148,7 @@ def test_a_look_unpacks_few_hours_and_the_same_hour_once(monkeypatch: pytest.Mon
 
 
 def test_it_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("relevanced.daemon.exporter.measuring.HOURS_AT_ONCE", MEASURED_HOURS)
+    monkeypatch.setattr("relevanced.daemon.exporter.timelines.HOURS_AT_ONCE", MEASURED_HOURS)
     publisher = Publisher(PLAN)
     lane = lane_of(weeks(WEEK + 1))
     text = b"".join(publisher.publish([lane], NOON + 2 * HOUR_MS).text.plain).decode()

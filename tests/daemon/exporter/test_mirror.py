@@ -4,13 +4,10 @@ import random
 
 import numpy as np
 
-from relevanced.daemon.exporter.mirror import Mirror
-from relevanced.daemon.lane.paged_rows import PAGE_ROWS, Pages
+from relevanced.daemon.lane import PAGE_ROWS, Pages
 from relevanced.daemon.plan import Plan
-from relevanced.daemon.storage.commit import confirm, plan_commit
-from relevanced.daemon.storage.head import head_of
-from relevanced.daemon.storage.restore import names_of
-from relevanced.daemon.storage.store import LaneDelta
+from relevanced.daemon.storage import LaneDelta, confirm, head_of, names_of, plan_commit
+from relevanced.daemon.views import Mirror
 from tests.builders import (
     BASE_MS,
     PLAN,

@@ -4,11 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from relevanced.daemon.exporter.kept_changes import packed, restored
-from relevanced.daemon.exporter.pane_reader import Reading
-from relevanced.daemon.exporter.publisher import Publisher
-from relevanced.daemon.http.api.changes import Changes, changes
-from relevanced.daemon.judging.markers import Kind, Marker, Scope
+from relevanced.daemon.changes import Kind, Marker, MarkerReach
+from relevanced.daemon.exporter import Publisher, Reading, packed, restored
+from relevanced.daemon.http import Changes, changes
 from relevanced.daemon.panes import HOUR_MS
 from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Site
 
@@ -166,7 +164,7 @@ def test_a_marker_at_the_onset_is_told(
 ) -> None:
     break_ms = NOW_MS - 75 * MINUTE_MS
     site, publisher = Site(NOW_MS - 4 * HOUR_MS, break_ms, 0.65, PER_MINUTE), Publisher(PLAN)
-    scope = Scope(None, "country", segment)
+    scope = MarkerReach(None, "country", segment)
     publisher.markers = (Marker("m", break_ms - 5 * MINUTE_MS, kind, "v8", scope=scope),)
     found = answer(reading(site, NOW_MS, publisher))
     assert (found.headline.tone, found.open[0].state) == (tone, state)

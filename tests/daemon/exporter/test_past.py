@@ -10,17 +10,12 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from relevanced.daemon.exporter.history import History
-from relevanced.daemon.exporter.past import _filled_cells
-from relevanced.daemon.exporter.lane_view import LaneView, Names, covered
-from relevanced.daemon.lane.layouts import Instant, Since
-from relevanced.daemon.lane.paged_rows import PAGE_ROWS
+from relevanced.daemon.lane import PAGE_ROWS, Instant, Since
 from relevanced.daemon.plan import COUNT_COLUMNS, METRIC_COLUMNS, Plan
-from relevanced.daemon.queries.derivation import Derivation
-from relevanced.daemon.storage.layouts import InForce, first_layouts
-from relevanced.daemon.storage.packing import pack_page
-from relevanced.daemon.storage.past import Filling, Part, StoredPast
-from relevanced.metrics.catalog import parse
+from relevanced.daemon.queries import Derivation
+from relevanced.daemon.storage import Filling, InForce, Part, StoredPast, first_layouts, pack_page
+from relevanced.daemon.views import HourHistory, LaneView, Names, _filled_cells, covered
+from relevanced.metrics import parse
 from tests import lane_views
 from tests.seeds import seeds
 
@@ -147,7 +142,7 @@ def test_every_cell_of_an_hour_comes_from_one_source(seed: int) -> None:
     rng = random.Random(seed)
     views = covered([lane(rng, n) for n in range(rng.randint(1, 3))], PLAN)
     past = [filling(rng, n) for n in range(1, rng.randint(1, 3) + 1)]
-    history = History(PLAN)
+    history = HourHistory(PLAN)
     history.take(views, past)
     for start, line, grouping, cell in cells():
         value, source = expected(views, past, start, grouping, cell)
@@ -164,7 +159,7 @@ def test_hours_that_no_source_has_whole_beside_filled_ones_are_in_no_sum(seed: i
     rng = random.Random(seed)
     views = covered([lane(rng, n) for n in range(2)], PLAN)
     past = [filling(rng, 1)]
-    history = History(PLAN)
+    history = HourHistory(PLAN)
     history.take(views, past)
     filled = [s for s in HOURS if expected(views, past, s, "all", 0)[1] == "f1"]
     born = history.sources.born_ms
@@ -192,7 +187,7 @@ def test_what_more_lanes_come_to_have_is_seen_though_no_page_of_theirs_changes()
         lane(rng, 0), hours={HOURS[6]: {0: page(PLAN, SEGMENTS, 1)}}, names=Names(SEGMENTS)
     )
     two = replace(lane(rng, 1), hours={})
-    history, column = History(PLAN), PLAN.metric_column(0)
+    history, column = HourHistory(PLAN), PLAN.metric_column(0)
     for since_of_two, value in ((None, 0), (HOURS[5], 1)):
         history.take(covered([having(one, HOURS[2]), having(two, since_of_two)], PLAN))
         selection = lane_views.reading_of([replace(one, hours={})], PLAN).selection

@@ -4,9 +4,16 @@ import csv
 import io
 import json
 
-from relevanced.daemon.exporter.scores import matching, report, to_csv, to_json, to_table
-from relevanced.daemon.exporter.selection import busiest
-from relevanced.daemon.exporter.snapshot import evaluate, with_everything
+from relevanced.daemon.views import (
+    busiest,
+    evaluate,
+    matching,
+    report,
+    to_csv,
+    to_json,
+    to_table,
+    with_everything,
+)
 from tests.lane_views import NOW_MS, PLAN, Shown, lane_view, reported
 
 FIELDS = [

@@ -1,12 +1,9 @@
 """Which segments are shown by name, and that nothing is lost beside them."""
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from relevanced.daemon.exporter.lane_view import Names
-from relevanced.daemon.exporter.selection import Selection, busiest
-from relevanced.daemon.exporter.snapshot import evaluate
+from relevanced.daemon.views import Names, Selection, busiest, evaluate
 from tests.lane_views import NOW_MS, PLAN, Shown, lane_view
 
 

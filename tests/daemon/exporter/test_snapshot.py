@@ -4,18 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from relevanced.daemon.exporter.snapshot import (
-    LIVE,
-    SETTLED,
-    Snapshot,
-    estimates,
-    evaluate,
-    with_everything,
-)
-from relevanced.daemon.lane.paged_rows import Rows
+from relevanced.daemon.lane import Rows
+from relevanced.daemon.views import LIVE, SETTLED, Snapshot, estimates, evaluate, with_everything
 from tests.lane_views import NOW_MS, PLAN, Shown, lane_view, pages_of
 
 SETTLE_MS = PLAN.timing.settle_ms

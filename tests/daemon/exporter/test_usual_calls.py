@@ -4,11 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from relevanced.daemon.exporter.baselines import Comparison
-from relevanced.daemon.exporter.usual_calls import UsualCalls
-from relevanced.daemon.judging.settings import Judging
-from relevanced.daemon.judging.timeline import HOUR_MS, MINUTE_MS
-from relevanced.metrics.lists import Floats
+from relevanced.daemon.changes import HOUR_MS, MINUTE_MS, Judging
+from relevanced.daemon.exporter import BaselineComparison, UsualCalls
+from relevanced.metrics import Floats
 from tests.daemon.exporter.two_countries import NAMES, NOW_MS, PLAN
 
 PER_HOUR = 20_000
@@ -25,10 +23,10 @@ def rows(level: float, hours: int) -> Floats:
     return found
 
 
-def comparisons(level: float, unit: str = "week", broken_h: float = 24) -> list[Comparison]:
+def comparisons(level: float, unit: str = "week", broken_h: float = 24) -> list[BaselineComparison]:
     """The last hours, low for so long, against three periods at 0.6."""
     return [
-        Comparison(
+        BaselineComparison(
             f"{hours}h",
             0,
             hours * HOUR_MS,

@@ -2,13 +2,12 @@
 
 import numpy as np
 
-from relevanced.daemon.exporter.lane_view import LaneView, Names
-from relevanced.daemon.exporter.snapshot import WHOLE
-from relevanced.daemon.lane.paged_rows import Rows
+from relevanced.daemon.lane import Rows
 from relevanced.daemon.panes import HOUR_MS, pane_start, timing
 from relevanced.daemon.plan import Plan
-from relevanced.daemon.storage.packing import pack_page
-from relevanced.metrics.catalog import parse
+from relevanced.daemon.storage import pack_page
+from relevanced.daemon.views import WHOLE, LaneView, Names
+from relevanced.metrics import parse
 from tests.lane_views import pages_of
 
 SEED = 20261123

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from relevanced.daemon.http.server import HttpServer
-from relevanced.daemon.telemetry.process import Telemetry
+from relevanced.daemon.http import HttpServer
+from relevanced.daemon.telemetry import Telemetry
 
 REQUEST = b"GET /livez HTTP/1.1\r\nHost: here\r\n\r\n"
 PATIENCE_S = 20.0

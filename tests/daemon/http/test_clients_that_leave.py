@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from relevanced.daemon.exporter.published import Published, metrics_text
+from relevanced.daemon.exporter import Published, metrics_text
 from tests.daemon.http.raw_client import connect, exchange, parsed, serving
 
 LIVEZ = b"GET /livez HTTP/1.0\r\n\r\n"

@@ -12,8 +12,7 @@ from contextlib import ExitStack
 import pytest
 from structlog.testing import capture_logs
 
-from relevanced.daemon.http import connections
-from relevanced.daemon.http.server import HttpServer
+from relevanced.daemon.http import HttpServer, connections
 from tests.daemon.http.raw_client import PATIENCE_S, REQUEST, connect, exchange, serving
 
 ONCE = REQUEST.replace(b"1.1", b"1.0")

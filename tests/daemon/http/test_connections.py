@@ -8,9 +8,8 @@ import warnings
 
 import pytest
 
-from relevanced.daemon.http import server as http
-from relevanced.daemon.http.server import HttpServer
-from relevanced.daemon.telemetry.process import Telemetry
+from relevanced.daemon.http import HttpServer, server as http
+from relevanced.daemon.telemetry import Telemetry
 
 REQUEST = b"GET /livez HTTP/1.1\r\nHost: here\r\n\r\n"
 LARGE = b"GET /page/main.js HTTP/1.1\r\nHost: here\r\n\r\n" * 1000

@@ -8,8 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from relevanced.daemon.http import requests
-from relevanced.daemon.http.server import HttpServer
+from relevanced.daemon.http import HttpServer, requests
 from tests.daemon.http.raw_client import REQUEST, connect, parsed, read_to_end, serving
 
 SHORT_S = 0.3

@@ -5,15 +5,11 @@ import json
 from dataclasses import replace
 from typing import Any, Final
 
-from relevanced.daemon.exporter.query_windows import LaneHours, missing_window
-from relevanced.daemon.http.api.judged_missing import PATH
-from relevanced.daemon.judgements.formats import read
-from relevanced.daemon.judgements.grades import Judgements
-from relevanced.daemon.judgements.index import Entry
-from relevanced.daemon.judgements.scoring import judged_plan
-from relevanced.daemon.queries.keys import hashed
-from relevanced.daemon.queries.plan import HASHED
-from relevanced.daemon.storage.query_head import QueryHead
+from relevanced.daemon.http import MISSING_PATH
+from relevanced.daemon.judgements import IndexEntry, Judgements, judged_plan, read
+from relevanced.daemon.queries import HASHED, hashed
+from relevanced.daemon.storage import QueryHead
+from relevanced.daemon.views import LaneHours, missing_window
 from tests.daemon.http.test_queries import HOUR_MS, PLAN, Client, Site, serving
 
 JUDGED: Final = replace(
@@ -21,7 +17,7 @@ JUDGED: Final = replace(
 )
 SECRET: Final = "a condition of one person"
 BY_QUERY: Final = {"shoes": {"a": 2.0}, "boots": {"a": 1.0, "c": 0.0}, SECRET: {"a": 1.0}}
-ENTRY: Final = Entry(0, "a.csv", "0" * 64)
+ENTRY: Final = IndexEntry(0, "a.csv", "0" * 64)
 
 
 def site_of(plan: Any = JUDGED, by_query: Any = None) -> Site:
@@ -39,7 +35,7 @@ def site_of(plan: Any = JUDGED, by_query: Any = None) -> Site:
 
 
 async def listed(client: Client, **query: str) -> Any:
-    status, body = await client.at(PATH, **query)
+    status, body = await client.at(MISSING_PATH, **query)
     assert status == 200, body
     return body
 
@@ -58,7 +54,7 @@ async def test_pair_of_fewer_users_is_nowhere() -> None:
     async for client in serving(site_of()):
         for window in ("now", "1h", "24h"):
             page = await listed(client, window=window)
-            _, table = await client.at(f"{PATH}.csv", window=window)
+            _, table = await client.at(f"{MISSING_PATH}.csv", window=window)
             assert SECRET not in json.dumps(page) + table and '"z"' not in json.dumps(page)
 
 
@@ -74,7 +70,7 @@ async def test_hashed_queries_stay_hashes() -> None:
 
 async def test_list_with_its_ratings_filled_in_is_a_file_of_judgements() -> None:
     async for client in serving(site_of()):
-        _, text = await client.at(f"{PATH}.csv")
+        _, text = await client.at(f"{MISSING_PATH}.csv")
         lines = text.encode().splitlines(keepends=True)
         empty = b"".join(lines).replace(b",,12,", b",3,12,").splitlines(keepends=True)
         found = read(empty, "rated.csv")
@@ -83,10 +79,10 @@ async def test_list_with_its_ratings_filled_in_is_a_file_of_judgements() -> None
 
 async def test_what_is_not_counted_is_said_with_the_setting() -> None:
     async for client in serving(site_of(replace(JUDGED, missing=False))):
-        status, body = await client.at(PATH)
+        status, body = await client.at(MISSING_PATH)
         assert status == 404 and "judgements.missing = true" in body["error"]
     async for client in serving(site_of()):
-        status, body = await client.at(PATH, limit="10001")
+        status, body = await client.at(MISSING_PATH, limit="10001")
         assert status == 400 and "between 1 and 10,000" in body["error"]
 
 

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from relevanced.daemon.http.server import HttpServer
-from relevanced.daemon.telemetry import rate_limit
+from relevanced.daemon.http import HttpServer
+from relevanced.daemon.telemetry import logs
 from tests.daemon.http.raw_client import exchange, parsed, serving
 
 METRICS = b"GET /metrics HTTP/1.0\r\n\r\n"
@@ -30,6 +30,6 @@ async def test_a_fault_of_our_own_is_logged_once_a_minute_for_each_place(
             assert (status, body["error"]) == (500, "Internal Server Error")
         assert parsed(await exchange(server, LIVEZ))[0] == 500
         assert [record.exc_info is not None for record in caplog.records] == [True, True]
-        monkeypatch.setattr(rate_limit, "LOG_AGAIN_AFTER_S", 0.0)
+        monkeypatch.setattr(logs, "LOG_AGAIN_AFTER_S", 0.0)
         await exchange(server, METRICS)
     assert "50 since" in caplog.records[-1].getMessage()

@@ -10,26 +10,26 @@ import aiohttp
 import pytest
 from jsonschema import Draft202012Validator
 
-from relevanced.daemon.events.decoder import decoder
-from relevanced.daemon.events.timestamps import timestamp_text
-from relevanced.daemon.events.types import Limits
-from relevanced.daemon.exporter.mirror import Mirror
-from relevanced.daemon.http.api import openapi
-from relevanced.daemon.http.api.routes import ROUTES
-from relevanced.daemon.http.server import HttpServer
-from relevanced.daemon.judgements.grades import Judgements
-from relevanced.daemon.judgements.index import Entry
-from relevanced.daemon.judgements.timeline import Timeline
-from relevanced.daemon.lane.lane import Lane, new_lane
+from relevanced.daemon.events import Limits, decoder, timestamp_text
+from relevanced.daemon.http import ROUTES, HttpServer, openapi
+from relevanced.daemon.judgements import IndexEntry, Judgements, Timeline
+from relevanced.daemon.lane import Lane, new_lane
 from relevanced.daemon.panes import timing
 from relevanced.daemon.plan import Plan
-from relevanced.daemon.queries.plan import HASHED, QueryPlan
-from relevanced.daemon.storage.commit import ClaimedLane, confirm, plan_commit
-from relevanced.daemon.storage.head import Head, head_of
-from relevanced.daemon.storage.layouts import InForce, first_layouts
-from relevanced.daemon.storage.restore import names_of
-from relevanced.daemon.storage.store import LaneDelta
-from relevanced.daemon.telemetry.process import Telemetry
+from relevanced.daemon.queries import HASHED, QueryPlan
+from relevanced.daemon.storage import (
+    ClaimedLane,
+    Head,
+    InForce,
+    LaneDelta,
+    confirm,
+    first_layouts,
+    head_of,
+    names_of,
+    plan_commit,
+)
+from relevanced.daemon.telemetry import Telemetry
+from relevanced.daemon.views import Mirror
 from relevanced.metrics import catalog
 from tests.fakes import MemoryLane
 from tests.lane_views import published_of, reading_of
@@ -67,7 +67,7 @@ class Site:
 
     plan: Plan = PLAN
     searches: list[dict[str, Any]] = field(default_factory=list)
-    files: Mapping[Entry, Judgements] = field(default_factory=dict)
+    files: Mapping[IndexEntry, Judgements] = field(default_factory=dict)
 
     def search(
         self,

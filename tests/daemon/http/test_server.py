@@ -12,14 +12,19 @@ from dataclasses import replace
 import aiohttp
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from relevanced.daemon.exporter.published import Condition, Published, metrics_text
-from relevanced.daemon.http.api.parameters import Parameter, read_query
-from relevanced.daemon.http.negotiation import wants_gzip, wants_openmetrics
-from relevanced.daemon.http.server import HttpServer, ListenError, Role
-from relevanced.daemon.telemetry.process import Telemetry
+from relevanced.daemon.exporter import Condition, Published, metrics_text
+from relevanced.daemon.http import (
+    HttpServer,
+    ListenError,
+    QueryParameter,
+    Role,
+    read_query,
+    wants_gzip,
+    wants_openmetrics,
+)
+from relevanced.daemon.telemetry import Telemetry
 from tests.lane_views import Shown, lane_view, published_of, read_openmetrics, read_text, reading_of
 
 FINE = Condition("redis", True)
@@ -305,5 +310,5 @@ def test_gzip_is_sent_if_it_is_accepted(accept: str, gzipped: bool) -> None:
 
 
 def test_a_filter_given_twice_accepts_both() -> None:
-    filters = [Parameter("segment", "", repeatable=True)]
+    filters = [QueryParameter("segment", "", repeatable=True)]
     assert read_query([("segment", "a"), ("segment", "b")], filters, {}) == {"segment": ["a", "b"]}

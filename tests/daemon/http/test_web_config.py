@@ -5,10 +5,17 @@ import hashlib
 
 import pytest
 
-from relevanced.daemon.config.kinds import ConfigError
-from relevanced.daemon.http.password_hashes import BCRYPT_COSTS, refusal
-from relevanced.daemon.http.passwords import find_crypt, matches, needs_crypt
-from relevanced.daemon.http.web_config import Tls, WebConfig, parse
+from relevanced.daemon.config import ConfigError
+from relevanced.daemon.http import (
+    BCRYPT_COSTS,
+    Tls,
+    WebConfig,
+    find_crypt,
+    matches,
+    needs_crypt,
+    parse,
+    refusal,
+)
 
 BCRYPT = "$2b$04$abcdefghijklmnopqrstuu8gGHls/mdv32ht0pJqcxptBcJ3WwHFi"
 """of `relevanced`"""

@@ -2,14 +2,18 @@
 
 import pytest
 
-from relevanced.daemon.judgements import classes, csv_rows
-from relevanced.daemon.judgements.classes import ClassCounts, QueryClasses, read
-from relevanced.daemon.judgements.grades import FaultyJudgements
+from relevanced.daemon.judgements import (
+    ClassCounts,
+    FaultyJudgements,
+    QueryClasses,
+    grades,
+    read_classes,
+)
 
 
 def parsed(text: str | bytes) -> QueryClasses:
     data = text.encode() if isinstance(text, str) else text
-    return read(data.splitlines(keepends=True), "f")
+    return read_classes(data.splitlines(keepends=True), "f")
 
 
 def faults(text: str | bytes) -> list[str]:
@@ -51,11 +55,11 @@ def test_faults_are_named_with_line_value_and_rule(text: str | bytes, expected: 
 
 
 def test_what_a_file_may_class_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(classes, "MOST_CLASSES", 2)
+    monkeypatch.setattr(grades, "MOST_CLASSES", 2)
     assert faults("query,class\na,1\nb,2\nc,3\n") == [
         "f:4: class='3': a file must name at most 2 classes"
     ]
-    monkeypatch.setattr(classes, "MOST_QUERIES", 2)
+    monkeypatch.setattr(grades, "MOST_QUERIES", 2)
     assert "more than 2 queries" in faults("query,class\na,1\nb,2\nc,2\n")[0]
-    monkeypatch.setattr(csv_rows, "MOST_LINE_BYTES", 20)
+    monkeypatch.setattr(grades, "MOST_LINE_BYTES", 20)
     assert faults("query,class\n" + "a" * 30)[0] == "f:2: must have at most 20 bytes"

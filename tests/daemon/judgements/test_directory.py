@@ -9,11 +9,20 @@ from typing import Final
 
 import pytest
 
-from relevanced.daemon.judgements import directory as door
-from relevanced.daemon.judgements.directory import NotAdded, add, look, read_entry, read_index
-from relevanced.daemon.judgements.formats import read
-from relevanced.daemon.judgements.grades import Counts, FaultyJudgements
-from relevanced.daemon.judgements.index import HOUR_MS, Entry, FaultyIndex
+from relevanced.daemon.judgements import (
+    HOUR_MS,
+    FaultyIndex,
+    FaultyJudgements,
+    GradeCounts,
+    IndexEntry,
+    NotAdded,
+    add,
+    directory as door,
+    look,
+    read,
+    read_entry,
+    read_index,
+)
 
 START: Final = 1_795_132_800_000
 """2026-11-20T00:00:00Z."""
@@ -32,7 +41,7 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
-def put(directory: Path, source: Path, hour: int = 0) -> Entry:
+def put(directory: Path, source: Path, hour: int = 0) -> IndexEntry:
     entry, _ = add(directory, source, START + hour * HOUR_MS, START)
     return entry
 
@@ -46,7 +55,7 @@ def test_added_file_is_listed_and_read(directory: Path, source: Path) -> None:
     assert (directory / first.name).read_bytes() == source.read_bytes()
     found = look(directory)
     assert found.entries == (first, second) and not found.faults and not found.unlisted
-    assert found.counts[first] == Counts(1, 1, 0)
+    assert found.counts[first] == GradeCounts(1, 1, 0)
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,15 @@ from typing import Final
 import numpy as np
 import pytest
 
-from relevanced.daemon.judgements import csv_rows, grades, workbench
-from relevanced.daemon.judgements.formats import read
-from relevanced.daemon.judgements.grades import Counts, FaultyJudgements, Judgements
-from relevanced.daemon.queries.keys import key_of
+from relevanced.daemon.judgements import (
+    FaultyJudgements,
+    GradeCounts,
+    Judgements,
+    formats,
+    grades,
+    read,
+)
+from relevanced.daemon.queries import key_of
 
 QRELS: Final = '"red shoes" 0 d7 2\nshoes 0 d7 1\nshoes 0 d9 -1\n'
 CSV: Final = "query,docid,rating\nred shoes,d7,2\nshoes,d7,1\nshoes,d9,-1\n"
@@ -36,7 +41,7 @@ def faults(text: str | bytes, max_grade: float = 100.0) -> list[str]:
 def test_formats_say_the_same(text: str) -> None:
     found = parsed(text)
     assert found.by_query == GRADES
-    assert found.counts == Counts(2, 3, 0)
+    assert found.counts == GradeCounts(2, 3, 0)
 
 
 @pytest.mark.parametrize("text", [QRELS, CSV, WORKBENCH], ids=["qrels", "csv", "workbench"])
@@ -149,12 +154,12 @@ def test_faults_and_judgements_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_line_that_is_too_long_ends_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_rows, "MOST_LINE_BYTES", 20)
+    monkeypatch.setattr(grades, "MOST_LINE_BYTES", 20)
     assert faults("a 0 d7 1\n" + "b" * 21 + "\nc\n") == ["f:2: must have at most 20 bytes"]
 
 
 def test_object_over_many_lines_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workbench, "MOST_DOCUMENT_CHARACTERS", 30)
+    monkeypatch.setattr(formats, "MOST_DOCUMENT_CHARACTERS", 30)
     text = json.dumps({"query": "a", "ratings": [{"docId": "d", "rating": 1}]}, indent=0)
     (fault,) = faults(text)
     assert fault.endswith("the object that begins in line 1: must have at most 30 characters")
@@ -162,7 +167,7 @@ def test_object_over_many_lines_is_bounded(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_real_judgements_are_read(shared: Path) -> None:
     found = parsed((shared / "data" / "esci-judgments" / "esci_us_judgments.json").read_bytes())
-    assert found.counts == Counts(150, 6_678, 0)
+    assert found.counts == GradeCounts(150, 6_678, 0)
 
 
 def test_any_bytes_are_judgements_or_faults(rng: np.random.Generator) -> None:

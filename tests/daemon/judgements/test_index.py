@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from relevanced.daemon.judgements.index import (
+from relevanced.daemon.judgements import (
     HOUR_MS,
     LEAD_MS,
-    Entry,
     FaultyIndex,
+    IndexEntry,
     earliest_start_ms,
     file_name,
     from_now,
@@ -23,7 +23,7 @@ LATER = f"2026-11-20T0100Z-b.csv 2026-11-20T01:00:00Z {HASH}"
 def test_index_is_read_as_written(rng: np.random.Generator) -> None:
     starts = rng.choice(400_000, 50, replace=False) * HOUR_MS + 10**12 // HOUR_MS * HOUR_MS
     entries = [
-        Entry(start, file_name(start, f"f{number}.csv"), bytes(rng.bytes(32)).hex())
+        IndexEntry(start, file_name(start, f"f{number}.csv"), bytes(rng.bytes(32)).hex())
         for number, start in enumerate(starts.tolist())
     ]
     assert parse(text_of(entries)) == sorted(entries)
@@ -81,7 +81,7 @@ def test_earliest_start_leaves_time_to_read_the_index(rng: np.random.Generator) 
 
 
 def test_every_process_needs_what_is_in_force_now_and_what_starts_later() -> None:
-    entries = [Entry(start, str(start), "") for start in (30, 10, 20)]
+    entries = [IndexEntry(start, str(start), "") for start in (30, 10, 20)]
     assert [entry.start_ms for entry in from_now(entries, 25)] == [20, 30]
     assert [entry.start_ms for entry in from_now(entries, 20)] == [20, 30]
     assert [entry.start_ms for entry in from_now(entries, 5)] == [10, 20, 30]

@@ -5,13 +5,19 @@ from typing import Final
 
 import pytest
 
-from relevanced.daemon.judgements import library as module
-from relevanced.daemon.judgements.directory import Reader, add, read_entry
-from relevanced.daemon.judgements.formats import read
-from relevanced.daemon.judgements.grades import Judgements
-from relevanced.daemon.judgements.index import HOUR_MS, Entry
-from relevanced.daemon.judgements.library import Library
-from relevanced.daemon.judgements.timeline import Timeline, prepared
+from relevanced.daemon.judgements import (
+    HOUR_MS,
+    IndexEntry,
+    Judgements,
+    Library,
+    Reader,
+    Timeline,
+    add,
+    directory as module,
+    prepared,
+    read,
+    read_entry,
+)
 
 START: Final = 1_795_132_800_000
 """2026-11-20T00:00:00Z."""
@@ -24,7 +30,7 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path / "judgements"
 
 
-def put(directory: Path, hour: int, text: str = GOOD) -> Entry:
+def put(directory: Path, hour: int, text: str = GOOD) -> IndexEntry:
     source = directory.parent / "a.csv"
     source.write_text(text)
     entry, _ = add(directory, source, START + hour * HOUR_MS, START)
@@ -33,9 +39,9 @@ def put(directory: Path, hour: int, text: str = GOOD) -> Entry:
 
 def test_listed_files_are_read_once(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = put(directory, 1), put(directory, 2)
-    entries: list[Entry] = []
+    entries: list[IndexEntry] = []
 
-    def counted(directory: Path, entry: Entry, read: Reader[Judgements]) -> object:
+    def counted(directory: Path, entry: IndexEntry, read: Reader[Judgements]) -> object:
         entries.append(entry)
         return read_entry(directory, entry, read)
 

@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from relevanced.daemon.commands.evaluation.command import eval_command
-from relevanced.daemon.judgements import scoring
-from relevanced.daemon.judgements.formats import read
-from relevanced.daemon.judgements.scoring import JudgedPlan, judged_plan, score
+from relevanced.daemon.judgements import JudgedPlan, judged_plan, read, score, scoring
+from relevanced.daemon.tools.evaluate import eval_command
 
 METRICS: Final = ("nDCG@10", "P@5", "Judged@10", "RR@10", "ERR@10", "AP@10", "R@10", "nDCG@3")
 Lists = dict[str, list[str]]
@@ -93,7 +91,7 @@ def test_score_of_a_list_is_the_same_in_any_batch(
     assert_equal(score(shown, of_each, plan()), one_by_one)
 
 
-def assert_equal(found: scoring.Judged, parts: Sequence[scoring.Judged]) -> None:
+def assert_equal(found: scoring.JudgedLists, parts: Sequence[scoring.JudgedLists]) -> None:
     """To the last bit, NaN included."""
     for name in ("scores", "places", "judged_places"):
         joined = np.concatenate([getattr(part, name) for part in parts])

@@ -7,12 +7,15 @@ from typing import Final
 import numpy as np
 import pytest
 
-from relevanced.daemon.judgements.index import HOUR_MS, LEAD_MS, Entry, file_name
-from relevanced.daemon.judgements.timeline import (
+from relevanced.daemon.judgements import (
+    HOUR_MS,
+    LEAD_MS,
     NOTHING_READ,
+    IndexEntry,
     Timeline,
     begun,
     earliest_for_lane_ms,
+    file_name,
     prepared,
     pruned,
 )
@@ -22,9 +25,9 @@ PANE_MS: Final = 10_000
 LATENESS_MS: Final = 60_000
 
 
-def entry(hour: int, name: str = "a.csv") -> Entry:
+def entry(hour: int, name: str = "a.csv") -> IndexEntry:
     start_ms = hour * HOUR_MS
-    return Entry(start_ms, file_name(start_ms, name), f"{hour:064x}")
+    return IndexEntry(start_ms, file_name(start_ms, name), f"{hour:064x}")
 
 
 # The oracle, and a simulated lane.
@@ -39,7 +42,7 @@ class Record:
     is_impression: bool
 
 
-def in_force(files: Sequence[Entry], time_ms: int) -> Entry | None:
+def in_force(files: Sequence[IndexEntry], time_ms: int) -> IndexEntry | None:
     """The file of all these that starts last of those that have started, by looking at each."""
     started = [file for file in files if file.start_ms <= time_ms]
     return max(started, key=lambda file: file.start_ms, default=None)
@@ -52,10 +55,10 @@ class Lane:
     head: Timeline
     watermarks: list[int] = field(default_factory=lambda: [NOTHING_READ] * 2)
     latest_ms: int = NOTHING_READ
-    graded: list[tuple[int, Entry | None]] = field(default_factory=list)
-    adopted: set[Entry] = field(default_factory=set)
+    graded: list[tuple[int, IndexEntry | None]] = field(default_factory=list)
+    adopted: set[IndexEntry] = field(default_factory=set)
 
-    def prepare(self, index: Sequence[Entry], *, counts_ahead: bool = True) -> None:
+    def prepare(self, index: Sequence[IndexEntry], *, counts_ahead: bool = True) -> None:
         """What a worker that sees this index does before a batch."""
         latest_ms = max(*self.watermarks, self.latest_ms if counts_ahead else NOTHING_READ)
         before = self.head
@@ -92,7 +95,7 @@ def random_log(rng: np.random.Generator, ahead: float = 0.02) -> list[Record]:
     ]
 
 
-def random_files(rng: np.random.Generator) -> list[Entry]:
+def random_files(rng: np.random.Generator) -> list[IndexEntry]:
     hours = np.sort(rng.choice(np.arange(1, 10), int(rng.integers(0, 5)), replace=False))
     return [entry(0), *(entry(int(hour)) for hour in hours)]
 
@@ -105,7 +108,7 @@ def first_read_from(log: Sequence[Record], start_ms: int) -> int:
 
 def run(
     log: Sequence[Record],
-    files: Sequence[Entry],
+    files: Sequence[IndexEntry],
     seen: Sequence[tuple[int, int]],
     rng: np.random.Generator,
     *,
@@ -213,7 +216,7 @@ def test_lane_waits_for_a_file_of_its_timeline() -> None:
     timeline = Timeline((entry(1), entry(5)))
     missing = prepared(timeline, [entry(1)], [entry(1)], 2 * HOUR_MS)
     assert missing.missing == (entry(5),) and not missing.takes(2 * HOUR_MS)
-    changed = Entry(entry(5).start_ms, entry(5).name, "f" * 64)
+    changed = IndexEntry(entry(5).start_ms, entry(5).name, "f" * 64)
     found = prepared(timeline, [entry(1), changed], [entry(1), changed], 5 * HOUR_MS)
     assert found.missing == (entry(5),) and not found.takes(2 * HOUR_MS)
     assert set(timeline.entries) <= set(found.timeline.entries), "an entry is never changed"
@@ -260,5 +263,5 @@ def test_earliest_start_that_a_lane_would_adopt(latest_hour: int, hour: int) -> 
     assert new in found.timeline.entries
 
 
-def all_of(*hours: int) -> list[Entry]:
+def all_of(*hours: int) -> list[IndexEntry]:
     return [entry(hour) for hour in hours]

@@ -14,17 +14,17 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from relevanced.daemon.commands.simulate.traffic import EXPERIMENT, SHARES
-from relevanced.daemon.commands.simulate.world import (
+from relevanced.daemon.changes import Noise, Side, evidence, largest_mix_share, pattern_of
+from relevanced.daemon.tools.traffic import (
+    EXPERIMENT,
     PATIENCE,
     RANKER_NOISE,
     SATISFIED,
+    SHARES,
     SHOWN,
     make_world,
 )
-from relevanced.daemon.judging.evidence import Noise, Side, evidence, largest_mix_share
-from relevanced.daemon.judging.patterns import pattern_of
-from relevanced.metrics.lists import Booleans, Floats, Integers
+from relevanced.metrics import Booleans, Floats, Integers
 
 NOISE: Final = Noise(design_effect=1.2, drift_ratio=0.006, share_drift_ratio=0.05)
 PERIODS: Final = 3

@@ -10,10 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from relevanced.daemon.judging.noise import Noise
-from relevanced.daemon.judging.scan import called, sides
-from relevanced.daemon.judging.timeline import HOUR_MS, Timeline
-from relevanced.metrics.lists import Floats
+from relevanced.daemon.changes import HOUR_MS, ScoreNoise, ScoreTimeline, called, sides
+from relevanced.metrics import Floats
 from tests.daemon.judging.sites import drifts
 
 MEAN = 0.7
@@ -31,7 +29,7 @@ def false_calls(
     *,
     pane_s: int = 120,
     look_every: int = 1,
-    noise: Noise = Noise(),  # noqa: B008
+    noise: ScoreNoise = ScoreNoise(),  # noqa: B008
     true_design_effect: float = 1.2,
 ) -> dict[float, int]:
     """Threshold → how often it began to be crossed, over so many hours of Bernoulli scores with
@@ -72,7 +70,9 @@ def _panes(
     return scored, sums
 
 
-def _kept(scored: Floats, sums: Floats, hours: list[Floats], end: int, pane_ms: int) -> Timeline:
+def _kept(
+    scored: Floats, sums: Floats, hours: list[Floats], end: int, pane_ms: int
+) -> ScoreTimeline:
     """What is kept when so many panes have settled: panes of two hours, and the hours before."""
     per = HOUR_MS // pane_ms
     edge = -(-max(end - PANES_MS // pane_ms, 0) // per)
@@ -86,7 +86,7 @@ def _kept(scored: Floats, sums: Floats, hours: list[Floats], end: int, pane_ms: 
     ]
     ends = np.append(starts[1:], end * pane_ms)
     hourly = np.arange(len(starts)) < edge - first
-    return Timeline(starts, ends, kept[0], kept[1], kept[1], hourly)
+    return ScoreTimeline(starts, ends, kept[0], kept[1], kept[1], hourly)
 
 
 def main() -> None:

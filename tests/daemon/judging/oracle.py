@@ -2,11 +2,10 @@
 
 from math import inf, log, nan, sqrt
 
-from relevanced.daemon.judging.noise import Noise
-from relevanced.daemon.judging.timeline import HOUR_MS, MINUTE_MS, Timeline
+from relevanced.daemon.changes import HOUR_MS, MINUTE_MS, ScoreNoise, ScoreTimeline
 
 
-def columns(timeline: Timeline, series: int) -> list[dict[str, float]]:
+def columns(timeline: ScoreTimeline, series: int) -> list[dict[str, float]]:
     """The bins of one series."""
     return [
         {
@@ -34,7 +33,7 @@ def side(bins: list[dict[str, float]]) -> tuple[float, float, float, float]:
 
 
 def z_and_loss(
-    bins: list[dict[str, float]], at: int, direction: float, noise: Noise
+    bins: list[dict[str, float]], at: int, direction: float, noise: ScoreNoise
 ) -> tuple[float, float] | None:
     """(z, loss) of the change at the start of a bin; None where it is not looked at."""
     end, instant = bins[-1]["end"], bins[at]["start"]
@@ -61,7 +60,9 @@ def z_and_loss(
     return -loss / error, loss
 
 
-def scan(timeline: Timeline, directions: list[float], noise: Noise) -> list[tuple[float, ...]]:
+def scan(
+    timeline: ScoreTimeline, directions: list[float], noise: ScoreNoise
+) -> list[tuple[float, ...]]:
     """(z, loss, since) of each series that is called, () of the others."""
     judged = sum(1 for direction in directions if direction)
     limit = -(6 + max(log(max(judged, 1) / 240), 0) / 6)
@@ -77,7 +78,7 @@ def scan(timeline: Timeline, directions: list[float], noise: Noise) -> list[tupl
 
 
 def log_likelihood_ratios(
-    timeline: Timeline, series: int, direction: float, noise: Noise
+    timeline: ScoreTimeline, series: int, direction: float, noise: ScoreNoise
 ) -> list[tuple[float, float]]:
     """(instant, log likelihood ratio) of every instant that is tried, by two regressions each."""
     bins = [each for each in columns(timeline, series) if each["n"]]

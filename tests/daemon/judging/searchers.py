@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from relevanced.daemon.judging.design_effect import DAY, Hours
+from relevanced.daemon.changes import DAY, HourSums
 
 MEAN: Final = 0.57
 DEVIATION: Final = 0.45
@@ -75,12 +75,12 @@ def _level(site: Site, hours: int, rng: np.random.Generator) -> Floats:
     return level
 
 
-def hours_of(*series: Floats, drift_ratio: float = DRIFT_RATIO) -> Hours:
+def hours_of(*series: Floats, drift_ratio: float = DRIFT_RATIO) -> HourSums:
     """The hours of some series, as the exporter makes them of their sums."""
     scored, total, squares = np.stack(series, axis=1)
     means = total / np.maximum(scored, 1)
     variances = (squares - total * means) / np.maximum(scored - 1, 1)
-    return Hours(scored, means, variances, drift_ratio)
+    return HourSums(scored, means, variances, drift_ratio)
 
 
 def times(factor: Floats, series: Floats) -> Floats:

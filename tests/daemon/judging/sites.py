@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from relevanced.daemon.judging.timeline import HOUR_MS, MINUTE_MS, Timeline
-from relevanced.metrics.lists import Floats, Integers
+from relevanced.daemon.changes import HOUR_MS, MINUTE_MS, ScoreTimeline
+from relevanced.metrics import Floats, Integers
 
 END_MS = 490_000 * HOUR_MS
 
@@ -43,7 +43,7 @@ def simulated(
     deviation: float = 0.45,
     design_effect: float = 1.2,
     drift_ratio: float = 0.006,
-) -> Timeline:
+) -> ScoreTimeline:
     """Series whose scores fall by the share `drop` in the last `broken_ms`.
 
     The drift follows an Ornstein-Uhlenbeck process with a memory of 12 hours.
@@ -56,7 +56,7 @@ def simulated(
     spread = deviation * np.sqrt(scored * design_effect)
     sums = scored * level + spread * rng.standard_normal(scored.shape)
     squares = scored * deviation**2 + sums**2 / np.maximum(scored, 1)
-    return Timeline(starts, ends, scored, sums, squares, hourly)
+    return ScoreTimeline(starts, ends, scored, sums, squares, hourly)
 
 
 def drifts(hours: Floats, series: int, rng: np.random.Generator) -> Floats:

@@ -7,11 +7,10 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from relevanced.daemon.judging.carriers import Change, Explanation, explained
-from relevanced.metrics.lists import Floats
+from relevanced.daemon.changes import CarriedChange, Explanation, explained
+from relevanced.metrics import Floats
 
 DESIGN_EFFECT, DRIFT_RATIO, DEVIATION = 1.2, 0.006, 0.45
 COUNTRIES = {"US": 0.40, "DE": 0.25, "FR": 0.15, "JP": 0.13, "BR": 0.07}
@@ -33,16 +32,16 @@ class Sums:
     sums: Floats
 
 
-def changed(segments: list[str], before: Sums, after: Sums) -> Change:
+def changed(segments: list[str], before: Sums, after: Sums) -> CarriedChange:
     means = [side.sums / np.maximum(side.scored, 1) for side in (before, after)]
     noise = DESIGN_EFFECT * DEVIATION**2 * (1 / before.scored + 1 / after.scored)
     error = np.sqrt(noise + 2 * (DRIFT_RATIO * means[0]) ** 2)
-    return Change(segments, means[0], means[1], before.scored, after.scored, error)
+    return CarriedChange(segments, means[0], means[1], before.scored, after.scored, error)
 
 
 def simulated(
     rng: np.random.Generator, size: int, effect: Effect, desktop_of_germany: float
-) -> dict[str, Change]:
+) -> dict[str, CarriedChange]:
     """Cells that drift by 0.4 % each."""
     cells = list(product(COUNTRIES, DEVICES, ARMS))
     desktop = np.array([desktop_of_germany if c == "DE" else 0.35 for c, _, _ in cells])
@@ -128,7 +127,7 @@ def test_share_carried_is_that_of_the_decomposition() -> None:
 
 
 def test_a_metric_that_is_better_when_lower_is_mirrored() -> None:
-    rose = Change(
+    rose = CarriedChange(
         ["DE", "US"],
         before=np.array([0.2, 0.2]),
         after=np.array([0.4, 0.2]),
@@ -158,7 +157,7 @@ def test_parts_sum_to_the_change_of_the_whole(rows: list[tuple[int, int, int, in
         np.divide(s, n, out=np.zeros_like(s), where=n > 0) for n, s in ((n0, s0), (n1, s1))
     )
     error = np.full(len(rows), 0.01)
-    change = Change([str(i) for i in range(len(rows))], before, after, n0, n1, error)
+    change = CarriedChange([str(i) for i in range(len(rows))], before, after, n0, n1, error)
     whole = Fraction(int(s1.sum()), int(n1.sum())) - Fraction(int(s0.sum()), int(n0.sum()))
     assert change.whole == pytest.approx(float(whole), abs=1e-12)
     explained({"grouping": change})

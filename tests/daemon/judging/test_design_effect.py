@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 import pytest
 
-from relevanced.daemon.judging.design_effect import (
+from relevanced.daemon.changes import (
     BEFORE_KNOWN,
     DAY,
     MEASURED_HOURS,

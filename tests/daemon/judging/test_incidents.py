@@ -5,10 +5,17 @@ from typing import Final
 
 import pytest
 
-from relevanced.daemon.judging.ledger import Fall, Graded, Onset
-from relevanced.daemon.judging.story import Measured, Moved, Story
-from relevanced.daemon.judging.timeline import HOUR_MS, MINUTE_MS
-from relevanced.daemon.judging.incidents import incidents
+from relevanced.daemon.changes import (
+    HOUR_MS,
+    MINUTE_MS,
+    Fall,
+    FallOnset,
+    Graded,
+    MeasuredChange,
+    Moved,
+    Story,
+    incidents,
+)
 
 AT: Final = 490_000 * HOUR_MS
 WAIT_MS: Final = 30 * MINUTE_MS
@@ -27,10 +34,10 @@ def story(
     """Of a fall that began so many minutes after `AT`, and was called so long after `AT`."""
     at_ms = AT + minutes * MINUTE_MS
     series = (where[0], where[1], "P@5")
-    known = Measured(0.8, 0.01, 1000)
+    known = MeasuredChange(0.8, 0.01, 1000)
     called_ms = AT + round(called_min * MINUTE_MS)
     fall = Fall(
-        series, round(at_ms), Onset(at_ms, at_ms, at_ms, by_panes=True), ("hour",), called_ms,
+        series, round(at_ms), FallOnset(at_ms, at_ms, at_ms, by_panes=True), ("hour",), called_ms,
         at_ms, recovered_ms=at_ms + HOUR_MS if over else None, graded=FILE if judged else None,
     )  # fmt: skip
     moved = Moved(series, known, known, 0.01, (1000, 1000))

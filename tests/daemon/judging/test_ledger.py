@@ -4,19 +4,21 @@ from dataclasses import replace
 
 import numpy as np
 
-from relevanced.daemon.judging.ledger import (
+from relevanced.daemon.changes import (
+    HOUR_MS,
     KEPT_MS,
+    MINUTE_MS,
     REOPENS_MS,
     STANDING_MS,
-    Call,
     Fall,
+    FallCall,
+    FallOnset,
     Look,
-    Onset,
+    ScoreNoise,
+    ScoreTimeline,
     advanced,
     without_falls,
 )
-from relevanced.daemon.judging.noise import Noise
-from relevanced.daemon.judging.timeline import HOUR_MS, MINUTE_MS, Timeline
 
 SERIES = ("country", "DE", "RR@10")
 OTHER = ("country", "US", "RR@10")
@@ -31,16 +33,18 @@ def look(end_ms: int, fell_ms: int = BREAK, over_ms: int | None = None) -> Look:
     low = (starts >= fell_ms) & (starts < (end_ms if over_ms is None else over_ms))
     scored = np.full((len(starts), 2), 1000.0)
     sums = np.stack([np.where(low, 200.0, 600.0), np.full(len(starts), 600.0)], axis=1)
-    timeline = Timeline(starts, ends, scored, sums, sums, np.zeros(len(starts), bool))
-    return Look(timeline, [SERIES, OTHER], np.ones(2), Noise(1.2, np.full(2, 0.006)))
+    timeline = ScoreTimeline(starts, ends, scored, sums, sums, np.zeros(len(starts), bool))
+    return Look(timeline, [SERIES, OTHER], np.ones(2), ScoreNoise(1.2, np.full(2, 0.006)))
 
 
-def onset(at_ms: float = BREAK, width_ms: float = 8 * MINUTE_MS, by_panes: bool = True) -> Onset:
-    return Onset(at_ms, at_ms - width_ms / 2, at_ms + width_ms / 2, by_panes)
+def onset(
+    at_ms: float = BREAK, width_ms: float = 8 * MINUTE_MS, by_panes: bool = True
+) -> FallOnset:
+    return FallOnset(at_ms, at_ms - width_ms / 2, at_ms + width_ms / 2, by_panes)
 
 
 def opened(lane: str = "hour", **of: object) -> Fall:
-    (fall,) = advanced((), look(BREAK + 10 * MINUTE_MS), [Call(lane, SERIES, onset())])
+    (fall,) = advanced((), look(BREAK + 10 * MINUTE_MS), [FallCall(lane, SERIES, onset())])
     return replace(fall, **of)
 
 
@@ -56,7 +60,7 @@ def test_a_call_opens_a_fall_that_stays_open_without_further_calls() -> None:
 
 
 def test_a_second_lane_joins_the_fall() -> None:
-    found = advanced([opened()], look(BREAK + HOUR_MS), [Call("weeks", SERIES, onset())])
+    found = advanced([opened()], look(BREAK + HOUR_MS), [FallCall("weeks", SERIES, onset())])
     assert [fall.lanes for fall in found] == [("hour", "weeks")]
 
 
@@ -68,7 +72,9 @@ def test_only_a_narrower_interval_of_panes_that_meets_replaces_the_onset() -> No
         (better, better),
         *((each, onset()) for each in (worse, by_hours, elsewhere)),
     ):
-        (fall,) = advanced([opened()], look(BREAK + 10 * MINUTE_MS), [Call("hour", SERIES, told)])
+        (fall,) = advanced(
+            [opened()], look(BREAK + 10 * MINUTE_MS), [FallCall("hour", SERIES, told)]
+        )
         assert fall.onset == kept and fall.first_ms == BREAK
 
 
@@ -83,7 +89,7 @@ def test_a_fall_soon_after_a_recovery_reopens_it() -> None:
     closed = opened(recovered_ms=float(over_ms))
     again_ms = over_ms + HOUR_MS
     seen = look(again_ms + 20 * MINUTE_MS, fell_ms=again_ms)
-    (fall,) = advanced([closed], seen, [Call("hour", SERIES, onset(again_ms))])
+    (fall,) = advanced([closed], seen, [FallCall("hour", SERIES, onset(again_ms))])
     assert fall.recovered_ms is None and fall.low_since_ms == again_ms
     assert (fall.first_ms, fall.onset) == (BREAK, onset())
 
@@ -92,14 +98,14 @@ def test_a_later_fall_is_another() -> None:
     closed = opened(recovered_ms=float(BREAK + HOUR_MS))
     later_ms = BREAK + HOUR_MS + REOPENS_MS
     seen = look(later_ms + 20 * MINUTE_MS, fell_ms=later_ms)
-    found = advanced([closed], seen, [Call("hour", SERIES, onset(later_ms))])
+    found = advanced([closed], seen, [FallCall("hour", SERIES, onset(later_ms))])
     assert [fall.first_ms for fall in found] == [BREAK, later_ms]
 
 
 def test_the_shadow_of_a_fall_that_is_over_opens_nothing() -> None:
     closed = opened(recovered_ms=float(BREAK + HOUR_MS))
     seen = look(BREAK + 2 * HOUR_MS, over_ms=BREAK + HOUR_MS)
-    assert advanced([closed], seen, [Call("weeks", SERIES, onset())]) == (closed,)
+    assert advanced([closed], seen, [FallCall("weeks", SERIES, onset())]) == (closed,)
 
 
 def test_hours_of_a_fall_that_is_over_count_in_no_comparison() -> None:

@@ -4,19 +4,23 @@ from dataclasses import replace
 
 import pytest
 
-from relevanced.daemon.judging import sentences
-from relevanced.daemon.judging.ledger import Fall, Onset
-from relevanced.daemon.judging.markers import (
+from relevanced.daemon.changes import (
+    HOUR_MS,
+    MINUTE_MS,
+    Fall,
+    FallOnset,
     Marker,
-    Scope,
+    MarkerReach,
+    MeasuredChange,
+    Moved,
+    Story,
     beside,
     expired,
     nearest,
     newest,
     plan_of,
+    text as sentences,
 )
-from relevanced.daemon.judging.story import Measured, Moved, Story
-from relevanced.daemon.judging.timeline import HOUR_MS, MINUTE_MS
 
 AT = 1_795_185_240_000
 """2026-11-20 14:34 UTC."""
@@ -26,12 +30,12 @@ PLANNED = Marker("p", AT, "planned", "diversity v2")
 
 
 def moved(metric: str = "RR@10") -> Moved:
-    levels = (Measured(0.5, 0.002, 19_800), Measured(0.46, 0.002, 24_310))
+    levels = (MeasuredChange(0.5, 0.002, 19_800), MeasuredChange(0.46, 0.002, 24_310))
     return Moved(("country", "DE", metric), *levels, 0.003, (19_800, 24_310))
 
 
 def story(*segments: str, also: tuple[Moved, ...] = (), known: bool = True) -> Story:
-    onset = Onset(AT, AT - 2 * MINUTE_MS if known else None, AT + 2 * MINUTE_MS, by_panes=True)
+    onset = FallOnset(AT, AT - 2 * MINUTE_MS if known else None, AT + 2 * MINUTE_MS, by_panes=True)
     fall = Fall(("country", "DE", "RR@10"), AT, onset, ("hour",), AT, float(AT))
     return Story(fall, segments or ("DE",), moved(), False, -12.0, ("hour",), AT, also=also)
 
@@ -53,24 +57,24 @@ def test_no_marker_is_named_where_it_is_unknown_when_a_change_began() -> None:
 @pytest.mark.parametrize(
     ("scope", "told", "holds"),
     [
-        (Scope(), story(), True),
-        (Scope("RR@10"), story(), True),
-        (Scope("P@5"), story(), False),
-        (Scope(None, "country"), story("DE", "FR"), True),
-        (Scope(None, "device"), story(), False),
-        (Scope(None, "country", "DE"), story(), True),
-        (Scope(None, "country", "FR"), story(), False),
-        (Scope(None, "country", "DE"), story("DE", "FR"), False),
+        (MarkerReach(), story(), True),
+        (MarkerReach("RR@10"), story(), True),
+        (MarkerReach("P@5"), story(), False),
+        (MarkerReach(None, "country"), story("DE", "FR"), True),
+        (MarkerReach(None, "device"), story(), False),
+        (MarkerReach(None, "country", "DE"), story(), True),
+        (MarkerReach(None, "country", "FR"), story(), False),
+        (MarkerReach(None, "country", "DE"), story("DE", "FR"), False),
     ],
 )
 def test_a_scope_holds_a_change_that_lies_in_it_wholly(
-    scope: Scope, told: Story, holds: bool
+    scope: MarkerReach, told: Story, holds: bool
 ) -> None:
     assert bool(beside(told, [replace(RELEASE, scope=scope)])) == holds
 
 
 def test_a_plan_excuses_only_what_it_names() -> None:
-    of_rr = replace(PLANNED, scope=Scope("RR@10"))
+    of_rr = replace(PLANNED, scope=MarkerReach("RR@10"))
     fell_too = story(also=(moved("Success@10"),))
     assert plan_of(story(), [of_rr], NOW) == of_rr
     assert plan_of(fell_too, [of_rr], NOW) is None

@@ -6,19 +6,20 @@ from math import inf
 import numpy as np
 import pytest
 
-from relevanced.daemon.judging.noise import Noise
-from relevanced.daemon.judging.noticeable import (
+from relevanced.daemon.changes import (
+    MINUTE_MS,
+    ScoreNoise,
     Site,
     by_earlier,
     by_scan,
     earlier_lane,
     hour_lane,
+    scan,
+    sides,
 )
-from relevanced.daemon.judging.scan import scan, sides
-from relevanced.daemon.judging.timeline import MINUTE_MS
 from tests.daemon.judging.sites import Kept, simulated
 
-NOISE = Noise()
+NOISE = ScoreNoise()
 SEED = 20261123
 THIN, BUSY = Site(1_000), Site(20_000)
 

@@ -4,24 +4,28 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
-from relevanced.daemon.judging.noise import Noise
-from relevanced.daemon.judging.onset import BELOW_MAXIMUM, onsets
-from relevanced.daemon.judging.timeline import HOUR_MS, MINUTE_MS, Timeline
+from relevanced.daemon.changes import (
+    BELOW_MAXIMUM,
+    HOUR_MS,
+    MINUTE_MS,
+    ScoreNoise,
+    ScoreTimeline,
+    onsets,
+)
 from tests.daemon.judging import oracle
 from tests.daemon.judging.sites import END_MS, Kept, simulated
 from tests.daemon.judging.test_scan import timelines
 
-NOISE = Noise()
+NOISE = ScoreNoise()
 SEED = 20261123
 RUNS = 400
 
 
 @given(timelines(), st.data())
 @settings(max_examples=200, deadline=None)
-def test_onset_equals_its_slow_definition(timeline: Timeline, data: st.DataObject) -> None:
+def test_onset_equals_its_slow_definition(timeline: ScoreTimeline, data: st.DataObject) -> None:
     series = timeline.scored.shape[1]
     found = onsets(timeline, np.ones(series), np.zeros(series, np.int64), NOISE)
     for index in range(series):
@@ -87,7 +91,7 @@ def test_onset_is_close_and_its_interval_contains_the_break(case: Case) -> None:
         )
         hourly = np.full(len(timeline.starts), case.kept.pane_ms == HOUR_MS)
         bins = (timeline.scored, timeline.sums, timeline.squares, hourly)
-        timeline = Timeline(timeline.starts, timeline.ends, *bins)
+        timeline = ScoreTimeline(timeline.starts, timeline.ends, *bins)
         since = np.zeros(RUNS // 10, np.int64)
         found = onsets(timeline, np.ones(RUNS // 10), since, NOISE)
         truth = END_MS - broken_ms
@@ -121,7 +125,7 @@ def test_only_the_bins_since_an_instant_count() -> None:
     early = timeline.starts < END_MS - 20 * HOUR_MS
     level = np.where(early, 2.0, 1.0)[:, None]
     counts = (timeline.scored, timeline.sums * level, timeline.squares * level**2)
-    both = Timeline(timeline.starts, timeline.ends, *counts, timeline.hourly)
+    both = ScoreTimeline(timeline.starts, timeline.ends, *counts, timeline.hourly)
     older = onsets(both, np.ones(1), np.zeros(1, np.int64), NOISE)
     newer = onsets(both, np.ones(1), np.array([END_MS - 3 * HOUR_MS]), NOISE)
     assert abs(float(older.likely[0]) - (END_MS - 20 * HOUR_MS)) <= HOUR_MS

@@ -8,19 +8,23 @@ from typing import Final
 import numpy as np
 import pytest
 
-from relevanced.daemon.commands.simulate.world import expected_reciprocal_rank
-from relevanced.daemon.judging.evidence import UNKNOWN, Noise, Side, evidence, largest_mix_share
-from relevanced.daemon.judging.patterns import (
+from relevanced.daemon.changes import (
     NAMES,
     NUMBERS,
     PATTERNS,
+    UNKNOWN,
     Compare,
     Condition,
     Either,
     Every,
+    Noise,
+    Side,
+    evidence,
     holds,
+    largest_mix_share,
     pattern_of,
 )
+from relevanced.daemon.tools.traffic import expected_reciprocal_rank
 from tests.daemon.judging.faults import (
     BY_JUDGEMENTS,
     EMPTY,

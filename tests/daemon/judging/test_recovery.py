@@ -6,10 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from relevanced.daemon.judging.noise import Noise
-from relevanced.daemon.judging.recovery import Falls, recovered
-from relevanced.daemon.judging.timeline import HOUR_MS, MINUTE_MS, Timeline
-from relevanced.metrics.lists import Floats
+from relevanced.daemon.changes import (
+    HOUR_MS,
+    MINUTE_MS,
+    Falls,
+    ScoreNoise,
+    ScoreTimeline,
+    recovered,
+)
+from relevanced.metrics import Floats
 from tests.daemon.judging.sites import END_MS, Kept, simulated
 
 SEED = 20261123
@@ -19,7 +24,7 @@ DAY_MS = 24 * HOUR_MS
 
 def broken(
     drop: float, per_hour: float, lasted_ms: int, over_ms: int = 0, seed: int = SEED
-) -> Timeline:
+) -> ScoreTimeline:
     """Series that fell `lasted_ms` and `over_ms` ago together, and recovered `over_ms` ago; a week
     is known before."""
     kept = Kept(7 * DAY_MS + lasted_ms + over_ms)
@@ -42,10 +47,10 @@ def broken(
     return replace(fell, **parts)
 
 
-def instants(timeline: Timeline, ago_ms: int) -> Floats:
+def instants(timeline: ScoreTimeline, ago_ms: int) -> Floats:
     since = np.full(SERIES, float(END_MS - ago_ms))
     falls = Falls(since, since, since + 4 * MINUTE_MS)
-    return recovered(timeline, np.ones(SERIES), falls, Noise(1.2, 0.006))
+    return recovered(timeline, np.ones(SERIES), falls, ScoreNoise(1.2, 0.006))
 
 
 @pytest.mark.parametrize(
@@ -83,6 +88,6 @@ def test_the_instant_of_the_recovery_is_known() -> None:
 def test_nothing_is_over_without_bins() -> None:
     none = np.zeros((0, 1))
     nothing = np.zeros(0, np.int64)
-    empty = Timeline(nothing, nothing, none, none, none, np.zeros(0, bool))
+    empty = ScoreTimeline(nothing, nothing, none, none, none, np.zeros(0, bool))
     since = np.array([float(END_MS)])
-    assert np.isnan(recovered(empty, np.ones(1), Falls(since, since, since), Noise())).all()
+    assert np.isnan(recovered(empty, np.ones(1), Falls(since, since, since), ScoreNoise())).all()

@@ -2,22 +2,29 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from relevanced.daemon.judging.noise import Noise
-from relevanced.daemon.judging.scan import Sides, called, scan, sides, threshold
-from relevanced.daemon.judging.timeline import HOUR_MS, MINUTE_MS, Timeline
+from relevanced.daemon.changes import (
+    HOUR_MS,
+    MINUTE_MS,
+    ScoreNoise,
+    ScoreTimeline,
+    Sides,
+    called,
+    scan,
+    sides,
+    threshold,
+)
 from tests.daemon.judging import oracle
 from tests.daemon.judging.looks import false_calls
 from tests.daemon.judging.sites import END_MS, Kept, simulated
 
-NOISE = Noise()
+NOISE = ScoreNoise()
 SEED = 20261123
 
 
 @st.composite
-def timelines(draw: st.DrawFn) -> Timeline:
+def timelines(draw: st.DrawFn) -> ScoreTimeline:
     """Any bins of any length with gaps, few and many impressions, steps, metrics of few values."""
     bins = draw(st.integers(0, 14))
     series = draw(st.integers(1, 3))
@@ -29,7 +36,7 @@ def timelines(draw: st.DrawFn) -> Timeline:
     level = np.where(np.arange(bins)[:, None] < rng.integers(0, bins + 1), 0.7, 0.3)
     sums = rng.binomial(scored, np.broadcast_to(level * rng.choice([0, 1, 1]), scored.shape))
     usual = rng.choice([np.nan, 0.0, 0.4, 0.5], (bins, series), p=[0.05, 0.05, 0.5, 0.4])
-    return Timeline(
+    return ScoreTimeline(
         (ends - lengths).astype(np.int64),
         ends.astype(np.int64),
         scored.astype(np.float64),
@@ -42,11 +49,13 @@ def timelines(draw: st.DrawFn) -> Timeline:
 
 @given(timelines(), st.data())
 @settings(max_examples=200, deadline=None)
-def test_scan_equals_its_slow_definition(timeline: Timeline, data: st.DataObject) -> None:
+def test_scan_equals_its_slow_definition(timeline: ScoreTimeline, data: st.DataObject) -> None:
     series = timeline.scored.shape[1]
     signs = st.lists(st.sampled_from([1.0, 1.0, -1.0, 0.0]), min_size=series, max_size=series)
     directions = data.draw(signs)
-    noise = Noise(data.draw(st.sampled_from([1.0, 1.5])), data.draw(st.sampled_from([0, 0.006])))
+    noise = ScoreNoise(
+        data.draw(st.sampled_from([1.0, 1.5])), data.draw(st.sampled_from([0, 0.006]))
+    )
     found = scan(timeline, np.array(directions), noise)
     expected = oracle.scan(timeline, directions, noise)
     assert found.called.tolist() == [bool(each) for each in expected]
@@ -59,7 +68,7 @@ def test_scan_equals_its_slow_definition(timeline: Timeline, data: st.DataObject
 def test_no_bins_call_nothing() -> None:
     none = np.zeros((0, 2))
     nothing = np.zeros(0, np.int64)
-    empty = Timeline(nothing, nothing, none, none, none, np.zeros(0, bool))
+    empty = ScoreTimeline(nothing, nothing, none, none, none, np.zeros(0, bool))
     assert not scan(empty, np.ones(2), NOISE).called.any()
 
 
@@ -73,7 +82,7 @@ def test_few_impressions_of_one_value_are_not_a_fall_of_a_rare_metric() -> None:
     starts = END_MS + np.arange(0, 66, 6, dtype=np.int64) * MINUTE_MS
     scored = np.array([[1000.0]] * 10 + [[100.0]])
     sums = np.array([[50.0]] * 10 + [[0.0]])
-    timeline = Timeline(starts, starts + 6 * MINUTE_MS, scored, sums, sums, np.zeros(11, bool))
+    timeline = ScoreTimeline(starts, starts + 6 * MINUTE_MS, scored, sums, sums, np.zeros(11, bool))
     assert not scan(timeline, np.ones(1), NOISE).called.any()
 
 
@@ -113,7 +122,7 @@ def test_a_day_cycle_is_no_fall_where_weeks_are_known() -> None:
     timeline = simulated(Kept(40 * HOUR_MS), 200_000, 20, rng, drift_ratio=0)
     hour = (timeline.starts[:, None] - END_MS) / HOUR_MS
     season = 1 + 0.25 * np.cos(2 * np.pi * hour / 24 + np.pi)
-    shaped = Timeline(
+    shaped = ScoreTimeline(
         timeline.starts,
         timeline.ends,
         timeline.scored,
@@ -123,7 +132,7 @@ def test_a_day_cycle_is_no_fall_where_weeks_are_known() -> None:
     )
     assert scan(shaped, np.ones(20), NOISE).called.any(), "by itself it looks like one"
     usual = np.broadcast_to(0.57 * season, timeline.scored.shape)
-    known = Timeline(*(getattr(shaped, name) for name in NAMES), usual)
+    known = ScoreTimeline(*(getattr(shaped, name) for name in NAMES), usual)
     assert not scan(known, np.ones(20), NOISE).called.any()
 
 

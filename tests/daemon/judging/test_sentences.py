@@ -4,25 +4,31 @@ from dataclasses import replace
 
 import pytest
 
-from relevanced.daemon.judging import sentences
-from relevanced.daemon.judging.carriers import Explanation
-from relevanced.daemon.judging.ledger import Fall, Onset
-from relevanced.daemon.judging.patterns import PATTERNS
-from relevanced.daemon.judging.story import Measured, Moved, Story
-from relevanced.daemon.judging.timeline import HOUR_MS, MINUTE_MS
+from relevanced.daemon.changes import (
+    HOUR_MS,
+    MINUTE_MS,
+    PATTERNS,
+    Explanation,
+    Fall,
+    FallOnset,
+    MeasuredChange,
+    Moved,
+    Story,
+    text as sentences,
+)
 
 AT = 1_795_185_240_000
 """2026-11-20 14:34 UTC."""
 NOW = AT + 75 * MINUTE_MS
 
 
-def onset(minutes: float, *, known: bool = True) -> Onset:
+def onset(minutes: float, *, known: bool = True) -> FallOnset:
     half = minutes * MINUTE_MS / 2
-    return Onset(AT, AT - half if known else None, AT + half, by_panes=True)
+    return FallOnset(AT, AT - half if known else None, AT + half, by_panes=True)
 
 
 def moved(before: float = 0.5518, now: float = 0.1903) -> Moved:
-    levels = (Measured(before, 0.002, 19_800), Measured(now, 0.002, 24_310))
+    levels = (MeasuredChange(before, 0.002, 19_800), MeasuredChange(now, 0.002, 24_310))
     return Moved(("country", "DE", "RR@10"), *levels, 0.003, (19_800, 24_310))
 
 

@@ -6,16 +6,25 @@ from itertools import product
 import numpy as np
 import pytest
 
-from relevanced.daemon.judging.counted import COUNTS, Counts
-from relevanced.daemon.judging.judged_levels import JudgedBins
-from relevanced.daemon.judging.ledger import Call, Fall, Look, Onset, advanced
-from relevanced.daemon.judging.noise import Noise
-from relevanced.daemon.judging.onset import onsets
-from relevanced.daemon.judging.scan import scan
-from relevanced.daemon.judging.settings import Judging
-from relevanced.daemon.judging.story import Story
-from relevanced.daemon.judging.telling import Scene
-from relevanced.daemon.judging.timeline import HOUR_MS, MINUTE_MS, Timeline
+from relevanced.daemon.changes import (
+    COUNTS,
+    HOUR_MS,
+    MINUTE_MS,
+    Counts,
+    Fall,
+    FallCall,
+    FallOnset,
+    JudgedBins,
+    Judging,
+    Look,
+    Scene,
+    ScoreNoise,
+    ScoreTimeline,
+    Story,
+    advanced,
+    onsets,
+    scan,
+)
 from relevanced.daemon.plan import COUNT_COLUMNS
 
 SEED = 20261123
@@ -66,8 +75,10 @@ def site(effect: Effect, broken_ms: int, known_ms: int = 5 * HOUR_MS) -> tuple[L
             )
     series = [(*segment, metric) for segment in SEGMENTS for metric in METRICS]
     parts = (rows[..., which].reshape(len(starts), -1) for which in range(3))
-    timeline = Timeline(starts, starts + PANE, *parts, np.zeros(len(starts), bool))
-    look = Look(timeline, series, np.ones(len(series)), Noise(1.2, np.full(len(series), 0.006)))
+    timeline = ScoreTimeline(starts, starts + PANE, *parts, np.zeros(len(starts), bool))
+    look = Look(
+        timeline, series, np.ones(len(series)), ScoreNoise(1.2, np.full(len(series), 0.006))
+    )
     return look, Counts({name: index for index, name in enumerate(SEGMENTS)}, counts)
 
 
@@ -75,10 +86,12 @@ def called(look: Look) -> tuple[Fall, ...]:
     found = scan(look.timeline, look.directions, look.noise)
     began = onsets(look.timeline, look.directions, found.since_ms - 2 * HOUR_MS, look.noise)
     calls = [
-        Call(
+        FallCall(
             "hour",
             look.series[index],
-            Onset(began.likely[index], began.earliest[index], began.latest[index], by_panes=True),
+            FallOnset(
+                began.likely[index], began.earliest[index], began.latest[index], by_panes=True
+            ),
         )
         for index in np.flatnonzero(found.called).tolist()
     ]
@@ -148,7 +161,7 @@ def judged_bins(look: Look, *, score: float, since_ms: int = 0) -> JudgedBins:
     counted = np.full((len(timeline.starts), 1), PER_PANE / 2)
     means = np.where(timeline.starts >= END - 40 * MINUTE_MS, score, 0.8)[:, None]
     rows = (counted, counted * means, counted * (means**2 + 0.04))
-    judged = Timeline(timeline.starts, timeline.ends, *rows, timeline.hourly)
+    judged = ScoreTimeline(timeline.starts, timeline.ends, *rows, timeline.hourly)
     return JudgedBins(judged, counted, {("all", "all"): 0}, 1, (0,), since_ms)
 
 
@@ -198,7 +211,7 @@ def test_faults_hours_apart_are_two_stories() -> None:
     again = Fall(
         ("country", "JP", "RR@10"),
         END - HOUR_MS,
-        Onset(END - HOUR_MS, END - HOUR_MS - PANE, END - HOUR_MS + PANE, by_panes=True),
+        FallOnset(END - HOUR_MS, END - HOUR_MS - PANE, END - HOUR_MS + PANE, by_panes=True),
         ("hour",),
         END,
         float(END - HOUR_MS),
@@ -214,7 +227,12 @@ def test_a_quiet_site_has_no_story() -> None:
 def test_a_fall_of_a_segment_that_is_not_shown_is_told_without_levels() -> None:
     look, counts = site(only(country="DE", found=0.5), 40 * MINUTE_MS)
     gone = Fall(
-        ("country", "AT", "RR@10"), END, Onset(END, END, END, by_panes=True), ("hour",), END, END
+        ("country", "AT", "RR@10"),
+        END,
+        FallOnset(END, END, END, by_panes=True),
+        ("hour",),
+        END,
+        END,
     )
     (story,) = Scene(look, counts, Judging()).stories([gone])
     assert story.own.now.mean is None and story.segments == ("AT",)

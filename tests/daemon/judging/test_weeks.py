@@ -6,30 +6,29 @@ from math import hypot, sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from relevanced.daemon.judging.settings import Judging
-from relevanced.daemon.judging.weeks import (
+from relevanced.daemon.changes import (
     ENDS,
     Called,
+    Judging,
     MadeOf,
-    Sides,
-    called,
+    WeekSides,
     compare,
     sustained,
     three_hours,
+    weeks_called,
 )
 
 JUDGING = Judging()
 WEEKS, DAYS = MadeOf(3, False), MadeOf(4, True)
 
 
-def sides(score: float, baseline: float = 0.6, impressions: float = 1000) -> Sides:
+def sides(score: float, baseline: float = 0.6, impressions: float = 1000) -> WeekSides:
     """One series; the errors are those of a deviation of 0.35."""
     error = 0.35 / sqrt(max(impressions, 1))
     values = (score, error, impressions, baseline, error / sqrt(3))
-    return Sides(*(np.array([value]) for value in values))
+    return WeekSides(*(np.array([value]) for value in values))
 
 
 def conditions(*scores: float, made_of: MadeOf = WEEKS, impressions: float = 1000) -> Called:
@@ -39,7 +38,7 @@ def conditions(*scores: float, made_of: MadeOf = WEEKS, impressions: float = 100
         name: compare(sides(score, impressions=impressions * n), made_of, JUDGING, 0.006)
         for name, n, score in hours
     }
-    return called(windows, JUDGING)
+    return weeks_called(windows, JUDGING)
 
 
 def test_z_is_the_change_in_standard_errors() -> None:
@@ -87,7 +86,7 @@ def test_little_is_not_called() -> None:
 def test_what_is_undefined_is_not_called() -> None:
     assert not conditions(*(float("nan"),) * 4).any.any()
     lost = compare(sides(0.3), WEEKS, JUDGING, 0.006, direction=float("nan"))
-    assert not called(dict.fromkeys(("1h", "3h", "6h", "24h"), lost), JUDGING).any.any()
+    assert not weeks_called(dict.fromkeys(("1h", "3h", "6h", "24h"), lost), JUDGING).any.any()
 
 
 @given(st.floats(0.01, 0.99), st.floats(0.01, 0.99), st.booleans())

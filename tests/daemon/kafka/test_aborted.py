@@ -3,8 +3,8 @@
 from aiokafka import TopicPartition
 from structlog.testing import capture_logs
 
-from relevanced.daemon.kafka.aborted import AbortedLog
-from relevanced.daemon.telemetry.kafka_faults import KafkaFault
+from relevanced.daemon.kafka import AbortedLog
+from relevanced.daemon.telemetry import KafkaFault
 
 PARTITION = TopicPartition("events", 3)
 

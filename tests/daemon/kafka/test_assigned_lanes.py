@@ -2,7 +2,7 @@
 
 from aiokafka import TopicPartition
 
-from relevanced.daemon.kafka.assigned_lanes import AssignedLanes, split_lanes
+from relevanced.daemon.kafka import AssignedLanes, split_lanes
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 

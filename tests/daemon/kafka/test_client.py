@@ -3,7 +3,7 @@
 import pytest
 
 from relevanced.daemon.errors import StartError
-from relevanced.daemon.kafka.client import KafkaSettings, client_arguments, consumer_arguments
+from relevanced.daemon.kafka import KafkaSettings, client_arguments, consumer_arguments
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,15 @@ import aiokafka.codec
 import pytest
 from aiokafka.errors import UnsupportedCodecError
 
-from relevanced.daemon.kafka import codecs, snappy as kafka_snappy
-from relevanced.daemon.kafka.aiokafka_patches import install_codecs
-from relevanced.daemon.kafka.snappy import CorruptBlock, PythonSnappy, Snappy, TooLarge
+from relevanced.daemon.kafka import (
+    CorruptBlock,
+    PythonSnappy,
+    Snappy,
+    TooLarge,
+    codecs,
+    codecs as kafka_snappy,
+    install_codecs,
+)
 from tests.kafka_compression import SNAPPY, install_compression
 
 LIMIT = 1 << 20

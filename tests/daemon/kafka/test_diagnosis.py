@@ -9,7 +9,7 @@ from aiokafka.errors import (
     UnsupportedCodecError,
 )
 
-from relevanced.daemon.kafka.diagnosis import fault_of
+from relevanced.daemon.kafka import fault_of
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from aiokafka import TopicPartition
 
-from relevanced.daemon.kafka.liveness import UnansweredFetches, is_stuck
+from relevanced.daemon.kafka import UnansweredFetches, is_stuck
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 

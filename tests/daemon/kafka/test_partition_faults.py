@@ -2,7 +2,7 @@
 
 from aiokafka import TopicPartition
 
-from relevanced.daemon.kafka.partition_faults import PartitionFaults
+from relevanced.daemon.kafka import PartitionFaults
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import pytest
 from aiokafka import TopicPartition
 
-from relevanced.daemon.kafka.positions import is_at_end, not_yet_taken, resume_offset
-from relevanced.daemon.worker.source import OffsetBeyondEnd
+from relevanced.daemon.kafka import is_at_end, not_yet_taken, resume_offset
+from relevanced.daemon.worker import OffsetBeyondEnd
 
 A0 = TopicPartition("a", 0)
 

@@ -8,8 +8,7 @@ from aiokafka import TopicPartition
 from aiokafka.consumer.fetcher import FetchError
 from aiokafka.errors import RecordTooLargeError
 
-from relevanced.daemon.kafka.assigned_lanes import AssignedLanes
-from relevanced.daemon.kafka.reader import Reader
+from relevanced.daemon.kafka import AssignedLanes, Reader
 
 TOPIC = "events"
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from aiokafka import ConsumerRecord, TopicPartition
 
-from relevanced.daemon.kafka.records import NO_TIMESTAMP, records_of
+from relevanced.daemon.kafka import NO_TIMESTAMP, records_of
 
 RAW = SimpleNamespace(
     offset=7,

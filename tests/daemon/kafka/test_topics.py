@@ -3,7 +3,7 @@
 import pytest
 
 from relevanced.daemon.errors import StartError
-from relevanced.daemon.kafka.topics import counts_or_obstacle, require_equal_counts
+from relevanced.daemon.kafka import counts_or_obstacle, require_equal_counts
 
 
 def test_unequal_counts_name_every_topic_and_the_rule() -> None:

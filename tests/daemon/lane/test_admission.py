@@ -4,9 +4,7 @@ from collections import Counter
 
 import numpy as np
 
-from relevanced.daemon.lane.admission import Admission, admitted_of
-from relevanced.daemon.lane.attribute_texts import ParsedAttributes
-from relevanced.daemon.lane.segments import Segments
+from relevanced.daemon.lane import Admission, LaneSegments, ParsedAttributes, admitted_of
 from tests.builders import PLAN, START_MS, plan_with
 
 LONGEST = PLAN.timing.longest
@@ -87,7 +85,7 @@ def test_admission_depends_on_order_alone() -> None:
 
 
 def test_a_value_that_is_left_out_counts_in_other_and_is_counted_by_grouping() -> None:
-    full, segments, overflow = filled(), Segments(), Counter({"country": 4})
+    full, segments, overflow = filled(), LaneSegments(), Counter({"country": 4})
     combination_id = full.combination_of(("new",), 0, segments, overflow)
     assert segments.combinations[combination_id] == (0, 1)
     assert segments.names[1] == (1, "other")
@@ -102,7 +100,7 @@ def parsed(*countries: str) -> list[ParsedAttributes]:
 def test_a_batch_of_texts_counts_like_its_impressions_one_by_one() -> None:
     table, countries = parsed("v1", "v2", "new", "v2"), [2, 0, 1, 2, 3, 0, 2]
     batched, singly = filled(), filled()
-    segments, overflow = (Segments(), Segments()), (Counter[str](), Counter[str]())
+    segments, overflow = (LaneSegments(), LaneSegments()), (Counter[str](), Counter[str]())
     for _ in range(2):
         ids = batched.combinations_of(np.array(countries), table, 0, segments[0], overflow[0])
         assert ids.tolist() == [
@@ -113,7 +111,7 @@ def test_a_batch_of_texts_counts_like_its_impressions_one_by_one() -> None:
 
 
 def test_a_table_of_texts_may_grow() -> None:
-    texts, segments, overflow = parsed("US"), Segments(), Counter[str]()
+    texts, segments, overflow = parsed("US"), LaneSegments(), Counter[str]()
     open_for_all = admission()
     first = open_for_all.combinations_of(np.array([0]), texts, 0, segments, overflow)
     texts += parsed("DE")
@@ -123,7 +121,7 @@ def test_a_table_of_texts_may_grow() -> None:
 
 
 def test_ids_of_another_table_mean_other_texts() -> None:
-    segments, overflow, values = Segments(), Counter[str](), admission()
+    segments, overflow, values = LaneSegments(), Counter[str](), admission()
     for country, segment_id in (("US", 1), ("DE", 2)):
         [id_] = values.combinations_of(np.array([0]), parsed(country), 0, segments, overflow)
         assert segments.combinations[id_] == (0, segment_id)
@@ -131,7 +129,7 @@ def test_ids_of_another_table_mean_other_texts() -> None:
 
 def test_texts_are_looked_up_again_in_the_next_pane() -> None:
     """There they are seen again, which keeps their values admitted."""
-    segments, overflow, values, texts = Segments(), Counter[str](), admission(), parsed("US")
+    segments, overflow, values, texts = LaneSegments(), Counter[str](), admission(), parsed("US")
     for pane in (0, 1):
         watermark_ms = pane * LONGEST.pane_ms
         values.combinations_of(np.array([0]), texts, watermark_ms, segments, overflow)
@@ -139,7 +137,12 @@ def test_texts_are_looked_up_again_in_the_next_pane() -> None:
 
 
 def test_texts_are_looked_up_again_once_combinations_have_other_ids() -> None:
-    segments, overflow, values, texts = Segments(), Counter[str](), admission(), parsed("US", "DE")
+    segments, overflow, values, texts = (
+        LaneSegments(),
+        Counter[str](),
+        admission(),
+        parsed("US", "DE"),
+    )
     values.combinations_of(np.array([0, 1]), texts, 0, segments, overflow)
     segments.keep_combinations(np.array([1]))
     values.forget_combinations()
@@ -148,7 +151,7 @@ def test_texts_are_looked_up_again_once_combinations_have_other_ids() -> None:
 
 
 def test_a_value_called_other_is_not_the_overflow() -> None:
-    segments, overflow = Segments(), Counter[str]()
+    segments, overflow = LaneSegments(), Counter[str]()
     admission().combination_of(("other",), START_MS, segments, overflow)
     assert segments.names[1] == (1, "\\other")
     assert not overflow

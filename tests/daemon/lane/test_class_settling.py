@@ -1,31 +1,38 @@
 """When files of classes come into use in a lane, and when they leave it."""
 
-from relevanced.daemon.judgements.classes import QueryClasses
-from relevanced.daemon.judgements.index import Entry
-from relevanced.daemon.judgements.timeline import NOTHING_READ, Timeline, prepared
-from relevanced.daemon.lane.class_files import ClassFiles
-from relevanced.daemon.lane.class_settling import latest_ms
-from relevanced.daemon.lane.lane import Lane
-from relevanced.daemon.queries.derivation import Derivation
+from relevanced.daemon.judgements import NOTHING_READ, IndexEntry, QueryClasses, Timeline, prepared
+from relevanced.daemon.lane import Lane, LaneClassFiles, latest_ms
+from relevanced.daemon.queries import Derivation
 from relevanced.daemon.worker import batch
-from tests.builders import BASE_MS, LATENESS_MS, SETTLE_MS, START_MS, TOPIC
-from tests.builders import lane_of, leaping, passing, plan_with, settled, shown
+from tests.builders import (
+    BASE_MS,
+    LATENESS_MS,
+    SETTLE_MS,
+    START_MS,
+    TOPIC,
+    lane_of,
+    leaping,
+    passing,
+    plan_with,
+    settled,
+    shown,
+)
 from tests.replica import rows_of
 
 TRAFFIC = Derivation("traffic", by_files=True, unlisted="tail")
 PLAN = plan_with(groupings=(("traffic",),), max_segments=9, derivations=(TRAFFIC,))
 NEXT_MS = 10 * BASE_MS
-FIRST, SECOND = Entry(START_MS, "first", "1"), Entry(START_MS + NEXT_MS, "second", "2")
+FIRST, SECOND = IndexEntry(START_MS, "first", "1"), IndexEntry(START_MS + NEXT_MS, "second", "2")
 CLASSES = {FIRST: QueryClasses({"shoes": "head"}), SECOND: QueryClasses({"shoes": "torso"})}
 
 
-def lane_with(*entries: Entry) -> Lane:
+def lane_with(*entries: IndexEntry) -> Lane:
     lane = lane_of(TOPIC, plan=PLAN)
     files(lane).prepare(Timeline(entries), CLASSES)
     return lane
 
 
-def files(lane: Lane) -> ClassFiles:
+def files(lane: Lane) -> LaneClassFiles:
     return lane.class_files["traffic"]
 
 

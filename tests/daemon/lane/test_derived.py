@@ -2,11 +2,9 @@
 
 import pytest
 
-from relevanced.daemon.judgements.index import Entry
-from relevanced.daemon.judgements.timeline import Timeline
-from relevanced.daemon.lane import derived
-from relevanced.daemon.lane.derived import DerivedAttributes
-from relevanced.daemon.queries.derivation import Derivation
+from relevanced.daemon.judgements import IndexEntry, Timeline
+from relevanced.daemon.lane import DerivedAttributes, attribute_texts
+from relevanced.daemon.queries import Derivation
 
 LENGTH = Derivation("length", words=(1, 2))
 QUERIES = ["a b", None, "", "A  B", "b"]
@@ -45,7 +43,7 @@ def test_a_text_is_matched_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_remembered_is_bounded_and_forgetting_changes_no_value(
     letter: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(derived, "MOST_REMEMBERED", 1_000)
+    monkeypatch.setattr(attribute_texts, "MOST_REMEMBERED", 1_000)
     attributes, sizes = DerivedAttributes((LENGTH, KIND)), []
     for number in range(500):
         query = f"{letter}{number} b" * (1 + number % 3)
@@ -54,7 +52,7 @@ def test_what_is_remembered_is_bounded_and_forgetting_changes_no_value(
             "kind": "1" if letter == "a" else None,
         }
         sizes.append(len(attributes._keys) + len(attributes._matched["kind"]))
-    assert 5 < max(sizes) <= 1_000 // derived.ENTRY_CHARACTERS + 5
+    assert 5 < max(sizes) <= 1_000 // attribute_texts.ENTRY_CHARACTERS + 5
 
 
 def test_texts_of_all_alphabets_are_derived_together() -> None:
@@ -66,7 +64,7 @@ def test_texts_of_all_alphabets_are_derived_together() -> None:
 
 
 TRAFFIC = Derivation("traffic", by_files=True, unlisted="tail")
-FIRST, SECOND = Entry(1_000, "first", "1"), Entry(2_000, "second", "2")
+FIRST, SECOND = IndexEntry(1_000, "first", "1"), IndexEntry(2_000, "second", "2")
 CLASSES = {FIRST: {"a b": "head"}, SECOND: {"a b": "torso", "b": "head"}}
 
 
@@ -109,8 +107,8 @@ def test_steps_leave_nothing_to_work_out(letter: str, monkeypatch: pytest.Monkey
     attributes.begin()
     assert sum(1 for _ in attributes.steps([*queries, None])) > 1
     expected = DerivedAttributes(derivations).of_all(queries, NOW * len(queries))
-    monkeypatch.setattr(derived, "key_steps", None)
+    monkeypatch.setattr(attribute_texts, "key_steps", None)
     monkeypatch.setattr(Derivation, "value_of", None)
     if letter != "a":
-        monkeypatch.setattr(derived, "keys_of", None)
+        monkeypatch.setattr(attribute_texts, "keys_of", None)
     assert attributes.of_all(queries, NOW * len(queries)) == expected

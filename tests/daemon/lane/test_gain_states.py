@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from relevanced.daemon.lane.gain_states import (
+from relevanced.daemon.lane import (
     NO_STATE,
     GainState,
     GainStates,
@@ -18,7 +18,7 @@ from relevanced.daemon.lane.gain_states import (
     score_states,
     with_cell,
 )
-from relevanced.metrics.catalog import parse
+from relevanced.metrics import parse
 from tests.builders import PLAN, plan_with
 
 EMPTY_LIST: Final[GainState] = (0, ())

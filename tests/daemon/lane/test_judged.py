@@ -8,33 +8,39 @@ from typing import Final
 import numpy as np
 import pytest
 
-from relevanced.daemon.judgements.grades import Judgements
-from relevanced.daemon.judgements.index import HOUR_MS, Entry, file_name
-from relevanced.daemon.judgements.scoring import JudgedPlan, judged_plan
-from relevanced.daemon.judgements.timeline import Timeline
-from relevanced.daemon.lane import judged
-from relevanced.daemon.lane.judged import (
-    Graded,
+from relevanced.daemon.judgements import (
+    HOUR_MS,
+    IndexEntry,
+    JudgedPlan,
+    Judgements,
+    Timeline,
+    file_name,
+    judged_plan,
+)
+from relevanced.daemon.lane import (
+    GradedList,
     Grader,
+    QueryKeys,
     ShownLists,
     final_before_ms,
+    judged,
     row_width,
 )
-from relevanced.daemon.lane.query_keys import QueryKeys
 from relevanced.daemon.panes import Timing, pane_start, window
 from relevanced.metrics import evaluate
 
 PLAN: Final = judged_plan(["nDCG@3", "P@2", "Judged@3"], relevant_from=2, max_grade=3)
 TIMING: Final = Timing((window("5m", 300),), 1_800_000, 60_000)
 ENTRIES: Final = tuple(
-    Entry(hour * HOUR_MS, file_name(hour * HOUR_MS, "a.csv"), f"{hour:064x}") for hour in (1, 2, 3)
+    IndexEntry(hour * HOUR_MS, file_name(hour * HOUR_MS, "a.csv"), f"{hour:064x}")
+    for hour in (1, 2, 3)
 )
 TIMELINE: Final = Timeline(ENTRIES)
 ITEMS: Final = [f"d{number}" for number in range(8)]
 NOTHING: Final = (0,) * row_width(PLAN)
 
 
-def random_judgements(rng: np.random.Generator) -> dict[Entry, Judgements]:
+def random_judgements(rng: np.random.Generator) -> dict[IndexEntry, Judgements]:
     """Another file for each entry, that judges some of six queries."""
     return {
         entry: Judgements(
@@ -85,7 +91,7 @@ class Impression:
 
 
 def expected_row(
-    impression: Impression, judgements: dict[Entry, Judgements], plan: JudgedPlan
+    impression: Impression, judgements: dict[IndexEntry, Judgements], plan: JudgedPlan
 ) -> tuple[int, ...]:
     """What the impression has added once everything is read."""
     started = [entry for entry in ENTRIES if entry.start_ms <= impression.time_ms]
@@ -138,8 +144,8 @@ def random_log(rng: np.random.Generator) -> tuple[list[Impression], list[ShownLi
 
 
 def graded_in_batches(
-    shown: Sequence[ShownList], judgements: dict[Entry, Judgements], rng: np.random.Generator
-) -> list[Graded]:
+    shown: Sequence[ShownList], judgements: dict[IndexEntry, Judgements], rng: np.random.Generator
+) -> list[GradedList]:
     """The log in random batches, by two graders in turns."""
     graders = [Grader(PLAN, TIMING), Grader(PLAN, TIMING)]
     found, at = [], 0
@@ -184,7 +190,7 @@ def grade_one(
     time_ms: int = HOUR_MS,
     watermark_ms: int = -1,
     query: str = "q",
-) -> Graded:
+) -> GradedList:
     judgements = {
         entry: Judgements({"q": {"a": 3.0, "b": float(n)}}) for n, entry in enumerate(ENTRIES)
     }

@@ -2,7 +2,7 @@
 
 import pytest
 
-from relevanced.daemon.lane.counts import COUNT_FAMILIES
+from relevanced.daemon.lane import COUNT_FAMILIES
 from tests.builders import SETTLE_MS, feed, lane_of, settled, shown
 
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from relevanced.daemon.lane.open_impressions import OpenImpressions, encode_items
-from relevanced.daemon.lane.waiting_feedback import Waiting, WaitingFeedback
+from relevanced.daemon.lane import OpenImpressions, Waiting, WaitingFeedback, encode_items
 
 ITEMS = encode_items(["a", None])
 

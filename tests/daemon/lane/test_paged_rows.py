@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from relevanced.daemon.lane.paged_rows import LARGEST_SUM, PAGE_ROWS, PagedRows, Rows, summed, take
+from relevanced.daemon.lane import LARGEST_SUM, PAGE_ROWS, PagedRows, Rows, summed, take
 from tests.lane_views import pages_of
 
 WIDTH = 2

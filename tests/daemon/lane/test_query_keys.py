@@ -5,9 +5,8 @@ import random
 import numpy as np
 import pytest
 
-from relevanced.daemon.lane import query_keys
-from relevanced.daemon.lane.query_keys import NO_NUMBER, QueryKeys
-from relevanced.daemon.queries.keys import NO_QUERY
+from relevanced.daemon.lane import NO_NUMBER, QueryKeys, new_impressions
+from relevanced.daemon.queries import NO_QUERY
 
 TEXTS = ("", "a", "shoes", "schöne schuhe", "靴", "x" * 128, "\ud800")
 
@@ -21,9 +20,11 @@ def some_keys(rng: random.Random) -> list[str]:
 @pytest.mark.parametrize("clashing", [False, True], ids=["", "clashing hashes"])
 def test_each_key_has_one_number(clashing: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if clashing:
-        monkeypatch.setattr(query_keys, "hash_of", lambda key: hash(key) & 7)
-        hashes_of = query_keys.hashes_of
-        monkeypatch.setattr(query_keys, "hashes_of", lambda keys, count: hashes_of(keys, count) & 7)
+        monkeypatch.setattr(new_impressions, "hash_of", lambda key: hash(key) & 7)
+        hashes_of = new_impressions.hashes_of
+        monkeypatch.setattr(
+            new_impressions, "hashes_of", lambda keys, count: hashes_of(keys, count) & 7
+        )
     for seed in range(40):
         rng, keys = random.Random(seed), QueryKeys()
         expected = {NO_QUERY: NO_NUMBER}

@@ -8,10 +8,16 @@ from typing import Final, TypeAlias
 
 import pytest
 
-from relevanced.daemon.lane.lane import Lane, new_lane
-from relevanced.daemon.lane.layouts import BEFORE, Since
-from relevanced.daemon.lane.paged_rows import PAGE_ROWS, Pages
-from relevanced.daemon.lane.relayout import relaid, since_the_beginning
+from relevanced.daemon.lane import (
+    BEFORE,
+    PAGE_ROWS,
+    Lane,
+    Pages,
+    Since,
+    new_lane,
+    relaid,
+    since_the_beginning,
+)
 from relevanced.daemon.plan import COUNT_COLUMNS, METRIC_COLUMNS
 from tests.daemon.test_equality import as_log_record, logs_of
 from tests.oracle import OracleConfig, Record

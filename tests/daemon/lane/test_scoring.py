@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from relevanced.daemon.events.types import Event
-from relevanced.daemon.lane import scoring
-from relevanced.daemon.lane.paged_rows import LARGEST_SUM, PAGE_ROWS
-from relevanced.metrics.catalog import parse
+from relevanced.daemon.events import Event
+from relevanced.daemon.lane import LARGEST_SUM, PAGE_ROWS, scoring
+from relevanced.metrics import parse
 from tests.builders import (
     BASE_MS,
     START_MS,

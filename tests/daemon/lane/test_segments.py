@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from relevanced.daemon.lane.segments import Segments, escape, segment_of
+from relevanced.daemon.lane import LaneSegments, escape, segment_of
 from tests.builders import plan_with
 
 ESCAPED = {
@@ -63,7 +63,7 @@ def test_experiments_are_read_by_their_prefix() -> None:
 
 
 def test_ids_count_up_and_are_never_reused() -> None:
-    segments = Segments()
+    segments = LaneSegments()
     ids = [
         segments.segment_id(1, "US"),
         segments.segment_id(2, "US"),
@@ -75,19 +75,19 @@ def test_ids_count_up_and_are_never_reused() -> None:
 
 
 def test_stored_names_keep_their_ids() -> None:
-    segments = Segments.of([(0, "all"), (1, "US"), (1, "DE")])
+    segments = LaneSegments.of([(0, "all"), (1, "US"), (1, "DE")])
     assert [segments.segment_id(1, name) for name in ("DE", "US", "FR")] == [2, 1, 3]
 
 
 def test_combinations_are_shared() -> None:
-    segments = Segments()
+    segments = LaneSegments()
     ids = [segments.combination_id(each) for each in ((0, 1), (0, 2), (0, 1))]
     assert ids == [0, 1, 0]
     assert segments.combination_table().tolist() == [[0, 1], [0, 2]]
 
 
 def test_only_combinations_in_use_are_kept() -> None:
-    segments = Segments()
+    segments = LaneSegments()
     for number in range(5):
         segments.combination_id((0, number))
     assert segments.keep_combinations(np.array([1, 4]))[[1, 4]].tolist() == [0, 1]

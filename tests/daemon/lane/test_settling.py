@@ -4,19 +4,18 @@ import random
 
 import pytest
 
-from relevanced.daemon.commands.replay import view_of
-from relevanced.daemon.exporter.snapshot import evaluate, with_everything
-from relevanced.daemon.lane.lane import Lane
-from relevanced.daemon.lane.paged_rows import LARGEST_SUM, PAGE_ROWS
+from relevanced.daemon.lane import LARGEST_SUM, PAGE_ROWS, Lane
 from relevanced.daemon.panes import timing
+from relevanced.daemon.recompute.buckets import view_of
+from relevanced.daemon.views import evaluate, with_everything
 from tests.builders import (
     BASE_MS,
     PLAN,
     SETTLE_MS,
     START_MS,
     clicked,
-    leaping,
     lane_of,
+    leaping,
     passing,
     plan_with,
     record,

@@ -7,10 +7,9 @@ from typing import Final, TypeAlias
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from relevanced.daemon.lane.watermarks import Pending, moved, moved_by_all
+from relevanced.daemon.lane import Pending, moved, moved_by_all
 from relevanced.daemon.panes import CONFIRMED_OVER_MS, CONFIRMING, HOUR_MS, JUMP_MS
 from tests.oracle import Clock
 

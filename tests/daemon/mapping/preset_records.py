@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from relevanced.daemon.events.types import Decoded, Feedback, Impression, Skipped
+from relevanced.daemon.events import Decoded, Feedback, Impression, Skipped
 
 NOON_MS: Final = 1795176000000
 SEARCH_ID: Final = """

@@ -4,10 +4,9 @@ from typing import Any
 
 import msgspec
 
-from relevanced.daemon.config.loading import load
-from relevanced.daemon.config.mapped_sources import mapped
-from relevanced.daemon.events.types import Decoded, Limits
-from relevanced.daemon.mapping.records import Mapper, mapper
+from relevanced.daemon.config import load, mapped
+from relevanced.daemon.events import Decoded, Limits
+from relevanced.daemon.mapping import Mapper, mapper
 
 LIMITS = Limits(depth=100, max_grade=10.0)
 AT = "2026-11-20T12:00:00Z"

@@ -6,16 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings, strategies as st
 from msgspec.structs import replace as replace_struct
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from relevanced.daemon.events.types import Feedback, Impression, Rejected, Skipped
-from relevanced.daemon.mapping.members import members_of
-from relevanced.daemon.mapping.records import Mapper
-from relevanced.daemon.schemas.bodies import Bodies
-from relevanced.daemon.schemas.types import AVRO, SchemaId, SchemaText
-from tests.daemon.schemas.avro_bodies import track, values, schemas, written
+from relevanced.daemon.codecs import AVRO, Bodies, SchemaId, SchemaText
+from relevanced.daemon.events import Feedback, Impression, Rejected, Skipped
+from relevanced.daemon.mapping import Mapper, members_of
+from tests.daemon.schemas.avro_bodies import schemas, track, values, written
 from tests.daemon.schemas.protobuf_messages import track as message
 
 from .codec_records import LIMITS, PROTOBUF_TABLES, TABLES, avro, book, click, mapper_of, protobuf

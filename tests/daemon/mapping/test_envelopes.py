@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from relevanced.daemon.events.types import Impression, Rejected, Skipped
+from relevanced.daemon.events import Impression, Rejected, Skipped
 
 from .sources import AT, AT_MS, events_of, json, mapper_of
 

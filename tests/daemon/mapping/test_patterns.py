@@ -7,8 +7,13 @@ import time
 
 import pytest
 
-from relevanced.daemon.mapping.expressions import InvalidExpression, expression
-from relevanced.daemon.mapping.patterns import literals, most_steps, pattern_fault
+from relevanced.daemon.mapping import (
+    InvalidExpression,
+    expression,
+    literals,
+    most_steps,
+    pattern_fault,
+)
 
 LENGTH = 128
 HURTING = ("a" * 128, "ab" * 64, "a b " * 32, "abcd" * 32, " " * 128, "1" * 128)

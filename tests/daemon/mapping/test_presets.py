@@ -2,8 +2,8 @@
 
 import pytest
 
-from relevanced.daemon.config.presets import presets
-from relevanced.daemon.events.types import Decoded, Rejected
+from relevanced.daemon.config import presets
+from relevanced.daemon.events import Decoded, Rejected
 
 from .preset_records import EXAMPLES
 from .sources import json, mapper_of

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from relevanced.daemon.events.types import Feedback, Impression, Limits, Rejected, Skipped
+from relevanced.daemon.events import Feedback, Impression, Limits, Rejected, Skipped
 
 from .sources import AT, AT_MS, CLICKS, LIMITS, OWN, clicked, events_of, json, mapper_of, shown
 

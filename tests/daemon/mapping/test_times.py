@@ -5,9 +5,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from relevanced.daemon.events.fields import InvalidField
-from relevanced.daemon.mapping.tables import TimeFormat
-from relevanced.daemon.mapping.times import format_fault, time_ms
+from relevanced.daemon.events import InvalidField
+from relevanced.daemon.mapping import TimeFormat, format_fault, time_ms
 
 AT_MS = 1795176000123
 

@@ -11,11 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from relevanced.daemon.queries.losses import compare, order_lost
-from relevanced.daemon.queries.prior import day_variation, fit_prior
-from relevanced.daemon.queries.searches import Searches
-from relevanced.metrics.arithmetic import distinct
-from relevanced.metrics.lists import Booleans, Floats, Integers
+from relevanced.daemon.queries import Searches, compare, day_variation, fit_prior, order_lost
+from relevanced.metrics import Booleans, Floats, Integers, distinct
 
 TEXTS: Final = 1_000_000
 KEPT: Final = 500

@@ -5,8 +5,8 @@ from typing import Final
 
 import numpy as np
 
-from relevanced.daemon.queries.searches import Searches
-from relevanced.metrics.lists import Floats, Integers
+from relevanced.daemon.queries import Searches
+from relevanced.metrics import Floats, Integers
 from tests.daemon.queries.loss_oracle import Query
 
 UNIT: Final = 1_000_000

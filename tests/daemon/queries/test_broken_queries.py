@@ -8,17 +8,14 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from relevanced.daemon.exporter.query_pages import QueryTables
-from relevanced.daemon.exporter.query_windows import QueryWindow
-from relevanced.daemon.http.api.query_lists import LOST, Found, in_order
-from relevanced.daemon.lane.queries import COUNT_COLUMNS, METRIC_COLUMNS, WHOLE
+from relevanced.daemon.http import LOST, Found, in_order
+from relevanced.daemon.lane import QUERY_COUNT_COLUMNS, QUERY_METRIC_COLUMNS, WHOLE
 from relevanced.daemon.panes import timing
 from relevanced.daemon.plan import Plan
-from relevanced.daemon.queries.plan import QueryPlan
-from relevanced.daemon.queries.table import PaneSums, Table
-from relevanced.daemon.storage.queries import packed_hour
-from relevanced.metrics import catalog
-from relevanced.metrics.lists import Booleans, Integers
+from relevanced.daemon.queries import PaneSums, QueryPlan, QueryTable
+from relevanced.daemon.storage import packed_hour
+from relevanced.daemon.views import QueryPages, QueryWindow
+from relevanced.metrics import Booleans, Integers, catalog
 from tests.daemon.queries.query_traffic import BROKEN, DAYS, Hours, Traffic, simulate_hours
 
 HOUR_MS = 3_600_000
@@ -31,11 +28,11 @@ PLAN = Plan(
     grades={"click": 1.0},
     queries=QueryPlan(kept=500, min_users=0),
 )
-COLUMNS = len(COUNT_COLUMNS) + METRIC_COLUMNS
+COLUMNS = len(QUERY_COUNT_COLUMNS) + QUERY_METRIC_COLUMNS
 LANES, PANES, RUNS = 2, 30, 20
 
 
-def stored(hours: Hours, rng: np.random.Generator) -> QueryTables:
+def stored(hours: Hours, rng: np.random.Generator) -> QueryPages:
     """The pages of every lane and hour, built pane by pane."""
     pages = {}
     for day, (scored, totals) in enumerate(zip(hours.scored, hours.totals, strict=True)):
@@ -47,11 +44,11 @@ def stored(hours: Hours, rng: np.random.Generator) -> QueryTables:
         pages[start] = [
             [page(query[lane == n], won[lane == n], pane[lane == n])] for n in range(LANES)
         ]
-    return QueryTables(PLAN, pages)
+    return QueryPages(PLAN, pages)
 
 
 def page(query: Integers, won: Booleans, pane: Integers) -> bytes:
-    table = Table(COLUMNS, 500, 0)
+    table = QueryTable(COLUMNS, 500, 0)
     for each in range(PANES):
         table.settle(pane_sums(query[pane == each], won[pane == each]))
     table.close()

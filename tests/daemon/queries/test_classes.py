@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from relevanced.daemon.queries.classes import OutOfReach, Share, classed, shares_of
+from relevanced.daemon.queries import OutOfReach, Share, classed, shares_of
 from tests.seeds import seeds
 
 COUNTS = [("a", 40), ("b", 30), ("c", 20), ("d", 5)]

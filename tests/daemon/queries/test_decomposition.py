@@ -5,8 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from relevanced.daemon.queries.decomposition import decompose
-from relevanced.daemon.queries.searches import Searches
+from relevanced.daemon.queries import Searches, decompose
 from tests.daemon.queries import loss_oracle
 from tests.daemon.queries.random_searches import as_queries, random_searches, taken
 

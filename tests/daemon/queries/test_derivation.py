@@ -5,8 +5,7 @@ import re
 
 import pytest
 
-from relevanced.daemon.queries.derivation import Derivation
-from relevanced.daemon.queries.keys import key_of
+from relevanced.daemon.queries import Derivation, key_of
 from tests import oracle_queries
 from tests.searches import QUERIES, RULES
 

@@ -5,13 +5,13 @@ import unicodedata
 
 import pytest
 
-from relevanced.daemon.queries import keys
-from relevanced.daemon.queries.keys import (
+from relevanced.daemon.queries import (
     MOST_CHARACTERS,
     READ_CHARACTERS,
     hashed,
     key_of,
     key_steps,
+    keys,
     keys_of,
     parts_of,
     with_segment,

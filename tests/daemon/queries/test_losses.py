@@ -5,20 +5,18 @@ from typing import Final
 import numpy as np
 import pytest
 
-from relevanced.daemon.queries.losses import (
+from relevanced.daemon.queries import (
+    ASSUMED_VARIATION,
+    STRENGTHS,
     Losses,
+    Prior,
+    Searches,
     compare,
+    day_variation,
+    fit_prior,
     order_gained,
     order_lost,
 )
-from relevanced.daemon.queries.prior import (
-    ASSUMED_VARIATION,
-    STRENGTHS,
-    Prior,
-    day_variation,
-    fit_prior,
-)
-from relevanced.daemon.queries.searches import Searches
 from tests.daemon.queries import loss_oracle
 from tests.daemon.queries.query_traffic import Traffic, claims, simulate
 from tests.daemon.queries.random_searches import as_queries, random_searches, taken

@@ -6,10 +6,17 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from relevanced.daemon.queries.keys import NO_QUERY, with_segment
-from relevanced.daemon.queries.merging import Page, merge, of_segment
-from relevanced.daemon.queries.table import PaneSums, Table
-from relevanced.daemon.queries.users import ENOUGH, Users
+from relevanced.daemon.queries import (
+    ENOUGH,
+    NO_QUERY,
+    Page,
+    PaneSums,
+    QueryTable,
+    Users,
+    merge,
+    of_segment,
+    with_segment,
+)
 from tests.seeds import seeds
 
 SEEDS = seeds(100)
@@ -29,7 +36,7 @@ def page(keys: dict[str, tuple[int, int, Users]], *, day: int = 0, min_users: in
     )
 
 
-def page_of(table: Table) -> Page:
+def page_of(table: QueryTable) -> Page:
     return Page(
         0,
         table.keys,
@@ -45,9 +52,9 @@ def page_of(table: Table) -> Page:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_counts_of_many_tables_lie_within_the_bounds(seed: int) -> None:
     rng = random.Random(seed)
-    true, tables = Counter[str](), list[Table]()
+    true, tables = Counter[str](), list[QueryTable]()
     for _ in range(rng.randrange(1, 6)):
-        table = Table(1, kept=rng.choice((1, 3)), min_users=0)
+        table = QueryTable(1, kept=rng.choice((1, 3)), min_users=0)
         for _ in range(rng.randrange(8)):
             pane = Counter(f"q{int(60 * rng.random() ** 2)}" for _ in range(30))
             true.update(pane)

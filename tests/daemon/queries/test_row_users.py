@@ -4,8 +4,7 @@ import random
 
 import numpy as np
 
-from relevanced.daemon.queries.row_users import RowUsers, users_of
-from relevanced.daemon.queries.users import ENOUGH, NO_USER, NOBODY, Users, joined
+from relevanced.daemon.queries import ENOUGH, NO_USER, NOBODY, RowUsers, Users, joined, users_of
 
 
 def test_rows_have_the_users_of_sets_with_a_ceiling() -> None:

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from relevanced.daemon.queries.table import CUT_TO, MOST_ROWS, PaneSums, Table
-from relevanced.daemon.queries.users import ENOUGH
+from relevanced.daemon.queries import CUT_TO, ENOUGH, MOST_ROWS, PaneSums, QueryTable
 from tests.daemon.queries.oracle import OracleTable, Sums
 from tests.seeds import seeds
 
@@ -41,10 +40,10 @@ def as_sums(pane: Sequence[Line], rng: random.Random) -> PaneSums:
     return PaneSums(keys, sums, searched, np.array([user for _, _, user in pane], np.int64))
 
 
-def tables_of(seed: int) -> tuple[Table, OracleTable, Panes]:
+def tables_of(seed: int) -> tuple[QueryTable, OracleTable, Panes]:
     rng = random.Random(seed)
     kept, min_users = rng.choice((1, 2, 5, 20)), rng.choice((0, 1, 4))
-    table = Table(COLUMNS, kept, min_users)
+    table = QueryTable(COLUMNS, kept, min_users)
     slow = OracleTable(COLUMNS, kept, min_users)
     panes = random_panes(rng)
     for pane in panes:
@@ -56,7 +55,7 @@ def tables_of(seed: int) -> tuple[Table, OracleTable, Panes]:
     return table, slow, panes
 
 
-def decoded(table: Table) -> dict[str, tuple[Sums, int, int]]:
+def decoded(table: QueryTable) -> dict[str, tuple[Sums, int, int]]:
     counts = [table.min_users if users is ENOUGH else len(users) for users in table.users]
     rows = zip(table.sums.tolist(), table.missing.tolist(), counts, strict=True)
     return {
@@ -99,7 +98,7 @@ def test_true_counts_lie_within_the_bounds(seed: int) -> None:
 
 
 def test_ties_are_broken_by_checksum_and_text() -> None:
-    table = Table(1, kept=1, min_users=0)
+    table = QueryTable(1, kept=1, min_users=0)
     keys = ["b", "a", "c"]
     table.settle(PaneSums(keys, np.ones((3, 1), np.int64)))
     table.close()
@@ -108,7 +107,7 @@ def test_ties_are_broken_by_checksum_and_text() -> None:
 
 
 def test_table_is_cut_between_panes_only() -> None:
-    table = Table(1, kept=2, min_users=0)
+    table = QueryTable(1, kept=2, min_users=0)
     for number in range(MOST_ROWS * 2):
         table.settle(PaneSums([f"q{number}"], np.ones((1, 1), np.int64)))
     assert (len(table), table.is_cut) == (MOST_ROWS * 2, False)
@@ -117,7 +116,7 @@ def test_table_is_cut_between_panes_only() -> None:
 
 
 def test_sum_that_could_wrap_around_is_an_error() -> None:
-    table = Table(1, kept=2, min_users=0)
+    table = QueryTable(1, kept=2, min_users=0)
     table.settle(PaneSums(["q"], np.array([[2**61]])))
     with pytest.raises(OverflowError, match="2\\^62"):
         table.settle(PaneSums(["q"], np.array([[2**61]])))

@@ -4,14 +4,14 @@ import random
 
 import numpy as np
 
-from relevanced.daemon.queries.users import DAY_MS, ENOUGH, NO_USER, joined, user_hashes
+from relevanced.daemon.queries import DAY_MS, ENOUGH, NO_USER, joined, query_user_hashes
 
 
 def test_users_have_other_hashes_on_other_days_and_under_other_salts() -> None:
     times = np.array([0, DAY_MS - 1, DAY_MS, 0])
-    one, same, other_day, nobody = user_hashes(["u", "u", "u", None], times, b"s").tolist()
+    one, same, other_day, nobody = query_user_hashes(["u", "u", "u", None], times, b"s").tolist()
     assert one == same != other_day and nobody == NO_USER != one
-    assert user_hashes(["u"], times[:1], b"t").tolist() != [one]
+    assert query_user_hashes(["u"], times[:1], b"t").tolist() != [one]
 
 
 def test_hashes_of_a_batch_are_those_of_each_user() -> None:
@@ -20,8 +20,11 @@ def test_hashes_of_a_batch_are_those_of_each_user() -> None:
         among = rng.sample((None, "", "u", "ü😀", "\ud800", "a\0b", "x" * 300, "v", "w"), k=4)
         users = rng.choices(among, k=9)
         times = np.array([rng.randrange(3) * DAY_MS + rng.randrange(9) for _ in users])
-        each = [int(user_hashes([user], times[n : n + 1], b"s")[0]) for n, user in enumerate(users)]
-        assert user_hashes(users, times, b"s").tolist() == each, seed
+        each = [
+            int(query_user_hashes([user], times[n : n + 1], b"s")[0])
+            for n, user in enumerate(users)
+        ]
+        assert query_user_hashes(users, times, b"s").tolist() == each, seed
         assert [found == NO_USER for found in each] == [user is None for user in users], seed
 
 

@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 import pytest
 
-from relevanced.daemon.queries.usual_hours import DAYS, days_to_keep, usual_hours
+from relevanced.daemon.queries import DAYS, days_to_keep, usual_hours
 
 HOUR: Final = 3_600_000
 NOW: Final = 500

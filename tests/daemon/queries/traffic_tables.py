@@ -6,17 +6,13 @@ from typing import Final
 
 import numpy as np
 
-from relevanced.daemon.exporter.query_pages import columns_of, page_of
-from relevanced.daemon.exporter.query_windows import QueryWindow
-from relevanced.daemon.http.api.query_lists import LOST, ORDERS, Found
-from relevanced.daemon.lane.queries import COUNT_COLUMNS, WHOLE
+from relevanced.daemon.http import LOST, ORDERS, Found
+from relevanced.daemon.lane import QUERY_COUNT_COLUMNS, WHOLE
 from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.plan import Plan
-from relevanced.daemon.queries.merging import Page
-from relevanced.daemon.queries.plan import QueryPlan
-from relevanced.daemon.queries.table import PaneSums, Table, grouped
-from relevanced.metrics.catalog import parse
-from relevanced.metrics.lists import Floats, Integers
+from relevanced.daemon.queries import Page, PaneSums, QueryPlan, QueryTable, grouped
+from relevanced.daemon.views import QueryWindow, columns_of, page_of
+from relevanced.metrics import Floats, Integers, parse
 from tests.builders import plan_with
 from tests.daemon.queries.query_traffic import BROKEN, KEPT, Hours
 
@@ -69,13 +65,13 @@ def _pages(
     succeeded = np.arange(len(queries)) - first < total[queries]
     cell = rng.integers(0, lanes * PANES, len(queries)) * len(scored) + queries
     sums = np.zeros((len(queries), COLUMNS), np.int64)
-    sums[:, 0] = sums[:, len(COUNT_COLUMNS)] = 1
-    sums[:, len(COUNT_COLUMNS) + 1] = succeeded * PLAN.metrics[0].unit
+    sums[:, 0] = sums[:, len(QUERY_COUNT_COLUMNS)] = 1
+    sums[:, len(QUERY_COUNT_COLUMNS) + 1] = succeeded * PLAN.metrics[0].unit
     cells, of_cells, _ = grouped(cell, sums)
     bounds = np.searchsorted(cells, np.arange(lanes * PANES + 1) * len(scored))
     pages = []
     for lane in range(lanes):
-        table = Table(COLUMNS, KEPT, 0)
+        table = QueryTable(COLUMNS, KEPT, 0)
         for pane in range(lane * PANES, (lane + 1) * PANES):
             part = slice(bounds[pane], bounds[pane + 1])
             keys = [str(query) for query in (cells[part] % len(scored)).tolist()]

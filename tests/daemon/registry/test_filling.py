@@ -7,23 +7,27 @@ from types import SimpleNamespace
 import pytest
 from google.protobuf import descriptor_pb2
 
-from relevanced.daemon.errors import RegistryUnavailable
-from relevanced.daemon.registry import filling as filling_module
-from relevanced.daemon.registry.client import RegistryClient
-from relevanced.daemon.registry.filling import AT_ONCE, SchemaFiller
-from relevanced.daemon.registry.rate import Rate
-from relevanced.daemon.registry.registry import ConfluentRegistry, MissingSchema
-from relevanced.daemon.registry.settings import RegistrySettings
-from relevanced.daemon.schemas.bodies import Bodies
-from relevanced.daemon.schemas.book import SchemaBook
-from relevanced.daemon.schemas.frames import Framing
-from relevanced.daemon.schemas.types import (
+from relevanced.daemon.codecs import (
     AVRO,
     ID,
     PROTOBUF,
+    Bodies,
+    Framing,
+    SchemaBook,
     SchemaId,
     SchemaText,
     UnreadableSchema,
+)
+from relevanced.daemon.errors import RegistryUnavailable
+from relevanced.daemon.registry import (
+    AT_ONCE,
+    ConfluentRegistry,
+    MissingSchema,
+    Rate,
+    RegistryClient,
+    RegistrySettings,
+    SchemaFiller,
+    filling as filling_module,
 )
 from tests.daemon.schemas.protobuf_messages import STRING, add_fields
 from tests.registry_server import MemoryRegistry, serving

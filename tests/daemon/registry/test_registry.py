@@ -12,12 +12,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from relevanced.daemon.errors import RegistryUnavailable, StartError
-from relevanced.daemon.registry import client as client_module
-from relevanced.daemon.registry.client import RegistryClient
-from relevanced.daemon.registry.registry import ConfluentRegistry, MissingSchema
-from relevanced.daemon.registry.settings import RegistrySettings
-from relevanced.daemon.schemas.types import (
+from relevanced.daemon.codecs import (
     AVRO,
     GLOBAL,
     GLUE_VERSION,
@@ -27,6 +22,14 @@ from relevanced.daemon.schemas.types import (
     SchemaId,
     SchemaText,
     UnreadableSchema,
+)
+from relevanced.daemon.errors import RegistryUnavailable, StartError
+from relevanced.daemon.registry import (
+    ConfluentRegistry,
+    MissingSchema,
+    RegistryClient,
+    RegistrySettings,
+    client as client_module,
 )
 from tests.registry_server import MemoryRegistry, serving
 from tests.services.certificates import Authority, encrypt

@@ -7,9 +7,7 @@ from typing import Any, Final
 import fastavro
 from hypothesis import strategies as st
 
-from relevanced.daemon.schemas.avro import AvroSchema
-from relevanced.daemon.schemas.types import AVRO, SchemaText
-from relevanced.daemon.schemas.values import bytes_text
+from relevanced.daemon.codecs import AVRO, AvroSchema, SchemaText, bytes_text
 
 PRODUCT: Final[dict[str, Any]] = {
     "type": "record",

@@ -5,13 +5,10 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from relevanced.daemon.events.fields import InvalidField
-from relevanced.daemon.schemas.avro import AvroSchema
-from relevanced.daemon.schemas.members import Members
-from relevanced.daemon.schemas.types import AVRO, SchemaText, UnreadableSchema
+from relevanced.daemon.codecs import AVRO, AvroSchema, Members, SchemaText, UnreadableSchema
+from relevanced.daemon.events import InvalidField
 
 from .avro_bodies import TRACK, as_json, avro, read_by_library, schemas, track, values, written
 

@@ -4,11 +4,18 @@ from typing import Any
 
 import pytest
 
-from relevanced.daemon.events.fields import InvalidField
-from relevanced.daemon.kafka.records import Record
-from relevanced.daemon.schemas.book import MOST_MISSING, SchemaBook
-from relevanced.daemon.schemas.frames import HEADER, Framing
-from relevanced.daemon.schemas.types import AVRO, SchemaId, SchemaText, UnreadableSchema
+from relevanced.daemon.codecs import (
+    AVRO,
+    HEADER,
+    MOST_MISSING,
+    Framing,
+    SchemaBook,
+    SchemaId,
+    SchemaText,
+    UnreadableSchema,
+)
+from relevanced.daemon.events import InvalidField
+from relevanced.daemon.kafka import Record
 
 BOOK = {
     "a": Framing("avro", "auto"),

@@ -3,21 +3,21 @@
 import zlib
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from relevanced.daemon.events.fields import InvalidField
-from relevanced.daemon.schemas.frames import (
+from relevanced.daemon.codecs import (
+    CODECS,
     FRAME_BYTES,
     FRAMINGS,
     HEADER,
     MOST_UNPACKED_BYTES,
     Frame,
     Framing,
+    SchemaId,
     frame_of,
     named_schema,
 )
-from relevanced.daemon.schemas.types import CODECS, SchemaId
+from relevanced.daemon.events import InvalidField
 from tests.fuzz.settings import examples
 
 UUID = "b7b4a7f0-9c96-4e4a-a687-fb5de9ef0c63"

@@ -4,15 +4,18 @@ from typing import Any
 
 import pytest
 from google.protobuf import descriptor_pb2, duration_pb2, struct_pb2, wrappers_pb2
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from relevanced.daemon.events.fields import InvalidField
-from relevanced.daemon.schemas.members import Members
-from relevanced.daemon.schemas.parsing import parsed
-from relevanced.daemon.schemas.protobuf import protobuf_file
-from relevanced.daemon.schemas.types import PROTOBUF, SchemaText, UnreadableSchema
-from relevanced.daemon.schemas.values import bytes_text
+from relevanced.daemon.codecs import (
+    PROTOBUF,
+    Members,
+    SchemaText,
+    UnreadableSchema,
+    bytes_text,
+    parsed,
+    protobuf_file,
+)
+from relevanced.daemon.events import InvalidField
 
 from .protobuf_messages import (
     BOOL,

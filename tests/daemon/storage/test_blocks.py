@@ -9,11 +9,16 @@ from typing import Final
 import numpy as np
 import pytest
 
-from relevanced.daemon.lane.lane import Lane
-from relevanced.daemon.lane.segments import Segments
-from relevanced.daemon.storage.block_log import MERGED_ENTRIES, Block, combined, merged
-from relevanced.daemon.storage.blocks import encode, replay
-from relevanced.daemon.storage.head import BlockEntry
+from relevanced.daemon.lane import Lane, LaneSegments
+from relevanced.daemon.storage import (
+    MERGED_ENTRIES,
+    Block,
+    BlockEntry,
+    combined,
+    encode,
+    merged,
+    replay,
+)
 from tests.builders import (
     BASE_MS,
     SETTLE_MS,
@@ -41,7 +46,7 @@ def entry(block: Block, expires_ms: int = 0) -> BlockEntry:
 def copied(lane: Lane, *blocks: Block) -> Lane:
     """What a lane becomes that is read back from these blocks."""
     back = lane_of(plan=lane.plan)
-    back.segments = Segments.of(lane.segments.names)
+    back.segments = LaneSegments.of(lane.segments.names)
     for block in blocks:
         encoded = encode(lane, block)
         assert encoded is not None

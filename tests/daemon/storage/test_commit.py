@@ -5,20 +5,28 @@ from typing import Final
 
 import pytest
 
-from relevanced.daemon.storage.keys import CLICKS
 from relevanced.daemon.errors import Damaged
-from relevanced.daemon.events.types import Event
-from relevanced.daemon.lane import row_set
-from relevanced.daemon.lane.paged_rows import PAGE_ROWS
-from relevanced.daemon.storage.commit import ClaimedLane, Commit, confirm, plan_commit
-from relevanced.daemon.storage.head import Head, WriterState, blob_keys, head_of
-from relevanced.daemon.storage.keys import ADMITTED_KEY, totals_key
-from relevanced.daemon.storage.layouts import LAYOUTS_KEY
-from relevanced.daemon.storage.packing import unpack_page
-from relevanced.daemon.storage.restore import names_of
+from relevanced.daemon.events import Event
+from relevanced.daemon.lane import PAGE_ROWS, row_sets
+from relevanced.daemon.storage import (
+    ADMITTED_KEY,
+    CLICKS,
+    LAYOUTS_KEY,
+    ClaimedLane,
+    Commit,
+    Head,
+    WriterState,
+    blob_keys,
+    confirm,
+    head_of,
+    names_of,
+    plan_commit,
+    totals_key,
+    unpack_page,
+)
 from tests.builders import (
-    PLAN,
     BASE_MS,
+    PLAN,
     SETTLE_MS,
     START_MS,
     claimed,
@@ -26,8 +34,8 @@ from tests.builders import (
     commit,
     gains,
     items,
-    leaping,
     judged,
+    leaping,
     passing,
     plan_with,
     record,
@@ -213,7 +221,7 @@ def needed(store: MemoryLane, owned: ClaimedLane) -> set[str]:
         totals_key(page) for page, rows in owned.lane.totals.pages.items() if rows.any()
     }
     past = {key for key in store.blobs if key.startswith(CLICKS.hours)}
-    kept = row_set.kept_from(owned.lane.settled_before or 0, owned.lane.plan)
+    kept = row_sets.kept_from(owned.lane.settled_before or 0, owned.lane.plan)
     past = {key for key in past if CLICKS.of_hour(key)[0] >= kept}
     return blocks | pages | totals_pages | past | ({ADMITTED_KEY, LAYOUTS_KEY} & store.blobs.keys())
 
@@ -414,7 +422,7 @@ def test_a_claim_reads_only_hours_that_may_still_change() -> None:
     first = START_MS // hour * hour
     assert past == [CLICKS.hour(first + number * hour, 0) for number in range(4)]
     (read,) = (key for key in blob_keys(head_of(store.fields), past) if key in past)
-    assert CLICKS.of_hour(read)[0] == row_set.open_hour(owned.lane.settled_before or 0, plan)
+    assert CLICKS.of_hour(read)[0] == row_sets.open_hour(owned.lane.settled_before or 0, plan)
 
 
 @pytest.mark.parametrize("new_owner", [False, True])
@@ -434,5 +442,5 @@ def test_only_stored_pages_are_unlinked(new_owner: bool, leap_hours: int) -> Non
     assert {key for key in over.unlinked if not key.startswith("open:")} <= stored
     left = {CLICKS.of_hour(key)[0] for key in store.blobs if key.startswith(CLICKS.hours)}
     assert left == owned.lane.stored_hours.keys() | owned.lane.hours.keys()
-    first = row_set.kept_from(owned.lane.settled_before or 0, plan)
+    first = row_sets.kept_from(owned.lane.settled_before or 0, plan)
     assert min(left, default=first) >= first and bool(left) == (leap_hours < 4)

@@ -4,15 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from relevanced.daemon.events.types import Impression
-from relevanced.daemon.experiments import tallies as tallies_module
-from relevanced.daemon.experiments.specs import Spec, Tracking
-from relevanced.daemon.experiments.tallies import Tallies
-from relevanced.daemon.exporter.mirror import Mirror
+from relevanced.daemon.events import Impression
+from relevanced.daemon.experiments import Spec, Tallies, Tracking, tallies as tallies_module
 from relevanced.daemon.plan import Plan
-from relevanced.daemon.storage.commit import ClaimedLane, confirm, plan_commit
-from relevanced.daemon.storage.experiments import read_days
-from relevanced.daemon.storage.keys import experiment_day_key
+from relevanced.daemon.storage import (
+    ClaimedLane,
+    confirm,
+    experiment_day_key,
+    plan_commit,
+    read_days,
+)
+from relevanced.daemon.views import Mirror
 from tests.builders import BASE_MS, PLAN, SETTLE_MS, START_MS, claimed, commit, passing, shown
 from tests.daemon.exporter.test_mirror import delta
 from tests.fakes import MemoryLane

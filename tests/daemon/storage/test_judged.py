@@ -1,22 +1,26 @@
 """Keys of judged rows, and what the head says of them."""
 
-from relevanced.daemon.storage.keys import JUDGED
-from relevanced.daemon.judgements.index import HOUR_MS, Entry, file_name
-from relevanced.daemon.judgements.timeline import Timeline
+from relevanced.daemon.judgements import HOUR_MS, IndexEntry, Timeline, file_name
 from relevanced.daemon.panes import timing
-from relevanced.daemon.storage.head import Head, WriterState, head_of, is_past
-from relevanced.daemon.storage.judged import (
+from relevanced.daemon.storage import (
+    JUDGED,
     JUDGED_FIELD,
     JUDGEMENTS_FIELD,
+    Head,
     JudgedHead,
     TimelineHead,
+    WriterState,
+    head_of,
+    is_past,
+    pack,
     timeline_head,
+    unpack,
 )
-from relevanced.daemon.storage.packing import pack, unpack
 
 TIMING = timing([("5m", 300), ("1h", 3600)], 1800, 60)
 ENTRIES = tuple(
-    Entry(hour * HOUR_MS, file_name(hour * HOUR_MS, "a.csv"), f"{hour:064x}") for hour in range(5)
+    IndexEntry(hour * HOUR_MS, file_name(hour * HOUR_MS, "a.csv"), f"{hour:064x}")
+    for hour in range(5)
 )
 
 

@@ -11,22 +11,36 @@ import msgspec
 import numpy as np
 import pytest
 
-from relevanced.daemon.storage.keys import CLICKS
 from relevanced.daemon.errors import Damaged
-from relevanced.daemon.exporter.counters import PreviousSelection, counters_of
-from relevanced.daemon.exporter.history import History
-from relevanced.daemon.exporter.lane_view import LaneView, coverage_of, covered
-from relevanced.daemon.exporter.mirror import Mirror
-from relevanced.daemon.exporter.selection import busiest
-from relevanced.daemon.exporter.snapshot import Snapshot, evaluate
-from relevanced.daemon.lane.lane import Lane
+from relevanced.daemon.lane import Lane
 from relevanced.daemon.plan import OTHER, Plan
-from relevanced.daemon.storage.commit import ClaimedLane, confirm, plan_commit
-from relevanced.daemon.storage.head import blob_keys, head_of
-from relevanced.daemon.storage.layouts import LAYOUTS_KEY, InForce, Layouts
-from relevanced.daemon.storage.repair import plan_repair
-from relevanced.daemon.storage.restore import names_of, rebuild
-from relevanced.daemon.storage.store import LaneDelta
+from relevanced.daemon.storage import (
+    CLICKS,
+    LAYOUTS_KEY,
+    ClaimedLane,
+    InForce,
+    LaneDelta,
+    Layouts,
+    blob_keys,
+    confirm,
+    head_of,
+    names_of,
+    plan_commit,
+    plan_repair,
+    rebuild,
+)
+from relevanced.daemon.views import (
+    HourHistory,
+    LaneView,
+    Mirror,
+    PreviousSelection,
+    Snapshot,
+    busiest,
+    counters_of,
+    coverage_of,
+    covered,
+    evaluate,
+)
 from tests.daemon.lane.test_relayout import (
     CONFIG,
     OTHERS,
@@ -246,7 +260,7 @@ def assert_windows(shown: Snapshot, whole: Snapshot, plan: Plan, views: Sequence
 
 
 def assert_hours(ours: Sequence[LaneView], theirs: Sequence[LaneView], plan: Plan) -> None:
-    coverage, histories = coverage_of(ours, plan), (History(plan), History(plan))
+    coverage, histories = coverage_of(ours, plan), (HourHistory(plan), HourHistory(plan))
     for history, views in zip(histories, (ours, theirs), strict=True):
         history.take(views)
     segments = sorted({segment for view in theirs for segment in view.names.segments})

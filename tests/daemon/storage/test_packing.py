@@ -4,8 +4,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from relevanced.daemon.lane.paged_rows import PAGE_ROWS
-from relevanced.daemon.storage.packing import (
+from relevanced.daemon.lane import PAGE_ROWS
+from relevanced.daemon.storage import (
     pack,
     pack_integers,
     pack_page,

@@ -9,16 +9,23 @@ import msgspec
 import pytest
 
 from relevanced.daemon.errors import Unavailable
-from relevanced.daemon.events.decoder import decoder
-from relevanced.daemon.lane.queries import WHOLE
+from relevanced.daemon.events import decoder
+from relevanced.daemon.lane import WHOLE
 from relevanced.daemon.plan import Plan
-from relevanced.daemon.queries.keys import fingerprint
-from relevanced.daemon.queries.plan import HASHED, QueryPlan
-from relevanced.daemon.storage.commit import confirm, plan_commit
-from relevanced.daemon.storage import query_examples
-from relevanced.daemon.storage.head import QUERIES_FIELD, head_of, is_past
-from relevanced.daemon.storage.query_head import QueryHead, hour_key
-from relevanced.daemon.storage.repair import lose_hours, past_hour_keys, plan_repair
+from relevanced.daemon.queries import HASHED, QueryPlan, fingerprint
+from relevanced.daemon.storage import (
+    QUERIES_FIELD,
+    QueryHead,
+    confirm,
+    head_of,
+    is_past,
+    lose_hours,
+    past_hour_keys,
+    plan_commit,
+    plan_repair,
+    queries_hour_key,
+    row_pages,
+)
 from tests.daemon.storage.test_layouts import ChangingMachine
 from tests.daemon.test_queries_equality import (
     CONFIG,
@@ -93,7 +100,10 @@ def test_tables_begin_with_the_first_whole_hour_of_impressions_that_have_queries
     expected = {start for start in whole.hours if start >= head.since_ms}
     assert set(head.hours) == expected and expected
     for start in expected:
-        assert changed.store.blobs[hour_key(start)] == always.store.blobs[hour_key(start)]
+        assert (
+            changed.store.blobs[queries_hour_key(start)]
+            == always.store.blobs[queries_hour_key(start)]
+        )
 
 
 @pytest.mark.parametrize("seed", seeds(6))
@@ -150,7 +160,7 @@ def test_change_of_examples_begins_with_a_whole_hour_and_none_drops_those_that_a
     new = [start for start in head.examples if start not in before.examples]
     assert new and min(new) >= after.since_ms
     for start in new:
-        hour = query_examples.unpacked_hour(changed.store.blobs[query_examples.hour_key(start)])
+        hour = row_pages.unpacked_hour(changed.store.blobs[row_pages.examples_hour_key(start)])
         assert all(len(examples) == 1 for _, examples in hour.examples)
     changed.change("no examples")
     none = changed.head
@@ -178,7 +188,7 @@ def test_lost_examples_are_found_removed_and_noted(plan_of_commit: Callable[...,
     lane = finished(2)
     head = head_of(lane.store.fields).queries
     assert head is not None and len(head.examples) > 1
-    start, key = min(head.examples), query_examples.hour_key(min(head.examples))
+    start, key = min(head.examples), row_pages.examples_hour_key(min(head.examples))
     assert key in past_hour_keys(lane.claimed.lane)
     assert is_past(head_of(lane.store.fields), key)
     del lane.store.blobs[key]
@@ -249,12 +259,12 @@ def test_hour_whose_page_is_lost_is_removed_and_noted(plan_of_commit: Callable[.
     head = head_of(lane.store.fields).queries
     assert head is not None
     start = min(head.hours)
-    assert hour_key(start) in past_hour_keys(lane.claimed.lane)
-    del lane.store.blobs[hour_key(start)]
-    lose_hours(lane.claimed.lane, [hour_key(start)])
+    assert queries_hour_key(start) in past_hour_keys(lane.claimed.lane)
+    del lane.store.blobs[queries_hour_key(start)]
+    lose_hours(lane.claimed.lane, [queries_hour_key(start)])
     commit = plan_of_commit(lane.claimed)
     assert lane.store.commit(commit) == "applied"
     confirm(lane.claimed, commit)
     after = head_of(lane.store.fields).queries
     assert after is not None and after.lost == (start,) and start not in after.hours
-    assert hour_key(start) not in lane.store.listed
+    assert queries_hour_key(start) not in lane.store.listed

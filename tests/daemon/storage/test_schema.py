@@ -11,21 +11,24 @@ from typing import Any, Final
 
 import numpy as np
 
-from relevanced.daemon.config.loading import load
-from relevanced.daemon.events.types import Impression
-from relevanced.daemon.experiments.specs import Spec, Tracking
-from relevanced.daemon.experiments.tallies import DAY_MS, Arm, Experiments
+from relevanced.daemon.config import load
+from relevanced.daemon.events import Impression
+from relevanced.daemon.experiments import DAY_MS, Arm, Experiments, Spec, Tracking
 from relevanced.daemon.panes import timing
 from relevanced.daemon.plan import Plan, Surfaces
-from relevanced.daemon.storage import experiments
-from relevanced.daemon.storage.block_log import Block
-from relevanced.daemon.storage.blocks import encode
-from relevanced.daemon.storage.commit import ClaimedLane, plan_commit
-from relevanced.daemon.storage.log_marks import LogMark
-from relevanced.daemon.storage.packing import pack_integers
-from relevanced.daemon.storage.schema import SCHEMA_VERSION, consumer_group, namespace
-from relevanced.metrics.catalog import parse
-from relevanced.metrics.propensities import Propensities
+from relevanced.daemon.storage import (
+    SCHEMA_VERSION,
+    Block,
+    ClaimedLane,
+    LogMark,
+    consumer_group,
+    encode,
+    experiments,
+    namespace,
+    pack_integers,
+    plan_commit,
+)
+from relevanced.metrics import Propensities, parse
 from tests.builders import (
     BASE_MS,
     SETTLE_MS,

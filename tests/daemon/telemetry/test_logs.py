@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import structlog
 
-from relevanced.daemon.telemetry.logs import REPEAT_AFTER_S, RetryNoise, configure
+from relevanced.daemon.telemetry import REPEAT_AFTER_S, RetryNoise, configure
 
 
 @pytest.fixture(autouse=True)

@@ -5,9 +5,14 @@ from typing import get_args
 
 import pytest
 
-from relevanced.daemon.telemetry.families import FAMILIES
-from relevanced.daemon.telemetry.kafka_faults import ADVICE, KafkaFault
-from relevanced.daemon.telemetry.process import BATCH_BUCKETS_S, COMMIT_OUTCOMES, Telemetry
+from relevanced.daemon.telemetry import (
+    ADVICE,
+    BATCH_BUCKETS_S,
+    COMMIT_OUTCOMES,
+    FAMILIES,
+    KafkaFault,
+    Telemetry,
+)
 from tests.lane_views import read_text
 
 SUFFIXES = ("_total", "_info", "_bucket", "_count", "_sum")

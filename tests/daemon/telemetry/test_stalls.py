@@ -3,8 +3,7 @@
 import asyncio
 import time
 
-from relevanced.daemon.telemetry.process import Telemetry
-from relevanced.daemon.telemetry.stalls import LongestStall, watch_stalls
+from relevanced.daemon.telemetry import LongestStall, Telemetry, watch_stalls
 
 SERIES = b"relevanced_event_loop_stall_seconds "
 

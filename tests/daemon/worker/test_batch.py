@@ -6,8 +6,7 @@ from itertools import islice
 import pytest
 
 from relevanced.daemon.attribution import rules, runs
-from relevanced.daemon.events.decoder import decoder
-from relevanced.daemon.events.types import (
+from relevanced.daemon.events import (
     Decoded,
     Decoder,
     Feedback,
@@ -15,10 +14,10 @@ from relevanced.daemon.events.types import (
     Limits,
     LogRecord,
     Rejected,
+    decoder,
 )
-from relevanced.daemon.worker import batch
-from relevanced.daemon.worker.batch import DeadLetter
-from relevanced.metrics.catalog import parse
+from relevanced.daemon.worker import DeadLetter, batch
+from relevanced.metrics import parse
 from tests.builders import START_MS, TOPIC, lane_of, plan_with, record, row
 from tests.replica import rows_of
 from tests.whole_batch import process_batch

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from relevanced.daemon.errors import RecordRefused, Unavailable
-from relevanced.daemon.worker.batch import DeadLetter
-from relevanced.daemon.worker.dead_letters import SHORTENED_BYTES, DeadLetterTopic, headers_of
+from relevanced.daemon.worker import SHORTENED_BYTES, DeadLetter, DeadLetterTopic, headers_of
 
 
 class Broker:

@@ -9,18 +9,29 @@ from typing import Any, Final
 
 import pytest
 
-from relevanced.daemon.judgements import classes, formats
-from relevanced.daemon.judgements.directory import Content, Reader, add
-from relevanced.daemon.judgements.index import HOUR_MS, start_text
-from relevanced.daemon.judgements.library import Library
-from relevanced.daemon.judgements.scoring import judged_plan
-from relevanced.daemon.judgements.timeline import Timeline
-from relevanced.daemon.lane.lane import Lane
-from relevanced.daemon.queries.derivation import Derivation
-from relevanced.daemon.telemetry.process import Telemetry
-from relevanced.daemon.worker.file_uses import NO_JUDGEMENTS, classes_use, judgements_use
-from relevanced.daemon.worker.file_waits import FileWaits
-from relevanced.daemon.worker.watched_directory import NOT_READ_YET, WatchedDirectory
+from relevanced.daemon.judgements import (
+    HOUR_MS,
+    Content,
+    Library,
+    Reader,
+    Timeline,
+    add,
+    formats,
+    grades,
+    judged_plan,
+    start_text,
+)
+from relevanced.daemon.lane import Lane
+from relevanced.daemon.queries import Derivation
+from relevanced.daemon.telemetry import Telemetry
+from relevanced.daemon.worker import (
+    NO_JUDGEMENTS,
+    NOT_READ_YET,
+    FileWaits,
+    WatchedDirectory,
+    classes_use,
+    judgements_use,
+)
 from tests.builders import TOPIC, lane_of, plan_with
 from tests.daemon.telemetry.test_process import series
 
@@ -28,7 +39,7 @@ MAX_FUTURE_MS = 300_000
 JUDGED: Final = "judgements"
 CLASSED: Final = "classes of traffic"
 TEXTS: Final = {JUDGED: "query,docid,rating\nshoes,d1,3\n", CLASSED: "query,class\nshoes,head\n"}
-READERS: Final[dict[str, Reader[Content]]] = {JUDGED: formats.read, CLASSED: classes.read}
+READERS: Final[dict[str, Reader[Content]]] = {JUDGED: formats.read, CLASSED: grades.read_classes}
 INFO: Final = {JUDGED: "relevanced_judgements_info", CLASSED: "relevanced_query_classes_info"}
 
 

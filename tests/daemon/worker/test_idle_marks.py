@@ -5,8 +5,8 @@ import json
 import pytest
 
 from relevanced.daemon.errors import Unavailable
-from relevanced.daemon.storage.head import head_of
-from relevanced.daemon.worker.idle_marks import TAKEN_BACK, idle_mark
+from relevanced.daemon.storage import head_of
+from relevanced.daemon.worker import TAKEN_BACK, idle_mark
 from tests.builders import START_MS
 from tests.daemon.worker.test_worker import Log, Memory, impression, work_until
 

@@ -11,25 +11,35 @@ from typing import Any
 
 import pytest
 
-from relevanced.daemon.config.start import LogEnd, Start
+from relevanced.daemon.codecs import ID, SchemaId
+from relevanced.daemon.config import LogEnd, Start
 from relevanced.daemon.errors import RegistryUnavailable, Unavailable
-from relevanced.daemon.events.decoder import decoder
-from relevanced.daemon.events.types import Limits, LogRecord
-from relevanced.daemon.schemas.types import ID, SchemaId
-from relevanced.daemon.storage.layouts import InForce, Layouts
-from relevanced.daemon.storage.commit import Commit
-from relevanced.daemon.storage.head import Head
-from relevanced.daemon.storage.log_marks import NO_MARKS, AcceptedLog, LogMarks
-from relevanced.daemon.storage.stall_mark import StallMark
-from relevanced.daemon.storage.store import LaneDelta
-from relevanced.daemon.telemetry.process import Telemetry
-from relevanced.daemon.worker import recovery as recovery_module
-from relevanced.daemon.worker.batch import DeadLetter
-from relevanced.daemon.worker.ownership import Beginning, Ownership
-from relevanced.daemon.worker.ports import Ports, Process
-from relevanced.daemon.worker.source import Batch, PartitionStatus
-from relevanced.daemon.worker.stall_watch import StallWatch
-from relevanced.daemon.worker.worker import Pace, Worker
+from relevanced.daemon.events import Limits, LogRecord, decoder
+from relevanced.daemon.storage import (
+    NO_MARKS,
+    AcceptedLog,
+    Commit,
+    Head,
+    InForce,
+    LaneDelta,
+    Layouts,
+    LogMarks,
+    StallMark,
+)
+from relevanced.daemon.telemetry import Telemetry
+from relevanced.daemon.worker import (
+    Batch,
+    Beginning,
+    DeadLetter,
+    Ownership,
+    Pace,
+    PartitionStatus,
+    Ports,
+    Process,
+    StallWatch,
+    Worker,
+    recovery as recovery_module,
+)
 from tests.builders import PLAN, START_MS
 from tests.fakes import MemoryLane, Verified
 
@@ -211,7 +221,7 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses between tries, and for lanes that do not answer, pass at once."""
     monkeypatch.setattr("relevanced.daemon.worker.committer.pause_s", lambda failures, jitter: 0.0)
     monkeypatch.setattr("relevanced.daemon.worker.ownership.pause_s", lambda failures, jitter: 0.0)
-    name = "relevanced.daemon.worker.schema_waits.pause_s"
+    name = "relevanced.daemon.worker.recovery.pause_s"
     monkeypatch.setattr(name, lambda failures, jitter: 0.0)
     monkeypatch.setattr("relevanced.daemon.worker.worker.LAST_TRY_S", 0.05)
 

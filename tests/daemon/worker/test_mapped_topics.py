@@ -5,13 +5,10 @@ from typing import Any, Final
 
 import msgspec
 
-from relevanced.daemon.config.decoders import decoder_of
-from relevanced.daemon.config.loading import load
-from relevanced.daemon.lane.lane import Lane, new_lane
-from relevanced.daemon.telemetry.process import Telemetry
-from relevanced.daemon.worker import batch
-from relevanced.daemon.worker.batch import DeadLetter
-from relevanced.daemon.worker.reporting import report_mapped
+from relevanced.daemon.config import decoder_of, load
+from relevanced.daemon.lane import Lane, new_lane
+from relevanced.daemon.telemetry import Telemetry
+from relevanced.daemon.worker import DeadLetter, batch, report_mapped
 from tests.builders import record
 from tests.daemon.mapping.preset_records import EXAMPLES
 

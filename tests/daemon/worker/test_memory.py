@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from relevanced.daemon.worker.memory import (
+from relevanced.daemon.worker import (
     MIB,
     TRIM_AFTER_RECORDS,
     IdleTrim,

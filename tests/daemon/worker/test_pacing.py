@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from relevanced.daemon.worker.pacing import (
+from relevanced.daemon.worker import (
     MAX_BATCH_S,
     MAX_CHUNK_RECORDS,
     MAX_CHUNK_S,

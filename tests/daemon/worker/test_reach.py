@@ -2,10 +2,9 @@
 
 import pytest
 
-from relevanced.daemon.config.start import Ago, LogEnd, Start
-from relevanced.daemon.kafka.retention import limits_of
-from relevanced.daemon.worker.lost_state import rebuilt_from_ms
-from relevanced.daemon.worker.reach import Needed, Retention, rebuilt_ms, shortfalls
+from relevanced.daemon.config import Ago, LogEnd, Start
+from relevanced.daemon.kafka import limits_of
+from relevanced.daemon.worker import Needed, Retention, rebuilt_from_ms, rebuilt_ms, shortfalls
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

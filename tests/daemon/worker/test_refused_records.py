@@ -6,11 +6,9 @@ from types import SimpleNamespace
 import pytest
 from structlog.testing import capture_logs
 
-from relevanced.daemon.events.decoder import decoder
-from relevanced.daemon.events.types import Limits, Rejected
-from relevanced.daemon.telemetry.rate_limit import LOG_AGAIN_AFTER_S
-from relevanced.daemon.worker.batch import DeadLetter
-from relevanced.daemon.worker.refused_records import DETAIL_CHARACTERS, RefusedRecordsLog
+from relevanced.daemon.events import Limits, Rejected, decoder
+from relevanced.daemon.telemetry import LOG_AGAIN_AFTER_S
+from relevanced.daemon.worker import DETAIL_CHARACTERS, DeadLetter, RefusedRecordsLog
 
 PERSONAL = "jane.doe@example.com"
 REFUSED = [

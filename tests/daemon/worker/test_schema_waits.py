@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from relevanced.daemon.codecs import GUID, ID, SchemaId
 from relevanced.daemon.errors import RegistryUnavailable
-from relevanced.daemon.events.types import LogRecord
-from relevanced.daemon.schemas.types import GUID, ID, SchemaId
-from relevanced.daemon.worker.schema_waits import MANY, SchemaWaits, names
+from relevanced.daemon.events import LogRecord
+from relevanced.daemon.worker import MANY, SchemaWaits, names
 
 AWAY = "registry https://sr:8081 does not answer"
 

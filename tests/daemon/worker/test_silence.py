@@ -1,6 +1,6 @@
 """Which topics have not had one event."""
 
-from relevanced.daemon.worker.silence import silence_text, silent_topics, unread
+from relevanced.daemon.worker import silence_text, silent_topics, unread
 
 
 def test_a_topic_is_silent_until_its_first_event_in_any_lane() -> None:

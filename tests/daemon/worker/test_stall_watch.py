@@ -9,18 +9,12 @@ from typing import Any
 
 import pytest
 
-from relevanced.daemon.config.start import LogEnd
+from relevanced.daemon.config import LogEnd
 from relevanced.daemon.errors import Unavailable
-from relevanced.daemon.events.decoder import decoder
-from relevanced.daemon.events.plain import PlainEvents, nothing_of
-from relevanced.daemon.events.types import Decoder, Limits
-from relevanced.daemon.storage.layouts import InForce, Layouts
-from relevanced.daemon.storage.stall_mark import StallMark, pack_mark, unpack_mark
-from relevanced.daemon.telemetry.process import Telemetry
-from relevanced.daemon.worker.ownership import Beginning, Ownership
-from relevanced.daemon.worker.ports import Ports, Process
-from relevanced.daemon.worker.stall_watch import StallWatch
-from relevanced.daemon.worker.worker import Pace, Worker
+from relevanced.daemon.events import Decoder, Limits, PlainEvents, decoder, nothing_of
+from relevanced.daemon.storage import InForce, Layouts, StallMark, pack_mark, unpack_mark
+from relevanced.daemon.telemetry import Telemetry
+from relevanced.daemon.worker import Beginning, Ownership, Pace, Ports, Process, StallWatch, Worker
 from tests.builders import PLAN
 from tests.daemon.worker.test_worker import PATIENCE_S, TOPIC, Letters, Log, Memory, impression
 

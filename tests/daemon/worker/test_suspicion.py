@@ -4,17 +4,10 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from relevanced.daemon.storage.stall_mark import NO_STALL, StallMark, pack_mark, unpack_mark
-from relevanced.daemon.worker.suspicion import (
-    Records,
-    is_suspect,
-    is_to_pass_over,
-    next_mark,
-    one_by_one,
-)
+from relevanced.daemon.storage import NO_STALL, StallMark, pack_mark, unpack_mark
+from relevanced.daemon.worker import Records, is_suspect, is_to_pass_over, next_mark, one_by_one
 
 
 def records(**offsets: Any) -> Records:

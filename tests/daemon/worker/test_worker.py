@@ -10,24 +10,38 @@ from typing import Any
 import msgspec
 import pytest
 
-from relevanced.daemon.config.start import LogEnd, Start
+from relevanced.daemon.config import LogEnd, Start
 from relevanced.daemon.errors import Lost, Unavailable
-from relevanced.daemon.events.decoder import decoder
-from relevanced.daemon.events.types import Limits
-from relevanced.daemon.storage.layouts import InForce, Layouts
-from relevanced.daemon.storage import log_marks
-from relevanced.daemon.storage.commit import Commit
-from relevanced.daemon.storage.head import Head, head_of
-from relevanced.daemon.storage.log_marks import NO_MARKS, AcceptedLog, LogMark, LogMarks
-from relevanced.daemon.storage.stall_mark import StallMark, pack_mark
-from relevanced.daemon.storage.store import LaneDelta
-from relevanced.daemon.telemetry.process import Telemetry
-from relevanced.daemon.worker.batch import DeadLetter
-from relevanced.daemon.worker.memory import MemoryBound
-from relevanced.daemon.worker.ownership import Beginning, Ownership
-from relevanced.daemon.worker.ports import Ports, Process
-from relevanced.daemon.worker.source import Batch, LogReplaced, OffsetBeyondEnd
-from relevanced.daemon.worker.worker import Pace, Worker
+from relevanced.daemon.events import Limits, decoder
+from relevanced.daemon.storage import (
+    NO_MARKS,
+    AcceptedLog,
+    Commit,
+    Head,
+    InForce,
+    LaneDelta,
+    Layouts,
+    LogMark,
+    LogMarks,
+    StallMark,
+    head,
+    head_of,
+    pack_mark,
+)
+from relevanced.daemon.telemetry import Telemetry
+from relevanced.daemon.worker import (
+    Batch,
+    Beginning,
+    DeadLetter,
+    LogReplaced,
+    MemoryBound,
+    OffsetBeyondEnd,
+    Ownership,
+    Pace,
+    Ports,
+    Process,
+    Worker,
+)
 from tests.builders import PLAN, START_MS
 from tests.fakes import MemoryLane, Verified
 
@@ -426,7 +440,7 @@ async def test_an_owner_whose_commit_finds_damage_writes_the_lane_again(part: st
 async def test_an_owner_finds_missing_keys_by_itself(
     part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("relevanced.daemon.worker.integrity.VERIFY_EVERY_S", 0.0)
+    monkeypatch.setattr("relevanced.daemon.worker.ownership.VERIFY_EVERY_S", 0.0)
     monkeypatch.setattr("relevanced.daemon.worker.worker.TOUCH_EVERY_S", -1.0)
     log, store = Log([impression(1)]), Memory()
     lost = False
@@ -499,14 +513,14 @@ def stored_lane(store: Memory, topic_id: str, offset: int) -> None:
 
 
 def stored_mark(store: Memory) -> LogMark:
-    return log_marks.decoded(store.lane.fields["logs"])[TOPIC]
+    return head.decoded(store.lane.fields["logs"])[TOPIC]
 
 
 async def test_what_was_read_is_stored_with_the_offsets() -> None:
     log, store = Log([impression(n) for n in range(5)]), Memory()
     log.topic_id = "first"
     await work_until(lambda: store.offset == 5, log, store)
-    checksum = log_marks.checksum_of(record(log.values[4], 4))
+    checksum = head.checksum_of(record(log.values[4], 4))
     assert stored_mark(store) == LogMark("first", 4, checksum)
 
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from relevanced.daemon.commands.backfill.words import NOT_JUDGED, Filled, lines
 from relevanced.daemon.panes import HOUR_MS
+from relevanced.daemon.recompute.backfill import NOT_JUDGED, Filled, lines
 from tests.judged_lanes import NOON, PLAN
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from relevanced.daemon.commands.demo.source import LANES, TOPIC, DemoSource
-from relevanced.daemon.config.start import LogEnd
-from relevanced.daemon.worker.source import Batch, OffsetBeyondEnd
+from relevanced.daemon.config import LogEnd
+from relevanced.daemon.tools.demonstration import LANES, TOPIC, DemoSource
+from relevanced.daemon.worker import Batch, OffsetBeyondEnd
 
 SECOND_MS = 1000
 

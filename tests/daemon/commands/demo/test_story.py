@@ -6,17 +6,19 @@ from typing import Any
 
 import pytest
 
-from relevanced.daemon.commands.demo.judgements import judgements_of
-from relevanced.daemon.commands.demo.story import METRIC, WINDOW, by_judgements, news, story
-from relevanced.daemon.commands.simulate.judged_set import JUDGED_QUERIES
-from relevanced.daemon.commands.simulate.traffic import Regression, Traffic
-from relevanced.daemon.exporter.judged_files import LaneFiles
-from relevanced.daemon.exporter.scores import Events, Report, Score
-from relevanced.daemon.http.api.judged import judged
-from relevanced.daemon.http.api.change_types import Headline
-from relevanced.daemon.judgements.directory import read_entry, read_index
-from relevanced.daemon.judgements.formats import read
+from relevanced.daemon.http import Headline, judged
+from relevanced.daemon.judgements import read, read_entry, read_index
 from relevanced.daemon.panes import HOUR_MS, timing
+from relevanced.daemon.tools.demonstration import (
+    METRIC,
+    WINDOW,
+    by_judgements,
+    judgements_of,
+    news,
+    story,
+)
+from relevanced.daemon.tools.traffic import JUDGED_QUERIES, Regression, Traffic
+from relevanced.daemon.views import Events, LaneFiles, Report, Score
 from tests.judged_lanes import NOON, PLAN, JudgedHour, entry, judged_reading, lane
 from tests.lane_views import lane_view, reading_of
 

@@ -4,13 +4,11 @@ from typing import Any
 
 import pytest
 
-from relevanced.daemon.commands.doctor.attributes import attributes
-from relevanced.daemon.commands.doctor.command import diagnosed
-from relevanced.daemon.commands.doctor.profile import profiled
-from relevanced.daemon.commands.simulate.shapes import SHAPES
-from relevanced.daemon.config.decoders import decoder_of
-from relevanced.daemon.config.loading import load
-from relevanced.daemon.events.types import Impression
+from relevanced.daemon.config import decoder_of, load
+from relevanced.daemon.events import Impression
+from relevanced.daemon.tools.diagnosis import attributes, profiled
+from relevanced.daemon.tools.doctor import diagnosed
+from relevanced.daemon.tools.traffic import SHAPES
 from tests.daemon.commands.doctor.test_diagnosis import native_events, records
 
 IMPRESSIONS = [event for _, event in native_events() if event["type"] == "impression"]

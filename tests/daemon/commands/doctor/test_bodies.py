@@ -9,15 +9,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from relevanced.daemon.commands.doctor import bodies
-from relevanced.daemon.commands.doctor.bodies import Given
-from relevanced.daemon.commands.doctor.command import diagnosed, doctor_command
-from relevanced.daemon.commands.recorded.kcat import RecordedRecord
-from relevanced.daemon.config.decoders import book_of, decoder_of
-from relevanced.daemon.config.loading import load
-from relevanced.daemon.events.types import Rejected
-from relevanced.daemon.schemas.avro import AvroSchema
-from relevanced.daemon.schemas.types import AVRO, SchemaId, SchemaText
+from relevanced.daemon.codecs import AVRO, AvroSchema, SchemaId, SchemaText
+from relevanced.daemon.config import book_of, decoder_of, load
+from relevanced.daemon.events import Rejected
+from relevanced.daemon.recompute.lines import RecordedRecord
+from relevanced.daemon.tools.diagnosis import GivenBodies, bodies
+from relevanced.daemon.tools.doctor import diagnosed, doctor_command
 from tests.daemon.schemas.avro_bodies import written
 
 from .test_diagnosis import native_events, said
@@ -59,11 +56,11 @@ def sample(head: bytes = b"", pack: Any = lambda body: body) -> list[RecordedRec
     return found
 
 
-def given(**known: Any) -> Given:
+def given(**known: Any) -> GivenBodies:
     ways = bodies.written_of({"shop": sample(HEAD)})
     book = bodies.book_of(ways)
     book.add(SchemaId("id", 7), SchemaText(AVRO, TEXT))
-    return Given(book, **known)
+    return GivenBodies(book, **known)
 
 
 def test_framed_avro_is_looked_at_as_json_and_its_registry_is_proposed() -> None:
@@ -118,7 +115,9 @@ def test_bodies_without_a_frame_are_read_by_the_schema_of_a_file(tmp_path: Path)
 def test_stated_framings_are_written_where_auto_does_not_tell_them() -> None:
     head = bytes(8) + b"\x07"
     own = AvroSchema(SchemaText(AVRO, TEXT))
-    _, text = diagnosed({"shop": sample(head)}, [], Given(own=own, lines=('schema_file = "x"',)))
+    _, text = diagnosed(
+        {"shop": sample(head)}, [], GivenBodies(own=own, lines=('schema_file = "x"',))
+    )
     assert text is not None and 'framing = "apicurio8"' in text and 'schema_file = "x"' in text
 
 

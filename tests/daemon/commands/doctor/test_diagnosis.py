@@ -10,15 +10,12 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from relevanced.daemon.commands.doctor.command import diagnosed, doctor_command
-from relevanced.daemon.commands.doctor.finding import Finding
-from relevanced.daemon.commands.doctor.written import as_text
-from relevanced.daemon.commands.recorded.kcat import RecordedRecord
-from relevanced.daemon.commands.simulate.shapes import SHAPES
-from relevanced.daemon.commands.simulate.traffic import Traffic, generate_events
-from relevanced.daemon.config.decoders import decoder_of
-from relevanced.daemon.config.loading import load
-from relevanced.daemon.events.types import Rejected
+from relevanced.daemon.config import decoder_of, load
+from relevanced.daemon.events import Rejected
+from relevanced.daemon.recompute.lines import RecordedRecord
+from relevanced.daemon.tools.diagnosis import DoctorFinding, as_text
+from relevanced.daemon.tools.doctor import diagnosed, doctor_command
+from relevanced.daemon.tools.traffic import SHAPES, Traffic, generate_events
 
 START_MS = 1_795_176_000_000
 EVENTS = 1_000
@@ -50,7 +47,7 @@ def records(
     return found
 
 
-def said(found: list[Finding]) -> dict[str, Finding]:
+def said(found: list[DoctorFinding]) -> dict[str, DoctorFinding]:
     return {finding.name: finding for finding in found}
 
 

@@ -13,12 +13,11 @@ import pytest
 from click.testing import CliRunner
 
 from relevanced.daemon.commands.check_config import check_config_command
-from relevanced.daemon.commands.doctor.command import diagnosed, doctor_command
-from relevanced.daemon.commands.recorded.kcat import RecordedRecord, record_of
-from relevanced.daemon.commands.simulate.traffic import Traffic, generate_events
-from relevanced.daemon.config.decoders import decoder_of
-from relevanced.daemon.config.loading import load
-from relevanced.daemon.events.types import Feedback, Impression
+from relevanced.daemon.config import decoder_of, load
+from relevanced.daemon.events import Feedback, Impression
+from relevanced.daemon.recompute.lines import RecordedRecord, record_of
+from relevanced.daemon.tools.doctor import diagnosed, doctor_command
+from relevanced.daemon.tools.traffic import Traffic, generate_events
 from tests.daemon.commands.doctor.test_diagnosis import EVENTS, START_MS, native_events, said
 from tests.daemon.commands.doctor.test_guessing import own
 from tests.daemon.commands.recorded.test_formats import line

@@ -5,11 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from relevanced.daemon.commands.doctor.command import diagnosed
-from relevanced.daemon.commands.doctor.guessing import Records, guessed
-from relevanced.daemon.commands.recorded.kcat import RecordedRecord
-from relevanced.daemon.config.decoders import decoder_of
-from relevanced.daemon.config.loading import load
+from relevanced.daemon.config import decoder_of, load
+from relevanced.daemon.recompute.lines import RecordedRecord
+from relevanced.daemon.tools.diagnosis import GuessedRecords, guessed
+from relevanced.daemon.tools.doctor import diagnosed
 from tests.daemon.commands.doctor.test_diagnosis import native_events
 
 KINDS = {"click": "result_clicked", "add_to_cart": "basket_filled", "purchase": "order_placed"}
@@ -42,7 +41,7 @@ def own(arrives_ms: int, event: dict[str, Any]) -> dict[str, Any]:
 
 def test_lists_feedback_items_ids_times_and_attributes_are_found() -> None:
     events = native_events()
-    shop = Records([own(at, event) for at, event in events], [at for at, _ in events])
+    shop = GuessedRecords([own(at, event) for at, event in events], [at for at, _ in events])
     found = guessed({"shop": shop})["shop"]
     lists, feedback = found.lists, found.feedback
     assert lists is not None and feedback is not None
@@ -63,7 +62,7 @@ def test_nothing_is_guessed_where_a_part_is_lacking(lacking: str) -> None:
     shaped = [own(at, event) for at, event in events]
     for value in shaped:
         value.pop(lacking, None)
-    assert guessed({"shop": Records(shaped, [at for at, _ in events])}) == {}
+    assert guessed({"shop": GuessedRecords(shaped, [at for at, _ in events])}) == {}
 
 
 def records_of(unit: float) -> list[RecordedRecord]:

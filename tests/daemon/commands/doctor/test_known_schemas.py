@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from relevanced.daemon.commands.cli import cli
-from relevanced.daemon.commands.simulate.shapes import SHAPES
-from relevanced.daemon.config.loading import load
+from relevanced.daemon.config import load
+from relevanced.daemon.tools.traffic import SHAPES
 from tests.daemon.commands.doctor.test_diagnosis import EVENTS, native_events
 from tests.registry_server import MemoryRegistry, serving
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from relevanced.daemon.commands.doctor.command import diagnosed
-from relevanced.daemon.commands.simulate.shapes import SHAPES
+from relevanced.daemon.tools.doctor import diagnosed
+from relevanced.daemon.tools.traffic import SHAPES
 from tests.daemon.commands.doctor.test_diagnosis import native_events, records, said
 
 NAME = "other kinds in shop"

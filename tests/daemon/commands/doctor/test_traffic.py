@@ -9,26 +9,26 @@ import numpy as np
 import pytest
 from aiokafka.partitioner import murmur2
 
-from relevanced.daemon.commands.doctor.command import diagnosed
-from relevanced.daemon.commands.doctor.crawlers import crawlers
-from relevanced.daemon.commands.doctor.expected import (
+from relevanced.daemon.changes import ScoreNoise
+from relevanced.daemon.config import decoder_of, load
+from relevanced.daemon.events import instant_ms
+from relevanced.daemon.plan import Plan
+from relevanced.daemon.recompute.lines import RecordedRecord
+from relevanced.daemon.tools.diagnosis import (
+    DoctorFinding,
+    Looked,
     Smallest,
+    crawlers,
+    effect,
+    keys_of,
     lane_of,
+    looked_at,
     size_of,
     smallest_drops,
     span_s,
 )
-from relevanced.daemon.commands.doctor.finding import Finding
-from relevanced.daemon.commands.doctor.keys import keys_of
-from relevanced.daemon.commands.doctor.looked import Looked, looked_at
-from relevanced.daemon.commands.doctor.visitors import effect
-from relevanced.daemon.commands.recorded.kcat import RecordedRecord
-from relevanced.daemon.commands.simulate.shapes import SHAPES
-from relevanced.daemon.config.decoders import decoder_of
-from relevanced.daemon.config.loading import load
-from relevanced.daemon.events.timestamps import instant_ms
-from relevanced.daemon.judging.noise import Noise
-from relevanced.daemon.plan import Plan
+from relevanced.daemon.tools.doctor import diagnosed
+from relevanced.daemon.tools.traffic import SHAPES
 from tests.daemon.commands.doctor.test_diagnosis import EVENTS, START_MS, native_events, said
 
 PARTITIONS = 6
@@ -50,7 +50,7 @@ def segment_records(change: Callable[[int, dict[str, Any]], None]) -> list[Recor
     return found
 
 
-def diagnosis(records: Sequence[RecordedRecord]) -> tuple[dict[str, Finding], str]:
+def diagnosis(records: Sequence[RecordedRecord]) -> tuple[dict[str, DoctorFinding], str]:
     found, text = diagnosed({"shop": records}, [])
     assert text is not None
     return said(found), text
@@ -149,7 +149,7 @@ def hash_of(event: dict[str, Any]) -> int:
 
 
 def drops(sample: Looked, plan: Plan) -> list[Smallest]:
-    return smallest_drops(lane_of(sample, plan), span_s(sample.seen), 6, Noise())
+    return smallest_drops(lane_of(sample, plan), span_s(sample.seen), 6, ScoreNoise())
 
 
 def test_the_smallest_drop_is_larger_with_less_traffic_and_unknown_with_little() -> None:

@@ -10,10 +10,16 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from relevanced.daemon.commands.evaluation.command import eval_command
-from relevanced.daemon.commands.evaluation.plot import histogram_bars, mean_curve
-from relevanced.daemon.commands.evaluation.results import Policies, ScoredRun, score
-from relevanced.daemon.commands.evaluation.trec import parse_qrels, parse_run
+from relevanced.daemon.tools.evaluate import eval_command
+from relevanced.daemon.tools.trec import (
+    Policies,
+    ScoredRun,
+    histogram_bars,
+    mean_curve,
+    parse_qrels,
+    parse_run,
+    score,
+)
 
 QRELS = "1 0 a 1\n1 0 b 0\n1 0 c 2\n2 0 a 1\n"
 FIRST = "1 Q0 a 1 3 first\n1 Q0 b 2 2 first\n1 Q0 c 3 1 first\n2 Q0 b 1 2 first\n2 Q0 a 2 1 first\n"
@@ -223,7 +229,7 @@ def test_plot_without_matplotlib_says_what_to_install(
     files: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.delitem(sys.modules, "relevanced.daemon.commands.evaluation.plot")
+    monkeypatch.delitem(sys.modules, "relevanced.daemon.tools.trec.plot")
     result = run(files["qrels"], files["first"], "--plot", "x.png")
     assert result.exit_code == 2
     assert "relevanced[plot]" in result.stderr

@@ -5,9 +5,16 @@ import random
 import numpy as np
 import pytest
 
-from relevanced.daemon.commands.evaluation.comparing import RunComparison, compare_runs
-from relevanced.daemon.commands.evaluation.results import Policies, ScoredRun, Undefined, score
-from relevanced.daemon.commands.evaluation.trec import parse_qrels, parse_run
+from relevanced.daemon.tools.trec import (
+    Policies,
+    RunComparison,
+    ScoredRun,
+    Undefined,
+    compare_runs,
+    parse_qrels,
+    parse_run,
+    score,
+)
 from relevanced.metrics import Metric, parse
 from tests.daemon.commands.evaluation.test_ties import as_lines, random_files
 from tests.seeds import seeds

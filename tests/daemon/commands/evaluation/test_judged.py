@@ -7,8 +7,15 @@ from typing import Any, Final
 import ir_measures
 import pytest
 
-from relevanced.daemon.commands.evaluation.results import Policies, ordered, score
-from relevanced.daemon.commands.evaluation.trec import Qrels, RunFile, parse_qrels, parse_run
+from relevanced.daemon.tools.trec import (
+    Policies,
+    Qrels,
+    RunFile,
+    ordered,
+    parse_qrels,
+    parse_run,
+    score,
+)
 from relevanced.metrics import parse
 from tests.daemon.commands.evaluation.test_ties import as_lines, random_files
 from tests.seeds import seeds

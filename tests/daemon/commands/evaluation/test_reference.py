@@ -9,8 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from relevanced.daemon.commands.evaluation.results import Policies, ScoredRun, score
-from relevanced.daemon.commands.evaluation.trec import Qrels, parse_qrels, parse_run
+from relevanced.daemon.tools.trec import Policies, Qrels, ScoredRun, parse_qrels, parse_run, score
 from relevanced.metrics import geometric, parse
 
 OURS: Final = (

@@ -4,14 +4,17 @@ from typing import Any
 
 import pytest
 
-from relevanced.daemon.commands.evaluation.results import (
+from relevanced.daemon.tools.trec import (
     EvaluationError,
     Policies,
+    Result,
+    RunFile,
     align,
     ordered,
+    parse_qrels,
+    parse_run,
     score,
 )
-from relevanced.daemon.commands.evaluation.trec import Result, RunFile, parse_qrels, parse_run
 from relevanced.metrics import parse
 
 QRELS = parse_qrels(b"1 0 a 1\n1 0 b 0\n1 0 c -1\n2 0 a 2\n3 0 a 0\n", "qrels")

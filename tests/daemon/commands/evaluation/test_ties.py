@@ -6,8 +6,7 @@ from typing import Final
 import pytest
 import pytrec_eval
 
-from relevanced.daemon.commands.evaluation.results import Policies, score
-from relevanced.daemon.commands.evaluation.trec import parse_qrels, parse_run
+from relevanced.daemon.tools.trec import Policies, parse_qrels, parse_run, score
 from relevanced.metrics import parse
 from tests.seeds import seeds
 

@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from relevanced.daemon.commands.evaluation.trec import TrecError, parse_qrels, parse_run
+from relevanced.daemon.tools.trec import TrecError, parse_qrels, parse_run
 
 QRELS = b"301 0 d1 1\n301 0 d2 -1\n\n302\t0\td1\t3\n"
 RUN = b"301 Q0 d1 7 2.5 bm25\n301\tQ0  d2\t1 1e-3 bm25 more words\n"

@@ -4,14 +4,12 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from relevanced.daemon.commands.from_kafka.beside import FIELDS, as_csv, as_tables, scores
-from relevanced.daemon.commands.from_kafka.judged_hours import AllHours
-from relevanced.daemon.commands.from_kafka.hour_rows import LATEST_MS, HourRows, plan_of_hours
-from relevanced.daemon.commands.from_kafka.run import unproven_text
-from relevanced.daemon.lane.paged_rows import PAGE_ROWS
+from relevanced.daemon.lane import PAGE_ROWS
 from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.plan import Plan
-from relevanced.metrics.catalog import parse
+from relevanced.daemon.recompute.hour_rows import LATEST_MS, AllHours, HourRows, plan_of_hours
+from relevanced.daemon.recompute.recomputed import FIELDS, as_csv, as_tables, scores, unproven_text
+from relevanced.metrics import parse
 from tests.builders import BASE_MS, PLAN, START_MS, clicked, lane_of, plan_with, settled, shown
 
 SPAN = range(START_MS, START_MS + 3 * HOUR_MS)

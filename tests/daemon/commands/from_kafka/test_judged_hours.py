@@ -10,18 +10,23 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from relevanced.daemon.commands.from_kafka.hour_rows import HourRows, plan_of_hours
-from relevanced.daemon.commands.from_kafka.beside import as_csv, as_tables, judged_scores
-from relevanced.daemon.commands.from_kafka.judged_hours import AllHours, add_stored, empty
-from relevanced.daemon.commands.recorded.judged import rows_of
-from relevanced.daemon.commands.recorded.judged_report import NOTHING_JUDGED
-from relevanced.daemon.commands.verify.replaying import Replay
-from relevanced.daemon.commands.verify.stored import Stored, stored_lane
-from relevanced.daemon.exporter.judged_files import LaneFiles
-from relevanced.daemon.judgements.timeline import Timeline
-from relevanced.daemon.lane.lane import new_lane
+from relevanced.daemon.judgements import Timeline
+from relevanced.daemon.lane import new_lane
 from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.plan import Plan
+from relevanced.daemon.recompute.buckets import rows_of
+from relevanced.daemon.recompute.hour_rows import (
+    AllHours,
+    HourRows,
+    add_stored,
+    empty,
+    plan_of_hours,
+)
+from relevanced.daemon.recompute.recomputed import as_csv, as_tables, judged_scores
+from relevanced.daemon.recompute.replaying import Replay
+from relevanced.daemon.recompute.report import NOTHING_JUDGED
+from relevanced.daemon.recompute.stored import StoredLane, stored_lane
+from relevanced.daemon.views import LaneFiles
 from tests.daemon.commands.verify.stages import as_log_record
 from tests.daemon.test_equality import logs_of
 from tests.daemon.test_judged_equality import JudgedMachine, random_files
@@ -50,7 +55,7 @@ def nothing(plan: Plan) -> AllHours:
     return AllHours(HourRows(plan, SPAN), empty(plan, SPAN))
 
 
-def stored_of(machine: JudgedMachine) -> Stored:
+def stored_of(machine: JudgedMachine) -> StoredLane:
     store = machine.store
     head = store.claim("reader", b"")
     names = [

@@ -9,9 +9,9 @@ import pytest
 from click import Group
 from click.testing import CliRunner, Result
 
-from relevanced.daemon.commands.judgements.classes_command import classes_command
-from relevanced.daemon.commands.judgements.command import judgements_command
-from relevanced.daemon.judgements.index import HOUR_MS, earliest_start_ms
+from relevanced.daemon.commands.classes import classes_command
+from relevanced.daemon.commands.judgements import judgements_command
+from relevanced.daemon.judgements import HOUR_MS, earliest_start_ms
 
 GOOD: Final = "query,docid,rating\nRed shoes,d7,2\nred shoes,d8,0\nboots,d9,\n"
 FIVE_MINUTES_MS: Final = 300_000

@@ -10,16 +10,20 @@ import pytest
 from click.testing import CliRunner, Result
 
 from relevanced.daemon.commands.cli import cli
-from relevanced.daemon.commands.judgements.lanes import lane_lines
-from relevanced.daemon.exporter.judged_files import LaneFiles
-from relevanced.daemon.http.api.dated_files import LaneDatedFiles
-from relevanced.daemon.http.api.judged import judged
-from relevanced.daemon.http.server import HttpServer
-from relevanced.daemon.judgements.directory import add
-from relevanced.daemon.judgements.index import Entry, file_name
-from relevanced.daemon.judgements.timeline import NOTHING_READ, Timeline, prepared, pruned
+from relevanced.daemon.commands.dated_files import lane_lines
+from relevanced.daemon.http import HttpServer, LaneDatedFiles, judged
+from relevanced.daemon.judgements import (
+    NOTHING_READ,
+    IndexEntry,
+    Timeline,
+    add,
+    file_name,
+    prepared,
+    pruned,
+)
 from relevanced.daemon.panes import HOUR_MS
-from relevanced.daemon.telemetry.process import Telemetry
+from relevanced.daemon.telemetry import Telemetry
+from relevanced.daemon.views import LaneFiles
 from tests.daemon.http.test_judged_missing import ENTRY, site_of
 from tests.daemon.http.test_queries import serving
 from tests.judged_lanes import NOON, entry, judged_reading, lane, steady
@@ -34,9 +38,9 @@ def lanes_of(*files: LaneFiles) -> tuple[LaneDatedFiles, ...]:
     return msgspec.json.decode(text, type=tuple[LaneDatedFiles, ...])
 
 
-def named(hour: int, sha256: str = "0" * 64) -> Entry:
+def named(hour: int, sha256: str = "0" * 64) -> IndexEntry:
     start_ms = NOON + hour * HOUR_MS
-    return Entry(start_ms, file_name(start_ms, "a.csv"), sha256)
+    return IndexEntry(start_ms, file_name(start_ms, "a.csv"), sha256)
 
 
 @pytest.mark.parametrize("seed", seeds(30))

@@ -2,16 +2,10 @@
 
 from pathlib import Path
 
-from relevanced.daemon.commands.judgements.library import (
-    class_libraries,
-    faults_of_files,
-    library_of,
-)
-from relevanced.daemon.config.loading import load
-from relevanced.daemon.judgements import classes
-from relevanced.daemon.judgements.directory import add
-from relevanced.daemon.judgements.index import HOUR_MS
-from relevanced.daemon.queries.keys import hashed
+from relevanced.daemon.config import load
+from relevanced.daemon.judgements import HOUR_MS, add, grades
+from relevanced.daemon.queries import hashed
+from relevanced.daemon.recompute.clients import class_libraries, faults_of_files, library_of
 
 KEY = "sixteen bytes, or more"
 
@@ -59,7 +53,7 @@ def test_each_attribute_by_files_has_its_directory(tmp_path: Path) -> None:
     (tmp_path / "heads").mkdir()
     source = tmp_path / "a.csv"
     source.write_text("query,class\nRed  SHOES,head\n")
-    entry, _ = add(tmp_path / "heads", source, HOUR_MS, 0, classes.read)
+    entry, _ = add(tmp_path / "heads", source, HOUR_MS, 0, grades.read_classes)
     text = (
         '[segments]\ngroupings = [["traffic"], ["length"]]\n'
         f'[[derive]]\nattribute = "traffic"\ndirectory = "{tmp_path / "heads"}"\n'

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from relevanced.daemon.commands.cli import cli
-from relevanced.daemon.commands.judgements.missing import missing_table
-from relevanced.daemon.http.api.judged_missing import UnjudgedItem, UnjudgedItems
+from relevanced.daemon.commands.judgements import missing_table
+from relevanced.daemon.http import UnjudgedItem, UnjudgedItems
 from tests.daemon.http.test_judged_missing import JUDGED, site_of
 from tests.daemon.http.test_queries import Client, serving
 

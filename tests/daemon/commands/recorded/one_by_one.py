@@ -7,10 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from relevanced.daemon.attribution import rules
-from relevanced.daemon.config.loading import Config
-from relevanced.daemon.events.decoder import decoder
-from relevanced.daemon.events.types import Decoded, Feedback, Rejected
-from relevanced.daemon.lane.lane import Lane, new_lane
+from relevanced.daemon.config import Config
+from relevanced.daemon.events import Decoded, Feedback, Rejected, decoder
+from relevanced.daemon.lane import Lane, new_lane
 from relevanced.daemon.worker import batch
 from tests.replica import arms_of, counts_of, open_of, row_dicts, rows_of
 

@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from relevanced.daemon.commands.recorded.kcat import RecordedRecord, record_of
-from relevanced.daemon.commands.recorded.line_decoding import UnknownTopic, line_decoder
-from relevanced.daemon.config.loading import load
-from relevanced.daemon.events.fields import InvalidField
-from relevanced.daemon.events.types import Feedback, Impression, Rejected, Skipped
+from relevanced.daemon.config import load
+from relevanced.daemon.events import Feedback, Impression, InvalidField, Rejected, Skipped
+from relevanced.daemon.recompute.lines import RecordedRecord, UnknownTopic, line_decoder, record_of
 
 LINE: dict[str, Any] = {
     "topic": "events",

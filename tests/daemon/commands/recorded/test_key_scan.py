@@ -7,14 +7,19 @@ from typing import Final
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from relevanced.daemon.commands.recorded.key_scan import plain_keys
-from relevanced.daemon.events.decoder import decoder
-from relevanced.daemon.events.native import TIMED_DECODER, TimedFeedback
-from relevanced.daemon.events.timestamps import timestamp_ms
-from relevanced.daemon.events.types import Event, Feedback, Limits, Rejected
+from relevanced.daemon.events import (
+    TIMED_DECODER,
+    Event,
+    Feedback,
+    Limits,
+    Rejected,
+    TimedFeedback,
+    decoder,
+    timestamp_ms,
+)
+from relevanced.daemon.recompute.lines import plain_keys
 from tests.daemon.events.records import FEEDBACK, IMPRESSION
 from tests.fuzz.hostile import as_object, records
 from tests.fuzz.settings import examples

@@ -8,17 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from rich.console import Console
 from rich.progress import Progress
 
-from relevanced.daemon.commands.recorded import line_files
-from relevanced.daemon.commands.recorded.line_files import (
-    file_and_line,
-    lines_of,
-    read_lines,
-)
+from relevanced.daemon.recompute import line_files
+from relevanced.daemon.recompute.line_files import file_and_line, lines_of, read_lines
 from tests.fuzz.settings import examples
 
 Found = list[tuple[int, int, bytes | int]]

@@ -13,16 +13,15 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from rich.console import Console
 from rich.progress import Progress
 
 from relevanced.daemon.attribution import rules
-from relevanced.daemon.commands.recorded import line_files, pipeline, time_order
-from relevanced.daemon.commands.recorded.pipeline import Replayed, replayed
-from relevanced.daemon.config.loading import Config, load
-from relevanced.daemon.events.decoder import FORMATS
+from relevanced.daemon.config import Config, load
+from relevanced.daemon.events import FORMATS
+from relevanced.daemon.recompute import events, line_files, pipeline
+from relevanced.daemon.recompute.pipeline import Replayed, replayed
 from tests.daemon.commands.recorded.one_by_one import (
     slow_kinds,
     slow_lane,
@@ -52,9 +51,9 @@ format = "{}"
 """
 SMALL: Final = {
     (line_files, "BLOCK_BYTES"): 700,
-    (time_order, "BUFFER_BYTES"): 9_000,
-    (time_order, "BLOCK_BYTES"): 600,
-    (time_order, "MOST_OVERLAPPING"): 3,
+    (events, "BUFFER_BYTES"): 9_000,
+    (events, "BLOCK_BYTES"): 600,
+    (events, "MOST_OVERLAPPING"): 3,
     (pipeline, "EVENTS_AT_ONCE"): 150,
 }
 

@@ -14,11 +14,10 @@ from typing import Final
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from relevanced.daemon.commands.recorded import time_order
-from relevanced.daemon.commands.recorded.time_order import NoRoom, Ordered, Records, TimeOrder
+from relevanced.daemon.recompute import events
+from relevanced.daemon.recompute.events import NoRoom, Ordered, OrderedRecords, TimeOrder
 from tests.fuzz.settings import examples
 
 PATIENCE_S: Final = 30.0
@@ -36,12 +35,12 @@ LINE: Final = (
 )
 
 
-def records(keys: Sequence[int], first: int = 0) -> Records:
+def records(keys: Sequence[int], first: int = 0) -> OrderedRecords:
     """Each record's line tells its number. Two of them have one place, as elements of an array."""
     numbers = range(first, first + len(keys))
     places = first + np.arange(len(keys)) // 2
     text = b"\n".join(b"%d" % number for number in numbers)
-    return Records(np.array(keys, np.int64), places, text)
+    return OrderedRecords(np.array(keys, np.int64), places, text)
 
 
 def ordered(parts: Sequence[Sequence[int]]) -> list[tuple[int, int, bytes]]:
@@ -72,9 +71,9 @@ def test_any_records_come_back_sorted(
     unsorted = [(key, first + n // 2, first + n) for key, (first, n) in zip(keys, pairs)]
     expected = [(key, place, b"%d" % number) for key, place, number in sorted(unsorted)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(time_order, "BUFFER_BYTES", buffer_records * time_order.RECORD_BYTES)
-        patch.setattr(time_order, "BLOCK_BYTES", block_bytes)
-        patch.setattr(time_order, "MOST_OVERLAPPING", overlapping)
+        patch.setattr(events, "BUFFER_BYTES", buffer_records * events.RECORD_BYTES)
+        patch.setattr(events, "BLOCK_BYTES", block_bytes)
+        patch.setattr(events, "MOST_OVERLAPPING", overlapping)
         assert ordered(parts) == expected
 
 
@@ -83,15 +82,15 @@ def test_few_records_of_input_in_order_are_loaded_at_once(
     disorder: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor are they sorted before they are written."""
-    monkeypatch.setattr(time_order, "BUFFER_BYTES", 300 * time_order.RECORD_BYTES)
+    monkeypatch.setattr(events, "BUFFER_BYTES", 300 * events.RECORD_BYTES)
     keys = np.arange(3_000) + np.random.default_rng(1).integers(0, disorder + 1, 3_000)
-    merged, most = time_order._merged, list[int]()
+    merged, most = events._merged, list[int]()
 
     def counted(parts: Sequence[Ordered]) -> Ordered:
         most.append(sum(map(len, parts)))
         return merged(parts)
 
-    monkeypatch.setattr(time_order, "_merged", counted)
+    monkeypatch.setattr(events, "_merged", counted)
     with TimeOrder() as order:
         for start in range(0, 3_000, 50):
             order.add(records(keys[start : start + 50].tolist(), start))
@@ -102,9 +101,9 @@ def test_few_records_of_input_in_order_are_loaded_at_once(
 
 def test_memory_is_that_of_the_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many records there are, in order or in none."""
-    monkeypatch.setattr(time_order, "BUFFER_BYTES", 1 << 18)
-    monkeypatch.setattr(time_order, "BLOCK_BYTES", 1 << 12)
-    monkeypatch.setattr(time_order, "MOST_OVERLAPPING", 2)
+    monkeypatch.setattr(events, "BUFFER_BYTES", 1 << 18)
+    monkeypatch.setattr(events, "BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(events, "MOST_OVERLAPPING", 2)
     rng, text = np.random.default_rng(1), b"\n".join([b"x" * 99] * 500)
 
     def peak(parts: int, *, shuffled: bool) -> int:
@@ -112,7 +111,7 @@ def test_memory_is_that_of_the_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
         with TimeOrder() as order:
             for n in range(parts):
                 keys = rng.integers(0, 10**9, 500) if shuffled else np.arange(500) + 500 * n
-                order.add(Records(keys, np.arange(500), text))
+                order.add(OrderedRecords(keys, np.arange(500), text))
             assert sum(map(len, order.in_order())) == 500 * parts
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
@@ -149,7 +148,7 @@ def test_no_folder_for_temporary_files_is_said(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
-    monkeypatch.setattr(time_order, "BUFFER_BYTES", 1)
+    monkeypatch.setattr(events, "BUFFER_BYTES", 1)
     with TimeOrder() as order, pytest.raises(NoRoom, match="gone: no room .* No such file"):
         order.add(records([1]))
 

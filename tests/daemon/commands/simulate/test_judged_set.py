@@ -8,12 +8,9 @@ import numpy as np
 from click.testing import CliRunner
 
 from relevanced.daemon.commands.cli import cli
-from relevanced.daemon.commands.simulate.judged_set import JUDGED_QUERIES, judged_set
-from relevanced.daemon.commands.simulate.traffic import Traffic
-from relevanced.daemon.commands.simulate.world import Ranking, shuffled
-from relevanced.daemon.judgements.formats import read
-from relevanced.daemon.judgements.scoring import judged_plan, score
-from relevanced.daemon.queries.keys import key_of
+from relevanced.daemon.judgements import judged_plan, read, score
+from relevanced.daemon.queries import key_of
+from relevanced.daemon.tools.traffic import JUDGED_QUERIES, Ranking, Traffic, judged_set, shuffled
 
 WORLD: Final = Traffic(seed=1).world
 JUDGEMENTS: Final = read(judged_set(WORLD).splitlines(), "demo.csv", 3)

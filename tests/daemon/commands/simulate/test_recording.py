@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from relevanced.daemon.commands.recorded.kcat import RecordedRecord, record_of
-from relevanced.daemon.commands.simulate.command import simulate_command
-from relevanced.daemon.kafka.partitioners import PARTITIONERS
+from relevanced.daemon.kafka import PARTITIONERS
+from relevanced.daemon.recompute.lines import RecordedRecord, record_of
+from relevanced.daemon.tools.simulate import simulate_command
 
 GIVEN = "--start 2026-11-20T12:00:00Z --duration 2m --rate 5 --topic shop"
 

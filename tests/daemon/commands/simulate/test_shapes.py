@@ -12,10 +12,9 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from relevanced.daemon.commands.recorded.pipeline import Replayed, replayed
-from relevanced.daemon.commands.simulate.shapes import SHAPES
-from relevanced.daemon.commands.simulate.traffic import Faults, Traffic, generate_events
-from relevanced.daemon.config.loading import load
+from relevanced.daemon.config import load
+from relevanced.daemon.recompute.pipeline import Replayed, replayed
+from relevanced.daemon.tools.traffic import SHAPES, Faults, Traffic, generate_events
 from tests.replica import arms_of, counts_of, open_of, row_dicts, rows_of
 
 START_MS: Final = 1795176000000

@@ -11,27 +11,25 @@ import msgspec
 import numpy as np
 import pytest
 
-from relevanced.daemon.commands.simulate.breakage import BREAKAGES, Breakage
-from relevanced.daemon.commands.simulate.broken_queries import BrokenQueries, parse_queries
-from relevanced.daemon.commands.simulate.traffic import (
+from relevanced.daemon.events import Feedback, Impression, Limits, decoder
+from relevanced.daemon.tools.traffic import (
+    BREAKAGES,
     EXPERIMENT,
+    Breakage,
+    BrokenQueries,
     Faults,
     NativeEvent,
     Regression,
     Traffic,
     generate_events,
-)
-from relevanced.daemon.commands.simulate.world import (
     ideal_quality,
     ordinary_quality,
+    parse_queries,
     shuffled,
     shuffled_quality,
     variant_of,
 )
-from relevanced.daemon.events.decoder import decoder
-from relevanced.daemon.events.types import Feedback, Impression, Limits
-from relevanced.metrics.catalog import parse
-from relevanced.metrics.lists import Lists
+from relevanced.metrics import Lists, parse
 
 START_MS: Final = 1_795_176_000_000
 GRADES: Final = {"click": 1, "add_to_cart": 2, "purchase": 3}

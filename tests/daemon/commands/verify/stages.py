@@ -7,17 +7,13 @@ from types import SimpleNamespace
 
 import msgspec
 
-from relevanced.daemon.commands.verify.outcome import Outcome
-from relevanced.daemon.commands.verify.proof import Proof
-from relevanced.daemon.commands.verify.stored import Stored, query_keys_of, stored_lane
-from relevanced.daemon.events.decoder import decoder
-from relevanced.daemon.events.types import Decoder
-from relevanced.daemon.lane.lane import Lane
+from relevanced.daemon.events import Decoder, decoder
+from relevanced.daemon.lane import Lane
 from relevanced.daemon.plan import Plan
-from relevanced.daemon.queries.plan import QueryPlan
-from relevanced.daemon.storage.layouts import InForce, Layouts
-from relevanced.daemon.storage.commit import confirm, plan_commit
-from relevanced.daemon.storage.restore import rebuild
+from relevanced.daemon.queries import QueryPlan
+from relevanced.daemon.recompute.comparing import Outcome, Proof
+from relevanced.daemon.recompute.stored import StoredLane, query_keys_of, stored_lane
+from relevanced.daemon.storage import InForce, Layouts, confirm, plan_commit, rebuild
 from tests.fakes import MemoryLane
 from tests.oracle import OracleConfig, Record
 from tests.replica import decoder_of, plan_of
@@ -81,7 +77,9 @@ def with_queries(config: OracleConfig, queries: QueryPlan | None) -> tuple[Plan,
     return replace(plan_of(config), queries=queries), decode
 
 
-def stored_of(store: MemoryLane, config: OracleConfig, queries: QueryPlan | None = None) -> Stored:
+def stored_of(
+    store: MemoryLane, config: OracleConfig, queries: QueryPlan | None = None
+) -> StoredLane:
     """What a reader of the store is given."""
     head = store.claim("t", b"")
     names = [

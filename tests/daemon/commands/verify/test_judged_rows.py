@@ -8,14 +8,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from relevanced.daemon.commands.verify.judged_rows import AHEAD, NOT_PROVABLE, Grading, grading_of
-from relevanced.daemon.commands.verify.outcome import Outcome, as_text
-from relevanced.daemon.commands.verify.proof import Proof
-from relevanced.daemon.commands.verify.stored import query_keys_of, stored_lane
-from relevanced.daemon.judgements.grades import Judgements
-from relevanced.daemon.judgements.index import Entry
+from relevanced.daemon.judgements import IndexEntry, Judgements
 from relevanced.daemon.panes import HOUR_MS
-from relevanced.daemon.storage.packing import pack_page, unpack_page
+from relevanced.daemon.recompute.comparing import Outcome, Proof, as_text
+from relevanced.daemon.recompute.row_proof import AHEAD, NOT_PROVABLE, Grading, grading_of
+from relevanced.daemon.recompute.stored import query_keys_of, stored_lane
+from relevanced.daemon.storage import pack_page, unpack_page
 from tests.daemon.commands.verify.stages import as_log_record
 from tests.daemon.test_equality import logs_of
 from tests.daemon.test_judged_equality import Files, JudgedMachine, TwoWorkers, random_files
@@ -54,8 +52,8 @@ def lane(
 
 def proven(
     machine: JudgedMachine,
-    index: Collection[Entry],
-    readable: Mapping[Entry, Judgements],
+    index: Collection[IndexEntry],
+    readable: Mapping[IndexEntry, Judgements],
     begin: Mapping[str, int] | None = None,
 ) -> Outcome:
     """The proof of a lane by these files, from all of its log or from what begins there."""

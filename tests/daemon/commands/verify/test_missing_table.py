@@ -6,12 +6,10 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from relevanced.daemon.commands.verify.outcome import as_text
-from relevanced.daemon.lane.queries import MISSING
-from relevanced.daemon.queries.plan import QueryPlan
-from relevanced.daemon.storage.packing import pack
-from relevanced.daemon.storage.queries import unpacked_hour
-from relevanced.daemon.storage.query_head import hour_of
+from relevanced.daemon.lane import MISSING
+from relevanced.daemon.queries import QueryPlan
+from relevanced.daemon.recompute.comparing import as_text
+from relevanced.daemon.storage import hour_of, pack, unpacked_hour
 from tests.daemon.commands.verify.test_judged_rows import proven
 from tests.daemon.commands.verify.test_query_tables import plus_one
 from tests.daemon.test_judged_equality import random_files

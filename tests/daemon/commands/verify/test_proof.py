@@ -8,15 +8,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from relevanced.daemon.commands.verify.comparing import BY_FILES
-from relevanced.daemon.commands.verify.outcome import as_text, exit_code
-from relevanced.daemon.commands.verify.proof import Proof
-from relevanced.daemon.commands.verify.provable import Reach
-from relevanced.daemon.judgements.classes import QueryClasses
-from relevanced.daemon.judgements.index import Entry
-from relevanced.daemon.judgements.timeline import begun
-from relevanced.daemon.lane.lane import Lane
-from relevanced.daemon.storage.packing import pack_page, unpack_page
+from relevanced.daemon.judgements import IndexEntry, QueryClasses, begun
+from relevanced.daemon.lane import Lane
+from relevanced.daemon.recompute.comparing import BY_FILES, Proof, as_text, exit_code
+from relevanced.daemon.recompute.replaying import Reach
+from relevanced.daemon.storage import pack_page, unpack_page
 from tests.daemon.commands.verify.stages import Logs, logs_of, proven, written
 from tests.daemon.test_experiments_equality import CONFIGS, dealt
 from tests.fakes import MemoryLane
@@ -76,8 +72,8 @@ def test_wrong_clocks_are_proven_by_a_whole_log(seed: int) -> None:
 
 def give_classes(lane: Lane) -> None:
     """Files of classes that a worker has, and nobody else."""
-    later = Entry(START_MS + 600_000, "later", "2")
-    files = {Entry(0, "first", "1"): QueryClasses({"shoes": "head"}), later: QueryClasses({})}
+    later = IndexEntry(START_MS + 600_000, "later", "2")
+    files = {IndexEntry(0, "first", "1"): QueryClasses({"shoes": "head"}), later: QueryClasses({})}
     lane.class_files["traffic"].prepare(begun([*files]), files)
 
 

@@ -8,14 +8,20 @@ import msgspec
 import numpy as np
 import pytest
 
-from relevanced.daemon.commands.verify import query_tables
-from relevanced.daemon.commands.verify.outcome import Outcome, as_text
-from relevanced.daemon.queries.plan import HASHED, QueryPlan
-from relevanced.daemon.storage import query_examples
-from relevanced.daemon.storage.head import head_of
-from relevanced.daemon.storage.packing import pack, pack_integers, unpack_integers
-from relevanced.daemon.storage.queries import StoredTable, unpacked_hour
-from relevanced.daemon.storage.query_head import QueryHead, hour_of
+from relevanced.daemon.queries import HASHED, QueryPlan
+from relevanced.daemon.recompute import query_proof
+from relevanced.daemon.recompute.comparing import Outcome, as_text
+from relevanced.daemon.storage import (
+    QueryHead,
+    StoredTable,
+    head_of,
+    hour_of,
+    pack,
+    pack_integers,
+    row_pages,
+    unpack_integers,
+    unpacked_hour,
+)
 from tests.daemon.commands.verify.stages import Logs, logs_of, proven, written
 from tests.daemon.test_queries_equality import CONFIG, with_queries
 from tests.fakes import MemoryLane
@@ -115,8 +121,8 @@ def test_changed_users_and_keys_are_found_and_no_query_is_shown() -> None:
 
 def test_changed_examples_are_found() -> None:
     store, logs = lane(3, plan := replace(PLAN, min_users=0))
-    key = min(key for key in store.blobs if query_examples.hour_of(key) is not None)
-    hour = query_examples.unpacked_hour(store.blobs[key])
+    key = min(key for key in store.blobs if row_pages.hour_of(key) is not None)
+    hour = row_pages.unpacked_hour(store.blobs[key])
     (query, examples), *more = hour.examples
     examples = (msgspec.structs.replace(examples[0], sort_score=7), *examples[1:])
     store.blobs[key] = pack(msgspec.structs.replace(hour, examples=((query, examples), *more)))
@@ -126,12 +132,12 @@ def test_changed_examples_are_found() -> None:
 
 def test_what_cannot_be_proven_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     store, logs = lane(2)
-    assert check(store, logs, None).notes == (query_tables.OFF,)
+    assert check(store, logs, None).notes == (query_proof.OFF,)
     secret = replace(PLAN, text=HASHED, key=b"k" * 16)
-    assert check(store, logs, secret).notes == (query_tables.OTHER_KEY,)
+    assert check(store, logs, secret).notes == (query_proof.OTHER_KEY,)
     without = {key: value for key, value in store.blobs.items() if ":part:" not in key}
     moved = replace(store, blobs=without)
-    assert check(moved, logs).notes == (query_tables.MOVED,)
-    monkeypatch.setattr(query_tables, "UNICODE_VERSION", "1.0.0")
+    assert check(moved, logs).notes == (query_proof.MOVED,)
+    monkeypatch.setattr(query_proof, "UNICODE_VERSION", "1.0.0")
     found = check(store, logs)
     assert len(found.notes) == 1 and "Unicode" in found.notes[0] and not found.query_hours

@@ -3,8 +3,8 @@
 import random
 from dataclasses import replace
 
-from relevanced.daemon.commands.verify.stored import begin_of, stored_lane
-from relevanced.daemon.storage.head import Head, WriterState
+from relevanced.daemon.recompute.stored import begin_of, stored_lane
+from relevanced.daemon.storage import Head, WriterState
 from tests.builders import BASE_MS, PLAN, START_MS, plan_with
 from tests.daemon.commands.verify.stages import logs_of, proven, written
 from tests.streams import SMALL_CONFIG, random_records

@@ -6,23 +6,25 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from relevanced.daemon.events.timestamps import timestamp_text
-from relevanced.daemon.exporter.pane_reader import Reading
-from relevanced.daemon.exporter.scores import report
-from relevanced.daemon.http.api.changes import Changes, changes
-from relevanced.daemon.http.api.compared import (
+from relevanced.daemon.events import timestamp_text
+from relevanced.daemon.exporter import Reading
+from relevanced.daemon.http import (
     LEAST_SCORED,
     Change,
+    Changes,
     Estimate,
+    History,
     Verdict,
+    changes,
+    compared_periods,
+    history,
     onsets,
+    segments,
     verdict,
 )
-from relevanced.daemon.http.api.history import History, history
-from relevanced.daemon.http.api.periods import compared_periods
-from relevanced.daemon.http.api.segments import segments
 from relevanced.daemon.panes import timing
-from relevanced.metrics.metric import Direction
+from relevanced.daemon.views import report
+from relevanced.metrics import Direction
 from tests.lane_views import NOW_MS, PLAN, Shown, lane_view, reading_of
 
 HOURLY_WINDOWS = [("1m", 60), ("10m", 600), ("1h", 3600)]

@@ -5,11 +5,11 @@ from typing import Final
 
 import pytest
 
-from relevanced.daemon.events.timestamps import timestamp_text
-from relevanced.daemon.exporter.judged_files import LaneFiles
-from relevanced.daemon.http.api.judged import judged, judged_history
-from relevanced.daemon.judging.ledger import MIXED
+from relevanced.daemon.changes import MIXED
+from relevanced.daemon.events import timestamp_text
+from relevanced.daemon.http import judged, judged_history
 from relevanced.daemon.panes import HOUR_MS
+from relevanced.daemon.views import LaneFiles
 from tests.judged_lanes import NOON, PLAN, JudgedHour, entry, judged_reading, lane, steady
 from tests.lane_views import lane_view, reading_of
 

@@ -11,25 +11,25 @@ import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 
-from relevanced.daemon.experiments.specs import Tracking
-from relevanced.daemon.experiments.tallies import Tallies
-from relevanced.daemon.exporter.judged_files import LaneFiles
-from relevanced.daemon.exporter.published import Condition
-from relevanced.daemon.http.api import openapi
-from relevanced.daemon.http.api.query_tables import TABLES
-from relevanced.daemon.http.api.compared import Estimate
-from relevanced.daemon.http.api.field_texts import EXAMPLES, TEXTS
-from relevanced.daemon.http.api.hours import Hours
-from relevanced.daemon.http.api.route import Route
-from relevanced.daemon.http.api.routes import ROUTES
-from relevanced.daemon.http.api.schemas import field_docs
-from relevanced.daemon.http.server import HttpServer
-from relevanced.daemon.storage.packing import pack_page
-from relevanced.daemon.telemetry.process import Telemetry
+from relevanced.daemon.experiments import Tallies, Tracking
+from relevanced.daemon.exporter import Condition
+from relevanced.daemon.http import (
+    EXAMPLES,
+    ROUTES,
+    TABLES,
+    TEXTS,
+    Estimate,
+    Hours,
+    HttpServer,
+    Route,
+    field_docs,
+    openapi,
+)
+from relevanced.daemon.storage import pack_page
+from relevanced.daemon.telemetry import Telemetry
+from relevanced.daemon.views import LaneFiles
 from tests.arms import SPEC, dealt_arms
-from tests.judged_lanes import PLAN as JUDGED
-from tests.judged_lanes import entry, scored, steady
-from tests.judged_lanes import lane as judged_lane
+from tests.judged_lanes import PLAN as JUDGED, entry, lane as judged_lane, scored, steady
 from tests.lane_views import NOW_MS, PLAN, Shown, lane_view, pages_of, published_of, reading_of
 
 DOCUMENT: Final[dict[str, Any]] = json.loads(openapi.document("1.2.3", ROUTES))

@@ -5,16 +5,11 @@ from typing import Final
 
 import pytest
 
-from relevanced.daemon.experiments.by_day import by_day
-from relevanced.daemon.experiments.specs import Tracking
-from relevanced.daemon.experiments.tallies import Experiments, Tallies
-from relevanced.daemon.exporter.pane_reader import Reading
-from relevanced.daemon.exporter.selection import busiest
-from relevanced.daemon.exporter.snapshot import evaluate
-from relevanced.daemon.experiments.types import OverTime
-from relevanced.daemon.http.api.over_time import over_time
-from relevanced.daemon.http.api.parameters import BadRequest
-from relevanced.daemon.storage.experiments import blobs_of
+from relevanced.daemon.experiments import Experiments, OverTime, Tallies, Tracking, by_day
+from relevanced.daemon.exporter import Reading
+from relevanced.daemon.http import BadRequest, over_time
+from relevanced.daemon.storage import blobs_of
+from relevanced.daemon.views import busiest, evaluate
 from tests.daemon.experiments.test_by_day import (
     DAYS,
     ONE_METRIC,

@@ -6,22 +6,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from relevanced.daemon.experiments.specs import Tracking
-from relevanced.daemon.experiments.tallies import Tallies
-from relevanced.daemon.exporter.lane_view import LaneView
-from relevanced.daemon.exporter.pane_reader import Reading
-from relevanced.daemon.exporter.selection import busiest
-from relevanced.daemon.exporter.snapshot import evaluate
-from relevanced.daemon.exporter.published import Published
-from relevanced.daemon.http.api.answers import answer
-from relevanced.daemon.http.api.buckets import Buckets, buckets
-from relevanced.daemon.http.api.hours import MOST_ROWS, Hours, hours
-from relevanced.daemon.http.api.parameters import BadRequest
-from relevanced.daemon.http.api.route import RequestContext
-from relevanced.daemon.http.api.routes import ROUTES
-from relevanced.daemon.telemetry.process import Telemetry
-from relevanced.metrics import Buckets as Tallied, Design, compare_arms
-from relevanced.metrics.defined import over_all
+from relevanced.daemon.experiments import Tallies, Tracking
+from relevanced.daemon.exporter import Published, Reading
+from relevanced.daemon.http import (
+    MOST_HOUR_ROWS,
+    ROUTES,
+    BadRequest,
+    Buckets,
+    Hours,
+    RequestContext,
+    answer,
+    buckets,
+    hours,
+)
+from relevanced.daemon.telemetry import Telemetry
+from relevanced.daemon.views import LaneView, busiest, evaluate
+from relevanced.metrics import Design, UserBuckets, compare_arms, over_all
 from tests.arms import SPEC, finding, partly_defined, stratified_arms
 from tests.daemon.exporter.test_baselines import (
     HOUR_MS,
@@ -108,10 +108,10 @@ def test_a_lost_hour_is_named_and_left_out() -> None:
 
 
 def test_too_many_rows_are_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("relevanced.daemon.http.api.hours.MOST_ROWS", 10)
+    monkeypatch.setattr("relevanced.daemon.http.api.history.MOST_HOUR_ROWS", 10)
     with pytest.raises(BadRequest, match="must be at most 10 rows: narrow from, to, metric"):
         hours(reading_of(shown(lane_of(steady(48)))), {}, None, None)
-    assert MOST_ROWS == 100_000
+    assert MOST_HOUR_ROWS == 100_000
 
 
 def test_hours_that_cannot_be_read_are_an_answer_not_a_crash() -> None:
@@ -122,7 +122,7 @@ def test_hours_that_cannot_be_read_are_an_answer_not_a_crash() -> None:
     assert answer(route, context, [], False, False, "").status == 503
 
 
-def tallied(found: Buckets, variant: str, metric: str, stratum: str = "") -> Tallied:
+def tallied(found: Buckets, variant: str, metric: str, stratum: str = "") -> UserBuckets:
     """The tallies over all lists, as the docstrings of the answer say."""
     of = next(one for one in found.metrics if one.metric == metric)
     rows = [
@@ -135,7 +135,7 @@ def tallied(found: Buckets, variant: str, metric: str, stratum: str = "") -> Tal
     )
     impressions = np.array([row.impressions for row in rows])
     assert of.worst is not None and [row.bucket for row in rows] == list(range(64))
-    return over_all(Tallied(*columns, of.unit), impressions, of.worst)
+    return over_all(UserBuckets(*columns, of.unit), impressions, of.worst)
 
 
 @pytest.mark.parametrize("metric", ["RR@10", "P@1", "nDCG@10"])

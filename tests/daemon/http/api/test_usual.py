@@ -4,16 +4,10 @@ from math import hypot, sqrt
 
 import pytest
 
-from relevanced.daemon.events.timestamps import instant_ms, timestamp_text
-from relevanced.daemon.exporter.baselines import shares
-from relevanced.daemon.exporter.pane_reader import Reading
-from relevanced.daemon.exporter.publisher import Publisher
-from relevanced.daemon.http.api.changes import Changes, changes
-from relevanced.daemon.http.api.compared import Change
-from relevanced.daemon.http.api.hours import hours
-from relevanced.daemon.http.api.parameters import BadRequest
-from relevanced.daemon.http.api.periods import Stretch
-from relevanced.daemon.judging.settings import DEFAULTS
+from relevanced.daemon.changes import DEFAULTS
+from relevanced.daemon.events import instant_ms, timestamp_text
+from relevanced.daemon.exporter import Publisher, Reading, shares
+from relevanced.daemon.http import BadRequest, Change, Changes, Stretch, changes, hours
 from relevanced.daemon.panes import HOUR_MS
 from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Site
 

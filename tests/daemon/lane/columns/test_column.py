@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from relevanced.daemon.lane.columns.column import DTYPES, SMALLEST_BYTES, Codes, Column, zeros
-from relevanced.daemon.worker.memory import resident_bytes
+from relevanced.daemon.lane import DTYPES, SMALLEST_BYTES, Codes, Column, zeros
+from relevanced.daemon.worker import resident_bytes
 
 
 def column_of(numbers: list[int], typecode: str = "q") -> Column:

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from relevanced.daemon.lane.columns import ends
-from relevanced.daemon.lane.columns.ends import ROUND, Ends
+from relevanced.daemon.lane import ROUND, Ends, arrays
 
 
 def spans_of(lengths: list[int]) -> list[list[int]]:
@@ -18,7 +17,7 @@ def test_ends_are_those_of_a_list_of_lengths(
     monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator, longest: int, narrow_bytes: int
 ) -> None:
     """With one length, with narrow ends that wrap, and with wide ones."""
-    monkeypatch.setattr(ends, "NARROW_BYTES", narrow_bytes)
+    monkeypatch.setattr(arrays, "NARROW_BYTES", narrow_bytes)
     column, twin = Ends(), list[int]()
     for _ in range(300):
         more = rng.integers(0, longest + 1, int(rng.integers(0, 6)))
@@ -39,7 +38,7 @@ def test_ends_are_those_of_a_list_of_lengths(
 def test_lengths_may_differ_from_the_first_ones(
     monkeypatch: pytest.MonkeyPatch, narrow_bytes: int
 ) -> None:
-    monkeypatch.setattr(ends, "NARROW_BYTES", narrow_bytes)
+    monkeypatch.setattr(arrays, "NARROW_BYTES", narrow_bytes)
     column = Ends()
     column.extend(np.array([3, 3]))
     column.extend(np.array([3, 0, 5]))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from relevanced.daemon.lane.columns.id_index import NOT_FOUND, SMALLEST, IdIndex
+from relevanced.daemon.lane import NOT_FOUND, SMALLEST, IdIndex
 
 
 def integers(values: Sequence[int]) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from relevanced.daemon.lane.columns.pane_spans import PaneSpans
+from relevanced.daemon.lane import PaneSpans
 
 PANE_MS = 10
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from relevanced.daemon.lane.columns.sorted_map import MISSING, SortedMap
+from relevanced.daemon.lane import NO_PLACE, SortedMap
 
 
 def test_it_finds_what_a_dictionary_finds(rng: np.random.Generator) -> None:
@@ -14,6 +14,6 @@ def test_it_finds_what_a_dictionary_finds(rng: np.random.Generator) -> None:
         table.add(keys, values)
         by_key.update(zip(keys.tolist(), values.tolist(), strict=True))
         wanted = np.concatenate((rng.permutation(list(by_key) or [0]), rng.integers(0, 2**62, 50)))
-        expected = [by_key.get(key, MISSING) for key in wanted.tolist()]
+        expected = [by_key.get(key, NO_PLACE) for key in wanted.tolist()]
         assert table.find(wanted).tolist() == expected
         assert len(table) == len(by_key)

@@ -3,16 +3,7 @@
 import numpy as np
 import pytest
 
-from relevanced.daemon.lane.columns.texts import (
-    Spans,
-    Texts,
-    chained,
-    cut,
-    joined,
-    joined_texts,
-    merged,
-    piece,
-)
+from relevanced.daemon.lane import Spans, Texts, chained, cut, joined, joined_texts, merged, piece
 
 TEXTS = ["q1", "", "Ärmel", "q12", "x"]
 

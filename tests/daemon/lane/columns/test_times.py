@@ -3,19 +3,18 @@
 import numpy as np
 import pytest
 
-from relevanced.daemon.lane.columns import times
-from relevanced.daemon.lane.columns.times import ROUND, Times
+from relevanced.daemon.lane import TIME_ROUND, Times, indexes
 
 START_MS = 1_795_176_000_000
 
 
 @pytest.mark.parametrize("apart", [1, 40, 300])
-@pytest.mark.parametrize("a_round", [ROUND, 1 << 9])
+@pytest.mark.parametrize("a_round", [TIME_ROUND, 1 << 9])
 def test_times_are_those_of_a_list(
     monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator, apart: int, a_round: int
 ) -> None:
     """With one origin, with origins that move, and in eight bytes each."""
-    monkeypatch.setattr(times, "ROUND", a_round)
+    monkeypatch.setattr(indexes, "ROUND", a_round)
     column, twin = Times(), list[int]()
     for turn in range(300):
         about = START_MS + 20 * turn
@@ -39,9 +38,9 @@ def test_skipped_entries_leave_the_others_at_their_index() -> None:
     column.skip(2)
     column.append(START_MS)
     column.skip(1)
-    column.extend(np.array([START_MS + ROUND, 0]))
+    column.extend(np.array([START_MS + TIME_ROUND, 0]))
     assert (len(column), column[2]) == (6, START_MS)
-    assert column.at(slice(4, 6)).tolist() == [START_MS + ROUND, 0]
+    assert column.at(slice(4, 6)).tolist() == [START_MS + TIME_ROUND, 0]
 
 
 def test_times_within_days_take_four_bytes() -> None:

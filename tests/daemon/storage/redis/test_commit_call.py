@@ -2,12 +2,15 @@
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from relevanced.daemon.storage.commit import Commit
-from relevanced.daemon.storage.redis import commit_call as commits
-from relevanced.daemon.storage.redis.commit_call import INLINE_BYTES, INLINE_BYTES_IN_ALL, call_of
+from relevanced.daemon.storage import (
+    INLINE_BYTES,
+    INLINE_BYTES_IN_ALL,
+    Commit,
+    call_of,
+    lane_store as commits,
+)
 
 PREFIX = "{relevanced:3}:"
 STAGE = f"{PREFIX}stage:a:7:"

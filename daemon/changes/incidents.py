@@ -1,0 +1,148 @@
+"""One incident for one fault, whether feedback shows it, judgements do, or both. Pure.
+
+Judged scores wait for no feedback, so the same fault is seen by them first. A judged change and one
+by feedback are of one fault where they began at most an hour apart and name a segment in common,
+or one of them names the whole. Each of them is of one fault only: the nearest.
+
+One change for one fault, as it is shown.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from .ledger import Fall, Series
+from .patterns import Explanation, Pattern
+from .timeline import HOUR_MS
+
+ALL: Final = ("all", "all")
+
+
+@dataclass(frozen=True)
+class MeasuredChange:
+    """A mean score."""
+
+    mean: float | None
+    stderr: float | None
+    scored: int
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A score of one segment across the fault."""
+
+    series: Series
+    before: MeasuredChange
+    now: MeasuredChange
+    error: float
+    """Standard error of the difference."""
+    impressions: tuple[int, int]
+    """Before and now."""
+
+    @property
+    def change_ratio(self) -> float | None:
+        """The change as a share of what was before."""
+        if self.before.mean is None or self.now.mean is None or not self.before.mean:
+            return None
+        return self.now.mean / self.before.mean - 1
+
+
+@dataclass(frozen=True)
+class Story:
+    """One fault."""
+
+    fall: Fall
+    """The fall that tells it; its series is that of the segment that is named."""
+    segments: tuple[str, ...]
+    """The segments that are named, of one grouping: several where they broke together."""
+    own: Moved
+    by_weeks: bool
+    """Whether the level before goes by earlier weeks."""
+    z: float | None
+    lanes: tuple[str, ...]
+    called_ms: int
+    explanation: Explanation | None = None
+    pattern: Pattern | None = None
+    also: tuple[Moved, ...] = ()
+    shares: tuple[Moved, ...] = ()
+    """What is low, by any metric, because it shares traffic with the segments that are named."""
+    judged_shares: tuple[float | None, float | None] | None = None
+    """Of a judged score: how much of the first places was judged before and is now."""
+
+    @property
+    def diluted(self) -> tuple[Moved, ...]:
+        """The segments that share traffic with the named ones, by the metric that tells it."""
+        metric = self.fall.series[2]
+        return tuple(
+            each for each in self.shares if each.series[2] == metric and each.series[:2] != ALL
+        )
+
+    @property
+    def identity(self) -> str:
+        """The same while the change is open."""
+        grouping, segment, _ = self.fall.series
+        kind = "c" if self.fall.graded is None else "j"
+        return f"{kind}-{self.fall.first_ms // 1000}-{grouping}-{segment}"
+
+
+APART_MS: Final = HOUR_MS
+
+
+@dataclass(frozen=True)
+class Incident:
+    """A change, with that by the other measure beside it."""
+
+    story: Story
+    """That by feedback, unless that is over while the judged one is open."""
+    beside: Story | None
+    identity: str
+    """That of the change that could be known first: it stays when the other one joins it."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is open by either measure."""
+        return self.story.fall.ended_ms is None
+
+
+def incidents(
+    by_feedback: Sequence[Story], judged: Sequence[Story], wait_ms: int
+) -> tuple[Incident, ...]:
+    """Each change once, those by feedback first. Judged scores are final `wait_ms` earlier."""
+    beside: dict[int, int] = {}
+    pairs = sorted(
+        (_distance(story, other), at, of)
+        for at, story in enumerate(by_feedback)
+        for of, other in enumerate(judged)
+        if _are_one(story, other)
+    )
+    for _, at, of in pairs:
+        if at not in beside and of not in beside.values():
+            beside[at] = of
+    together = [
+        _incident(story, judged[beside[at]] if at in beside else None, wait_ms)
+        for at, story in enumerate(by_feedback)
+    ]
+    left = [story for of, story in enumerate(judged) if of not in beside.values()]
+    return (*together, *(Incident(story, None, story.identity) for story in left))
+
+
+def _are_one(story: Story, judged: Story) -> bool:
+    groupings = {story.fall.series[0], judged.fall.series[0]}
+    is_same = len(groupings) == 1 and not set(story.segments).isdisjoint(judged.segments)
+    return (is_same or ALL[0] in groupings) and _distance(story, judged)[1] <= APART_MS
+
+
+def _distance(story: Story, judged: Story) -> tuple[bool, float]:
+    """(whether they name other segments, time between their onsets)."""
+    apart = abs(story.fall.onset.likely - judged.fall.onset.likely)
+    is_other = (story.fall.series[0], story.segments) != (judged.fall.series[0], judged.segments)
+    return is_other, apart
+
+
+def _incident(story: Story, judged: Story | None, wait_ms: int) -> Incident:
+    if judged is None:
+        return Incident(story, None, story.identity)
+    first = judged if judged.called_ms <= story.called_ms + wait_ms else story
+    if judged.fall.ended_ms is None and story.fall.ended_ms is not None:
+        return Incident(judged, story, first.identity)
+    return Incident(story, judged, first.identity)

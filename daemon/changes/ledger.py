@@ -1,0 +1,243 @@
+"""Which falls are open: a fall that was called stays open until the score has recovered. Pure.
+
+What was called is compared with what lay before it for as long as it is open, so that it neither
+becomes its own baseline nor seems to recover while a window fills. The hours of a fall that is
+over are left out of all later comparisons.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from relevanced.metrics import Floats, Integers
+
+from .levels import Onsets
+from .recovery import Falls, recovered
+from .timeline import HOUR_MS, ScoreNoise, ScoreTimeline
+
+MIXED: Final = "mixed"
+"""Instead of the name of a file: lanes grade by different ones."""
+Series: TypeAlias = tuple[str, str, str]
+"""(grouping, segment, metric)."""
+
+REOPENS_MS: Final = 24 * HOUR_MS
+"""A score that falls again so soon after its recovery had not recovered."""
+KEPT_MS: Final = 14 * 24 * HOUR_MS
+"""So long are falls that are over remembered: their hours are in no baseline."""
+STANDING_MS: Final = 7 * 24 * HOUR_MS
+"""What has been low for longer is the state of things, and no news."""
+
+
+@dataclass(frozen=True)
+class FallOnset:
+    """When a fall began, in ms since the epoch."""
+
+    likely: float
+    earliest: float | None
+    """None where it may be older than what is kept."""
+    latest: float
+    by_panes: bool
+    """False where only hours tell it."""
+
+    @property
+    def width(self) -> float:
+        """The length of the interval."""
+        return float("inf") if self.earliest is None else self.latest - self.earliest
+
+
+@dataclass(frozen=True)
+class Graded:
+    """The judgements that judged scores are made of. Those of others are another measure."""
+
+    judgements: str
+    """Name of the file, or `MIXED`."""
+    since_ms: int
+    """Since when they are in force."""
+
+
+@dataclass(frozen=True)
+class Fall:
+    """One metric of one segment that fell."""
+
+    series: Series
+    first_ms: int
+    """The onset as it was first named: identifies the fall whatever is learned later."""
+    onset: FallOnset
+    lanes: tuple[str, ...]
+    """The comparisons that called it."""
+    called_ms: int
+    """End of what had settled when it was called first."""
+    low_since_ms: float
+    """The onset; of a fall that was reopened, that of the last time it fell."""
+    recovered_ms: float | None = None
+    graded: Graded | None = None
+    """Of a judged score: by what. None of a score of feedback."""
+    superseded: Graded | None = None
+    """What came into force before a judged score had recovered: nothing can be compared with it any
+    more."""
+
+    @property
+    def ended_ms(self) -> float | None:
+        """When it recovered, or nothing was comparable any more; None while it is open."""
+        superseded_ms = None if self.superseded is None else float(self.superseded.since_ms)
+        return superseded_ms if self.recovered_ms is None else self.recovered_ms
+
+    def is_standing(self, end_ms: int) -> bool:
+        """Whether it has been open for so long that it is no news."""
+        return self.ended_ms is None and end_ms - self.onset.likely > STANDING_MS
+
+
+@dataclass(frozen=True)
+class FallCall:
+    """What a lane says of one series now."""
+
+    lane: str
+    series: Series
+    onset: FallOnset
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """The timeline that a lane looked at; series by index."""
+
+    timeline: ScoreTimeline
+    series: Sequence[Series]
+    directions: Floats
+    noise: ScoreNoise
+    graded: Graded | None = None
+    """Where the scores are judged: by what, in all bins."""
+
+    @property
+    def end_ms(self) -> int:
+        """The end of what has settled."""
+        return int(self.timeline.ends[-1])
+
+
+def calls_of(look: Look, lane: str, which: Integers, began: Onsets) -> list[FallCall]:
+    """What a lane calls, the series by index, with their onsets. Without an onset the fall is older
+    than what tells it: a day, which is the longest window that calls."""
+    timeline, calls = look.timeline, []
+    for index, series in enumerate(which.tolist()):
+        times = (began.likely[index], began.earliest[index], began.latest[index])
+        likely, earliest, latest = (None if np.isnan(time) else float(time) for time in times)
+        if likely is None or latest is None:
+            day_ago = float(look.end_ms - 24 * HOUR_MS)
+            onset = FallOnset(day_ago, None, day_ago, by_panes=False)
+        else:
+            at = int(np.searchsorted(timeline.ends, likely, side="right"))
+            by_panes = not timeline.hourly[min(at, len(timeline.hourly) - 1)]
+            onset = FallOnset(likely, earliest, latest, by_panes)
+        calls.append(FallCall(lane, look.series[series], onset))
+    return calls
+
+
+def without_falls(look: Look, falls: Iterable[Fall]) -> ScoreTimeline:
+    """The timeline without the bins in which a series had fallen and has recovered since."""
+    at = {series: index for index, series in enumerate(look.series)}
+    over = [
+        (fall, fall.recovered_ms)
+        for fall in falls
+        if fall.recovered_ms is not None and fall.series in at
+    ]
+    if not over:
+        return look.timeline
+    counted = np.ones(look.timeline.scored.shape, np.bool_)
+    for fall, recovered_ms in over:
+        since = fall.onset.likely if fall.onset.earliest is None else fall.onset.earliest
+        inside = (look.timeline.ends > since) & (look.timeline.starts < recovered_ms)
+        counted[inside, at[fall.series]] = False
+    return look.timeline.only(counted)
+
+
+def advanced(falls: Sequence[Fall], look: Look, calls: Iterable[FallCall]) -> tuple[Fall, ...]:
+    """The falls after one more look: those that calls open, less those that have recovered."""
+    by_series: dict[Series, list[Fall]] = {}
+    for fall in falls:
+        if fall.recovered_ms is None or look.end_ms - fall.recovered_ms < KEPT_MS:
+            by_series.setdefault(fall.series, []).append(fall)
+    for call in calls:
+        of_series = by_series.setdefault(call.series, [])
+        of_series[-1:] = _called(of_series[-1] if of_series else None, call, look)
+    open_now = {
+        series: of_series[-1]
+        for series, of_series in by_series.items()
+        if of_series[-1].recovered_ms is None
+    }
+    for series, instant in _recoveries(open_now, look).items():
+        by_series[series][-1] = replace(open_now[series], recovered_ms=instant)
+    return tuple(fall for of_series in by_series.values() for fall in of_series)
+
+
+def superseded(falls: Iterable[Fall], graded: Graded) -> tuple[Fall, ...]:
+    """The falls now that these judgements are in force: one that is open by earlier judgements is
+    over, since what follows is another measure."""
+    return tuple(
+        (
+            replace(fall, superseded=graded)
+            if fall.ended_ms is None
+            and fall.graded is not None
+            and fall.graded.since_ms < graded.since_ms
+            else fall
+        )
+        for fall in falls
+    )
+
+
+def _called(last: Fall | None, call: FallCall, look: Look) -> list[Fall]:
+    """The last fall of a series, and the one that the call opens, if it opens one."""
+    onset, end_ms = call.onset, look.end_ms
+    opened = Fall(
+        call.series,
+        round(onset.likely),
+        onset,
+        (call.lane,),
+        end_ms,
+        low_since_ms=onset.likely,
+        graded=look.graded,
+    )
+    if last is None:
+        return [opened]
+    lanes = tuple(dict.fromkeys((*last.lanes, call.lane)))
+    if last.recovered_ms is None:
+        return [_refined(replace(last, lanes=lanes), onset)]
+    if onset.latest <= last.recovered_ms:
+        return [last]
+    if end_ms - last.recovered_ms < REOPENS_MS:
+        return [replace(last, recovered_ms=None, low_since_ms=onset.likely, lanes=lanes)]
+    return [last, opened]
+
+
+def _refined(fall: Fall, onset: FallOnset) -> Fall:
+    """The fall with a better onset: panes tell a narrower interval, which meets the known one."""
+    known = fall.onset
+    meet = onset.earliest is not None and onset.earliest <= known.latest
+    meet &= known.earliest is None or known.earliest <= onset.latest
+    if not (onset.by_panes and meet and onset.width < known.width):
+        return fall
+    fell_once = fall.low_since_ms == known.likely
+    low_since_ms = onset.likely if fell_once else fall.low_since_ms
+    return replace(fall, onset=onset, low_since_ms=low_since_ms)
+
+
+def _recoveries(open_now: Mapping[Series, Fall], look: Look) -> dict[Series, float]:
+    """Series that have recovered → since when."""
+    at = {series: index for index, series in enumerate(look.series)}
+    falls = [fall for series, fall in open_now.items() if series in at]
+    if not falls:
+        return {}
+    indices = np.array([at[fall.series] for fall in falls], np.int64)
+    fell = Falls(
+        np.array([fall.onset.likely for fall in falls]),
+        np.array([fall.low_since_ms for fall in falls]),
+        np.array([max(fall.onset.latest, fall.low_since_ms) for fall in falls]),
+    )
+    instants = recovered(
+        look.timeline.of(indices), look.directions[indices], fell, look.noise.of(indices)
+    )
+    return {
+        fall.series: instant
+        for fall, instant in zip(falls, instants.tolist(), strict=True)
+        if not np.isnan(instant)
+    }

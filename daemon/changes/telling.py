@@ -1,0 +1,295 @@
+"""Which changes the falls make: of all scores that fell at the same time, which one tells it, which
+segments carry it, what it looks like, and what is low only because it shares traffic. Pure.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from relevanced.metrics import Floats
+
+from . import patterns
+from .evidence import Counts, Noise as EvidenceNoise, Side, evidence, largest_mix_share, side_of
+from .incidents import ALL, MeasuredChange, Moved, Story
+from .ledger import Fall, Look, Series
+from .levels import JudgedBins, ScoreLevel, level, loss, within
+from .patterns import Explanation, Pattern, pattern_of
+from .recovery import before_from
+from .settings import Judging, family, pair
+from .timeline import HOUR_MS, MINUTE_MS
+
+AT_ONCE_MS: Final = 10 * MINUTE_MS
+"""Falls whose intervals are no further apart are one fault."""
+LATELY_MS: Final = 24 * HOUR_MS
+"""The level now is that since the onset, at most so long."""
+LOW_Z: Final = -4.0
+"""A segment is called diluted, or to have fallen too, from here on."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """All that stories are made from: the look, and the counts of each segment in its bins."""
+
+    look: Look
+    counts: Counts
+    judging: Judging
+    judged: Callable[[], JudgedBins | None] = lambda: None
+    """The judged rows, asked for where there is a fault to tell; None where there are none."""
+
+    @cached_property
+    def judged_bins(self) -> JudgedBins | None:
+        """The same, asked for once."""
+        return self.judged()
+
+    @cached_property
+    def index(self) -> Mapping[Series, int]:
+        """Where each series is in the look."""
+        return {series: index for index, series in enumerate(self.look.series)}
+
+    def stories(self, falls: Sequence[Fall]) -> tuple[Story, ...]:
+        """The open faults, the largest first."""
+        open_now = [fall for fall in falls if fall.ended_ms is None]
+        found = [self._story(together) for together in _at_once(open_now)]
+        return tuple(sorted(found, key=lambda story: story.z or 0.0))
+
+    def ended(self, falls: Sequence[Fall], since_ms: float) -> tuple[Story, ...]:
+        """The faults that are over since then, the latest first: once each, by the fall that named
+        them."""
+        over = [fall for fall in falls if (fall.ended_ms or -np.inf) >= since_ms]
+        found = [self._story(together) for together in _at_once(over)]
+        return tuple(sorted(found, key=lambda story: -(story.fall.ended_ms or 0.0)))
+
+    def _story(self, together: Sequence[Fall]) -> Story:
+        known = [fall for fall in together if fall.series in self.index]
+        if not known:
+            unknown, fall = MeasuredChange(None, None, 0), together[0]
+            own = Moved(fall.series, unknown, unknown, 0.0, (0, 0))
+            return Story(fall, fall.series[1:2], own, False, None, fall.lanes, fall.called_ms)
+        since = min(known, key=lambda fall: fall.onset.width).onset.likely
+        return _Fault(self, known, since).story()
+
+
+def _at_once(falls: Sequence[Fall]) -> list[list[Fall]]:
+    """The falls whose intervals meet, together."""
+
+    def earliest(fall: Fall) -> float:
+        return fall.onset.likely if fall.onset.earliest is None else fall.onset.earliest
+
+    found: list[list[Fall]] = []
+    until = -np.inf
+    for fall in sorted(falls, key=earliest):
+        if earliest(fall) > until + AT_ONCE_MS:
+            found.append([])
+        found[-1].append(fall)
+        # The narrowest bound: a wide interval must not join faults that are hours apart.
+        until = max(until, min(fall.onset.latest, fall.onset.likely + AT_ONCE_MS))
+    return found
+
+
+class _Fault:
+    """Falls of one time, all series compared across it."""
+
+    def __init__(self, scene: Scene, falls: Sequence[Fall], since_ms: float) -> None:
+        self.scene, self.look, self.falls = scene, scene.look, falls
+        ends = [fall.ended_ms for fall in falls if fall.ended_ms is not None]
+        self.end_ms = float(min(ends)) if len(ends) == len(falls) else float(self.look.end_ms)
+        self.since_ms = since_ms
+        now_from = max(since_ms, self.end_ms - LATELY_MS)
+        self.spans = (
+            (now_from, self.end_ms),
+            (float(before_from(np.array(since_ms), int(self.end_ms))), since_ms),
+        )
+        self.now_share, self.before_share = (self._within(*span) for span in self.spans)
+        self.before = level(self.look.timeline, self.before_share)
+        self.now = level(self.look.timeline, self.now_share)
+        self.loss = loss(self.before, self.now, self.look.directions, self.look.noise)
+
+    def _within(self, from_ms: float, until_ms: float) -> Floats:
+        """(bins, 1)."""
+        return within(self.look.timeline, np.array([from_ms]), np.array([until_ms]))
+
+    def story(self) -> Story:
+        index, z = self.scene.index, self.loss.z
+        metric = min(
+            (fall.series[2] for fall in self.falls),
+            key=lambda name: (family(name), _lowest(self.falls, name, index, z)),
+        )
+        of_metric = [fall for fall in self.falls if fall.series[2] == metric]
+        explanation = patterns.explained(self._groupings(metric))
+        grouping, segments = self._named(of_metric, explanation)
+        series = (grouping, segments[0], metric)
+        fall = next((each for each in self.falls if each.series == series), of_metric[0])
+        at = index.get(series, index[fall.series])
+        first = min(self.falls, key=lambda each: each.called_ms)
+        shown = replace(fall, series=series, first_ms=first.first_ms)
+        others = tuple(self._others(shown.series, segments))
+        return Story(
+            fall=shown,
+            segments=segments,
+            own=self._moved(series, at),
+            by_weeks=bool(self.loss.by_weeks[at]),
+            z=_or_none(float(z[at])),
+            lanes=tuple(dict.fromkeys(lane for each in self.falls for lane in each.lanes)),
+            called_ms=first.called_ms,
+            explanation=explanation,
+            pattern=self._pattern(grouping, segments),
+            also=tuple(moved for moved, is_own in others if is_own),
+            shares=tuple(moved for moved, is_own in others if not is_own),
+            judged_shares=self._judged_shares(grouping, segments),
+        )
+
+    def _named(
+        self, falls: Sequence[Fall], explanation: Explanation | None
+    ) -> tuple[str, tuple[str, ...]]:
+        """(grouping, segments) that are named."""
+        z, index = self.loss.z, self.scene.index
+        if explanation is not None:
+            metric = falls[0].series[2]
+            order = sorted(
+                explanation.segments,
+                key=lambda name: float(z[index[explanation.grouping, name, metric]]),
+            )
+            return explanation.grouping, tuple(order)
+        whole = [fall for fall in falls if fall.series[:2] == ALL]
+        lowest = min(falls, key=lambda fall: float(np.nan_to_num(z[index[fall.series]])))
+        grouping, segment, _ = (whole[0] if whole else lowest).series
+        return grouping, (segment,)
+
+    def _groupings(self, metric: str) -> dict[str, patterns.CarriedChange]:
+        """The segments of each grouping across the fault, by one metric."""
+        members: dict[str, list[tuple[str, int]]] = {}
+        for (grouping, segment, name), index in self.scene.index.items():
+            if name == metric and grouping != "all":
+                members.setdefault(grouping, []).append((segment, index))
+        return {
+            grouping: self._change(
+                tuple(name for name, _ in of_grouping),
+                np.array([index for _, index in of_grouping], np.int64),
+            )
+            for grouping, of_grouping in members.items()
+        }
+
+    def _change(
+        self, segments: tuple[str, ...], at: "np.typing.NDArray[np.int64]"
+    ) -> patterns.CarriedChange:
+        tiny = np.finfo(np.float64).tiny
+        errors = np.nan_to_num(self.loss.error[at], nan=1.0)
+        return patterns.CarriedChange(
+            segments,
+            np.nan_to_num(self.loss.expected[at]),
+            np.nan_to_num(self.now.mean[at]),
+            self.before.scored[at],
+            self.now.scored[at],
+            np.maximum(errors, tiny),
+            bool(self.look.directions[at[0]] < 0),
+        )
+
+    def _others(self, shown: Series, named: tuple[str, ...]) -> Iterator[tuple[Moved, bool]]:
+        """(what else is low, whether it belongs to what is named)."""
+        for series, index in self.scene.index.items():
+            is_low = self.loss.z[index] < LOW_Z
+            own = series[0] == shown[0] and series[1] in named
+            if is_low and series != shown:
+                yield self._moved(series, index), own
+
+    def _moved(self, series: Series, at: int) -> Moved:
+        impressions = [
+            self.scene.counts.summed(series[0], series[1:2], share)["impressions"]
+            for share in (self.before_share, self.now_share)
+        ]
+        return Moved(
+            series,
+            _measured(self.before, at, self.look, self.loss.expected),
+            _measured(self.now, at, self.look, self.now.mean),
+            float(np.nan_to_num(self.loss.error[at])),
+            (round(impressions[0]), round(impressions[1])),
+        )
+
+    def _judged_shares(
+        self, grouping: str, segments: tuple[str, ...]
+    ) -> tuple[float | None, float | None] | None:
+        if self.look.graded is None:
+            return None
+        share = self.scene.counts.judged_share
+        before, now = self.before_share, self.now_share
+        return share(grouping, segments, before), share(grouping, segments, now)
+
+    def _pattern(self, grouping: str, segments: tuple[str, ...]) -> Pattern | None:
+        if self.look.graded is not None:
+            return None  # judged rows say nothing of feedback, by which patterns are distinguished
+        pair_of = pair([name for *_, name in self.scene.index])
+        sides = [
+            self._with_judged(
+                side_of(
+                    self.scene.counts.summed(grouping, segments, share),
+                    self._score(share, grouping, segments, pair_of[0]),
+                    self._score(share, grouping, segments, pair_of[1]),
+                ),
+                grouping,
+                segments,
+                span,
+            )
+            for share, span in zip((self.now_share, self.before_share), self.spans, strict=True)
+        ]
+        judging = self.scene.judging
+        noise = EvidenceNoise(
+            self.look.noise.design_effect, judging.drift_ratio, judging.share_drift_ratio
+        )
+        mix = largest_mix_share(self._mixes()) if grouping == "all" else float("nan")
+        return pattern_of(evidence(sides[0], sides[1], 1.0, noise, mix_share=mix))
+
+    def _with_judged(
+        self, side: Side, grouping: str, segments: tuple[str, ...], span: tuple[float, float]
+    ) -> Side:
+        judged = self.scene.judged_bins
+        if judged is None:
+            return side
+        scores, impressions = judged.over(grouping, segments, *span)
+        return replace(side, judged=scores, judged_impressions=impressions)
+
+    def _score(
+        self, share: Floats, grouping: str, segments: tuple[str, ...], metric: str | None
+    ) -> tuple[float, float]:
+        """(mean, standard error for independent impressions) of some segments together."""
+        nothing = (float("nan"), float("nan"))
+        if metric is None:
+            return nothing
+        at = [self.scene.index[grouping, name, metric] for name in segments]
+        timeline = self.look.timeline
+        scored, total, squares = (
+            float((share * each[:, at]).sum())
+            for each in (timeline.scored, timeline.sums, timeline.squares)
+        )
+        if scored < 2:
+            return nothing
+        mean = total / scored
+        spread = max(squares / scored - mean**2, 0.0)
+        return mean, float(np.sqrt(spread / scored))
+
+    def _mixes(self) -> Iterator[tuple[float, float, float]]:
+        """(z of the whole, mix, within), for each metric RR or Success and each grouping."""
+        for (grouping, segment, metric), index in self.scene.index.items():
+            if (grouping, segment) == ALL and family(metric) < 2:
+                for change in self._groupings(metric).values():
+                    mix, own = float(change.mix.sum()), float(change.within.sum())
+                    yield float(self.loss.z[index]), mix, own
+
+
+def _lowest(falls: Sequence[Fall], metric: str, index: Mapping[Series, int], z: Floats) -> float:
+    return min(
+        float(np.nan_to_num(z[index[fall.series]])) for fall in falls if fall.series[2] == metric
+    )
+
+
+def _measured(of: ScoreLevel, at: int, look: Look, means: Floats) -> MeasuredChange:
+    stderr = of.stderr(look.noise)
+    return MeasuredChange(
+        _or_none(float(means[at])), _or_none(float(stderr[at])), round(float(of.scored[at]))
+    )
+
+
+def _or_none(value: float) -> float | None:
+    return value if np.isfinite(value) else None

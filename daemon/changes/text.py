@@ -1,0 +1,314 @@
+"""Changes in words. Pure: times are UTC, and the time of the reader's day is passed in.
+
+Markers: what people say happened, and when.
+
+A marker never explains a change by itself: it is named beside one that began soon after it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, Literal, TypeAlias
+
+from .incidents import ALL, Story
+from .ledger import MIXED, FallOnset
+from .timeline import MINUTE_MS
+
+Kind: TypeAlias = Literal["release", "planned"]
+KINDS: Final[tuple[Kind, ...]] = ("release", "planned")
+REACH_MS: Final = 10 * MINUTE_MS
+"""A marker at most so long before the interval of an onset is named beside it."""
+MOST_MARKERS: Final = 2_000
+"""Most markers of one namespace."""
+MOST_CHARACTERS: Final = 200
+"""Longest text of a marker."""
+
+
+@dataclass(frozen=True)
+class MarkerReach:
+    """What a marker is about; None stands for all."""
+
+    metric: str | None = None
+    grouping: str | None = None
+    segment: str | None = None
+
+    def holds(self, metric: str, grouping: str, segments: Sequence[str]) -> bool:
+        """Whether it contains this metric of all these segments of a grouping."""
+        return (
+            self.metric in (None, metric)
+            and self.grouping in (None, grouping)
+            and (self.segment is None or set(segments) == {self.segment})
+        )
+
+
+@dataclass(frozen=True)
+class Marker:
+    """Something that happened, or is planned, from `at_ms` on. Times are ms of event time."""
+
+    id: str
+    at_ms: int
+    kind: Kind
+    text: str
+    until_ms: int | None = None
+    """Until when a fall is planned; None without an end."""
+    scope: MarkerReach = MarkerReach()
+
+
+def ordered(markers: Iterable[Marker]) -> tuple[Marker, ...]:
+    """The markers by time, the earliest first."""
+    return tuple(sorted(markers, key=lambda marker: (marker.at_ms, marker.id)))
+
+
+def between(markers: Iterable[Marker], from_ms: float, to_ms: float) -> tuple[Marker, ...]:
+    """The markers from `from_ms` on and before `to_ms`, by time."""
+    return ordered(marker for marker in markers if from_ms <= marker.at_ms < to_ms)
+
+
+def expired(markers: Iterable[Marker], now_ms: int, keep_ms: int) -> tuple[str, ...]:
+    """The ids of the markers that ended more than `keep_ms` ago."""
+    before = now_ms - keep_ms
+    return tuple(m.id for m in markers if max(m.at_ms, m.until_ms or 0) < before)
+
+
+def beside(story: Story, markers: Iterable[Marker]) -> tuple[Marker, ...]:
+    """The markers whose scope contains the change and that lie at its onset, by time: from 10 min
+    before the earliest instant to the latest. None where it is unknown when the change began."""
+    return ordered(
+        marker
+        for marker in markers
+        if _is_at(marker, story.fall.onset) and marker.scope.holds(*_named(story))
+    )
+
+
+def plan_of(story: Story, markers: Iterable[Marker], now_ms: float) -> Marker | None:
+    """The latest plan that a change follows; None where it follows none.
+
+    Every score that fell with the change must be planned: a plan for RR@10 does not excuse a fall
+    of Success@10.
+    """
+    plans = [
+        marker
+        for marker in beside(story, markers)
+        if marker.kind == "planned" and (marker.until_ms is None or now_ms <= marker.until_ms)
+        if all(marker.scope.holds(*moved) for moved in _also(story))
+    ]
+    return plans[-1] if plans else None
+
+
+def nearest(story: Story, markers: Iterable[Marker]) -> Marker | None:
+    """Of the markers beside a change the one that is nearest to its likeliest onset."""
+    likely = story.fall.onset.likely
+    return min(beside(story, markers), key=lambda m: abs(m.at_ms - likely), default=None)
+
+
+def newest(markers: Iterable[Marker], now_ms: int, within_ms: int, most: int) -> Sequence[Marker]:
+    """Of each kind at most so many of the latest markers that have come and are not older."""
+    found = between(markers, now_ms - within_ms, now_ms + 1)
+    of_kind: Mapping[str, list[Marker]] = {kind: [] for kind in KINDS}
+    for marker in found:
+        of_kind[marker.kind].append(marker)
+    return [marker for kind in KINDS for marker in of_kind[kind][-most:]]
+
+
+def _is_at(marker: Marker, onset: FallOnset) -> bool:
+    if onset.earliest is None:
+        return False
+    ends_ms = marker.at_ms if marker.until_ms is None else marker.until_ms
+    last_ms = ends_ms if marker.kind == "planned" else marker.at_ms
+    return onset.earliest - REACH_MS <= last_ms and marker.at_ms <= onset.latest
+
+
+def _named(story: Story) -> tuple[str, str, Sequence[str]]:
+    grouping, _, metric = story.fall.series
+    return metric, grouping, story.segments
+
+
+def _also(story: Story) -> list[tuple[str, str, Sequence[str]]]:
+    return [(each.series[2], each.series[0], each.series[1:2]) for each in story.also]
+
+
+Tone: TypeAlias = str
+LITTLE_JUDGED: Final = 0.6
+"""Of lists of which less is judged, judged scores say little."""
+LESS_JUDGED: Final = 0.9
+"""Below this part of the share before, other items are shown than those that were judged."""
+NARROW_MS: Final = 10 * 60_000
+"""An onset whose interval is at most this long is said as one time."""
+NEARLY_ALL: Final = 0.95
+DAY_MS: Final = 86_400_000
+
+
+def printable(text: str) -> str:
+    """The text with control characters, which a terminal would act upon, as escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def where(grouping: str, segments: Sequence[str]) -> str:
+    """` of country DE`; nothing for the whole."""
+    if (grouping, *segments) == ALL:
+        return " everywhere"
+    names = [printable(name) for name in segments]
+    listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    return f" of {grouping} {listed}"
+
+
+def score(story: Story) -> str:
+    """`RR@10 of country DE`, or `Judged P@5 of country DE`."""
+    grouping, _, metric = story.fall.series
+    judged = "" if story.fall.graded is None else "Judged "
+    return f"{judged}{metric}{where(grouping, story.segments)}"
+
+
+def level(mean: float | None) -> str:
+    """`0.19`, with a third digit below 0.1."""
+    if mean is None:
+        return "unknown"
+    return f"{mean:.3f}" if abs(mean) < 0.1 else f"{mean:.2f}"
+
+
+def clock(time_ms: float, now_ms: float) -> str:
+    """`16:34`; with the date where it is of another day."""
+    time, now = (datetime.fromtimestamp(each / 1000, UTC) for each in (time_ms, now_ms))
+    if time.date() == now.date():
+        return f"{time:%H:%M}"
+    return f"{time:%-d %b %H:%M}"
+
+
+def since(onset: FallOnset, now_ms: float) -> str:
+    """`at 16:34`, `between 16:20 and 17:05` or `before 12:00`."""
+    if onset.earliest is None:
+        return f"before {clock(onset.latest, now_ms)}"
+    if onset.width <= NARROW_MS:
+        return f"at {clock(onset.likely, now_ms)}"
+    return f"between {clock(onset.earliest, now_ms)} and {clock(onset.latest, now_ms)}"
+
+
+def fell(story: Story, now_ms: float) -> str:
+    """`RR@10 of country DE fell from 0.55 to 0.19 at 16:34`; `rose` where less is better."""
+    before, now = story.own.before.mean, story.own.now.mean
+    verb = "rose" if before is not None and now is not None and now > before else "fell"
+    when = since(story.fall.onset, now_ms)
+    return f"{score(story)} {verb} from {level(before)} to {level(now)} {when}"
+
+
+def headline(story: Story, now_ms: float, marker: Marker | None = None) -> str:
+    """The sentence of an open change, with the marker that is named beside it."""
+    if story.fall.is_standing(round(now_ms)) and story.own.change_ratio is not None:
+        more = "lower" if story.own.change_ratio < 0 else "higher"
+        when = f"{datetime.fromtimestamp(story.fall.onset.likely / 1000, UTC):%-d %b}"
+        ratio = f"{abs(story.own.change_ratio):.0%}".replace("%", " %")
+        return f"{score(story)} is {ratio} {more} since {when}."
+    named = "" if marker is None else f", {after(story.fall.onset, marker)}"
+    return f"{fell(story, now_ms)}{named}, not recovered."
+
+
+def after(onset: FallOnset, marker: Marker) -> str:
+    """`4 min after "ranker v8"`: when a change began, never what caused it."""
+    quoted = f'"{printable(marker.text)}"'
+    if marker.at_ms > onset.likely:
+        return f"at about the time of {quoted}"
+    return f"{_duration(onset.likely - marker.at_ms)} after {quoted}"
+
+
+def planned(story: Story, now_ms: float, marker: Marker) -> str:
+    """`RR@10 is 8 % lower since 12:00, as planned ("diversity v2").`"""
+    ratio, when = story.own.change_ratio, since(story.fall.onset, now_ms)
+    quoted = f'as planned ("{printable(marker.text)}").'
+    if ratio is None:
+        return f"{fell(story, now_ms)}, {quoted}"
+    more = "lower" if ratio < 0 else "higher"
+    when = when.replace("at ", "since ", 1) if when.startswith("at ") else f"since {when}"
+    return f"{score(story)} is {_percent(abs(ratio))} {more} {when}, {quoted}"
+
+
+def recovery(story: Story, now_ms: float) -> str:
+    """The sentence of a change that is over."""
+    if story.fall.recovered_ms is None and story.fall.superseded is not None:
+        return _superseded(story, now_ms)
+    ended = story.fall.recovered_ms or now_ms
+    lasted = _duration(ended - story.fall.onset.likely)
+    return (
+        f"{score(story)} recovered at {clock(ended, now_ms)} after "
+        f"{lasted} at {level(story.own.now.mean)}; it was {level(story.own.before.mean)} before."
+    )
+
+
+def _superseded(story: Story, now_ms: float) -> str:
+    """The sentence of a judged change that ended with its judgements."""
+    graded, other = story.fall.graded, story.fall.superseded
+    assert graded is not None and other is not None
+    why = f"other judgements ({printable(other.judgements)}) are in force since"
+    if other.judgements == MIXED:
+        why = "lanes grade by different judgements since"
+    elif other.judgements == graded.judgements:
+        why = "judged scores began anew then"
+    return (
+        f"{fell(story, now_ms)}; ended at {clock(other.since_ms, now_ms)}: {why}, so whether it "
+        "recovered is not known."
+    )
+
+
+def detail(story: Story) -> str:
+    """Who carries it, what it looks like, and where to look; of a judged change, what makes it
+    doubtful."""
+    parts = []
+    explanation = story.explanation
+    if explanation is not None:
+        share = "nearly all" if explanation.carried >= NEARLY_ALL else _percent(explanation.carried)
+        carry = "It carries" if len(story.segments) == 1 else "They carry"
+        parts.append(f"{carry} {share} of the fall of the whole.")
+    if story.pattern is not None:
+        parts.append(f"Looks like {story.pattern.name}: {story.pattern.words}.")
+        parts.append(f"Look at: {story.pattern.look_at}.")
+    parts.append(doubts(story))
+    return " ".join(filter(None, parts))
+
+
+def judged_alone(until_ms: float, now_ms: float) -> str:
+    """That only judgements show a change, as far as is known."""
+    return f"Clicks show no such fall so far; they are known up to {clock(until_ms, now_ms)}."
+
+
+def doubts(story: Story) -> str:
+    """That little of the lists is judged, or less than before; empty where nothing is to say."""
+    before, now = story.judged_shares or (None, None)
+    if now is None:
+        return ""
+    parts = []
+    if now < LITTLE_JUDGED:
+        only = f"Only {_percent(now)} of the first places are judged"
+        parts.append(f"{only}, so judged scores say little of these lists.")
+    if before is not None and now < LESS_JUDGED * before:
+        parts.append(
+            f"{_percent(before)} of the first places were judged before, {_percent(now)} are since:"
+            " new items that nobody has judged look like this, too."
+        )
+    return " ".join(parts)
+
+
+def good(smallest_drop: float | None, lane: str | None) -> str:
+    """The sentence of a quiet site."""
+    if smallest_drop is None or lane is None:
+        return "No score is worse, as far as is known yet."
+    than = {"hour": "before", "day": "in the last days", "weeks": "in the last weeks"}[lane]
+    least = _percent(smallest_drop)
+    return f"Search is as good as {than}. A fall of {least} would have been noticed."
+
+
+def watching(begin_ms: float | None, now_ms: float) -> str:
+    """The sentence before anything can be compared."""
+    if begin_ms is None:
+        return "Nothing has settled yet, so there is nothing to compare."
+    return f"Watching since {clock(begin_ms, now_ms)}. Nothing to compare with yet."
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}".replace("%", " %")
+
+
+def _duration(length_ms: float) -> str:
+    minutes = round(length_ms / 60_000)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    parts = [f"{days} d"] * (days > 0) + [f"{hours} h"] * (hours > 0)
+    return " ".join((parts + [f"{minutes} min"] * (minutes > 0 and not days)) or ["0 min"])

@@ -1,0 +1,330 @@
+"""Settled counts along event time, in the finest bins that are kept: what scan and onset read.
+Pure.
+
+A bin is a pane or an hour. Recent bins are short and older ones long; bins do not overlap, and
+there may be gaps between them. A series is one metric of one segment.
+
+How far a healthy score moves: sampling error, inflated by the design effect, and drift.
+
+Lane `hour`: what has settled since an instant against what lies before it, for every instant.
+
+It needs no earlier days, so it is what an installation in its first hours is judged by; and as all
+lengths are looked at, a break stays visible for as long as anything before it is kept. So many
+looks need a higher threshold than a comparison with earlier weeks.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import log, sqrt
+from typing import Final
+
+import numpy as np
+
+from relevanced.metrics import Booleans, Floats, Integers
+
+MINUTE_MS: Final = 60_000
+HOUR_MS: Final = 60 * MINUTE_MS
+_CELLS: Final = 1 << 18
+"""At most so many numbers are in an array of a group of series."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreTimeline:
+    """Bins, oldest first. Sums and squares are in units of the metric."""
+
+    starts: Integers
+    """(bins,) ms since the epoch."""
+    ends: Integers
+    """(bins,) each at most the start of the next."""
+    scored: Floats
+    """(bins, series) impressions for which the metric is defined."""
+    sums: Floats
+    """(bins, series) sum of the metric over these."""
+    squares: Floats
+    """(bins, series) sum of its squares."""
+    hourly: Booleans
+    """(bins,) True where the bin is an hour of the history, False where it is a pane."""
+    usual: Floats | None = None
+    """(bins, series) mean of the same hour in earlier weeks, NaN where it is not known; None where
+    no week is known yet."""
+
+    @cached_property
+    def means(self) -> Floats:
+        """(bins, series) mean of each bin; NaN where nothing is scored."""
+        empty = np.full(self.scored.shape, np.nan)
+        means: Floats = np.divide(self.sums, self.scored, out=empty, where=self.scored > 0)
+        return means
+
+    def since(self, start_ms: int) -> "ScoreTimeline":
+        """The bins that start at this instant or later."""
+        return self._part(slice(int(np.searchsorted(self.starts, start_ms)), None))
+
+    def first(self, bins: int) -> "ScoreTimeline":
+        """The first bins."""
+        return self._part(slice(bins))
+
+    def _part(self, bins: slice) -> "ScoreTimeline":
+        return ScoreTimeline(
+            self.starts[bins],
+            self.ends[bins],
+            self.scored[bins],
+            self.sums[bins],
+            self.squares[bins],
+            self.hourly[bins],
+            None if self.usual is None else self.usual[bins],
+        )
+
+    def only(self, counted: Booleans) -> "ScoreTimeline":
+        """Only the bins that count in each series: (bins, series). The others are as empty."""
+        scored, sums, squares = (
+            np.where(counted, each, 0.0) for each in (self.scored, self.sums, self.squares)
+        )
+        return ScoreTimeline(
+            self.starts, self.ends, scored, sums, squares, self.hourly, usual=self.usual
+        )
+
+    def of(self, series: Integers) -> "ScoreTimeline":
+        """Only these series, by index."""
+        return ScoreTimeline(
+            self.starts,
+            self.ends,
+            self.scored[:, series],
+            self.sums[:, series],
+            self.squares[:, series],
+            self.hourly,
+            None if self.usual is None else self.usual[:, series],
+        )
+
+
+def groups(series: int, bins: int) -> Iterator[Integers]:
+    """The indices of the series, in groups small enough that an array of so many bins for each
+    takes little memory."""
+    size = max(_CELLS // max(bins, 1), 1)
+    for first in range(0, series, size):
+        yield np.arange(first, min(first + size, series), dtype=np.int64)
+
+
+def from_the_top(values: Floats) -> Floats:
+    """(bins + 1, …) sums of the first 0, 1, … bins."""
+    summed: Floats = np.zeros((len(values) + 1, *values.shape[1:]))
+    np.cumsum(values, axis=0, out=summed[1:])
+    return summed
+
+
+@dataclass(frozen=True)
+class ScoreNoise:
+    """What a site sets, or what was measured of it."""
+
+    design_effect: float = 1.2
+    """Variance of a mean over impressions, as a multiple of that of independent impressions."""
+    drift_ratio: float | Floats = 0.006
+    """Standard deviation of a score's drift from week to week, as a share of the score; (series,)
+    where metrics differ."""
+    weekday_drift_ratio: float = 0.02
+    """The same between two days of the week, beyond `drift_ratio`."""
+
+    def drift_against(self, periods: int, unit: str) -> float | Floats:
+        """The drift between a period and the mean of so many earlier ones, weeks or days by `unit`,
+        as a share of the score."""
+        weekdays = 0.0 if unit == "week" else self.weekday_drift_ratio
+        return np.hypot(self.drift_ratio, weekdays) * sqrt(1 + 1 / periods)
+
+    def of(self, series: Integers) -> "ScoreNoise":
+        """The noise of these series, by index."""
+        drift = self.drift_ratio
+        return replace(self, drift_ratio=drift if isinstance(drift, float) else drift[series])
+
+
+def variance(scored: Floats, sums: Floats, squares: Floats) -> Floats:
+    """Sample variance of the impressions of each sum, 0 where fewer than two are scored."""
+    several = scored > 1
+    mean = np.divide(sums, scored, out=np.zeros_like(sums), where=several)
+    spread = np.maximum(squares - sums * mean, 0.0)
+    return np.divide(spread, scored - 1, out=np.zeros_like(sums), where=several)
+
+
+LOW_Z: Final = 6.0
+"""A series is called below minus this many standard errors, in up to `USUAL_SERIES` series."""
+USUAL_SERIES: Final = 240
+LEAST_LOSS: Final = 0.05
+"""No call for a loss of at most this share of the baseline."""
+LEAST_SCORED: Final = 100
+"""Scored impressions that both sides must have."""
+LEAST_NOW_MS: Final = MINUTE_MS
+LEAST_BEFORE_MS: Final = 5 * MINUTE_MS
+MOST_BEFORE_MS: Final = 60 * MINUTE_MS
+"""The baseline is at most this long, or as long as the time since the instant if that is longer."""
+MOST_DRIFT: Final = 5.0
+"""The drift grows with the hours between the middles of both sides, to this multiple."""
+USUAL_WEEKS: Final = 3.0
+"""Weeks in the usual score: its own error adds this part of one to the variance."""
+
+
+def threshold(series: int) -> float:
+    """The z below which one of so many series is called, negative."""
+    return -(LOW_Z + max(log(max(series, 1) / USUAL_SERIES), 0.0) / 6)
+
+
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """Both sides of each instant, as (instants, series) unless said otherwise."""
+
+    instants: Integers
+    """(instants,) indices of the bins at whose start the sides meet, oldest first."""
+    scored: Floats
+    """The smaller number of scored impressions of both sides."""
+    loss: Floats
+    """Loss as a share of the baseline, negative where the score got better; NaN where undefined."""
+    error: Floats
+    """Standard error of the loss."""
+
+    @property
+    def z(self) -> Floats:
+        """The change in standard errors, negative where the score got worse."""
+        tiny = np.finfo(np.float64).tiny
+        return -self.loss / np.maximum(self.error, tiny)
+
+
+@dataclass(frozen=True, eq=False)
+class Calls:
+    """What the lane says of each series, as (series,)."""
+
+    called: Booleans
+    z: Floats
+    """Of the clearest loss that is called; NaN where none is."""
+    loss: Floats
+    """Its share of the baseline; NaN where none is called."""
+    since_ms: Integers
+    """The instant of that loss; 0 where none is called."""
+
+
+def sides(timeline: ScoreTimeline, directions: Floats, noise: ScoreNoise) -> Sides:
+    """Both sides of every instant that has enough time on both.
+
+    `directions` is (series,): 1 where higher is better, -1 where lower is, 0 where neither.
+    """
+    instants, first = _instants(timeline)
+    before, after = (_Side.of(timeline, side) for side in ((first, instants), (instants, None)))
+    plain, known = before.against(after, None), None
+    drift = noise.drift_ratio * _drift_growth(timeline, instants, first)[:, None]
+    base, now, spread = plain
+    if timeline.usual is not None:
+        base_usual, now_usual = before.usual, after.usual
+        known = ~(np.isnan(base_usual) | np.isnan(now_usual)) & (base_usual != 0) & (now_usual != 0)
+        scaled = before.against(after, (base_usual, now_usual))
+        base, now, spread = (np.where(known, s, p) for s, p in zip(scaled, plain, strict=True))
+        drift = np.where(known, noise.drift_ratio * sqrt(2), drift)
+    scale = np.where(base != 0, np.abs(base), np.nan)
+    sampling = noise.design_effect * spread / scale**2
+    signs = np.where(directions == 0, np.nan, directions)
+    return Sides(
+        instants,
+        np.minimum(before.scored, after.scored),
+        signs * (base - now) / scale,
+        np.sqrt(sampling + drift**2),
+    )
+
+
+def called(timeline: ScoreTimeline, found: Sides, limit: float) -> Calls:
+    """The clearest loss of each series whose z is below `limit`."""
+    series = found.error.shape[1]
+    if not len(found.instants):
+        nothing = np.full(series, np.nan)
+        return Calls(np.zeros(series, bool), nothing, nothing, np.zeros(series, np.int64))
+    z = found.z
+    with np.errstate(invalid="ignore"):
+        red = (z < limit) & (found.loss > LEAST_LOSS) & (found.scored >= LEAST_SCORED)
+    clearest = np.where(red, z, np.inf).argmin(axis=0)
+    any_red, at = np.asarray(red.any(axis=0), np.bool_), (clearest, np.arange(series))
+    return Calls(
+        any_red,
+        np.where(any_red, z[at], np.nan),
+        np.where(any_red, found.loss[at], np.nan),
+        np.where(any_red, timeline.starts[found.instants[clearest]], 0),
+    )
+
+
+def scan(timeline: ScoreTimeline, directions: Floats, noise: ScoreNoise) -> Calls:
+    """The clearest loss of each series that is beyond what chance and drift explain."""
+    limit = threshold(int(np.count_nonzero(directions)))
+    return called(timeline, sides(timeline, directions, noise), limit)
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """Sums over one side of each instant, as (instants, series)."""
+
+    scored: Floats
+    means: Floats
+    variances: Floats
+    usual: Floats
+    """What is usual for these hours, weighted as the impressions are; NaN where a bin with scored
+    impressions has none."""
+
+    @classmethod
+    def of(cls, timeline: ScoreTimeline, bounds: tuple[Integers, Integers | None]) -> "_Side":
+        def total(values: Floats) -> Floats:
+            upto = from_the_top(values)
+            first, last = bounds
+            return (upto[-1] if last is None else upto[last]) - upto[first]
+
+        scored, sums = total(timeline.scored), total(timeline.sums)
+        some = scored > 0
+        empty = np.full(scored.shape, np.nan)
+        means = np.divide(sums, scored, out=empty.copy(), where=some)
+        usual = empty.copy()
+        if timeline.usual is not None:
+            is_known = ~np.isnan(timeline.usual)
+            weighted = total(timeline.scored * np.where(is_known, timeline.usual, 0.0))
+            unknown = total(timeline.scored * ~is_known)
+            np.divide(weighted, scored, out=usual, where=some & (unknown < 0.5))
+        return cls(scored, means, variance(scored, sums, total(timeline.squares)), usual)
+
+    def against(
+        self, after: "_Side", usual: tuple[Floats, Floats] | None
+    ) -> tuple[Floats, Floats, Floats]:
+        """(level before, level after, variance of their difference), each divided by what is usual
+        for its hours if that is given.
+
+        The variance of an impression is at least that before: of few impressions after a change
+        all may have the same value.
+        """
+        after_variance = np.maximum(after.variances, self.variances)
+        few = np.full(self.scored.shape, np.nan)
+        if usual is None:
+            before_scale, after_scale, own = np.ones(()), np.ones(()), 1.0
+        else:
+            before_scale, after_scale = (np.where(u != 0, u, np.nan) for u in usual)
+            own = 1 + 1 / USUAL_WEEKS
+        parts = (
+            np.divide(own * each, side.scored, out=few.copy(), where=side.scored > 0) / scale**2
+            for each, side, scale in (
+                (self.variances, self, before_scale),
+                (after_variance, after, after_scale),
+            )
+        )
+        return self.means / before_scale, after.means / after_scale, sum(parts, np.zeros(()))
+
+
+def _instants(timeline: ScoreTimeline) -> tuple[Integers, Integers]:
+    """((n,) bins at whose start the sides meet, (n,) the first bin of each baseline)."""
+    starts, ends = timeline.starts, timeline.ends
+    if not len(starts):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    since = ends[-1] - starts
+    longest = np.maximum(since, MOST_BEFORE_MS)
+    first = np.searchsorted(starts, starts - longest).astype(np.int64)
+    upto = np.concatenate([[0], np.cumsum(ends - starts)])
+    covered = upto[np.arange(len(starts))] - upto[first]
+    kept = np.flatnonzero((since >= LEAST_NOW_MS) & (covered >= LEAST_BEFORE_MS)).astype(np.int64)
+    return kept, first[kept]
+
+
+def _drift_growth(timeline: ScoreTimeline, instants: Integers, first: Integers) -> Floats:
+    """(instants,): by how much the drift between the middles of both sides exceeds that between two
+    neighbouring ones."""
+    if not len(instants):
+        return np.zeros(0)
+    apart_ms = (timeline.ends[-1] - timeline.starts[first]) / 2
+    return np.asarray(np.minimum(1 + apart_ms / HOUR_MS, MOST_DRIFT))

@@ -1,0 +1,345 @@
+"""Reads bodies of Protobuf by upb, the library's own parser in C. Pure.
+
+Members have the names of the .proto file. Enums are their names; a number without a name stays a
+number. A scalar that is absent and has no presence reads as its zero, but an empty text as null; a
+member with presence reads as null. A Timestamp is ISO 8601, a wrapper its value, a map an object.
+
+Writes the source of a function from messages of Protobuf to instances, as `typed` wants them.
+
+Kinds of fields are known, so that what cannot fit raises Unfit where it is met. `m` is a message.
+"""
+
+import keyword
+from collections.abc import Callable, Hashable, Sequence
+from operator import itemgetter
+from typing import Any, Final
+
+from ..events import InvalidField
+from .frames import Message
+from .protobuf_values import MOST_VALUES, Converter, Pool, converter, is_map, pool_of, pool_of_set
+from .types import (
+    MOST_LISTED,
+    PROTOBUF,
+    InstanceReader,
+    MemberColumns,
+    Members,
+    SchemaText,
+    TooManyValues,
+    Typed,
+    Unfit,
+    UnreadableSchema,
+    bytes_text,
+    finite,
+    library,
+    members_key,
+)
+
+_DOUBLE, _FLOAT, _BOOL, _STRING, _BYTES, _ENUM = 1, 2, 8, 9, 12, 14
+_MESSAGES: Final = (10, 11)
+_WIDE: Final = (4, 6)
+"""Integers of 64 bits without a sign."""
+_OWN_VALUES: Final = "google.protobuf."
+
+
+class MessageSource:
+    """The functions of one message, and what they find by name."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, Any] = {"Unfit": Unfit, "finite": finite}
+        self._lines: list[str] = []
+        self._functions: dict[tuple[str, int], str] = {}
+
+    def compiled(self, descriptor: Any, wanted: Typed) -> Callable[[Any], Any]:
+        """Return the function that makes an instance of a message."""
+        main = self._message(descriptor, wanted)
+        # The source is our own, and has nothing of a schema but quoted texts and names of fields.
+        code = compile("\n".join(self._lines), "<reader of a Protobuf message>", "exec")
+        exec(code, self.names)  # noqa: S102
+        found: Callable[[Any], Any] = self.names[main]
+        return found
+
+    def _message(self, descriptor: Any, wanted: Typed) -> str:
+        """The name of the function for one message."""
+        key = descriptor.full_name, id(wanted)
+        name = self._functions.get(key)
+        if name is None:
+            name = self._functions[key] = f"f{len(self._functions)}"
+            fields = {field.name: field for field in descriptor.fields}
+            values = [
+                self._field(fields[one], below) if one in fields else self._absent(below)
+                for one, below in wanted.members.items()
+            ]
+            body = f" return {self._constant(wanted.make)}({', '.join(values)})"
+            self._lines += [f"def {name}(m):", body if wanted.make else " raise Unfit"]
+        return name
+
+    def _absent(self, wanted: Typed) -> str:
+        return "None" if wanted.absent is None else self._constant(wanted.absent)
+
+    def _field(self, field: Any, wanted: Typed, of: str = "m") -> str:
+        """The expression that reads a field of a message."""
+        if wanted.is_any or is_map(field):
+            return self._as_json(field, wanted, of)
+        value = f"{of}.{field.name}"
+        if keyword.iskeyword(field.name):
+            value = f"getattr({of}, {field.name!r})"
+        if field.is_repeated:
+            if wanted.element is None:
+                return self._unfit()
+            if wanted.attributes and field.type in _MESSAGES:
+                return self._columns(field, wanted, value)
+            read = self._one(field, wanted.element, "x")
+            listed = self._constant(_listed)
+            return f"[{read} for x in {listed}({value})]"
+        single = wanted.element if wanted.element is not None and wanted.or_one else wanted
+        read = self._one(field, single, value)
+        if field.has_presence and not field.has_default_value:
+            return f"({read} if {of}.HasField({field.name!r}) else {self._absent(wanted)})"
+        if field.type in (_STRING, _BYTES):
+            return f"({read} or None)"
+        return read
+
+    def _columns(self, field: Any, wanted: Typed, value: str) -> str:
+        """The expression that reads a list of messages attribute by attribute."""
+        descriptor, element = field.message_type, wanted.element
+        fields = {one.name: one for one in descriptor.fields}
+        if element is None or not any(one in fields for one in element.members):
+            return self._unfit()
+        name = f"g{len(self.names)}"
+        self.names[name] = None
+        columns = []
+        for attribute, (one, below) in zip(wanted.attributes, element.members.items(), strict=True):
+            columns.append(f"{attribute!r}: {self._column(fields.get(one), below)}")
+        columns_of = self._constant(MemberColumns)
+        make = self._constant(_made_of_short(element, wanted.attributes))
+        self._lines += [
+            f"def {name}(s):",
+            f" if len(s) > {MOST_LISTED}: raise Unfit",
+            " s = s[:]",  # makes the messages of a list faster than an iteration does
+            f" return {columns_of}({{{', '.join(columns)}}}, {make})",
+        ]
+        return f"{name}({value})"
+
+    def _column(self, field: Any, wanted: Typed) -> str:
+        """The expression that reads a field of all messages of a list."""
+        if field is None:
+            return "[None] * len(s)"
+        is_text = field.type == _STRING and not field.is_repeated and not field.has_presence
+        if not is_text or str not in wanted.kinds or keyword.iskeyword(field.name):
+            return f"[{self._field(field, wanted, 'x')} for x in s]"
+        # Texts without presence: an empty one is none. How long they are costs as much as reading
+        # a tenth of the record: who reads a whole column looks at it (`Columns`).
+        nulls = self._constant(_with_nulls)
+        return f"(t if '' not in (t := [x.{field.name} for x in s]) else {nulls}(t))"
+
+    def _one(self, field: Any, wanted: Typed, value: str) -> str:
+        """The expression that reads one value of a field."""
+        if field.type in _MESSAGES:
+            if field.message_type.full_name.startswith(_OWN_VALUES):
+                convert = converter(field.message_type, None)
+                own = self._constant(lambda message: wanted.fit(convert(message, [MOST_VALUES])))
+                return f"{own}({value})"
+            if wanted.make is None:
+                return self._unfit()
+            return f"{self._message(field.message_type, wanted)}({value})"
+        if field.type == _ENUM:
+            names = {one.number: one.name for one in reversed(field.enum_type.values)}
+            return f"{self._constant(_Names(names, wanted))}[{value}]"
+        kind = {_DOUBLE: float, _FLOAT: float, _BOOL: bool, _STRING: str, _BYTES: str}
+        if kind.get(field.type, int) not in wanted.kinds:
+            return self._unfit()
+        if field.type in (_DOUBLE, _FLOAT):
+            return f"finite({value})"
+        if field.type == _STRING:
+            return self._text(wanted, value)
+        if field.type == _BYTES or field.type in _WIDE:
+            return f"{self._constant(_raw(wanted))}({value})"
+        return value
+
+    def _text(self, wanted: Typed, value: str) -> str:
+        if wanted.longest is None:
+            return value
+        return f"(t if len(t := {value}) <= {wanted.longest} else {self._unfit()})"
+
+    def _as_json(self, field: Any, wanted: Typed, of: str) -> str:
+        """A field as JSON would give it, or the members of a map."""
+        convert = converter(field.containing_type, {field.name: None})
+
+        def whole(message: Any) -> Any:
+            return convert(message, [MOST_VALUES])[field.name]
+
+        def chosen(message: Any) -> Any:
+            found, make = whole(message), wanted.make
+            if make is None:
+                raise Unfit
+            return make(*(one.fit(found.get(name)) for name, one in wanted.members.items()))
+
+        return f"{self._constant(whole if wanted.is_any else chosen)}({of})"
+
+    def _unfit(self) -> str:
+        return f"{self._constant(_raise_unfit)}()"
+
+    def _constant(self, value: Any) -> str:
+        name = f"c{len(self.names)}"
+        self.names[name] = value
+        return name
+
+
+class _Names(dict[int, Any]):
+    """The names of an enum's numbers that fit."""
+
+    def __init__(self, names: dict[int, str], wanted: Typed) -> None:
+        fit = str in wanted.kinds
+        short = wanted.longest is None or max(map(len, names.values()), default=0) <= wanted.longest
+        super().__init__(names if fit and short else {})
+        self._names, self._fit = names, wanted.fit
+
+    def __missing__(self, number: int) -> Any:
+        return self._fit(self._names.get(number, number))
+
+
+def _raw(wanted: Typed) -> Callable[[Any], Any]:
+    """What reads bytes as text, or a number that may be too large."""
+    return lambda value: wanted.fit(bytes_text(value) if isinstance(value, bytes) else value)
+
+
+def _listed(found: Any) -> Any:
+    if len(found) > MOST_LISTED:
+        raise Unfit
+    return found
+
+
+def _made_of_short(element: Typed, attributes: Sequence[str]) -> Callable[..., Any] | None:
+    """What makes one element of a list, which raises Unfit for a text that is too long."""
+    members = zip(attributes, element.members.values(), strict=True)
+    longest = {name: below.longest for name, below in members if below.longest is not None}
+    make = element.make
+    if make is None or not longest:
+        return make
+
+    def made(**values: Any) -> Any:
+        for name, most in longest.items():
+            if type(values[name]) is str and len(values[name]) > most:
+                raise Unfit
+        return make(**values)
+
+    return made
+
+
+def _with_nulls(texts: list[str]) -> list[str | None]:
+    return [text or None for text in texts]
+
+
+def _raise_unfit() -> Any:
+    raise Unfit
+
+
+class ProtobufSchema:
+    """The messages of one schema."""
+
+    codec: Final = PROTOBUF
+
+    def __init__(self, pool: Pool, main: Any, declared: str | None = None) -> None:
+        """`main`: the file whose messages frames count; `declared`: the full name of the one that
+        all bodies are."""
+        self._pool, self._main, self._declared = pool, main, declared
+        self._converters: dict[Hashable, Converter] = {}
+
+    def message_name(self, message: Message | None) -> str:
+        """Return the full name of the message that a frame names. Raises InvalidField:
+        bad_framing."""
+        if self._declared is not None:
+            return self._declared
+        if message is None:
+            # Nothing names one: a schema of a single message needs none.
+            message = (0,)
+        name = _named(self._main, message, self._pool)
+        if name is None:
+            shown = list(message) if isinstance(message, tuple) else message
+            raise InvalidField("bad_framing", f"record: message {shown} is not in its schema")
+        return name
+
+    def reader(self, message: Message | None, members: Members) -> Callable[[bytes], object]:
+        """Return what reads these members of a body. Raises InvalidField: bad_framing."""
+        name = self.message_name(message)
+        parse = self.parser(name)
+        key = name, members_key(members)
+        convert = self._converters.get(key)
+        if convert is None:
+            descriptor = self._pool.descriptor(name)
+            convert = self._converters[key] = converter(descriptor, members)
+        return lambda body: _value(parse, convert, body)
+
+    def instances(
+        self, message: Message | None, typed: Typed, listed: Typed | None
+    ) -> InstanceReader:
+        """Return what reads bodies into instances."""
+        name = self.message_name(message)
+        parse, error = self.parser(name), library(PROTOBUF, "message").DecodeError
+        make = MessageSource().compiled(self._pool.descriptor(name), typed)
+
+        def several(records: Sequence[bytes], first: int) -> list[Any]:
+            bodies = map(itemgetter(slice(first, None)), records) if first else records
+            try:
+                # One after the other: a message is freed while its memory is still in cache.
+                return list(map(make, map(parse, bodies)))
+            except error:
+                raise Unfit from None
+
+        return InstanceReader(lambda record, first: several((record,), first)[0], several)
+
+    def parser(self, name: str) -> Callable[[bytes], Any]:
+        """Return the library's parser of a message. It raises DecodeError."""
+        message_class = library(PROTOBUF, "message_factory").GetMessageClass(
+            self._pool.descriptor(name)
+        )
+        parse: Callable[[bytes], Any] = message_class.FromString
+        return parse
+
+
+def protobuf_schema(text: SchemaText) -> ProtobufSchema:
+    """Return the schema of a registry's answer. Raises UnreadableSchema."""
+    pool, main = pool_of(text)
+    if not main.message_type:
+        raise UnreadableSchema("declares no message")
+    return ProtobufSchema(pool, main)
+
+
+def protobuf_file(data: bytes, message: str) -> ProtobufSchema:
+    """Return one message of a serialized FileDescriptorSet. Raises UnreadableSchema; its text lists
+    the messages where it has not this one."""
+    pool = pool_of_set(data)
+    names = pool.names()
+    if message not in names:
+        listed = ", ".join(names[:20]) + ("…" if len(names) > 20 else "")
+        raise UnreadableSchema(f"has no message {message}: must be one of {listed}")
+    return ProtobufSchema(pool, None, message)
+
+
+def _named(main: Any, message: Message, pool: Pool) -> str | None:
+    if isinstance(message, int):
+        names = sorted(pool.names(main.name))
+        return names[message] if message < len(names) else None
+    parts = [main.package] if main.package else []
+    if isinstance(message, str):
+        if message not in (one.name for one in main.message_type):
+            return None
+        return ".".join((*parts, message))
+    inside = main.message_type
+    for index in message:
+        if index >= len(inside):
+            return None
+        parts.append(inside[index].name)
+        inside = inside[index].nested_type
+    return ".".join(parts)
+
+
+def _value(parse: Callable[[bytes], Any], convert: Converter, body: bytes) -> object:
+    try:
+        message = parse(body)
+    except library(PROTOBUF, "message").DecodeError:
+        raise InvalidField("bad_payload", "record: is no message of its schema") from None
+    try:
+        return convert(message, [MOST_VALUES + len(body)])
+    except TooManyValues as error:
+        raise InvalidField("too_many", f"record: {error}") from None

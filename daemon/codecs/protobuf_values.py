@@ -1,0 +1,339 @@
+"""From messages of Protobuf to values as JSON would give them: a tree of functions for each message
+and set of members. Pure.
+
+Protobuf descriptors, of a registry's answers or of a file, in a pool of their own.
+
+They are added as they are: Redpanda leaves out the kind of a field whose type has a name, which the
+library resolves.
+"""
+
+import base64
+import binascii
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, timedelta
+from typing import Any, Final, TypeAlias
+
+from .types import (
+    PROTOBUF,
+    UNREAD,
+    Members,
+    SchemaText,
+    TooManyValues,
+    UnreadableSchema,
+    bytes_text,
+    finite,
+    library,
+)
+
+MOST_VALUES: Final = 250_000
+"""Most values of one body beyond one for each of its bytes."""
+
+Converter: TypeAlias = Callable[[Any, list[int]], Any]
+"""(what the library has read, [values that are left]) → the value."""
+
+# The kinds of fields, as descriptors number them.
+_DOUBLE, _FLOAT, _BOOLEAN, _STRING, _BYTES, _ENUM = 1, 2, 8, 9, 12, 14
+_MESSAGES: Final = (10, 11)
+_FIRST: Final = datetime(1970, 1, 1)
+_WRAPPERS: Final = frozenset(
+    f"google.protobuf.{kind}Value"
+    for kind in "Double Float Int64 UInt64 Int32 UInt32 Bool String Bytes".split()
+)
+
+
+def converter(descriptor: Any, members: Members) -> Converter:
+    """Return what makes an object of a message, with these members."""
+    return _Converters().of_message(descriptor, members)
+
+
+class _Converters:
+    """Makes the functions of one tree. A message inside itself is read by the same function."""
+
+    def __init__(self) -> None:
+        self._whole: dict[str, Converter] = {}
+
+    def of_message(self, descriptor: Any, members: Members) -> Converter:
+        name = descriptor.full_name
+        known = _KNOWN.get(name)
+        if known is not None:
+            return known
+        if name in _WRAPPERS:
+            inner = self._single(descriptor.fields_by_name["value"], None)
+            return lambda message, left: inner(message.value, left)
+        if members is not None:
+            return self._object(descriptor, members)
+        made = self._whole.get(name)
+        if made is not None:
+            return made
+        # Set before its members are made: they may be of the same message.
+        found: list[Converter] = []
+        self._whole[name] = lambda message, left: found[0](message, left)
+        found.append(self._object(descriptor, None))
+        self._whole[name] = found[0]
+        return found[0]
+
+    def _object(self, descriptor: Any, members: Members) -> Converter:
+        fields = [
+            (field.name, self._field(field, None if members is None else members[field.name]))
+            for field in descriptor.fields
+            if members is None or field.name in members
+        ]
+        if not fields and descriptor.fields:
+            return lambda message, left: {UNREAD: None}
+        weight = len(fields)
+
+        def convert(message: Any, left: list[int]) -> Any:
+            left[0] -= weight
+            if left[0] < 0:
+                raise TooManyValues(f"has more than {MOST_VALUES} values beyond its bytes")
+            return {name: read(message, left) for name, read in fields}
+
+        return convert
+
+    def _field(self, field: Any, members: Members) -> Converter:
+        """What reads a field of a message."""
+        name = field.name
+        if is_map(field):
+            return self._map(name, field.message_type, members)
+        single = self._single(field, members)
+        if field.is_repeated:
+            if _is_plain(field):
+                return lambda message, left: _counted(list(getattr(message, name)), left)
+            return lambda message, left: [
+                single(one, left) for one in _counted(list(getattr(message, name)), left)
+            ]
+        if field.has_presence and not field.has_default_value:
+            return lambda message, left: (
+                single(getattr(message, name), left) if message.HasField(name) else None
+            )
+        if field.type in (_STRING, _BYTES):
+            return lambda message, left: single(getattr(message, name), left) or None
+        return lambda message, left: single(getattr(message, name), left)
+
+    def _map(self, name: str, entry: Any, members: Members) -> Converter:
+        value_field = entry.fields_by_name["value"]
+        is_boolean = entry.fields_by_name["key"].type == _BOOLEAN
+
+        def key_text(key: Any) -> str:
+            return str(key).lower() if is_boolean else str(key)
+
+        if members is not None:
+            chosen = {one: self._single(value_field, below) for one, below in members.items()}
+
+            def convert_chosen(message: Any, left: list[int]) -> Any:
+                found = _counted(getattr(message, name), left)
+                keys = {text: key for key in found if (text := key_text(key)) in chosen}
+                if found and not keys:
+                    return {UNREAD: None}
+                return {text: chosen[text](found[key], left) for text, key in keys.items()}
+
+            return convert_chosen
+        single = self._single(value_field, None)
+
+        def convert(message: Any, left: list[int]) -> Any:
+            found = _counted(getattr(message, name), left)
+            return {key_text(key): single(found[key], left) for key in found}
+
+        return convert
+
+    def _single(self, field: Any, members: Members) -> Converter:
+        """What makes a value of one element of a field."""
+        if field.type in _MESSAGES:
+            return self.of_message(field.message_type, members)
+        if field.type == _ENUM:
+            names = {value.number: value.name for value in reversed(field.enum_type.values)}
+            return lambda number, left: names.get(number, number)
+        if field.type in (_DOUBLE, _FLOAT):
+            return lambda number, left: finite(number)
+        if field.type == _BYTES:
+            return lambda data, left: bytes_text(data)
+        return lambda value, left: value
+
+
+def is_map(field: Any) -> bool:
+    """Whether a field is a map: the library has it as an object, not as a list of entries."""
+    return field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
+
+
+def _is_plain(field: Any) -> bool:
+    """Whether the library's elements are the values."""
+    return field.type not in (*_MESSAGES, _ENUM, _DOUBLE, _FLOAT, _BYTES)
+
+
+def _counted(found: Any, left: list[int]) -> Any:
+    """The elements, which are taken off what is left of the values."""
+    left[0] -= len(found)
+    if left[0] < 0:
+        raise TooManyValues(f"has more than {MOST_VALUES} values beyond its bytes")
+    return found
+
+
+def _timestamp(message: Any, left: list[int]) -> str | None:
+    """The moment as ISO 8601 in UTC; None for one outside the years 1 to 9999."""
+    try:
+        moment = _FIRST + timedelta(seconds=message.seconds, microseconds=message.nanos // 1000)
+    except OverflowError:
+        return None
+    return moment.isoformat() + "Z"
+
+
+def _duration(message: Any, left: list[int]) -> float:
+    """A span in seconds."""
+    seconds: float = message.seconds + message.nanos / 1e9
+    return seconds
+
+
+def _struct(message: Any, left: list[int]) -> Any:
+    fields = _counted(message.fields, left)
+    return {name: _json_value(fields[name], left) for name in fields}
+
+
+def _list(message: Any, left: list[int]) -> Any:
+    return [_json_value(one, left) for one in _counted(message.values, left)]
+
+
+def _json_value(message: Any, left: list[int]) -> Any:
+    kind = message.WhichOneof("kind")
+    if kind == "struct_value":
+        return _struct(message.struct_value, left)
+    if kind == "list_value":
+        return _list(message.list_value, left)
+    if kind == "number_value":
+        return finite(message.number_value)
+    return getattr(message, kind) if kind in ("string_value", "bool_value") else None
+
+
+_KNOWN: Final[dict[str, Converter]] = {
+    "google.protobuf.Timestamp": _timestamp,
+    "google.protobuf.Duration": _duration,
+    "google.protobuf.Struct": _struct,
+    "google.protobuf.ListValue": _list,
+    "google.protobuf.Value": _json_value,
+}
+"""Messages of Google's own that have a value of their own."""
+
+
+MOST_BYTES: Final = 16 << 20
+"""A descriptor set has at most so many bytes."""
+_MAIN_NAME: Final = "schema.proto"
+_OF_GOOGLE: Final = "google/protobuf/"
+
+
+class Pool:
+    """The files of one schema and of what they import."""
+
+    def __init__(self) -> None:
+        self._pool = library(PROTOBUF, "descriptor_pool").DescriptorPool()
+        self._files: dict[str, Any] = {}
+
+    def add(self, file: Any) -> None:
+        """Add a FileDescriptorProto after what it imports. Raises UnreadableSchema."""
+        if file.name in self._files:
+            return
+        for name in file.dependency:
+            if name not in self._files:
+                self.add(_of_google(name))
+        try:
+            self._pool.AddSerializedFile(file.SerializeToString())
+            self._pool.FindFileByName(file.name)
+        except Exception as error:
+            # A TypeError or KeyError of the library, in its own words.
+            words = " ".join(str(error).split())
+            raise UnreadableSchema(f"is no Protobuf schema: {words[:300]}") from None
+        self._files[file.name] = file
+
+    def names(self, file_name: str | None = None) -> list[str]:
+        """Return the full names of all messages of a file, nested ones too; without a file: of all
+        files but Google's own."""
+        files = [
+            file
+            for name, file in self._files.items()
+            if (name == file_name if file_name is not None else not name.startswith(_OF_GOOGLE))
+        ]
+        return [name for file in files for name in _full_names(file.package, file.message_type)]
+
+    def descriptor(self, full_name: str) -> Any:
+        """Return the descriptor of a message. Raises KeyError."""
+        return self._pool.FindMessageTypeByName(full_name)
+
+
+def pool_of(text: SchemaText) -> tuple[Pool, Any]:
+    """Return the pool of a schema with its references, and its own file. Raises
+    UnreadableSchema."""
+    pool = Pool()
+    file = _with_references(text, "", pool, set())
+    return pool, file
+
+
+def pool_of_set(data: bytes) -> Pool:
+    """Return the pool of a serialized FileDescriptorSet, of which the order of files is free.
+    Raises UnreadableSchema."""
+    try:
+        found = library(PROTOBUF, "descriptor_pb2").FileDescriptorSet.FromString(data)
+    except library(PROTOBUF, "message").DecodeError:
+        raise UnreadableSchema("is no FileDescriptorSet") from None
+    if not found.file:
+        raise UnreadableSchema("is a FileDescriptorSet without files")
+    pool = Pool()
+    for file in _in_order(found.file):
+        pool.add(file)
+    return pool
+
+
+def _with_references(text: SchemaText, name: str, pool: Pool, inside: set[str]) -> Any:
+    file = _file(text.text)
+    if name:
+        file.name = name  # what others import it by, whatever it calls itself
+    elif not file.name:
+        file.name = _MAIN_NAME
+    for reference, needed in text.references:
+        if reference not in inside:
+            inside.add(reference)
+            _with_references(needed, reference, pool, inside)
+    pool.add(file)
+    return file
+
+
+def _file(text: str) -> Any:
+    try:
+        data = base64.b64decode(text, validate=True)
+        return library(PROTOBUF, "descriptor_pb2").FileDescriptorProto.FromString(data)
+    except (ValueError, binascii.Error):
+        raise UnreadableSchema("is no base64 of a FileDescriptorProto") from None
+    except library(PROTOBUF, "message").DecodeError:
+        raise UnreadableSchema("is no FileDescriptorProto") from None
+
+
+def _of_google(name: str) -> Any:
+    """A file of Google's own, which registries and sets may leave out."""
+    file = library(PROTOBUF, "descriptor_pb2").FileDescriptorProto()
+    if name.startswith(_OF_GOOGLE) and name.endswith(".proto"):
+        stem = name.removeprefix(_OF_GOOGLE).removesuffix(".proto")
+        if stem.isidentifier():
+            try:
+                library(PROTOBUF, f"{stem}_pb2").DESCRIPTOR.CopyToProto(file)
+                return file
+            except UnreadableSchema:
+                pass
+    raise UnreadableSchema(f"imports {name}, which is not given")
+
+
+def _in_order(files: Iterable[Any]) -> Iterator[Any]:
+    """The files of a set, each after what it imports."""
+    waiting = {file.name: file for file in files}
+
+    def after(file: Any) -> Iterator[Any]:
+        for name in file.dependency:
+            if name in waiting:
+                yield from after(waiting.pop(name))
+        yield file
+
+    while waiting:
+        yield from after(waiting.pop(next(iter(waiting))))
+
+
+def _full_names(prefix: str, messages: Iterable[Any]) -> Iterator[str]:
+    for message in messages:
+        name = f"{prefix}.{message.name}" if prefix else message.name
+        yield name
+        yield from _full_names(name, message.nested_type)

@@ -1,1 +1,0 @@
-"""`relevanced backfill`: hours that the lanes do not have, from Kafka or from files."""

@@ -1,1 +1,0 @@
-"""`relevanced doctor`: looks at topics before anything is configured, and proposes what to do."""

@@ -1,1 +1,0 @@
-"""`relevanced eval`: score TREC run files against judgements; every kernel stays in `metrics`."""

@@ -1,1 +1,0 @@
-"""`relevanced replay --kafka`: hours that Kafka still has, under any configuration."""

@@ -1,0 +1,143 @@
+"""`relevanced judgements` on the command line.
+
+`relevanced judgements missing`: what to give to raters, as a running daemon has it.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import click
+
+from ..http import JUDGED_PATH, MISSING_PATH, MOST_PAIRS, Judged, LaneDatedFiles, UnjudgedItems
+from ..judgements import HIGHEST_GRADE, Judgements, Reader, read
+from ..recompute.tables import table_text, visible
+from . import options
+from .asking import Daemon, daemon_at, url_option, window_option
+from .dated_files import (
+    add_options,
+    check_lanes,
+    check_paths,
+    exit_with,
+    lane_options,
+    paths_argument,
+    put_in_place,
+)
+
+
+@click.command("missing")
+@url_option
+@options.config_option("Ask at the address of this configuration's http.listen instead.", None)
+@window_option
+@click.option(
+    "--limit",
+    type=click.IntRange(1, MOST_PAIRS),
+    default=1000,
+    show_default=True,
+    help="Most rows.",
+)
+@options.output_option("How the items are printed.", "table", "json", "csv")
+def missing_command(
+    url: str | None, config_file: str | None, window: str, limit: int, output: str
+) -> None:
+    """Print the items that were shown most for judged queries and are not judged.
+
+    The CSV has an empty column `rating`: filled in, it is a file of judgements. Needs
+    judgements.missing = true in the daemon's configuration.
+    """
+    daemon, given = daemon_at(url, config_file), {"window": window, "limit": str(limit)}
+    click.echo(daemon.printed(MISSING_PATH, given, output, UnjudgedItems, missing_table))
+
+
+def missing_table(found: UnjudgedItems) -> str:
+    """The rows of an answer, what they leave out, and what is to be said of them."""
+    rows = [(visible(row.query), visible(row.docid), f"{row.impressions:,}") for row in found.rows]
+    rows += [
+        (f"(rare: fewer than {found.min_users} users)", "", f"{found.rare:,}"),
+        ("(other)", "", f"{found.other:,}"),
+        ("all", "", f"{found.whole:,}"),
+    ]
+    title = f"items without a judgement, {found.from_} to {found.until}"
+    return table_text(title, ("query", "item"), ("shown",), rows, _notes(found))
+
+
+def _notes(found: UnjudgedItems) -> Iterator[str]:
+    yield f"Of lists of judged queries, the first {found.depth:,} places."
+    if not found.hours:
+        yield "Not counted for a whole hour yet: ask again later, or for --window now."
+    missing = max((row.missing_at_most for row in found.rows), default=0)
+    if missing:
+        yield f"Up to {missing:,} searches with an item may be missing, at most in its hours."
+    if found.unlisted_at_most:
+        times = "once" if found.unlisted_at_most == 1 else f"{found.unlisted_at_most:,} times"
+        yield f"An item that is not listed was shown at most {times}."
+    if found.lost_hours:
+        yield f"{found.lost_hours} hours are missing: Redis lost them."
+    if found.listed > len(found.rows):
+        yield f"{found.listed - len(found.rows):,} more: --limit"
+
+
+_max_grade = click.option(
+    "--max-grade",
+    type=click.FloatRange(0, HIGHEST_GRADE, min_open=True),
+    default=HIGHEST_GRADE,
+    show_default=True,
+    help="Highest grade of the scale; a higher one is a fault.",
+)
+
+
+@click.group("judgements")
+def judgements_command() -> None:
+    """Check files of judgements, put them in place, and list what they lack.
+
+    A file is TREC qrels (a query of several words stands in double quotes), CSV with the columns
+    query, docid and rating, or JSON lines of the Search Relevance Workbench.
+    """
+
+
+judgements_command.add_command(missing_command)
+
+
+@judgements_command.command("check")
+@paths_argument
+@_max_grade
+@lane_options
+def check(
+    paths: tuple[str, ...], max_grade: float, url: str | None, config_file: str | None
+) -> None:
+    """Check files, or directories of them: every fault with its file and line.
+
+    Of a directory all that its index lists is read and compared with the hash. With --url or
+    --config, a running daemon says which lanes have adopted or refused each file, or will. The exit
+    code is 2 where there is a fault, or a lane refuses a file.
+    """
+    check_paths(paths, _reader(max_grade))
+    if (url or config_file) and (refused := check_lanes(paths, url, config_file, _lanes)):
+        exit_with(refused)
+
+
+@judgements_command.command("add")
+@add_options
+@_max_grade
+def add_file(
+    file: str,
+    start_ms: int,
+    directory: str,
+    config_file: str | None,
+    past: bool,
+    max_grade: float,
+) -> None:
+    """Put a copy of FILE in place, in force for events from a time on.
+
+    It is checked first. Only then the index of the directory lists it, with the hash of its bytes,
+    and only what is listed is read. A file is never changed: a correction is another file.
+    """
+    put_in_place(_reader(max_grade), file, start_ms, directory, config_file, past=past)
+
+
+def _lanes(daemon: Daemon) -> Sequence[LaneDatedFiles]:
+    return daemon.fetched(f"{JUDGED_PATH}?grouping=all", Judged).lanes
+
+
+def _reader(max_grade: float) -> Reader[Judgements]:
+    """Reads judgements of a scale."""
+    return partial(read, max_grade=max_grade)

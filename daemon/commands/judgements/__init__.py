@@ -1,1 +1,0 @@
-"""`relevanced judgements` and `relevanced classes`: check dated files, and put them in place."""

@@ -1,0 +1,1 @@
+"""The sections of the configuration: what each reads, checks and writes."""

@@ -1,0 +1,1 @@
+"""The kinds of values that settings have, and the rules that many settings share."""

@@ -1,0 +1,295 @@
+"""Which scores fell, since when, and what could be noticed: lane `hour`, and onsets for what is low
+against earlier weeks or days.
+
+Pure apart from what it keeps from look to look.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+
+from relevanced.metrics import Floats, Integers
+
+from ..changes import (
+    BEFORE_KNOWN,
+    MOST_BEFORE_MS,
+    Calls,
+    Fall,
+    FallCall,
+    Graded,
+    JudgedBins,
+    Judging,
+    Look,
+    MadeOf,
+    Onsets,
+    Scene,
+    ScoreNoise,
+    ScoreTimeline,
+    Story,
+    advanced,
+    by_earlier,
+    by_scan,
+    called,
+    calls_of,
+    compare,
+    groups,
+    onsets,
+    sides,
+    threshold,
+    without_falls,
+)
+from ..panes import pane_start
+from ..plan import Plan
+from ..views import HourHistory, LaneView, Segment, Selection
+from .baselines import BaselineComparison, UsualCalls, sides_of
+from .timelines import Timelines
+
+LOW_Z: Final = -1.5
+"""Against earlier weeks or days, a score below this many standard errors gets an onset: no alert on
+it fires above."""
+ONSET_HOURS: Final = 8 * 24
+"""What has been low for longer than a week is usual."""
+CELLS_PER_MS: Final = 50
+"""Looks are as far apart as there are milliseconds of event time for so many cells (bins times
+series), which take a small part of one: the share of a CPU is bounded whatever the size."""
+SIGNS: Final = {"up": 1.0, "down": -1.0, "none": 0.0}
+"""What a better score does."""
+_AGAINST: Final = {"week": "weeks", "day": "day"}
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """What a look goes by, beside the lanes."""
+
+    gauges: Selection
+    """The segments that have series of their own."""
+    comparisons: Sequence[BaselineComparison] = ()
+    """Of these segments."""
+    design_effect: float = BEFORE_KNOWN
+    judged: Callable[[], JudgedBins | None] = lambda: None
+    """The judged rows, asked for where something fell."""
+
+
+@dataclass(frozen=True, eq=False)
+class FoundChanges:
+    """What is said of some series against one basis: (n,) each."""
+
+    against: str
+    series: Integers
+    """Indices of segment times metric."""
+    loss: Floats | None
+    z: Floats | None
+    onsets: Onsets
+
+
+@dataclass(frozen=True, eq=False)
+class Detection:
+    """One look. Series are segments times metrics, the metrics of a segment together."""
+
+    segments: tuple[Segment, ...] = ()
+    found: tuple[FoundChanges, ...] = ()
+    noticeable: Mapping[str, Floats] = field(default_factory=dict)
+    """By what it is against; infinite where nothing would be noticed."""
+    begin_ms: int | None = None
+    end_ms: int | None = None
+    """The end of what had settled."""
+    open: tuple[Story, ...] = ()
+    """Falls that have not recovered, the clearest first; those that have lasted for more than a
+    week last."""
+    closed: tuple[Story, ...] = ()
+    """Those of the last day that have, the latest first."""
+
+
+class Judge:
+    """Looks at the settled scores no more often than once per base pane."""
+
+    def __init__(self, plan: Plan, judging: Judging, graded: Graded | None = None) -> None:
+        """Of judged rows `graded` is what grades them: earlier hours are left out."""
+        self._plan, self._judging, self._graded = plan, judging, graded
+        self._timelines = Timelines(plan, 0 if graded is None else graded.since_ms)
+        self._signs = np.array([SIGNS[metric.direction] for metric in plan.metrics])
+        self._looked_ms: int | None = None
+        self.apart_ms = 0
+        """The least event time between two looks."""
+        self._last = Detection()
+        self._usual_calls = UsualCalls(plan, judging)
+        self.falls: tuple[Fall, ...] = ()
+        """As of the last look."""
+
+    def look(
+        self,
+        views: Sequence[LaneView],
+        history: HourHistory,
+        basis: Basis,
+        as_of_ms: int | None,
+    ) -> Detection:
+        """What is said now; the last look's answer where it is not yet time for another. Raises
+        Damaged."""
+        if as_of_ms is None:
+            return Detection()
+        end_ms = pane_start(as_of_ms - self._plan.timing.settle_ms, self._plan.timing.base_ms)
+        looked_ms = self._looked_ms
+        if looked_ms is None or not 0 <= end_ms - looked_ms < max(self.apart_ms, 1):
+            self._looked_ms = end_ms
+            self._last = self._judged(views, history, basis, end_ms)
+        return self._last
+
+    def _judged(
+        self,
+        views: Sequence[LaneView],
+        history: HourHistory,
+        basis: Basis,
+        end_ms: int,
+    ) -> Detection:
+        timeline = self._timelines.of(views, history, basis.gauges, end_ms)
+        if timeline is None:
+            return Detection()
+        self.apart_ms = timeline.scored.size // CELLS_PER_MS
+        segments = self._timelines.segments
+        begin_ms = min((*history.starts[:1], int(timeline.starts[0])))
+        of_metrics = self._noise(basis.design_effect)
+        found_at = look_at(timeline, segments, self._plan, self._judging, basis.design_effect)
+        whole = replace(found_at, graded=self._graded)
+        noise, directions = whole.noise, whole.directions
+        look = replace(whole, timeline=without_falls(whole, self.falls))
+        calls, by_hour = _scanned(look.timeline, directions, noise)
+        found = [self._of_hour(look.timeline, directions, calls, noise)]
+        noticeable = {"hour": by_hour}
+        rows = _rows_of(segments, basis.gauges.segments)
+        for against, z, least in self._against_usual(basis.comparisons, of_metrics):
+            noticeable[against] = _by_series(least, rows, self._signs)
+            low = np.flatnonzero(_by_series(z, rows, self._signs) < LOW_Z)
+            found.append(_low(look.timeline, directions, against, low, noise))
+        called_now = [
+            *calls_of(look, "hour", found[0].series, found[0].onsets),
+            *self._called_by_usual(look, basis, rows),
+        ]
+        self.falls = advanced(self.falls, look, called_now)
+        counts = self._timelines.counts
+        day_ago = end_ms - 24 * self._plan.hour_ms
+        return Detection(
+            segments,
+            tuple(found),
+            noticeable,
+            begin_ms if self._plan.history_hours else None,
+            end_ms,
+            Scene(look, counts, self._judging, basis.judged).stories(self.falls),
+            Scene(whole, counts, self._judging, basis.judged).ended(self.falls, day_ago),
+        )
+
+    def _called_by_usual(self, look: Look, basis: Basis, rows: Integers) -> list[FallCall]:
+        """The calls of the lanes `weeks` and `day`."""
+        found = self._usual_calls.take(
+            look.end_ms, basis.comparisons, basis.gauges.segments, basis.design_effect
+        )
+        if found is None:
+            return []
+        lane, called_cells = found
+        padded = np.concatenate([called_cells, np.zeros((1, called_cells.shape[1]), np.bool_)])
+        low = np.flatnonzero(padded[rows].reshape(-1))
+        began = _low(look.timeline, look.directions, lane, low, look.noise).onsets
+        return calls_of(look, lane, low, began)
+
+    def _noise(self, design_effect: float) -> ScoreNoise:
+        """That of each metric, (metrics,)."""
+        drifts = [self._judging.drift_of(metric.name) for metric in self._plan.metrics]
+        return ScoreNoise(design_effect, np.array(drifts), self._judging.weekday_drift_ratio)
+
+    def _of_hour(
+        self, timeline: ScoreTimeline, directions: Floats, calls: Calls, noise: ScoreNoise
+    ) -> FoundChanges:
+        """The calls of lane `hour`, with onsets by what the call compared."""
+        series = np.flatnonzero(calls.called).astype(np.int64)
+        since = calls.since_ms[series]
+        length = np.maximum(timeline.ends[-1] - since, MOST_BEFORE_MS)
+        since = np.asarray(since - length, np.int64)
+        began = onsets(timeline.of(series), directions[series], since, noise.of(series))
+        return FoundChanges("hour", series, calls.loss[series], calls.z[series], began)
+
+    def _against_usual(
+        self, comparisons: Sequence[BaselineComparison], noise: ScoreNoise
+    ) -> Iterator[tuple[str, Floats, Floats]]:
+        """(`day` or `weeks`, (segments, metrics) lowest z over the windows, (segments, metrics) the
+        smallest fall that would be noticed)."""
+        for unit, against in _AGAINST.items():
+            of_unit = [each for each in comparisons if each.unit == unit and each.periods]
+            if of_unit:
+                parts = [self._of_window(comparison, noise) for comparison in of_unit]
+                z = np.fmin.reduce([part for part, _ in parts])
+                yield against, z, np.minimum.reduce([least for _, least in parts])
+
+    def _of_window(
+        self, comparison: BaselineComparison, noise: ScoreNoise
+    ) -> tuple[Floats, Floats]:
+        hours = int(comparison.window.removesuffix("h"))
+        periods, unit = len(comparison.periods), comparison.unit
+        sides = sides_of(comparison.recent, [*comparison.periods.values()], self._plan)
+        judging = replace(self._judging, design_effect=noise.design_effect)
+        directions = np.where(self._signs != 0, self._signs, np.nan)
+        made_of = MadeOf(periods, unit == "day")
+        z = compare(sides, made_of, judging, noise.drift_ratio, directions).z
+        base = np.where(sides.baseline != 0, np.abs(sides.baseline), np.nan)
+        error = np.hypot(sides.stderr, sides.baseline_stderr) / base
+        found = by_earlier(hours, error, periods, unit, noise)
+        if hours == 1:
+            # The rules combine three windows of 1h into one of 3h.
+            three = by_earlier(3, error / np.sqrt(3), periods, unit, noise)
+            found = np.minimum(found, three)
+        return z, np.where(np.isnan(found), np.inf, found)
+
+
+def look_at(
+    timeline: ScoreTimeline,
+    segments: Sequence[Segment],
+    plan: Plan,
+    judging: Judging,
+    design_effect: float,
+) -> Look:
+    """The look at a timeline whose series are these segments times the metrics of the plan."""
+    drifts = np.array([judging.drift_of(metric.name) for metric in plan.metrics])
+    return Look(
+        timeline,
+        [(*segment, metric.name) for segment in segments for metric in plan.metrics],
+        np.tile([SIGNS[metric.direction] for metric in plan.metrics], len(segments)),
+        ScoreNoise(design_effect, np.tile(drifts, len(segments))),
+    )
+
+
+def _scanned(
+    timeline: ScoreTimeline, directions: Floats, noise: ScoreNoise
+) -> tuple[Calls, Floats]:
+    """What the lane calls, and the smallest fall that it would have called."""
+    judged = int(np.count_nonzero(directions))
+    calls, least = [], []
+    for series in groups(len(directions), len(timeline.starts)):
+        part = timeline.of(series)
+        found = sides(part, directions[series], noise.of(series))
+        calls.append(called(part, found, threshold(judged)))
+        least.append(by_scan(found, judged))
+    parts = [(each.called, each.z, each.loss, each.since_ms) for each in calls]
+    return Calls(*(np.concatenate(part) for part in zip(*parts, strict=True))), np.concatenate(
+        least
+    )
+
+
+def _low(
+    timeline: ScoreTimeline, directions: Floats, against: str, low: Integers, noise: ScoreNoise
+) -> FoundChanges:
+    recent = timeline.since(int(timeline.ends[-1]) - ONSET_HOURS * 3_600_000).of(low)
+    began = onsets(recent, directions[low], np.zeros(len(low), np.int64), noise.of(low))
+    return FoundChanges(against, low, None, None, began)
+
+
+def _rows_of(segments: Sequence[Segment], shown: Sequence[Segment]) -> Integers:
+    """For each segment its row among those shown; one past the last where it is not."""
+    at = {segment: row for row, segment in enumerate(shown)}
+    return np.array([at.get(segment, len(shown)) for segment in segments], np.int64)
+
+
+def _by_series(values: Floats, rows: Integers, signs: Floats) -> Floats:
+    """(series,) from (shown segments, metrics); infinite where a segment is not shown, or a metric
+    has no better direction."""
+    padded = np.concatenate([values, np.full((1, values.shape[1]), np.inf)])
+    return np.asarray(np.where(signs == 0, np.inf, padded[rows]).reshape(-1))

@@ -1,0 +1,218 @@
+"""Segments as Prometheus labels: valid names, escaped values. Pure.
+
+Findings as samples of the families of experiments.
+
+Dated files that lanes refused, as samples.
+
+Since when metrics are counted that a window cannot show yet, and the layouts of lanes, as
+samples.
+
+What the tables of queries of all lanes come to, as samples: no text of any query.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from ..experiments import Finding, Findings, Interleaving
+from ..judgements import IndexEntry, start_text
+from ..lane import attribute_values
+from ..plan import ALL, OTHER, Plan
+from ..storage import QueryHead
+from ..telemetry import SCORE, Family, process_families, score_families as families
+from ..views import SETTLED, LaneFiles, Segment, Snapshot
+
+TAKEN: Final = frozenset((*SCORE, "le", "quantile", "cluster", "namespace", "job", "instance"))
+"""Label names that already have a meaning, here or in Prometheus."""
+
+_VALID: Final = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*\Z")
+_INVALID_CHARACTER: Final = re.compile(r"[^a-zA-Z0-9_]")
+
+
+def label_names(groupings: Iterable[Sequence[str]]) -> dict[str, str]:
+    """Attribute name → label name, distinct for distinct attributes.
+
+    A name that is not a valid label name, or is taken, gets the prefix `attr_`, and `_` for each
+    character that a label name must not contain; where another attribute has that label already, a
+    number as suffix.
+    """
+    names = sorted({name for grouping in groupings for name in grouping})
+    labels = {name: name for name in names if _VALID.match(name) and name not in TAKEN}
+    used = set(labels.values())
+    for name in names:
+        if name not in labels:
+            labels[name] = _free("attr_" + _INVALID_CHARACTER.sub("_", name), used)
+            used.add(labels[name])
+    return labels
+
+
+def escape(value: str) -> str:
+    """The value of a label as it stands between quotes in both text formats."""
+    return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+def segment_labels(
+    segments: Iterable[Segment],
+    groupings: Mapping[str, Sequence[str]],
+    names: Mapping[str, str],
+) -> list[str]:
+    """`grouping="…",segment="…"` and one label per attribute, for each segment.
+
+    `groupings` maps the name of a grouping to its attributes, `names` attributes to label names.
+    `other` stands for many values and has no attribute label.
+    """
+    return [
+        f'grouping="{escape(grouping)}",segment="{escape(segment)}"'
+        + _attributes(segment, groupings.get(grouping, ()), names)
+        for grouping, segment in segments
+    ]
+
+
+def _attributes(segment: str, attributes: Sequence[str], names: Mapping[str, str]) -> str:
+    if segment in (ALL, OTHER):
+        return ""
+    values = attribute_values(segment)
+    return "".join(
+        f',{names[attribute]}="{escape(value)}"'
+        for attribute, value in zip(attributes, values, strict=True)
+    )
+
+
+def _free(label: str, used: set[str]) -> str:
+    candidate, number = label, 2
+    while candidate in used:
+        candidate, number = f"{label}_{number}", number + 1
+    return candidate
+
+
+Sample: TypeAlias = tuple[Family, str, float]
+"""(family, labels, value)."""
+
+
+def experiment_samples(findings: Findings) -> Iterator[Sample]:
+    """Yield all samples of all experiments. An undefined value has none."""
+    for finding in findings.experiments:
+        yield from _of_experiment(finding)
+        yield from _of_variants(finding)
+        if finding.interleaving is not None:
+            yield from _of_interleaving(finding.experiment, finding.interleaving)
+
+
+def _of_experiment(finding: Finding) -> Iterator[Sample]:
+    labels = f'experiment="{escape(finding.experiment)}"'
+    info = f'{labels},control="{escape(finding.control)}",unit="{escape(finding.unit)}"'
+    yield families.INFO, info, 1
+    yield families.PLANNED_IMPRESSIONS, labels, float(finding.planned_impressions)
+    yield families.CROSSOVER_USERS, labels, finding.crossover_users
+    yield families.WITHOUT_CONTROL, labels, float(finding.without_control)
+    if finding.srm is not None:
+        yield families.SRM_LOG_EVALUE, labels, finding.srm.log_evalue
+    for metric in finding.variants[0].metrics if finding.variants else ():
+        with_role = f'{labels},metric="{escape(metric.metric)}",role="{metric.role}"'
+        yield families.METRIC_INFO, with_role, 1
+
+
+def _of_variants(finding: Finding) -> Iterator[Sample]:
+    grouping = f'grouping="{escape(finding.stratify_by or "")}"'
+    for variant in finding.variants:
+        arm = f'experiment="{escape(finding.experiment)}",variant="{escape(variant.variant)}"'
+        yield families.IMPRESSIONS, arm, variant.impressions
+        yield families.USERS, arm, variant.users
+        for metric in variant.metrics:
+            labels = f'{arm},metric="{escape(metric.metric)}"'
+            yield families.SCORED_IMPRESSIONS, labels, metric.scored
+            yield from _fields(families.BY_METRIC_FIELD, metric, labels)
+            if metric.defined is not None:
+                yield from _fields(families.BY_DEFINED_FIELD, metric.defined, labels)
+            if metric.stratified is not None:
+                yield from _fields(families.BY_STRATIFIED_FIELD, metric.stratified, labels)
+                for segment in metric.stratified.segments:
+                    within = f'{labels},{grouping},segment="{escape(segment.segment)}"'
+                    yield from _fields(families.BY_SEGMENT_FIELD, segment, within)
+
+
+def _of_interleaving(experiment: str, lists: Interleaving) -> Iterator[Sample]:
+    labels = f'experiment="{escape(experiment)}"'
+    for outcome, count in (("win", lists.wins), ("tie", lists.ties), ("loss", lists.losses)):
+        yield families.INTERLEAVING_IMPRESSIONS, f'{labels},outcome="{outcome}"', count
+    yield from _fields(families.BY_INTERLEAVING_FIELD, lists, labels)
+
+
+def _fields(by_field: Mapping[str, Family], finding: object, labels: str) -> Iterator[Sample]:
+    for field, family in by_field.items():
+        value = getattr(finding, field)
+        if value is not None:
+            yield family, labels, float(value)
+
+
+JUDGEMENTS: Final = "judgements"
+
+
+def file_samples(
+    judgements: Sequence[LaneFiles], classes: Mapping[str, Sequence[LaneFiles]]
+) -> Iterator[Sample]:
+    """The samples of the lanes' files of judgements, and of classes by attribute; none where
+    nothing was refused."""
+    yield from _earliest(JUDGEMENTS, judgements)
+    for attribute, lanes in classes.items():
+        refused = Counter(entry for lane in lanes for entry in lane.refused)
+        for entry, count in sorted(refused.items()):
+            labels = f'attribute="{escape(attribute)}",{_named(entry)}'
+            yield process_families.CLASSES_REFUSED, labels, count
+        yield from _earliest(f"classes of {attribute}", lanes)
+
+
+def _earliest(files: str, lanes: Sequence[LaneFiles]) -> Iterator[Sample]:
+    for lane in lanes:
+        for entry in lane.refused:
+            labels = f'files="{escape(files)}",{_named(entry)},lane="{lane.lane}"'
+            yield process_families.EARLIEST_START, labels, lane.earliest_ms / 1000
+
+
+def _named(entry: IndexEntry) -> str:
+    return f'name="{escape(entry.name)}",start="{start_text(entry.start_ms)}"'
+
+
+def layout_samples(snapshot: Snapshot, plan: Plan) -> Iterator[Sample]:
+    """The samples of a snapshot."""
+    generations = Counter(one.generation for one in snapshot.lanes if one.generation is not None)
+    for generation, lanes in sorted(generations.items()):
+        yield process_families.LAYOUT_LANES, f'generation="{generation}"', lanes
+    yield from _since(snapshot, plan)
+
+
+def _since(snapshot: Snapshot, plan: Plan) -> Iterator[Sample]:
+    coverage = snapshot.coverage
+    if coverage is None:
+        return
+    first_ms = {one.window: one.first_ms for one in snapshot.windows if one.view == SETTLED}
+    for index, window in enumerate(plan.timing.windows):
+        for metric, one in enumerate(plan.metrics):
+            for grouping in plan.grouping_names:
+                since_ms = coverage.since(metric, grouping, index)
+                begins_ms = first_ms.get(window.name)
+                if since_ms is not None and (begins_ms is None or since_ms > begins_ms):
+                    labels = {"metric": one.name, "grouping": grouping, "window": window.name}
+                    text = ",".join(f'{name}="{escape(of)}"' for name, of in labels.items())
+                    yield process_families.COLUMN_SINCE, text, since_ms / 1000
+
+
+def _bytes_of(head: QueryHead) -> int:
+    return sum(head.hours.values()) + sum(head.examples.values())
+
+
+def query_samples(snapshot: Snapshot) -> Iterator[Sample]:
+    """The samples of a snapshot; none where no lane keeps queries."""
+    heads = [lane.queries for lane in snapshot.lanes if lane.queries is not None]
+    if not heads:
+        return
+    yield process_families.QUERY_TABLES_BYTES, "", sum(map(_bytes_of, heads))
+    # Of lanes that closed an earlier hour last, nothing counts: they are of another hour.
+    latest = max(head.closed_ms or 0 for head in heads)
+    counts = [head.last_counts for head in heads if head.closed_ms == latest]
+    impressions = sum(whole for _, whole in counts)
+    if impressions:
+        yield process_families.QUERY_OTHER_SHARE, "", sum(
+            other for other, _ in counts
+        ) / impressions

@@ -1,0 +1,214 @@
+"""Feedback that could not join yet, with the watermark it arrived at.
+
+How the events of a topic-partition move its watermark.
+
+Pure, and a function of the log alone: the same after any fault, and for any cut into batches. An
+event that would move the watermark by more than JUMP_MS is *ahead*. It is pending until others
+confirm it, so that a clock which is wrong makes no other event late:
+
+    ahead ─▶ pending ─▶ CONFIRMING ids, over at least CONFIRMED_OVER_MS, ─▶ the watermark moves to
+                │       and half as many votes as events near it lately     the least of their times
+                └─▶ as many events near the watermark as ids that are ahead ─▶ forgotten
+
+A jump in time, after an outage or in a topic with an event an hour, is confirmed soon, because
+nothing near the watermark arrives any more but stragglers. A producer whose clock is wrong is
+contradicted by the others, even where a batch of it fills a partition for seconds; and clocks that
+are wrong by chance never follow each other for long.
+"""
+
+from collections.abc import Callable, Iterator, KeysView, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+import msgspec
+import numpy as np
+
+from relevanced.metrics import Integers
+
+from ..panes import CONFIRMED_OVER_MS, CONFIRMING, JUMP_MS, MOST_NEAR
+
+
+class Waiting(msgspec.Struct, array_like=True):
+    """Feedback that could not join yet. Stored as an array: the order of the fields is the format.
+
+    `watermark_ms` is its topic-partition's watermark when it arrived, None before the first event.
+    `bound_ms` is the time of the impression it belongs to, once there is one whose list lacks its
+    item.
+    """
+
+    watermark_ms: int | None
+    bound_ms: int | None
+    impression_id: str
+    time_ms: int
+    kind: str | None
+    item: str | None
+    rank: int | None
+    grade: float | None
+
+
+@dataclass
+class WaitingFeedback:
+    """The waiting feedback of one lane, by serial and by impression id."""
+
+    next_serial: int = 0
+    by_serial: dict[int, Waiting] = field(default_factory=dict)
+    _serials: dict[str, dict[int, None]] = field(default_factory=dict)
+    """By impression id, in order of arrival: not a list, from whose front nothing is removed
+    cheaply."""
+    _by_age: list[tuple[int, int]] = field(default_factory=list)
+    """Heap of (time, serial); entries of feedback that was removed are skipped when they are
+    popped."""
+
+    def __len__(self) -> int:
+        return len(self.by_serial)
+
+    def ids(self) -> KeysView[str]:
+        """The impression ids for which feedback waits."""
+        return self._serials.keys()
+
+    def add(self, feedback: Waiting) -> int:
+        """Add feedback; returns its serial."""
+        serial = self.next_serial
+        self.put(serial, feedback)
+        self.next_serial = serial + 1
+        return serial
+
+    def put(self, serial: int, feedback: Waiting) -> None:
+        """Add feedback under the serial that it had when it was stored."""
+        self.by_serial[serial] = feedback
+        self._serials.setdefault(feedback.impression_id, {})[serial] = None
+        heappush(self._by_age, (feedback.time_ms, serial))
+
+    def serials_of(self, impression_id: str) -> list[int]:
+        """The serials of feedback that waits for this impression id, in order of arrival."""
+        return list(self._serials.get(impression_id, ()))
+
+    def remove(self, serial: int) -> Waiting:
+        """Remove feedback and return it."""
+        feedback = self.by_serial.pop(serial)
+        serials = self._serials[feedback.impression_id]
+        del serials[serial]
+        if not serials:
+            del self._serials[feedback.impression_id]
+        return feedback
+
+    def take_older(self, time_ms: int) -> Iterator[Waiting]:
+        """Remove and yield the feedback of this time or an earlier one."""
+        while self._by_age and self._by_age[0][0] <= time_ms:
+            _, serial = heappop(self._by_age)
+            if serial in self.by_serial:
+                yield self.remove(serial)
+
+
+class Pending(msgspec.Struct, array_like=True):
+    """The events ahead of a watermark that await confirmation. Stored as an array: the order of the
+    fields is the format."""
+
+    times_ms: dict[str, int] = {}
+    """Impression id → the least time of its events; at most CONFIRMING of them, all ahead."""
+    votes: int = 0
+    """Ids that came to be ahead, less events near the watermark, since the first of them; 0 where
+    nothing is pending."""
+    near: int = 0
+    """Events near the watermark, MOST_NEAR at most; halved whenever it passes a multiple of
+    JUMP_MS. It tells a busy topic from one with few events."""
+
+    def note(self, impression_id: str, time_ms: int) -> int | None:
+        """Note an event that is ahead. Of more ids than CONFIRMING, those of the least and of the
+        greatest time are kept. Returns the time up to which all agree, where that is a jump."""
+        times_ms = self.times_ms
+        known_ms = times_ms.get(impression_id)
+        if known_ms is None:
+            self.votes += 1
+            if len(times_ms) == CONFIRMING:
+                least_ms, greatest_ms = min(times_ms.values()), max(times_ms.values())
+                if least_ms <= time_ms <= greatest_ms:
+                    return self._confirmed_ms()
+                extreme_ms, choose = (least_ms, min) if time_ms < least_ms else (greatest_ms, max)
+                del times_ms[choose(id_ for id_, ms in times_ms.items() if ms == extreme_ms)]
+        times_ms[impression_id] = time_ms if known_ms is None else min(known_ms, time_ms)
+        return self._confirmed_ms()
+
+    def contradict(self) -> None:
+        """Note an event near the watermark."""
+        self.near = min(self.near + 1, MOST_NEAR)
+        if self.votes:
+            self.votes -= 1
+            if not self.votes:
+                self.times_ms.clear()
+
+    def _confirmed_ms(self) -> int | None:
+        if len(self.times_ms) < CONFIRMING or self.votes < self.near // 2:
+            return None
+        least_ms, greatest_ms = min(self.times_ms.values()), max(self.times_ms.values())
+        return least_ms if greatest_ms - least_ms >= CONFIRMED_OVER_MS else None
+
+    def pass_on(self, before: int, watermark: int) -> None:
+        """Note that the watermark moved: halve `near`, and forget the events that are not ahead."""
+        self.near >>= min(watermark // JUMP_MS - before // JUMP_MS, MOST_NEAR)
+        for impression_id, time_ms in list(self.times_ms.items()):
+            if time_ms <= watermark + JUMP_MS:
+                del self.times_ms[impression_id]
+        if not self.times_ms:
+            self.votes = 0
+
+
+def moved(watermark: int | None, pending: Pending, impression_id: str, time_ms: int) -> int:
+    """The watermark after an event of this impression id and time; notes in `pending` what it is
+    evidence of."""
+    if watermark is None:
+        return time_ms
+    if time_ms > watermark + JUMP_MS:
+        confirmed_ms = pending.note(impression_id, time_ms)
+        if confirmed_ms is None:
+            return watermark
+        pending.pass_on(watermark, confirmed_ms)
+        pending.votes = len(pending.times_ms)
+        return confirmed_ms
+    if time_ms > watermark:
+        pending.pass_on(watermark, time_ms)
+    if time_ms > watermark - JUMP_MS:
+        pending.contradict()
+    return max(watermark, time_ms)
+
+
+def moved_by_all(
+    watermark: int, pending: Pending, id_at: Callable[[int], str], times_ms: Integers
+) -> Integers:
+    """The watermark just before each of n events and, last, after all of them, (n + 1,).
+
+    `id_at` returns the impression id of the event at an index: it is seldom asked.
+    """
+    marks = np.maximum.accumulate(np.append(watermark, times_ms))
+    passed = range(watermark // JUMP_MS + 1, int(marks[-1]) // JUMP_MS + 1)
+    is_calm = not pending.votes and len(passed) < MOST_NEAR
+    if not is_calm or (len(times_ms) and int(np.diff(marks).max()) > JUMP_MS):
+        return _moved_one_by_one(watermark, pending, id_at, times_ms.tolist())
+    start = 0
+    for multiple in passed:
+        stop = int(np.searchsorted(marks, multiple * JUMP_MS)) - 1
+        pending.near = _with_near(pending.near, marks[start:stop], times_ms[start:stop]) // 2
+        start = stop
+    pending.near = _with_near(pending.near, marks[start:-1], times_ms[start:])
+    return marks
+
+
+def _with_near(near: int, marks: Integers, times_ms: Integers) -> int:
+    if near == MOST_NEAR:
+        return near
+    return min(near + int(np.count_nonzero(times_ms > marks - JUMP_MS)), MOST_NEAR)
+
+
+def _moved_one_by_one(
+    watermark: int, pending: Pending, id_at: Callable[[int], str], times_ms: Sequence[int]
+) -> Integers:
+    marks, calm_until = [watermark], watermark
+    for index, time_ms in enumerate(times_ms):
+        if time_ms >= calm_until or pending.votes or pending.near < MOST_NEAR:
+            watermark = moved(watermark, pending, id_at(index), time_ms)
+            # an event before the next multiple only moves the watermark
+            calm_until = watermark - watermark % JUMP_MS + JUMP_MS
+        elif time_ms > watermark:
+            watermark = time_ms
+        marks.append(watermark)
+    return np.array(marks, np.int64)

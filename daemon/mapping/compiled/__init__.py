@@ -1,0 +1,1 @@
+"""A source compiled: slices of records to columns, without the interpreter."""

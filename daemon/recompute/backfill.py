@@ -1,0 +1,380 @@
+"""What `relevanced backfill` does: finds what the lanes lack, counts it, and publishes it.
+
+What `relevanced backfill` says.
+
+Where the events of a backfill come from.
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, Protocol
+
+from rich.progress import Progress
+
+from ..config import Config, layout_of
+from ..errors import Damaged
+from ..events import timestamp_text
+from ..kafka import LaneLogs, kafka_settings
+from ..lane import Lane, row_sets
+from ..panes import HOUR_MS, pane_start
+from ..plan import Plan
+from ..storage import (
+    Client,
+    Filling,
+    Generation,
+    InForce,
+    LaneStore,
+    LayoutRegistry,
+    Namespace,
+    PastStore,
+    StoredPast,
+    namespace,
+)
+from ..views import ALWAYS, COUNTS_CELL, Cells, HourSources, LaneView, Mirror, covered
+from .clients import connected
+from .hour_rows import Staging, plan_of_hours
+from .pipeline import replayed
+from .recomputed import made_again
+
+NOT_JUDGED: Final = "Judged scores are not filled: they begin where the lanes began to grade."
+
+
+@dataclass(frozen=True)
+class Filled:
+    """What became of a run."""
+
+    plan: Plan
+    missing: range
+    """From the first to the last hour of which the lanes lack something, by their starts; empty
+    where nothing is missing."""
+    source: str
+    """Where the events came from."""
+    whole: range = range(0)
+    """The hours that the source has whole."""
+    earlier: Sequence[Filling] = ()
+    """What earlier runs filled."""
+    gained: Mapping[int, Cells] | None = None
+    """Start of an hour → what nothing else has of it."""
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether nothing is missing that could be filled."""
+        return not self.missing or bool(self.whole)
+
+
+def lines(filled: Filled) -> Iterator[str]:
+    """A run in words."""
+    if not filled.missing:
+        yield "Nothing is missing: the lanes, or earlier runs, have every column of every hour."
+        return
+    yield f"Some or all columns are missing: {_span(filled.missing)}."
+    if filled.gained:
+        yield f"Filled from {filled.source}: {_span(range_of(filled.gained, filled.plan.hour_ms))}."
+        yield from (f"  {line}" for line in _columns(filled.plan, filled.gained))
+        if filled.plan.judged is not None:
+            yield NOT_JUDGED
+    elif filled.whole:
+        yield f"Filled already, as far as {filled.source} has it: {_span(filled.whole)}."
+    else:
+        yield f"Nothing was filled: {filled.source} has no whole hour of what is missing."
+        for each in filled.earlier:
+            span = range(each.first_ms, each.until_ms, filled.plan.hour_ms)
+            yield f"Filled earlier, from {each.source}: {_span(span)}."
+        return
+    if filled.whole.start > filled.missing.start:
+        before = timestamp_text(filled.whole.start)
+        yield f"Earlier ones stay as they are: {filled.source} has no whole hour before {before}."
+    if filled.whole.stop < filled.missing.stop:
+        after = timestamp_text(filled.whole.stop)
+        yield f"Hours from {after} on stay as they are: {filled.source} ends, or feedback may come."
+
+
+def range_of(starts: Mapping[int, Cells], hour_ms: int) -> range:
+    """From the first to the last of some hours."""
+    return range(min(starts), max(starts) + hour_ms, hour_ms)
+
+
+def _span(hours: range) -> str:
+    count = f"{len(hours)} hour{'s' * (len(hours) > 1)}"
+    return f"{timestamp_text(hours.start)} to {timestamp_text(hours.stop)} ({count})"
+
+
+def _columns(plan: Plan, gained: Mapping[int, Cells]) -> Iterator[str]:
+    """A line for each kind of column that was gained, with its hours."""
+    counts = sum(bool(cells[0, COUNTS_CELL]) for cells in gained.values())
+    if counts:
+        yield f"hours that the lanes do not have: {counts}"
+    for line, name in enumerate(plan.grouping_names[1:], 1):
+        of_grouping = (c for c in gained.values() if c[line, COUNTS_CELL] and not c[0, COUNTS_CELL])
+        if count := sum(1 for _ in of_grouping):
+            yield f"grouping {name}: {count}"
+    for index, metric in enumerate(plan.metrics):
+        of_metric = (c for c in gained.values() if c[0, 1 + index] and not c[0, COUNTS_CELL])
+        if count := sum(1 for _ in of_metric):
+            yield f"metric {metric.name}: {count}"
+
+
+DAY_MS: Final = 24 * HOUR_MS
+SIGN_EVERY_S: Final = 10.0
+STAGE_EVERY_BYTES: Final = 1 << 20
+
+
+class BackfillRefused(Exception):
+    """A backfill that cannot be done, with the reason and the way out."""
+
+
+class HoursSource(Protocol):
+    """Where the events come from."""
+
+    words: str
+    """For people."""
+
+    async def count(self, staging: Staging, applied: Callable[[float], Awaitable[None]]) -> None:
+        """Count the events; `staging` takes over past hours, and `applied` takes the share of
+        what was read, now and then."""
+
+
+@dataclass(frozen=True)
+class HoursToFill:
+    """The hours that begin in [from_ms, to_ms); None: as far back as hours are kept, and up to
+    now."""
+
+    from_ms: int | None
+    to_ms: int | None
+
+
+class Backfill:
+    """One run, on the namespace of a configuration."""
+
+    def __init__(self, config: Config, client: Client) -> None:
+        self._config, self._plan = config, config.plan
+        self._name = namespace(config)
+        self._client = client
+        self._namespace = Namespace(client, config.redis.namespace, self._name)
+        self._past = PastStore(client, self._name)
+        self._staged_s = time.monotonic()
+
+    async def run(
+        self, asked: HoursToFill, source: HoursSource, show: Callable[[float], None]
+    ) -> Filled:
+        """Fill what is missing of the hours that are asked for. Raises Refused, and what the source
+        raises."""
+        generation = await self._in_force()
+        if not await self._past.begin():
+            raise BackfillRefused(
+                "another backfill is under way in this namespace: wait for its end"
+            )
+        try:
+            missing, sources = await self._missing(asked)
+            if not missing:
+                return Filled(self._plan, missing, source.words)
+            return await self._fill(generation, missing, sources, source, show)
+        finally:
+            await self._past.end()
+
+    async def _in_force(self) -> Generation:
+        if not self._plan.history_hours:
+            raise BackfillRefused("history.days is 0: no hours are kept")
+        generation = await LayoutRegistry(self._client, self._name).in_force()
+        if generation is None:
+            raise BackfillRefused(
+                "no worker has registered under this configuration yet: start one first"
+            )
+        own = layout_of(self._config)
+        if generation.digest != own.digest:
+            raise BackfillRefused(
+                f"generation {generation.number} of the layout is in force, and this configuration"
+                " has another layout: deploy it first, or take the one of the workers"
+            )
+        return generation
+
+    async def _missing(self, asked: HoursToFill) -> tuple[range, HourSources]:
+        """From the first to the last hour of which something is missing, and what is there."""
+        sources = HourSources.of(await self._views(), await self._fillings(), self._plan)
+        now_ms, hour_ms = await self._namespace.now_ms(), self._plan.hour_ms
+        kept_ms = sources.kept_ms
+        if kept_ms == ALWAYS and asked.from_ms is None:  # no lane has settled yet
+            kept_ms = row_sets.kept_from(now_ms, self._plan)
+        first = max(kept_ms, 0 if asked.from_ms is None else asked.from_ms)
+        until = min(now_ms, now_ms if asked.to_ms is None else asked.to_ms)
+        starts = range(pane_start(first + hour_ms - 1, hour_ms), until - hour_ms + 1, hour_ms)
+        lacking = [start for start in starts if not sources.known(start).all()]
+        if not lacking:
+            return range(0), sources
+        return range(lacking[0], lacking[-1] + hour_ms, hour_ms), sources
+
+    async def _views(self) -> Sequence[LaneView]:
+        """The lanes with all that decides which hours they have, and no rows."""
+        store, views = LaneStore(self._client, self._name), list[LaneView]()
+        for lane in range(await self._namespace.lanes()):
+            delta = await store.read(lane, "", None, 1)
+            if delta is not None:
+                mirror = Mirror(lane, self._plan)
+                mirror.apply(delta)
+                view, nothing = mirror.view(), dict[int, bytes]()
+                starts = dict.fromkeys(view.hours, nothing)
+                views.append(replace(view, panes={}, totals={}, hours=starts))
+        return covered(views, self._plan)
+
+    async def _fillings(self) -> list[StoredPast]:
+        found = list[StoredPast]()
+        for filling in (await self._past.fillings()).values():
+            try:
+                found.append(replace(await self._past.load(filling), parts=()))
+            except Damaged:
+                continue  # exporters leave it out, and it can be filled again
+        return found
+
+    async def _fill(
+        self,
+        generation: Generation,
+        missing: range,
+        sources: HourSources,
+        source: HoursSource,
+        show: Callable[[float], None],
+    ) -> Filled:
+        staging = Staging(secrets.token_hex(8), self._plan, missing)
+
+        async def applied(share: float) -> None:
+            show(share)
+            await self._stage(staging)
+
+        try:
+            await source.count(staging, applied)
+            filling = self._filling(generation, staging, source)
+            now = HourSources.of(sources.views, [*sources.past, _without_rows(filling)], self._plan)
+            gained = {start: now.known(start) & ~sources.known(start) for start in staging.filled}
+            gained = {start: cells for start, cells in gained.items() if cells.any()}
+            if gained:
+                await self._stage(staging, at_once=True)
+                expires_ms = await self._expires_ms(staging.span.stop)
+                await self._past.publish(filling, expires_ms)
+            else:
+                await self._past.discard(staging.id)
+        except BaseException:
+            await self._past.discard(staging.id)
+            raise
+        earlier = [past.filling for past in sources.past]
+        return Filled(self._plan, missing, source.words, staging.filled, earlier, gained)
+
+    def _filling(self, generation: Generation, staging: Staging, source: HoursSource) -> Filling:
+        in_force = InForce(self._plan, generation.number, generation.digest, generation.text)
+        filled = staging.filled
+        first, until = filled.start, max(filled.start, filled.stop)
+        groupings = self._plan.grouping_ids
+        layout = in_force.stored()
+        return Filling(staging.id, layout, groupings, first, until, source.words, staging.keys)
+
+    async def _stage(self, staging: Staging, *, at_once: bool = False) -> None:
+        """Store what is ready: in portions, and often enough to remain the one that fills."""
+        size = sum(map(len, staging.ready.values()))
+        due = time.monotonic() - self._staged_s > SIGN_EVERY_S
+        if at_once or due or size >= STAGE_EVERY_BYTES:
+            blobs, staging.ready = staging.ready, {}
+            expires = await self._expires_ms(staging.span.stop)
+            await self._past.stage(staging.id, blobs, dict.fromkeys(blobs, expires))
+            self._staged_s = time.monotonic()
+
+    async def _expires_ms(self, until_ms: int) -> int:
+        """The clock when hours up to there are kept no longer, with a day for clocks. Lanes that
+        read an old log are behind the clock: from now on for as long at least."""
+        last_ms = max(until_ms, await self._namespace.now_ms())
+        return last_ms + self._plan.history_hours * self._plan.hour_ms + DAY_MS
+
+
+def _without_rows(filling: Filling) -> StoredPast:
+    return StoredPast(filling, (), frozenset())
+
+
+def backfill(
+    config: Config,
+    asked: HoursToFill,
+    source: HoursSource,
+    show: Callable[[float], None],
+) -> Filled:
+    """Run it. Raises Refused, Unavailable, Damaged, and what the source raises."""
+
+    async def run() -> Filled:
+        async with connected(config) as client:
+            return await Backfill(config, client).run(asked, source, show)
+
+    return asyncio.run(run())
+
+
+Applied = Callable[[float], Awaitable[None]]
+
+
+class KafkaHours:
+    """The records that Kafka has of the input topics. Raises Unavailable, StartError, LogChanged
+    and OverflowError."""
+
+    words = "Kafka"
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+
+    async def count(self, staging: Staging, applied: Applied) -> None:
+        """See `run.Source`."""
+        plan = plan_of_hours(self._config.plan)
+        async with LaneLogs(kafka_settings(self._config)) as logs:
+            for number in range(logs.lanes):
+                read_ms = int(time.time() * 1000)
+                each = partial(_of_lane, applied, number, logs.lanes)
+                again = await made_again(
+                    self._config, logs, number, plan, staging.span, staging, each
+                )
+                staging.finish(again.lane, again.first_ms, read_ms if again.is_read else None)
+                await each(1.0)
+
+
+async def _of_lane(applied: Applied, number: int, lanes: int, share: float) -> None:
+    await applied((number + share) / lanes)
+
+
+class FileHours:
+    """Recorded events, in the order of their time. Raises OSError, UnknownTopic, NoRoom and
+    OverflowError."""
+
+    def __init__(
+        self, config: Config, files: Sequence[str], bars: Progress, *, kcat: bool, topic: str | None
+    ) -> None:
+        self.words = files[0] if len(files) == 1 else f"{len(files)} files"
+        self._config, self._files, self._bars = config, files, bars
+        self._kcat, self._topic = kcat, topic
+
+    async def count(self, staging: Staging, applied: Applied) -> None:
+        """See `run.Source`. What is ready is stored at the end: meanwhile it stays in memory, as
+        small as it is stored."""
+        watching = _PastHours(staging)
+        found = replayed(
+            self._files,
+            self._config,
+            self._bars,
+            as_is=False,
+            looks=watching,
+            kcat=self._kcat,
+            topic=self._topic,
+        )
+        staging.finish(found.lane, watching.first_ms, None)
+        await applied(1.0)
+
+
+class _PastHours:
+    """Takes over past hours of the lane of a replay."""
+
+    apart_ms = HOUR_MS
+
+    def __init__(self, staging: Staging) -> None:
+        self._staging = staging
+        self.first_ms: int | None = None
+        """The hour in which the files begin may lack what was before; None before any event."""
+
+    def take(self, lane: Lane) -> None:
+        """See `pipeline.Watching`."""
+        if self.first_ms is None and lane.settled_before is not None and lane.hours:
+            self.first_ms = row_sets.open_hour(min(lane.hours), lane.plan) + lane.plan.hour_ms
+        self._staging.past_hours(lane, self.first_ms)

@@ -1,0 +1,279 @@
+"""The client of the Redis that a configuration names.
+
+The schemas that records name: what a configuration asks its registry for, in the daemon and in
+the commands that read records.
+
+The directories of dated files that a configuration names: of judgements, and of classes.
+"""
+
+import asyncio
+import random
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ..backoff import pause_s
+from ..codecs import SchemaBook
+from ..config import GLUE, Config, RegistrySection, book_of, decoder_of, login_of, urls_of
+from ..errors import RegistryUnavailable, StartError, Unavailable
+from ..events import Decoded, Decoder, LogRecord
+from ..judgements import (
+    Fault,
+    IndexEntry,
+    Judgements,
+    Library,
+    QueryClasses,
+    T,
+    Timeline,
+    begun,
+    read,
+    read_classes,
+)
+from ..lane import Lane
+from ..queries import HASHED, hashed
+from ..registry import RegistrySettings
+from ..storage import Client, close, connect
+from ..worker import names
+
+if TYPE_CHECKING:
+    from ..registry import Outcome, Registry, SchemaFiller
+
+
+def client_of(config: Config) -> Client:
+    """Return a client, which connects when first used. Raises ValueError."""
+    password = config.redis.password
+    return connect(config.redis.url.reveal(), None if password is None else password.reveal())
+
+
+@asynccontextmanager
+async def connected(config: Config) -> AsyncIterator[Client]:
+    """A client that is closed at the end. Raises ValueError."""
+    client = client_of(config)
+    try:
+        yield client
+    finally:
+        await close(client)
+
+
+TRIES: Final = 3
+"""So often a command asks a registry that does not answer."""
+
+
+def filler_of(
+    config: Config, book: SchemaBook, count: "Callable[[Outcome], None]" = lambda outcome: None
+) -> "SchemaFiller | None":
+    """Return what fills the book from the registry of a configuration; None where no topic needs
+    one, or none is configured. Raises StartError."""
+    if not book.topics or not config.registry.is_given:
+        return None
+    from ..registry import SchemaFiller
+
+    return SchemaFiller(book, _registry_of(config, count))
+
+
+def _registry_of(config: Config, count: "Callable[[Outcome], None]") -> "Registry":
+    if config.registry.kind != GLUE:
+        # The HTTP client is slow to load, and few commands have a registry to ask.
+        from ..registry import ConfluentRegistry, RegistryClient
+
+        return ConfluentRegistry(RegistryClient(registry_settings(config.registry)), count)
+    try:
+        from ..registry.glue import GlueRegistry  # botocore is optional, and slow to load
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "botocore":
+            raise
+        way_out = (
+            "pip install 'relevanced[aws]', or name schema_file or descriptor_set in the source"
+        )
+        raise StartError(f'registry.kind="glue": needs botocore: {way_out}') from error
+    return GlueRegistry(config.registry.region or "", count)
+
+
+class RecordReader:
+    """The decoder of a configuration, and what it must know before it reads records."""
+
+    def __init__(self, config: Config, book: SchemaBook | None = None) -> None:
+        """`book`: of other topics than those of the configuration. Raises StartError."""
+        book = book_of(config) if book is None else book
+        self.decoder: Decoder = decoder_of(config, book)
+        self.filler = filler_of(config, book)
+
+    async def prepare(self, topic: str, records: Sequence[LogRecord]) -> None:
+        """Fetch the schemas that these records name. Raises Unavailable where the registry does not
+        answer several times."""
+        if self.filler is not None and (wanted := self.filler.unknown({topic: records})):
+            for failures in range(1, TRIES + 1):
+                try:
+                    return await self.filler.fetch(wanted)
+                except RegistryUnavailable as error:
+                    if failures == TRIES:
+                        why = f" ({error.reason})" if error.reason else ""
+                        text = f"{error}: the records need {names(wanted)}{why}"
+                        raise Unavailable(text) from error
+                await asyncio.sleep(pause_s(failures, random.random()))
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self.filler is not None:
+            await self.filler.close()
+
+
+@asynccontextmanager
+async def record_reader(
+    config: Config, book: SchemaBook | None = None
+) -> AsyncIterator[RecordReader]:
+    """A reader of records for `async with`. Raises StartError."""
+    reader = RecordReader(config, book)
+    try:
+        yield reader
+    finally:
+        await reader.close()
+
+
+class FileRecordReader:
+    """The same for callers that cannot wait in an event loop, as their work is none or blocks
+    theirs. The registry is asked in a loop of another thread, which begins when it is needed."""
+
+    def __init__(self, config: Config) -> None:
+        """Raises StartError."""
+        self._reader = RecordReader(config)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def events(self, record: LogRecord) -> Sequence[Decoded]:
+        """The events of a record, once the schema that it names is fetched. Raises Unavailable."""
+        filler = self._reader.filler
+        if filler is not None and filler.unknown({record.topic: (record,)}):
+            self._run(lambda: self._reader.prepare(record.topic, (record,)))
+        return self._reader.decoder.of_record(record)
+
+    def close(self) -> None:
+        """Close the connections, and end the thread."""
+        loop, thread = self._loop, self._thread
+        if loop is not None and thread is not None:
+            self._run(self._reader.close)
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+
+    def _run(self, call: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(
+                target=self._loop.run_forever, daemon=True, name="registry"
+            )
+            self._thread.start()
+        asyncio.run_coroutine_threadsafe(call(), self._loop).result()
+
+
+@contextmanager
+def file_record_reader(config: Config) -> Iterator[FileRecordReader]:
+    """A reader of recorded records for `with`. Raises StartError."""
+    reader = FileRecordReader(config)
+    try:
+        yield reader
+    finally:
+        reader.close()
+
+
+def registry_settings(section: RegistrySection) -> RegistrySettings:
+    """Addresses and credentials of this section."""
+    url = "" if section.url is None else section.url.reveal()
+    password = None if section.password is None else section.password.reveal()
+    username, password = login_of(url) or (section.username, password)
+    key_password = section.ssl_key_password
+    return RegistrySettings(
+        urls=urls_of(url),
+        username=username,
+        password=password,
+        bearer_token_file=section.bearer_token_file,
+        ssl_cafile=section.ssl_cafile,
+        ssl_certfile=section.ssl_certfile,
+        ssl_keyfile=section.ssl_keyfile,
+        ssl_key_password=None if key_password is None else key_password.reveal(),
+        ssl_check_hostname=section.ssl_check_hostname,
+    )
+
+
+def library_of(config: Config) -> Library[Judgements] | None:
+    """The directory, by whose files lanes grade; None where the configuration names none. Keys are
+    hashed where lanes keep hashes of queries."""
+    directory, queries = config.judgements.directory, config.plan.queries
+    if directory is None or config.plan.judged is None:
+        return None
+    read_plain = partial(read, max_grade=config.judgements.max_grade)
+    if queries is None or queries.text != HASHED:
+        return Library(Path(directory), read_plain)
+    key = queries.key
+
+    def read_hashed(lines: Iterator[bytes], file: str) -> Judgements:
+        found = read_plain(lines, file)
+        keys = hashed(list(found.by_query), key)
+        return replace(found, by_query=dict(zip(keys, found.by_query.values(), strict=True)))
+
+    return Library(Path(directory), read_hashed)
+
+
+def read_library(config: Config) -> tuple[Library[Judgements], list[Fault]] | None:
+    """The directory of judgements with all that its index lists read, and what of it cannot be;
+    None where the configuration names none."""
+    library = library_of(config)
+    return None if library is None else (library, faults_of(library))
+
+
+def class_libraries(config: Config) -> dict[str, Library[QueryClasses]]:
+    """The directory of each attribute that is derived by files of classes."""
+    return {
+        one.attribute: Library(Path(one.directory), read_classes)
+        for one in config.derive
+        if one.directory
+    }
+
+
+def faults_of_files(config: Config) -> list[str]:
+    """What of the directories cannot be read: an index, or a file that it lists."""
+    judgements = read_library(config)
+    faults = [] if judgements is None else judgements[1]
+    for library in class_libraries(config).values():
+        faults = [*faults, *faults_of(library)]
+    return [str(fault) for fault in faults]
+
+
+def class_by_the_whole_index(lane: Lane, config: Config) -> None:
+    """Give a lane that begins all files of classes that are listed. Raises StartError where one
+    cannot be read."""
+    for attribute, library in class_libraries(config).items():
+        if faults := faults_of(library):
+            raise StartError("\n".join(map(str, faults)))
+        if attribute in lane.class_files:
+            lane.class_files[attribute].prepare(begun(library.index), library.readable)
+
+
+def faults_of(library: Library[T]) -> list[Fault]:
+    """Read what the index of a directory lists; what of it cannot be read."""
+    library.refresh(())
+    return [*library.index_faults, *library.faults]
+
+
+@dataclass(frozen=True)
+class WholeIndex:
+    """What grades a lane that has seen nothing: all that the index lists."""
+
+    timeline: Timeline
+    judgements: Mapping[IndexEntry, Judgements]
+
+
+def whole_index(config: Config) -> WholeIndex | None:
+    """The whole index, read; None where the configuration names no directory. Raises StartError
+    with every fault."""
+    found = read_library(config)
+    if found is None:
+        return None
+    library, faults = found
+    if faults:
+        raise StartError("\n".join(map(str, faults)))
+    return WholeIndex(begun(library.index), dict(library.readable))

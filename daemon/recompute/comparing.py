@@ -1,0 +1,344 @@
+"""A stored lane against the one that its log proves. Pure.
+
+What `verify` says of a lane, and its exit code.
+
+One lane made again from its log, and compared with what is stored of it.
+
+Hours are compared as soon as they cannot change.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from ..events import Decoder, timestamp_text
+from ..lane import COUNT_FAMILIES, Lane, new_lane
+from ..plan import Plan
+from ..views import ALWAYS
+from .query_proof import QueryComparison
+from .replaying import Reach, Replay
+from .row_proof import (
+    NO_DIRECTORY,
+    Grading,
+    JudgedComparison,
+    RowsComparison,
+    integers_of,
+    users_apart,
+)
+from .stored import Difference, Differences, Matching, StoredLane, columns_of
+
+BY_OPERATION: Final = ("gap_records", "replaced_logs", "judged_late")
+"""Families of counts that say what happened to a worker, or follow from files of judgements: they
+do not follow from the log alone."""
+OVERFLOW: Final = "experiment_overflow"
+SEGMENT_OVERFLOW: Final = "segment_overflow"
+ROWS_ONLY: Final = (
+    "the log no longer has all records of the lane: totals, counts and experiments cannot be"
+    " proven, and of a grouping with more values than are admitted only the sum over its segments"
+)
+RECONFIGURED: Final = (
+    "the experiments were configured anew since the lane began: undeclared experiments, and what"
+    " was not admitted, cannot be proven"
+)
+BY_FILES: Final = (
+    "which query has which class follows from files, and not from the log: of a grouping by such"
+    " classes only the sum over its segments is compared"
+)
+STRATIFIED: Final = "is stratified by classes that follow from files, so it is not compared"
+CHANGED: Final = (
+    "the lane went to another layout: metrics, groupings and windows are compared from where each"
+    " of them begins, and not in the totals"
+)
+
+
+@dataclass
+class LaneComparison:
+    """What was compared of one lane so far."""
+
+    stored: StoredLane
+    proven: Lane
+    """It goes on being written to between the calls."""
+    is_whole: bool
+    """Whether the log has every record of the lane."""
+    differences: Differences = field(default_factory=Differences)
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._plan: Plan = self.proven.plan
+        matching = Matching(self.stored.names, self.proven.segments.names)
+        overflow = self.stored.head.counts.get(SEGMENT_OVERFLOW, {})
+        names = self._plan.grouping_names
+        crowded = {index for index, name in enumerate(names) if overflow.get(name)}
+        # Which values were admitted before the first record that is left is not known.
+        self._by_files = frozenset(_groupings_by_files(self._plan))
+        self._summed = self._by_files.union(() if self.is_whole else crowded)
+        by = None if self._plan.queries is None else self._plan.queries.by
+        is_crowded = by is not None and names.index(by) in self._summed
+        self.queries = QueryComparison(self.stored, self._plan, is_crowded, self.differences)
+        coverage, names_of_proven = self.stored.coverage, self.proven.segments.names
+        self.rows = RowsComparison(
+            measure="",
+            plan=self._plan,
+            head=self.stored.head,
+            stored=(self.stored.panes, self.stored.hours),
+            columns=columns_of(self._plan),
+            matching=matching,
+            summed=self._summed,
+            differences=self.differences,
+            hours_from=coverage.hours,
+            panes_from=coverage.windows,
+            lost_hours=self.stored.head.state.lost_hours,
+            unpacked=self.stored.rows,
+            covered=lambda pages, start: self.stored.covered(pages, names_of_proven, start),
+        )
+        self.judged = JudgedComparison(
+            self.stored, self._plan, matching, self._summed, self.differences
+        )
+
+    @property
+    def panes(self) -> int:
+        """How many panes were compared."""
+        return self.rows.panes
+
+    @property
+    def hours(self) -> int:
+        """How many hours were."""
+        return self.rows.hours
+
+    def past_hours(self, lane: Lane, first_ms: int | None) -> None:
+        """Compare the hours that cannot change any more; see `Watching`."""
+        self.rows.past_hours(lane, lane.settled_before, first_ms)
+        self.queries.past_hours(lane, first_ms)
+        self.judged.past_hours(lane, first_ms)
+
+    def finish(self, first_ms: int | None) -> None:
+        """Compare all that is left, once the lane has read up to the stored offsets."""
+        self.rows.finish(self.proven, first_ms)
+        if not self.stored.coverage.is_whole:
+            self.notes.append(CHANGED)
+        if self._by_files:
+            self.notes.append(BY_FILES)
+        self.queries.finish(self.proven, first_ms)
+        self.notes += self.queries.notes
+        self.judged.finish(self.proven, first_ms)
+        self.notes += self.judged.notes
+        if first_ms is not None:
+            self._watermarks()
+        if not self.is_whole:
+            self.notes.append(ROWS_ONLY)
+            return
+        stored = self.stored.rows(self.stored.totals, None, ALWAYS)
+        at = partial(Difference, "totals")
+        self.rows.compare(at, stored, self.proven.totals.pages, ALWAYS)
+        self._experiments()
+
+    def _watermarks(self) -> None:
+        stored, proven = self.stored.head.watermarks, self.proven.watermarks
+        for topic in sorted(stored.keys() | proven.keys()):
+            pair = stored.get(topic), proven.get(topic)
+            self.differences.compared += 1
+            if pair[0] != pair[1]:
+                self.differences.note([Difference("watermark", topic, *pair)], 1)
+
+    def _experiments(self) -> None:
+        """Compare experiments and counts: what was not admitted of the former is among them."""
+        tracking, known = self._plan.tracking, self.stored.head.state.experiments
+        reconfigured = any(entry.since_ms is not None for entry in known)
+        if reconfigured:
+            self.notes.append(RECONFIGURED)
+        for family in COUNT_FAMILIES:
+            if family not in BY_OPERATION and not (reconfigured and family == OVERFLOW):
+                stored = self._prefixed(family, self.stored.head.counts.get(family, {}))
+                proven = self._prefixed(family, self.proven.counts[family])
+                self.differences.compare("count", stored, proven)
+        if tracking is None:
+            return
+        proven_by_name = self.proven.experiments.by_name
+        for name in sorted(self.stored.experiments.keys() | proven_by_name.keys()):
+            spec = tracking.spec(name)
+            if spec is not None and (spec.declared or not reconfigured):
+                self._experiment(name, spec.digest)
+
+    def _prefixed(self, family: str, counts: Mapping[str, int]) -> dict[str, int]:
+        left_out = {self._plan.grouping_names[index] for index in self._by_files}
+        left_out = left_out if family == SEGMENT_OVERFLOW else set()
+        kept = (pair for pair in counts.items() if pair[0] not in left_out)
+        return {f"{family} {label}": count for label, count in kept}
+
+    def _experiment(self, name: str, digest: str) -> None:
+        tracking = self._plan.tracking
+        spec = None if tracking is None else tracking.spec(name)
+        stored = self.stored.experiments.get(name)
+        proven = self.proven.experiments.by_name.get(name)
+        if spec is None or (stored is not None and stored.digest != digest):
+            self.notes.append(f"experiment {name}: was counted under another configuration of it")
+            return
+        if spec.stratify_by in {self._plan.grouping_names[index] for index in self._by_files}:
+            self.notes.append(f"experiment {name}: {STRATIFIED}")
+            return
+        pair = [{} if one is None else integers_of(name, one, spec) for one in (stored, proven)]
+        self.differences.compare("experiment", *pair)
+        self.differences.compare("experiment", *users_apart(name, stored, proven))
+
+
+def _groupings_by_files(plan: Plan) -> Iterator[int]:
+    """The indices of groupings whose segments follow from files of classes."""
+    by_files = {one.attribute for one in plan.derivations if one.by_files}
+    for index, attributes in enumerate(plan.groupings, start=1):
+        if not by_files.isdisjoint(attributes):
+            yield index
+
+
+Result: TypeAlias = Literal["equal", "differs", "not provable", "not begun"]
+NOTHING_PROVEN: Final = "no pane that is kept begins after what the log no longer proves"
+MAY_HAVE_GONE: Final = (
+    "this takes for granted that no record that is gone has a later timestamp than the first that"
+    " is left, as it is with message.timestamp.type=LogAppendTime"
+)
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """One lane: whether what is stored is what its log proves."""
+
+    lane: int
+    result: Result
+    reason: str = ""
+    """Why nothing was compared, where nothing was."""
+    proven_from: str | None = None
+    """Where the log has lost its beginning: panes and hours from this instant on were compared."""
+    records: int = 0
+    panes: int = 0
+    hours: int = 0
+    query_hours: int = 0
+    """Hours of tables of queries."""
+    judged_hours: int = 0
+    """Hours of judged rows."""
+    integers: int = 0
+    """That were compared."""
+    differences: int = 0
+    first: tuple[Difference, ...] = ()
+    """The first of them."""
+    notes: tuple[str, ...] = ()
+    """What could not be compared."""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing speaks against the lane."""
+        return self.result in ("equal", "not begun")
+
+
+def not_provable(lane: int, reason: str) -> Outcome:
+    """The outcome of a lane of which nothing can be compared."""
+    return Outcome(lane, "not provable", reason)
+
+
+def outcome_of(found: LaneComparison, records: int, first_ms: int | None, missing: str) -> Outcome:
+    """Return the outcome of a comparison. `first_ms`: the first pane that is proven, where the log
+    has lost its beginning; `missing`: why none is."""
+    differences, lane = found.differences, found.stored.lane
+    if not found.is_whole:
+        missing = missing or ("" if found.panes + found.hours else NOTHING_PROVEN)
+    if missing:
+        return Outcome(lane, "not provable", missing, records=records, notes=tuple(found.notes))
+    return Outcome(
+        lane,
+        "differs" if differences.count else "equal",
+        proven_from=None if first_ms is None else timestamp_text(first_ms),
+        records=records,
+        panes=found.panes,
+        hours=found.hours,
+        query_hours=found.queries.hours,
+        judged_hours=found.judged.rows.hours,
+        integers=differences.compared,
+        differences=differences.count,
+        first=tuple(differences.first),
+        notes=(*found.notes, *(() if found.is_whole else (MAY_HAVE_GONE,))),
+    )
+
+
+def exit_code(outcomes: Sequence[Outcome]) -> int:
+    """0 where every lane is equal or has not begun, else 1."""
+    return 0 if all(outcome.is_sound for outcome in outcomes) else 1
+
+
+def as_text(outcomes: Sequence[Outcome]) -> str:
+    """A paragraph for each lane, and a last line for all."""
+    lines = [line for outcome in outcomes for line in _lines(outcome)]
+    sound = sum(outcome.is_sound for outcome in outcomes)
+    integers = sum(outcome.integers for outcome in outcomes)
+    total = f"{sound} of {len(outcomes)} lanes are proven, {integers:,} integers compared"
+    return "\n".join([*lines, total])
+
+
+def _lines(outcome: Outcome) -> list[str]:
+    head = f"lane {outcome.lane}: {outcome.result}"
+    if outcome.reason:
+        return [f"{head}: {outcome.reason}"]
+    if outcome.result == "not begun":
+        return [head]
+    since = "" if outcome.proven_from is None else f" from {outcome.proven_from} on"
+    compared = f"{outcome.records:,} records, {outcome.panes:,} panes, {outcome.hours:,} hours"
+    if outcome.query_hours:
+        compared += f", {outcome.query_hours:,} hours of queries"
+    if outcome.judged_hours:
+        compared += f", {outcome.judged_hours:,} judged hours"
+    counted = f" in {outcome.differences:,} integers" if outcome.differences else ""
+    lines = [f"{head}{counted}{since} ({compared}, {outcome.integers:,} integers)"]
+    lines += [f"  {difference.text()}" for difference in outcome.first]
+    if outcome.differences > len(outcome.first):
+        lines.append(f"  and {outcome.differences - len(outcome.first):,} more")
+    return lines + [f"  {note}" for note in outcome.notes]
+
+
+def as_json(outcomes: Sequence[Outcome]) -> str:
+    """All outcomes as one JSON array."""
+    return msgspec.json.encode(outcomes).decode()
+
+
+class Proof:
+    """Compares a stored lane with one that `replay` makes again. The order is `replay.apply` for
+    all records up to the stored offsets, `outcome`."""
+
+    def __init__(
+        self,
+        stored: StoredLane,
+        plan: Plan,
+        decode: Decoder,
+        begin: Mapping[str, int],
+        lost_beginning: bool,
+        max_future_ms: int,
+        grading: Grading = Grading(obstacle=NO_DIRECTORY),
+    ) -> None:
+        """`begin`: the offset of each topic from which its records come; `lost_beginning` where
+        that is not where the lane began. `max_future_ms`: how far an event that counts may be ahead
+        of its record. `grading`: by which files its lists are graded again."""
+        topics = list(stored.head.offsets)
+        lane = new_lane(stored.lane, plan, dict(begin), topics)
+        _count_experiments_since(lane, stored)
+        self.comparison = LaneComparison(stored, lane, not lost_beginning)
+        self.comparison.judged.begin(lane, grading, is_whole=not lost_beginning)
+        self._reach = Reach(plan.timing, max_future_ms, topics) if lost_beginning else None
+        self.replay = Replay(lane, decode, self._reach, self.comparison)
+
+    def outcome(self) -> Outcome:
+        """Compare all that is left; returns what was found. Raises Damaged."""
+        first_ms, records = self.replay.first_ms, self.replay.records
+        self.comparison.finish(first_ms)
+        if self._reach is None:
+            return outcome_of(self.comparison, records, None, "")
+        return outcome_of(self.comparison, records, first_ms, self._reach.missing)
+
+
+def _count_experiments_since(lane: Lane, stored: StoredLane) -> None:
+    """Let each experiment count from the pane on from which its stored tallies do, where it is
+    configured as it was then."""
+    tracking = lane.plan.tracking
+    if tracking is None:
+        return
+    digests = tracking.digests()
+    for entry in stored.head.state.experiments:
+        if digests.get(entry.name) == entry.digest:
+            lane.experiments.since_ms[entry.name] = entry.since_ms

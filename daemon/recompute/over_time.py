@@ -1,0 +1,324 @@
+"""What `replay --every` and `replay --changes` print.
+
+Which scores fell in recorded buckets: a look after each bucket, as the daemon looks.
+
+What an exporter would have said while recorded events were applied, and at their end.
+
+Judged scores over time: in each bucket the rows of each file of judgements, apart.
+
+A new file is a new measure, so what two files graded in one bucket is not added.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from operator import itemgetter
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from rich.table import Table
+
+from ..changes import (
+    MIXED,
+    MOST_BEFORE_MS,
+    Counts,
+    Fall,
+    FallCall,
+    Graded,
+    Incident,
+    Judging,
+    Look,
+    Scene,
+    ScoreTimeline,
+    Story,
+    advanced,
+    calls_of,
+    onsets,
+    scan,
+    superseded,
+    text,
+    used,
+    without_falls,
+)
+from ..events import timestamp_text
+from ..exporter import Condition, Published, Publisher, judged_shares, look_at, rows_plan
+from ..judgements import IndexEntry
+from ..lane import Lane, Pages, latest_ms, row_sets
+from ..panes import HOUR_MS, pane_start
+from ..plan import Plan
+from ..storage import pack_page, unpack_page
+from ..views import HourPages, LaneView, Selection, files_of, optional
+from . import tables
+from .buckets import BucketsOverTime, JudgedHours, rows_of, view_of
+from .report import judged_note, share_text, title_of
+from .tables import Row
+
+NOTHING_SETTLED: Final = (
+    "Nothing has settled: the files end before the attribution window of their first searches has"
+    " passed. Record for longer, or configure a shorter attribution.window."
+)
+CUT: Final = "feedback may have come after the end of the files"
+"""What may be missing of a bucket that has not settled."""
+NOTHING_FELL: Final = "No score fell by more than chance explains."
+
+
+FIELDS: Final = ("start", *tables.FIELDS, "settled")
+"""`settled` is False where feedback may have come after the end of the files."""
+
+
+def scores(found: BucketsOverTime) -> Iterator[Row]:
+    """A row for each bucket, segment with an impression, and metric."""
+    for start, rows in zip(found.starts.tolist(), found.rows, strict=True):
+        settled = start + found.plan.hour_ms <= found.settled_ms
+        at = timestamp_text(start)
+        for row in tables.rows_of(rows, found.selection.segments, found.plan, start=at):
+            yield row | {"settled": settled}
+
+
+def as_table(found: BucketsOverTime, rows: Iterable[Row], cut: str = CUT, **more: Any) -> Table:
+    """A line for each bucket and segment, and a column for each metric. `cut`: what may be missing
+    of buckets that have not settled."""
+    note = [f"*: {cut}."] if _is_cut(found) else []
+    counts = {"impressions": lambda row: f"{row['impressions']:,}", **more.pop("counts", {})}
+    metrics = [metric.name for metric in found.plan.metrics]
+    notes = "\n".join([*note, *more.pop("notes", ())]) or None
+    return tables.as_table(rows, metrics, mean_of, counts=counts, caption=notes, **more)
+
+
+def mean_of(row: Row) -> str:
+    """The mean of a row, for people."""
+    return "undefined" if row["mean"] is None else f"{row['mean']:.4f}"
+
+
+def _is_cut(found: BucketsOverTime) -> bool:
+    return len(found.settled.starts) < len(found.starts)
+
+
+def changes_text(
+    found: BucketsOverTime, incidents: Sequence[Incident], judged_until_ms: int | None
+) -> Iterator[str]:
+    """What fell by the buckets that have settled, and by those that are judged for good where any
+    are: a line for each incident, and what else is known of it."""
+    if not len(found.starts):
+        yield NOTHING_SETTLED
+    else:
+        until = text.clock(found.end_ms, 0)
+        yield f"Up to {until} UTC, where the feedback of all searches is known:"
+    if judged_until_ms is not None:
+        yield f"By judgements up to {text.clock(judged_until_ms, 0)} UTC."
+    if not incidents and (judged_until_ms is not None or len(found.starts)):
+        yield NOTHING_FELL
+    end_ms = max(found.end_ms, judged_until_ms or 0)
+    for incident in sorted(incidents, key=lambda incident: not incident.is_open):
+        yield _sentence(incident.story, end_ms)
+        if incident.is_open and (detail := text.detail(incident.story)):
+            yield f"    {detail}"
+        if incident.beside is not None:
+            yield f"    {_sentence(incident.beside, end_ms)}"
+
+
+def _sentence(story: Story, now_ms: int) -> str:
+    if story.fall.ended_ms is None:
+        return text.headline(story, now_ms)
+    return text.recovery(story, now_ms)
+
+
+Fallen: TypeAlias = tuple[tuple[Story, ...], tuple[Story, ...]]
+"""(the changes that are open at the end, those that are over)."""
+
+
+def fallen(
+    found: BucketsOverTime,
+    judging: Judging,
+    graded: Graded | None = None,
+    other: Graded | None = None,
+) -> Fallen:
+    """What fell by lane `hour`, with the design effect of the settings, or that of a site of which
+    none has been measured. Of judged scores with what grades them, and what did afterwards."""
+    whole = replace(_look_at(found, judging), graded=graded)
+    falls: tuple[Fall, ...] = ()
+    for bins in range(2, len(found.starts) + 1):
+        seen = replace(whole, timeline=whole.timeline.first(bins))
+        look = replace(seen, timeline=without_falls(seen, falls))
+        falls = advanced(falls, look, _calls(look))
+    if other is not None:
+        falls = superseded(falls, other)
+    names = found.plan.count_columns
+    counts = Counts(
+        {segment: index for index, segment in enumerate(found.selection.segments)},
+        found.rows[..., : len(names)],
+        names,
+    )
+    scene = Scene(whole, counts, judging)
+    return (scene.stories(falls), scene.ended(falls, 0.0)) if len(found.starts) else ((), ())
+
+
+def judged_fallen(
+    judged: JudgedHours,
+    lane: Lane,
+    shown: Selection,
+    span: range,
+    length_ms: int,
+    judging: Judging,
+) -> Fallen:
+    """The same of judged scores in buckets of this length: of what each file graded, one after the
+    other."""
+    plan, since_ms = rows_plan(lane.plan), rows_of(lane).since_ms
+    in_force = [Graded(entry.name, max(entry.start_ms, since_ms)) for entry in judged.entries]
+    of_files: list[Fallen] = []
+    for graded, other in zip_longest(in_force, in_force[1:]):
+        stop = span.stop if other is None else min(other.since_ms, span.stop)
+        part = range(max(graded.since_ms, span.start), stop)
+        found = BucketsOverTime.of(judged.buckets(lane, part, length_ms), lane, shown, part, plan)
+        of_files.append(fallen(found, judging.of_judged, graded, other))
+    return (
+        tuple(story for open_now, _ in of_files for story in open_now),
+        tuple(story for _, over in of_files for story in over),
+    )
+
+
+def _look_at(found: BucketsOverTime, judging: Judging) -> Look:
+    plan, segments = found.plan, found.selection.segments
+    rows = found.rows[..., len(plan.count_columns) : plan.weight_column]
+    units = np.array([metric.unit for metric in plan.metrics], np.float64)
+    shape = (len(found.starts), len(segments) * len(plan.metrics))
+    scored, sums, squares = (
+        (rows[..., which::3] / scale).reshape(shape)
+        for which, scale in ((0, 1.0), (1, units), (2, units))
+    )
+    ends = found.starts + plan.hour_ms
+    hourly = np.zeros(len(ends), np.bool_)
+    timeline = ScoreTimeline(found.starts, ends, scored, sums, squares, hourly)
+    return look_at(timeline, segments, plan, judging, used(judging.design_effect, None))
+
+
+def _calls(look: Look) -> list[FallCall]:
+    found = scan(look.timeline, look.directions, look.noise)
+    which = np.flatnonzero(found.called).astype(np.int64)
+    since = found.since_ms[which]
+    since -= np.maximum(look.end_ms - since, MOST_BEFORE_MS)
+    began = onsets(look.timeline.of(which), look.directions[which], since, look.noise.of(which))
+    return calls_of(look, "hour", which, began)
+
+
+class Looks:
+    """Looks at the lane of a replay."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        judging: Judging,
+        version_attribute: str | None = None,
+        judged: JudgedHours | None = None,
+    ) -> None:
+        """`judged` takes the judged hours of the lane, before each look."""
+        self.apart_ms = HOUR_MS
+        """Event time between two looks. An exporter looks more often: a fall that begins and is
+        over between two looks is not seen."""
+        self._publisher = Publisher(plan, judging, version_attribute)
+        self._plan, self._judged = plan, judged
+        self._hours: dict[int, dict[int, bytes]] = {}
+        self._looked_ms: int | None = None
+
+    def take(self, lane: Lane) -> None:
+        """Take over the hours, and look if it is time. Before the lane starts its next batch: it
+        keeps the hours only that can still change."""
+        if lane.settled_before is None:
+            return
+        for start, rows in lane.hours.items():
+            self._hours[start] = {page: pack_page(rows.page(page)) for page in rows.page_numbers}
+        first = row_sets.kept_from(lane.settled_before, self._plan)
+        self._hours = {start: pages for start, pages in self._hours.items() if start >= first}
+        looked_ms = pane_start(lane.settled_before, self.apart_ms)
+        if self._looked_ms is not None and looked_ms > self._looked_ms:
+            self._publisher.publish([self._view(lane)], lane.watermark_ms or 0, with_series=False)
+        self._looked_ms = looked_ms
+
+    def published(self, lane: Lane, words: str) -> Published:
+        """What is served when all events have been applied; `words` say of what it is."""
+        at_ms = lane.watermark_ms or 0
+        found = self._publisher.publish([self._view(lane)], at_ms)
+        return replace(found, conditions=(Condition("recording", True, words),), recording=words)
+
+    def _view(self, lane: Lane) -> LaneView:
+        kept: HourPages = dict(self._hours)
+        return replace(
+            view_of(lane),
+            experiments=dict(lane.experiments.by_name),
+            settled_before=lane.settled_before,
+            hours=kept,
+            judged=None if self._judged is None else self._judged.view(lane),
+            classes={
+                attribute: files_of(lane.number, files.timeline, latest_ms(lane))
+                for attribute, files in lane.class_files.items()
+                if files.timeline is not None
+            },
+        )
+
+
+JUDGED_CUT: Final = "searches may have come after the end of the files"
+
+
+@dataclass(frozen=True, eq=False)
+class OfFile:
+    """What one file of judgements graded."""
+
+    judgements: str
+    """Name of the file; `mixed` of a pane within which a file starts."""
+    over_time: BucketsOverTime
+    """By judged rows. Settled is what no later search can change."""
+
+
+def judged_over_time(
+    hours: JudgedHours, lane: Lane, clicks: BucketsOverTime, span: range
+) -> tuple[OfFile, ...]:
+    """The judged rows of a lane that is finished, in the buckets and segments of `clicks`, by the
+    start of the file that graded them."""
+    by_files: dict[tuple[IndexEntry, ...], list[tuple[int, Pages]]] = {}
+    for start, packed in hours.hours.items():
+        pages = {page: unpack_page(data) for page, data in packed.items()}
+        if any(rows.any() for rows in pages.values()):
+            files = _files_of(hours, start, lane.plan.hour_ms)
+            by_files.setdefault(files, []).append((start, pages))
+    plan = replace(rows_plan(lane.plan), hour_ms=clicks.plan.hour_ms)
+    names, found = view_of(lane).names, list[OfFile]()
+    for files, parts in sorted(by_files.items()):
+        of = BucketsOverTime.of_parts(parts, names, clicks.selection, plan, span, hours.final_ms)
+        if len(of.starts):
+            found.append(OfFile(files[0].name if len(files) == 1 else MIXED, of))
+    return tuple(found)
+
+
+def _files_of(hours: JudgedHours, start: int, length_ms: int) -> tuple[IndexEntry, ...]:
+    """The files that graded a part of a bucket: one, or two where one starts within it."""
+    found = {hours.timeline.in_force(time) for time in (start, start + length_ms - 1)}
+    return tuple(sorted(entry for entry in found if entry is not None))
+
+
+def judged_scores(of: OfFile) -> Iterator[Row]:
+    """A row for each bucket, segment with a judged impression, and metric."""
+    found, shares = of.over_time, dict[tuple[str, str, str], float | None]()
+    for start, rows in zip(found.starts.tolist(), found.rows, strict=True):
+        at = timestamp_text(start)
+        for segment, share in zip(found.selection.segments, optional(judged_shares(rows))):
+            shares[at, *segment] = share
+    for row in scores(found):
+        share = shares[row["start"], row["grouping"], row["segment"]]
+        yield tables.judged(row, items_share=share, judgements=of.judgements)
+
+
+def all_scores(files: Sequence[OfFile]) -> list[Row]:
+    """The rows of all files, by bucket."""
+    return sorted((row for of in files for row in judged_scores(of)), key=itemgetter("start"))
+
+
+def as_tables(files: Sequence[OfFile]) -> Iterator[Table]:
+    """A table for each file."""
+    for of in files:
+        assert of.over_time.plan.judged is not None
+        note = judged_note(of.over_time.plan.judged.depth)
+        counts = {"judged": lambda row: share_text(row["items_share"])}
+        title = title_of(of.judgements)
+        yield as_table(
+            of.over_time, judged_scores(of), JUDGED_CUT, counts=counts, notes=(note,), title=title
+        )

@@ -1,0 +1,303 @@
+"""Hourly scores that were computed anew beside the stored ones, of clicks and of judgements.
+
+What a lane has refused makes a difference to judged scores: hours are graded anew by the whole
+index, and those in Redis were graded by the files that the lanes had adopted.
+
+Hours of all lanes, computed anew from the records in Kafka, and as they are stored in Redis.
+
+Nothing is written, and no consumer group is joined.
+
+What `relevanced replay --kafka` does, from its options to what it prints.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeAlias
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+from rich.text import Text
+
+from relevanced.metrics import Integers
+
+from ..changes import text
+from ..config import Ago, Config, LogEnd, read
+from ..errors import Damaged, StartError, Unavailable
+from ..events import instant_ms, timestamp_text
+from ..judgements import Timeline
+from ..kafka import LaneLogs, kafka_settings
+from ..lane import Lane, new_lane
+from ..panes import HOUR_MS
+from ..plan import Plan
+from ..storage import NO_MARKS, LaneStore, Namespace, namespace
+from ..worker import LogChanged, configure_allocator
+from . import tables
+from .buckets import rows_of
+from .clients import WholeIndex, class_by_the_whole_index, connected, record_reader, whole_index
+from .hour_rows import LATEST_MS, AllHours, HourRows, Segment, add_stored, empty, plan_of_hours
+from .replaying import Reach, Replay, WatchingProof
+from .report import NOTHING_JUDGED, title_of
+from .stored import stored_lane
+from .tables import Row, as_json_lines
+
+LEGEND: Final = "Computed now / stored; –: there is none. *: {} may still come."
+_STORED: Final = ("mean", "stderr", "scored", "impressions")
+FIELDS: Final = ("start", *tables.FIELDS, "settled", *(f"stored_{name}" for name in _STORED))
+"""`settled` is False where feedback may still come, or searches to be judged."""
+JUDGED_FIELDS: Final = ("judged_metric", "judgements", "stored_judgements")
+"""The fields that only judged scores have; these have no `metric`."""
+_Files: TypeAlias = tuple[str | None, str | None]
+"""The names of the file that graded now and of the one that had graded."""
+
+
+def scores(
+    computed: HourRows, stored: HourRows, busiest: Sequence[Segment] | None = None
+) -> Iterator[Row]:
+    """A row for each hour, segment with an impression, and metric of the computed ones: of these
+    segments, or of the busiest ones."""
+    busiest = computed.busiest() if busiest is None else busiest
+    for start in computed.starts:
+        at, settled = timestamp_text(start), computed.is_settled(start)
+        rows, stored_rows = computed.rows[start], stored.settled_rows(start)
+        for segment in busiest:
+            other = stored_rows.get(segment)
+            known = (
+                {} if other is None else {r["metric"]: r for r in _of(other, segment, stored.plan)}
+            )
+            absent = {} if other is None else {"impressions": int(other[0])}
+            for row in _of(rows[segment], segment, computed.plan) if segment in rows else ():
+                before = known.get(row["metric"], absent)
+                beside = {f"stored_{name}": before.get(name) for name in _STORED}
+                yield {"start": at, **row, "settled": settled, **beside}
+
+
+def _of(row: Integers, segment: Segment, plan: Plan) -> Iterator[Row]:
+    return tables.rows_of(row[np.newaxis], [segment], plan)
+
+
+def judged_scores(computed: AllHours, stored: AllHours) -> Iterator[Row]:
+    """The same by judgements."""
+    if computed.judged is None:
+        return
+    now = computed.judged
+    before = stored.judged or empty(computed.clicks.plan, computed.clicks.span)
+    for row in scores(now.known(), before.known(), computed.clicks.busiest()):
+        at_ms = instant_ms(row["start"])
+        files = dict(judgements=now.file_of(at_ms), stored_judgements=before.file_of(at_ms))
+        yield tables.judged(row, **files)
+
+
+def all_scores(computed: AllHours, stored: AllHours) -> list[Row]:
+    """The rows of both."""
+    return [*scores(computed.clicks, stored.clicks), *judged_scores(computed, stored)]
+
+
+def as_csv(computed: AllHours, stored: AllHours) -> str:
+    """A header, and a line for each row."""
+    header = FIELDS if computed.judged is None else (*FIELDS, *JUDGED_FIELDS)
+    return tables.as_csv(header, all_scores(computed, stored))
+
+
+def as_tables(computed: AllHours, stored: AllHours) -> Iterator[Table | str]:
+    """A line for each hour and segment, and a column for each metric; then the same for each file
+    that graded now, and the one that had graded."""
+    yield _table([*scores(computed.clicks, stored.clicks)], "metric", "feedback")
+    by_files: dict[_Files, list[Row]] = {}
+    for row in judged_scores(computed, stored):
+        by_files.setdefault((row["judgements"], row["stored_judgements"]), []).append(row)
+    for (now, before), rows in by_files.items():
+        title = title_of(now or "–")
+        if before is not None and before != now:
+            title += Text(f" / {text.printable(before)}")
+        yield _table(rows, "judged_metric", "searches", title)
+    if computed.judged is not None and not by_files:
+        yield NOTHING_JUDGED
+
+
+def _table(rows: Sequence[Row], metric: str, waits_for: str, title: Text | None = None) -> Table:
+    return tables.as_table(
+        rows,
+        dict.fromkeys(row[metric] for row in rows),
+        lambda row: _pair(row, "mean", "{:.4f}"),
+        counts={"impressions": lambda row: _pair(row, "impressions", "{:,}")},
+        caption=LEGEND.format(waits_for),
+        title=title,
+    )
+
+
+def _pair(row: Row, name: str, form: str) -> str:
+    values = (row[name], row[f"stored_{name}"])
+    return " / ".join("–" if value is None else form.format(value) for value in values)
+
+
+BETWEEN_MS: Final = HOUR_MS
+"""Read before what must be read at least, for clocks and delays of producers."""
+
+Show: TypeAlias = Callable[[int, int, float], None]
+"""Takes a lane, the number of lanes, and the share of the lane that was read."""
+
+
+async def computed_hours(config: Config, span: range, show: Show) -> AllHours:
+    """Return the hours that begin in the span, as this configuration counts the records that Kafka
+    has, and grades them by the whole index. Raises Unavailable, StartError, LogChanged and
+    OverflowError."""
+    plan, index = plan_of_hours(config.plan), whole_index(config)
+    found = AllHours(HourRows(plan, span), None if index is None else empty(plan, span))
+    timeline = Timeline() if index is None else index.timeline
+
+    async def shown(lane: int, lanes: int, share: float) -> None:
+        show(lane, lanes, share)
+
+    async with LaneLogs(kafka_settings(config)) as logs:
+        for number in range(logs.lanes):
+            each = partial(shown, number, logs.lanes)
+            again = await made_again(config, logs, number, plan, span, found, each, index)
+            found.finish(again.lane, again.first_ms, timeline)
+    return found
+
+
+@dataclass(frozen=True)
+class MadeAgain:
+    """A lane with the records that some hours need."""
+
+    lane: Lane
+    first_ms: int | None
+    """Earlier hours are not whole; None: of none it is known."""
+    is_read: bool
+    """Whether the log was read to its end."""
+
+
+async def made_again(
+    config: Config,
+    logs: LaneLogs,
+    number: int,
+    plan: Plan,
+    span: range,
+    watching: WatchingProof,
+    applied: Callable[[float], Awaitable[None]],
+    index: WholeIndex | None = None,
+) -> MadeAgain:
+    """Apply the records of a lane that the hours of the span need. `watching` takes over past
+    hours; `applied` takes the share that was read, after each batch. Lists are graded by the index,
+    if there is one. Raises Unavailable, StartError, LogChanged, OverflowError."""
+    timing, most_ms = config.timing, config.limits.max_future_ms
+    lead_ms = 2 * (most_ms + timing.base_ms) + timing.settle_ms + BETWEEN_MS
+    begin = await logs.offsets(number, Ago(0), max(span.start - lead_ms, 0))
+    until = await logs.offsets(number, LogEnd.LATEST, 0)
+    log = await logs.open(number, begin, until, NO_MARKS)
+    topics = list(until)
+    is_whole = not any(log.next_offsets.values())
+    reach = None if is_whole else Reach(timing, most_ms, topics)
+    lane = new_lane(number, plan, dict(log.next_offsets), topics)
+    class_by_the_whole_index(lane, config)
+    if index is not None:
+        rows_of(lane).prepare(index.timeline, index.judgements)
+    async with record_reader(config) as reader:
+        replay = Replay(lane, reader.decoder, reach, watching)
+        while unread := log.unread:
+            if lane.settled_before is not None and lane.settled_before >= span.stop:
+                break
+            topic = replay.next_topic(unread)
+            records = await log.take(topic, replay.batch_records)
+            await reader.prepare(topic, records)
+            replay.apply(topic, records, log.next_offsets[topic])
+            await applied(log.share_read)
+    return MadeAgain(lane, replay.first_ms, log.is_read)
+
+
+async def stored_hours(config: Config, span: range) -> AllHours:
+    """Return the hours that begin in the span, as the workers of this configuration have stored
+    them; none where a lane has lost an hour, or is damaged. Raises Unavailable."""
+    found, name = _nothing(config.plan, span), namespace(config)
+    async with connected(config) as client:
+        try:
+            for lane in range(await Namespace(client, config.redis.namespace, name).lanes()):
+                await _read(LaneStore(client, name), lane, found)
+        except Damaged:
+            return _nothing(config.plan, span)  # a sum without this lane would be too small
+    return found
+
+
+def _nothing(plan: Plan, span: range) -> AllHours:
+    return AllHours(HourRows(plan, span), None if plan.judged is None else empty(plan, span))
+
+
+async def _read(store: LaneStore, lane: int, found: AllHours) -> None:
+    delta = await store.read(lane, "", None, 1)
+    if delta is None or not any(delta.head.counts.get("events", {}).values()):
+        return
+    rows = found.clicks
+    stored = stored_lane(lane, delta.head, delta.names, delta.pages, rows.plan)
+    rows.settled_ms = min(rows.settled_ms, delta.head.state.settled_before or 0)
+    rows.missing.update(delta.head.state.lost_hours)
+    for start in stored.hours:
+        rows.add(start, stored.names, stored.rows(stored.hours[start], start, start))
+    if found.judged is not None:
+        add_stored(found.judged, stored)
+
+
+WIDEST_TABLE = 10_000
+
+
+@dataclass(frozen=True)
+class AskedHours:
+    """The hours that begin in [from_ms, to_ms), and where the stored ones come from."""
+
+    from_ms: int
+    to_ms: int
+    stored_file: str | None
+    """The configuration of the workers; None: the one that is asked about."""
+
+
+def replay_hours(config: Config, asked: AskedHours, output: str, *, progress: bool) -> int:
+    """Print the hours as this configuration counts them beside the stored ones; returns the exit
+    code: 1 where Kafka has none of them. Raises click.ClickException, ConfigError."""
+    configure_allocator()
+    of_workers = config if asked.stored_file is None else read(asked.stored_file, os.environ)
+    span = range(asked.from_ms, asked.to_ms)
+    try:
+        with Progress(console=Console(file=sys.stderr, quiet=not progress), transient=True) as bars:
+            bar = bars.add_task("replay", total=1.0)
+
+            def show(lane: int, lanes: int, share: float) -> None:
+                bars.update(bar, completed=(lane + share) / lanes)
+
+            computed = asyncio.run(computed_hours(config, span, show))
+        stored = asyncio.run(stored_hours(of_workers, span))
+    except (Unavailable, StartError, LogChanged, OverflowError) as error:
+        raise click.ClickException(str(error)) from error
+    _print(computed, stored, output)
+    if unproven := unproven_text(computed.clicks):
+        print(unproven, file=sys.stderr)
+    return 0 if computed.clicks.starts else 1
+
+
+def _print(computed: AllHours, stored: AllHours, output: str) -> None:
+    if output == "table":
+        console = Console(width=WIDEST_TABLE)
+        for part in as_tables(computed, stored):
+            console.print(part)
+    elif output == "json":
+        print(as_json_lines(all_scores(computed, stored)), end="")
+    else:
+        print(as_csv(computed, stored), end="")
+
+
+def unproven_text(computed: HourRows) -> str:
+    """Which hours of the span are left out, and why; "" where none is."""
+    if computed.first_ms >= LATEST_MS:
+        return "Kafka no longer has the records that these hours need, of one lane at least."
+    first_ms = -(-computed.first_ms // HOUR_MS) * HOUR_MS
+    if first_ms > computed.span.start:
+        return (
+            f"Hours before {timestamp_text(first_ms)} are left out: Kafka no longer has all of"
+            " the records that they need."
+        )
+    return "" if computed.starts else "No impression was shown in these hours."

@@ -1,0 +1,245 @@
+"""`relevanced replay`: recorded events through the daemon's own pipeline, files in and scores out,
+without a clock, Kafka or Redis.
+
+`recorded/` reads the files, puts the events in order of time and applies them to a lane; the scores
+are those of the daemon's own snapshot of it.
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, TextIO
+
+import msgspec
+from rich.console import Console
+from rich.progress import Progress
+
+from ..config import Config
+from ..errors import StartError, Unavailable
+from ..events import timestamp_text
+from ..experiments import Findings, findings
+from ..lane import Lane, settle_pane
+from ..queries import OFF, PLAIN
+from ..views import Report, scores, selection, snapshot
+from .buckets import JudgedHours, view_of
+from .clients import whole_index
+from .events import NoRoom
+from .lines import UnknownTopic
+from .over_time_output import SCORES, Asked, print_over_time
+from .pipeline import ALL_DAYS, NothingUsual, Replayed, replayed
+from .reasons import NothingLeft, days_of, explained, with_excluded
+from .report import (
+    ReplayReport,
+    UnknownExperiment,
+    as_csv,
+    as_tables,
+    experiment_report,
+    judged_report,
+    replay_report,
+    summary,
+    with_days,
+)
+from .tables import examples_text, query_text
+
+if TYPE_CHECKING:
+    from .over_time import Looks
+
+DEFAULT_PORT: Final = 9465
+"""That of the demo."""
+WIDEST_TABLE: Final = 10_000
+NARROWEST_TABLE: Final = 100
+"""Columns of the table on a narrower terminal, or on none."""
+
+
+def replay(
+    paths: Sequence[str],
+    config: Config,
+    output: str,
+    asked: Asked = SCORES,
+    *,
+    as_is: bool,
+    progress: bool,
+    kcat: bool = False,
+    topic: str | None = None,
+) -> int:
+    """Score the files and print the scores, or what was asked for in their place; returns the exit
+    code: 1 where a file cannot be read, or nothing in them counts."""
+    console = Console(file=sys.stderr, quiet=not progress)
+    config = keeping_queries(config, asked)
+    try:
+        judged = _judged(config, asked)
+        looks = None if asked.serve_at is None else _looks(config, judged)
+        with Progress(console=console, transient=True) as bars:
+            found = replayed(
+                paths,
+                config,
+                bars,
+                as_is=as_is,
+                every_ms=asked.bucket_ms,
+                looks=looks,
+                judged=judged,
+                excluded=asked.excluded,
+                kcat=kcat,
+                topic=topic,
+            )
+    except (NoRoom, StartError, Unavailable, UnknownTopic, ValueError, OSError) as error:
+        return _failed(error)
+    report = whole_report(found, paths)
+    if asked == SCORES:
+        print_report(report, output, sys.stdout)
+    if asked != SCORES or output == "csv":
+        print(summary(report), file=sys.stderr)
+    if not found.accepted:
+        print(_explained(found, config), file=sys.stderr)
+        return 1
+    if looks is not None and asked.serve_at is not None:
+        return _serve(found, looks, paths, asked.serve_at, config.links.runbook)
+    return print_asked(found, config, asked, output)
+
+
+def _failed(error: Exception) -> int:
+    """Print why nothing was replayed; returns the exit code."""
+    if isinstance(error, NoRoom | StartError | Unavailable | UnknownTopic):
+        print(error, file=sys.stderr)
+        return 2 if isinstance(error, UnknownTopic) else 1
+    if isinstance(error, OSError):
+        print(f"{error.filename}: cannot be read: {error.strerror}", file=sys.stderr)
+        return 1
+    print(f"--every: {error}", file=sys.stderr)
+    return 2
+
+
+def _serve(
+    found: Replayed, looks: "Looks", paths: Sequence[str], port: int, runbook: str | None
+) -> int:
+    from .serving import serve, words_of
+
+    served = looks.published(found.lane, words_of(paths, found.lane))
+    stored = None if found.queries is None else found.queries.stored(found.lane)
+    return serve(served, found.lane, port, runbook, stored)
+
+
+def print_asked(found: Replayed, config: Config, asked: Asked, output: str) -> int:
+    """Print what was asked for in place of the scores; returns the exit code."""
+    if asked.queries is not None and found.queries is not None:
+        try:
+            listed = found.queries.finished(found.lane, asked.queries)
+        except NothingUsual as error:
+            print(error, file=sys.stderr)
+            return 1
+        print(query_text(listed, output), end="")
+        if output == "table":
+            print(examples_text(listed.examples), end="")
+        return 0
+    if found.buckets is not None:
+        return print_over_time(found, config, asked, output)
+    if asked.experiment is None:
+        return 0
+    return print_experiment(found.lane, asked.experiment, output, asked.by_day)
+
+
+def keeping_queries(config: Config, asked: Asked) -> Config:
+    """The configuration with all hours of queries where they are asked for, and none where not: a
+    page has those that the configuration keeps, too."""
+    text = config.queries.text if config.queries.is_on else PLAIN
+    is_served = asked.serve_at is not None and config.queries.is_on
+    text = OFF if asked.queries is None and not is_served else text
+    return replace(config, queries=replace(config.queries, text=text, days=ALL_DAYS))
+
+
+def _judged(config: Config, asked: Asked) -> JudgedHours | None:
+    """What grades, where scores or changes are printed, drawn or served. Raises StartError where a
+    file of judgements cannot be read."""
+    if asked != SCORES and asked.serve_at is None and asked.bucket_ms is None:
+        return None
+    found = whole_index(config)
+    return None if found is None else JudgedHours(found.timeline, found.judgements)
+
+
+def _looks(config: Config, judged: JudgedHours | None) -> "Looks":
+    # Exporter and HTTP server are loaded where they are needed only: they take memory.
+    from .over_time import Looks
+
+    version = config.segments.version_attribute
+    return Looks(config.plan, config.resolved_judging, version, judged)
+
+
+def read_lane(paths: Sequence[str], config: Config, bars: Progress, *, as_is: bool) -> Lane:
+    """One lane to which all events of the files were applied; see `replayed`."""
+    return replayed(paths, config, bars, as_is=as_is).lane
+
+
+def whole_report(found: Replayed, paths: Sequence[str]) -> ReplayReport:
+    """The scores, and what became of every event of these files."""
+    lane = found.lane
+    kinds = found.ignored_kinds.by_kind()
+    judged = None if found.judged is None else judged_report(lane, found.judged)
+    refused, waiting = found.refusals.listed(paths), len(lane.waiting)
+    return replay_report(report_of(lane), refused, kinds, waiting, judged)
+
+
+def _explained(found: Replayed, config: Config) -> str:
+    counts = found.lane.counts
+    if config.sources and not counts["events"].total():
+        return "No event was read by [[sources]]: relevanced map prints what the records come to."
+    return explained(
+        counts["events"].total(),
+        counts["impression_outcomes"],
+        found.refusals.counts,
+        found.refusals.samples,
+        config.events.format,
+    )
+
+
+def report_of(lane: Lane) -> Report:
+    """The lane's scores: the windows as of its last event, and a window of everything."""
+    view = view_of(lane)
+    whole = snapshot.evaluate([view], lane.plan, view.names.segments)
+    whole = snapshot.with_everything(whole, [view], lane.plan)
+    return scores.report(whole, selection.busiest(whole, lane.plan), lane.plan)
+
+
+def experiments_of(lane: Lane) -> Findings:
+    """What the experiments show, open panes included. Settles them: the lane can take no more
+    events afterwards."""
+    for pane in lane.open.panes():
+        settle_pane(lane, pane)
+    at_ms = lane.watermark_ms
+    as_of = None if at_ms is None else timestamp_text(at_ms)
+    return findings([lane.experiments.by_name], lane.plan.tracking, lane.plan.metrics, at_ms, as_of)
+
+
+def print_experiment(lane: Lane, experiment: str, output: str, by_day: bool) -> int:
+    """Print what one experiment shows, as `table` or `json`; returns the exit code."""
+    found = experiments_of(lane)
+    if by_day:
+        found = with_days(found, experiment, days_of(lane, experiment))
+    try:
+        text = experiment_report(with_excluded(found, lane, experiment), experiment, output)
+    except (UnknownExperiment, NothingLeft) as error:
+        print(error, file=sys.stderr)
+        return 1
+    if output == "csv":
+        print("--experiment: no csv, but table or json", file=sys.stderr)
+        return 2
+    print(text, end="")
+    return 0
+
+
+def print_report(report: ReplayReport, output: str, stream: TextIO) -> None:
+    """Print a report as `table`, `json` or `csv`."""
+    of_scores = Report(report.as_of, report.events, report.scores)
+    if output == "json":
+        print(msgspec.json.encode(report).decode(), file=stream)
+    elif output == "csv":
+        text = None if report.judged is None else as_csv(report.scores, report.judged)
+        print(scores.to_csv(of_scores) if text is None else text, end="", file=stream)
+    else:
+        width = max(Console(file=stream).width, NARROWEST_TABLE)
+        whole = report.whole
+        print(
+            scores.to_table(of_scores, whole.window, whole.view, width=width), end="", file=stream
+        )
+        for part in () if report.judged is None else as_tables(report.judged):
+            Console(file=stream, width=WIDEST_TABLE).print(part)
+        print(summary(report), file=stream)

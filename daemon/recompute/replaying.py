@@ -1,0 +1,156 @@
+"""One lane made again from its log. Pure.
+
+Records are applied by the worker's own batch processing. Where a lane stands at given offsets does
+not depend on batches, nor on how its topics interleave; so the topic that is behind in event time
+goes first, and no feedback waits for long. Whoever watches takes over what cannot change any more
+before it is dropped: memory is that of one lane of a worker.
+
+What a log still proves whose first records are gone.
+
+The state of a lane before its first record that is left is not known: which impressions were open,
+which feedback waited, where the watermarks were. But nothing of it lasts. No record that is gone
+has a later timestamp than the first that is left, and no event counts that is more than
+`events.max_future` ahead of its record. So every event that is gone lies before
+
+    t0 = the greatest timestamp of the first records that are left + max_future
+
+Once a topic's own watermark has passed t0 by a base pane, the attribution window and the lateness,
+all of that is closed, and the topic's events are judged as they were when the lane was first read.
+An impression that is later than any event met until then, with 5 s for clocks, is thus counted in
+full, and so is every pane that begins after it.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final, Protocol
+
+from ..events import Decoder, LogRecord, Rejected
+from ..lane import Lane
+from ..panes import GRACE_MS, Timing, pane_start
+from ..worker import MAX_CHUNK_RECORDS, DeadLetter, batch
+
+
+class Reach:
+    """Finds the first pane that is proven, while the records of a lane are read."""
+
+    def __init__(self, timing: Timing, max_future_ms: int, topics: Iterable[str]) -> None:
+        self._timing = timing
+        self._max_future_ms = max_future_ms
+        self._stamps_ms: dict[str, int | None] = dict.fromkeys(topics)
+        """Topic → timestamp of its first record that has one."""
+        self._latest_ms = 0
+        self._ready: set[str] = set()
+        """Topics whose own watermark has passed all that is unknown."""
+
+    def note(self, topic: str, records: Sequence[LogRecord], decode: Decoder) -> None:
+        """Note records of a topic, before they are applied to the lane."""
+        if topic in self._ready:
+            return
+        for record in records:
+            if self._stamps_ms[topic] is None and record.timestamp >= 0:
+                self._stamps_ms[topic] = record.timestamp
+            for events in decode.slices_of(record):
+                times_ms = [e.time_ms for e in events if not isinstance(e, Rejected)]
+                self._latest_ms = max(self._latest_ms, *times_ms, 0)
+
+    def applied(self, topic: str, watermark_ms: int | None) -> None:
+        """Note the watermark of a topic once they are applied."""
+        known_ms = self._known_from_ms
+        if watermark_ms is not None and known_ms is not None and watermark_ms >= known_ms:
+            self._ready.add(topic)
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether every topic has passed what is unknown."""
+        return self._ready == self._stamps_ms.keys()
+
+    @property
+    def first_ms(self) -> int | None:
+        """Start of the first base pane that is proven; None while it is not known."""
+        if not self.is_reached:
+            return None
+        base_ms = self._timing.base_ms
+        return pane_start(self._latest_ms + GRACE_MS, base_ms) + base_ms
+
+    @property
+    def missing(self) -> str:
+        """Why nothing is proven; "" where something is."""
+        if self.is_reached:
+            return ""
+        unstamped = sorted(topic for topic, ms in self._stamps_ms.items() if ms is None)
+        if unstamped:
+            return f"no record with a timestamp is left of {', '.join(unstamped)}"
+        late = ", ".join(sorted(self._stamps_ms.keys() - self._ready))
+        span_s = (self._max_future_ms + self._timing.base_ms + self._timing.settle_ms) // 1000
+        return f"the records that are left of {late} span less than the {span_s} s that are needed"
+
+    @property
+    def _known_from_ms(self) -> int | None:
+        """The watermark from which on a topic's events are judged as they were."""
+        stamps_ms = [ms for ms in self._stamps_ms.values() if ms is not None]
+        if len(stamps_ms) < len(self._stamps_ms):
+            return None
+        unknown_ms = max(stamps_ms) + self._max_future_ms
+        return unknown_ms + self._timing.base_ms + self._timing.settle_ms
+
+
+BATCH_RECORDS: Final = 10_000
+FIRST_RECORDS: Final = 200
+"""Of a batch while it is not known yet from which pane on rows are proven: that pane comes after
+the batch in which it becomes known."""
+
+
+class WatchingProof(Protocol):
+    """What takes over past hours of a lane while it is made again."""
+
+    def past_hours(self, lane: Lane, first_ms: int | None) -> None:
+        """Take over the hours that cannot change any more. `first_ms`: earlier panes are not
+        proven; None: none is yet. Before the lane starts its next batch, which drops them."""
+
+
+class Replay:
+    """Makes one lane again: `apply` takes records of any topic, as often as there are any."""
+
+    def __init__(
+        self, lane: Lane, decode: Decoder, reach: Reach | None, watching: WatchingProof
+    ) -> None:
+        """`lane` has seen nothing. `reach`: None where its first record is the first of its log, or
+        the one at which it began."""
+        self.lane = lane
+        self._decode = decode
+        self._reach = reach
+        self._watching = watching
+        self.records = 0
+        """That were applied."""
+
+    @property
+    def batch_records(self) -> int:
+        """How many records the next `apply` should get at most."""
+        ready = self._reach is None or self._reach.is_reached
+        return BATCH_RECORDS if ready else FIRST_RECORDS
+
+    @property
+    def first_ms(self) -> int | None:
+        """Panes and hours that begin earlier are not proven; None: none is."""
+        return 0 if self._reach is None else self._reach.first_ms
+
+    def next_topic(self, unread: Collection[str]) -> str:
+        """The topic to read next: of those that have records left, the one that is behind."""
+        marks = self.lane.watermarks
+        return min(unread, key=lambda topic: (marks[topic] is not None, marks[topic] or 0, topic))
+
+    def apply(self, topic: str, records: Sequence[LogRecord], next_offset: int) -> None:
+        """Apply records of one topic, in offset order, as one batch. Raises OverflowError where a
+        counter leaves its range, and what the watching one raises."""
+        lane, letters = self.lane, list[DeadLetter]()
+        if self._reach is not None:
+            self._reach.note(topic, records, self._decode)
+        batch.begin(lane)
+        for of_topic, chunk in batch.chunks({topic: records}, MAX_CHUNK_RECORDS):
+            for _ in batch.steps(lane, of_topic, chunk, self._decode, letters):
+                pass
+        batch.end(lane, {topic: next_offset})
+        if self._reach is not None:
+            self._reach.applied(topic, lane.watermarks[topic])
+        self._watching.past_hours(lane, self.first_ms)
+        lane.start_batch()
+        self.records += len(records)

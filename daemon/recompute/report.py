@@ -1,0 +1,285 @@
+"""What `replay` reports: the scores, and what became of every event that was read.
+
+What `replay` says of judged scores.
+
+One experiment out of all findings, as text: what `report` and `replay --experiment` print.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Final, Literal
+
+import msgspec
+from rich.table import Table
+from rich.text import Text
+
+from ..changes import text
+from ..events import DROP_REASONS, REJECTION_REASONS, timestamp_text
+from ..experiments import DayEffect, Finding, Findings, render_report
+from ..exporter import IMPRESSIONS, Reading, Scorer, judged_shares, rows_plan
+from ..http import DatedFile, JudgedScore, dated_file, judged
+from ..judgements import IndexEntry
+from ..lane import Lane, PagedRows, row_width
+from ..plan import Plan
+from ..views import (
+    EVERYTHING,
+    LIVE,
+    Events,
+    LaneView,
+    Report,
+    Score,
+    Selection,
+    estimates,
+    optional,
+    snapshot,
+)
+from . import tables
+from .buckets import JudgedHours, selection_of, view_of
+from .line_files import Refused
+from .tables import Row
+
+NOTHING_JUDGED = "By judgements: no file judges a query of these searches at their time."
+JUDGED_FIELDS: Final = ("judged_metric", "items_share", "judgements")
+"""The fields that only judged scores have; these have no `metric`."""
+
+
+class ReplayJudged(msgspec.Struct, frozen=True):
+    """The judged scores of recorded events."""
+
+    until: str | None
+    """Event time before which judged scores are final. The windows end there; `all` goes on to the
+    end of the files."""
+    depth: int
+    """The first so many places are looked at for `items_share`."""
+    unjudged: Literal["zero", "skip"]
+    """What an item without a judgement is: one without gain, or none at all."""
+    late: dict[str, int]
+    """Records of judged queries that came too late to be graded."""
+    files: tuple[DatedFile, ...]
+    """Those that judged an impression."""
+    scores: tuple[JudgedScore, ...]
+    """Those of the window `all` come first, for each file apart: what two files grade is not
+    added."""
+
+
+def judged_report(lane: Lane, hours: JudgedHours) -> ReplayJudged:
+    """The judged scores of the lane: of everything that each file graded, and of the windows that
+    end where judged rows are final. Raises OverflowError."""
+    plan, view = lane.plan, view_of(lane)
+    assert plan.judged is not None
+    whole = snapshot.evaluate([view], plan, view.names.segments)
+    shown = selection_of(lane)
+    graded = [replace(view, judged=replace(hours.view(lane), hours={}))]
+    found = Scorer(plan).of(graded, whole.as_of_ms, shown)
+    windows = judged(Reading(plan, graded, whole, shown, by_judgements=found), {})
+    by_file = hours.by_file(lane)
+    files = {entry: dated_file(entry) for entry in by_file}
+    return ReplayJudged(
+        until=windows.until,
+        depth=plan.judged.depth,
+        unjudged=plan.judged.unjudged,
+        late=dict(lane.counts["judged_late"]),
+        files=tuple(files.values()),
+        scores=(*_everything(by_file, view, shown, rows_plan(plan)), *windows.scores),
+    )
+
+
+def _everything(
+    by_file: Mapping[IndexEntry, PagedRows], view: LaneView, shown: Selection, plan: Plan
+) -> Iterator[JudgedScore]:
+    assert plan.judged is not None
+    for entry, sums in by_file.items():
+        rows = shown.fold_pages(sums.pages, view.names, row_width(plan.judged))
+        shares, impressions = optional(judged_shares(rows)), rows[:, IMPRESSIONS].tolist()
+        for index, metric in enumerate(plan.metrics):
+            means, errors = (optional(values) for values in estimates(rows, plan, index))
+            scored = rows[:, plan.metric_column(index)].tolist()
+            for row, (grouping, segment) in enumerate(shown.segments):
+                yield JudgedScore(
+                    judged_metric=metric.name,
+                    grouping=grouping,
+                    segment=segment,
+                    window=EVERYTHING,
+                    mean=means[row],
+                    stderr=errors[row],
+                    scored=int(scored[row]),
+                    impressions=int(impressions[row]),
+                    items_share=shares[row],
+                    since=timestamp_text(entry.start_ms),
+                    judgements=entry.name,
+                )
+
+
+def as_csv(scores: Sequence[Score], report: ReplayJudged) -> str:
+    """A header, a line for each score, and one for each judged score, which has a `judged_metric`
+    in place of a `metric`."""
+    rows = map(msgspec.structs.asdict, (*scores, *report.scores))
+    return tables.as_csv((*Score.__struct_fields__, *JUDGED_FIELDS), rows)
+
+
+def as_tables(report: ReplayJudged) -> Iterator[Table | str]:
+    """A table for each file: a line for each segment, and a column for each metric."""
+    scores = [score for score in report.scores if score.window == EVERYTHING]
+    for name, of_file in groupby(scores, key=lambda score: score.judgements):
+        yield _table(name, [score for score in of_file if score.impressions], report.depth)
+    if not scores:
+        yield NOTHING_JUDGED
+    if report.late:
+        late = ", ".join(f"{label} {count:,}" for label, count in report.late.items())
+        yield f"Too late to be graded: {late}"
+
+
+def _table(name: str, scores: list[JudgedScore], depth: int) -> Table:
+    return tables.as_table(
+        map(msgspec.structs.asdict, scores),
+        dict.fromkeys(score.judged_metric for score in scores),
+        _mean,
+        names=("grouping", "segment"),
+        counts={
+            "impressions": lambda row: f"{row['impressions']:,}",
+            "judged": lambda row: share_text(row["items_share"]),
+        },
+        caption=judged_note(depth),
+        title=Text(f"{EVERYTHING}, ") + title_of(name),
+    )
+
+
+def title_of(name: str) -> Text:
+    """Of a table of what one file graded."""
+    return Text(f"by judgements: {text.printable(name)}")
+
+
+def judged_note(depth: int) -> str:
+    """What its column `judged` is."""
+    return f"judged: share of the first {depth} places whose item is judged."
+
+
+def share_text(share: float | None) -> str:
+    """How much of the first places is judged."""
+    return "–" if share is None else f"{share:.1%}"
+
+
+def _mean(row: Row) -> str:
+    if row["mean"] is None:
+        return "undefined"
+    return f"{row['mean']:.4f}" + ("" if row["stderr"] is None else f" ±{row['stderr']:.4f}")
+
+
+WAITING: Final = "waiting"
+"""The outcome of feedback that waits for its impression, or for its item, when the files end."""
+
+
+class ReportedWindow(msgspec.Struct, frozen=True):
+    """A window, and the view of it."""
+
+    window: str
+    view: str
+
+
+WHOLE: Final = ReportedWindow(EVERYTHING, LIVE)
+"""The window of everything in the files, settled or not. Its scores come first."""
+
+
+class ReplayEvents(Events, frozen=True):
+    """Counts of the events in the files. The feedback outcomes have `waiting` as well."""
+
+    ignored_kinds: dict[str, int]
+    """Kinds without a grade, the most frequent first; together as many as `ignored_kind`."""
+
+
+class ReplayReport(msgspec.Struct, frozen=True):
+    """The object that `replay --output json` prints: that of the API, and more."""
+
+    as_of: str | None
+    whole: ReportedWindow
+    events: ReplayEvents
+    refused: tuple[Refused, ...]
+    """Each reason why something was refused or left out, the most frequent first."""
+    scores: tuple[Score, ...]
+    judged: ReplayJudged | None = None
+    """None where [judgements] is off."""
+
+
+def replay_report(
+    report: Report,
+    refused: Sequence[Refused],
+    ignored_kinds: Mapping[str, int],
+    waiting: int,
+    judged: ReplayJudged | None = None,
+) -> ReplayReport:
+    """The report of a replay, from that of its lane."""
+    events = msgspec.structs.asdict(report.events)
+    events["feedback_outcomes"] = {**report.events.feedback_outcomes, WAITING: waiting}
+    scores = sorted(report.scores, key=lambda score: score.window != EVERYTHING)
+    return ReplayReport(
+        as_of=report.as_of,
+        whole=WHOLE,
+        events=ReplayEvents(**events, ignored_kinds=dict(ignored_kinds)),
+        refused=tuple(refused),
+        scores=tuple(scores),
+        judged=judged,
+    )
+
+
+def summary(report: ReplayReport) -> str:
+    """What became of the events, a line each for impressions, feedback, and each reason of
+    refusal."""
+    events = report.events
+    kinds = ", ".join(f"{_visible(kind)} {n:,}" for kind, n in events.ignored_kinds.items())
+    details = {"ignored_kind": f" ({kinds})"} if kinds else {}
+    lines = [
+        f"{events.impressions:,} impressions: {_listed(events.impression_outcomes, {})}",
+        f"{events.feedback:,} feedback: {_listed(events.feedback_outcomes, details)}",
+    ]
+    return "\n".join((*lines, *(refused_line(one) for one in report.refused)))
+
+
+def _listed(counts: Mapping[str, int], details: Mapping[str, str]) -> str:
+    found: Iterable[tuple[str, int]] = ((name, n) for name, n in counts.items() if n)
+    return ", ".join(f"{name} {n:,}{details.get(name, '')}" for name, n in found) or "none"
+
+
+def refused_line(refused: Refused) -> str:
+    """How often a reason of refusal occurred, and where first."""
+    verb = "refused" if refused.reason in REJECTION_REASONS else "skipped"
+    if refused.reason in DROP_REASONS:
+        verb = "left out"
+    first = "" if refused.count == 1 else "the first "
+    where = f"{first}in {_visible(refused.file)}, line {refused.line:,}"
+    shown = f" in {_visible(refused.record)}" if refused.record else ""
+    return f"{verb} {refused.reason} {refused.count:,}, {where}: {refused.detail}{shown}"
+
+
+def _visible(text: str) -> str:
+    """The text with control characters, which a terminal would act upon, as escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+class UnknownExperiment(Exception):
+    """There is no experiment of this name; the text lists those that there are."""
+
+
+def finding_of(findings: Findings, experiment: str) -> Finding:
+    """The finding of one experiment. Raises UnknownExperiment."""
+    for finding in findings.experiments:
+        if finding.experiment == experiment:
+            return finding
+    names = ", ".join(finding.experiment for finding in findings.experiments) or "none"
+    raise UnknownExperiment(f"{experiment}: no experiment of this name; known: {names}")
+
+
+def with_days(findings: Findings, experiment: str, rows: tuple[DayEffect, ...]) -> Findings:
+    """The findings, with the effect of one experiment by day."""
+    return Findings(
+        findings.as_of,
+        tuple(
+            msgspec.structs.replace(one, by_day=rows) if one.experiment == experiment else one
+            for one in findings.experiments
+        ),
+    )
+
+
+def experiment_report(findings: Findings, experiment: str, output: str) -> str:
+    """The report of one experiment as `table` or `json`. Raises UnknownExperiment."""
+    return render_report(finding_of(findings, experiment), findings.as_of, output)

@@ -1,0 +1,299 @@
+"""The rows of one measure as they are stored, against those that the log proves. Pure.
+
+Stored judged rows against those that the log and the files of judgements prove.
+
+A lane says itself by which files it has graded each hour that is kept: by these its log is graded
+again. Where the index lists another file for an hour, the lane has refused that one for good; its
+rows are proven all the same, and the difference is said.
+
+The integers of experiments by name, so that stored and proven ones can be compared.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from relevanced.metrics import Hashes, Integers
+
+from ..events import timestamp_text
+from ..experiments import Arm, Spec, Tallies, day_name
+from ..judgements import Fault, IndexEntry, Judgements, Timeline, start_text
+from ..lane import (
+    JUDGED_COUNT_COLUMNS,
+    JUDGED_METRIC_COLUMNS,
+    Lane,
+    PagedRows,
+    Pages,
+    RowSet,
+    ShownInBatch,
+    kept_from,
+    open_hour,
+)
+from ..panes import PaneKey
+from ..plan import METRIC_COLUMNS, Plan
+from ..storage import JUDGED, Head, by_start, unpack_page, whole_or_damaged
+from .stored import Difference, Differences, Matching, Packed, StoredLane, beside, kept_panes
+
+
+@dataclass
+class RowsComparison:
+    """What was compared so far."""
+
+    measure: str
+    """Of which `Difference.what` begins with this."""
+    plan: Plan
+    head: Head
+    stored: tuple[Mapping[PaneKey, Packed], Mapping[int, Packed]]
+    """Pages of panes that are kept, and of hours."""
+    columns: Sequence[str]
+    matching: Matching
+    summed: Collection[int]
+    """Groupings of which only the sum over all segments is compared."""
+    differences: Differences
+    hours_from: int
+    """The lane has whole hours from here on."""
+    panes_from: Sequence[int]
+    """The same of panes, by window."""
+    lost_hours: Collection[int]
+    unpacked: Callable[[Packed, int | None, int], Pages]
+    """(pages, hour if they are of one, start) → rows, as far as the lane had them by then."""
+    covered: Callable[[Pages, int], Pages] = lambda pages, start: pages
+    """Proven rows of a start, as far as the stored lane had them by then."""
+    hours: int = 0
+    panes: int = 0
+    _seen: set[int] = field(default_factory=set)
+
+    def past_hours(self, rows: RowSet, settled_before: int | None, first_ms: int | None) -> None:
+        """Compare the hours that cannot change any more; see `Watching`."""
+        if settled_before is not None:
+            still_open = open_hour(settled_before, self.plan)
+            for start in [start for start in rows.hours if start < still_open]:
+                self._hour(start, rows.hours[start].pages, first_ms)
+
+    def finish(self, rows: RowSet, first_ms: int | None) -> None:
+        """Compare all that is left, once the lane has read up to the stored offsets."""
+        stored_panes, stored_hours = self.stored
+        for start, of in rows.hours.items():
+            self._hour(start, of.pages, first_ms)
+        for start in sorted(stored_hours.keys() - self._seen):
+            self._hour(start, {}, first_ms)
+        empty, windows = PagedRows(len(self.columns)), self.plan.timing.windows
+        for key in sorted(stored_panes.keys() | rows.panes.keys()):
+            window, start = key
+            if first_ms is not None and start >= max(first_ms, self.panes_from[window]):
+                self.panes += 1
+                at = self._at("pane", start=timestamp_text(start), window=windows[window].name)
+                stored = self.unpacked(stored_panes.get(key, {}), None, start)
+                self.compare(at, stored, rows.panes.get(key, empty).pages, start)
+
+    def _hour(self, start: int, proven: Pages, first_ms: int | None) -> None:
+        self._seen.add(start)
+        before = self.head.state.settled_before
+        is_kept = before is not None and start >= kept_from(before, self.plan)
+        if start in self.lost_hours or not is_kept or first_ms is None:
+            return
+        if start >= max(first_ms, self.hours_from):
+            self.hours += 1
+            stored = self.unpacked(self.stored[1].get(start, {}), start, start)
+            self.compare(self._at("hour", start=timestamp_text(start)), stored, proven, start)
+
+    def _at(self, kind: str, start: str, window: str | None = None) -> "partial[Difference]":
+        return partial(Difference, f"{self.measure}{kind}", start=start, window=window)
+
+    def compare(self, at: "partial[Difference]", stored: Pages, proven: Pages, start: int) -> None:
+        """Compare rows of one start."""
+        proven, names = self.covered(proven, start), self.plan.grouping_names
+        compared = beside(self.matching, stored, proven, len(self.columns))
+        count, unequal = compared.unequal(self.summed)
+        self.differences.compared += compared.stored.size
+        named = (
+            at(
+                self.columns[one.column],
+                one.stored,
+                one.proven,
+                grouping=names[one.grouping] if one.grouping >= 0 else None,
+                segment="(all together)" if one.segment is None else one.segment,
+            )
+            for one in unequal
+        )
+        self.differences.note(named, count)
+
+
+NOT_PROVABLE: Final = "judged rows are not provable: "
+NO_DIRECTORY: Final = "judgements.directory is not set here"
+NOTHING_GRADED: Final = "no batch has been graded yet"
+OTHER_COLUMNS: Final = "the lane has other judged metrics than this configuration"
+AHEAD: Final = (
+    "they began in mid-life, and which impressions of wrong clocks came before that is not stored"
+)
+REFUSED: Final = (
+    "the lane graded without {}, in force from {}, which it refused: its judged rows are proven by"
+    " the files that it has, and reading the lane again from the start would give others"
+)
+
+
+@dataclass(frozen=True)
+class Grading:
+    """By which files a lane is graded again."""
+
+    timeline: Timeline = Timeline()
+    judgements: Mapping[IndexEntry, Judgements] = field(default_factory=dict)
+    obstacle: str = ""
+    """Why nothing is; "" where nothing is in the way."""
+    notes: tuple[str, ...] = ()
+
+
+def grading_of(
+    head: Head,
+    index: Collection[IndexEntry],
+    readable: Mapping[IndexEntry, Judgements],
+    faults: Collection[Fault],
+) -> Grading:
+    """The files of a lane's own timeline, as this process has read them."""
+    if head.judged is None or head.judgements is None:
+        return Grading(obstacle=NOTHING_GRADED)
+    history = head.judgements.history
+    missing = [entry for entry in history.entries if entry not in readable]
+    if missing:
+        why = "".join(f" ({fault})" for fault in faults if fault.file.endswith(missing[0].name))
+        text = f"the lane graded by {missing[0].name} of SHA-256 {missing[0].sha256}: put it back"
+        return Grading(obstacle=text + why)
+    first_ms = history.entries[0].start_ms if history.entries else None
+    others = [
+        entry
+        for entry in sorted(set(index).difference(history.entries))
+        if entry.start_ms <= head.judged.latest_ms and (first_ms or 0) <= entry.start_ms
+    ]
+    notes = (REFUSED.format(one.name, start_text(one.start_ms)) for one in others)
+    return Grading(Timeline(history.entries), readable, notes=tuple(notes))
+
+
+def grade_again(lane: Lane, stored: StoredLane, grading: Grading, *, is_whole: bool) -> str:
+    """Let a lane that has seen nothing grade as the stored one did; returns why it cannot."""
+    judged, head = lane.judged, stored.head.judged
+    if judged is None or grading.obstacle:
+        return grading.obstacle
+    if head is None or head.columns != judged.plan.column_ids:
+        return NOTHING_GRADED if head is None else OTHER_COLUMNS
+    if head.from_slot:
+        # Slots follow the order of impressions: that of the only topic, or one that is not known.
+        if is_whole and len(lane.offsets) == 1:
+            judged.from_slot, judged.shown = head.from_slot, ShownInBatch(head.from_slot)
+        elif any(stored.head.counts.get("ahead_events", {}).values()):
+            return AHEAD
+    judged.since_ms = head.since_ms
+    judged.prepare(grading.timeline, grading.judgements)
+    return ""
+
+
+class JudgedComparison:
+    """What was compared of the judged rows of one lane."""
+
+    def __init__(
+        self,
+        stored: StoredLane,
+        plan: Plan,
+        matching: Matching,
+        summed: Collection[int],
+        differences: Differences,
+    ) -> None:
+        """`summed`: groupings of which only the sum over all segments is compared."""
+        self.notes: list[str] = []
+        self._is_on = False
+        self._stored, self._plan, head = stored, plan, stored.head.judged
+        panes, of_hours = by_start(stored.judged.items(), JUDGED, plan.timing)
+        names = [metric.name for metric in plan.judged.metrics] if plan.judged is not None else ()
+        since_ms = 0 if head is None else head.since_ms
+        self.rows = RowsComparison(
+            measure="judged ",
+            plan=plan,
+            head=stored.head,
+            stored=(kept_panes(panes, stored.head, plan), of_hours),
+            columns=[
+                *JUDGED_COUNT_COLUMNS,
+                *(f"{n} {c}" for n in names for c in JUDGED_METRIC_COLUMNS),
+            ],
+            matching=matching,
+            summed=summed,
+            differences=differences,
+            hours_from=since_ms,
+            panes_from=[since_ms] * len(plan.timing.windows),
+            lost_hours=() if head is None else head.lost_hours,
+            unpacked=lambda pages, hour, start: self._unpacked(pages),
+        )
+
+    def begin(self, lane: Lane, grading: Grading, *, is_whole: bool) -> None:
+        """Let the lane that is to be compared grade as the stored one did, where that is known."""
+        if self._plan.judged is not None:
+            obstacle = grade_again(lane, self._stored, grading, is_whole=is_whole)
+            self._is_on = not obstacle
+            self.notes += [f"{NOT_PROVABLE}{obstacle}"] if obstacle else grading.notes
+
+    def past_hours(self, lane: Lane, first_ms: int | None) -> None:
+        """Compare the hours that cannot change any more; see `Watching`."""
+        if self._is_on and lane.judged is not None:
+            self.rows.past_hours(lane.judged, lane.settled_before, first_ms)
+
+    def finish(self, lane: Lane, first_ms: int | None) -> None:
+        """Compare all that is left."""
+        if self._is_on and lane.judged is not None:
+            self.rows.finish(lane.judged, first_ms)
+
+    def _unpacked(self, packed: Packed) -> Pages:
+        with whole_or_damaged(f"lane {self._stored.lane}"):
+            return {page: unpack_page(data) for page, data in packed.items()}
+
+
+CREDIT_COLUMNS = ("credits", "sum of credits", "squares of credits")
+
+
+def integers_of(name: str, tallies: Tallies, spec: Spec) -> dict[str, int]:
+    """What is counted → the count, of every count of an experiment that is not 0."""
+    of_metrics = [f"{metric} {column}" for metric in spec.metrics for column in METRIC_COLUMNS]
+    columns = ["impressions", *of_metrics]
+    panes = {"first": tallies.began_ms, "last": tallies.last_ms}
+    found = {f"{name}, {which} pane in ms": at_ms for which, at_ms in panes.items() if at_ms}
+    for variant, arm in tallies.arms.items():
+        found |= _of_arm(f"{name}, {variant}", arm, columns)
+    for day_ms, arms in tallies.ends.items():
+        for variant, arm in arms.items():
+            found |= _of_arm(f"{name} at the end of {day_name(day_ms)}, {variant}", arm, columns)
+    return found
+
+
+def _of_arm(where: str, arm: Arm, columns: Sequence[str]) -> dict[str, int]:
+    found = dict(_cells(where, arm.tallies, columns))
+    found |= _cells(where, arm.credits, CREDIT_COLUMNS)
+    for segment, part in arm.strata.items():
+        found |= _cells(f"{where}, segment {segment}", part, columns)
+    if arm.without_unit:
+        found[f"{where}, impressions without a unit"] = arm.without_unit
+    return found
+
+
+def _cells(where: str, table: Integers, columns: Sequence[str]) -> Iterator[tuple[str, int]]:
+    for bucket, column in zip(*(axis.tolist() for axis in table.nonzero()), strict=True):
+        yield f"{where}, bucket {bucket}, {columns[column]}", int(table[bucket, column])
+
+
+def users_apart(
+    name: str, stored: Tallies | None, proven: Tallies | None
+) -> tuple[dict[str, int], dict[str, int]]:
+    """What is counted → how many hashes of users only the stored, and only the proven arms have."""
+    of_stored, of_proven = _users(name, stored), _users(name, proven)
+    counts = dict[str, int](), dict[str, int]()
+    for where in of_stored.keys() | of_proven.keys():
+        ours, theirs = of_stored.get(where, set()), of_proven.get(where, set())
+        label = f"{where}, users that the other lacks"
+        counts[0][label], counts[1][label] = len(ours - theirs), len(theirs - ours)
+    return counts
+
+
+def _users(name: str, tallies: Tallies | None) -> Mapping[str, set[int]]:
+    arms = {} if tallies is None else tallies.arms
+    return {f"{name}, {variant}": _hashes(arm.users) for variant, arm in arms.items()}
+
+
+def _hashes(users: Hashes) -> set[int]:
+    return set(users.tolist())

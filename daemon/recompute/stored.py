@@ -1,0 +1,377 @@
+"""A lane as one read of the store found it, packed as it is stored. Pure.
+
+Integers that are not what the log proves: counted, and the first of them kept.
+
+Rows of counters against one another, segment by segment, whatever the ids of the segments.
+
+Ids are given in the order in which a lane first saw its segments. Where topics were read in another
+order, or the log lost its beginning, that is another order: segments are matched by name.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from relevanced.metrics import Integers
+
+from ..experiments import Tallies
+from ..lane import BEFORE, PAGE_ROWS, Pages, Rows, row_sets, take
+from ..panes import PaneKey
+from ..plan import ALL, COUNT_COLUMNS, METRIC_COLUMNS, WEIGHT_COLUMNS, Plan
+from ..storage import (
+    CLICKS,
+    EXPERIMENTS_PREFIX,
+    JUDGED,
+    Head,
+    LaneLayouts,
+    by_start,
+    experiments as stored_experiments,
+    layouts_of,
+    totals_page_of,
+    translated,
+    unpack_page,
+    whole_or_damaged,
+)
+from ..views import Coverage
+
+NOT_COUNTED: Final = -1
+Packed = Mapping[int, bytes]
+"""Page → its rows, as they are stored."""
+
+
+@dataclass(frozen=True)
+class StoredLane:
+    """One lane at one commit: that of `head`."""
+
+    lane: int
+    head: Head
+    plan: Plan
+    layouts: LaneLayouts | None
+    """None before its first commit."""
+    names: Sequence[tuple[int, str]]
+    """(grouping index, segment) by segment id; index NOT_COUNTED of groupings that the plan does
+    not have, and of what was counted before the lane had a grouping."""
+    panes: Mapping[PaneKey, Packed]
+    totals: Packed
+    hours: Mapping[int, Packed]
+    """By the start of the hour in ms."""
+    experiments: Mapping[str, Tallies]
+    """By name."""
+    queries: Mapping[str, bytes | None] = field(default_factory=dict)
+    """Key → value of what the head lists of tables of queries; None where it was gone by then."""
+    judged: Mapping[str, bytes] = field(default_factory=dict)
+    """Key → page of judged rows."""
+
+    @cached_property
+    def coverage(self) -> Coverage:
+        """From when on the lane has what its plan says."""
+        return Coverage.of([] if self.layouts is None else [self.layouts.since], self.plan)
+
+    def rows(self, pages: Packed, hour: int | None, start: int) -> Pages:
+        """The rows of pages of an hour, or of a pane, as far as the lane had them by then. Raises
+        Damaged."""
+        layout = None if self.layouts is None else self.layouts.last
+        if self.layouts is not None and hour is not None:
+            layout = self.layouts.of_hour(hour)
+        with whole_or_damaged(f"lane {self.lane}"):
+            rows = {page: unpack_page(data) for page, data in pages.items()}
+            if layout is not None:
+                rows = {page: translated(of, layout, self.plan) for page, of in rows.items()}
+        return self.covered(rows, self.names, start)
+
+    def covered(self, pages: Pages, names: Sequence[tuple[int, str]], start: int) -> Pages:
+        """Rows of segments with these names, as far as the lane had them by then."""
+        if self.coverage.is_whole and not any(of == NOT_COUNTED for of, _ in names):
+            return pages
+        return {
+            page: self._covered(rows, names_of(names, page), start) for page, rows in pages.items()
+        }
+
+    def _covered(self, rows: Rows, names: Sequence[tuple[int, str]], start: int) -> Rows:
+        known = (*self.plan.grouping_names, "")  # the last one is that of NOT_COUNTED
+        rows = self.coverage.without_hidden(rows, [(known[of], name) for of, name in names], start)
+        left_out = [line for line, (of, _) in enumerate(names) if of == NOT_COUNTED]
+        if left_out:
+            rows = rows.copy()
+            rows[left_out] = 0
+        return rows
+
+
+def names_of(names: Sequence[tuple[int, str]], page: int) -> Sequence[tuple[int, str]]:
+    """The names of the segments of a page."""
+    return names[page * PAGE_ROWS : (page + 1) * PAGE_ROWS]
+
+
+def watermark_of(head: Head) -> int | None:
+    """The watermark of the lane: the least of its topics'; None while one has none."""
+    marks = [mark for mark in head.watermarks.values() if mark is not None]
+    return min(marks) if marks and len(marks) == len(head.watermarks) else None
+
+
+def begin_of(head: Head) -> dict[str, int]:
+    """Return the offsets at which a lane began, by topic: without the topics whose log another one
+    has replaced since, and those of which nothing says it."""
+    replaced = head.counts.get("replaced_logs", {})
+    return {topic: at for topic, at in (head.start or {}).items() if topic not in replaced}
+
+
+def stored_lane(
+    lane: int,
+    head: Head,
+    names: Sequence[tuple[int, str]],
+    pages: Mapping[str, bytes],
+    plan: Plan,
+    queries: Mapping[str, bytes | None] | None = None,
+) -> StoredLane:
+    """Return the lane of a whole read: its head, the names of its segments but for the whole, and
+    its pages by key.
+
+    A page that was dropped while the lane was read, in several calls, is left out: after the last
+    call, everything else is as of its head. Raises Damaged."""
+    layouts = None
+    with whole_or_damaged(f"lane {lane}"):
+        layouts = layouts_of(pages)
+        panes, of_hours = by_start(pages.items(), CLICKS, plan.timing)
+        at = {key: page for key in pages if (page := totals_page_of(key)) is not None}
+        totals = {page: pages[key] for key, page in at.items()}
+        blobs = {key: data for key, data in pages.items() if key.startswith(EXPERIMENTS_PREFIX)}
+        known = [entry.name for entry in head.state.experiments]
+        blobs = stored_experiments.of_names(blobs, known)
+        experiments = stored_experiments.read(blobs)
+        stored_experiments.read_days(experiments, blobs)
+    return StoredLane(
+        lane,
+        head,
+        plan,
+        layouts,
+        [(0, ALL), *_named(names, layouts, plan)],
+        kept_panes(panes, head, plan),
+        totals,
+        _kept_hours(of_hours, head, plan),
+        experiments,
+        queries=queries or {},
+        judged={key: data for key, data in pages.items() if JUDGED.own(key)},
+    )
+
+
+def query_keys_of(head: Head) -> list[str]:
+    """The keys of tables and examples of queries that a head lists."""
+    queries = head.queries
+    if queries is None:
+        return []
+    return [*queries.part_keys, *queries.hour_keys, *queries.example_keys]
+
+
+def _named(
+    names: Sequence[tuple[int, str]], layouts: LaneLayouts | None, plan: Plan
+) -> list[tuple[int, str]]:
+    """The names of segments with the indices of their groupings in the plan."""
+    known, stored = plan.grouping_names, () if layouts is None else layouts.grouping_names
+    at = [known.index(name) if name in known else NOT_COUNTED for name in stored]
+    return [(NOT_COUNTED if name == BEFORE else at[of], name) for of, name in names]
+
+
+def kept_panes(panes: Mapping[PaneKey, Packed], head: Head, plan: Plan) -> Mapping[PaneKey, Packed]:
+    """The panes that a lane still keeps."""
+    watermark, timing = watermark_of(head), plan.timing
+    if watermark is None:
+        return panes
+    limits = [timing.dropped_before(span, watermark) for span in timing.windows]
+    return {key: pages for key, pages in panes.items() if key[1] >= limits[key[0]]}
+
+
+def _kept_hours(found: Mapping[int, Packed], head: Head, plan: Plan) -> Mapping[int, Packed]:
+    settled_before = head.state.settled_before
+    if settled_before is None:
+        return found
+    first, lost = row_sets.kept_from(settled_before, plan), set(head.state.lost_hours)
+    return {s: pages for s, pages in found.items() if s >= first and s not in lost}
+
+
+MOST_NAMED: Final = 20
+"""So many differences of a lane are named; all are counted."""
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """One integer that is stored and another one that the log proves. None: there is none."""
+
+    what: str
+    """`pane`, `hour`, `judged pane`, `judged hour`, `totals`, `watermark`, `count` or
+    `experiment`."""
+    column: str
+    """The column of a row, such as `RR@10 sum`; of anything else, what is counted."""
+    stored: int | None
+    proven: int | None
+    start: str | None = None
+    """Of a pane or an hour."""
+    window: str | None = None
+    """The window that the pane is of."""
+    grouping: str | None = None
+    segment: str | None = None
+
+    def text(self) -> str:
+        """The difference in one line."""
+        window = "" if self.window is None else f" of window {self.window}"
+        start = "" if self.start is None else f" {self.start}"
+        whole = self.grouping in (None, ALL)
+        segment = f", {self.segment}" if whole else f", {self.grouping}={self.segment}"
+        where = f"{self.what}{window}{start}{'' if self.segment is None else segment}"
+        stored, proven = (_text(value) for value in (self.stored, self.proven))
+        return f"{where}, {self.column}: stored {stored}, proven {proven}"
+
+
+def _text(value: int | None) -> str:
+    return "none" if value is None else str(value)
+
+
+@dataclass
+class Differences:
+    """Those of one lane."""
+
+    count: int = 0
+    first: list[Difference] = field(default_factory=list)
+    """At most MOST_NAMED."""
+    compared: int = 0
+    """Integers that were compared."""
+
+    def note(self, found: Iterable[Difference], count: int) -> None:
+        """Note so many differences. No more of `found` are taken than there is room for."""
+        self.count += count
+        room = MOST_NAMED - len(self.first)
+        if room > 0:
+            self.first += [difference for difference, _ in zip(found, range(room), strict=False)]
+
+    def compare(self, what: str, stored: Mapping[str, int], proven: Mapping[str, int]) -> None:
+        """Compare integers by name; one that is missing is 0."""
+        names = sorted(stored.keys() | proven.keys())
+        pairs = [(name, stored.get(name, 0), proven.get(name, 0)) for name in names]
+        unequal = [Difference(what, name, s, p) for name, s, p in pairs if s != p]
+        self.compared += len(pairs)
+        self.note(unequal, len(unequal))
+
+
+NO_SEGMENT = -1
+Name = tuple[int, str]
+"""(grouping index, segment)."""
+
+
+def columns_of(plan: Plan) -> list[str]:
+    """The names of the columns of a row."""
+    of_metrics = [f"{metric.name} {column}" for metric in plan.metrics for column in METRIC_COLUMNS]
+    weights = () if plan.surfaces is None else WEIGHT_COLUMNS
+    return [*COUNT_COLUMNS, *of_metrics, *weights]
+
+
+@dataclass(frozen=True)
+class Unequal:
+    """One column of one segment, or of all segments of a grouping together (segment None)."""
+
+    grouping: int
+    segment: str | None
+    column: int
+    stored: int
+    proven: int
+
+
+class Matching:
+    """Which segment of a stored lane is which of the proven one."""
+
+    def __init__(self, stored: Sequence[Name], proven: Sequence[Name]) -> None:
+        """`proven` may grow afterwards."""
+        self._stored, self._proven = stored, proven
+        self._stored_ids = {name: id_ for id_, name in enumerate(stored)}
+        self._to_stored = np.zeros(0, np.int64)
+
+    def ids(self) -> tuple[Integers, Integers]:
+        """(proven id of each stored one, stored id of each proven one), or NO_SEGMENT."""
+        known = len(self._to_stored)
+        new = [self._stored_ids.get(name, NO_SEGMENT) for name in self._proven[known:]]
+        self._to_stored = np.append(self._to_stored, np.array(new, np.int64))
+        to_proven = np.full(len(self._stored), NO_SEGMENT, np.int64)
+        both = self._to_stored != NO_SEGMENT
+        to_proven[self._to_stored[both]] = np.flatnonzero(both)
+        return to_proven, self._to_stored
+
+    def name(self, stored_id: int, proven_id: int) -> Name:
+        """The name of a segment, of which one id may be missing."""
+        if stored_id != NO_SEGMENT:
+            if stored_id >= len(self._stored):
+                return (NO_SEGMENT, f"(segment id {stored_id}, which has no name)")
+            return self._stored[stored_id]
+        return self._proven[proven_id]
+
+
+@dataclass(frozen=True)
+class RowsCompared:
+    """Rows beside one another, n of each: of the same segments."""
+
+    matching: Matching
+    stored_ids: Integers
+    proven_ids: Integers
+    stored: Integers
+    """(n, columns)."""
+    proven: Integers
+
+    def names(self) -> list[Name]:
+        """The segment of each row."""
+        pairs = zip(self.stored_ids.tolist(), self.proven_ids.tolist(), strict=True)
+        return [self.matching.name(*pair) for pair in pairs]
+
+    def unequal(self, summed: Collection[int]) -> tuple[int, Iterator[Unequal]]:
+        """How many integers differ, and each of them. Of the groupings in `summed`, only the sum
+        over all segments is compared."""
+        whole_groupings = []
+        stored, proven = self.stored, self.proven
+        if summed:
+            groupings = np.array([grouping for grouping, _ in self.names()], np.int64)
+            for grouping in sorted(summed):
+                rows = groupings == grouping
+                sums = stored[rows].sum(axis=0), proven[rows].sum(axis=0)
+                whole_groupings += [
+                    Unequal(grouping, None, column, int(sums[0][column]), int(sums[1][column]))
+                    for column in np.flatnonzero(sums[0] != sums[1]).tolist()
+                ]
+            kept = ~np.isin(groupings, list(summed))
+            stored, proven = np.where(kept[:, None], stored, 0), np.where(kept[:, None], proven, 0)
+        cells = np.argwhere(stored != proven)
+
+        def each() -> Iterator[Unequal]:
+            yield from whole_groupings
+            for row, column in cells.tolist():
+                ids = int(self.stored_ids[row]), int(self.proven_ids[row])
+                values = int(stored[row, column]), int(proven[row, column])
+                yield Unequal(*self.matching.name(*ids), column, *values)
+
+        return len(whole_groupings) + len(cells), each()
+
+
+def beside(matching: Matching, stored: Pages, proven: Pages, width: int) -> RowsCompared:
+    """Return the rows of two lanes beside one another. A row that one of them lacks is zeros."""
+    to_proven, to_stored = matching.ids()
+    ids, rows = _ids_of(stored), np.concatenate([np.zeros((0, width), np.int64), *stored.values()])
+    used = (ids < len(to_proven)) | rows.any(axis=1)  # the last page has room for more segments
+    ids, rows = ids[used], rows[used]
+    named = ids < len(to_proven)
+    proven_of_ids = np.full(len(ids), NO_SEGMENT, np.int64)
+    proven_of_ids[named] = to_proven[ids[named]]
+    others = _ids_of(proven)
+    others = others[others < len(to_stored)]
+    stored_of_others = to_stored[others]
+    others = others[~np.isin(stored_of_others // PAGE_ROWS, list(stored))]
+    return RowsCompared(
+        matching,
+        np.concatenate([ids, to_stored[others]]),
+        np.concatenate([proven_of_ids, others]),
+        np.concatenate([rows, np.zeros((len(others), width), np.int64)]),
+        take(proven, np.concatenate([proven_of_ids, others]), width),
+    )
+
+
+def _ids_of(pages: Pages) -> Integers:
+    firsts = np.fromiter(pages, np.int64, len(pages)) * PAGE_ROWS
+    ids: Integers = (firsts[:, None] + np.arange(PAGE_ROWS)).reshape(-1)
+    return ids

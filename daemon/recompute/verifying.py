@@ -1,0 +1,209 @@
+"""Verifies lanes: reads what is stored in Redis, then the log in Kafka up to the same offsets.
+
+A lane goes on meanwhile. The read of it takes several calls, in which a page that is written comes
+again: after the last call everything is as of its head. The log is then read up to the offsets in
+that head, and no further.
+"""
+
+import asyncio
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+from rich.progress import Progress
+
+from ..config import Config, Layout, layout_of, read, under
+from ..errors import Damaged
+from ..kafka import LaneLog, LaneLogs, kafka_settings
+from ..storage import (
+    DamagedLane,
+    LaneDelta,
+    LaneStore,
+    Namespace,
+    QueryStore,
+    layouts_of,
+    missing_keys,
+    namespace,
+)
+from ..telemetry import logs as process_log
+from ..worker import LogChanged, configure_allocator
+from .clients import RecordReader, connected, library_of, record_reader
+from .comparing import Outcome, Proof, not_provable
+from .replaying import Replay
+from .row_proof import NO_DIRECTORY, Grading, grading_of
+from .stored import StoredLane, begin_of, query_keys_of, stored_lane
+
+SHOW_EVERY_S: Final = 0.25
+UNKNOWN_SCHEMA: Final = "unknown_schema"
+Show: TypeAlias = Callable[[float], None]
+"""Takes the share of a lane's log that was read."""
+
+
+async def lanes_of(config: Config) -> int:
+    """Return how many lanes the namespace of a configuration has. Raises Unavailable."""
+    async with connected(config) as client:
+        return await Namespace(client, config.redis.namespace, namespace(config)).lanes()
+
+
+def prepare_process() -> None:
+    """Set up a process that verifies: its log goes to the error stream."""
+    process_log.configure("warning", "auto", sys.stderr)
+    configure_allocator()
+
+
+def verified(
+    config_file: str | None, lanes: Sequence[int], parallel: int, bars: Progress
+) -> list[Outcome]:
+    """Verify lanes, so many at a time, each in a process of its own where there are several.
+    Raises Unavailable and StartError."""
+    bar, shares = bars.add_task("verify", total=len(lanes)), dict.fromkeys(lanes, 0.0)
+
+    def show(lane: int, share: float) -> None:
+        shares[lane] = share
+        bars.update(bar, completed=sum(shares.values()))
+
+    if parallel > 1 and len(lanes) > 1:
+        return _in_processes(config_file, lanes, parallel, show)
+    config = read(config_file, os.environ)
+    return [asyncio.run(_verify(config, lane, partial(show, lane))) for lane in lanes]
+
+
+_shares: Any = None
+"""In a process of its own: shared memory for the share of each lane that was read."""
+
+
+def _begin_process(shares: Any) -> None:
+    global _shares
+    _shares = shares
+    prepare_process()
+
+
+def _verify_here(config_file: str | None, lane: int, place: int) -> Outcome:
+    def show(share: float) -> None:
+        _shares[place] = share
+
+    return asyncio.run(_verify(read(config_file, os.environ), lane, show))
+
+
+def _in_processes(
+    config_file: str | None, lanes: Sequence[int], parallel: int, show: Callable[[int, float], None]
+) -> list[Outcome]:
+    spawning = multiprocessing.get_context("spawn")
+    shares = spawning.Array("d", len(lanes))
+    workers = min(parallel, len(lanes))
+    with ProcessPoolExecutor(workers, spawning, _begin_process, (shares,)) as pool:
+        tasks = [
+            pool.submit(_verify_here, config_file, lane, place) for place, lane in enumerate(lanes)
+        ]
+        while not all(map(Future.done, tasks)):
+            time.sleep(SHOW_EVERY_S)
+            for place, lane in enumerate(lanes):
+                show(lane, shares[place])
+            if failed := [task for task in tasks if task.done() and task.exception() is not None]:
+                pool.shutdown(cancel_futures=True)
+                failed[0].result()
+    return [task.result() for task in tasks]
+
+
+async def _verify(config: Config, lane: int, show: Show) -> Outcome:
+    """Verify one lane. Raises Unavailable and StartError."""
+    name = namespace(config)
+    try:
+        async with connected(config) as client:
+            # Asked first: a lane that begins meanwhile has a head by the time it is noted.
+            begun = await Namespace(client, config.redis.namespace, name).begun()
+            delta = await LaneStore(client, name).read(lane, "", None, 1)
+            queries = await _queries_of(QueryStore(client, name), lane, delta)
+        if delta is None:
+            return _without_head(lane, lane in begun)
+        config = _under_its_layout(config, delta.pages)
+        stored = stored_lane(lane, delta.head, delta.names, delta.pages, config.plan, queries)
+    except Damaged as error:
+        return not_provable(lane, str(error))
+    if passed_over := stored.head.counts.get("rejected", {}).get("stalls"):
+        which = "which they are is not stored"
+        return not_provable(lane, f"{passed_over} records were passed over (stalls): {which}")
+    try:
+        return await _proven(config, stored, show)
+    except (LogChanged, Damaged, OverflowError) as error:
+        return not_provable(lane, str(error))
+
+
+async def _queries_of(
+    store: QueryStore, lane: int, delta: LaneDelta | None
+) -> dict[str, bytes | None]:
+    """Key → value of the tables of queries that a lane has. Raises Damaged where one is missing
+    that the lane still has."""
+    if delta is None:
+        return {}
+    found = await store.values(lane, query_keys_of(delta.head))
+    gone = [key for key, value in found.items() if value is None]
+    if gone and (head := await store.head(lane)) is not None:
+        if missing := sorted({*gone} & {*query_keys_of(head)}):
+            raise Damaged(missing_keys(missing))
+    return found
+
+
+def _under_its_layout(config: Config, pages: Mapping[str, bytes]) -> Config:
+    """The configuration with the layout that a lane works under."""
+    layouts = layouts_of(pages)
+    if layouts is None or layouts.last.digest == layout_of(config).digest:
+        return config
+    return under(config, Layout(layouts.last.digest, layouts.last.text))
+
+
+def _without_head(lane: int, has_begun: bool) -> Outcome:
+    if has_begun:
+        return not_provable(lane, str(DamagedLane(lane, "its head is gone")))
+    return Outcome(lane, "not begun")
+
+
+def _grading(config: Config, stored: StoredLane) -> Grading:
+    """By which files the lane is graded again, as they are in the directory now."""
+    library, head = library_of(config), stored.head
+    if library is None:
+        return Grading(obstacle=NO_DIRECTORY)
+    library.refresh([] if head.judgements is None else [head.judgements.history])
+    if library.index_faults:
+        return Grading(obstacle="; ".join(map(str, library.index_faults)))
+    return grading_of(head, library.index, library.readable, library.faults)
+
+
+async def _proven(config: Config, stored: StoredLane, show: Show) -> Outcome:
+    head, grading = stored.head, await asyncio.to_thread(_grading, config, stored)
+    begin = begin_of(head)
+    async with LaneLogs(kafka_settings(config)) as logs:
+        log = await logs.open(stored.lane, begin, head.offsets, head.logs)
+        is_whole = begin.keys() == head.offsets.keys() and all(
+            span.is_whole for span in log.spans.values()
+        )
+        most_ms = config.limits.max_future_ms
+        async with record_reader(config) as reader:
+            decode = reader.decoder
+            offsets = log.next_offsets
+            proof = Proof(stored, config.plan, decode, offsets, not is_whole, most_ms, grading)
+            await _read_to_the_end(log, reader, proof.replay, show)
+    refused = [
+        counts.get("rejected", {}).get(UNKNOWN_SCHEMA, 0)
+        for counts in (head.counts, proof.replay.lane.counts)
+    ]
+    if is_whole and refused[0] != refused[1]:
+        which = "which schemas the registry had then is not stored"
+        text = f"{refused[0]} records were refused as {UNKNOWN_SCHEMA}, now {refused[1]} would be"
+        return not_provable(stored.lane, f"{text}: {which}")
+    return proof.outcome()
+
+
+async def _read_to_the_end(log: LaneLog, reader: RecordReader, replay: Replay, show: Show) -> None:
+    while unread := log.unread:
+        topic = replay.next_topic(unread)
+        records = await log.take(topic, replay.batch_records)
+        await reader.prepare(topic, records)
+        replay.apply(topic, records, log.next_offsets[topic])
+        show(log.share_read)
+    show(1.0)

@@ -1,0 +1,297 @@
+"""What is to be said of a sample of topics, line by line.
+
+Events that a preset leaves out because it does not know their kind.
+
+What the doctor prints and writes.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from ...changes import text
+from ...config import Config, decoder_of, presets
+from ...events import FORMATS, NOT_MAPPED, LogRecord, Rejected
+from ...mapping import expression
+from . import bodies, looked as of, traffic_findings
+from .bodies import GivenBodies, Written
+from .looked import FEW, Looked, attribute_values
+from .parts import (
+    MOST_RECORDS,
+    DoctorFinding,
+    Level,
+    elements_of,
+    find,
+    is_wrong,
+    json_value,
+    percent,
+    replaced,
+    toml,
+    units_of,
+)
+from .proposing import ProposedSource, Trial, config_of, same_tables
+from .traffic_findings import USUAL, needed_lateness_s, needed_window_s
+
+SHOWN_KINDS: Final = 5
+
+
+def other_kinds(source: ProposedSource, records: Sequence[LogRecord]) -> Counter[str]:
+    """Kind → events of this kind that neither table of the preset maps."""
+    path = _path(source.trial.preset)
+    if path is None:
+        return Counter()
+    kind, decode = expression(path), decoder_of(config_of([source]))
+    found = Counter[str]()
+    for record in records[:MOST_RECORDS]:
+        for value in elements_of(source.trial.preset, json_value(record.value)):
+            element = replaced(record, msgspec.json.encode(value))
+            if all(_is_not_mapped(event) for event in decode.of_record(element)):
+                name = find(kind, value)
+                found.update([name] if isinstance(name, str) else [])
+    return found
+
+
+def found(
+    sources: Sequence[ProposedSource], samples: Mapping[str, Sequence[LogRecord]], values: bool
+) -> Iterator[DoctorFinding]:
+    """A line for each topic that has some. `values`: whether they are named."""
+    for source in sources:
+        kinds = other_kinds(source, samples[source.topic])
+        if kinds:
+            count = "1 value" if len(kinds) == 1 else f"{len(kinds)} values"
+            listed = ", ".join(f"{name} {n:,}" for name, n in kinds.most_common(SHOWN_KINDS))
+            words = (
+                f"{kinds.total():,} records have another {_path(source.trial.preset)} than the"
+                f" preset knows, {count}: add those that are feedback to kinds of"
+                f" [sources.feedback] ({listed if values else '--show-values: which'})"
+            )
+            yield DoctorFinding(f"other kinds in {source.topic}", "look", words)
+
+
+def _path(preset: str) -> str | None:
+    """Where a preset with a table of kinds finds the kind of an event."""
+    table = presets().get(preset, {}).get("feedback", {})
+    return str(table["kind"]) if "kinds" in table else None
+
+
+def _is_not_mapped(event: object) -> bool:
+    return isinstance(event, Rejected) and event.reason == NOT_MAPPED
+
+
+LEAST_DECODED: Final = 0.95
+LEAST_JOINED: Final = 0.3
+LEAST_SAME_PARTITION: Final = 0.99
+
+
+def findings(
+    samples: Mapping[str, Sequence[LogRecord]],
+    sources: Sequence[ProposedSource],
+    looked: Looked,
+    config: Config,
+    *,
+    values: bool = False,
+) -> Iterator[DoctorFinding]:
+    """All lines, of the records by topic, which these sources read. `config` is what is proposed.
+    `values`: whether refusals are shown with the value that was refused, and segments with their
+    names."""
+    chosen = {source.topic: source.trial for source in sources}
+    for topic, records in samples.items():
+        yield _decoded(topic, len(records), chosen.get(topic), values)
+    yield from found(sources, samples, values)
+    if not looked.seen:
+        return
+    yield _events(looked)
+    if any(source.lacks_ids for source in sources):
+        words = (
+            "feedback and lists have no value in common: log the id of the search in both, and"
+            " name it as id of [sources.impression] and [sources.feedback]"
+        )
+        yield DoctorFinding("join rate", "wrong", words)
+        return
+    outcomes = of.joined(looked.seen, config.plan)
+    yield _joins(outcomes)
+    yield from _partitions(outcomes, looked, config)
+    yield from traffic_findings.found_in_events(looked, config, units_of(config, samples), values)
+    yield from traffic_findings.found(samples, looked, config, values)
+
+
+def _decoded(topic: str, records: int, trial: Trial | None, values: bool) -> DoctorFinding:
+    name = f"records of {topic}"
+    if not records:
+        return DoctorFinding(name, "wrong", "none arrived: is the topic in use, and long enough?")
+    if trial is None:
+        words = (
+            f"{records:,} read; no preset maps a fifth of them, and no tables could be guessed by"
+            " which feedback joins: describe them in [[sources]]"
+        )
+        return DoctorFinding(name, "wrong", words)
+    share = percent(trial.share)
+    how = f"with preset {_names(trial.preset)}" if trial.preset else "with the guessed tables"
+    words = f"{share} of {trial.records:,} map {how}"
+    others = [f"{count:,} {reason}" for reason, count in trial.reasons.most_common()]
+    if others:
+        words += f"; others: {', '.join(others)}{_example(trial, values)}"
+    skipped = sum(count for reason, count in trial.reasons.items() if reason == "not_mapped")
+    refused_share = 1 - (trial.mapped + skipped) / trial.records
+    level: Level = "wrong" if refused_share > 1 - LEAST_DECODED else "good"
+    return DoctorFinding(name, level, words)
+
+
+def _names(preset: str) -> str:
+    """The preset, and those that read such records alike."""
+    return " or ".join([preset, *same_tables(preset)])
+
+
+def _example(trial: Trial, values: bool) -> str:
+    """The first refusal, or how to see it; empty where records are only not mapped."""
+    detailed = [reason for reason, _ in trial.reasons.most_common() if trial.firsts[reason]]
+    if not detailed:
+        return ""
+    return (
+        f" (the first: {trial.firsts[detailed[0]]})" if values else " (--show-values: an example)"
+    )
+
+
+def _events(looked: Looked) -> DoctorFinding:
+    lists = sum(1 for _ in looked.impressions)
+    reactions = len(looked.seen) - lists
+    missing = "impressions" if not lists else "feedback" if not reactions else ""
+    words = f"{lists:,} impressions, {reactions:,} pieces of feedback"
+    if missing:
+        words += f": without {missing} there is nothing to score"
+    return DoctorFinding("events", "wrong" if missing else "good", words)
+
+
+def _total(outcomes: Counter[str]) -> int:
+    return outcomes.total() - outcomes["rank_mismatch"]  # counted beside `joined`
+
+
+def _joins(outcomes: Counter[str]) -> DoctorFinding:
+    total, name = _total(outcomes), "join rate"
+    if total < FEW:
+        words = f"too little feedback to say: {total:,} pieces in the last two thirds of the sample"
+        return DoctorFinding(name, "look", words)
+    share = outcomes["joined"] / total
+    others = [f"{k} {n:,}" for k, n in outcomes.most_common() if k not in ("joined",) and n]
+    words = f"{percent(share)} of {total:,} pieces of feedback in the last two thirds of the sample"
+    words += " join an impression"
+    words += f"; others: {', '.join(others)}" if others else ""
+    return DoctorFinding(name, "wrong" if share < LEAST_JOINED else "good", words)
+
+
+def _partitions(outcomes: Counter[str], looked: Looked, config: Config) -> Iterator[DoctorFinding]:
+    if outcomes["joined"] < FEW:
+        return
+    name = "same partition"
+    if len({one.partition for one in looked.seen}) == 1:
+        yield DoctorFinding(name, "look", "all records are of one partition: nothing is known")
+        return
+    share = of.joined_by_partition(looked.seen, config.plan)["joined"] / outcomes["joined"]
+    words = f"{percent(share)} of the feedback that joins is in the partition of its impression"
+    if share < LEAST_SAME_PARTITION:
+        words += ": give both topics the same key, partitioner and number of partitions"
+        yield DoctorFinding(name, "wrong", words)
+    else:
+        yield DoctorFinding(name, "good", words)
+
+
+MARKS: Final = {"good": "ok   ", "look": "look ", "wrong": "WRONG"}
+MOST_GROUPED: Final = 50
+"""Values of an attribute that is proposed as a grouping."""
+
+
+class TopicDiagnosis(msgspec.Struct, frozen=True):
+    """The result as JSON."""
+
+    wrong: bool
+    """Whether numbers would be wrong."""
+    findings: list[DoctorFinding]
+    configuration: str | None
+    """The proposed configuration; null where there is none."""
+
+
+def as_text(found: Sequence[DoctorFinding]) -> Iterator[str]:
+    """A line for each finding."""
+    width = max(len(finding.name) for finding in found)
+    for finding in found:
+        words = text.printable(finding.words)
+        yield f"{MARKS[finding.level]}  {finding.name:<{width}}  {words}"
+
+
+def as_json(found: Sequence[DoctorFinding], configuration: str | None) -> str:
+    """All of it."""
+    result = TopicDiagnosis(is_wrong(found), list(found), configuration)
+    return msgspec.json.format(msgspec.json.encode(result), indent=2).decode()
+
+
+def configuration(
+    sources: Sequence[ProposedSource],
+    looked: Looked,
+    brokers: Sequence[str],
+    ways: Mapping[str, Written],
+    given: GivenBodies,
+) -> str | None:
+    """The configuration with a comment on each line; None where no source can be proposed whole.
+    `ways`: how the records of each topic are written."""
+    if not sources or any(source.lacks_ids for source in sources):
+        return None
+    # The readers of these formats take plain JSON only.
+    if any(one.trial.preset in FORMATS and not ways[one.topic].is_plain for one in sources):
+        return None
+    used = {source.topic: ways[source.topic] for source in sources}
+    begin = [*_services(brokers), *bodies.registry_lines(used, given)]
+    return "\n".join((*begin, *_lines(sources, looked, used, given))) + "\n"
+
+
+def _services(brokers: Sequence[str]) -> Iterator[str]:
+    yield "# Proposed by relevanced doctor. relevanced check-config says what else can be set."
+    yield "[kafka]"
+    if brokers:
+        yield f"bootstrap_servers = {toml(list(brokers))}"
+    else:
+        yield 'bootstrap_servers = ["localhost:9092"]  # change it: where Kafka is'
+    yield "[redis]"
+    yield 'url = "redis://localhost:6379/0"  # change it: where Redis is'
+
+
+def _lines(
+    sources: Sequence[ProposedSource],
+    looked: Looked,
+    ways: Mapping[str, Written],
+    given: GivenBodies,
+) -> Iterator[str]:
+    yield from _attribution(looked)
+    yield from _groupings(looked)
+    for source in sources:
+        yield ""
+        header, topic, *rest = source.lines()
+        yield from (header, topic, *bodies.lines(ways[source.topic], given), *rest)
+
+
+def _attribution(looked: Looked) -> Iterator[str]:
+    needed = {
+        "lateness": (needed_lateness_s(looked), USUAL.lateness_s, "99 % of the events come"),
+        "window": (needed_window_s(looked), USUAL.window_s, "95 % of the feedback comes"),
+    }
+    lines = [
+        f'{key} = "{_rounded_up(seconds)}"  # {who} within {seconds:.0f} s'
+        for key, (seconds, default, who) in needed.items()
+        if seconds > default
+    ]
+    yield from ("[attribution]", *lines) if lines else ()
+
+
+def _rounded_up(seconds: float) -> str:
+    """A duration of whole minutes with a third to spare."""
+    return f"{math.ceil(seconds * 4 / 3 / 60)}m"
+
+
+def _groupings(looked: Looked) -> Iterator[str]:
+    counts = {name: len(values) for name, values in attribute_values(looked).items()}
+    kept = [name for name, count in counts.items() if 1 < count <= MOST_GROUPED]
+    listed = ", ".join(f"{name}: {counts[name]} values" for name in kept) or "no attribute"
+    yield "[segments]"
+    yield f"groupings = {toml([[name] for name in kept])}  # {listed}"

@@ -1,0 +1,162 @@
+"""How a proposed configuration is written.
+
+Records as JSON values.
+
+What of a record may be events under a preset: the elements of a batch, or the record.
+
+One line of what the doctor says.
+
+In which unit the times of mapped records are written.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from ...codecs import JSON
+from ...config import Config, mapped, presets
+from ...events import Event, Limits, LogRecord, Rejected
+from ...mapping import (
+    AUTO,
+    UNITS,
+    Evaluation,
+    Expression,
+    MappedSource,
+    Surroundings,
+    TimeFormat,
+    expression,
+    topic_decoder,
+)
+from ...recompute.lines import RecordedRecord
+
+
+def toml(value: Any) -> str:
+    """A text or a list of texts as TOML."""
+    return msgspec.json.encode(value).decode()
+
+
+def literal(text: str) -> str:
+    """A text as a literal of JMESPath."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+MOST_RECORDS: Final = 20_000
+"""Of a topic whose values are looked at."""
+_any_value: Final = msgspec.json.Decoder().decode
+
+
+def json_value(value: bytes | None) -> Any:
+    """The value of a record; None where it is no JSON."""
+    try:
+        return None if value is None else _any_value(value)
+    except (ValueError, RecursionError):
+        return None
+
+
+ANY_SIZE: Final = 1 << 30
+"""The work of an expression is bounded by the size of its record; the doctor reads samples."""
+
+
+def elements_of(preset: str, value: Any) -> Sequence[Any]:
+    """The objects that the preset's `each` finds in the value of a record."""
+    each = _each(preset)
+    found = value if each is None else find(each, value)
+    elements = found if isinstance(found, list) else [found]
+    return [element for element in elements if isinstance(element, dict)]
+
+
+def find(path: Expression, value: Any) -> Any:
+    """What an expression finds in a value. Raises InvalidField."""
+    return Evaluation(Surroundings(value), ANY_SIZE).find(path, value)
+
+
+def replaced(record: LogRecord, value: bytes | None) -> RecordedRecord:
+    """The record with another value."""
+    return RecordedRecord(
+        record.topic,
+        record.partition,
+        record.offset,
+        record.timestamp,
+        record.key,
+        value,
+        tuple(record.headers),
+    )
+
+
+@lru_cache(maxsize=64)
+def _each(preset: str) -> Expression | None:
+    text = presets().get(preset, {}).get("each")
+    return None if text is None else expression(text)
+
+
+Level: TypeAlias = Literal["good", "look", "wrong"]
+"""`look`: somebody should. `wrong`: numbers would be."""
+
+
+@dataclass(frozen=True)
+class DoctorFinding:
+    """One line."""
+
+    name: str
+    level: Level
+    words: str
+
+
+def is_wrong(found: Sequence[DoctorFinding]) -> bool:
+    """Whether numbers would be wrong."""
+    return any(finding.level == "wrong" for finding in found)
+
+
+def percent(share: float) -> str:
+    """A share for people."""
+    return f"{100 * share:.1f} %"
+
+
+TRIED_RECORDS: Final = 200
+"""Of a topic."""
+TEXT: Final = "ISO 8601"
+ANY_FUTURE_MS: Final = 10**15
+"""More than any time is ahead of its record."""
+
+
+def units_of(config: Config, samples: Mapping[str, Sequence[LogRecord]]) -> dict[str, str]:
+    """Topic → unit, or `ISO 8601`, of the topics that tables read; without those whose times are of
+    several units."""
+    found = {
+        source.topic: unit_of(source, samples.get(source.topic, ()), config.limits)
+        for source in mapped(config.sources)
+        if source.reader is None
+    }
+    return {topic: unit for topic, unit in found.items() if unit is not None}
+
+
+def unit_of(source: MappedSource, records: Sequence[LogRecord], limits: Limits) -> str | None:
+    """The unit by which the first records, which are JSON, have the times that they have by `auto`;
+    ISO 8601 where no unit reads any of them; None where there is no such unit, or no event."""
+    if source.time.name != AUTO:
+        return source.time.name
+    source = replace(source, codec=JSON, schema=None)
+    expected = list(_events(source, records, limits))
+    if not expected:
+        return None
+    is_number = False
+    for unit in UNITS:
+        by_unit = replace(source, time=TimeFormat(unit))
+        read = list(_events(by_unit, records, limits))
+        is_number |= bool(read)
+        if read == expected:
+            return unit
+    return None if is_number else TEXT
+
+
+def _events(source: MappedSource, records: Sequence[LogRecord], limits: Limits) -> Iterator[Event]:
+    # In another unit a time may seem to be far ahead of its record.
+    any_time = msgspec.structs.replace(limits, max_future_ms=ANY_FUTURE_MS)
+    decode = topic_decoder([source], any_time)
+    for record in records[:TRIED_RECORDS]:
+        for event in decode.of_record(record):
+            if not isinstance(event, Rejected):
+                yield event

@@ -1,0 +1,183 @@
+"""`relevanced doctor` on the command line."""
+
+import asyncio
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeAlias
+
+import click
+from rich.console import Console
+from rich.progress import Progress
+
+from ..commands import options
+from ..config import Config, decoder_of, load
+from ..errors import StartError, Unavailable
+from ..events import InvalidField, LogRecord
+from ..kafka import kafka_settings, sampled
+from ..recompute.line_files import read_lines
+from ..recompute.lines import record_of
+from .diagnosis import (
+    DoctorFinding,
+    GivenBodies,
+    Looked,
+    as_json,
+    as_text,
+    bodies,
+    config_of,
+    configuration,
+    findings,
+    is_wrong,
+    known_schemas,
+    looked_at,
+    own_schema,
+    propose,
+)
+
+FILE = click.Path(exists=True, dir_okay=False)
+MINUTES = 10
+MOST_MB = 200
+MOST_LINE_BYTES = 16 << 20
+
+NO_PROPOSAL = (
+    "No configuration is proposed: describe the records in [[sources]], and see with"
+    " `relevanced map` what they come to."
+)
+Samples: TypeAlias = dict[str, list[LogRecord]]
+
+
+@click.command("doctor")
+@click.argument(
+    "files", nargs=-1, type=click.Path(exists=True, dir_okay=False), metavar="[FILE...]"
+)
+@click.option("--kafka", "brokers", metavar="HOST:PORT", help="Kafka brokers to read from.")
+@click.option("--topics", help="The topics to look at, with commas between them.")
+@click.option("--minutes", type=click.IntRange(min=1), default=MINUTES, show_default=True)
+@click.option("--max-mb", type=click.IntRange(min=1), default=MOST_MB, show_default=True)
+@click.option("--registry", help="Address of the schema registry that knows the records' schemas.")
+@click.option("--schema-file", type=FILE, help="The Avro schema of records that name none.")
+@click.option("--descriptor-set", type=FILE, help="A FileDescriptorSet of Protobuf, and with it:")
+@click.option("--message", help="the full name of the message that the records are.")
+@options.config_option("The settings of Kafka and of the registry, such as TLS and a login.")
+@click.option(
+    "--out", type=click.Path(dir_okay=False), help="Write the proposed configuration here."
+)
+@click.option("--show-values", is_flag=True, help="Show refused values, and the names of segments.")
+@options.output_option("How the result is printed.", "text", "json")
+def doctor_command(
+    files: tuple[str, ...],
+    brokers: str | None,
+    topics: str | None,
+    minutes: int,
+    max_mb: int,
+    registry: str | None,
+    schema_file: str | None,
+    descriptor_set: str | None,
+    message: str | None,
+    config_file: str | None,
+    out: str | None,
+    show_values: bool,
+    output: str,
+) -> None:
+    """Look at topics, say what their events come to, and propose a configuration.
+
+    Reads the last minutes of the topics, or FILEs as `kcat -J` prints records. Joins no consumer
+    group, commits nothing, produces nothing and needs no Redis. Values of records are not printed,
+    unless --show-values is given.
+
+    Exits with 1 where something makes numbers wrong, and with 2 for a wrong call.
+    """
+    if bool(files) == bool(topics):
+        raise click.UsageError("either FILE..., or --topics with --kafka or --config")
+    config = _config(config_file, brokers, topics, registry)
+    own, own_lines = own_schema(schema_file, descriptor_set, message)
+    try:
+        with Progress(console=_quiet_unless_terminal(), transient=True) as bars:
+            if files:
+                samples = _recorded(files, bars)
+            else:
+                since_ms = max(int(time.time() * 1000) - minutes * 60_000, 0)
+                samples = asyncio.run(_sampled(config, since_ms, max_mb << 20, bars))
+        given = asyncio.run(known_schemas(config, samples))
+    except InvalidField as error:
+        words = f"{error.detail}: the files must have what `kcat -C -b HOST -t TOPIC -J -e` prints"
+        raise click.ClickException(words) from error
+    except (StartError, Unavailable, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    if not samples:
+        raise click.ClickException("the files have no records: kcat -C -b HOST -t TOPIC -J -e")
+    given = replace(given, own=own, lines=own_lines)
+    brokers_of = config.kafka.bootstrap_servers
+    found, text = diagnosed(samples, brokers_of, given, values=show_values)
+    if text is not None and out is not None:
+        Path(out).write_text(text, encoding="utf-8")
+    if output == "json":
+        click.echo(as_json(found, text))
+    else:
+        click.echo("\n".join((*as_text(found), "", text or NO_PROPOSAL)))
+    sys.exit(1 if is_wrong(found) else 0)
+
+
+def diagnosed(
+    samples: Mapping[str, Sequence[LogRecord]],
+    brokers: Sequence[str],
+    given: GivenBodies | None = None,
+    *,
+    values: bool = False,
+) -> tuple[list[DoctorFinding], str | None]:
+    """What is found of the records of some topics, and the configuration to propose, if any.
+    `given`: what is known of their schemas."""
+    given = given or GivenBodies()
+    samples, ways = bodies.as_json(samples, bodies.written_of(samples), given)
+    sources = propose(samples, [topic for topic, way in ways.items() if not way.is_plain])
+    read = {one.topic: samples[one.topic] for one in sources}
+    looked, config = Looked(), config_of(sources)
+    if sources:
+        since_s = time.process_time()
+        looked = looked_at(read, decoder_of(config))
+        looked.decode_us = (time.process_time() - since_s) * 1e6 / max(len(looked.seen), 1)
+    text = configuration(sources, looked, brokers, ways, given)
+    if text is not None:
+        config = load(text, {}, "proposed")
+    found = findings(samples, sources, looked, config, values=values)
+    return [*bodies.findings(ways), *found], text
+
+
+def _quiet_unless_terminal() -> Console:
+    return Console(file=sys.stderr, quiet=not sys.stderr.isatty())
+
+
+def _config(
+    config_file: str | None, brokers: str | None, topics: str | None, registry: str | None
+) -> Config:
+    """The settings of Kafka and of the registry. Raises ConfigError."""
+    given = {
+        "--registry": ("RELEVANCED_REGISTRY__URL", registry),
+        "--kafka": ("RELEVANCED_KAFKA__BOOTSTRAP_SERVERS", brokers),
+        "--topics": ("RELEVANCED_KAFKA__TOPICS", topics),
+    }
+    return options.configured(config_file, given)
+
+
+async def _sampled(config: Config, since_ms: int, max_bytes: int, bars: Progress) -> Samples:
+    """The last records of the topics, in the order of their partitions. Raises Unavailable."""
+    found: Samples = {topic: [] for topic in config.kafka.topics}
+    bar = bars.add_task("reading", total=max_bytes)
+    async for records in sampled(kafka_settings(config), since_ms, max_bytes):
+        for record in records:
+            found[record.topic].append(record)
+            bars.advance(bar, len(record.value or b""))
+    return found
+
+
+def _recorded(files: Sequence[str], bars: Progress) -> Samples:
+    """The records of files. Raises OSError, and InvalidField for a line of another kind."""
+    found: Samples = {}
+    for part in read_lines(files, bars, MOST_LINE_BYTES):
+        for line in part.split() if part.too_long is None else ():
+            if line and not line.isspace():
+                record = record_of(line)
+                found.setdefault(record.topic, []).append(record)
+    return found

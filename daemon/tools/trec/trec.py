@@ -1,0 +1,253 @@
+"""Parse TREC's two formats, judgements (qrels) and results (run), and report faults by line.
+
+the caller reads the file and passes its bytes. Bytes compressed with gzip are recognised.
+
+The metrics that were asked for, under the names that they were asked for.
+"""
+
+import gzip
+import math
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final, Literal, TypeAlias
+
+from relevanced.metrics import Metric, parse, several
+
+from ...recompute.line_files import without_mark
+
+Qrels: TypeAlias = dict[str, dict[str, int]]
+"""Query -> item -> grade; queries and items in the order of the file."""
+
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_SAMPLED_LINES: Final = 20
+_SHOWN: Final = 60
+"""A message shows at most this many characters of an invalid value."""
+
+
+@dataclass(frozen=True)
+class LineFault:
+    """A line, or a whole file, that breaks the format."""
+
+    file: str
+    line: int
+    """Counted from 1; 0 for the file as a whole."""
+    reason: str
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{where}: {self.reason}"
+
+
+class TrecError(Exception):
+    """A file that breaks the format; `faults` lists every fault in the order of the lines."""
+
+    def __init__(self, faults: list[LineFault]) -> None:
+        super().__init__("\n".join(str(fault) for fault in faults))
+        self.faults = faults
+
+
+@dataclass(frozen=True)
+class Result:
+    """One item that a run returned for a query."""
+
+    item: str
+    rank: str
+    """As text, as the file has it: only the tie rule `rank` reads it as a number."""
+    score: float
+
+
+@dataclass(frozen=True)
+class RunFile:
+    """The results of one system."""
+
+    tag: str
+    """The system's name: the tag of the first line."""
+    results: dict[str, list[Result]] = field(default_factory=dict)
+    """Query -> its results, in the order of the file."""
+
+
+def parse_qrels(data: bytes, file: str) -> Qrels:
+    """Parse lines `query iteration item grade`. Raises TrecError.
+
+    >>> parse_qrels(b"301 0 d7 1\\n301 0 d9 -1\\n", "q")
+    {'301': {'d7': 1, 'd9': -1}}
+    """
+    qrels: Qrels = {}
+
+    def parse_words(words: list[str]) -> None:
+        if len(words) != 4:
+            raise ValueError(f"{len(words)} fields: must be 4, query iteration item grade")
+        query, _, item, grade = words
+        judged = qrels.setdefault(query, {})
+        if item in judged:
+            raise ValueError(f"item {_short(item)} of query {_short(query)} is judged twice")
+        judged[item] = _grade(grade)
+
+    _parse_lines(data, file, parse_words)
+    return qrels
+
+
+def parse_run(data: bytes, file: str) -> RunFile:
+    """Parse lines `query Q0 item rank score tag`; words after the tag are ignored.
+
+    Raises TrecError.
+
+    >>> parse_run(b"301 Q0 d7 1 2.5 bm25\\n", "r").results
+    {'301': [Result(item='d7', rank='1', score=2.5)]}
+    """
+    results: dict[str, list[Result]] = {}
+    seen: set[tuple[str, str]] = set()
+    tags: list[str] = []
+
+    def parse_words(words: list[str]) -> None:
+        if len(words) < 6:
+            raise ValueError(f"{len(words)} fields: must be 6, query Q0 item rank score tag")
+        query, _, item, rank, score, tag = words[:6]
+        if (query, item) in seen:
+            raise ValueError(f"item {_short(item)} of query {_short(query)} is returned twice")
+        results.setdefault(query, []).append(Result(item, rank, _score(score)))
+        seen.add((query, item))
+        if not tags:
+            tags.append(tag)
+
+    _parse_lines(data, file, parse_words)
+    return RunFile(tags[0], results)
+
+
+def apparent_kind(data: bytes) -> Literal["judgements", "results"] | None:
+    """What the first lines of a file look like: judgements have four fields, results have six or
+    more; None for anything else, and for a gzip file that is broken.
+
+    >>> apparent_kind(b"301 Q0 d7 1 2.5 bm25\\n")
+    'results'
+    """
+    try:
+        lines = islice(_numbered(_decompressed(data, "")), _SAMPLED_LINES)
+    except TrecError:
+        return None
+    counts = {min(len(line.split()), 6) for _, line in lines}
+    if counts == {4}:
+        return "judgements"
+    return "results" if counts == {6} else None
+
+
+def _parse_lines(data: bytes, file: str, parse_words: Callable[[list[str]], None]) -> None:
+    """Call `parse_words` with the words of every line that is not blank.
+
+    A ValueError of it becomes a fault of that line. Raises TrecError with all faults.
+    """
+    faults: list[LineFault] = []
+    any_line = False
+    for line_number, line in _numbered(_decompressed(data, file)):
+        any_line = True
+        try:
+            parse_words(line.decode().split())
+        except UnicodeDecodeError:
+            faults.append(LineFault(file, line_number, "must be UTF-8 text"))
+        except ValueError as error:
+            faults.append(LineFault(file, line_number, str(error)))
+    if not any_line:
+        faults.append(LineFault(file, 0, "contains no line"))
+    if faults:
+        raise TrecError(faults)
+
+
+def _decompressed(data: bytes, file: str) -> bytes:
+    if not data.startswith(_GZIP_MAGIC):
+        return data
+    try:
+        return gzip.decompress(data)
+    except (OSError, EOFError, zlib.error) as error:
+        raise TrecError([LineFault(file, 0, f"is not a complete gzip file: {error}")]) from error
+
+
+def _numbered(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """(number from 1, line without a byte order mark) of the lines that are not blank."""
+    # Files that were put together have the mark before the first line of each.
+    for line_number, line in enumerate(map(without_mark, data.split(b"\n")), start=1):
+        if line.strip():
+            yield line_number, line
+
+
+def _grade(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"grade={_short(text)}: must be a whole number") from None
+
+
+def _score(text: str) -> float:
+    try:
+        score = float(text)
+    except ValueError:
+        score = math.nan
+    if math.isnan(score):
+        raise ValueError(f"score={_short(text)}: must be a number")
+    return score
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+DEFAULT_METRICS: Final = (
+    "AP",
+    "nDCG@10",
+    "P@10",
+    "R@100",
+    "RR",
+    "Rprec",
+    "Bpref",
+    "Judged@10",
+)
+
+Asked: TypeAlias = Mapping[str, Metric]
+"""Name as it was asked for → the metric that it means under the options."""
+
+
+class UnknownMetrics(Exception):
+    """Names that mean no metric here; the message has a line for each."""
+
+
+def asked(
+    texts: Sequence[str], *, relevant_from: float, max_grade: float, ideal: str
+) -> dict[str, Metric]:
+    """The metrics of the names, in their order, each once: under its first name. Names are
+    separated by commas or blanks. Raises UnknownMetrics with all faults.
+
+    >>> list(asked(["P@5,RR", "nDCG@10"], relevant_from=1, max_grade=4, ideal="pool"))
+    ['P@5', 'RR', 'nDCG@10']
+    """
+    names = [name for text in texts for name in several(text)] or list(DEFAULT_METRICS)
+    by_name: dict[str, Metric] = {}
+    faults = []
+    for name in names:
+        try:
+            metric = parse(name, relevant_from=relevant_from, max_grade=max_grade, ideal=ideal)
+        except ValueError as error:
+            faults.append(str(error))
+            continue
+        refusal = metric.refusal(["pool"], provider="judgements and runs")
+        if refusal is not None:
+            faults.append(refusal)
+        elif metric not in by_name.values():
+            by_name[name] = metric
+    if faults:
+        raise UnknownMetrics("\n".join(faults))
+    return by_name
+
+
+def meanings(metrics: Asked) -> list[str]:
+    """A sentence for each name that means something else here than in a configuration of the
+    daemon that leaves everything at its default.
+
+    >>> meanings(asked(["nDCG@10", "RR"], relevant_from=1, max_grade=4, ideal="pool"))
+    ['nDCG@10 is nDCG(gain=exponential,ideal=pool)@10.']
+    """
+    return [
+        f"{name} is {metric.full_name}."
+        for name, metric in metrics.items()
+        if metric.settings != parse(name).settings
+    ]
