@@ -77,7 +77,7 @@ bench-experiments: .venv/.has-test
 
 bench-alerts: .venv/.has-test
 	$(BIN)/python -m tests.bench.alert_proof $(ARGS)
-	$(BIN)/python -m tests.daemon.judging.looks
+	$(BIN)/python -m tests.daemon.changes.looks
 
 bench-queries: .venv/.has-test
 	$(BIN)/python -m tests.bench.query_losses $(ARGS)

@@ -3,7 +3,7 @@
 Pure: no clock, no I/O, no state.
 """
 
-from . import catalog, evaluate, graded, sets
+from . import catalog, graded, sets
 from .behaviour import (
     ELEVEN_LEVELS,
     curve_points,
@@ -45,7 +45,7 @@ from .distributions import (
     wilson_interval,
 )
 from .estimates import Estimate, Interval, difference, relative_difference, welch_at_planned_end
-from .evaluate import Mean, geometric, judged_lists, macro
+from .evaluation import Mean, Scores, evaluate, geometric, judged_lists, macro
 from .graded import best_dcg, dcg, linear_gain
 from .harvesting import (
     ALPHA,
@@ -248,6 +248,7 @@ __all__ = (
     "sample_ratio_log_evalue",
     "sampled_users",
     "scored",
+    "Scores",
     "sets",
     "several",
     "Sketch",

@@ -55,7 +55,7 @@ WORKER: Final = "tests/daemon/worker/test_worker.py tests/daemon/worker"
 METRICS: Final = "tests/metrics"
 SNAPSHOT: Final = "tests/daemon/exporter/test_snapshot.py tests/daemon/exporter"
 COUNTERS: Final = "tests/daemon/exporter/test_counters.py tests/daemon/exporter"
-JUDGING: Final = "tests/daemon/judging"
+CHANGES: Final = "tests/daemon/changes"
 
 OF_THE_JOIN: Final = (
     Mutant(
@@ -207,14 +207,14 @@ OF_PANES: Final = (
     ),
     Mutant(
         "settling: the pane that still gathers settles",
-        "if key[0] == 0 and key[1] < before):",
-        "if key[0] == 0 and key[1] <= before):",
+        "if not window and start < before and (since",
+        "if not window and start <= before and (since",
         SETTLING,
     ),
     Mutant(
         "settling: a pane is added to the totals again",
-        "if since is None or key[1] >= since:",
-        "if since is None or key[1] >= since - timing.base_ms:",
+        "(since is None or start >= since):",
+        "(since is None or start >= 0):",
         SETTLING,
     ),
     Mutant(
@@ -225,8 +225,8 @@ OF_PANES: Final = (
     ),
     Mutant(
         "settling: one hour too few is kept",
-        "if start < hours.kept_from(settled_before, lane.plan):",
-        "if start <= hours.kept_from(settled_before, lane.plan):",
+        "lane.drop_hours(row_sets.kept_from(before, lane.plan))",
+        "lane.drop_hours(row_sets.kept_from(before, lane.plan) + 1)",
         SETTLING,
     ),
     Mutant(
@@ -587,55 +587,55 @@ OF_STATEMENTS: Final = (
         "falls: the drift does not grow with time",
         "return np.asarray(np.minimum(1 + apart_ms / HOUR_MS, MOST_DRIFT))",
         "return np.asarray(np.minimum(1 + 0 * apart_ms / HOUR_MS, MOST_DRIFT))",
-        JUDGING,
+        CHANGES,
     ),
     Mutant(
         "falls: many series have the threshold of a few",
         "return -(LOW_Z + max(log(max(series, 1) / USUAL_SERIES), 0.0) / 6)",
         "return -LOW_Z",
-        JUDGING,
+        CHANGES,
     ),
     Mutant(
         "falls: few impressions are enough",
         "red = (z < limit) & (found.loss > LEAST_LOSS) & (found.scored >= LEAST_SCORED)",
         "red = (z < limit) & (found.loss > LEAST_LOSS)",
-        JUDGING,
+        CHANGES,
     ),
     Mutant(
         "falls: few impressions after a change tell its variance",
         "after_variance = np.maximum(after.variances, self.variances)",
         "after_variance = after.variances",
-        JUDGING,
+        CHANGES,
     ),
     Mutant(
         "falls: a rise has an onset",
         "ratio = np.where(numerator * directions < 0, ratio, 0.0)",
         "ratio = np.where(numerator * directions != 0, ratio, 0.0)",
-        JUDGING,
+        CHANGES,
     ),
     Mutant(
         "falls: half way up is recovered",
         "nearer = lost.amount < depth.amount / 2 - ERRORS * lost.least_error",
         "nearer = lost.amount < depth.amount / 2",
-        JUDGING,
+        CHANGES,
     ),
     Mutant(
         "evidence: the design effect is left out of feedback",
         "variance = noise.design_effect * inverse * mean * (1 - mean)",
         "variance = inverse * mean * (1 - mean)",
-        JUDGING,
+        CHANGES,
     ),
     Mutant(
         "evidence: the shape of RR contains Success",
         "shape = _change(recent.rr, baseline.rr) - success",
         "shape = _change(recent.rr, baseline.rr)",
-        JUDGING,
+        CHANGES,
     ),
     Mutant(
         "evidence: drift of the mean over earlier periods",
         "return self.drift_ratio**2 * (1 + 1 / periods)",
         "return self.drift_ratio**2 / periods",
-        JUDGING,
+        CHANGES,
     ),
 )
 
@@ -702,8 +702,8 @@ OF_VIEWS: Final = (
     ),
     Mutant(
         "mirror: what a new owner did not list stays",
-        "            self.names, self.panes, self.totals = Names(), {}, {}\n",
-        "            self.names, self.totals = Names(), {}\n",
+        "            self.rows.clear()\n        self.head",
+        "        self.head",
         "tests/daemon/exporter/test_mirror.py tests/services/test_redis_mirror.py",
     ),
     Mutant(

@@ -51,7 +51,7 @@ PROGRAMS: Final = frozenset(("commands", "recompute", "tools"))
 """Rooms of which a process needs one module or a few: each module that stands in them is a face,
 and so is each folder. A face of all of them would load every library for `--help`."""
 
-WITH_EXTRAS: Final = frozenset(("daemon.registry.glue",))
+WITH_EXTRAS: Final = frozenset(("daemon.registry.glue", "daemon.tools.trec.plot"))
 """Modules that load a library of an extra: they are imported by name, where it is asked for."""
 
 MOST_FLOORS: Final = 6
@@ -243,7 +243,11 @@ def face_fault(module: str, name: str, modules: Mapping[str, str]) -> str | None
     face = face_of(target, modules)
     if module == face or module.startswith(face + "."):
         return None
-    if room_of(module) == room_of(target) and is_product(module) and room_of(module) not in PROGRAMS:
+    if (
+        room_of(module) == room_of(target)
+        and is_product(module)
+        and room_of(module) not in PROGRAMS
+    ):
         return None
     if target == face and face.count(".") == 2 and face not in packages(modules):
         return None  # a module of a room of programs

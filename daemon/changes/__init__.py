@@ -1,4 +1,4 @@
-"""Judging: whether a score changed, by how much, since when, and what kind of change it looks like;
+"""Changes: whether a score changed, by how much, since when, and what kind of change it looks like;
 pure arithmetic on plain arrays, without lanes or I/O.
 """
 
@@ -54,7 +54,7 @@ from .patterns import (
     pattern_of,
 )
 from .recovery import Falls, recovered
-from .settings import DEFAULTS, Judging, ScoreFloor
+from .settings import DEFAULTS, ChangeSettings, ScoreFloor
 from .telling import LATELY_MS, Scene
 from .text import (
     KINDS,
@@ -145,7 +145,7 @@ __all__ = (
     "Incident",
     "incidents",
     "JudgedBins",
-    "Judging",
+    "ChangeSettings",
     "KEPT_MS",
     "Kind",
     "KINDS",

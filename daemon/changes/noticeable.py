@@ -23,7 +23,7 @@ seems 1.6 where the searches of a session are 5 minutes apart. The estimate is t
 depends on the effect; w stands for the difference between weekdays. So large segments, whose
 differences are drift, count little. Moves that are no noise (a break, its end) are left out first.
 
-Simulated with searches of users in `tests/daemon/judging/test_design_effect.py`.
+Simulated with searches of users in `tests/daemon/changes/test_design_effect.py`.
 """
 
 from collections.abc import Iterable

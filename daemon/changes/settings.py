@@ -28,8 +28,8 @@ class ScoreFloor:
 
 
 @dataclass(frozen=True)
-class Judging:
-    """The settings, with their defaults. `config.judging` has the help and the bounds of each."""
+class ChangeSettings:
+    """The settings, with their defaults. `config.changes` has the help and the bounds of each."""
 
     design_effect: float = 1.2
     smallest_drop_ratio: float = 0.02
@@ -62,7 +62,7 @@ class Judging:
         return {name: float(value) for name, value in values if isinstance(value, int | float)}
 
     @property
-    def of_judged(self) -> "Judging":
+    def of_judged(self) -> "ChangeSettings":
         """The settings for judged scores: those of single metrics are of feedback."""
         return replace(self, metric_drift_ratios={})
 
@@ -71,7 +71,7 @@ class Judging:
         return self.metric_drift_ratios.get(metric, self.drift_ratio)
 
 
-DEFAULTS: Final = Judging()
+DEFAULTS: Final = ChangeSettings()
 
 
 DROPPED_HOUR: Final = -4.0

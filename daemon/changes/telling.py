@@ -18,7 +18,7 @@ from .ledger import Fall, Look, Series
 from .levels import JudgedBins, ScoreLevel, level, loss, within
 from .patterns import Explanation, Pattern, pattern_of
 from .recovery import before_from
-from .settings import Judging, family, pair
+from .settings import ChangeSettings, family, pair
 from .timeline import HOUR_MS, MINUTE_MS
 
 AT_ONCE_MS: Final = 10 * MINUTE_MS
@@ -35,7 +35,7 @@ class Scene:
 
     look: Look
     counts: Counts
-    judging: Judging
+    change_settings: ChangeSettings
     judged: Callable[[], JudgedBins | None] = lambda: None
     """The judged rows, asked for where there is a fault to tell; None where there are none."""
 
@@ -234,9 +234,11 @@ class _Fault:
             )
             for share, span in zip((self.now_share, self.before_share), self.spans, strict=True)
         ]
-        judging = self.scene.judging
+        change_settings = self.scene.change_settings
         noise = EvidenceNoise(
-            self.look.noise.design_effect, judging.drift_ratio, judging.share_drift_ratio
+            self.look.noise.design_effect,
+            change_settings.drift_ratio,
+            change_settings.share_drift_ratio,
         )
         mix = largest_mix_share(self._mixes()) if grouping == "all" else float("nan")
         return pattern_of(evidence(sides[0], sides[1], 1.0, noise, mix_share=mix))

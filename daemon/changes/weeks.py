@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from relevanced.metrics import Floats
 
 from . import settings
-from .settings import Judging
+from .settings import ChangeSettings
 
 Flags: TypeAlias = NDArray[np.bool_]
 
@@ -94,7 +94,7 @@ class Called:
 def compare(
     sides: WeekSides,
     made_of: MadeOf,
-    judging: Judging,
+    change_settings: ChangeSettings,
     drift_ratio: Floats | float,
     direction: Floats | float = 1.0,
 ) -> WeeksCompared:
@@ -104,11 +104,11 @@ def compare(
     its negative finds what got better.
     """
     usual = np.abs(sides.baseline)
-    weekdays = np.where(made_of.of_days, judging.weekday_drift_ratio, 0.0)
+    weekdays = np.where(made_of.of_days, change_settings.weekday_drift_ratio, 0.0)
     periods = np.asarray(made_of.periods, np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         drift = np.hypot(drift_ratio, weekdays) * np.sqrt(1 + 1 / periods) * usual
-        sampling = judging.design_effect * (sides.stderr**2 + sides.baseline_stderr**2)
+        sampling = change_settings.design_effect * (sides.stderr**2 + sides.baseline_stderr**2)
         error = np.sqrt(sampling + drift**2)
         loss = direction * (sides.baseline - sides.score)
         return WeeksCompared(loss, loss / usual, error / usual, -loss / error, sides.impressions)
@@ -139,41 +139,48 @@ def three_hours(hours: Sequence[WeekSides]) -> WeekSides:
         )
 
 
-def weeks_called(windows: Mapping[str, WeeksCompared], judging: Judging) -> Called:
+def weeks_called(windows: Mapping[str, WeeksCompared], change_settings: ChangeSettings) -> Called:
     """The conditions of RelevancedScoreDropped, RelevancedScoreSinking and
     RelevancedScoreFarBelowUsual at one end of the windows 1h, 3h, 6h and 24h."""
     hour, three, six, day = (windows[name] for name in (HOUR, THREE_HOURS, SIX_HOURS, DAY))
     return Called(
-        dropped=_notable(hour, judging)
-        & (_dropped_at_once(hour, six, judging) | _dropped_in_three(hour, three, judging)),
-        sinking=_notable(day, judging) & _enough(day, judging) & _sinks(day),
-        far_below=_notable(hour, judging)
-        & _enough(hour, judging)
-        & (hour.loss_ratio > judging.far_below_ratio)
+        dropped=_notable(hour, change_settings)
+        & (
+            _dropped_at_once(hour, six, change_settings)
+            | _dropped_in_three(hour, three, change_settings)
+        ),
+        sinking=_notable(day, change_settings) & _enough(day, change_settings) & _sinks(day),
+        far_below=_notable(hour, change_settings)
+        & _enough(hour, change_settings)
+        & (hour.loss_ratio > change_settings.far_below_ratio)
         & (hour.z < settings.FAR_BELOW),
     )
 
 
-def _notable(window: WeeksCompared, judging: Judging) -> Flags:
-    large = window.loss_ratio > judging.smallest_drop_ratio
-    return np.asarray(large & (window.loss > judging.smallest_drop))
+def _notable(window: WeeksCompared, change_settings: ChangeSettings) -> Flags:
+    large = window.loss_ratio > change_settings.smallest_drop_ratio
+    return np.asarray(large & (window.loss > change_settings.smallest_drop))
 
 
-def _enough(window: WeeksCompared, judging: Judging) -> Flags:
-    return np.asarray(window.impressions >= judging.smallest_sample)
+def _enough(window: WeeksCompared, change_settings: ChangeSettings) -> Flags:
+    return np.asarray(window.impressions >= change_settings.smallest_sample)
 
 
-def _dropped_at_once(hour: WeeksCompared, six: WeeksCompared, judging: Judging) -> Flags:
+def _dropped_at_once(
+    hour: WeeksCompared, six: WeeksCompared, change_settings: ChangeSettings
+) -> Flags:
     beyond = (hour.z < settings.DROPPED_HOUR) & (six.z < settings.DROPPED_SIX_HOURS)
-    return np.asarray(_enough(hour, judging) & beyond)
+    return np.asarray(_enough(hour, change_settings) & beyond)
 
 
-def _dropped_in_three(hour: WeeksCompared, three: WeeksCompared, judging: Judging) -> Flags:
+def _dropped_in_three(
+    hour: WeeksCompared, three: WeeksCompared, change_settings: ChangeSettings
+) -> Flags:
     likelier = three.log_likelihood_ratio > settings.LIKELIER
     return np.asarray(
         (hour.z < settings.LOW_HOUR)
-        & (three.loss_ratio > judging.smallest_drop_ratio)
-        & _enough(three, judging)
+        & (three.loss_ratio > change_settings.smallest_drop_ratio)
+        & _enough(three, change_settings)
         & ((three.z < settings.DROPPED_THREE_HOURS) | likelier)
     )
 

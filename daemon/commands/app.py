@@ -243,9 +243,11 @@ class Service:
             config.plan.grouping_names,
             self.keep_markers_ms,
         )
-        judging = config.resolved_judging
-        floors = {(f.metric, f.grouping, f.segment): f.floor for f in judging.score_floors}
-        self.telemetry.judged_by(judging.numbers, judging.metric_drift_ratios, floors)
+        change_settings = config.resolved_changes
+        floors = {(f.metric, f.grouping, f.segment): f.floor for f in change_settings.score_floors}
+        self.telemetry.judged_by(
+            change_settings.numbers, change_settings.metric_drift_ratios, floors
+        )
         links = config.links
         self.telemetry.links_to(links.runbook, links.page, links.dashboards)
 
@@ -319,7 +321,7 @@ class Service:
             self.telemetry,
             self,
             working.over,
-            judging=config.resolved_judging,
+            change_settings=config.resolved_changes,
             markers=KeptMarkers(self.markers, self.keep_markers_ms),
             version_attribute=config.segments.version_attribute,
             former=self.http.published,

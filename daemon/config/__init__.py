@@ -15,7 +15,7 @@ from .loading import Layout, layout_of, load, read, read_file, under
 from .mapped_sources import book_of, decoder_of, mapped, slow_expressions, without_users
 from .rules import CARRIED
 from .sections import derive, experiments, propensities, source_keys, sources
-from .sections.changes import JudgingSection
+from .sections.changes import ChangesSection
 from .sections.propensities import DeclaredTable, written_table
 from .sections.sections import (
     GLUE,
@@ -67,7 +67,7 @@ __all__ = (
     "InvalidValue",
     "JOIN",
     "join_values",
-    "JudgingSection",
+    "ChangesSection",
     "KafkaSection",
     "Kind",
     "LAYOUT",

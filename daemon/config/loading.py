@@ -43,6 +43,8 @@ SEPARATOR: Final = "__"
 NO_OPTIONS: Final[Mapping[str, str]] = {}
 LEAST_SIMILARITY: Final = 0.6
 """Least similarity (by difflib) of an unknown key to a key that is suggested instead."""
+RENAMED_SECTIONS: Final[Mapping[str, str]] = {"judging": "changes"}
+"""Former name of a section → its name."""
 
 
 @dataclass(frozen=True)
@@ -271,7 +273,9 @@ def _unknown_key(key: str) -> ConfigFault:
     section, _, name = key.rpartition(".")
     siblings = [s.key for s in SETTINGS if s.section == section and s.name != name]
     near = (
-        same_name
+        [RENAMED_SECTIONS[key]]
+        if key in RENAMED_SECTIONS
+        else same_name
         or difflib.get_close_matches(key, siblings, 1, LEAST_SIMILARITY)
         or difflib.get_close_matches(key, keys, 1, LEAST_SIMILARITY)
         or difflib.get_close_matches(key, [name for name in SECTIONS if name], 1, LEAST_SIMILARITY)

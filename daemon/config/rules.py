@@ -209,11 +209,11 @@ def _propensities(config: Config) -> Iterator[ConfigFault]:
     )
 
 
-def _judging(config: Config) -> Iterator[ConfigFault]:
+def _change_settings(config: Config) -> Iterator[ConfigFault]:
     by_name = _by_name(config)
     metrics = {*by_name, *(metric.name for metric in by_name.values())}
     groupings = [",".join(names) for names in config.segments.groupings]
-    yield from changes.faults_of(config.judging, metrics, groupings)
+    yield from changes.faults_of(config.changes, metrics, groupings)
 
 
 def _by_name(config: Config) -> dict[str, Metric]:
@@ -238,8 +238,8 @@ def _keep(config: Config) -> Iterator[ConfigFault]:
 
 
 _GRADES_KEYS = ("attribution.grades", "metrics.max_grade")
-_JUDGING_KEYS = (
-    *("judging.metric_drift_ratios", "judging.score_floors"),
+_CHANGES_KEYS = (
+    *("changes.metric_drift_ratios", "changes.score_floors"),
     *("metrics.names", "segments.groupings", *_GRADES_KEYS),
 )
 
@@ -270,7 +270,7 @@ RULES: Final[tuple[tuple[tuple[str, ...], Rule], ...]] = (
     (("derive", "segments.groupings"), _derive),
     (("http.listen",), _listen),
     (("metrics.names", "segments.groupings", *_GRADES_KEYS), _experiments),
-    (_JUDGING_KEYS, _judging),
+    (_CHANGES_KEYS, _change_settings),
     (("propensities", "metrics.names", "metrics.depth", *_GRADES_KEYS), _propensities),
 )
 """(the keys that a rule reads, the rule)"""

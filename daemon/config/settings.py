@@ -8,12 +8,12 @@ from typing import Any, Final
 from relevanced.metrics import Metric, catalog
 
 from .. import panes
-from ..changes import Judging
+from ..changes import ChangeSettings
 from ..events import Limits
 from ..experiments import IMPRESSION, USER, Tracking
 from ..plan import EXPERIMENT_PREFIX, Plan, Surfaces
 from ..queries import USER_ID
-from .sections.changes import JudgingSection, resolved
+from .sections.changes import ChangesSection, resolved
 from .sections.derive import Declarations
 from .sections.experiments import Experiments, tracking
 from .sections.judgements import JudgementsSection, judged_of
@@ -56,7 +56,7 @@ class Config:
     queries: QueriesSection = field(default_factory=QueriesSection)
     judgements: JudgementsSection = field(default_factory=JudgementsSection)
     worker: WorkerSection = field(default_factory=WorkerSection)
-    judging: JudgingSection = field(default_factory=JudgingSection)
+    changes: ChangesSection = field(default_factory=ChangesSection)
     links: LinksSection = field(default_factory=LinksSection)
     http: HttpSection = field(default_factory=HttpSection)
     log: LogSection = field(default_factory=LogSection)
@@ -146,12 +146,12 @@ class Config:
         return replace(surfaces, meaning=self._derived.get(surfaces.attribute, ""))
 
     @property
-    def resolved_judging(self) -> Judging:
-        """The settings of judging by the names that series have: the drift of each metric, and the
+    def resolved_changes(self) -> ChangeSettings:
+        """The settings of changes by the names that series have: the drift of each metric, and the
         floors of metrics that are computed.
         """
         names = {name: self.parse_metric(name).name for name in self.metrics.names}
-        return resolved(self.judging, names | {name: name for name in names.values()})
+        return resolved(self.changes, names | {name: name for name in names.values()})
 
     @property
     def limits(self) -> Limits:
@@ -193,7 +193,7 @@ SECTIONS: Final[Mapping[str, type]] = {
     "queries": QueriesSection,
     "judgements": JudgementsSection,
     "worker": WorkerSection,
-    "judging": JudgingSection,
+    "changes": ChangesSection,
     "links": LinksSection,
     "http": HttpSection,
     "log": LogSection,

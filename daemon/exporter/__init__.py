@@ -18,7 +18,7 @@ from .baselines import (
     shares,
     sides_of,
 )
-from .detector import CELLS_PER_MS, Basis, Detection, FoundChanges, Judge, look_at
+from .detector import CELLS_PER_MS, Basis, ChangeDetector, Detection, FoundChanges, look_at
 from .exporter import Exporter, refresh_after_s
 from .exposition import (
     FAMILY_OF_COUNT,
@@ -99,7 +99,7 @@ __all__ = (
     "HOURS_AT_ONCE",
     "IMPRESSIONS",
     "joined",
-    "Judge",
+    "ChangeDetector",
     "judged_shares",
     "JudgedScores",
     "KeptMarkers",

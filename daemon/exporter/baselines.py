@@ -19,7 +19,7 @@ import numpy as np
 
 from relevanced.metrics import Booleans, Floats
 
-from ..changes import DEFAULTS, HOUR_MS, MINUTE_MS, Called, Judging, MadeOf, WeekSides, weeks
+from ..changes import DEFAULTS, HOUR_MS, MINUTE_MS, Called, ChangeSettings, MadeOf, WeekSides, weeks
 from ..panes import Window, pane_start
 from ..plan import Plan
 from ..views import (
@@ -302,7 +302,7 @@ class Usual:
     """What the last hours are compared with, and by which settings."""
 
     comparisons: Sequence[BaselineComparison] = ()
-    judging: Judging = DEFAULTS
+    change_settings: ChangeSettings = DEFAULTS
     """With the design effect that is used, measured or set."""
 
 
@@ -338,9 +338,9 @@ class _End:
 class UsualCalls:
     """Looks at the comparisons, look after look."""
 
-    def __init__(self, plan: Plan, judging: Judging) -> None:
-        self._plan, self._judging = plan, judging
-        self._drifts = np.array([judging.drift_of(metric.name) for metric in plan.metrics])
+    def __init__(self, plan: Plan, change_settings: ChangeSettings) -> None:
+        self._plan, self._change_settings = plan, change_settings
+        self._drifts = np.array([change_settings.drift_of(metric.name) for metric in plan.metrics])
         directions = {"up": 1.0, "down": -1.0, "none": np.nan}
         self._directions = np.array([directions[metric.direction] for metric in plan.metrics])
         self._segments: tuple[Segment, ...] = ()
@@ -368,8 +368,8 @@ class UsualCalls:
             for end in self._ends
             if end.unit == hour.unit and 0 < end_ms - end.end_ms <= KEPT_MS
         ]
-        judging = replace(self._judging, design_effect=design_effect)
-        now = self._end(end_ms, by_window, judging)
+        change_settings = replace(self._change_settings, design_effect=design_effect)
+        now = self._end(end_ms, by_window, change_settings)
         at_ends = [now, *(self._at(end_ms - back * APART_MS) for back in range(1, weeks.ENDS))]
         if not self._ends or end_ms - self._ends[-1].end_ms >= APART_MS:
             self._ends.append(now)
@@ -383,7 +383,9 @@ class UsualCalls:
         found = [end for end in self._ends if 0 <= end_ms - end.end_ms < 2 * APART_MS]
         return found[-1] if found else None
 
-    def _end(self, end_ms: int, by_window: dict[str, BaselineComparison], judging: Judging) -> _End:
+    def _end(
+        self, end_ms: int, by_window: dict[str, BaselineComparison], change_settings: ChangeSettings
+    ) -> _End:
         hour = by_window[weeks.HOUR]
         sides = {
             name: sides_of(each.recent, [*each.periods.values()], self._plan)
@@ -401,14 +403,14 @@ class UsualCalls:
             name: weeks.compare(
                 sides.get(name, nothing),
                 made_of.get(name, made_of[weeks.HOUR]),
-                judging,
+                change_settings,
                 self._drifts,
                 self._directions,
             )
             for name in (weeks.HOUR, weeks.THREE_HOURS, weeks.SIX_HOURS, weeks.DAY)
         }
         with np.errstate(invalid="ignore"):
-            called = weeks.weeks_called(compared, judging)
+            called = weeks.weeks_called(compared, change_settings)
         return _End(end_ms, hour.unit, sides[weeks.HOUR], called)
 
 

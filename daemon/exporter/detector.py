@@ -16,11 +16,11 @@ from ..changes import (
     BEFORE_KNOWN,
     MOST_BEFORE_MS,
     Calls,
+    ChangeSettings,
     Fall,
     FallCall,
     Graded,
     JudgedBins,
-    Judging,
     Look,
     MadeOf,
     Onsets,
@@ -102,19 +102,21 @@ class Detection:
     """Those of the last day that have, the latest first."""
 
 
-class Judge:
+class ChangeDetector:
     """Looks at the settled scores no more often than once per base pane."""
 
-    def __init__(self, plan: Plan, judging: Judging, graded: Graded | None = None) -> None:
+    def __init__(
+        self, plan: Plan, change_settings: ChangeSettings, graded: Graded | None = None
+    ) -> None:
         """Of judged rows `graded` is what grades them: earlier hours are left out."""
-        self._plan, self._judging, self._graded = plan, judging, graded
+        self._plan, self._change_settings, self._graded = plan, change_settings, graded
         self._timelines = Timelines(plan, 0 if graded is None else graded.since_ms)
         self._signs = np.array([SIGNS[metric.direction] for metric in plan.metrics])
         self._looked_ms: int | None = None
         self.apart_ms = 0
         """The least event time between two looks."""
         self._last = Detection()
-        self._usual_calls = UsualCalls(plan, judging)
+        self._usual_calls = UsualCalls(plan, change_settings)
         self.falls: tuple[Fall, ...] = ()
         """As of the last look."""
 
@@ -150,7 +152,9 @@ class Judge:
         segments = self._timelines.segments
         begin_ms = min((*history.starts[:1], int(timeline.starts[0])))
         of_metrics = self._noise(basis.design_effect)
-        found_at = look_at(timeline, segments, self._plan, self._judging, basis.design_effect)
+        found_at = look_at(
+            timeline, segments, self._plan, self._change_settings, basis.design_effect
+        )
         whole = replace(found_at, graded=self._graded)
         noise, directions = whole.noise, whole.directions
         look = replace(whole, timeline=without_falls(whole, self.falls))
@@ -175,8 +179,8 @@ class Judge:
             noticeable,
             begin_ms if self._plan.history_hours else None,
             end_ms,
-            Scene(look, counts, self._judging, basis.judged).stories(self.falls),
-            Scene(whole, counts, self._judging, basis.judged).ended(self.falls, day_ago),
+            Scene(look, counts, self._change_settings, basis.judged).stories(self.falls),
+            Scene(whole, counts, self._change_settings, basis.judged).ended(self.falls, day_ago),
         )
 
     def _called_by_usual(self, look: Look, basis: Basis, rows: Integers) -> list[FallCall]:
@@ -194,8 +198,10 @@ class Judge:
 
     def _noise(self, design_effect: float) -> ScoreNoise:
         """That of each metric, (metrics,)."""
-        drifts = [self._judging.drift_of(metric.name) for metric in self._plan.metrics]
-        return ScoreNoise(design_effect, np.array(drifts), self._judging.weekday_drift_ratio)
+        drifts = [self._change_settings.drift_of(metric.name) for metric in self._plan.metrics]
+        return ScoreNoise(
+            design_effect, np.array(drifts), self._change_settings.weekday_drift_ratio
+        )
 
     def _of_hour(
         self, timeline: ScoreTimeline, directions: Floats, calls: Calls, noise: ScoreNoise
@@ -226,10 +232,10 @@ class Judge:
         hours = int(comparison.window.removesuffix("h"))
         periods, unit = len(comparison.periods), comparison.unit
         sides = sides_of(comparison.recent, [*comparison.periods.values()], self._plan)
-        judging = replace(self._judging, design_effect=noise.design_effect)
+        change_settings = replace(self._change_settings, design_effect=noise.design_effect)
         directions = np.where(self._signs != 0, self._signs, np.nan)
         made_of = MadeOf(periods, unit == "day")
-        z = compare(sides, made_of, judging, noise.drift_ratio, directions).z
+        z = compare(sides, made_of, change_settings, noise.drift_ratio, directions).z
         base = np.where(sides.baseline != 0, np.abs(sides.baseline), np.nan)
         error = np.hypot(sides.stderr, sides.baseline_stderr) / base
         found = by_earlier(hours, error, periods, unit, noise)
@@ -244,11 +250,11 @@ def look_at(
     timeline: ScoreTimeline,
     segments: Sequence[Segment],
     plan: Plan,
-    judging: Judging,
+    change_settings: ChangeSettings,
     design_effect: float,
 ) -> Look:
     """The look at a timeline whose series are these segments times the metrics of the plan."""
-    drifts = np.array([judging.drift_of(metric.name) for metric in plan.metrics])
+    drifts = np.array([change_settings.drift_of(metric.name) for metric in plan.metrics])
     return Look(
         timeline,
         [(*segment, metric.name) for segment in segments for metric in plan.metrics],

@@ -19,7 +19,7 @@ from typing import Final, Protocol
 import msgspec
 import structlog
 
-from ..changes import DEFAULTS, Fall, Judging
+from ..changes import DEFAULTS, ChangeSettings, Fall
 from ..errors import Damaged, Unavailable
 from ..plan import Plan
 from ..storage import Store, Term
@@ -99,7 +99,7 @@ class Exporter:
         outlet: Outlet,
         stop: asyncio.Event,
         clock: Callable[[], float] = time.time,
-        judging: Judging = DEFAULTS,
+        change_settings: ChangeSettings = DEFAULTS,
         markers: KeptMarkers | None = None,
         version_attribute: str | None = None,
         former: Published = Published(),
@@ -114,7 +114,7 @@ class Exporter:
         self._token = secrets.token_hex(8)
         self._published = former
         self._has_lease = False
-        self._publisher = Publisher(plan, judging, version_attribute)
+        self._publisher = Publisher(plan, change_settings, version_attribute)
         self._markers = markers
         self._past = past
         self._lanes = LaneReads(store, coordination, plan, telemetry)

@@ -156,7 +156,7 @@ def _count(layer: dict[int, int], start: int, row: np.ndarray) -> None:
 WITHIN_MS: Final = 600_000
 """A namespace has caught up once every lane is complete up to so long ago: by its events, or
 because its owner has seen the end of its logs. It is the distance from which on windows are late
-(`judging.late_seconds`): one that stays nearer would never catch up, and nobody would know."""
+(`changes.late_seconds`): one that stays nearer would never catch up, and nobody would know."""
 MEASURED_OVER_MS: Final = 60_000
 """The speed is that of the last minute."""
 LEAST_MEASURED_MS: Final = 3_000

@@ -14,9 +14,9 @@ import numpy as np
 from ..changes import (
     KEPT_MS,
     LATELY_MS,
+    ChangeSettings,
     Fall,
     Graded,
-    Judging,
     Scene,
     ScoreTimeline,
     Story,
@@ -24,7 +24,7 @@ from ..changes import (
 )
 from ..plan import Plan
 from ..views import HourHistory, LaneView, Selection, measure_at
-from .detector import Basis, Detection, Judge, look_at
+from .detector import Basis, ChangeDetector, Detection, look_at
 from .judged import JudgedScores, judged_view
 from .timelines import Timelines
 
@@ -47,12 +47,12 @@ class JudgedBasis:
 class JudgedFalls:
     """Looks at the judged scores no more often than once per base pane."""
 
-    def __init__(self, plan: Plan, judging: Judging) -> None:
+    def __init__(self, plan: Plan, change_settings: ChangeSettings) -> None:
         """`plan` is that of judged rows."""
-        self._plan, self._judging = plan, judging.of_judged
+        self._plan, self._change_settings = plan, change_settings.of_judged
         self.falls: tuple[Fall, ...] = ()
         """As of the last look, those of earlier judgements included."""
-        self._judge = Judge(plan, self._judging)
+        self._detector = ChangeDetector(plan, self._change_settings)
         self._graded: Graded | None = None
         self._found = self._last = Detection()
         self._former: dict[Graded, Timelines] = {}
@@ -69,7 +69,10 @@ class JudgedFalls:
         )
         is_same = graded == self._graded
         if not is_same:
-            self._judge, self._graded = Judge(self._plan, self._judging, graded), graded
+            self._detector, self._graded = (
+                ChangeDetector(self._plan, self._change_settings, graded),
+                graded,
+            )
         found = Detection() if measure.is_mixed else self._looked(basis, scores.selection)
         if found is not self._found or not is_same:
             closed = (*found.closed, *self._of_former(views, basis, scores.selection))
@@ -79,7 +82,7 @@ class JudgedFalls:
 
     def _looked(self, basis: JudgedBasis, selection: Selection) -> Detection:
         """By what the judgements of now graded."""
-        scores, judge = basis.scores, self._judge
+        scores, judge = basis.scores, self._detector
         assert scores.until_ms is not None
         others = tuple(fall for fall in self.falls if fall.graded != self._graded)
         judge.falls = tuple(fall for fall in self.falls if fall.graded == self._graded)
@@ -115,6 +118,6 @@ class JudgedFalls:
             judged = [judged_view(v, graded.since_ms, self._plan) for v in views if v.judged]
             bins = timelines.of(judged, basis.history, selection, measure.until_ms)
         segments = () if bins is None else timelines.segments
-        of = (self._plan, self._judging, basis.design_effect)
+        of = (self._plan, self._change_settings, basis.design_effect)
         look = look_at(NOTHING if bins is None else bins, segments, *of)
-        return Scene(replace(look, graded=graded), timelines.counts, self._judging)
+        return Scene(replace(look, graded=graded), timelines.counts, self._change_settings)

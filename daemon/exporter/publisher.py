@@ -28,7 +28,7 @@ import numpy as np
 
 from relevanced.metrics import Floats
 
-from ..changes import DEFAULTS, Fall, Judging, Marker, ordered
+from ..changes import DEFAULTS, ChangeSettings, Fall, Marker, ordered
 from ..experiments import NOTHING, Findings, FindingsCache
 from ..lane import Rows
 from ..panes import pane_start
@@ -56,7 +56,7 @@ from ..views import (
 )
 from . import baselines, exposition, sample_series
 from .baselines import Usual
-from .detector import Basis, Detection, Judge
+from .detector import Basis, ChangeDetector, Detection
 from .exposition import Chunks, Exposition
 from .first_sights import CatchUpProgress, FirstSights
 from .judged import JudgedScores, Scorer, rows_plan
@@ -268,7 +268,10 @@ class Publisher:
     """Makes what is served of the lanes, and remembers what the next snapshot depends on."""
 
     def __init__(
-        self, plan: Plan, judging: Judging = DEFAULTS, version_attribute: str | None = None
+        self,
+        plan: Plan,
+        change_settings: ChangeSettings = DEFAULTS,
+        version_attribute: str | None = None,
     ) -> None:
         self.previous = PreviousSelection()
         """The segments with counters, as of the last snapshot; the caller stores and restores
@@ -280,20 +283,20 @@ class Publisher:
         self.first_sights: tuple[Marker, ...] = ()
         """Those of new versions that are not stored yet; the caller may store them."""
         self._first_sights = FirstSights(plan, version_attribute)
-        self._plan, self._judging = plan, judging
+        self._plan, self._change_settings = plan, change_settings
         self._totals = HighestTotals()
         self._findings = FindingsCache(plan.tracking, plan.metrics)
         self._history = HourHistory(plan)
-        self._measuring = Measuring(plan, judging)
+        self._measuring = Measuring(plan, change_settings)
         self._compared_key: _ComparedKey | None = None
         self._compared_texts: Exposition | None = None
         self._comparisons: Sequence[baselines.BaselineComparison] = ()
         self._outages: frozenset[int] = frozenset()
-        self._judge = Judge(plan, judging)
+        self._detector = ChangeDetector(plan, change_settings)
         self._scorer = None if plan.judged is None else Scorer(plan)
         self._judged_falls: JudgedFalls | None = None
         if plan.judged is not None:
-            self._judged_falls = JudgedFalls(rows_plan(plan), judging)
+            self._judged_falls = JudgedFalls(rows_plan(plan), change_settings)
         self._judged = Detection()
         self._judged_texts = Exposition()
         self._graded_scores: JudgedScores | None = None
@@ -304,11 +307,11 @@ class Publisher:
         """The falls that are open or over, which another process may take over: of scores of
         feedback, and of judged ones."""
         judged = () if self._judged_falls is None else self._judged_falls.falls
-        return (*self._judge.falls, *judged)
+        return (*self._detector.falls, *judged)
 
     @falls.setter
     def falls(self, falls: tuple[Fall, ...]) -> None:
-        self._judge.falls = tuple(fall for fall in falls if fall.graded is None)
+        self._detector.falls = tuple(fall for fall in falls if fall.graded is None)
         if self._judged_falls is not None:
             self._judged_falls.falls = tuple(fall for fall in falls if fall.graded is not None)
 
@@ -343,9 +346,9 @@ class Publisher:
             by_judgements = scorer.of(read, whole.as_of_ms, gauges, whole.coverage)
         basis = Basis(gauges, self._comparisons, self._measuring.found.used)
         basis = basis if scorer is None else replace(basis, judged=scorer.bins)
-        judged = self._judge.look(views, self._history, basis, whole.as_of_ms)
+        judged = self._detector.look(views, self._history, basis, whole.as_of_ms)
         judged_falls = self._look_at_judged(read, by_judgements)
-        used = replace(self._judging, design_effect=self._measuring.found.used)
+        used = replace(self._change_settings, design_effect=self._measuring.found.used)
         usual = Usual(self._comparisons, used)
         self.first_sights = self._first_sights.of(views, whole.as_of_ms, self.markers)
         markers = ordered((*self.markers, *self.first_sights))

@@ -17,7 +17,16 @@ import numpy as np
 
 from relevanced.metrics import Booleans, Floats, Integers
 
-from ..changes import DAY, MEASURED_HOURS, Counts, HourSums, Judging, ScoreTimeline, measured, used
+from ..changes import (
+    DAY,
+    MEASURED_HOURS,
+    ChangeSettings,
+    Counts,
+    HourSums,
+    ScoreTimeline,
+    measured,
+    used,
+)
 from ..lane import Rows
 from ..panes import pane_start
 from ..plan import OTHER, Plan
@@ -254,11 +263,11 @@ class DesignEffect:
 class Measuring:
     """Measures once an hour, when another hour has settled."""
 
-    def __init__(self, plan: Plan, judging: Judging) -> None:
-        self.found = DesignEffect(used(judging.design_effect, None))
+    def __init__(self, plan: Plan, change_settings: ChangeSettings) -> None:
+        self.found = DesignEffect(used(change_settings.design_effect, None))
         """As of the last hour that was measured."""
         self._plan = plan
-        self._judging = judging
+        self._change_settings = change_settings
         self._segments: tuple[Segment, ...] = ()
         self._chosen_on: int | None = None
         self._rows: dict[int, tuple[object, Rows]] = {}
@@ -280,7 +289,7 @@ class Measuring:
         if len(missing) <= HOURS_AT_ONCE:
             self._rows = {start: self._rows[start] for start in starts}
             known = measured(self._groups(starts))
-            self.found = DesignEffect(used(self._judging.design_effect, known), known)
+            self.found = DesignEffect(used(self._change_settings.design_effect, known), known)
             self._measured = hours
         return self.found
 
@@ -309,7 +318,7 @@ class Measuring:
             for index, metric in enumerate(self._plan.metrics):
                 column = self._plan.metric_column(index)
                 if len(own):
-                    drift_ratio = self._judging.drift_of(metric.name)
+                    drift_ratio = self._change_settings.drift_of(metric.name)
                     yield _hours(own[:, :, column : column + 3], metric.unit, drift_ratio)
 
 

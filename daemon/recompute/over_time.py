@@ -21,12 +21,12 @@ from rich.table import Table
 from ..changes import (
     MIXED,
     MOST_BEFORE_MS,
+    ChangeSettings,
     Counts,
     Fall,
     FallCall,
     Graded,
     Incident,
-    Judging,
     Look,
     Scene,
     ScoreTimeline,
@@ -129,13 +129,13 @@ Fallen: TypeAlias = tuple[tuple[Story, ...], tuple[Story, ...]]
 
 def fallen(
     found: BucketsOverTime,
-    judging: Judging,
+    change_settings: ChangeSettings,
     graded: Graded | None = None,
     other: Graded | None = None,
 ) -> Fallen:
     """What fell by lane `hour`, with the design effect of the settings, or that of a site of which
     none has been measured. Of judged scores with what grades them, and what did afterwards."""
-    whole = replace(_look_at(found, judging), graded=graded)
+    whole = replace(_look_at(found, change_settings), graded=graded)
     falls: tuple[Fall, ...] = ()
     for bins in range(2, len(found.starts) + 1):
         seen = replace(whole, timeline=whole.timeline.first(bins))
@@ -149,7 +149,7 @@ def fallen(
         found.rows[..., : len(names)],
         names,
     )
-    scene = Scene(whole, counts, judging)
+    scene = Scene(whole, counts, change_settings)
     return (scene.stories(falls), scene.ended(falls, 0.0)) if len(found.starts) else ((), ())
 
 
@@ -159,7 +159,7 @@ def judged_fallen(
     shown: Selection,
     span: range,
     length_ms: int,
-    judging: Judging,
+    change_settings: ChangeSettings,
 ) -> Fallen:
     """The same of judged scores in buckets of this length: of what each file graded, one after the
     other."""
@@ -170,14 +170,14 @@ def judged_fallen(
         stop = span.stop if other is None else min(other.since_ms, span.stop)
         part = range(max(graded.since_ms, span.start), stop)
         found = BucketsOverTime.of(judged.buckets(lane, part, length_ms), lane, shown, part, plan)
-        of_files.append(fallen(found, judging.of_judged, graded, other))
+        of_files.append(fallen(found, change_settings.of_judged, graded, other))
     return (
         tuple(story for open_now, _ in of_files for story in open_now),
         tuple(story for _, over in of_files for story in over),
     )
 
 
-def _look_at(found: BucketsOverTime, judging: Judging) -> Look:
+def _look_at(found: BucketsOverTime, change_settings: ChangeSettings) -> Look:
     plan, segments = found.plan, found.selection.segments
     rows = found.rows[..., len(plan.count_columns) : plan.weight_column]
     units = np.array([metric.unit for metric in plan.metrics], np.float64)
@@ -189,7 +189,9 @@ def _look_at(found: BucketsOverTime, judging: Judging) -> Look:
     ends = found.starts + plan.hour_ms
     hourly = np.zeros(len(ends), np.bool_)
     timeline = ScoreTimeline(found.starts, ends, scored, sums, squares, hourly)
-    return look_at(timeline, segments, plan, judging, used(judging.design_effect, None))
+    return look_at(
+        timeline, segments, plan, change_settings, used(change_settings.design_effect, None)
+    )
 
 
 def _calls(look: Look) -> list[FallCall]:
@@ -207,7 +209,7 @@ class Looks:
     def __init__(
         self,
         plan: Plan,
-        judging: Judging,
+        change_settings: ChangeSettings,
         version_attribute: str | None = None,
         judged: JudgedHours | None = None,
     ) -> None:
@@ -215,7 +217,7 @@ class Looks:
         self.apart_ms = HOUR_MS
         """Event time between two looks. An exporter looks more often: a fall that begins and is
         over between two looks is not seen."""
-        self._publisher = Publisher(plan, judging, version_attribute)
+        self._publisher = Publisher(plan, change_settings, version_attribute)
         self._plan, self._judged = plan, judged
         self._hours: dict[int, dict[int, bytes]] = {}
         self._looked_ms: int | None = None

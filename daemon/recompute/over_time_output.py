@@ -82,7 +82,7 @@ def print_over_time(replayed: Replayed, config: Config, asked: Asked, output: st
     if replayed.judged is not None:
         replayed.judged.finish(lane)
         judged = over_time.judged_over_time(replayed.judged, lane, found, span)
-    stories = fallen(found.settled, config.resolved_judging) if asked.needs_changes else ((), ())
+    stories = fallen(found.settled, config.resolved_changes) if asked.needs_changes else ((), ())
     if asked.changes:
         both = (*stories[0], *stories[1])
         found_incidents = incidents(both, by_judgements, lane.plan.timing.attribution_ms)
@@ -102,8 +102,8 @@ def _judged_fallen(
     if replayed.judged is None or replayed.buckets is None or not asked.changes:
         return ()
     span, length_ms = range(asked.from_ms, asked.to_ms), replayed.buckets.length_ms
-    judging = config.resolved_judging
-    found = judged_fallen(replayed.judged, replayed.lane, shown, span, length_ms, judging)
+    change_settings = config.resolved_changes
+    found = judged_fallen(replayed.judged, replayed.lane, shown, span, length_ms, change_settings)
     return (*found[0], *found[1])
 
 

@@ -161,7 +161,7 @@ def _looks(config: Config, judged: JudgedHours | None) -> "Looks":
     from .over_time import Looks
 
     version = config.segments.version_attribute
-    return Looks(config.plan, config.resolved_judging, version, judged)
+    return Looks(config.plan, config.resolved_changes, version, judged)
 
 
 def read_lane(paths: Sequence[str], config: Config, bars: Progress, *, as_is: bool) -> Lane:

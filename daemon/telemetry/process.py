@@ -200,7 +200,7 @@ class Telemetry:
         drift_ratios: Mapping[str, float],
         floors: Mapping[tuple[str, str, str], float],
     ) -> None:
-        """Show the settings of judging: numbers by name, drift by metric, and floors of scores by
+        """Show the settings of changes: numbers by name, drift by metric, and floors of scores by
         metric, grouping and segment."""
         for name, value in settings.items():
             self._settings.labels(name).set(value)

@@ -270,7 +270,7 @@ OF_PROCESSES: Final = (
         "setting",
         "gauge",
         ("setting",),
-        "A number of the section [judging] of the configuration: what the alert rules compare "
+        "A number of the section [changes] of the configuration: what the alert rules compare "
         "with.",
     ),
     of_process(
@@ -278,13 +278,13 @@ OF_PROCESSES: Final = (
         "gauge",
         ("metric",),
         "Standard deviation of the drift of the metric from week to week, as a share of its score: "
-        "drift_ratio of the section [judging], or its entry in metric_drift_ratios.",
+        "drift_ratio of the section [changes], or its entry in metric_drift_ratios.",
     ),
     of_process(
         "score_floor",
         "gauge",
         ("metric", "grouping", "segment"),
-        "Floor of the score, whatever is usual: an entry in score_floors of the section [judging].",
+        "Floor of the score, whatever is usual: an entry in score_floors of the section [changes].",
     ),
     of_process(
         "links_info",

@@ -221,7 +221,7 @@ def _run_names(runs: Sequence[RunFile], files: Sequence[str]) -> list[str]:
 
 def _plot(scored: Sequence[ScoredRun], path: str, relevant_from: float) -> None:
     try:
-        from .trec import plot  # matplotlib is optional, and slow to load
+        from .trec.plot import plot  # matplotlib is optional, and slow to load
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "matplotlib":
             raise

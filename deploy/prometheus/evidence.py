@@ -1,5 +1,5 @@
 """The recording rules of the numbers that distinguish patterns, as
-`daemon.judging.evidence` computes them; a test feeds both with the same searches.
+`daemon.changes.evidence` computes them; a test feeds both with the same searches.
 """
 
 from collections.abc import Mapping

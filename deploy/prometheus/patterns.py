@@ -1,4 +1,4 @@
-"""The recording rules of patterns.yml, made of the table in `daemon.judging.patterns`."""
+"""The recording rules of patterns.yml, made of the table in `daemon.changes.patterns`."""
 
 import re
 from collections.abc import Mapping
@@ -87,7 +87,7 @@ def named() -> tuple[Rule, ...]:
 
 
 HEAD: Final = """\
-# Made by `make rules` from the table in daemon/judging/patterns.py: change that. What kind of drop
+# Made by `make rules` from the table in daemon/changes/patterns.py: change that. What kind of drop
 # it probably is: `relevanced:pattern` has at most one series for a segment and a window, and the
 # descriptions of the alerts query it.
 groups:

@@ -6,7 +6,7 @@ from typing import Final
 from relevanced.daemon.changes import PATTERNS
 
 RUNBOOK: Final = Path(__file__).parent.parent / "runbook.md"
-BEGIN: Final = "<!-- made by `make rules` from daemon/judging/patterns.py -->\n"
+BEGIN: Final = "<!-- made by `make rules` from daemon/changes/patterns.py -->\n"
 END: Final = "<!-- end of what is made -->\n"
 
 

@@ -1,6 +1,6 @@
 """The first two weeks of a new installation: the last two tables of `make bench-alerts`.
 
-With the verdicts of `daemon.judging.weeks`: a test compares them with those of the rules in a real
+With the verdicts of `daemon.changes.weeks`: a test compares them with those of the rules in a real
 Prometheus, which would take hours for as many series.
 """
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from relevanced.daemon.changes import Judging
-from relevanced.daemon.exporter import CELLS_PER_MS, Basis, Judge
+from relevanced.daemon.changes import ChangeSettings
+from relevanced.daemon.exporter import CELLS_PER_MS, Basis, ChangeDetector
 from relevanced.daemon.lane import Rows
 from relevanced.daemon.panes import HOUR_MS, pane_start, timing
 from relevanced.daemon.plan import Plan
@@ -78,7 +78,7 @@ def measure(metrics: int, segments: int, lanes: int) -> str:
     history = HourHistory(plan)
     history.take(views)
     basis = Basis(busiest(evaluate(views, plan), plan))
-    judge = Judge(plan, Judging())
+    judge = ChangeDetector(plan, ChangeSettings())
     took, last_ms = [], 0
     for look in range(LOOKS):
         moved = [replace(view, watermark_ms=NOW_MS + look * 120_000) for view in views]

@@ -18,7 +18,7 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from relevanced.daemon.changes import Judging, MadeOf, WeekSides
+from relevanced.daemon.changes import ChangeSettings, MadeOf, WeekSides
 from tests.deploy.alert_screen import WEEKS
 from tests.deploy.alert_traffic import PANE_S
 from tests.services.prometheus_server import Prometheus, run
@@ -197,9 +197,9 @@ def _independent(rules: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 def _setting_lines(instants: int, metric: str) -> Iterator[str]:
     """The settings that an installation with the defaults serves."""
-    numbers = Judging().numbers
+    numbers = ChangeSettings().numbers
     heads = [f'relevanced_setting{{setting="{name}"}} {value!r}' for name, value in numbers.items()]
-    heads.append(f'relevanced_drift_ratio{{metric="{metric}"}} {Judging().drift_ratio!r}')
+    heads.append(f'relevanced_drift_ratio{{metric="{metric}"}} {ChangeSettings().drift_ratio!r}')
     for head in heads:
         yield from (f"{head} {START_S + instant * PANE_S}\n" for instant in range(instants))
 

@@ -1,7 +1,7 @@
 """Selects the simulated days on which an alert may fire, so that Prometheus need not evaluate
 thousands of quiet weeks.
 
-Applies the conditions of `daemon.judging.weeks`, which a test compares with the rules, with
+Applies the conditions of `daemon.changes.weeks`, which a test compares with the rules, with
 thresholds that are a fifth of a standard error wider: on the other days no alert can fire.
 """
 
@@ -16,8 +16,8 @@ from relevanced.daemon.changes import (
     HOUR,
     THREE_HOURS,
     Called,
+    ChangeSettings,
     Flags,
-    Judging,
     MadeOf,
     WeeksCompared,
     WeekSides,
@@ -28,9 +28,13 @@ from relevanced.daemon.changes import (
 )
 from tests.deploy.alert_traffic import PANE_S, PANES_PER_HOUR, WEEKS_BEFORE, WINDOWS, Floats
 
-JUDGING: Final = Judging()
+CHANGE_SETTINGS: Final = ChangeSettings()
 ANY_LOSS: Final = replace(
-    JUDGING, smallest_drop_ratio=0.0, smallest_drop=0.0, smallest_sample=2, far_below_ratio=0.0
+    CHANGE_SETTINGS,
+    smallest_drop_ratio=0.0,
+    smallest_drop=0.0,
+    smallest_sample=2,
+    far_below_ratio=0.0,
 )
 """For the selection of days: whatever is lost."""
 WEEKS: Final = dict.fromkeys((*WINDOWS, THREE_HOURS), MadeOf(WEEKS_BEFORE, False))
@@ -50,7 +54,7 @@ def compared(
     settings: (trials, instants), NaN where undefined."""
     windows = {**gauges, THREE_HOURS: three_hours(_hours(gauges[HOUR]))}
     return {
-        name: compare(sides, made_of[name], JUDGING, JUDGING.drift_ratio, direction)
+        name: compare(sides, made_of[name], CHANGE_SETTINGS, CHANGE_SETTINGS.drift_ratio, direction)
         for name, sides in windows.items()
     }
 
@@ -59,7 +63,7 @@ def conditions(
     gauges: Mapping[str, WeekSides], made_of: Mapping[str, MadeOf] = WEEKS, direction: float = 1.0
 ) -> Called:
     """Where the conditions of the alerts hold: (trials, instants)."""
-    return weeks_called(compared(gauges, made_of, direction), JUDGING)
+    return weeks_called(compared(gauges, made_of, direction), CHANGE_SETTINGS)
 
 
 def verdicts(conditions_hold: Called) -> Called:
@@ -114,9 +118,9 @@ def suspicious_days(gauges: Mapping[str, WeekSides]) -> dict[str, WeekSides]:
 def judged_with(gauges: Mapping[str, WeekSides], measured: float | None) -> Mapping[str, WeekSides]:
     """The gauges with standard errors that the setting's design effect widens as far as the
     measured one would: the rules know no more of it than the product."""
-    if measured is None or measured <= JUDGING.design_effect:
+    if measured is None or measured <= CHANGE_SETTINGS.design_effect:
         return gauges
-    wider = np.sqrt(measured / JUDGING.design_effect)
+    wider = np.sqrt(measured / CHANGE_SETTINGS.design_effect)
     return {
         window: replace(of, stderr=of.stderr * wider, baseline_stderr=of.baseline_stderr * wider)
         for window, of in gauges.items()

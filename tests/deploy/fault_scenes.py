@@ -19,7 +19,7 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from relevanced.daemon.changes import Judging
+from relevanced.daemon.changes import ChangeSettings
 from tests.services.prometheus_server import program
 
 Floats = NDArray[np.float64]
@@ -111,10 +111,10 @@ def gauges(scene: Scene, hours: int, rng: np.random.Generator) -> Iterator[tuple
         yield f'relevanced_baseline_periods{{unit="week",window="{window}"', np.array(
             [float(WEEKS)]
         )
-    for setting, value in Judging().numbers.items():
+    for setting, value in ChangeSettings().numbers.items():
         yield f'relevanced_setting{{setting="{setting}"', np.array([value])
     for metric in scene.metrics:
-        ratio = Judging().drift_of(metric)
+        ratio = ChangeSettings().drift_of(metric)
         yield f'relevanced_drift_ratio{{metric="{metric}"', np.array([ratio])
 
 

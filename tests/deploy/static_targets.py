@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 import yaml
 
-from relevanced.daemon.changes import Judging
+from relevanced.daemon.changes import ChangeSettings
 from tests.deploy.chart import DEPLOY
 from tests.deploy.scene import hurried
 from tests.services.prometheus_server import Prometheus, answer
@@ -24,9 +24,9 @@ RULES: Final = ("settings.yml", "changes.yml", "judged.yml", "patterns.yml", "qu
 """Of scores only: a page without a process would fire the alerts on processes."""
 SETTINGS: Final = "".join(
     f'relevanced_setting{{setting="{name}"}} {value!r}\n'
-    for name, value in Judging().numbers.items()
+    for name, value in ChangeSettings().numbers.items()
 ) + "".join(
-    f'relevanced_drift_ratio{{metric="{metric}"}} {Judging().drift_ratio!r}\n'
+    f'relevanced_drift_ratio{{metric="{metric}"}} {ChangeSettings().drift_ratio!r}\n'
     for metric in ("Success@10", "RR@10", "P@5")
 )
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from relevanced.daemon.changes import Judging
+from relevanced.daemon.changes import ChangeSettings
 from tests.deploy.chart import DEPLOY, FULL, of_kind, rendered
 from tests.deploy.expressions import selectors
 from tests.deploy.go_templates import TemplateError
@@ -89,8 +89,8 @@ def test_two_releases_have_their_own_thresholds(tmp_path: Path) -> None:
         "interval": "1m",
         "input_series": [
             *({"series": lag % name, "values": "20000x40"} for name in ("search", "shop")),
-            *(served(name, value) for name, value in Judging().numbers.items()),
-            *(served(n, v, "search") for n, v in (Judging().numbers | MORE_LAG).items()),
+            *(served(name, value) for name, value in ChangeSettings().numbers.items()),
+            *(served(n, v, "search") for n, v in (ChangeSettings().numbers | MORE_LAG).items()),
         ],
         "alert_rule_test": [
             {"eval_time": "30m", "alertname": "RelevancedLagging", "exp_alerts": [alert]},

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import pytest
 
-from relevanced.daemon.changes import Judging
+from relevanced.daemon.changes import ChangeSettings
 from relevanced.daemon.exporter import render_judged
 from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.views import LaneFiles
@@ -49,7 +49,7 @@ def at(until_ms: int, files: LaneFiles, falls: bool) -> dict[str, float]:
 def series(looks: list[Mapping[str, float]]) -> list[tuple[str, Floats]]:
     names = sorted({name for look in looks for name in look})
     found = [(name, np.array([look.get(name, np.nan) for look in looks])) for name in names]
-    settings = Judging().numbers.items()
+    settings = ChangeSettings().numbers.items()
     return found + [
         (f'relevanced_setting{{setting="{name}"', np.array([value])) for name, value in settings
     ]

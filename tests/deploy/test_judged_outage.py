@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import yaml
 
-from relevanced.daemon.changes import Judging
+from relevanced.daemon.changes import ChangeSettings
 from relevanced.metrics import Floats
-from tests.daemon.judging.faults import GOOD, RANKS, Searches, clicked, usual
+from tests.daemon.changes.faults import GOOD, RANKS, Searches, clicked, usual
 from tests.deploy.fault_scenes import Fired, fired_by
 from tests.deploy.test_rules import RULES
 from tests.services.prometheus_server import required
@@ -101,10 +101,12 @@ def served(change: Change, seed: int) -> Iterator[tuple[str, Floats]]:
         for of in ("", "judged_"):
             periods = f'relevanced_{of}baseline_periods{{unit="week",window="{window}"'
             yield periods, np.array([float(WEEKS)])
-    for setting, value in Judging().numbers.items():
+    for setting, value in ChangeSettings().numbers.items():
         yield f'relevanced_setting{{setting="{setting}"', np.array([value])
     for name in panes[0]:
-        yield f'relevanced_drift_ratio{{metric="{name}"', np.array([Judging().drift_of(name)])
+        yield f'relevanced_drift_ratio{{metric="{name}"', np.array(
+            [ChangeSettings().drift_of(name)]
+        )
 
 
 def _summed(panes: Sequence[dict[str, Floats]], name: str) -> Floats:

@@ -11,7 +11,7 @@ import pytest
 from deploy.prometheus.patterns import SERIES
 from relevanced.daemon.changes import Side, evidence, pattern_of
 from relevanced.daemon.tools.traffic import Breakage
-from tests.daemon.judging.faults import FAULTS, NOISE, PERIODS, TOO_SMALL, sides
+from tests.daemon.changes.faults import FAULTS, NOISE, PERIODS, TOO_SMALL, sides
 from tests.deploy.broken_search import page
 from tests.deploy.scraped import until
 from tests.deploy.static_targets import Watched, watched

@@ -10,7 +10,7 @@ import yaml
 
 from deploy.prometheus import patterns
 from deploy.prometheus.runbook import with_patterns
-from relevanced.daemon.changes import NAMES as PATTERN_NAMES, Judging
+from relevanced.daemon.changes import NAMES as PATTERN_NAMES, ChangeSettings
 from relevanced.daemon.telemetry import BY_NAME
 from relevanced.metrics import CATALOG
 from tests.services.prometheus_server import required, run
@@ -201,15 +201,15 @@ def test_rules_know_the_direction_of_each_metric(name: str) -> None:
 
 def test_settings_missing_compares_with_the_number_of_settings() -> None:
     (missing,) = (rule for rule in alerts() if rule["alert"] == "RelevancedSettingsMissing")
-    count = str(len(Judging().numbers))
+    count = str(len(ChangeSettings().numbers))
     assert re.findall(r"< (\d+)", missing["expr"]) == [count]
     assert f"compare with {count}." in missing["annotations"]["description"]
 
 
 def test_rules_compare_with_settings_that_are_served() -> None:
     named = {name for text in queries() for name in _SETTING.findall(text)}
-    assert named <= Judging().numbers.keys()
-    assert not Judging().numbers.keys() - named, "served, and compared with by no rule"
+    assert named <= ChangeSettings().numbers.keys()
+    assert not ChangeSettings().numbers.keys() - named, "served, and compared with by no rule"
 
 
 def test_no_rule_takes_a_setting_of_any_installation() -> None:
@@ -226,7 +226,7 @@ def test_cases_have_the_default_settings() -> None:
         value = float(rule["expr"].rpartition(" * ")[2])
         name = rule.get("labels", {}).get("setting")
         (others if name is None else found)[name or rule["record"]] = value
-    defaults = Judging()
+    defaults = ChangeSettings()
     (floor,) = defaults.score_floors
     assert found == defaults.numbers
     assert others == {

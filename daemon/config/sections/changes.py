@@ -1,4 +1,4 @@
-"""`[judging]`: how scores and the pipeline are judged, with the bounds and the help of each key.
+"""`[changes]`: how scores and the pipeline are judged, with the bounds and the help of each key.
 Pure.
 """
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ...changes import Judging, ScoreFloor
+from ...changes import ChangeSettings, ScoreFloor
 from ...plan import ALL
 from ..values.kinds import (
     InvalidValue,
@@ -23,7 +23,7 @@ from ..values.kinds import (
 )
 from ..values.rules import ConfigFault
 
-SECTION: Final = "judging"
+SECTION: Final = "changes"
 HIGHEST_DESIGN_EFFECT: Final = 1000
 LONGEST_S: Final = 366 * 86_400
 
@@ -72,101 +72,107 @@ def _floors() -> Kind[tuple[ScoreFloor, ...]]:
 
 
 @dataclass(frozen=True)
-class JudgingSection(Judging):
+class ChangesSection(ChangeSettings):
     """How scores and the pipeline are judged. The alert rules, the API and the page use the same
     settings; none of them shapes what is stored."""
 
     design_effect: float = setting(
-        Judging.design_effect,
+        ChangeSettings.design_effect,
         _DESIGN_EFFECT,
         "Least variance of a mean over impressions to judge with, as a multiple of that of"
         " independent impressions. The exporter measures it, and a larger measurement counts.",
     )
     smallest_drop_ratio: float = setting(
-        Judging.smallest_drop_ratio,
+        ChangeSettings.smallest_drop_ratio,
         _SHARE,
         "A loss of a smaller share of the usual score raises no alert.",
     )
     smallest_drop: float = setting(
-        Judging.smallest_drop, _NOT_NEGATIVE, "A smaller absolute loss raises no alert."
+        ChangeSettings.smallest_drop, _NOT_NEGATIVE, "A smaller absolute loss raises no alert."
     )
     smallest_sample: int = setting(
-        Judging.smallest_sample,
+        ChangeSettings.smallest_sample,
         integer(2, 10**9),
         "Fewer scored impressions in a window raise no alert.",
     )
     far_below_ratio: float = setting(
-        Judging.far_below_ratio,
+        ChangeSettings.far_below_ratio,
         _RATIO,
         "A loss of this share of the usual score pages for every metric of the whole.",
     )
     drift_ratio: float = setting(
-        Judging.drift_ratio,
+        ChangeSettings.drift_ratio,
         _RATIO,
         "Standard deviation of a score's drift from week to week beyond its sampling error, as a "
         "share of the score.",
     )
     weekday_drift_ratio: float = setting(
-        Judging.weekday_drift_ratio,
+        ChangeSettings.weekday_drift_ratio,
         _SHARE,
         "The same between days of the week: added while the usual is made of other weekdays.",
     )
     share_drift_ratio: float = setting(
-        Judging.share_drift_ratio,
+        ChangeSettings.share_drift_ratio,
         _SHARE,
         "The same of the shares of impressions with feedback and without results.",
     )
     feedback_share_drop_ratio: float = setting(
-        Judging.feedback_share_drop_ratio,
+        ChangeSettings.feedback_share_drop_ratio,
         _RATIO,
         "A loss of this share of the usual share of impressions with feedback raises an alert.",
     )
     zero_results_rise_ratio: float = setting(
-        Judging.zero_results_rise_ratio,
+        ChangeSettings.zero_results_rise_ratio,
         _POSITIVE,
         "A rise of the share of impressions without results by this ratio raises an alert.",
     )
     no_data_ratio: float = setting(
-        Judging.no_data_ratio, _RATIO, "Traffic below this share of the usual raises an alert."
+        ChangeSettings.no_data_ratio,
+        _RATIO,
+        "Traffic below this share of the usual raises an alert.",
     )
     feedback_stopped_ratio: float = setting(
-        Judging.feedback_stopped_ratio,
+        ChangeSettings.feedback_stopped_ratio,
         _RATIO,
         "Feedback per impression below this share of that of the last day raises an alert.",
     )
     bad_feedback_rise: float = setting(
-        Judging.bad_feedback_rise,
+        ChangeSettings.bad_feedback_rise,
         _SHARE,
         "Feedback that is unjoined, off the list, or of another rank than stated raises an alert "
         "where its share exceeds twice that of the day before by this.",
     )
     late_seconds: int = setting(
-        Judging.late_seconds,
+        ChangeSettings.late_seconds,
         integer(1, LONGEST_S),
         "Live windows that ended longer ago raise an alert.",
     )
     lag_records: int = setting(
-        Judging.lag_records, integer(1, 10**12), "More unread records of a topic raise an alert."
+        ChangeSettings.lag_records,
+        integer(1, 10**12),
+        "More unread records of a topic raise an alert.",
     )
     rejected_ratio: float = setting(
-        Judging.rejected_ratio, _SHARE, "A larger share of rejected records raises an alert."
+        ChangeSettings.rejected_ratio, _SHARE, "A larger share of rejected records raises an alert."
     )
     dead_letters_per_hour: float = setting(
-        Judging.dead_letters_per_hour, _NOT_NEGATIVE, "More dead letters in an hour raise an alert."
+        ChangeSettings.dead_letters_per_hour,
+        _NOT_NEGATIVE,
+        "More dead letters in an hour raise an alert.",
     )
     forget_after_seconds: int = setting(
-        Judging.forget_after_seconds,
+        ChangeSettings.forget_after_seconds,
         integer(3600, LONGEST_S),
         "An installation that no longer answers raises an alert for this long.",
     )
     guardrail_log_evalue: float = setting(
-        Judging.guardrail_log_evalue,
+        ChangeSettings.guardrail_log_evalue,
         _POSITIVE,
         "Evidence (natural logarithm of an e-value) that raises an alert on a guardrail: with "
         "ln 100, at most 1 in 100 guardrails ever raises a false one.",
     )
     sample_ratio_log_evalue: float = setting(
-        Judging.sample_ratio_log_evalue,
+        ChangeSettings.sample_ratio_log_evalue,
         _POSITIVE,
         "The same for a sample ratio mismatch: with ln 1000, at most 1 in 1,000 experiments.",
     )
@@ -178,14 +184,14 @@ class JudgingSection(Judging):
     score_floors: tuple[ScoreFloor, ...] = setting(
         [
             {"metric": f.metric, "grouping": f.grouping, "segment": f.segment, "floor": f.floor}
-            for f in Judging.score_floors
+            for f in ChangeSettings.score_floors
         ],
         _floors(),
         "Floors of scores, whatever is usual: raise them to the level that you guarantee.",
     )
 
 
-def resolved(given: Judging, canonical: Mapping[str, str]) -> Judging:
+def resolved(given: ChangeSettings, canonical: Mapping[str, str]) -> ChangeSettings:
     """The settings with the names that series have: a drift for each metric, and the floors of
     metrics that are computed. `canonical`: each spelling of a configured metric → its name."""
     own = {canonical[name]: ratio for name, ratio in given.metric_drift_ratios.items()}
@@ -195,11 +201,11 @@ def resolved(given: Judging, canonical: Mapping[str, str]) -> Judging:
         for floor in given.score_floors
         if floor.metric in canonical
     )
-    return Judging(**{**vars(given), "metric_drift_ratios": drifts, "score_floors": floors})
+    return ChangeSettings(**{**vars(given), "metric_drift_ratios": drifts, "score_floors": floors})
 
 
 def faults_of(
-    given: Judging, metrics: Collection[str], groupings: Collection[str]
+    given: ChangeSettings, metrics: Collection[str], groupings: Collection[str]
 ) -> Iterator[ConfigFault]:
     """Every fault of the names that the settings contain. `metrics` are the configured metrics by
     each of their spellings, `groupings` the names of the configured groupings."""
@@ -211,7 +217,7 @@ def faults_of(
         written = _written_floor(floor)
         key = f"{SECTION}.score_floors"
         # The default floor stays without effect where its metric is not computed.
-        if floor.metric not in metrics and floor not in Judging.score_floors:
+        if floor.metric not in metrics and floor not in ChangeSettings.score_floors:
             yield ConfigFault(key, written, "metric must be one of metrics.names")
         if floor.grouping not in (ALL, *groupings):
             yield ConfigFault(key, written, "grouping must be all or one of segments.groupings")

@@ -350,11 +350,13 @@ class _UsualCompared:
         self._rows, self._periods = comparison.recent, periods
         back_ms = max(comparison.periods) if against == "weeks" else DAY * reading.plan.hour_ms
         self._begin_ms = comparison.from_ms - back_ms
-        judging = reading.usual.judging
+        change_settings = reading.usual.change_settings
         self._sides: WeekSides = sides_of(comparison.recent, periods, reading.plan)
-        drifts = np.array([judging.drift_of(metric.name) for metric in reading.plan.metrics])
+        drifts = np.array(
+            [change_settings.drift_of(metric.name) for metric in reading.plan.metrics]
+        )
         made_of = MadeOf(len(periods), against == "day")
-        compared = weeks.compare(self._sides, made_of, judging, drifts)
+        compared = weeks.compare(self._sides, made_of, change_settings, drifts)
         self._noise = compared.error_ratio * np.abs(self._sides.baseline)
 
     def of_metric(self, name: str, wanted: Mapping[str, Sequence[str]]) -> list[Change]:

@@ -89,12 +89,12 @@ def judged_changes(reading: Reading, found: JudgedScores, wanted: Query) -> Iter
 def _of_comparison(
     reading: Reading, found: JudgedScores, comparison: BaselineComparison, wanted: Query
 ) -> Iterator[JudgedChange]:
-    plan, judging = found.plan, reading.usual.judging
+    plan, change_settings = found.plan, reading.usual.change_settings
     periods = [*comparison.periods.values()]
     sides = sides_of(comparison.recent, periods, plan)
-    drifts = np.full(len(plan.metrics), judging.drift_ratio)
+    drifts = np.full(len(plan.metrics), change_settings.drift_ratio)
     made_of = MadeOf(len(periods), comparison.unit != "week")
-    compared = weeks.compare(sides, made_of, judging, drifts)
+    compared = weeks.compare(sides, made_of, change_settings, drifts)
     noises = compared.error_ratio * np.abs(sides.baseline)
     columns = sides.score, sides.stderr, sides.baseline, sides.baseline_stderr, noises
     usual = np.mean(periods, axis=0)

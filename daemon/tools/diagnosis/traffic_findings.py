@@ -42,7 +42,7 @@ EARLIER_DAYS: Final = 3
 LEAST_SCORED: Final = 30
 """Fewer impressions of a sample say nothing of how their scores spread."""
 LEAST_A_DAY: Final = 200
-"""As `judging.smallest_sample`."""
+"""As `changes.smallest_sample`."""
 COMPARED_WINDOWS: Final = 3
 
 
@@ -209,10 +209,10 @@ def _crawlers(shares: Sequence[CrawlerShare], looked: Looked) -> DoctorFinding:
 def _expected(looked: Looked, config: Config, values: bool) -> Iterator[DoctorFinding]:
     names = [metric.name for metric in config.plan.metrics]
     metric = names.index(PREFERRED) if PREFERRED in names else 0
-    judging = config.resolved_judging
+    change_settings = config.resolved_changes
     lane = lane_of(looked, config.plan)
-    effect = max(design_effect(looked, lane, metric) or 0.0, judging.design_effect)
-    noise = ScoreNoise(effect, judging.drift_ratio, judging.weekday_drift_ratio)
+    effect = max(design_effect(looked, lane, metric) or 0.0, change_settings.design_effect)
+    noise = ScoreNoise(effect, change_settings.drift_ratio, change_settings.weekday_drift_ratio)
     smallest = smallest_drops(lane, span_s(looked.seen), metric, noise)
     size = size_of(looked, config.plan, len(smallest), config.history.days)
     if size is not None:
@@ -222,11 +222,10 @@ def _expected(looked: Looked, config: Config, values: bool) -> Iterator[DoctorFi
             f" for open impressions, {_cores(size.cores)} of this machine"
         )
         yield DoctorFinding("size", "good", words)
-    if effect > judging.design_effect:
+    if effect > change_settings.design_effect:
         words = f"{effect:.1f}: searches of one visitor resemble one another, by this factor the"
-        words += (
-            f" variance of a mean is larger; judging.design_effect is {judging.design_effect:g}"
-        )
+        words += " variance of a mean is larger; changes.design_effect is"
+        words += f" {change_settings.design_effect:g}"
         yield DoctorFinding("design effect", "look", words)
     for grouping, segments in groupby(smallest, key=lambda one: one.grouping):
         yield _drops(grouping, list(segments), names[metric], values)

@@ -1,6 +1,5 @@
 """TREC run files scored against judgements, and the report of that."""
 
-from .plot import histogram_bars, mean_curve, plot
 from .results import (
     WRITERS,
     EvaluationError,
@@ -39,14 +38,11 @@ __all__ = (
     "DEFAULT_METRICS",
     "EvaluationError",
     "EvaluationReport",
-    "histogram_bars",
-    "mean_curve",
     "Missing",
     "Negative",
     "ordered",
     "parse_qrels",
     "parse_run",
-    "plot",
     "Policies",
     "Qrels",
     "remarks",

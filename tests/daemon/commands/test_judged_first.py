@@ -91,7 +91,7 @@ def seen(recording: Recording) -> dict[float, Changes]:
     index = whole_index(config)
     assert index is not None
     graded = JudgedHours(index.timeline, index.judgements)
-    found = Seen(Looks(config.plan, config.resolved_judging, judged=graded))
+    found = Seen(Looks(config.plan, config.resolved_changes, judged=graded))
     bars = Progress(console=Console(file=io.StringIO(), quiet=True))
     replayed([str(recording.path)], config, bars, as_is=False, looks=found, judged=graded)
     return found.at

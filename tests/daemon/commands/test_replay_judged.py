@@ -281,7 +281,7 @@ def test_served_windows_are_those_that_are_printed(tmp_path: Path) -> None:
         return JudgedHours(index.timeline, index.judgements)
 
     graded = hours()
-    looks = Looks(config.plan, config.resolved_judging, judged=graded)
+    looks = Looks(config.plan, config.resolved_changes, judged=graded)
     served = replayed([path], config, bars, as_is=False, looks=looks, judged=graded)
     reading = looks.published(served.lane, "").reading
     alone = replayed([path], config, bars, as_is=False, judged=hours())

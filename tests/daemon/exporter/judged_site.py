@@ -12,7 +12,7 @@ from relevanced.daemon.panes import HOUR_MS, pane_start, timing
 from relevanced.daemon.storage import pack_page
 from relevanced.daemon.views import WHOLE, JudgedLane, LaneFiles, LaneView, Names
 from relevanced.metrics import Floats
-from tests.daemon.judging.sites import drifts
+from tests.daemon.changes.sites import drifts
 from tests.judged_lanes import NOON, PLAN as BASE, ROWS, entry
 from tests.lane_views import pages_of
 

@@ -7,8 +7,15 @@ import numpy as np
 import pytest
 from prometheus_client.metrics_core import Metric as SeriesFamily
 
-from relevanced.daemon.changes import Judging
-from relevanced.daemon.exporter import CELLS_PER_MS, Basis, Detection, Judge, Publisher, Timelines
+from relevanced.daemon.changes import ChangeSettings
+from relevanced.daemon.exporter import (
+    CELLS_PER_MS,
+    Basis,
+    ChangeDetector,
+    Detection,
+    Publisher,
+    Timelines,
+)
 from relevanced.daemon.panes import HOUR_MS, pane_start
 from relevanced.daemon.plan import Plan
 from relevanced.daemon.views import HourHistory, busiest, evaluate
@@ -17,13 +24,15 @@ from tests.lane_views import read_text
 
 
 def judged(
-    site: Site, as_of_ms: int = NOW_MS, judge: Judge | None = None, plan: Plan = PLAN
+    site: Site, as_of_ms: int = NOW_MS, judge: ChangeDetector | None = None, plan: Plan = PLAN
 ) -> Detection:
     view = site.lane(as_of_ms)
     history = HourHistory(plan)
     history.take([view])
     gauges = busiest(evaluate([view], plan), plan)
-    return (judge or Judge(plan, Judging())).look([view], history, Basis(gauges), as_of_ms)
+    return (judge or ChangeDetector(plan, ChangeSettings())).look(
+        [view], history, Basis(gauges), as_of_ms
+    )
 
 
 def called(found: Detection, against: str = "hour") -> set[tuple[str, str]]:
@@ -85,7 +94,7 @@ def test_nothing_is_called_before_it_broke(fresh: Site) -> None:
 
 def test_a_look_equals_one_without_memory(fresh: Site) -> None:
     """Looks of one judge, a pane apart, equal the first look of another judge."""
-    judge = Judge(PLAN, Judging())
+    judge = ChangeDetector(PLAN, ChangeSettings())
     for back in (40, 25, 10, 0):
         as_of_ms = NOW_MS - back * MINUTE_MS
         kept, alone = judged(fresh, as_of_ms, judge), judged(fresh, as_of_ms)
@@ -94,7 +103,7 @@ def test_a_look_equals_one_without_memory(fresh: Site) -> None:
 
 
 def test_looks_are_a_base_pane_apart_and_cost_a_bounded_share(fresh: Site) -> None:
-    judge = Judge(PLAN, Judging())
+    judge = ChangeDetector(PLAN, ChangeSettings())
     first = judged(fresh, NOW_MS, judge)
     assert judged(fresh, NOW_MS + 3_999, judge) is first, "settles 64 s later"
     assert judged(fresh, NOW_MS + 4_000, judge) is not first
@@ -124,7 +133,7 @@ def test_without_history_panes_alone_are_judged(fresh: Site) -> None:
     history = HourHistory(plan)
     history.take([view])
     gauges = busiest(evaluate([view], plan), plan)
-    found = Judge(plan, Judging()).look([view], history, Basis(gauges), NOW_MS)
+    found = ChangeDetector(plan, ChangeSettings()).look([view], history, Basis(gauges), NOW_MS)
     assert ("DE", "Success@10") in called(found)
     assert found.begin_ms is None, "no baseline will ever be known"
 

@@ -12,8 +12,8 @@ from relevanced.daemon.exporter import HOURS_AT_ONCE, DesignEffect, Measuring, P
 from relevanced.daemon.plan import OTHER
 from relevanced.daemon.storage import pack_page
 from relevanced.daemon.views import WHOLE, HourHistory, LaneView, Names, Segment, busiest, evaluate
+from tests.daemon.changes.searchers import Floats, Site, hours_of, sums
 from tests.daemon.exporter.test_baselines import HOUR_MS, NOON, PLAN
-from tests.daemon.judging.searchers import Floats, Site, hours_of, sums
 from tests.lane_views import pages_of
 
 SEED: Final = 20261123

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from relevanced.daemon.changes import HOUR_MS, MINUTE_MS, Judging
+from relevanced.daemon.changes import HOUR_MS, MINUTE_MS, ChangeSettings
 from relevanced.daemon.exporter import BaselineComparison, UsualCalls
 from relevanced.metrics import Floats
 from tests.daemon.exporter.two_countries import NAMES, NOW_MS, PLAN
@@ -53,17 +53,17 @@ def looks(
 
 
 def test_a_fall_is_called_after_it_has_held_for_a_quarter_of_an_hour() -> None:
-    called = looks(UsualCalls(PLAN, Judging()), range(0, 21), 0.54)
+    called = looks(UsualCalls(PLAN, ChangeSettings()), range(0, 21), 0.54)
     assert called == [False] * 15 + [True] * 6
 
 
 def test_a_large_fall_is_called_after_five_minutes() -> None:
-    called = looks(UsualCalls(PLAN, Judging()), range(0, 8), 0.4, broken_h=1)
+    called = looks(UsualCalls(PLAN, ChangeSettings()), range(0, 8), 0.4, broken_h=1)
     assert called == [False] * 5 + [True] * 3
 
 
 def test_a_gap_in_the_condition_begins_the_time_anew() -> None:
-    calls = UsualCalls(PLAN, Judging())
+    calls = UsualCalls(PLAN, ChangeSettings())
     looks(calls, range(0, 11), 0.54)
     looks(calls, range(11, 22), 0.6)
     assert not any(looks(calls, range(22, 35), 0.54))
@@ -71,24 +71,24 @@ def test_a_gap_in_the_condition_begins_the_time_anew() -> None:
 
 def test_an_ordinary_saturday_is_called_against_weeks_only() -> None:
     """-4 % against four other days is what a weekend does."""
-    assert looks(UsualCalls(PLAN, Judging()), range(0, 20), 0.576)[-1]
-    assert not any(looks(UsualCalls(PLAN, Judging()), range(0, 60), 0.576, "day"))
+    assert looks(UsualCalls(PLAN, ChangeSettings()), range(0, 20), 0.576)[-1]
+    assert not any(looks(UsualCalls(PLAN, ChangeSettings()), range(0, 60), 0.576, "day"))
 
 
 def test_nothing_is_called_while_the_score_is_usual_or_better() -> None:
     for level in (0.6, 0.66):
-        assert not any(looks(UsualCalls(PLAN, Judging()), range(0, 60, 5), level))
+        assert not any(looks(UsualCalls(PLAN, ChangeSettings()), range(0, 60, 5), level))
 
 
 def test_what_gets_worse_by_rising_is_called_too() -> None:
-    calls = UsualCalls(PLAN, Judging())
+    calls = UsualCalls(PLAN, ChangeSettings())
     for minute in range(0, 20):
         result = calls.take(NOW_MS + minute * MINUTE_MS, comparisons(0.54), NAMES, 1.2)
     assert result is not None and result[1][0].tolist() == [True, True, True]
 
 
 def test_other_segments_begin_the_time_anew_and_no_comparison_calls_nothing() -> None:
-    calls = UsualCalls(PLAN, Judging())
+    calls = UsualCalls(PLAN, ChangeSettings())
     looks(calls, range(0, 20), 0.54)
     few = [
         replace(

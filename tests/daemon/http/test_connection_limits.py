@@ -154,19 +154,19 @@ def test_addresses_of_one_machine_count_together(host: str, address: str) -> Non
 
 SERVER = """
 import asyncio, resource, sys
-from relevanced.daemon.http import listener
+from relevanced.daemon.http import connections
 from relevanced.daemon.http.server import HttpServer
 from relevanced.daemon.telemetry.logs import configure
 from relevanced.daemon.telemetry.process import Telemetry
 
-listener.PAUSE_S = 0.05
-pause = listener.Listener._pause
+connections.PAUSE_S = 0.05
+pause = connections.Listener._pause
 
 def told(*arguments):
     pause(*arguments)
     print("paused", flush=True)
 
-listener.Listener._pause = told
+connections.Listener._pause = told
 
 async def main():
     server = HttpServer(Telemetry("1"), "all")

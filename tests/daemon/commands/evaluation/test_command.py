@@ -14,12 +14,11 @@ from relevanced.daemon.tools.evaluate import eval_command
 from relevanced.daemon.tools.trec import (
     Policies,
     ScoredRun,
-    histogram_bars,
-    mean_curve,
     parse_qrels,
     parse_run,
     score,
 )
+from relevanced.daemon.tools.trec.plot import histogram_bars, mean_curve
 
 QRELS = "1 0 a 1\n1 0 b 0\n1 0 c 2\n2 0 a 1\n"
 FIRST = "1 Q0 a 1 3 first\n1 Q0 b 2 2 first\n1 Q0 c 3 1 first\n2 Q0 b 1 2 first\n2 Q0 a 2 1 first\n"

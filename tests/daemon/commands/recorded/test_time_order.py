@@ -23,11 +23,11 @@ from tests.fuzz.settings import examples
 PATIENCE_S: Final = 30.0
 PROGRAM: Final = """
 import signal, tempfile
-from relevanced.daemon.commands.recorded import time_order
+from relevanced.daemon.recompute import events
 from relevanced.daemon.commands.cli import main
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # what starts the tests may ignore it
-tempfile.tempdir, time_order.BUFFER_BYTES = {!r}, 1 << 16
+tempfile.tempdir, events.BUFFER_BYTES = {!r}, 1 << 16
 main()
 """
 LINE: Final = (

@@ -14,9 +14,9 @@ from relevanced.daemon.changes import (
     ScoreTimeline,
     onsets,
 )
-from tests.daemon.judging import oracle
-from tests.daemon.judging.sites import END_MS, Kept, simulated
-from tests.daemon.judging.test_scan import timelines
+from tests.daemon.changes import oracle
+from tests.daemon.changes.sites import END_MS, Kept, simulated
+from tests.daemon.changes.test_scan import timelines
 
 NOISE = ScoreNoise()
 SEED = 20261123

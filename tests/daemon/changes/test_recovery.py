@@ -15,7 +15,7 @@ from relevanced.daemon.changes import (
     recovered,
 )
 from relevanced.metrics import Floats
-from tests.daemon.judging.sites import END_MS, Kept, simulated
+from tests.daemon.changes.sites import END_MS, Kept, simulated
 
 SEED = 20261123
 SERIES = 200

@@ -25,7 +25,7 @@ from relevanced.daemon.changes import (
     pattern_of,
 )
 from relevanced.daemon.tools.traffic import expected_reciprocal_rank
-from tests.daemon.judging.faults import (
+from tests.daemon.changes.faults import (
     BY_JUDGEMENTS,
     EMPTY,
     FAULTS,

@@ -14,7 +14,7 @@ from relevanced.daemon.changes import (
     of_group,
     used,
 )
-from tests.daemon.judging.searchers import DRIFT_RATIO, Floats, Site, hours_of, sums, times
+from tests.daemon.changes.searchers import DRIFT_RATIO, Floats, Site, hours_of, sums, times
 
 SEED: Final = 20261123
 SEGMENTS: Final = 8

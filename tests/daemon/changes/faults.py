@@ -1,6 +1,6 @@
 """Faults of a search, played by the simulator's cascade on arrays: what they leave as counts.
 
-    python -m tests.daemon.judging.faults --searches 20000 --runs 120 --seed 1
+    python -m tests.daemon.changes.faults --searches 20000 --runs 120 --seed 1
 
 prints how often each pattern is said of each fault.
 """

@@ -10,12 +10,12 @@ from relevanced.daemon.changes import (
     COUNTS,
     HOUR_MS,
     MINUTE_MS,
+    ChangeSettings,
     Counts,
     Fall,
     FallCall,
     FallOnset,
     JudgedBins,
-    Judging,
     Look,
     Scene,
     ScoreNoise,
@@ -100,7 +100,7 @@ def called(look: Look) -> tuple[Fall, ...]:
 
 def stories(effect: Effect, minutes: int = 40) -> tuple[Story, ...]:
     look, counts = site(effect, minutes * MINUTE_MS)
-    return Scene(look, counts, Judging()).stories(called(look))
+    return Scene(look, counts, ChangeSettings()).stories(called(look))
 
 
 def only(*, country: str = "", device: str = "", **effect: float) -> Effect:
@@ -179,9 +179,9 @@ def test_judged_scores_say_whether_results_or_clicks_are_missing(
 ) -> None:
     look, counts = site(only(found=0.7), 40 * MINUTE_MS)
     bins = judged_bins(look, score=score, since_ms=since_ms)
-    (story,) = Scene(look, counts, Judging(), lambda: bins).stories(called(look))
+    (story,) = Scene(look, counts, ChangeSettings(), lambda: bins).stories(called(look))
     assert story.pattern is not None and story.pattern.name == pattern
-    (plain,) = Scene(look, counts, Judging()).stories(called(look))
+    (plain,) = Scene(look, counts, ChangeSettings()).stories(called(look))
     assert plain.pattern is not None and plain.pattern.name == "TRACKING or RETRIEVAL"
 
 
@@ -216,7 +216,7 @@ def test_faults_hours_apart_are_two_stories() -> None:
         END,
         float(END - HOUR_MS),
     )
-    told = Scene(look, counts, Judging()).stories([*falls, again])
+    told = Scene(look, counts, ChangeSettings()).stories([*falls, again])
     assert {story.segments for story in told} == {("DE",), ("JP",)}
 
 
@@ -234,5 +234,5 @@ def test_a_fall_of_a_segment_that_is_not_shown_is_told_without_levels() -> None:
         END,
         END,
     )
-    (story,) = Scene(look, counts, Judging()).stories([gone])
+    (story,) = Scene(look, counts, ChangeSettings()).stories([gone])
     assert story.own.now.mean is None and story.segments == ("AT",)

@@ -1,7 +1,7 @@
 """The cost of looking often: how often lane `hour` begins to call what did not change.
 
-python -m tests.daemon.judging.looks                     # takes minutes; sizes can be given:
-python -m tests.daemon.judging.looks --series 1000 --pane 10 --seed 7
+python -m tests.daemon.changes.looks                     # takes minutes; sizes can be given:
+python -m tests.daemon.changes.looks --series 1000 --pane 10 --seed 7
 """
 
 import argparse
@@ -12,7 +12,7 @@ import numpy as np
 
 from relevanced.daemon.changes import HOUR_MS, ScoreNoise, ScoreTimeline, called, sides
 from relevanced.metrics import Floats
-from tests.daemon.judging.sites import drifts
+from tests.daemon.changes.sites import drifts
 
 MEAN = 0.7
 NIGHT = 0.4

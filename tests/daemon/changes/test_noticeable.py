@@ -17,7 +17,7 @@ from relevanced.daemon.changes import (
     scan,
     sides,
 )
-from tests.daemon.judging.sites import Kept, simulated
+from tests.daemon.changes.sites import Kept, simulated
 
 NOISE = ScoreNoise()
 SEED = 20261123

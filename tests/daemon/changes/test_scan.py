@@ -15,9 +15,9 @@ from relevanced.daemon.changes import (
     sides,
     threshold,
 )
-from tests.daemon.judging import oracle
-from tests.daemon.judging.looks import false_calls
-from tests.daemon.judging.sites import END_MS, Kept, simulated
+from tests.daemon.changes import oracle
+from tests.daemon.changes.looks import false_calls
+from tests.daemon.changes.sites import END_MS, Kept, simulated
 
 NOISE = ScoreNoise()
 SEED = 20261123
