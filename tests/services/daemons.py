@@ -82,9 +82,12 @@ async def until(
     began_s = since_s = time.monotonic()
     grown = -1
     while True:
+        # Not `wait_for`: its task and the error would refer to each other, and the socket of an
+        # HTTPError would stay open until some later test.
         with suppress(OSError):
-            if await asyncio.wait_for(asyncio.to_thread(ready), patience_s):
-                return
+            async with asyncio.timeout(patience_s):
+                if await asyncio.to_thread(ready):
+                    return
         now_s = time.monotonic()
         size = daemon.log_path.stat().st_size if daemon else grown
         if size > grown and now_s - began_s < patience_s * (MOST_PATIENCE - 1):
